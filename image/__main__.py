@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gpufleet.model.errors import GpufleetError
+from gpufleet.model.model_errors import GpufleetError
 from gpufleet.progress.telling import ToPerson
 from image.build import build, problem
 

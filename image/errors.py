@@ -1,6 +1,6 @@
 """What keeps an image from being built."""
 
-from gpufleet.model.errors import WorldError
+from gpufleet.model.model_errors import WorldError
 
 
 class ImageError(WorldError):

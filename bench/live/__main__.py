@@ -19,7 +19,7 @@ from bench.live.objects import Workload
 from bench.live.results import Raw
 from gpufleet.cli.main import run_program
 from gpufleet.cli.parameters import OneOf, Whole
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 GANG_SIZES = (1, 4, 100)
 SIZES = {1_000: 3_000, 5_000: 10_000}

@@ -27,11 +27,11 @@ from gpufleet.localkube import manifests, simulated_nodes
 from gpufleet.localkube.access.api import Api
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import CLIENTS, Options, needed_programs
-from gpufleet.localkube.processes.errors import ClusterError
+from gpufleet.localkube.processes.process_errors import ClusterError
 from gpufleet.localkube.programs import binaries
 from gpufleet.localkube.programs.releases import DEFAULT_KUBERNETES, release_of
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
-from gpufleet.model.errors import WorldError
+from gpufleet.model.model_errors import WorldError
 from gpufleet.progress.telling import ToPerson
 
 AT_ONCE = 24

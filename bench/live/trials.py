@@ -10,7 +10,7 @@ from bench.live.arena import Arena
 from bench.live.audit import Story
 from bench.live.contender import Contender, cost, running
 from bench.live.objects import GPUS_PER_NODE, Workload, pod
-from gpufleet.model.errors import WorldError
+from gpufleet.model.model_errors import WorldError
 
 LIMIT_S = 600.0
 STALL_S = 300.0

@@ -14,7 +14,7 @@ from bench.figures import FOLDER, Figure, machine, publish
 from bench.queues import exhaustive, kai, kueue, openb, optimality, thousand_queues
 from gpufleet.cli.main import run_program
 from gpufleet.cli.parameters import OneOf
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 KEPT = "queues-parts.json"
 

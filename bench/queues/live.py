@@ -29,8 +29,8 @@ from bench.queues.kai import (
     OWNER,
 )
 from gpufleet.kube import keys
-from gpufleet.model.errors import WorldError
 from gpufleet.model.identifiers import QueueName
+from gpufleet.model.model_errors import WorldError
 
 QUEUES = "/apis/gpufleet.io/v1alpha1/fleetqueues"
 MERGE = "application/merge-patch+json"

@@ -11,7 +11,7 @@ from gpufleet.advise.cuda import image_store
 from gpufleet.advise.cuda.image_store import Archive
 from gpufleet.advise.fit import gguf
 from gpufleet.advise.fit.gguf import read_gguf
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 
 def with_hole(path: Path, head: bytes, size: int = 1 << 36) -> Path:

@@ -21,8 +21,8 @@ from gpufleet.agent.kubelet.kubelet_checkpoint import read_checkpoint
 from gpufleet.agent.kubelet.pod_resources import PodResources
 from gpufleet.agent.plugin import cdi
 from gpufleet.agent.plugin.share_files import ShareGiven, read_given
-from gpufleet.agent.state.errors import KubeletError
 from gpufleet.agent.state.node_state import Held
+from gpufleet.agent.state.state_errors import KubeletError
 from gpufleet.kube.codec.grant import granted_devices, read_grant
 from gpufleet.kube.keys import GPU_SHARE
 from gpufleet.localkube.access.api import Object

@@ -22,7 +22,7 @@ from gpufleet.agent.kubelet.pod_resources import PodResources
 from gpufleet.agent.plugin import cdi
 from gpufleet.agent.plugin.open_call_record import OpenCallRecord
 from gpufleet.agent.plugin.share_files import PREFIX, ShareGiven, read_given
-from gpufleet.agent.state.errors import KubeletError
+from gpufleet.agent.state.state_errors import KubeletError
 from gpufleet.auditor.finding import Finding
 from gpufleet.auditor.rules import Rules
 from gpufleet.kube.codec.grant import granted_devices, read_grant

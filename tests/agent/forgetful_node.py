@@ -18,8 +18,8 @@ from gpufleet.agent.holders.holder_record import HolderRecord
 from gpufleet.agent.plugin.delivery import BY_CDI, Delivery
 from gpufleet.agent.plugin.whole_device_allocator import AllocatorInputs, WholeDeviceAllocator
 from gpufleet.agent.reports.node_report import node_report
-from gpufleet.agent.state.errors import RefusedError
 from gpufleet.agent.state.node_state import Held, Holders, NodeGpus, NodePod, NodePods
+from gpufleet.agent.state.state_errors import RefusedError
 from gpufleet.agent.state.topic import Topic
 from gpufleet.agent.units.node_units import node_units
 from gpufleet.kube.objects.node_devices import Holder

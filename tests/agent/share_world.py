@@ -21,10 +21,10 @@ from gpufleet.agent.plugin.open_call_record import OpenCallRecord
 from gpufleet.agent.plugin.share_allocator import ShareAllocator, ShareInputs
 from gpufleet.agent.plugin.share_files import ShareFiles
 from gpufleet.agent.reports.node_report import node_report
-from gpufleet.agent.state.errors import KubeletError, RefusedError
 from gpufleet.agent.state.node_state import Gpu, Held, Holders, NodeGpus, NodePod, NodePods
+from gpufleet.agent.state.state_errors import KubeletError, RefusedError
 from gpufleet.agent.state.topic import Topic
-from gpufleet.kube.errors import TransportError
+from gpufleet.kube.kube_errors import TransportError
 from gpufleet.kube.objects.node_devices import Holder
 from gpufleet.model.grant import ContainerGrant, Grant, GrantedDevice
 from tests.agent.kubelet_record import record_bytes

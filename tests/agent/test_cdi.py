@@ -18,7 +18,7 @@ from gpufleet.agent.plugin.cdi import (
     spec_names,
     write_spec,
 )
-from gpufleet.model.errors import InternalError
+from gpufleet.model.model_errors import InternalError
 
 NODE = CdiNode("/dev/nvidia0", host_path="/dev/null", permissions="rw")
 SPEC = CdiSpec(

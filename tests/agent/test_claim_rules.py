@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet.agent.plugin.claim_rules import OpenClaim, claimant, preferred
-from gpufleet.agent.state.errors import RefusedError
+from gpufleet.agent.state.state_errors import RefusedError
 
 
 def claim(pod: str, *units: str, since_s: float = 0.0, given: bool = False) -> OpenClaim:

@@ -12,15 +12,15 @@ from gpufleet.agent.plugin.delivery import BY_CDI, Delivery
 from gpufleet.agent.plugin.driver_files import Root
 from gpufleet.agent.plugin.static_devices import DeviceFiles
 from gpufleet.agent.settings import AgentSettings
-from gpufleet.agent.state.errors import RefusedError
 from gpufleet.agent.state.node_state import NodeGpus, NodePods
+from gpufleet.agent.state.state_errors import RefusedError
 from gpufleet.agent.state.topic import Topic
 from gpufleet.agent.units.node_units import node_units
 from gpufleet.devices.sharing.delivery_options import DeliveryOptions
 from gpufleet.devices.sharing.plan import TimeSlice
-from gpufleet.model.errors import InputError
 from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.grant import Grant
+from gpufleet.model.model_errors import InputError
 from tests.agent.api_world import AgentWorld, in_agent_world
 from tests.agent.node_values import NODE
 from tests.agent.plugin_world import (

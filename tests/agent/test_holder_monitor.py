@@ -17,8 +17,8 @@ from gpufleet.agent.holders.holder_monitor import (
 )
 from gpufleet.agent.kubelet.kubelet_checkpoint import CheckpointEntry
 from gpufleet.agent.kubelet.pod_resources import PodResources
-from gpufleet.agent.state.errors import KubeletError
 from gpufleet.agent.state.node_state import Held, Holders, NodePods
+from gpufleet.agent.state.state_errors import KubeletError
 from gpufleet.agent.state.topic import Topic
 from gpufleet.kube.clock import MachineClock
 from tests.agent.kubelet_record import write_record

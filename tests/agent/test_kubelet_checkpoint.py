@@ -11,7 +11,7 @@ from gpufleet.agent.kubelet.kubelet_checkpoint import (
     decode_checkpoint,
     read_checkpoint,
 )
-from gpufleet.agent.state.errors import KubeletError
+from gpufleet.agent.state.state_errors import KubeletError
 from tests.agent.kubelet_record import record_bytes, write_record
 from tests.agent.node_values import SHARE
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from gpufleet.agent.plugin.whole_device_allocator import WholeDeviceAllocator
-from gpufleet.agent.state.errors import RefusedError
 from gpufleet.agent.state.node_state import NodePod
+from gpufleet.agent.state.state_errors import RefusedError
 from gpufleet.devices.sharing.plan import TimeSlice
 from tests.agent.plugin_world import PluginWorld, a_gpu, a_node, a_pod, answered, held
 

@@ -5,7 +5,7 @@ import pytest
 from gpufleet.agent.kubelet.pods import Pods
 from gpufleet.agent.state.node_state import NodePods
 from gpufleet.agent.state.topic import Topic
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from tests.agent.api_world import PODS, AgentWorld, in_agent_world
 from tests.agent.node_values import GPU, NODE, SHARE, a_grant, a_share
 

@@ -13,7 +13,7 @@ from gpufleet.agent.plugin.allocator import AllocateResponse, DeviceNode
 from gpufleet.agent.plugin.kubelet_link import GrpcKubeletLink, socket_name
 from gpufleet.agent.plugin.plugin_server import PluginServer
 from gpufleet.agent.plugin.registration import KubeletRegistration
-from gpufleet.agent.state.errors import KubeletError, RefusedError
+from gpufleet.agent.state.state_errors import KubeletError, RefusedError
 from gpufleet.agent.units.node_units import Unit
 from gpufleet.kube.clock import MachineClock
 from tests.agent.small_kubelet import PATIENCE_S, SmallKubelet

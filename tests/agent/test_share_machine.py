@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, MultipleResults, RuleBasedStateMachine, invariant, multiple, rule
 
 from gpufleet.agent.kubelet.kubelet_checkpoint import FILE
-from gpufleet.agent.state.errors import RefusedError
+from gpufleet.agent.state.state_errors import RefusedError
 from gpufleet.devices.health import Verdict
 from gpufleet.kube.codec.grant import granted_devices
 from gpufleet.model.grant import GrantedDevice

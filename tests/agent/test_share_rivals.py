@@ -6,8 +6,8 @@ import pytest
 
 from gpufleet.agent.holders.holder_memory import Seen
 from gpufleet.agent.holders.vanished_pods import MARGIN_S
-from gpufleet.agent.state.errors import RefusedError
 from gpufleet.agent.state.node_state import GRACE_S
+from gpufleet.agent.state.state_errors import RefusedError
 from tests.agent.node_values import a_pod, a_share, held
 from tests.agent.share_world import SharedNode
 from tests.agent.test_share_allocator import LARGE, SMALL, told

@@ -18,8 +18,8 @@ from gpufleet.agent.settings import AgentSettings
 from gpufleet.agent.sharing import sharing_texts
 from gpufleet.agent.sharing.mps import MpsOptions
 from gpufleet.agent.sharing.sharing import Sharing, SharingSetup
-from gpufleet.agent.state.errors import RefusedError
 from gpufleet.agent.state.node_state import Gpu, NodeGpus
+from gpufleet.agent.state.state_errors import RefusedError
 from gpufleet.agent.units.node_units import node_units
 from gpufleet.devices.sharing.plan import Fractions, Mps
 from gpufleet.kube import keys

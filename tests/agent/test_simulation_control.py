@@ -11,7 +11,7 @@ import pytest
 
 from gpufleet.agent.gpus.simulation_control import SOCKET, SimulationControl, short_path, tell
 from gpufleet.devices.backend import Changed, XidEvent
-from gpufleet.devices.errors import MachineError
+from gpufleet.devices.device_errors import MachineError
 from gpufleet.devices.simulated.description import read_description
 from gpufleet.devices.simulated.machine import Machine
 from gpufleet.devices.simulated.orders import (

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from gpufleet.agent.state.errors import RefusedError
+from gpufleet.agent.state.state_errors import RefusedError
 from gpufleet.devices.sharing.plan import TimeSlice
 from tests.agent.plugin_world import PluginWorld, a_gpu, a_node, a_pod, answered, cut, held, instance
 from tests.agent.set_clock import SetClock

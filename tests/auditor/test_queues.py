@@ -1,4 +1,4 @@
-"""I5 and the doors of I14: what a queue may have, at each admission, by the queue that let the pod in."""
+"""I5, and the namespaces of I14: what a queue may have when it admits a pod."""
 
 from fractions import Fraction
 from typing import Any

@@ -8,7 +8,7 @@ import asyncio
 
 from gpufleet.kube.backoff import ONE_TRY
 from gpufleet.kube.client import Client
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.resources import NODE_DEVICES
 from gpufleet.simulation import pod_facts
 from gpufleet.simulation.history import NODE_DEVICES as REPORTS
@@ -56,9 +56,9 @@ class Agents:
             if anew:
                 body: JsonObject = {"apiVersion": NODE_DEVICES.api_version, "kind": NODE_DEVICES.name}
                 body |= {"metadata": {"name": node}, "spec": spec}
-                await self._client.create(NODE_DEVICES, body, name=node, patience=ONE_TRY)
+                await self._client.create(NODE_DEVICES, body, name=node, retry_limits=ONE_TRY)
             else:
-                await self._client.patch(NODE_DEVICES, node, {"spec": spec}, patience=ONE_TRY)
+                await self._client.patch(NODE_DEVICES, node, {"spec": spec}, retry_limits=ONE_TRY)
         except KubeError:
             return  # the server is away; the next look sees that the report is still old
 

@@ -10,7 +10,7 @@ import asyncio
 import msgspec
 
 from gpufleet.kube.clock import MachineClock
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.transport import Request, Response, Transport
 from gpufleet.simulation.api_server import Answered
 from gpufleet.simulation.history import PODS, RECORDED, History, Recorder, Rules

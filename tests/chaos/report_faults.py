@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 
 from gpufleet.kube.client import PatchType
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.manifests import manifests
 from gpufleet.kube.objects.node import GPU_HEALTHY
 from gpufleet.kube.resources import NODE_DEVICES, NODES, Kind

@@ -22,9 +22,9 @@ import msgspec
 
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
-from gpufleet.kube.errors import KubeError
 from gpufleet.kube.following_access import find_access
 from gpufleet.kube.http_transport import HttpTransport
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.manifests import DEFAULT_IDENTITY
 from gpufleet.kube.resources import NAMESPACES, PODS, SERVICE_ACCOUNTS
 from gpufleet.kube.status import NotFound

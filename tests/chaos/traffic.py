@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from gpufleet.kube.client import Client
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.resources import PODS, Kind
 from gpufleet.kube.status import AlreadyExists, NotFound
 from gpufleet.simulation import cluster_recipe

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.resources import NODES, PODS
 from gpufleet.kube.status import NotFound
 from gpufleet.kube.transport import Request, Response, ResponseStream, TransportError

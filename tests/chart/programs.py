@@ -8,11 +8,11 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from gpufleet.localkube.processes.errors import ProgramsMissingError
+from gpufleet.localkube.processes.process_errors import ProgramsMissingError
 from gpufleet.localkube.programs import binaries
 from gpufleet.localkube.programs.pin_modules import pin
 from gpufleet.localkube.programs.releases import Release
-from gpufleet.model.errors import GpufleetError
+from gpufleet.model.model_errors import GpufleetError
 from gpufleet.progress.telling import Silent, ToPerson
 from tests.lacking import lacking
 from tests.localkube.cluster import refuse_build, refuse_download

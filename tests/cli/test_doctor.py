@@ -7,7 +7,7 @@ import pytest
 
 from gpufleet.cli.doctor_output import EVIDENCE_MOST, lines, show
 from gpufleet.cli.main import main
-from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Mend, Point, Unjudged
+from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Point, Remedy, Unjudged
 from gpufleet.doctor.checks import all_checks
 from gpufleet.doctor.diagnosis import diagnose
 from tests.doctor.facts_of_text import facts_of
@@ -18,7 +18,7 @@ kind: Node
 metadata: {name: n1, labels: {nvidia.com/gpu.present: "true"}}
 status: {capacity: {nvidia.com/gpu: 8}, allocatable: {nvidia.com/gpu: 8}}
 """
-MEND = Mend("start it again", "kubectl rollout restart daemonset plugin", "a: 1\nb: 2")
+MEND = Remedy("start it again", "kubectl rollout restart daemonset plugin", "a: 1\nb: 2")
 WRONG = Failure(
     "n1: no plugin \x1b[31m", ("Node n1",), ("capacity 8", "allocatable 0"), (MEND,), frozenset({"Pod p"})
 )

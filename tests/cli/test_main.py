@@ -8,7 +8,7 @@ import pytest
 
 from gpufleet import __version__
 from gpufleet.cli import main as cli
-from gpufleet.model.errors import InputError, InternalError, WorldError
+from gpufleet.model.model_errors import InputError, InternalError, WorldError
 
 HEAVY = ("numpy", "numba", "pyarrow", "altair", "rich", "ray", "gpufleet.engine", "gpufleet.replay")
 

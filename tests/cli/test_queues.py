@@ -21,7 +21,7 @@ from gpufleet.explain.queue_answer import (
     WaitingRow,
 )
 from gpufleet.explain.queue_inquiry import only
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.visible import visible_line
 from tests.explain.test_seeing_queues import add_queue, crowded, quota, seen
 from tests.scheduler.world import World, in_world

@@ -7,7 +7,7 @@ import yaml
 from gpufleet.cluster.settings import BY_PRIORITY, BY_QUEUES, Settings
 from gpufleet.cluster.snapshots.command import lines_of, picture_of
 from gpufleet.cluster.snapshots.document import read
-from gpufleet.defragment.command import Wish, plan_of
+from gpufleet.defragment.command import DefragmentRequest, plan_of
 from gpufleet.explain.queue_inquiry import Wanted, ask_for_queues
 from gpufleet.kube.client import Client
 from gpufleet.whatif.command import answer_of
@@ -83,7 +83,7 @@ def test_moves_are_sought_on_what_the_leader_would_leave(victims: str) -> None:
         fleet.node(node, gpus=2)
         fleet.pod(f"on-{node}", node=node, devices="0", job=node)
     fleet.pod("urgent", gpus=2, priority=5)
-    plan = plan_of(Wish(4), fleet.picture, by_search(victims), AT, lambda _: None)
+    plan = plan_of(DefragmentRequest(4), fleet.picture, by_search(victims), AT, lambda _: None)
     # Where a pod ends for it, one node is its own and the other has one GPU left: no move helps.
     assert len(plan.moves) == (0 if victims == BY_PRIORITY else 1)
 

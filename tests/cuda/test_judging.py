@@ -12,8 +12,8 @@ from gpufleet.cuda.node import NodeFacts, read_node
 from gpufleet.cuda.tables import tables, version
 from gpufleet.cuda.toolkit import check_toolkit
 from gpufleet.model.cuda_compatibility import PACKAGED, Toolkit
-from gpufleet.model.errors import InputError
 from gpufleet.model.gpu_catalogue import CATALOGUE, Vendor
+from gpufleet.model.model_errors import InputError
 
 OK, NO, UNKNOWN = Answer.OK, Answer.NO, Answer.UNKNOWN
 CARDS = [card for card in CATALOGUE if card.vendor is Vendor.NVIDIA]

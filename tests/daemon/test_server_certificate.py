@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import serialization
 
 from gpufleet.daemon.server_certificate import ServerCertificate, certificate_of
 from gpufleet.localkube.access.certificates import Identity
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from tests.daemon.pem_files import issued, mount
 
 

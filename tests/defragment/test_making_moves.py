@@ -11,7 +11,7 @@ from gpufleet.defragment.cordon import MARK, CordonLeftError
 from gpufleet.defragment.moving import MoveFailedError, Mover, StoppedError
 from gpufleet.defragment.plan import PlannedMove
 from gpufleet.kube.client import Client
-from gpufleet.model.errors import WorldError
+from gpufleet.model.model_errors import WorldError
 from tests.scheduler.test_eviction_planner import budget
 from tests.scheduler.world import Object, World, in_world
 

@@ -11,7 +11,7 @@ from gpufleet.devices.amd.backend import AmdBackend
 from gpufleet.devices.amd.gpu_metrics import energy_mj
 from gpufleet.devices.amd.smi import AmdSmi, ResetSeen, load_library
 from gpufleet.devices.backend import Changed
-from gpufleet.devices.errors import DriverError, GpuLostError
+from gpufleet.devices.device_errors import DriverError, GpuLostError
 from gpufleet.devices.facts import Link
 from gpufleet.devices.sample import Memory, ProcessUse
 from gpufleet.model.gpu_catalogue import Vendor

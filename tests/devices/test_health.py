@@ -10,11 +10,11 @@ from gpufleet.devices.health import (
     QUIET_MOST_S,
     Evidence,
     Health,
+    HistoryLost,
     Missing,
     NoAnswer,
     Reading,
     Recovery,
-    Unremembered,
     Verdict,
     XidSeen,
     step,
@@ -93,7 +93,7 @@ def test_a_card_off_the_bus_comes_back_only_when_it_was_found_again() -> None:
 
 
 def test_a_card_of_which_nobody_remembers_anything_is_out_until_it_was_quiet() -> None:
-    card = Card().sees(Unremembered("the record is damaged"), WELL)
+    card = Card().sees(HistoryLost("the record is damaged"), WELL)
     assert (card.verdict, card.health.reason) == (Verdict.UNHEALTHY, "the record is damaged")
     assert card.after(QUIET_FIRST_S).sees(WELL).verdict is Verdict.HEALTHY
 
@@ -153,7 +153,7 @@ EVIDENCE = st.one_of(
     ),
     st.just(NoAnswer("hangs")),
     st.just(Missing()),
-    st.just(Unremembered("the record is damaged")),
+    st.just(HistoryLost("the record is damaged")),
 )
 
 
@@ -164,7 +164,7 @@ def test_it_never_comes_back_without_having_been_quiet(story: list[tuple[Evidenc
     for evidence, pause_s in story:
         before = card.verdict
         card.after(pause_s).sees(evidence)
-        bad = isinstance(evidence, Missing | Unremembered) or (
+        bad = isinstance(evidence, Missing | HistoryLost) or (
             isinstance(evidence, XidSeen)
             and xid(evidence.code).action not in (XidAction.NOTHING, XidAction.POD)
         )

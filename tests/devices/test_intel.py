@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.devices.backend import Changed
-from gpufleet.devices.errors import DriverError, GpuLostError
+from gpufleet.devices.device_errors import DriverError, GpuLostError
 from gpufleet.devices.facts import Link
 from gpufleet.devices.intel.backend import IntelBackend
 from gpufleet.devices.sample import Memory

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.devices.errors import SharingError
+from gpufleet.devices.device_errors import SharingError
 from gpufleet.devices.sharing.chosen import chosen_key
 from gpufleet.devices.sharing.own import read_sharing
 from gpufleet.devices.sharing.plugin import read_plugin_config

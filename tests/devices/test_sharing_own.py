@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.devices.errors import SharingError
+from gpufleet.devices.device_errors import SharingError
 from gpufleet.devices.facts import Fleet
 from gpufleet.devices.sharing.own import read_sharing
 from gpufleet.devices.sharing.plan import Exclusive, Fractions, Mig, Mode, Mps, NodePlans, TimeSlice

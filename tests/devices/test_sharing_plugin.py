@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gpufleet.devices.errors import SharingError
+from gpufleet.devices.device_errors import SharingError
 from gpufleet.devices.sharing import plugin_text
 from gpufleet.devices.sharing.chosen import chosen_key
 from gpufleet.devices.sharing.plan import Exclusive, Mig, Mps, TimeSlice

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from gpufleet.devices.backend import Changed, XidEvent
-from gpufleet.devices.errors import DriverError, GpuLostError, MachineError
+from gpufleet.devices.device_errors import DriverError, GpuLostError, MachineError
 from gpufleet.devices.facts import Link
 from gpufleet.devices.health import Recovery
 from gpufleet.devices.simulated.backend import SimulatedBackend

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from gpufleet.devices.errors import DriverError, NoAnswerError
+from gpufleet.devices.device_errors import DriverError, NoAnswerError
 from gpufleet.devices.threaded_backend import CallThread
 
 SOON_S = 0.05

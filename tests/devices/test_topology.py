@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.devices.errors import MachineError
+from gpufleet.devices.device_errors import MachineError
 from gpufleet.devices.simulated.backend import SimulatedBackend
 from gpufleet.devices.simulated.machine import Machine
 from gpufleet.devices.simulated.topology import Topology, read_topology

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.devices.errors import MachineError
+from gpufleet.devices.device_errors import MachineError
 from gpufleet.devices.yaml_text import SIZE_MAX_BYTES, VALUES_MAX, read_yaml
 
 

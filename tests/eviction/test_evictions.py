@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from gpufleet.eviction.evictions import BEGINS_WITHIN_S, GIVE_UP_S, Evictions
-from gpufleet.eviction.plan import Cause, Plan, Refusal, Unconcerned, Victim
+from gpufleet.eviction.plan import Cause, EvictionPlan, PodsWatchedByAsker, Refusal, Victim
 from gpufleet.kube.client import Client
 from gpufleet.kube.lease import LeadershipLost
 from gpufleet.kube.transport import Request, Response
@@ -92,7 +92,7 @@ class Case:
 
     def submit(self, *victims: Victim, together: bool = False) -> None:
         """Have them end."""
-        self.evictions.submit(Plan(victims, Unconcerned(), together))
+        self.evictions.submit(EvictionPlan(victims, PodsWatchedByAsker(), together))
 
     async def wait(self, duration_s: float = 5.0) -> None:
         """Let time go by, and have what was told to end looked after."""
@@ -109,7 +109,7 @@ class Case:
         return [(one.victim.pod.name, one.cause) for one in self.refusals]
 
 
-class Listening(Unconcerned):
+class Listening(PodsWatchedByAsker):
     """An asker that keeps what it hears."""
 
     def __init__(self) -> None:
@@ -253,7 +253,7 @@ def test_of_a_plan_in_which_one_stays_no_pod_ends_and_each_is_told() -> None:
         first, kept = case.pod("first"), case.pod("kept", app="x")
         case.budget("keeps", 0, app="x")
         asker = Listening()
-        case.evictions.submit(Plan((free, first, kept), asker, together=True))
+        case.evictions.submit(EvictionPlan((free, first, kept), asker, together=True))
         await case.wait()
         assert not any(case.leaving(one) for one in (free, first, kept))
         causes = {one.victim.pod.name: one.cause for one in asker.refusals}

@@ -14,7 +14,7 @@ from gpufleet.kube.client import Client
 from gpufleet.kube.manifests import manifests
 from gpufleet.kube.resources import EVENTS, LIMIT_RANGES, RESOURCE_QUOTAS
 from gpufleet.kube.status import Forbidden, Status
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from tests.scheduler.world import World, in_world
 
 GANG = {"gpufleet.io/gang": "train", "gpufleet.io/gang-min-members": "2"}

@@ -7,7 +7,7 @@ from hypothesis import strategies as some
 
 from gpufleet.cluster.engine_time import EngineTime
 from gpufleet.cluster.facts import Facts
-from gpufleet.cluster.pods.pod_entry import Place
+from gpufleet.cluster.pods.pod_entry import PodStage
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.watching.mirrors import WATCHED
 from gpufleet.cluster.watching.picture import take_picture
@@ -46,7 +46,7 @@ def told_by_refusals(facts: Facts) -> dict[str, str]:
     by_pod = {one.uid: cause_of(one.verdict) for one in said if isinstance(one, Unschedulable)}
     found = {}
     for uid, entry in facts.pods.entries.items():
-        if entry.place is Place.PLACED:
+        if entry.place is PodStage.PLACED:
             continue
         gang = None if entry.meaning is None else entry.meaning.gang
         told = by_pod.get(PodUid(uid)) if gang is None else by_gang.get(gang)

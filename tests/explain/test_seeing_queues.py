@@ -10,7 +10,7 @@ from gpufleet.explain.queue_inquiry import Wanted, ask_for_queues, only
 from gpufleet.kube.client import Client
 from gpufleet.kube.resources import PODS, Kind
 from gpufleet.kube.status import Forbidden, Status
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from tests.scheduler.world import World, in_world
 
 QUEUE = "gpufleet.io/queue"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from gpufleet.files.fetching import REFUSAL_BYTES_MAX, fetched
-from gpufleet.model.errors import WorldError
+from gpufleet.model.model_errors import WorldError
 from gpufleet.usage.prometheus.access import Access
 from gpufleet.usage.prometheus.client import Prometheus
 from gpufleet.usage.prometheus.window import Window

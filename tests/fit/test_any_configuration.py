@@ -16,7 +16,7 @@ from gpufleet.fit.formats import FORMATS
 from gpufleet.fit.options import Options
 from gpufleet.fit.question import Model, Serving
 from gpufleet.fit.search import answer
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 NUMBERS = [
     field.name

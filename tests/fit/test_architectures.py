@@ -16,7 +16,7 @@ from gpufleet.fit.kv_cache import Keeping, model_token_bytes, sequence_bytes
 from gpufleet.fit.shapes import active_parameters, parameters
 from gpufleet.fit.spellings import read_config
 from gpufleet.fit.weights import loaded_bytes
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 GIB = 1 << 30
 

@@ -18,7 +18,7 @@ from gpufleet.fit.options import Options, serving_of
 from gpufleet.fit.search import answer
 from gpufleet.fit.shapes import active_parameters, parameters
 from gpufleet.fit.weights import total_bytes
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 DAY = re.compile(r"20[0-9]{2}-[0-9]{2}(-[0-9]{2})?")
 STATED_TO_A_BILLION = 0.006

@@ -15,12 +15,12 @@ from gpufleet.advise.fit.cluster_file import read_cluster_file
 from gpufleet.advise.fit.on_cluster import ClusterAnswer, answered
 from gpufleet.cli.fit_cluster_output import lines
 from gpufleet.cli.main import main
-from gpufleet.fit.cluster import Room, read_cluster, rooms_of
+from gpufleet.fit.cluster import NodeGpus, read_cluster, rooms_of
 from gpufleet.fit.options import Options
 from gpufleet.kube.listing import Page
 from gpufleet.kube.resources import NODE_DEVICES, NODES, PODS, Kind
 from gpufleet.kube.status import NotFound, Status
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from tests.house.project import ROOT
 
 H100 = "NVIDIA-H100-80GB-HBM3"
@@ -81,11 +81,11 @@ class Shelf:
 
 def rooms(
     nodes: list[dict[str, Any]], *pods: dict[str, Any], reports: list[dict[str, Any]] | None = None
-) -> list[Room]:
+) -> list[NodeGpus]:
     return rooms_of(asyncio.run(read_cluster(Shelf(nodes, list(pods), reports))))
 
 
-def ask(found: list[Room], **words: Any) -> ClusterAnswer:
+def ask(found: list[NodeGpus], **words: Any) -> ClusterAnswer:
     return answered(Options("llama-3.3-70b", context=32768, **words), found)
 
 
@@ -96,7 +96,7 @@ def test_free_gpus_are_those_that_no_running_pod_asks_for() -> None:
         pod("done", "a", 2, "Succeeded"),
         pod("waiting", "", 4, "Pending"),
     )
-    assert found == [Room("a", "H100-80GB", 8, 5)]
+    assert found == [NodeGpus("a", "H100-80GB", 8, 5)]
 
 
 def test_a_sidecar_holds_its_gpus_while_an_init_container_that_comes_after_it_runs() -> None:
@@ -107,7 +107,7 @@ def test_a_sidecar_holds_its_gpus_while_an_init_container_that_comes_after_it_ru
         {"name": "warm-up", **asks},
     ]
     # The containers hold 3 together; while the second one starts, 4 are held.
-    assert rooms([node("a", H100, 8)], held) == [Room("a", "H100-80GB", 8, 4)]
+    assert rooms([node("a", H100, 8)], held) == [NodeGpus("a", "H100-80GB", 8, 4)]
 
 
 def test_it_says_where_now_and_where_when_idle() -> None:
@@ -175,7 +175,7 @@ def test_where_an_agent_reports_its_devices_are_believed() -> None:
     devices.append(gpu("3", health="unhealthy"))
     holders = ({"device": "GPU-0", "podUID": "a"}, {"device": "GPU-1", "foreign": "Xorg"})
     (room,) = rooms([node("a", H100, 4)], reports=[report("a", *devices, holders=holders)])
-    assert room == Room("a", "H100-80GB", 3, 1, usable_mib=80_000)
+    assert room == NodeGpus("a", "H100-80GB", 3, 1, usable_mib=80_000)
     assert ask([room]).answer.cards[0].memory.usable_bytes == 80_000 << 20
 
 

@@ -10,7 +10,7 @@ from gpufleet.advise.fit.ask import ask, ask_manifest
 from gpufleet.fit.catalogue import find_cards
 from gpufleet.fit.manifest import nodes_of
 from gpufleet.fit.options import Options
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from tests.lint.linting import found as found_by_lint
 
 

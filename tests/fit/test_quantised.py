@@ -12,7 +12,7 @@ from gpufleet.fit.shapes import matrices
 from gpufleet.fit.spellings import read_config
 from gpufleet.fit.unquantised import globs_of, spared_parts
 from gpufleet.fit.weights import on_one_gpu_bytes, total_bytes
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 GIB = 1 << 30
 LLAMA_8B = {

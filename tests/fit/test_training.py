@@ -6,7 +6,7 @@ from gpufleet.advise.fit.ask import ask_training
 from gpufleet.fit.answer import Training, Verdict
 from gpufleet.fit.options import Options
 from gpufleet.fit.training import state_bytes
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 
 @pytest.mark.parametrize(("zero", "gigabytes"), [(0, 120), (1, 31.4), (2, 16.6), (3, 1.9)])

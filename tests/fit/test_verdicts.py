@@ -7,7 +7,7 @@ import pytest
 from gpufleet.advise.fit.ask import ask
 from gpufleet.fit.answer import CardFit, Verdict
 from gpufleet.fit.options import Options
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 
 def one(model: str, gpu: str, **words: object) -> CardFit:

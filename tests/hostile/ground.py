@@ -17,7 +17,7 @@ import msgspec
 from gpufleet.auditor.audit import Audit
 from gpufleet.auditor.finding import Finding
 from gpufleet.auditor.rules import Rules
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.resources import NODE_DEVICES, PODS
 from gpufleet.kube.status import NotFound
 from gpufleet.simulation import history, pod_facts

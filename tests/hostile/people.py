@@ -15,7 +15,7 @@ import msgspec
 
 from gpufleet.localkube.agent_identity import agent_kubeconfig
 from gpufleet.localkube.cluster import LocalCluster
-from gpufleet.localkube.processes.errors import ClusterError
+from gpufleet.localkube.processes.process_errors import ClusterError
 from tests.kube.manifests.real_server import Person
 from tests.kube.manifests.test_agent_own_node import Bearer, token_of
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
-from gpufleet.kube.errors import TransportError
+from gpufleet.kube.kube_errors import TransportError
 from gpufleet.kube.transport import Request, Response
 from tests.kube.scripted_transport import BROKEN, bookmark, event, item, page, refusal, status
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from gpufleet.kube.errors import TransportError
+from gpufleet.kube.kube_errors import TransportError
 from gpufleet.kube.transport import Request, Response
 
 BROKEN = TransportError("the connection broke", reached=True)

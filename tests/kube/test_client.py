@@ -13,7 +13,7 @@ from gpufleet.kube.answer import AnswerUnreadable
 from gpufleet.kube.backoff import ONE_TRY
 from gpufleet.kube.client import Client, PatchType
 from gpufleet.kube.clock import MachineClock
-from gpufleet.kube.errors import TransportError
+from gpufleet.kube.kube_errors import TransportError
 from gpufleet.kube.listing import Selection
 from gpufleet.kube.outcome import OutcomeUnknown
 from gpufleet.kube.resources import CONFIG_MAPS, NODES, PODS, PRIORITY_CLASSES, RAY_CLUSTERS
@@ -30,7 +30,7 @@ from gpufleet.kube.status import (
     retry_after_s,
 )
 from gpufleet.kube.transport import Response
-from gpufleet.model.errors import InternalError
+from gpufleet.model.model_errors import InternalError
 from tests.kube.scripted_transport import (
     BROKEN,
     UNREACHABLE,
@@ -213,7 +213,9 @@ def test_write_that_surely_did_nothing_is_repeated(failure: Answer) -> None:
     found, transport = ask(bind, failure, answer())
     assert found is None
     assert len(transport.asked) == 2
-    found, transport = ask(lambda client: client.create(PODS, {}, namespace="a", patience=ONE_TRY), failure)
+    found, transport = ask(
+        lambda client: client.create(PODS, {}, namespace="a", retry_limits=ONE_TRY), failure
+    )
     assert isinstance(found, TransportError | TooManyRequests | Unavailable)
     assert len(transport.asked) == 1
 

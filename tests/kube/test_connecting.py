@@ -10,8 +10,8 @@ import pytest
 from gpufleet.kube import connecting
 from gpufleet.kube.access import Endpoint, PlainAccess
 from gpufleet.kube.connecting import Address, connected_socket, first_connected, in_turns
-from gpufleet.kube.errors import TransportError
 from gpufleet.kube.http_transport import HttpTransport
+from gpufleet.kube.kube_errors import TransportError
 from gpufleet.kube.transport import Request
 from tests.kube.byte_server import server_tls, serving, within
 from tests.kube.open_sockets import left_open

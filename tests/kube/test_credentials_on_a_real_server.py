@@ -3,9 +3,9 @@
 import asyncio
 from pathlib import Path
 
-from gpufleet.kube.errors import TransportError
 from gpufleet.kube.following_access import find_access
 from gpufleet.kube.http_transport import HttpTransport
+from gpufleet.kube.kube_errors import TransportError
 from gpufleet.kube.transport import Request
 from gpufleet.localkube.access import kubeconfig
 from gpufleet.localkube.access.certificates import Authority, Identity, write_private

@@ -10,13 +10,13 @@ import pytest
 from gpufleet.kube.access import Endpoint, PlainAccess
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
-from gpufleet.kube.errors import TransportError
 from gpufleet.kube.http_connection import STREAM_HOLDS_BYTES
 from gpufleet.kube.http_transport import HttpTransport
+from gpufleet.kube.kube_errors import TransportError
 from gpufleet.kube.resources import PODS
 from gpufleet.kube.status import ServerFailure
 from gpufleet.kube.transport import Request
-from gpufleet.model.errors import InternalError
+from gpufleet.model.model_errors import InternalError
 from tests.kube.byte_server import CERTIFICATES, ByteServer, Step, server_tls, serving, within
 from tests.kube.open_sockets import connected_to
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from gpufleet.kube.configured_access import ConfiguredAccess, in_cluster_access
-from gpufleet.kube.errors import SettingsError, TransportError
 from gpufleet.kube.following_access import FollowingAccess, find_access
 from gpufleet.kube.http_transport import HttpTransport
+from gpufleet.kube.kube_errors import SettingsError, TransportError
 from gpufleet.kube.kubeconfig import Overrides, choose, default_files
 from gpufleet.kube.transport import Request
 from tests.kube.byte_server import CERTIFICATES, server_tls, serving, within

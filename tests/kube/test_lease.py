@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpufleet.kube.client import Client
-from gpufleet.kube.errors import TransportError
+from gpufleet.kube.kube_errors import TransportError
 from gpufleet.kube.lease import LeadershipLost, Lease, micro_time
 from gpufleet.kube.transport import Request, Response
 from tests.kube.scripted_transport import BROKEN, ScriptedStream, answer, refusal

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.kube.errors import SettingsError
 from gpufleet.kube.following_access import find_access
+from gpufleet.kube.kube_errors import SettingsError
 from gpufleet.kube.yaml_documents import NUMBER_CHARACTERS_MAX, objects_of
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 BOMB = "\n".join(
     ["a: &a [x, x, x, x, x, x, x, x, x]"]

@@ -12,7 +12,7 @@ from gpufleet.advise.lint.settings import read_settings
 from gpufleet.lint.rules import all_rules
 from gpufleet.lint.run import lint, read
 from gpufleet.lint.source.text import SourceText
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from tests.lint.linting import pod
 
 TODAY = dt.date(2026, 11, 22)

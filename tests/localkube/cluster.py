@@ -22,7 +22,7 @@ from gpufleet.localkube import manifests
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Component, Options, needed_programs
 from gpufleet.localkube.node import configuration, machine
-from gpufleet.localkube.processes.errors import DownloadError, ProgramsMissingError
+from gpufleet.localkube.processes.process_errors import DownloadError, ProgramsMissingError
 from gpufleet.localkube.programs import binaries
 from gpufleet.localkube.programs.releases import DEFAULT_KUBERNETES, release_of
 from gpufleet.progress.telling import Silent

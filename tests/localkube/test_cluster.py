@@ -16,8 +16,8 @@ from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options
 from gpufleet.localkube.features import gang_api_version
 from gpufleet.localkube.processes import plan
-from gpufleet.localkube.processes.errors import ClusterError, ProgramFailedError
 from gpufleet.localkube.processes.folders import is_locked, lock_of
+from gpufleet.localkube.processes.process_errors import ClusterError, ProgramFailedError
 from tests.localkube.cluster import KUBERNETES, a_cluster, all_programs, program
 
 WAIT_S = 60

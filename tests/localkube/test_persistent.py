@@ -16,9 +16,9 @@ from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Component, Options
 from gpufleet.localkube.processes import plan
 from gpufleet.localkube.processes.child import start
-from gpufleet.localkube.processes.errors import ProgramFailedError
 from gpufleet.localkube.processes.folders import is_locked, lock_of, try_lock
 from gpufleet.localkube.processes.plan import Process, Processes
+from gpufleet.localkube.processes.process_errors import ProgramFailedError
 from tests.localkube.cluster import KUBERNETES, all_programs, program
 from tests.localkube.test_cluster import alive, await_true, pids
 

@@ -4,7 +4,7 @@ import pytest
 
 from gpufleet.localkube.pools import cut, read_pools
 from gpufleet.localkube.simulated_nodes import gpu_model, node, offered, report
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 
 def test_nodes_of_several_pools_are_numbered_through() -> None:

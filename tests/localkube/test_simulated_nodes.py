@@ -11,7 +11,7 @@ from gpufleet.localkube import manifests, simulated_nodes
 from gpufleet.localkube.access.api import Api, Object, RefusedError
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.simulated_nodes import NODE_DEVICES, SimulatedNodes, gpu_model
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from tests.localkube.cluster import program
 
 PODS = "/api/v1/namespaces/default/pods"

@@ -11,7 +11,7 @@ from gpufleet.migration.command import converted
 from gpufleet.migration.go_durations import as_ours
 from gpufleet.migration.ledger import Verdict, leaves
 from gpufleet.migration.sources import Source, object_of, read_documents
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 GPU = "nvidia.com/gpu"
 

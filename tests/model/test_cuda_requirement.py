@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpufleet.model.cuda_compatibility import Toolkit
 from gpufleet.model.cuda_requirement import Requirement, parse_requirement
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 FIELD = "NVIDIA_REQUIRE_CUDA"
 # The beginnings of what nvidia/cuda 12.4, 12.8 and 13.0 require, and all of it for 11.0.

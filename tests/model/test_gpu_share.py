@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.model.errors import InputError
 from gpufleet.model.gpu_share import check_memory_fits, parse_fraction_milli, parse_memory_mib
+from gpufleet.model.model_errors import InputError
 
 NOT_NUMBERS = [
     "",

@@ -2,7 +2,6 @@
 
 import pytest
 
-from gpufleet.model.errors import InputError
 from gpufleet.model.labels import (
     LabelSelector,
     NodeAffinity,
@@ -14,6 +13,7 @@ from gpufleet.model.labels import (
     contradictions,
     equals,
 )
+from gpufleet.model.model_errors import InputError
 
 IN, NOT_IN = Operator.IN, Operator.NOT_IN
 EXISTS, DOES_NOT_EXIST = Operator.EXISTS, Operator.DOES_NOT_EXIST

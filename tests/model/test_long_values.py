@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpufleet.model.errors import InputError, printable
+from gpufleet.model.model_errors import InputError, printable
 
 LONG = 200_000
 

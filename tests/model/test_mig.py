@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.model.errors import InputError
 from gpufleet.model.gpu_catalogue import CATALOGUE
 from gpufleet.model.identifiers import GpuModelName
 from gpufleet.model.mig import Layout, MigGeometry, MigInstance, MigProfile, profile_gb
 from gpufleet.model.mig_boards import BOARDS
+from gpufleet.model.model_errors import InputError
 
 A30 = BOARDS[GpuModelName("A30")]
 A100 = BOARDS[GpuModelName("A100-40GB")]

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from gpufleet.model.errors import InputError
 from gpufleet.model.host_port import HostPort
 from gpufleet.model.labels import LabelSelector, NodeAffinity, Operator, Requirement
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.pod_affinity import NamespaceScope, PodTerm, PreferredPodTerm
 from gpufleet.model.relations import NO_RELATIONS, Relations
 from gpufleet.model.shape import Shape

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.model.errors import InputError
 from gpufleet.model.gpu_share import GpuShare
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.quantity import parse_quantity
 from gpufleet.model.requests import (
     ContainerAmounts,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.taint import EFFECTS, Taint, Toleration, tolerates, untolerated
 
 FOO = Taint("foo", "bar")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.replay.atomic_write import atomic_write
-from gpufleet.replay.errors import FileWriteError
+from gpufleet.replay.replay_errors import FileWriteError
 
 TEXT = "pod,node\r\nµ,1\n"
 

@@ -6,8 +6,16 @@ import msgspec
 import pytest
 
 from gpufleet.engine.policy import POLICIES
-from gpufleet.model.errors import InputError
-from gpufleet.replay.plan import Plan, check_load, parse_policies, parse_seeds, plan, titles, whole_result
+from gpufleet.model.model_errors import InputError
+from gpufleet.replay.plan import (
+    SweepPlan,
+    check_load,
+    parse_policies,
+    parse_seeds,
+    plan,
+    titles,
+    whole_result,
+)
 from gpufleet.replay.run_request import RunRequest
 from gpufleet.replay.sweep import Outcome
 from tests.replay.small_traces import FLEET, small_files
@@ -20,7 +28,9 @@ def template(tmp_path: Path) -> RunRequest:
     return RunRequest(str(nodes), str(tasks), policy="", seed=0)
 
 
-def planned(template: RunRequest, policies: str = "fgd", seeds: str = "1", out: Path | None = None) -> Plan:
+def planned(
+    template: RunRequest, policies: str = "fgd", seeds: str = "1", out: Path | None = None
+) -> SweepPlan:
     return plan(template, policies, seeds, out, "gpufleet replay")
 
 

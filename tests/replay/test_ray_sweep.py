@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from gpufleet import __version__
-from gpufleet.model.errors import InputError, WorldError
+from gpufleet.model.model_errors import InputError, WorldError
 from gpufleet.replay import ray_sweep
 from gpufleet.replay.results import SweepResult
 from gpufleet.replay.run_request import RunRequest

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gpufleet.model.errors import InputError, WorldError
-from gpufleet.replay.errors import TraceError
+from gpufleet.model.model_errors import InputError, WorldError
+from gpufleet.replay.replay_errors import TraceError
 from gpufleet.replay.results import RunResult
 from gpufleet.replay.run_request import RunRequest
 from gpufleet.replay.sweep import Outcome, sweep

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpufleet.replay.errors import BadRowsError, TraceError
+from gpufleet.replay.replay_errors import BadRowsError, TraceError
 from gpufleet.replay.trace_nodes import read_nodes
 from gpufleet.replay.trace_tasks import read_tasks
 from tests.replay.trace_files import CORPUS, MODELS, flat_node, flat_task

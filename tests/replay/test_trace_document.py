@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.replay.errors import BadRowsError
+from gpufleet.replay.replay_errors import BadRowsError
 from gpufleet.replay.table_bytes import TableLimits
 from gpufleet.replay.trace import Trace, read_trace
 from gpufleet.replay.trace_nodes import DEFAULT_MAX_PODS, NODE_COLUMNS, NODE_LIMITS

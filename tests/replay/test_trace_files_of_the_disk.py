@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.replay.errors import FileReadError, TraceError
+from gpufleet.replay.replay_errors import FileReadError, TraceError
 from gpufleet.replay.trace_tasks import read_tasks
 from tests.replay.trace_files import MODELS, table
 

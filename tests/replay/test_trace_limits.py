@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.replay.errors import TraceError
+from gpufleet.replay.replay_errors import TraceError
 from gpufleet.replay.table_bytes import MEBIBYTE, TableLimits
 from gpufleet.replay.trace_nodes import read_nodes
 from gpufleet.replay.trace_table import open_table

@@ -5,12 +5,12 @@ from itertools import pairwise
 
 import pytest
 
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.resources import MEBIBYTE
 from gpufleet.model.shape import Shape
 from gpufleet.replay import data_files
 from gpufleet.replay.data_files import TASK_LIST_NAMES, shipped_node_list, shipped_task_list
-from gpufleet.replay.errors import ShippedTraceError
+from gpufleet.replay.replay_errors import ShippedTraceError
 from gpufleet.replay.trace import Trace, read_trace
 from gpufleet.replay.trace_nodes import read_nodes
 

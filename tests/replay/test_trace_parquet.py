@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gpufleet.replay.errors import TraceError
+from gpufleet.replay.replay_errors import TraceError
 from gpufleet.replay.table_bytes import TableLimits
 from gpufleet.replay.trace import read_trace
 from gpufleet.replay.trace_nodes import read_nodes

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpufleet.replay.csv_export import seconds_text
-from gpufleet.replay.errors import TraceError
+from gpufleet.replay.replay_errors import TraceError
 from gpufleet.replay.trace_nodes import NODE_COLUMNS, read_nodes
 from gpufleet.replay.trace_tasks import TASK_COLUMNS, read_tasks
 from tests.replay.trace_files import MODELS, flat_node, flat_task

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.model.errors import InputError
-from gpufleet.replay.errors import BadRowsError, TraceError
+from gpufleet.model.model_errors import InputError
+from gpufleet.replay.replay_errors import BadRowsError, TraceError
 from gpufleet.replay.results import SkippedRow
 from gpufleet.replay.trace import read_trace
 from gpufleet.replay.trace_nodes import read_nodes

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from gpufleet.scenario.amounts import mebibytes, microseconds, quota_amount
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.scenario.errors import ScenarioError
+from gpufleet.scenario.scenario_errors import ScenarioError
 from tests.scenario.stories import played
 
 TWO_GPUS = "nodes: [{name: n, gpus: 2}]\n"

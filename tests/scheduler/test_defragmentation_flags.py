@@ -6,7 +6,7 @@ from gpufleet.kube.codec.moved import Moved, moves_before, read_moved, write_mov
 from gpufleet.kube.objects.metadata import PodMetadata
 from gpufleet.kube.objects.pod import Pod, PodSpec
 from gpufleet.model.defragmentation import DayWindow, DefragmentationRules
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from gpufleet.scheduler.defragmentation_flags import rules_of
 
 HOUR_US = 3_600_000_000

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gpufleet.cluster.pods.pod_entry import Entry, Place
+from gpufleet.cluster.pods.pod_entry import Entry, PodStage
 from gpufleet.engine.event import EvictionRefused
 from gpufleet.engine.instruction import Evict, Nominated
-from gpufleet.eviction.plan import Cause, Plan, Refusal, Victim
+from gpufleet.eviction.plan import Cause, EvictionPlan, Refusal, Victim
 from gpufleet.kube.objects.metadata import PodMetadata
 from gpufleet.kube.objects.pod import Pod, PodSpec
 from gpufleet.model import pod as model
@@ -41,7 +41,7 @@ KEPT_BY_BUDGETS = "guarded"
 Said = tuple[object, ...]
 
 
-def entry(name: str, gang: GangName | None, place: Place) -> Entry:
+def entry(name: str, gang: GangName | None, place: PodStage) -> Entry:
     """A pod of queue "team"; budgets may keep those named after a vowel."""
     namespace = KEPT_BY_BUDGETS if name in "ae" else "default"
     meaning = model.Pod(PodUid(name), Shape(), queue=QueueName("team"), gang=gang)
@@ -54,9 +54,9 @@ class Case:
     def __init__(self, kind: type[EvictionPlanner]) -> None:
         self.kind = kind
         self.said: list[Said] = []
-        self.plans: list[Plan] = []
-        self.entries = {PodUid(name): entry(name, gang, Place.WAITING) for name, gang in WAITING.items()}
-        self.entries |= {PodUid(name): entry(name, gang, Place.PLACED) for name, gang in RUNNING.items()}
+        self.plans: list[EvictionPlan] = []
+        self.entries = {PodUid(name): entry(name, gang, PodStage.WAITING) for name, gang in WAITING.items()}
+        self.entries |= {PodUid(name): entry(name, gang, PodStage.PLACED) for name, gang in RUNNING.items()}
         self.metrics = Metrics()
         self.planner = self.made()
 
@@ -84,9 +84,9 @@ class Case:
     def waiting(self, uid: PodUid) -> Entry | None:
         """A pod that waits."""
         found = self.entries.get(uid)
-        return found if found is not None and found.place is Place.WAITING else None
+        return found if found is not None and found.place is PodStage.WAITING else None
 
-    def took(self, how: str, plan: Plan, *holder: object) -> None:
+    def took(self, how: str, plan: EvictionPlan, *holder: object) -> None:
         """Another part took a plan."""
         if plan.victims:
             self.plans.append(plan)
@@ -163,7 +163,7 @@ def play(kind: type[EvictionPlanner], seed: int) -> None:
     chance, case = Random(seed), Case(kind)
     for _ in range(8):
         for name, gang in RUNNING.items():
-            case.entries.setdefault(PodUid(name), entry(name, gang, Place.PLACED))
+            case.entries.setdefault(PodUid(name), entry(name, gang, PodStage.PLACED))
         asked = asked_in_a_step(chance, case)
         nominated = {holder for holder in HOLDERS if chance.random() < 0.5}
         for holder in nominated:

@@ -12,7 +12,7 @@ from gpufleet.cluster.nodes.node_book import NodeBook
 from gpufleet.cluster.pods.dependencies import Dependencies
 from gpufleet.cluster.pods.gang_book import GangBook
 from gpufleet.cluster.pods.pod_book import PodBook
-from gpufleet.cluster.pods.pod_entry import Place
+from gpufleet.cluster.pods.pod_entry import PodStage
 from gpufleet.cluster.pods.pod_reader import PodReader
 from gpufleet.cluster.watching.change_queue import ChangeQueue, Seen
 from gpufleet.cluster.watching.picture import Picture
@@ -94,7 +94,7 @@ class Books:
     def waiting(self) -> dict[PodUid, model.Pod | None]:
         """The pods that the engine has waiting, as the books say."""
         entries = self.pods.entries.items()
-        return {uid: entry.meaning for uid, entry in entries if entry.place is Place.WAITING}
+        return {uid: entry.meaning for uid, entry in entries if entry.place is PodStage.WAITING}
 
 
 def pod(name: str, *, life: int = 1, **more: Any) -> Pod:

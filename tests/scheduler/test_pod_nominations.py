@@ -8,7 +8,7 @@ import pytest
 
 from gpufleet.engine.event import KeptPlaces
 from gpufleet.engine.instruction import ReservedPlace
-from gpufleet.eviction.plan import Cause, Plan
+from gpufleet.eviction.plan import Cause, EvictionPlan
 from gpufleet.kube.transport import Request
 from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid
 from gpufleet.scheduler.pod_nominations import ANSWER_COUNTS_S, PodNominations
@@ -154,7 +154,7 @@ def test_a_condition_that_was_deleted_is_written_again_before_more_pods_end() ->
         case.seen.catch_up()
         await case.clock.sleep(ANSWER_COUNTS_S)
         case.way.spoilt = [refused(503, "busy")] * 2
-        case.write_ahead.hold(Plan((victim("b"),), case, together=True), one.holder)
+        case.write_ahead.hold(EvictionPlan((victim("b"),), case, together=True), one.holder)
         await case.clock.sleep(0.01)
         assert case.ended == ["a"]
         await case.clock.sleep(5)

@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from gpufleet.cluster.pods.nominated_pods import recalled
-from gpufleet.cluster.pods.pod_entry import Entry, Place
+from gpufleet.cluster.pods.pod_entry import Entry, PodStage
 from gpufleet.cluster.queues.nomination_records import BYTES_MAX
 from gpufleet.engine.event import KeptPlaces
 from gpufleet.engine.instruction import ReservedPlace
 from gpufleet.eviction.evictions import Evictions
-from gpufleet.eviction.plan import Cause, Plan, Refusal, Victim
+from gpufleet.eviction.plan import Cause, EvictionPlan, Refusal, Victim
 from gpufleet.kube import resources
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.nomination_parts import read_nomination
@@ -86,7 +86,7 @@ class Seen:
         pod = next((one for one in self.pods.values() if one.metadata.uid == uid), None)
         if pod is None:
             return None
-        return Entry(PodName("default", pod.metadata.name, uid), pod, Place.WAITING)
+        return Entry(PodName("default", pod.metadata.name, uid), pod, PodStage.WAITING)
 
     def all(self, _kind: Kind) -> Iterable[FleetQueue]:
         """All queues."""
@@ -98,7 +98,7 @@ class Released(Evictions):
 
     case: "Case"
 
-    def submit(self, plan: Plan) -> None:
+    def submit(self, plan: EvictionPlan) -> None:
         """Pods are to end."""
         self.case.ended += [one.pod.name for one in plan.victims]
         recorded = self.case.recorded() if self.case.compares else []
@@ -168,7 +168,7 @@ class Case:
     def nominate(self, one: KeptPlaces, *victims: str) -> None:
         """Work has a nomination, and these pods are to end for it."""
         self.kept.append(one)
-        self.write_ahead.hold(Plan(tuple(map(victim, victims)), self, together=True), one.holder)
+        self.write_ahead.hold(EvictionPlan(tuple(map(victim, victims)), self, together=True), one.holder)
         self.write_ahead.changed()
         self.write_ahead.regard()
 

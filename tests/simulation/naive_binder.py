@@ -14,12 +14,12 @@ from urllib.parse import quote
 import msgspec
 
 from gpufleet.kube.clock import Clock
-from gpufleet.kube.errors import TransportError
+from gpufleet.kube.kube_errors import TransportError
 from gpufleet.kube.transport import Request, Transport
 from gpufleet.simulation import pod_facts
+from gpufleet.simulation.free_capacity import NodeRoom, rooms_of
 from gpufleet.simulation.history import NODE_DEVICES, NODES, PODS, RECORDED, History, Rules
 from gpufleet.simulation.object_store import Written
-from gpufleet.simulation.room import NodeRoom, rooms_of
 from gpufleet.simulation.scenario import Scheduler
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/gpufleet-system/leases/gpufleet-scheduler"

@@ -20,7 +20,7 @@ from gpufleet.simulation.cluster_recipe import Recipe
 from gpufleet.simulation.faults.catalogue import BY_NAME, CATALOGUE, Row, make_faults
 from gpufleet.simulation.invariants import Broken
 from gpufleet.simulation.live_scheduler import LIVE, PRIORITIES, TEAMS, LiveScheduler
-from gpufleet.simulation.scenario import Outcome, Plan, run_scenario
+from gpufleet.simulation.scenario import Outcome, RunPlan, run_scenario
 
 CROWDED = msgspec.structs.replace(
     LIVE,
@@ -46,7 +46,7 @@ FAULTS = (
     "kill-while-evicting",
     "report-deleted",
     "report-restored",
-    "minds-changed",
+    "random-edits",
 )
 """Faults of each kind, in as much time as a test may take; a soak goes through all of them."""
 
@@ -54,13 +54,13 @@ SHORT_TEAMS = msgspec.structs.replace(TEAMS, calm_s=30.0)
 
 
 def watched_run(
-    seed: int, *names: str, plan: Plan = CROWDED, every: float = 20.0
+    seed: int, *names: str, plan: RunPlan = CROWDED, every: float = 20.0
 ) -> tuple[Agreement, Outcome]:
     """A run with comparisons."""
     scheduler = LiveScheduler()
-    onlooker = Agreement(scheduler, every_s=every, every_writes=every)
-    outcome = run_scenario(scheduler, seed, lambda random: make_faults(names, random), plan, onlooker)
-    return onlooker, outcome
+    observer = Agreement(scheduler, every_s=every, every_writes=every)
+    outcome = run_scenario(scheduler, seed, lambda random: make_faults(names, random), plan, observer)
+    return observer, outcome
 
 
 def disagreements(outcome: Outcome) -> list[Broken]:
@@ -70,10 +70,10 @@ def disagreements(outcome: Outcome) -> list[Broken]:
 
 @pytest.mark.parametrize("row", [BY_NAME[name] for name in FAULTS], ids=lambda row: row.name)
 def test_explain_says_what_the_scheduler_does_under_the_fault(row: Row) -> None:
-    names = dict.fromkeys((row.name, "minds-changed"))
+    names = dict.fromkeys((row.name, "random-edits"))
     seed, plan = 1 + CATALOGUE.index(row), SHORT_TEAMS if row.of_teams else CROWDED
-    onlooker, outcome = watched_run(seed, *names, plan=plan)
-    assert onlooker.compared > 20, onlooker.summary()
+    observer, outcome = watched_run(seed, *names, plan=plan)
+    assert observer.compared > 20, observer.summary()
     found = disagreements(outcome)
     assert not found, "\n".join(map(str, found[:5]))
 
@@ -91,7 +91,7 @@ JUDGED_WRONGLY_BEFORE = (
 def test_crowded_runs_keep_every_promise_under_these_seeds(name: str, seed: int) -> None:
     plan = SHORT_TEAMS if BY_NAME[name].of_teams else CROWDED
     outcome = run_scenario(
-        LiveScheduler(), seed, lambda random: make_faults((name, "minds-changed"), random), plan
+        LiveScheduler(), seed, lambda random: make_faults((name, "random-edits"), random), plan
     )
     assert not outcome.broken, "\n".join(map(str, outcome.broken[:5]))
 
@@ -115,14 +115,14 @@ WITH_PRIORITIES = (
 
 @pytest.mark.parametrize(("name", "seed"), WITH_PRIORITIES)
 def test_explain_says_what_becomes_of_work_that_makes_room_by_priority(name: str, seed: int) -> None:
-    onlooker, outcome = watched_run(seed, name, plan=PRIORITIES)
-    assert onlooker.compared > 20, onlooker.summary()
+    observer, outcome = watched_run(seed, name, plan=PRIORITIES)
+    assert observer.compared > 20, observer.summary()
     found = disagreements(outcome)
     assert not found, "\n".join(map(str, found[:5]))
 
 
 def test_the_comparison_does_not_change_the_run() -> None:
-    names = ("minds-changed", "kill-after-write-k")
+    names = ("random-edits", "kill-after-write-k")
     _, with_comparisons = watched_run(3, *names)
     alone = run_scenario(LiveScheduler(), 3, lambda random: make_faults(names, random), CROWDED)
     assert with_comparisons.digest == alone.digest
@@ -146,7 +146,7 @@ def test_a_scheduler_that_ignores_taints_is_found(monkeypatch: pytest.MonkeyPatc
             return msgspec.structs.replace(super()._read(*what), taints=())
 
     monkeypatch.setattr("gpufleet.scheduler.service.NodeBook", WithoutTaints)
-    _, outcome = watched_run(1, "minds-changed")
+    _, outcome = watched_run(1, "random-edits")
     assert disagreements(outcome)
 
 
@@ -154,7 +154,7 @@ def test_a_moment_without_a_leader_is_counted_and_not_compared() -> None:
     async def never(*_: object) -> None:
         return
 
-    onlooker = Agreement(LiveScheduler())
-    run_scenario(never, 1, plan=msgspec.structs.replace(CROWDED, calm_s=5.0), onlooker=onlooker)
-    assert onlooker.compared == 0
-    assert {moment.passed_over for moment in onlooker.moments} == {"no scheduler leads"}
+    observer = Agreement(LiveScheduler())
+    run_scenario(never, 1, plan=msgspec.structs.replace(CROWDED, calm_s=5.0), observer=observer)
+    assert observer.compared == 0
+    assert {moment.passed_over for moment in observer.moments} == {"no scheduler leads"}

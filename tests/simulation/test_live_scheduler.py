@@ -18,7 +18,7 @@ from gpufleet.simulation.faults.catalogue import CATALOGUE, make_faults
 from gpufleet.simulation.history import PODS
 from gpufleet.simulation.live_scheduler import LIVE, TEAMS, Life, LiveScheduler, Step
 from gpufleet.simulation.pod_facts import gang_of, node_of
-from gpufleet.simulation.scenario import Outcome, Plan, run_scenario
+from gpufleet.simulation.scenario import Outcome, RunPlan, run_scenario
 from tests.house.project import ROOT
 
 SEEDS = (1, 2, 3)
@@ -30,7 +30,7 @@ CROWDED = msgspec.structs.replace(
 """Far more work than room: whoever runs is in somebody's way."""
 
 
-def run(seed: int, *names: str, plan: Plan = LIVE, scheduler: LiveScheduler | None = None) -> Outcome:
+def run(seed: int, *names: str, plan: RunPlan = LIVE, scheduler: LiveScheduler | None = None) -> Outcome:
     """One run of the live scheduler."""
     return run_scenario(scheduler or LiveScheduler(), seed, lambda random: make_faults(names, random), plan)
 

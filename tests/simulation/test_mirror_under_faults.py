@@ -15,7 +15,7 @@ from gpufleet.kube.resources import PODS
 from gpufleet.kube.transport import Transport
 from gpufleet.simulation import history
 from gpufleet.simulation.faults.catalogue import BY_NAME, make_faults
-from gpufleet.simulation.scenario import Plan, run_scenario
+from gpufleet.simulation.scenario import RunPlan, run_scenario
 
 NAMES = (
     "watch-cut", "watch-410-status", "watch-410-event", "list-410-mid-page", "compacted-while-paused",
@@ -40,7 +40,7 @@ def test_mirror_settles_to_what_the_server_has(name: str, seed: int) -> None:
         mirrors.append(Mirror(client, PODS, msgspec.json.Decoder(Named), lambda _: None))
         return mirrors[-1].run()
 
-    outcome = run_scenario(mirroring, seed, lambda random: make_faults([name], random), Plan(calm_s=300.0))
+    outcome = run_scenario(mirroring, seed, lambda random: make_faults([name], random), RunPlan(calm_s=300.0))
     assert outcome.acted[name], f"{BY_NAME[name].words} It never happened: the run proves nothing"
     final = outcome.history.final(history.PODS)
     known = {key: pod.metadata.resource_version for key, pod in mirrors[-1].objects.items()}

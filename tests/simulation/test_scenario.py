@@ -8,7 +8,7 @@ import pytest
 
 from gpufleet.simulation.cluster_recipe import Recipe
 from gpufleet.simulation.faults.catalogue import CATALOGUE, Row, make_faults
-from gpufleet.simulation.scenario import Outcome, Plan, run_scenario
+from gpufleet.simulation.scenario import Outcome, RunPlan, run_scenario
 from tests.house.project import ROOT
 from tests.simulation.naive_binder import naive
 
@@ -77,7 +77,7 @@ def test_a_scheduler_that_believes_whatever_report_there_is_gives_gpus_twice(nam
 ])  # fmt: skip
 def test_a_mistake_is_caught_by_the_promise_that_it_breaks(mistake: str, promise: str) -> None:
     crowded = Recipe(nodes=2, gpus_per_node=3, gangs=4, single_pods=10, arrive_within_s=100.0)
-    plan = Plan(
+    plan = RunPlan(
         recipe=crowded, policies=False, gang_deadline_s=60.0, schedulers=2, calm_s=150.0, settle_s=60.0
     )
     names = ["leader-paused"] if mistake == "old-epoch" else []
@@ -89,7 +89,7 @@ def test_a_mistake_is_caught_by_the_promise_that_it_breaks(mistake: str, promise
 
 
 def test_the_fence_stops_a_leader_whose_epoch_is_over() -> None:
-    plan = Plan(recipe=Recipe(arrive_within_s=100.0), schedulers=2)
+    plan = RunPlan(recipe=Recipe(arrive_within_s=100.0), schedulers=2)
     outcomes = [
         run_scenario(naive("old-epoch"), seed, lambda random: make_faults(["leader-paused"], random), plan)
         for seed in range(4)

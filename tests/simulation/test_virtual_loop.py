@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from gpufleet.simulation import virtual_loop
-from gpufleet.simulation.errors import DeadlockError, SimulationError
 from gpufleet.simulation.process import SimulatedProcess
+from gpufleet.simulation.simulation_errors import DeadlockError, SimulationError
 from gpufleet.simulation.virtual_loop import STARTED_AT, THREAD_WITHIN_S, VirtualClock, VirtualLoop, run
 
 YEAR_S = 365 * 24 * 3600.0

@@ -10,7 +10,7 @@ import yaml
 from gpufleet.cli.main import main
 from gpufleet.cluster.settings import Settings
 from gpufleet.kube import resources
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from gpufleet.whatif.answer import Answer, Start
 from gpufleet.whatif.command import answer_of
 from gpufleet.whatif.request import (

@@ -37,8 +37,8 @@ from gpufleet.agent.state.topic import Topic
 from gpufleet.agent.supervisor import Part, Supervisor, said
 from gpufleet.kube.client import Client
 from gpufleet.kube.expiry_watch import ExpiryWatch
-from gpufleet.model.errors import InputError
 from gpufleet.model.gpu_catalogue import Vendor
+from gpufleet.model.model_errors import InputError
 
 
 class Agent:

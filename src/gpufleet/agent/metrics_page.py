@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Literal
 
 from gpufleet.agent.exporter.counters_file import BYTES_MAX, ChosenCounters, default_counters, read_counters
-from gpufleet.agent.exporter.errors import ExporterOptionError
 from gpufleet.agent.exporter.exporter import Exporter, Topics
+from gpufleet.agent.exporter.exporter_errors import ExporterOptionError
 from gpufleet.agent.exporter.options import ExporterOptions, pod_label_names
 from gpufleet.agent.exporter.usage import PodOf
 from gpufleet.agent.settings import AgentSettings, MetricsSettings

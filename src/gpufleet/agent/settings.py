@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 # As NVIDIA's device plugin names them; the first is ours where none is said.
 STRATEGIES = ("cdi-cri", "cdi-annotations", "volume-mounts", "envvar")

@@ -12,13 +12,13 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from gpufleet.kube.backoff import Backoff, Patience
+from gpufleet.kube.backoff import Backoff, RetryLimits
 from gpufleet.kube.clock import Clock
-from gpufleet.model.errors import printable
+from gpufleet.model.model_errors import printable
 
 LOG = logging.getLogger(__name__)
 # A part that fails is started again, ever later while it goes on failing.
-PAUSES = Patience(first_s=1.0, longest_s=60.0)
+PAUSES = RetryLimits(first_s=1.0, longest_s=60.0)
 STEADY_AFTER_S = 60.0
 """A part that ran for so long begins anew with short pauses."""
 

@@ -4,9 +4,9 @@ pod runs on a GPU without a grant.
 
 from collections.abc import Iterator
 
-from gpufleet.auditor import doors, grants, pods
-from gpufleet.auditor.doors import QUEUE
+from gpufleet.auditor import grants, pods, queue_access
 from gpufleet.auditor.finding import Finding
+from gpufleet.auditor.queue_access import QUEUE
 from gpufleet.auditor.reading import mapping, rows, section
 from gpufleet.auditor.record import (
     FLEET_QUEUES,
@@ -136,6 +136,8 @@ def _decided(write: Write, world: World) -> Iterator[str]:
             yield f"wrote its label {key}"
     for name, queue in sorted(world.all(FLEET_QUEUES).items()):
         selector = section(queue, "spec", "namespaceSelector")
-        then, now = (doors.selects(selector, doors.with_name(space, one)) for one in (before, after))
+        then, now = (
+            queue_access.selects(selector, queue_access.with_name(space, one)) for one in (before, after)
+        )
         if selector and then != now:
             yield f"changed by its labels whether queue {name} selects it"

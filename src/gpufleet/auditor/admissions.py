@@ -1,5 +1,5 @@
-"""I5 and the doors of I14: each time that a pod gets its node with a grant, its queue may have what the pod
-takes.
+"""I5, and the namespaces of I14: each time that a pod gets its node with a grant, its queue may have what
+the pod takes.
 
 What runs counts in the queue by which it was let in, whatever is written on it later. A grant of version 1
 does not say which that was: then it is where the pod's words led when it was bound. Queues and namespaces may
@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from gpufleet.auditor import amounts, charges, doors, grants, pods, quotas
+from gpufleet.auditor import amounts, charges, grants, pods, queue_access, quotas
 from gpufleet.auditor.charges import Devices, Prices
-from gpufleet.auditor.doors import Queues
 from gpufleet.auditor.finding import Finding
+from gpufleet.auditor.queue_access import Queues
 from gpufleet.auditor.quotas import Tree
 from gpufleet.auditor.reading import rows, section
 from gpufleet.auditor.record import PODS, PRIORITY_CLASSES, Document, Write
@@ -56,7 +56,9 @@ class Admissions:
         grant = grants.of_pod(pod)
         queues, spaces = next(world.versions(self._rules.grace_s))
         said = grant.queue if grant is not None else None
-        queue = said if said is not None else doors.queue_of(pod, queues, spaces.get(pods.namespace(pod)))
+        queue = (
+            said if said is not None else queue_access.queue_of(pod, queues, spaces.get(pods.namespace(pod)))
+        )
         name = str(section(pod, "spec").get("priorityClassName") or "")
         by_class = (
             pods.labels(world.all(PRIORITY_CLASSES).get(name, {"metadata": {}})).get(PREEMPTIBLE) == "false"
@@ -79,13 +81,13 @@ class Admissions:
     ) -> Iterator[Finding]:
         pod, space = admitted.pod, pods.namespace(admitted.pod)
         name, where = pods.name(pod), admitted.queue
-        if not queues or (where == doors.DEFAULT and where not in queues):
+        if not queues or (where == queue_access.DEFAULT and where not in queues):
             return
         if where not in queues:
             yield Finding(
                 "I14", world.at_s, (name,), f"it was let in by queue {where}, which is not described"
             )
-        elif not doors.lets_in(queues, where, space, pods.labels(spaces.get(space, {"metadata": {}}))):
+        elif not queue_access.lets_in(queues, where, space, pods.labels(spaces.get(space, {"metadata": {}}))):
             words = f"it was let in by queue {where}, which its namespace {space} may not use"
             yield Finding("I14", world.at_s, (name, where), words)
 
@@ -132,7 +134,7 @@ class Admissions:
 def prices_of(queues: Queues, queue: str) -> Prices:
     """What GPUs cost by model, as the root above the queue says."""
     root: Document = {}
-    for _, spec in doors.path(queues, queue):
+    for _, spec in queue_access.path(queues, queue):
         root = spec
     said = ((str(one.get("model")), one.get("price")) for one in rows(root, "prices"))
     return {model: amounts.read(price) for model, price in said if isinstance(price, str | int | float)}

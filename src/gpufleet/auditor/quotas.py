@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from gpufleet.auditor import amounts, doors
-from gpufleet.auditor.doors import Queues
+from gpufleet.auditor import amounts, queue_access
+from gpufleet.auditor.queue_access import Queues
 from gpufleet.auditor.reading import rows
 
 ZERO = Fraction(0)
@@ -40,7 +40,7 @@ class Tree:
 
     def __init__(self, queues: Queues, resource: str) -> None:
         self._limits: dict[str, Limits] = {}
-        self._paths = {name: [one for one, _ in doors.path(queues, name)] for name in sorted(queues)}
+        self._paths = {name: [one for one, _ in queue_access.path(queues, name)] for name in sorted(queues)}
         for name in self._paths:
             for quota in rows(queues[name], "spec", "quotas"):
                 if quota.get("resource") == resource:

@@ -60,17 +60,17 @@ def command(
     from gpufleet.cli.rerun import log_lines
     from gpufleet.cluster.settings import Settings
     from gpufleet.defragment.applying import apply_plan
-    from gpufleet.defragment.command import Wish, of_cluster, of_snapshot
+    from gpufleet.defragment.command import DefragmentRequest, of_cluster, of_snapshot
     from gpufleet.kube.connection import ClusterChoice
 
-    wish = Wish(moves_max, pod, namespace)
+    request = DefragmentRequest(moves_max, pod, namespace)
     if snapshot is not None:
         with log_lines(snapshot) as lines:
-            show(of_snapshot(wish, lines, str(snapshot)), output)
+            show(of_snapshot(request, lines, str(snapshot)), output)
         return
     cluster = ClusterChoice(kubeconfig, context)
     settings = Settings(identity="defragment", scheduler_name=scheduler_name, policy=policy)
-    plan = of_cluster(wish, cluster, settings)
+    plan = of_cluster(request, cluster, settings)
     show(plan, output, applies=apply)
     if apply and plan.moves:
         if yes or click.confirm("Make these moves?", err=True):

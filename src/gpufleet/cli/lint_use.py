@@ -8,7 +8,7 @@ from gpufleet.cli.output import echo_line
 from gpufleet.cli.prices import read_price
 from gpufleet.cli.prometheus_options import Question, use_of_prometheus
 from gpufleet.lint.objects.measured_use import MeasuredUse
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from gpufleet.usage.samples import Sample
 
 STEP_S = 300

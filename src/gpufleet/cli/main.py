@@ -18,7 +18,7 @@ import click
 
 from gpufleet import __version__
 from gpufleet.cli.output import visible_streams
-from gpufleet.model.errors import InputError, WorldError, shortened
+from gpufleet.model.model_errors import InputError, WorldError, shortened
 
 COMMANDS = {
     "replay": "Replay a trace of tasks on a fleet and report how well policies place them.",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -2,7 +2,7 @@
 
 from decimal import Decimal, InvalidOperation
 
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from gpufleet.usage.samples import model_of
 
 

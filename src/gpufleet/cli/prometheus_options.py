@@ -14,7 +14,7 @@ import click
 
 from gpufleet.cli.parameters import InputFile
 from gpufleet.kube.codec.durations import read_duration
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 if TYPE_CHECKING:
     from gpufleet.usage.prometheus.pod_samples import GpuUse

@@ -16,8 +16,8 @@ from gpufleet.cli.queues_table import Column, Glyphs, Line, laid_out, tree_names
 from gpufleet.cli.terminal import with_color
 from gpufleet.explain.queue_answer import QueueRow, QueuesAnswer, ReservationRow, ResourceRow, WaitingRow
 from gpufleet.kube.yaml_documents import yaml_text
-from gpufleet.model.errors import InputError
 from gpufleet.model.label_advice import nearest
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.quantity import Quantity, parse_quantity
 from gpufleet.model.visible import visible_line
 

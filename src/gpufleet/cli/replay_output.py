@@ -17,8 +17,8 @@ from gpufleet.cli.output import terminal_of
 from gpufleet.model import visible
 from gpufleet.model.phrases import counted
 from gpufleet.replay.atomic_write import atomic_write, check_target
-from gpufleet.replay.errors import FileWriteError, shown_path
-from gpufleet.replay.plan import Plan, titles
+from gpufleet.replay.plan import SweepPlan, titles
+from gpufleet.replay.replay_errors import FileWriteError, shown_path
 from gpufleet.replay.results import MeanDeviation, SweepResult
 from gpufleet.replay.run_request import RunRequest
 from gpufleet.replay.sweep import Outcome, sweep
@@ -47,7 +47,7 @@ in use   allocated GPUs, % of the cluster, mean over the whole time"""
 class ProgressListener:
     """Moves a bar as runs go on; with a single run, as its tasks arrive."""
 
-    def __init__(self, progress: Progress, planned: Plan) -> None:
+    def __init__(self, progress: Progress, planned: SweepPlan) -> None:
         self._single = len(planned.requests) == 1
         self._progress = progress
         total = len(planned.requests)
@@ -95,12 +95,12 @@ class Output:
         if log_path is not None:
             check_target(log_path)
 
-    def tell_notes(self, planned: Plan) -> None:
+    def tell_notes(self, planned: SweepPlan) -> None:
         """What was found in the input that does no harm."""
         for note in dict.fromkeys(planned.trace.notes + planned.replayed.notes):
             self._messages.print(visible.visible_line(f"note: {note}"), soft_wrap=True, markup=False)
 
-    def sweep(self, planned: Plan, jobs: int | None, ray_address: str | None) -> Outcome:
+    def sweep(self, planned: SweepPlan, jobs: int | None, ray_address: str | None) -> Outcome:
         """Do the runs, with a progress bar on a terminal."""
         columns = (
             TextColumn("{task.description}"),

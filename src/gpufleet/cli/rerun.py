@@ -66,7 +66,7 @@ def log_lines(log: Path) -> Iterator["BoundedLines"]:
     from gpufleet.engine.engine_errors import LogError
     from gpufleet.files.lines import BoundedLines
     from gpufleet.files.unpacking import GzipError
-    from gpufleet.model.errors import InputError
+    from gpufleet.model.model_errors import InputError
 
     try:
         with BoundedLines(log, expected=EXPECTED) as lines:

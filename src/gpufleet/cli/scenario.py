@@ -30,7 +30,7 @@ def run(files: tuple[Path, ...], output: str | None) -> int:
     """
     from gpufleet.cli.main import ExitCode
     from gpufleet.cli.output import echo_json, echo_line
-    from gpufleet.model.errors import InputError
+    from gpufleet.model.model_errors import InputError
     from gpufleet.scenario.command import files_of, play_files
 
     output = output or ("text" if sys.stdout.isatty() else "json")

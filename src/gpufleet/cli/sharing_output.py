@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from gpufleet.advise.sharing.choosing import TYPICAL_PERCENT, Choice, Mode, shown
 from gpufleet.advise.sharing.manifest import agent_config, label_commands, node_pools, plugin_config, pod_part
-from gpufleet.advise.sharing.pools import Plan, Pool, percent
+from gpufleet.advise.sharing.pools import Pool, SharingPlan, percent
 from gpufleet.cli.output import echo_json, echo_line
 from gpufleet.cli.sharing_question import Advice
 from gpufleet.model.identifiers import DeviceId
@@ -42,7 +42,7 @@ def money_a_month(advice: Advice) -> Decimal | None:
     )
 
 
-def saved_gpus(plan: Plan) -> dict[str, int]:
+def saved_gpus(plan: SharingPlan) -> dict[str, int]:
     """The GPUs that become free, by model."""
     now = Counter[str]()
     for pool in plan.pools:
@@ -174,7 +174,7 @@ def _shared_as(pool: Pool, device: DeviceId) -> str:
     return f"{device}: {cut}" if cut else device
 
 
-def _to_apply(plan: Plan) -> list[str]:
+def _to_apply(plan: SharingPlan) -> list[str]:
     pools = node_pools(plan)
     if not pools:
         return ["", "Nothing to apply: whole GPUs are right."]

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from gpufleet.advise.sharing.fleet import fleet_of, known_fleet, named_fleet, only_model
-from gpufleet.advise.sharing.pools import Plan, plan
+from gpufleet.advise.sharing.pools import SharingPlan, plan
 from gpufleet.advise.sharing.statements import Statement, stated
 from gpufleet.advise.sharing.workload import Workload, told_apart, workloads_of
 from gpufleet.cli.use_input import read_use
@@ -37,7 +37,7 @@ class Terms(msgspec.Struct, frozen=True):
 class Advice(msgspec.Struct, frozen=True):
     """The plan, and what was asked: its prices by model, and how long an instant is."""
 
-    plan: Plan
+    plan: SharingPlan
     workloads: tuple[Workload, ...]
     instants: int
     step_s: int

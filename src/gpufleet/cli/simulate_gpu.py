@@ -49,7 +49,7 @@ def command(name: str, state_folder: Path | None, **wanted: object) -> None:
     from gpufleet.agent.gpus.simulation_control import SOCKET, tell
     from gpufleet.localkube.node.agent_program import agent_folder
     from gpufleet.localkube.processes.folders import cluster_folder
-    from gpufleet.model.errors import WorldError
+    from gpufleet.model.model_errors import WorldError
 
     folder = state_folder or agent_folder(cluster_folder(name))
     machine = None

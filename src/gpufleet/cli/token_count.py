@@ -5,7 +5,7 @@ import re
 import click
 
 from gpufleet.cli.parameters import name_of
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20}
 _WRITTEN = re.compile(r"([1-9][0-9]{0,8})([km]?)")

@@ -111,7 +111,7 @@ def command(
 
 def refuse_beside_pools(*names: str) -> None:
     """InputError if an option was given that says what ``--pool`` says."""
-    from gpufleet.model.errors import InputError
+    from gpufleet.model.model_errors import InputError
 
     context = click.get_current_context()
     for name in names:

@@ -5,7 +5,7 @@ Tables are opened as the replay opens its own, so that CSV and Parquet, gzipped 
 
 from pathlib import Path
 
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from gpufleet.replay.table_bytes import TableLimits
 from gpufleet.replay.table_columns import Column
 from gpufleet.replay.trace_table import open_table

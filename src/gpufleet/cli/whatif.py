@@ -93,7 +93,7 @@ def submitted(path: Path) -> "Submitted":
     """A file with work in it. Raises InputError where it cannot be read."""
     from gpufleet.files.regular import read_regular, read_standard_input
     from gpufleet.kube.yaml_documents import DOCUMENTS_MAX_BYTES
-    from gpufleet.model.errors import InputError
+    from gpufleet.model.model_errors import InputError
     from gpufleet.whatif.request import Submitted
 
     if str(path) == "-":
@@ -110,7 +110,7 @@ def submitted(path: Path) -> "Submitted":
 def checked(file: "Submitted") -> "Submitted":
     """The file, if it holds objects: a bad one is told before the cluster is read. Raises InputError."""
     from gpufleet.kube.yaml_documents import EXPECTED, objects_of
-    from gpufleet.model.errors import InputError
+    from gpufleet.model.model_errors import InputError
 
     if not objects_of(file.content, file.name):
         raise InputError("holds no object", field="--submit", where=file.name, expected=EXPECTED)

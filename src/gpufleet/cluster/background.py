@@ -11,7 +11,7 @@ from gpufleet.kube.codec.cuda import known_driver, toolkits
 from gpufleet.kube.codec.lasting_conditions import START_OF_1970
 from gpufleet.kube.codec.static_volumes import volume_reach, zone_reach
 from gpufleet.kube.codec.times import whole_time
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects.node import GPU_HEALTHY
 from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import Pod

@@ -22,10 +22,10 @@ from gpufleet.kube.clock import Clock
 from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.codec.gang_terms import Membership
 from gpufleet.kube.codec.gangs import read_membership
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects.pod import Pod
-from gpufleet.model.errors import printable
 from gpufleet.model.identifiers import GangName, PodUid
+from gpufleet.model.model_errors import printable
 
 
 class Facts:

@@ -13,7 +13,7 @@ from gpufleet.kube.codec.times import microseconds
 from gpufleet.kube.lease import LeaseObject
 from gpufleet.kube.resources import LEASES
 from gpufleet.kube.status import Forbidden, NotFound
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 GRACE_S = 5.0
 """The clock of this machine and that of the scheduler may differ by so much."""

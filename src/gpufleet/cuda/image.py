@@ -12,7 +12,7 @@ import msgspec
 from gpufleet.model.cuda_compatibility import Toolkit, parse_toolkit
 from gpufleet.model.cuda_images import toolkit_of_image
 from gpufleet.model.cuda_requirement import parse_requirement
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 CUDA_VERSION = "CUDA_VERSION"
 REQUIRE_CUDA = "NVIDIA_REQUIRE_CUDA"

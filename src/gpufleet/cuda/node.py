@@ -11,9 +11,9 @@ import msgspec
 from gpufleet.cuda.tables import Brand, tables
 from gpufleet.model import gpu_model
 from gpufleet.model.cuda_compatibility import DriverVersion, parse_driver, write_driver
-from gpufleet.model.errors import InputError
 from gpufleet.model.gpu_catalogue import GpuModel, Vendor
 from gpufleet.model.identifiers import GpuModelName
+from gpufleet.model.model_errors import InputError
 
 
 class Kind(enum.Enum):

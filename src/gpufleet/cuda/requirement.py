@@ -14,7 +14,7 @@ from gpufleet.cuda.image import CUDA_VERSION, REQUIRE_CUDA, ImageFacts
 from gpufleet.cuda.legacy_rules import legacy_outcomes
 from gpufleet.cuda.node import NodeFacts
 from gpufleet.cuda.outcome import INVALID, REFUSES, STARTS, Facts, Outcomes
-from gpufleet.model.errors import printable
+from gpufleet.model.model_errors import printable
 
 DISABLE = "NVIDIA_DISABLE_REQUIRE"
 PREFIX = "NVIDIA_REQUIRE_"

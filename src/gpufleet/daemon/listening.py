@@ -1,6 +1,6 @@
 """Where a program listens, as a person writes it."""
 
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 
 def address_of(text: str, field: str) -> tuple[str, int]:

@@ -10,7 +10,7 @@ import ssl
 from pathlib import Path
 
 from gpufleet.files.regular import read_regular
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 LOG = logging.getLogger(__name__)
 FILE_BYTES_MAX = 2**20

@@ -12,7 +12,7 @@ from gpufleet.cluster.settings import Settings
 from gpufleet.defragment.moving import Mover, StoppedError, Tell
 from gpufleet.defragment.plan import DefragmentPlan
 from gpufleet.kube.connection import ClusterChoice, connect
-from gpufleet.model.errors import WorldError
+from gpufleet.model.model_errors import WorldError
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """All of them end the moves between two requests, and the node is opened again."""

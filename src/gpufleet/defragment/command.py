@@ -27,14 +27,14 @@ from gpufleet.engine.defragment.moves import Move
 from gpufleet.engine.scheduler import Engine
 from gpufleet.kube.connection import ClusterChoice
 from gpufleet.kube.objects.pod import Pod
-from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import GangName, PodUid
+from gpufleet.model.model_errors import InputError
 
 GPU_MILLISECONDS = 1000
 """The engine counts lost work in GPU-milliseconds, an answer in GPU-seconds."""
 
 
-class Wish(msgspec.Struct, frozen=True):
+class DefragmentRequest(msgspec.Struct, frozen=True):
     """What is asked for: ``moves_max`` moves at most; ``pod`` is to start by them, "" for any gain."""
 
     moves_max: int
@@ -42,20 +42,22 @@ class Wish(msgspec.Struct, frozen=True):
     namespace: str = "default"
 
 
-def of_snapshot(wish: Wish, lines: Iterable[bytes], where: str) -> DefragmentPlan:
+def of_snapshot(request: DefragmentRequest, lines: Iterable[bytes], where: str) -> DefragmentPlan:
     """The moves on a snapshot."""
-    return on_snapshot(lines, where, partial(plan_of, wish))
+    return on_snapshot(lines, where, partial(plan_of, request))
 
 
-def of_cluster(wish: Wish, cluster: ClusterChoice, settings: Settings) -> DefragmentPlan:
+def of_cluster(request: DefragmentRequest, cluster: ClusterChoice, settings: Settings) -> DefragmentPlan:
     """The moves on a cluster as it is now."""
-    return on_cluster(cluster, settings, partial(plan_of, wish))
+    return on_cluster(cluster, settings, partial(plan_of, request))
 
 
-def plan_of(wish: Wish, picture: Picture, settings: Settings, at: dt.datetime, say: Say) -> DefragmentPlan:
+def plan_of(
+    request: DefragmentRequest, picture: Picture, settings: Settings, at: dt.datetime, say: Say
+) -> DefragmentPlan:
     """The moves on a picture of a cluster. Raises InputError where the wished pod does not wait."""
     facts = Facts(picture, settings, Moment(at))
-    entry = waiting_entry(facts, wish) if wish.pod else None
+    entry = waiting_entry(facts, request) if request.pod else None
     say(ENGINE)
     engine = engine_of(settings)
     for wave in facts.waves:
@@ -65,25 +67,25 @@ def plan_of(wish: Wish, picture: Picture, settings: Settings, at: dt.datetime, s
     when = at.astimezone(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     say("looking for moves")
     if entry is not None:
-        moves = moves_for(engine, entry, wish)
+        moves = moves_for(engine, entry, request)
         return DefragmentPlan(
-            SCHEMA, when, wish_path(wish), planned(facts, moves), *unchanged(engine), False, notes
+            SCHEMA, when, pod_path(request), planned(facts, moves), *unchanged(engine), False, notes
         )
-    found = engine.defragmentation(wish.moves_max)
+    found = engine.defragmentation(request.moves_max)
     return DefragmentPlan(
         SCHEMA, when, "", planned(facts, found.moves), *gained(found), cut=found.cut, notes=notes
     )
 
 
-def wish_path(wish: Wish) -> str:
+def pod_path(request: DefragmentRequest) -> str:
     """The pod that is to start, by namespace and name."""
-    return f"{wish.namespace}/{wish.pod}"
+    return f"{request.namespace}/{request.pod}"
 
 
-def waiting_entry(facts: Facts, wish: Wish) -> Entry:
+def waiting_entry(facts: Facts, request: DefragmentRequest) -> Entry:
     """The pod that is to start, in the scheduler's book."""
-    pod = facts.pod(wish.namespace, wish.pod)
-    path = wish_path(wish)
+    pod = facts.pod(request.namespace, request.pod)
+    path = pod_path(request)
     if pod is None:
         raise InputError("no such pod", field="--for", value=path, expected="a pod that waits")
     entry = facts.entry(pod)
@@ -96,16 +98,16 @@ def waiting_entry(facts: Facts, wish: Wish) -> Entry:
     return entry
 
 
-def moves_for(engine: Engine, entry: Entry, wish: Wish) -> Sequence[Move]:
+def moves_for(engine: Engine, entry: Entry, request: DefragmentRequest) -> Sequence[Move]:
     """The moves after which a pod, with its gang if it has one, can start.
 
     Raises InputError where there are none, with what stands in its way.
     """
     pod = entry.meaning
     if pod is None:
-        raise InputError("not the engine's to place", field="--for", value=wish_path(wish))
+        raise InputError("not the engine's to place", field="--for", value=pod_path(request))
     gang = None if pod.gang is None else GangName(pod.gang)
-    moves = engine.moves_for(gang or PodUid(pod.uid), wish.moves_max)
+    moves = engine.moves_for(gang or PodUid(pod.uid), request.moves_max)
     if moves is not None:
         return moves
     if gang is not None:
@@ -115,9 +117,9 @@ def moves_for(engine: Engine, entry: Entry, wish: Wish) -> Sequence[Move]:
         verdict = engine.explain(pod.uid)
         why = "" if verdict is None else words_for_pod(verdict, pod.shape)
     problem = (
-        f"no {wish.moves_max} moves let it start: {why}" if why else "it needs no moves: it can start now"
+        f"no {request.moves_max} moves let it start: {why}" if why else "it needs no moves: it can start now"
     )
-    raise InputError(problem, field="--for", value=wish_path(wish))
+    raise InputError(problem, field="--for", value=pod_path(request))
 
 
 def planned(facts: Facts, moves: Sequence[Move]) -> tuple[PlannedMove, ...]:

@@ -11,12 +11,12 @@ import msgspec
 
 from gpufleet.kube.answer import decode
 from gpufleet.kube.client import Client
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.node import NodeSpec
 from gpufleet.kube.objects.structure import Structure
 from gpufleet.kube.resources import NODES
-from gpufleet.model.errors import WorldError
+from gpufleet.model.model_errors import WorldError
 
 # The annotation on a node that was cordoned here, and its value.
 MARK = "gpufleet.io/cordoned-by"

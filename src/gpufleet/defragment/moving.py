@@ -15,15 +15,15 @@ from gpufleet.defragment.cordon import cordoned
 from gpufleet.defragment.plan import PlannedMove
 from gpufleet.engine.instruction import WhyEvicted
 from gpufleet.eviction.evictions import Evictions
-from gpufleet.eviction.plan import Unconcerned, Victim
+from gpufleet.eviction.plan import PodsWatchedByAsker, Victim
 from gpufleet.kube.answer import decode
 from gpufleet.kube.client import Client
 from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.structure import Structure
 from gpufleet.kube.resources import PODS
 from gpufleet.kube.status import NotFound
-from gpufleet.model.errors import WorldError, printable
 from gpufleet.model.identifiers import PodUid
+from gpufleet.model.model_errors import WorldError, printable
 from gpufleet.model.pod_name import PodName
 
 LOOK_EVERY_S = 1.0
@@ -68,7 +68,7 @@ class Mover:
         self.client = client
         self.evictions = Evictions(
             client,
-            Unconcerned(),
+            PodsWatchedByAsker(),
             epoch=None,
             at_once=1,
             may_write=lambda: True,

@@ -5,8 +5,8 @@ from typing import TypeGuard, TypeVar
 import msgspec
 
 from gpufleet.devices.yaml_text import read_yaml
-from gpufleet.model.errors import InputError
 from gpufleet.model.label_advice import nearest
+from gpufleet.model.model_errors import InputError
 
 T = TypeVar("T")
 

@@ -72,13 +72,13 @@ class Missing(msgspec.Struct, frozen=True):
     """The driver no longer lists the GPU, or calls it lost."""
 
 
-class Unremembered(msgspec.Struct, frozen=True):
+class HistoryLost(msgspec.Struct, frozen=True):
     """What was against the GPU before is not known any more."""
 
     problem: str
 
 
-Evidence = XidSeen | Reading | NoAnswer | Missing | Unremembered
+Evidence = XidSeen | Reading | NoAnswer | Missing | HistoryLost
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -136,7 +136,7 @@ def step(health: Health, evidence: Evidence, now_s: float) -> Health:
         case Missing():
             gone = Fault("the driver does not find it any more", XidAction.GONE, health.resets, lasts=True)
             return _with_fault(health, gone, now_s)
-        case Unremembered(problem):
+        case HistoryLost(problem):
             return _with_fault(health, Fault(problem, XidAction.QUIET, health.resets), now_s)
         case NoAnswer(problem):
             return msgspec.structs.replace(health, silent=problem)

@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from gpufleet.devices.backend import Backend, Event
-from gpufleet.devices.errors import NoAnswerError
+from gpufleet.devices.device_errors import NoAnswerError
 from gpufleet.devices.facts import Fleet
 from gpufleet.devices.sample import ProcessUse, Sample
 from gpufleet.model.identifiers import DeviceId

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import yaml
 
-from gpufleet.model.errors import InputError, printable
+from gpufleet.model.model_errors import InputError, printable
 
 SIZE_MAX_BYTES = 256 * 1024
 """A configuration by hand has a few kilobytes."""

@@ -71,7 +71,7 @@ class Grade(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Mend:
+class Remedy:
     """A way out: what it does, and the command or the manifest that does it."""
 
     does: str
@@ -91,7 +91,7 @@ class Failure:
     says: str
     subjects: tuple[str, ...]
     evidence: tuple[str, ...]
-    mends: tuple[Mend, ...]
+    mends: tuple[Remedy, ...]
     affects: frozenset[str] = frozenset()
 
 

@@ -1,6 +1,6 @@
 """The engine's errors, in the three kinds of ``model.errors``."""
 
-from gpufleet.model.errors import InputError, InternalError
+from gpufleet.model.model_errors import InputError, InternalError
 
 
 class EventError(InputError):

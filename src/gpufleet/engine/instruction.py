@@ -136,7 +136,7 @@ class Nearest(msgspec.Struct, frozen=True, omit_defaults=True):
     barred_by: tuple[str, ...] = ()
 
 
-class Hurdle(msgspec.Struct, frozen=True, omit_defaults=True):
+class NodesLacking(msgspec.Struct, frozen=True, omit_defaults=True):
     """What stands between a shape and the ``nodes`` that would need the least change to take it.
 
     ``reasons`` all hold for each of these nodes, the hardest to change first. ``taints`` are those of these
@@ -290,7 +290,7 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why a shape fits nowhere now.
 
     ``first_reasons`` counts every node once, under its first reason; ``all_reasons`` counts it
-    under each. ``nearest`` is None where no amount of room would help. ``hurdle`` is None where no
+    under each. ``nearest`` is None where no amount of room would help. ``lacking`` is None where no
     node refuses the shape. ``bar`` and ``quota`` say what its queue has against it, before any node.
     ``models_tried`` says the same of each group of models in the order in which they were tried.
     ``reserved`` is its own reservation, ``kept_off_by`` that of others without which it would run.
@@ -300,7 +300,7 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
     first_reasons: dict[str, int]
     all_reasons: dict[str, int]
     nearest: Nearest | None
-    hurdle: Hurdle | None = None
+    lacking: NodesLacking | None = msgspec.field(default=None, name="hurdle")
     bar: QueueBar | None = None
     quota: QuotaShortage | None = None
     models_tried: tuple[ModelsTried, ...] = ()

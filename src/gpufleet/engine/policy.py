@@ -8,7 +8,7 @@ import enum
 
 import msgspec
 
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 
 class ScoringFunction(enum.IntEnum):

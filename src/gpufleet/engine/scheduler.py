@@ -45,8 +45,8 @@ from gpufleet.engine.reserve.reservations import Reservations, earliest
 from gpufleet.engine.tell.line_up import Queued, line_up
 from gpufleet.engine.tell.queue_report import QueueUse, queue_report
 from gpufleet.engine.tell.why import Why
-from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import GangName, NodeName, PodUid
+from gpufleet.model.model_errors import InputError
 
 
 class Engine:

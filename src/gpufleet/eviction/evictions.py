@@ -23,21 +23,21 @@ from typing import Any
 
 import msgspec
 
-from gpufleet.eviction.plan import Asker, Cause, Plan, Refusal, Victim
+from gpufleet.eviction.plan import Asker, Cause, EvictionPlan, Refusal, Victim
 from gpufleet.kube.answer import decode
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.codec.selectors import label_selector
-from gpufleet.kube.errors import KubeError
 from gpufleet.kube.fencing import EPOCH, FENCED
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.lease import LeadershipLost
 from gpufleet.kube.objects.disruption import PodDisruptionBudget
 from gpufleet.kube.objects.metadata import Metadata, PartialObject
 from gpufleet.kube.outcome import OutcomeUnknown
 from gpufleet.kube.resources import POD_DISRUPTION_BUDGETS, PODS
 from gpufleet.kube.status import Conflict, NotFound, ServerFailure, StatusError, TooManyRequests
-from gpufleet.model.errors import GpufleetError
 from gpufleet.model.identifiers import PodUid
+from gpufleet.model.model_errors import GpufleetError
 from gpufleet.model.pod_name import PodName
 
 LOG = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ class Evictions:
         """Evictions that were asked for and not answered yet."""
         return len(self._asked)
 
-    def submit(self, plan: Plan) -> None:
+    def submit(self, plan: EvictionPlan) -> None:
         """Have a plan carried out. A pod that was asked for and not answered is not asked for twice."""
         new = tuple(one for one in plan.victims if not self._is_under_way(one.pod.uid))
         if plan.together or new:
@@ -111,7 +111,7 @@ class Evictions:
     def _is_under_way(self, uid: PodUid) -> bool:
         return uid in self._asked or uid in self._begins_by_s
 
-    def refuse(self, plan: Plan, cause: Cause, words: str) -> None:
+    def refuse(self, plan: EvictionPlan, cause: Cause, words: str) -> None:
         """The pods of a plan stay, without a question to the server."""
         for victim in plan.victims:
             self._refuse(victim, plan.asker, cause, words)
@@ -154,7 +154,7 @@ class Evictions:
             words = "the eviction was granted, and the pod does not end"
             self._refuse(victim, asker, Cause.NOT_BEGUN, words)
 
-    async def _carry_out(self, plan: Plan) -> None:
+    async def _carry_out(self, plan: EvictionPlan) -> None:
         try:
             if plan.together:
                 await self._all_or_none(plan)
@@ -163,7 +163,7 @@ class Evictions:
         finally:
             self._asked.difference_update(one.pod.uid for one in plan.victims)
 
-    async def _all_or_none(self, plan: Plan) -> None:
+    async def _all_or_none(self, plan: EvictionPlan) -> None:
         guarded = [victim for victim in plan.victims if victim.guarded]
         unguarded = [victim for victim in plan.victims if not victim.guarded]
         if len(plan.victims) > 1:

@@ -65,7 +65,7 @@ class Asker(Protocol):
         ...
 
 
-class Unconcerned:
+class PodsWatchedByAsker:
     """An asker that looks at the pods themselves, and asks again while they are there."""
 
     def told(self, victim: Victim) -> None:
@@ -75,7 +75,7 @@ class Unconcerned:
         """Nothing is to be done."""
 
 
-class Plan(msgspec.Struct, frozen=True):
+class EvictionPlan(msgspec.Struct, frozen=True):
     """Pods that end for one workload (``together``: all of them or none), or each for itself."""
 
     victims: tuple[Victim, ...]

@@ -13,7 +13,7 @@ from gpufleet.cluster.background import ClusterBackground
 from gpufleet.cluster.engine_time import EngineTime
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.lease_holder import Leading
-from gpufleet.cluster.pods.pod_entry import Entry, Place
+from gpufleet.cluster.pods.pod_entry import Entry, PodStage
 from gpufleet.cluster.verdict_words import GANG_MALFORMED
 from gpufleet.engine.explanation import Explanation
 from gpufleet.engine.instruction import Verdict
@@ -311,7 +311,7 @@ class Answering:
         return sum(verdict.first_reasons.values()) == verdict.nodes
 
     def _waiting_entries(self) -> list[Entry]:
-        return [entry for entry in self.facts.pods.entries.values() if entry.place is Place.WAITING]
+        return [entry for entry in self.facts.pods.entries.values() if entry.place is PodStage.WAITING]
 
     def _answer(
         self,

@@ -18,7 +18,7 @@ from gpufleet.kube.backoff import ONE_TRY
 from gpufleet.kube.connection import ClusterChoice, Connection, connect
 from gpufleet.kube.objects.metadata import PartialObject
 from gpufleet.kube.resources import FLEET_QUEUES, PODS, Kind
-from gpufleet.model.errors import GpufleetError
+from gpufleet.model.model_errors import GpufleetError
 
 _METADATA = msgspec.json.Decoder(PartialObject)
 
@@ -51,7 +51,7 @@ async def _names(question: Question, kind: Kind) -> list[str]:
     async with connected(question) as (client, _, namespace):
         found: list[str] = []
         where = namespace if kind.namespaced else ""
-        async for page in client.list_pages(kind, namespace=where, patience=ONE_TRY):
+        async for page in client.list_pages(kind, namespace=where, retry_limits=ONE_TRY):
             found += [_METADATA.decode(raw).metadata.name for raw in page.items or ()]
         return sorted(name for name in found if name.startswith(question.name))
 

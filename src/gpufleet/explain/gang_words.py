@@ -3,21 +3,21 @@
 import datetime as dt
 
 from gpufleet.cluster.facts import Facts
-from gpufleet.cluster.pods.pod_entry import Entry, Place
+from gpufleet.cluster.pods.pod_entry import Entry, PodStage
 from gpufleet.explain.answer import Finding, GangRow, MemberRow, RoleRow, State
 from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.objects.pod import FAILED, Pod
-from gpufleet.model.errors import printable
 from gpufleet.model.gang import Gang, short_gang_name
 from gpufleet.model.identifiers import GangName
+from gpufleet.model.model_errors import printable
 from gpufleet.model.phrases import counted, listed, verb
 
 # The scheduler's places in the words of an answer.
 STATE_BY_PLACE = {
-    Place.GATED: State.GATED,
-    Place.HELD: State.HELD,
-    Place.WAITING: State.WAITS,
-    Place.PLACED: State.PLACED,
+    PodStage.GATED: State.GATED,
+    PodStage.HELD: State.HELD,
+    PodStage.WAITING: State.WAITS,
+    PodStage.PLACED: State.PLACED,
 }
 
 
@@ -26,7 +26,7 @@ def state_of(facts: Facts, pod: Pod) -> State:
     if pod.terminal:
         return State.ENDED
     entry = facts.entry(pod)
-    if entry is not None and entry.place is Place.PLACED:
+    if entry is not None and entry.place is PodStage.PLACED:
         return State.RUNS if pod.status.phase == "Running" else State.PLACED
     if pod.spec.scheduler_name != facts.settings.scheduler_name:
         return State.FOREIGN
@@ -65,7 +65,7 @@ def gang_row(facts: Facts, name: GangName) -> GangRow:
         name=name,
         min_members=0 if told is None else told.min_members,
         arrived=len(arrived),
-        placed=sum(entry.place is Place.PLACED for entry in arrived),
+        placed=sum(entry.place is PodStage.PLACED for entry in arrived),
         roles=() if told is None else tuple(_roles(told, arrived)),
         members=members,
         deadline="" if half is None else _deadline(half.since, half.deadline_s),

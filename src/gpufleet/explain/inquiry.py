@@ -29,7 +29,7 @@ from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.listing import Selection
 from gpufleet.kube.objects.pod import POD_SCHEDULED, Pod
 from gpufleet.kube.status import Forbidden, NotFound
-from gpufleet.model.errors import InputError, printable
+from gpufleet.model.model_errors import InputError, printable
 from gpufleet.model.phrases import counted
 
 Value = TypeVar("Value")

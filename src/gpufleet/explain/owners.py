@@ -14,7 +14,7 @@ from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.structure import Structure
 from gpufleet.kube.resources import Kind
-from gpufleet.model.errors import InputError, printable
+from gpufleet.model.model_errors import InputError, printable
 from gpufleet.model.phrases import listed
 from gpufleet.model.quantity import parse_quantity
 

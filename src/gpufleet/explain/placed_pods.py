@@ -7,12 +7,12 @@ from gpufleet.kube import keys, resources
 from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.codec.grant import read_grant
 from gpufleet.kube.codec.moved import Moved, read_moved
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects.namespace import Namespace
 from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import Pod
-from gpufleet.model.errors import printable
 from gpufleet.model.grant import GrantKind
+from gpufleet.model.model_errors import printable
 from gpufleet.model.phrases import counted
 
 

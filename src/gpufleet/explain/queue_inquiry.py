@@ -20,8 +20,8 @@ from gpufleet.kube import resources
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.codec.times import whole_time
-from gpufleet.model.errors import InputError, printable
 from gpufleet.model.label_advice import nearest
+from gpufleet.model.model_errors import InputError, printable
 from gpufleet.model.phrases import listed
 
 ONLY_QUEUES = tuple(one for one in WATCHED if one.kind == resources.FLEET_QUEUES)

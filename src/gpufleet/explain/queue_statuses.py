@@ -11,10 +11,10 @@ from gpufleet.kube import resources
 from gpufleet.kube.changes import Unreadable
 from gpufleet.kube.codec.fleet_queues import read_fleet_queue
 from gpufleet.kube.codec.quota_amounts import read_amount, written_amount
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects.fleet_queues import ACTIVE, FleetQueue, FleetQueueStatus, ResourceStatus, status_of
-from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import QuotaResource
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.queue import Quota
 
 NOT_TOLD = Problem("NotTold", "no scheduler has written its status yet")

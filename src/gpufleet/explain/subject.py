@@ -9,9 +9,9 @@ import msgspec
 from gpufleet.cluster.facts import Facts
 from gpufleet.kube import resources
 from gpufleet.kube.codec.field_path import harmless
-from gpufleet.model.errors import InputError, printable
 from gpufleet.model.identifiers import GangName
 from gpufleet.model.label_advice import nearest
+from gpufleet.model.model_errors import InputError, printable
 from gpufleet.model.phrases import listed
 
 POD = "pod"

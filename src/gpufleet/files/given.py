@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 from gpufleet.files.regular import UnfitFileError, open_regular
-from gpufleet.model.errors import InputError, printable
 from gpufleet.model.label_advice import nearest
+from gpufleet.model.model_errors import InputError, printable
 
 NAMES_MAX = 1000
 """Names of a folder in which a similar one is looked for: a folder may have millions."""

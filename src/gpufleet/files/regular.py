@@ -11,7 +11,7 @@ import stat
 import sys
 from pathlib import Path
 
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 MEBIBYTE = 1 << 20
 STANDARD_INPUT = "-"

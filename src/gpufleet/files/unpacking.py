@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gpufleet.files.regular import MEBIBYTE, UnfitFileError, size_words
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

@@ -31,7 +31,7 @@ from gpufleet.fit.recurrence import (
     short_convolution,
 )
 from gpufleet.fit.shapes import of_layer
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 # Families whose output shares the embedding's weights where the configuration does not say.
 TIED_UNLESS_SAID = ("gemma", "cohere", "lfm2", "gpt2", "opt", "bloom", "gpt_bigcode")

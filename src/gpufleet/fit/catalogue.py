@@ -16,8 +16,8 @@ import msgspec
 from gpufleet.fit.basis import Basis
 from gpufleet.fit.config import ModelConfig
 from gpufleet.model import gpu_model
-from gpufleet.model.errors import InputError
 from gpufleet.model.gpu_catalogue import GpuModel
+from gpufleet.model.model_errors import InputError
 
 MIB = 1 << 20
 _NOISE = re.compile(r"[^a-z0-9.]+")

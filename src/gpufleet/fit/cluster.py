@@ -56,7 +56,7 @@ class Found:
     devices: dict[str, NodeDevices] = field(default_factory=dict)
 
 
-class Room(msgspec.Struct, frozen=True):
+class NodeGpus(msgspec.Struct, frozen=True):
     """A node's GPUs: all it offers, and those that no pod has; ``why_not`` if none can be had.
 
     ``usable_mib`` is what a program finds on the smallest of them; None where no agent reports it.
@@ -70,7 +70,7 @@ class Room(msgspec.Struct, frozen=True):
     usable_mib: int | None = None
 
 
-class Place(msgspec.Struct, frozen=True):
+class RunnableCopies(msgspec.Struct, frozen=True):
     """Where one answer can run: how many copies now and on an idle cluster, and on which nodes."""
 
     gpu: str
@@ -100,7 +100,7 @@ async def _items(client: Lister, kind: Kind) -> AsyncIterator[msgspec.Raw]:
             yield raw
 
 
-def rooms_of(found: Found) -> list[Room]:
+def rooms_of(found: Found) -> list[NodeGpus]:
     """The GPU nodes of a cluster, by name."""
     held: dict[str, int] = {}
     for pod in found.pods:
@@ -125,7 +125,7 @@ def gpus_of(pod: Pod) -> int:
     return devices_held(pod.spec, GPU_RESOURCES)
 
 
-def room_of(node: Node, held: int) -> Room | None:
+def room_of(node: Node, held: int) -> NodeGpus | None:
     """The node's GPUs as its labels and the kubelet say; None if it has none."""
     allocatable = node.status.allocatable
     gpus = sum(int(text) for name in GPU_RESOURCES if (text := allocatable.get(name, "")).isdigit())
@@ -135,10 +135,10 @@ def room_of(node: Node, held: int) -> Room | None:
     why_not = "its GPUs are shared or cut by MIG" if any(mark in product for mark in DIVIDED) else ""
     card, unknown = _card(product)
     why_not = why_not or unknown or _state(node)
-    return Room(node.metadata.name, card, gpus, max(0, gpus - held), why_not)
+    return NodeGpus(node.metadata.name, card, gpus, max(0, gpus - held), why_not)
 
 
-def reported_room(node: Node, report: NodeDevices, held: int) -> Room | None:
+def reported_room(node: Node, report: NodeDevices, held: int) -> NodeGpus | None:
     """The node's GPUs as its agent reports them; None if it has none.
 
     A pod that is bound holds nothing before it starts, so what pods ask for counts too.
@@ -159,7 +159,7 @@ def reported_room(node: Node, report: NodeDevices, held: int) -> Room | None:
         why_not = "none of its GPUs is healthy"
     free = sum(DeviceId(device.id) not in taken for device in usable)
     memory = [device.usable_memory_mib for device in usable if device.usable_memory_mib is not None]
-    return Room(
+    return NodeGpus(
         node.metadata.name,
         card,
         len(usable),
@@ -189,7 +189,7 @@ def _state(node: Node) -> str:
     return "it is cordoned" if node.spec.unschedulable else ""
 
 
-def cards_of_rooms(rooms: Iterable[Room]) -> tuple[CardEntry, ...]:
+def cards_of_rooms(rooms: Iterable[NodeGpus]) -> tuple[CardEntry, ...]:
     """The cards that the cluster has, with the most of them that one of its nodes has, and the least memory
     that a node reports of one.
     """
@@ -214,7 +214,7 @@ def _as_found(card: CardEntry, gpus: int, usable_mib: int | None) -> CardEntry:
     return msgspec.structs.replace(found, usable_mib=usable_mib, usable_basis=basis)
 
 
-def places_of(fits: Iterable[CardFit], rooms: Iterable[Room]) -> tuple[Place, ...]:
+def places_of(fits: Iterable[CardFit], rooms: Iterable[NodeGpus]) -> tuple[RunnableCopies, ...]:
     """Where each yes can run: a stage needs its GPUs on one node, stages may be on several."""
     usable = [room for room in rooms if not room.why_not]
     found = []
@@ -228,7 +228,7 @@ def places_of(fits: Iterable[CardFit], rooms: Iterable[Room]) -> tuple[Place, ..
         copies_now = sum(room.free // width for room in now) // fit.pipeline_parallel
         copies_idle = sum(room.gpus // width for room in idle) // fit.pipeline_parallel
         found.append(
-            Place(
+            RunnableCopies(
                 gpu=fit.gpu,
                 gpus=fit.gpus,
                 tensor_parallel=width,

@@ -23,7 +23,7 @@ from gpufleet.fit.facts import (
     Recurrence,
 )
 from gpufleet.fit.ranges import GIB, Amount
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 LARGE_CARD_BYTES = 70 * GIB
 """From here on vLLM takes larger batches by default, but on an A100."""

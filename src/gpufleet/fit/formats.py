@@ -8,7 +8,7 @@ makes the format of a checkpoint of what its configuration says.
 from dataclasses import dataclass
 
 from gpufleet.fit.roles import EVERY_LAYER, Role
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gpufleet.fit.facts import GroupedAttention, LatentAttention, Mixer, ModelFacts, Recurrence
 from gpufleet.fit.weights import stage_sizes
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 INDEX_SCALE_BYTES = 4
 """An index is kept in FP8 with one scale of 32 bits."""

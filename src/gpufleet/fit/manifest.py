@@ -18,8 +18,8 @@ from gpufleet.fit.question import Model, Serving
 from gpufleet.fit.ranges import GIB
 from gpufleet.fit.weights import total_bytes
 from gpufleet.kube.meanings.node_labels import NVIDIA_PRODUCT
-from gpufleet.model.errors import InputError
 from gpufleet.model.gpu_catalogue import Vendor
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.resource_names import NVIDIA_GPU
 
 # A release of each engine's behaviour; ``latest`` would change under the answer.

@@ -11,7 +11,7 @@ from typing import Any
 from gpufleet.fit.config import ModelConfig, Quantization
 from gpufleet.fit.formats import FORMATS, WeightFormat
 from gpufleet.fit.unquantised import spared_parts
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 SCALE_BITS = 16
 """A group's scale is a number of 16 bits."""

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from gpufleet.fit.config import ModelConfig
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 SAME = {
     "attn_layer_indices": "full_attention_layers",

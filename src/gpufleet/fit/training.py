@@ -28,7 +28,7 @@ from gpufleet.fit.question import Model
 from gpufleet.fit.ranges import GIB, Amount, together
 from gpufleet.fit.shapes import of_layer, parameters
 from gpufleet.fit.weights import total_bytes
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 METHODS = ("full", "lora", "qlora")
 # Ends the search for a number of GPUs on which the training fits.

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from gpufleet.kube.errors import SettingsError
 from gpufleet.kube.expiry import Expiry
+from gpufleet.kube.kube_errors import SettingsError
 
 
 class Endpoint(msgspec.Struct, frozen=True):

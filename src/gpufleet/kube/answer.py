@@ -4,7 +4,7 @@ from typing import TypeVar
 
 import msgspec
 
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 
 Value = TypeVar("Value")
 

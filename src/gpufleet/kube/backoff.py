@@ -11,7 +11,7 @@ FACTOR = 2.0
 """Each pause is twice the one before: a server that stays down is asked ever less often."""
 
 
-class Patience(msgspec.Struct, frozen=True):
+class RetryLimits(msgspec.Struct, frozen=True):
     """How long and how often a caller tries again before it hears of a failure."""
 
     attempts: int = 6
@@ -20,18 +20,18 @@ class Patience(msgspec.Struct, frozen=True):
     longest_s: float = 10.0
 
 
-PATIENCE = Patience()
+RETRY_LIMITS = RetryLimits()
 """The default of requests: after six tries, or half a minute, the caller hears of the failure."""
 
-ONE_TRY = Patience(attempts=1)
+ONE_TRY = RetryLimits(attempts=1)
 """For callers that count failures and pause themselves, such as a watch."""
 
 
 class Backoff:
     """The growing pauses of one row of failures."""
 
-    def __init__(self, patience: Patience, jitter: random.Random) -> None:
-        self._patience = patience
+    def __init__(self, retry_limits: RetryLimits, jitter: random.Random) -> None:
+        self._retry_limits = retry_limits
         self._jitter = jitter
         self._failures = 0
 
@@ -51,7 +51,9 @@ class Backoff:
         up to a half, so that clients that were told at one moment spread.
         """
         # A float overflows after 1,023 doublings; sixty are far beyond any longest pause.
-        full_s = min(self._patience.longest_s, self._patience.first_s * FACTOR ** min(self._failures, 60))
+        full_s = min(
+            self._retry_limits.longest_s, self._retry_limits.first_s * FACTOR ** min(self._failures, 60)
+        )
         self._failures += 1
         pause_s = full_s * self._jitter.uniform(0.5, 1.0)
         if retry_after_s is None:

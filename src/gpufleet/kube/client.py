@@ -15,10 +15,10 @@ from typing import TypeVar
 
 import msgspec
 
-from gpufleet.kube.backoff import ONE_TRY, PATIENCE, Backoff, Patience
+from gpufleet.kube.backoff import ONE_TRY, RETRY_LIMITS, Backoff, RetryLimits
 from gpufleet.kube.clock import Clock
 from gpufleet.kube.discovery import read_kinds, read_versions, takes_new
-from gpufleet.kube.errors import KubeError, TransportError
+from gpufleet.kube.kube_errors import KubeError, TransportError
 from gpufleet.kube.listing import ALL, Page, Selection, read_page, with_query
 from gpufleet.kube.outcome import Asked, OutcomeUnknown
 from gpufleet.kube.resources import PODS, Kind
@@ -81,13 +81,13 @@ class Client:
         clock: Clock,
         jitter: random.Random,
         *,
-        patience: Patience = PATIENCE,
+        retry_limits: RetryLimits = RETRY_LIMITS,
         timeout_s: float = CALL_TIMEOUT_S,
     ) -> None:
         self.transport = transport
         self.clock = clock
         self.jitter = jitter
-        self.patience = patience
+        self.retry_limits = retry_limits
         self.timeout_s = timeout_s
 
     async def get(
@@ -97,14 +97,14 @@ class Client:
         *,
         namespace: str = "",
         subresource: str = "",
-        patience: Patience | None = None,
+        retry_limits: RetryLimits | None = None,
     ) -> bytes:
         """One object, as new as the server's storage. Raises NotFound and other StatusErrors."""
         target = kind.item(name, namespace, subresource)
-        return await self.read(target, patience=patience, most_bytes=LARGEST_OBJECT_BYTES)
+        return await self.read(target, retry_limits=retry_limits, most_bytes=LARGEST_OBJECT_BYTES)
 
     async def read(
-        self, target: str, *, patience: Patience | None = None, most_bytes: int = LARGEST_BODY_BYTES
+        self, target: str, *, retry_limits: RetryLimits | None = None, most_bytes: int = LARGEST_BODY_BYTES
     ) -> bytes:
         """The body at a path and query."""
         request = Request("GET", target, most_bytes=most_bytes)
@@ -112,7 +112,7 @@ class Client:
         async def once() -> bytes:
             return self._checked(await self.transport.call(request, timeout_s=self.timeout_s)).body
 
-        return await self._persistently(once, _read_may_be_repeated, patience)
+        return await self._persistently(once, _read_may_be_repeated, retry_limits)
 
     async def list_pages(
         self,
@@ -121,7 +121,7 @@ class Client:
         namespace: str = "",
         selection: Selection = ALL,
         page_size: int = PAGE_SIZE,
-        patience: Patience | None = None,
+        retry_limits: RetryLimits | None = None,
     ) -> AsyncIterator[Page]:
         """The pages of one list, all of one resourceVersion, as new as the server's storage.
 
@@ -132,7 +132,7 @@ class Client:
         query = {"limit": str(page_size), **selection.query()}
         while True:
             page = read_page(
-                await self.read(with_query(kind.collection(namespace), query), patience=patience)
+                await self.read(with_query(kind.collection(namespace), query), retry_limits=retry_limits)
             )
             yield page
             if not page.metadata.continue_:
@@ -183,7 +183,7 @@ class Client:
         namespace: str = "",
         subresource: str = "",
         dry_run: bool = False,
-        patience: Patience | None = None,
+        retry_limits: RetryLimits | None = None,
     ) -> bytes:
         """POST an object, or one into a subresource of ``name``.
 
@@ -194,7 +194,7 @@ class Client:
         path = kind.item(name, namespace, subresource) if subresource else kind.collection(namespace)
         asked = Asked("create", kind, name, namespace, subresource)
         request = Request("POST", with_query(path, _write_query(dry_run=dry_run)), _encoded(body))
-        return await self._write(request, asked, patience)
+        return await self._write(request, asked, retry_limits)
 
     async def replace(
         self,
@@ -205,13 +205,13 @@ class Client:
         namespace: str = "",
         subresource: str = "",
         dry_run: bool = False,
-        patience: Patience | None = None,
+        retry_limits: RetryLimits | None = None,
     ) -> bytes:
         """PUT a whole object; with ``metadata.resourceVersion`` in it, Conflict if it has changed."""
         path = kind.item(name, namespace, subresource)
         asked = Asked("replace", kind, name, namespace, subresource)
         request = Request("PUT", with_query(path, _write_query(dry_run=dry_run)), _encoded(body))
-        return await self._write(request, asked, patience)
+        return await self._write(request, asked, retry_limits)
 
     async def patch(
         self,
@@ -225,14 +225,14 @@ class Client:
         dry_run: bool = False,
         field_manager: str = "",
         force: bool = False,
-        patience: Patience | None = None,
+        retry_limits: RetryLimits | None = None,
     ) -> bytes:
         """PATCH an object. Server-side apply needs ``field_manager``; ``force`` takes fields over."""
         query = _write_query(dry_run=dry_run, field_manager=field_manager, force=force)
         asked = Asked("patch", kind, name, namespace, subresource)
         path = kind.item(name, namespace, subresource)
         request = Request("PATCH", with_query(path, query), _encoded(body), content_type=patch_type.value)
-        return await self._write(request, asked, patience)
+        return await self._write(request, asked, retry_limits)
 
     async def delete(
         self,
@@ -245,7 +245,7 @@ class Client:
         grace_s: int | None = None,
         propagation: str = "",
         dry_run: bool = False,
-        patience: Patience | None = None,
+        retry_limits: RetryLimits | None = None,
     ) -> bytes:
         """DELETE an object; Conflict if it is not of this uid or resourceVersion any more.
 
@@ -258,7 +258,7 @@ class Client:
         )
         path = kind.item(name, namespace)
         request = Request("DELETE", with_query(path, _write_query(dry_run=dry_run)), _encoded(options))
-        return await self._write(request, Asked("delete", kind, name, namespace), patience)
+        return await self._write(request, Asked("delete", kind, name, namespace), retry_limits)
 
     async def bind(
         self,
@@ -269,7 +269,7 @@ class Client:
         node: str,
         annotations: dict[str, str] | None = None,
         dry_run: bool = False,
-        patience: Patience | None = None,
+        retry_limits: RetryLimits | None = None,
     ) -> None:
         """Give a pod its node and these annotations in one write.
 
@@ -283,7 +283,7 @@ class Client:
             namespace=namespace,
             subresource="binding",
             dry_run=dry_run,
-            patience=patience,
+            retry_limits=retry_limits,
         )
 
     async def evict(
@@ -312,7 +312,7 @@ class Client:
             namespace=namespace,
             subresource="eviction",
             dry_run=dry_run,
-            patience=ONE_TRY,
+            retry_limits=ONE_TRY,
         )
 
     async def read_back(self, unknown: OutcomeUnknown) -> bytes | None:
@@ -355,7 +355,7 @@ class Client:
         except NotFound:
             return ()
 
-    async def _write(self, request: Request, asked: Asked, patience: Patience | None) -> bytes:
+    async def _write(self, request: Request, asked: Asked, retry_limits: RetryLimits | None) -> bytes:
         async def once() -> bytes:
             try:
                 response = await self.transport.call(request, timeout_s=self.timeout_s)
@@ -372,7 +372,7 @@ class Client:
                 raise OutcomeUnknown(asked, refusal, refusal.retry_after_s) from refusal
             raise refusal
 
-        return await self._persistently(once, _write_may_be_repeated, patience)
+        return await self._persistently(once, _write_may_be_repeated, retry_limits)
 
     def _checked(self, response: Response) -> Response:
         if response.status < 300:
@@ -383,19 +383,19 @@ class Client:
         self,
         once: Callable[[], Awaitable[Value]],
         may_be_repeated: Callable[[KubeError], bool],
-        patience: Patience | None,
+        retry_limits: RetryLimits | None,
     ) -> Value:
-        patience = patience or self.patience
-        backoff = Backoff(patience, self.jitter)
+        retry_limits = retry_limits or self.retry_limits
+        backoff = Backoff(retry_limits, self.jitter)
         began_s = self.clock.monotonic_s()
         while True:
             try:
                 return await once()
             except KubeError as error:
-                if backoff.failures + 1 >= patience.attempts or not may_be_repeated(error):
+                if backoff.failures + 1 >= retry_limits.attempts or not may_be_repeated(error):
                     raise
                 pause_s = backoff.next_s(error.retry_after_s if isinstance(error, StatusError) else None)
-                if self.clock.monotonic_s() - began_s + pause_s > patience.budget_s:
+                if self.clock.monotonic_s() - began_s + pause_s > retry_limits.budget_s:
                     raise
             await self.clock.sleep(pause_s)
 

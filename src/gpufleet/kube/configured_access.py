@@ -19,9 +19,9 @@ import msgspec
 
 from gpufleet.files.regular import UnfitFileError, read_regular
 from gpufleet.kube.access import Endpoint, read_endpoint
-from gpufleet.kube.errors import SettingsError
 from gpufleet.kube.exec_plugin import ClusterInfo, Credential, ExecPlugin
 from gpufleet.kube.expiry import Expiry, authority_expiry, certificate_expiry, token_expiry
+from gpufleet.kube.kube_errors import SettingsError
 from gpufleet.kube.kubeconfig import Chosen, Cluster, User
 
 # The kubelet renews a service account's token long before it expires; so often we look.

@@ -16,9 +16,9 @@ from gpufleet.kube.answer import AnswerUnreadable
 from gpufleet.kube.client import CALL_TIMEOUT_S, Client
 from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.configured_access import ConfiguredAccess
-from gpufleet.kube.errors import TransportError
 from gpufleet.kube.following_access import FollowingAccess, find_access
 from gpufleet.kube.http_transport import HttpTransport
+from gpufleet.kube.kube_errors import TransportError
 from gpufleet.kube.kubeconfig import Overrides
 from gpufleet.kube.status import Unauthorized
 

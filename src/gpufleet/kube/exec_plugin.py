@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.kube.errors import SettingsError, TransportError
+from gpufleet.kube.kube_errors import SettingsError, TransportError
 from gpufleet.kube.kubeconfig import ExecSettings
 
 # The versions of the protocol, and the answers to the question whether the program may talk to a person.

@@ -18,10 +18,10 @@ import msgspec
 
 from gpufleet.kube.access import Endpoint
 from gpufleet.kube.configured_access import ConfiguredAccess, in_cluster_access
-from gpufleet.kube.errors import SettingsError
 from gpufleet.kube.expiry import Expiry
+from gpufleet.kube.kube_errors import SettingsError
 from gpufleet.kube.kubeconfig import NO_OVERRIDES, Overrides, choose, default_files
-from gpufleet.model.errors import printable
+from gpufleet.model.model_errors import printable
 
 LOG = logging.getLogger(__name__)
 

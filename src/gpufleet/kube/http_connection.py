@@ -7,8 +7,8 @@ callback, which is most of what makes ``http_transport`` cheap.
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
-from gpufleet.kube.errors import TransportError
 from gpufleet.kube.http_parser import GarbageError, ResponseParser
+from gpufleet.kube.kube_errors import TransportError
 from gpufleet.kube.transport import LARGEST_BODY_BYTES, Response
 
 # A watch with a slow reader holds so much; then the server is left to wait.

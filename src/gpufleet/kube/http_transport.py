@@ -17,11 +17,11 @@ from collections import deque
 from gpufleet import __version__
 from gpufleet.kube.access import Access
 from gpufleet.kube.connecting import connected_socket
-from gpufleet.kube.errors import TransportError
 from gpufleet.kube.expiry import Expiry, der_validity
 from gpufleet.kube.http_connection import ConnectionBroken, HttpConnection, HttpStream
+from gpufleet.kube.kube_errors import TransportError
 from gpufleet.kube.transport import LARGEST_OBJECT_BYTES, Request, Response
-from gpufleet.model.errors import InternalError, printable
+from gpufleet.model.model_errors import InternalError, printable
 
 CONNECTIONS = 64
 """Each watch takes one for as long as it lasts; requests beyond the last one wait for their turn."""

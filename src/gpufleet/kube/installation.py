@@ -16,7 +16,7 @@ from gpufleet.kube.objects.node_devices import HEALTHY, NodeDevices
 from gpufleet.kube.objects.structure import Structure
 from gpufleet.kube.resources import DAEMON_SETS, LEASES, NODE_DEVICES, PODS
 from gpufleet.kube.status import Forbidden, NotFound
-from gpufleet.model.errors import printable
+from gpufleet.model.model_errors import printable
 from gpufleet.model.phrases import counted, verb
 
 # The names under which the chart installs its parts.

@@ -13,9 +13,9 @@ import msgspec
 import yaml
 
 from gpufleet.files.regular import UnfitFileError, read_regular, size_words
-from gpufleet.kube.errors import SettingsError
+from gpufleet.kube.kube_errors import SettingsError
 from gpufleet.kube.yaml_documents import check_events
-from gpufleet.model.errors import InputError, printable
+from gpufleet.model.model_errors import InputError, printable
 
 LARGEST_FILE_BYTES = 4 * 1024 * 1024
 """A kubeconfig of hundreds of clusters with certificates stays below it."""

@@ -22,11 +22,11 @@ import msgspec
 from gpufleet.kube.answer import decode
 from gpufleet.kube.backoff import ONE_TRY
 from gpufleet.kube.client import Client
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.outcome import OutcomeUnknown
 from gpufleet.kube.resources import LEASES
 from gpufleet.kube.status import AlreadyExists, Conflict, NotFound
-from gpufleet.model.errors import printable
+from gpufleet.model.model_errors import printable
 
 
 class LeadershipLost(KubeError):
@@ -237,7 +237,7 @@ class Lease:
         body = LeaseObject(metadata, self._hold_spec(epoch))
         try:
             answer = await self._client.create(
-                LEASES, body, name=self._name, namespace=self._namespace, patience=ONE_TRY
+                LEASES, body, name=self._name, namespace=self._namespace, retry_limits=ONE_TRY
             )
         except AlreadyExists:
             return None
@@ -255,14 +255,14 @@ class Lease:
         return self._epoch
 
     async def _read(self) -> LeaseObject:
-        answer = await self._client.get(LEASES, self._name, namespace=self._namespace, patience=ONE_TRY)
+        answer = await self._client.get(LEASES, self._name, namespace=self._namespace, retry_limits=ONE_TRY)
         return self._saw(decode(answer, _DECODER))
 
     async def _patch(self, spec: LeaseSpec, seen: LeaseObject) -> LeaseObject:
         """Conflict unless the Lease is still as we saw it."""
         version = LeaseMeta(resource_version=seen.metadata.resource_version, annotations=self._annotations)
         answer = await self._client.patch(
-            LEASES, self._name, LeaseObject(version, spec), namespace=self._namespace, patience=ONE_TRY
+            LEASES, self._name, LeaseObject(version, spec), namespace=self._namespace, retry_limits=ONE_TRY
         )
         return self._saw(decode(answer, _DECODER))
 

@@ -10,10 +10,10 @@ from typing import Generic
 
 import msgspec
 
-from gpufleet.kube.backoff import Backoff, Patience
+from gpufleet.kube.backoff import Backoff, RetryLimits
 from gpufleet.kube.changes import Change, Object
 from gpufleet.kube.client import PAGE_SIZE, WATCH_S, Client
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.listing import ALL, Selection
 from gpufleet.kube.replica import Bad, Identity, Inconsistent, Key, Replica, is_newer
 from gpufleet.kube.resources import Kind
@@ -33,7 +33,7 @@ REFUSALS_BEFORE_LIST = 3
 """A watch that is refused once may have met a server that lags behind; a list costs far more."""
 
 # One page that fails should not cost all that came before it.
-PAGE_PATIENCE = Patience(attempts=3, budget_s=10.0)
+PAGE_RETRY_LIMITS = RetryLimits(attempts=3, budget_s=10.0)
 
 
 class Pace(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ class Pace(msgspec.Struct, frozen=True):
     relist_spread_s: float = 1.0
     absent_pause_s: float = 30.0
     restored_after_s: float = 60.0
-    pauses: Patience = Patience(first_s=0.1, longest_s=30.0)
+    pauses: RetryLimits = RetryLimits(first_s=0.1, longest_s=30.0)
 
 
 PACE = Pace()
@@ -185,7 +185,7 @@ class Mirror(Generic[Object]):
             namespace=self._namespace,
             selection=self._selection,
             page_size=self._pace.page_size,
-            patience=PAGE_PATIENCE,
+            retry_limits=PAGE_RETRY_LIMITS,
         ):
             found.extend(self._replica.read(raw) for raw in page.items or ())
             position = page.metadata.resource_version

@@ -16,7 +16,7 @@ only with a precondition (uid, resourceVersion) that makes the later of the two 
 
 import msgspec
 
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.resources import Kind
 
 

@@ -22,7 +22,7 @@ from gpufleet.kube.changes import (
     Vanished,
 )
 from gpufleet.kube.watch_stream import DELETED, WatchEvent
-from gpufleet.model.errors import printable
+from gpufleet.model.model_errors import printable
 
 Key = tuple[str, str]
 """Namespace and name."""

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from gpufleet.model.errors import InternalError
+from gpufleet.model.model_errors import InternalError
 
 
 class Kind(msgspec.Struct, frozen=True):

@@ -9,9 +9,9 @@ from email.utils import parsedate_to_datetime
 
 import msgspec
 
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.transport import Response
-from gpufleet.model.errors import printable
+from gpufleet.model.model_errors import printable
 
 MESSAGE_LIMIT = 1000
 """A server's words stand in one line of our log and may be of any length."""

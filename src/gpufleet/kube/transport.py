@@ -10,7 +10,7 @@ from typing import Protocol
 
 import msgspec
 
-from gpufleet.kube.errors import TransportError
+from gpufleet.kube.kube_errors import TransportError
 
 __all__ = ["Request", "Response", "ResponseStream", "Transport", "TransportError"]
 

@@ -7,7 +7,7 @@ events their meaning.
 
 import msgspec
 
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.transport import ResponseStream
 
 LONGEST_LINE_BYTES = 64 * 1024 * 1024

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from gpufleet.model.errors import InputError, printable
+from gpufleet.model.model_errors import InputError, printable
 from gpufleet.model.visible import visible_text
 
 DOCUMENTS_MAX_BYTES = 64 * 2**20

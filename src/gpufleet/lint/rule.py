@@ -35,7 +35,7 @@ class Scope(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Remark:
+class RuleFinding:
     """Something is wrong at a field.
 
     ``says`` is a sentence about this object, ``advice`` the way out, ``fix`` the same as edits where
@@ -65,7 +65,7 @@ def cluster_needed(*plurals: str) -> str:
 CLUSTER_NEEDED = cluster_needed("nodes")
 """What most rules of the scope ``CLUSTER`` lack where nothing of a cluster is known."""
 
-Verdicts = Iterable[Remark | Unjudged]
+Verdicts = Iterable[RuleFinding | Unjudged]
 
 
 def has_gpu_pods(manifest: Manifest) -> bool:

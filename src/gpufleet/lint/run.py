@@ -12,10 +12,10 @@ from gpufleet.lint.objects.cluster import Cluster
 from gpufleet.lint.objects.manifest import Manifest, manifests_of
 from gpufleet.lint.objects.measured_use import MeasuredUse
 from gpufleet.lint.objects.shapes import wrong_types
-from gpufleet.lint.rule import Remark, Rule
+from gpufleet.lint.rule import Rule, RuleFinding
 from gpufleet.lint.source.parse import Parsed, parse
 from gpufleet.lint.source.text import Problem, SourceText
-from gpufleet.model.errors import shortened
+from gpufleet.model.model_errors import shortened
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def lint(
         for rule in rules:
             if rule.concerns(manifest):
                 for verdict in rule.check(manifest, context):
-                    if isinstance(verdict, Remark):
+                    if isinstance(verdict, RuleFinding):
                         findings.append(_finding(manifest, rule, verdict))
                     else:
                         place = manifest.source.position(verdict.field.offset)
@@ -77,7 +77,7 @@ WORDS_MAX = 4000
 """Characters of what is said in one place: a value of a manifest may have megabytes."""
 
 
-def _finding(manifest: Manifest, rule: Rule, remark: Remark) -> Finding:
+def _finding(manifest: Manifest, rule: Rule, remark: RuleFinding) -> Finding:
     return Finding(
         rule,
         remark.severity or rule.severity,

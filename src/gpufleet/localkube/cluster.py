@@ -34,9 +34,9 @@ from gpufleet.localkube.node.network import HeldNetwork, NodeNetwork
 from gpufleet.localkube.node.real_node import RealNode
 from gpufleet.localkube.processes import child, plan
 from gpufleet.localkube.processes.child import Child
-from gpufleet.localkube.processes.errors import ClusterError, ProgramFailedError
 from gpufleet.localkube.processes.folders import lock_of, try_lock
-from gpufleet.localkube.processes.plan import FURNISHED, KEEP, Plan, Processes, Said
+from gpufleet.localkube.processes.plan import FURNISHED, KEEP, Processes, ProcessPlan, Said
+from gpufleet.localkube.processes.process_errors import ClusterError, ProgramFailedError
 
 SERVICE_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
 # The controller manager makes it soon after its start, or later on a busy machine.
@@ -58,7 +58,9 @@ def say_nothing(_: str) -> None:
 class LocalCluster:
     """A cluster with a live supervisor, seen from the process that started it or from another."""
 
-    def __init__(self, folder: Path, told: Plan, supervisor: subprocess.Popen[bytes] | None = None) -> None:
+    def __init__(
+        self, folder: Path, told: ProcessPlan, supervisor: subprocess.Popen[bytes] | None = None
+    ) -> None:
         self.folder = folder
         self.name = told.name
         self.kubernetes = told.kubernetes
@@ -273,7 +275,7 @@ def _made(
     options: Options,
     components: Sequence[Component],
     network: NodeNetwork | None,
-) -> Plan:
+) -> ProcessPlan:
     """The new cluster's folder with all that its supervisor needs."""
     try:
         users = {one.name: (one.user, one.groups) for one in components}
@@ -285,7 +287,7 @@ def _made(
     if network is not None:
         configuration.prepare(folder, network, binaries)
     ours = tuple(one.program for one in components)
-    told = Plan(name, options.kubernetes, port, (*programs, *real, *ours))
+    told = ProcessPlan(name, options.kubernetes, port, (*programs, *real, *ours))
     plan.write(folder, plan.PLAN_FILE, told)
     return told
 

@@ -7,9 +7,9 @@ cache takes no time. What a real node needs comes along where there can be one.
 import sys
 
 from gpufleet.localkube.node import configuration, machine
-from gpufleet.localkube.processes.errors import ProgramsMissingError
+from gpufleet.localkube.processes.process_errors import ProgramsMissingError
 from gpufleet.localkube.programs import binaries, releases
-from gpufleet.model.errors import GpufleetError
+from gpufleet.model.model_errors import GpufleetError
 from gpufleet.progress.telling import ToPerson
 
 

@@ -18,7 +18,7 @@ import msgspec
 from gpufleet.kube import keys
 from gpufleet.kube.client import Client
 from gpufleet.kube.connection import ClusterChoice, connect
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.meanings import node_labels
 from gpufleet.kube.mirror import Mirror
 from gpufleet.kube.objects.storage import STORAGE, PersistentVolume, PersistentVolumeClaim

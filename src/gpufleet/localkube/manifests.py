@@ -18,8 +18,8 @@ import gpufleet.kube
 from gpufleet.files.regular import read_regular
 from gpufleet.kube import keys
 from gpufleet.localkube.access.api import Api, Object
-from gpufleet.localkube.processes.errors import ClusterError
-from gpufleet.model.errors import InternalError
+from gpufleet.localkube.processes.process_errors import ClusterError
+from gpufleet.model.model_errors import InternalError
 
 FOLDER = Path(gpufleet.kube.__file__).parent / "manifests"
 USUAL_OBJECTS = Path(__file__).with_name("usual_objects")

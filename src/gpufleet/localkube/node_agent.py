@@ -17,7 +17,7 @@ from gpufleet.localkube.agent_identity import agent_kubeconfig
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.node.agent_program import NAME, agent_folder, machine_file, write_program
 from gpufleet.localkube.processes import child, plan
-from gpufleet.localkube.processes.errors import ProgramFailedError
+from gpufleet.localkube.processes.process_errors import ProgramFailedError
 from gpufleet.localkube.simulated_nodes import NUMA_NODES, SimulatedNodes, offered
 
 SYSTEM = DEFAULT_IDENTITY.namespace

@@ -16,10 +16,10 @@ from gpufleet.localkube.cluster import LocalCluster, wait_for_exit
 from gpufleet.localkube.node import configuration, node_supervisor
 from gpufleet.localkube.node.real_node import RealNode
 from gpufleet.localkube.processes import plan
-from gpufleet.localkube.processes.errors import ClusterError
 from gpufleet.localkube.processes.folders import cluster_folder, clusters_folder, is_locked, lock_of, try_lock
 from gpufleet.localkube.processes.plan import Process
-from gpufleet.model.errors import InputError
+from gpufleet.localkube.processes.process_errors import ClusterError
+from gpufleet.model.model_errors import InputError
 
 # A supervisor that is asked to end stops its programs first, each in its time.
 ASKED_WAIT_S = 60.0

@@ -8,11 +8,11 @@ import re
 from dataclasses import replace
 
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
-from gpufleet.model.errors import InputError
 from gpufleet.model.gpu_catalogue import GpuModel
 from gpufleet.model.gpu_model import matching
 from gpufleet.model.mig import Layout
 from gpufleet.model.mig_boards import BOARDS
+from gpufleet.model.model_errors import InputError
 
 GPUS_OF_A_NODE = 8
 """Most servers for training have eight."""

@@ -15,11 +15,11 @@ from gpufleet.kube.meanings import node_labels
 from gpufleet.localkube.access.api import Api, Object, in_parallel
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import SIMULATED_VALUE
-from gpufleet.model.errors import InputError
 from gpufleet.model.gpu_catalogue import GpuModel, Vendor
 from gpufleet.model.gpu_model import matching, nearest_name
 from gpufleet.model.mig import Layout
 from gpufleet.model.mig_boards import BOARDS
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.resource_names import AMD_GPU, INTEL_GPU_XE, NVIDIA_GPU, mig_resource
 
 DEFAULT_MODEL = "H100-80GB"

@@ -20,8 +20,8 @@ import msgspec
 
 from gpufleet.localkube.access.api import Api, tls_context
 from gpufleet.localkube.processes import plan
-from gpufleet.localkube.processes.errors import ClusterError, ProgramFailedError
-from gpufleet.localkube.processes.plan import Plan, Process, Processes, Said, Stage
+from gpufleet.localkube.processes.plan import Process, Processes, ProcessPlan, Said, Stage
+from gpufleet.localkube.processes.process_errors import ClusterError, ProgramFailedError
 from gpufleet.localkube.processes.supervised_program import SupervisedProgram
 
 # While programs start: each stage waits for the one before.
@@ -37,7 +37,7 @@ class Ended(Exception):  # noqa: N818  no error: the way out of the loop
 class Supervisor:
     """Runs one plan until it is told to end."""
 
-    def __init__(self, folder: Path, told: Plan) -> None:
+    def __init__(self, folder: Path, told: ProcessPlan) -> None:
         self.folder = folder
         self.told = told
         self.programs = [SupervisedProgram(program, folder) for program in told.programs]

@@ -19,7 +19,7 @@ from gpufleet.localkube.processes.folders import cluster_folder, is_locked, lock
 from gpufleet.localkube.programs import binaries
 from gpufleet.localkube.programs.releases import release_of
 from gpufleet.localkube.simulated_nodes import SimulatedNodes
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.phrases import counted
 from gpufleet.progress.durations import Step
 from gpufleet.progress.logged import UnderWay, under_way

@@ -14,7 +14,7 @@ from gpufleet.migration.queues import as_yaml, manifest
 from gpufleet.migration.report import Report, report
 from gpufleet.migration.sources import Source, read_documents
 from gpufleet.migration.systems import SYSTEMS, System
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 STANDARD_INPUT = "-"
 

@@ -10,7 +10,7 @@ from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.kube.resources import NAMESPACES, NODES, Kind
 from gpufleet.migration.sources import Source, object_of
 from gpufleet.migration.systems import System
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 
 async def gather(system: System, kubeconfig: Path | None, context: str) -> list[Source]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from gpufleet.kube.keys import KAI_QUEUE
 from gpufleet.migration import fleet_root
-from gpufleet.migration.doors import Namespaces, tell_of_closed
+from gpufleet.migration.admitted_namespaces import Namespaces, tell_of_closed
 from gpufleet.migration.fleet_root import Capacity
 from gpufleet.migration.go_durations import as_ours
 from gpufleet.migration.ledger import Ledger

@@ -11,12 +11,12 @@ from typing import Any
 
 from gpufleet.kube.codec.quota_amounts import read_model
 from gpufleet.kube.meanings.node_labels import COREWEAVE_CLASS, GKE_ACCELERATOR, PRODUCT_LABELS
-from gpufleet.migration.doors import GIVE_NAMESPACES, Namespaces, read_selector
+from gpufleet.migration.admitted_namespaces import GIVE_NAMESPACES, Namespaces, read_selector
 from gpufleet.migration.ledger import Ledger
 from gpufleet.migration.queues import GPU, Draft, QuotaDraft, parents_first, quota_resource, total
 from gpufleet.migration.sources import Source
 from gpufleet.model import gpu_model
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.quantity import Quantity
 
 GROUP = "kueue.x-k8s.io"

@@ -9,7 +9,7 @@ import msgspec
 from gpufleet.kube.codec.fleet_queues import read_fleet_queue
 from gpufleet.kube.objects.fleet_queues import FleetQueue
 from gpufleet.kube.yaml_documents import yaml_text
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.quantity import ZERO, Notation, Quantity
 from gpufleet.model.resource_names import (
     CPU,

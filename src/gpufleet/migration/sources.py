@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from gpufleet.kube.yaml_documents import objects_of
-from gpufleet.model.errors import InputError
 from gpufleet.model.label_syntax import is_subdomain
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.quantity import ZERO, Quantity, parse_quantity
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from gpufleet.kube.keys import VOLCANO_MEMORY, VOLCANO_QUEUE
 from gpufleet.migration import fleet_root
-from gpufleet.migration.doors import Namespaces, tell_of_closed
+from gpufleet.migration.admitted_namespaces import Namespaces, tell_of_closed
 from gpufleet.migration.ledger import Ledger
 from gpufleet.migration.queues import Draft, parents_first, quota_resource
 from gpufleet.migration.sources import Source

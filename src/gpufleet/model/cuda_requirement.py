@@ -12,7 +12,7 @@ import re
 import msgspec
 
 from gpufleet.model.cuda_compatibility import FAMILIES, Toolkit, parse_toolkit
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 # Images of NVIDIA have some hundred characters there.
 MAXIMUM_LENGTH = 16_384

@@ -7,7 +7,7 @@ are those of the API server. ``labels`` and ``taint`` build on it.
 import functools
 import re
 
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from gpufleet.model import label_values
-from gpufleet.model.errors import InputError
 from gpufleet.model.label_syntax import (
     check_label_key,
     check_label_value,
     is_subdomain,
 )
 from gpufleet.model.label_values import LabelValues, integer_in
+from gpufleet.model.model_errors import InputError
 
 MAXIMUM_WEIGHT = 100
 """The API server's limit for the weight of a preference."""

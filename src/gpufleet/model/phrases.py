@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from gpufleet.model.errors import printable
+from gpufleet.model.model_errors import printable
 
 NAMED_MAX = 3
 """More names than these make a sentence hard to read; the rest is counted."""

@@ -7,8 +7,8 @@ the engine keeps count of the pods that each term selects.
 
 import msgspec
 
-from gpufleet.model.errors import InputError
 from gpufleet.model.labels import MAXIMUM_WEIGHT, LabelSelector
+from gpufleet.model.model_errors import InputError
 
 
 class NamespaceScope(msgspec.Struct, frozen=True, cache_hash=True):

@@ -15,7 +15,7 @@ import re
 
 import msgspec
 
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 # The API keeps amounts to a billionth.
 NANO_PER_UNIT = 10**9

@@ -88,7 +88,7 @@ class PreemptionPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     elastic_after_us: int | None = None
 
 
-class Door(msgspec.Struct, frozen=True, omit_defaults=True):
+class AdmittedNamespaces(msgspec.Struct, frozen=True, omit_defaults=True):
     """Which namespaces may use a queue: those that are listed, and those that the selector accepts."""
 
     namespaces: tuple[str, ...] = ()
@@ -107,7 +107,7 @@ class Queue(msgspec.Struct, frozen=True, omit_defaults=True):
     draining queue; where that is None, what the engine hears of after it heard that the queue drains. Work
     that has waited for ``reserve_after_us`` may hold a reservation of the place where it will start first;
     None: never. With ``learn_run_times``, work that does not say how long it runs is let in before others'
-    reservations by how long work like it ran. ``door`` says which namespaces may use the queue and those
+    reservations by how long work like it ran. ``admitted`` says which namespaces may use the queue and those
     below it that say nothing of their own; None: the queue says nothing.
     """
 
@@ -124,4 +124,4 @@ class Queue(msgspec.Struct, frozen=True, omit_defaults=True):
     draining_since_us: int | None = None
     reserve_after_us: int | None = RESERVE_AFTER_US
     learn_run_times: bool = False
-    door: Door | None = None
+    admitted: AdmittedNamespaces | None = msgspec.field(default=None, name="door")

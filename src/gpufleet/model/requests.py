@@ -15,8 +15,8 @@ from typing import TypeVar
 import msgspec
 
 from gpufleet.model.device import WHOLE_GPU_MILLI
-from gpufleet.model.errors import InputError
 from gpufleet.model.gpu_share import GpuShare
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.quantity import MAXIMUM_INT64, ZERO, Quantity, parse_quantity
 from gpufleet.model.resource_names import (
     CPU,

@@ -4,8 +4,8 @@ Names without a domain are the server's own; names with a domain are extended re
 GPUs: whole numbers that cannot be promised twice. ``requests`` applies the rules.
 """
 
-from gpufleet.model.errors import InputError
 from gpufleet.model.label_syntax import is_label_key
+from gpufleet.model.model_errors import InputError
 
 CPU = "cpu"
 MEMORY = "memory"

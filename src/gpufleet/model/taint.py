@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from gpufleet.model.errors import InputError
 from gpufleet.model.label_syntax import check_label_key, check_label_value
+from gpufleet.model.model_errors import InputError
 
 NO_SCHEDULE = "NoSchedule"
 PREFER_NO_SCHEDULE = "PreferNoSchedule"

@@ -6,8 +6,8 @@ domain with more than ``max_skew`` selected pods above the emptiest eligible dom
 
 import msgspec
 
-from gpufleet.model.errors import InputError
 from gpufleet.model.labels import LabelSelector
+from gpufleet.model.model_errors import InputError
 
 
 class SpreadConstraint(msgspec.Struct, frozen=True, cache_hash=True):

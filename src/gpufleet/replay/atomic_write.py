@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-from gpufleet.model.errors import InputError
-from gpufleet.replay.errors import FileWriteError, shown_path
+from gpufleet.model.model_errors import InputError
+from gpufleet.replay.replay_errors import FileWriteError, shown_path
 
 NEW_FILE_MODE = 0o666
 """The mode with which ``open`` makes files; the umask takes rights away."""

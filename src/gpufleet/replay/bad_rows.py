@@ -7,8 +7,8 @@ readers above it refuse rows here.
 
 import math
 
-from gpufleet.model.errors import InputError
-from gpufleet.replay.errors import BadRowsError, TraceError
+from gpufleet.model.model_errors import InputError
+from gpufleet.replay.replay_errors import BadRowsError, TraceError
 from gpufleet.replay.results import SkippedRow
 
 MOST_SHOWN = 10

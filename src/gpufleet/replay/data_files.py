@@ -7,8 +7,8 @@ is worked on, so it is never copied by hand. ``trace`` reads what is found.
 import importlib.resources
 from pathlib import Path
 
-from gpufleet.model.errors import InputError
-from gpufleet.replay.errors import ShippedTraceError
+from gpufleet.model.model_errors import InputError
+from gpufleet.replay.replay_errors import ShippedTraceError
 
 FOLDER = "data/openb"
 TASK_LIST_NAMES = ("default", "gpushare40", "multigpu20")

@@ -11,7 +11,7 @@ import msgspec
 
 from gpufleet import __version__
 from gpufleet.engine.policy import find_policy
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from gpufleet.replay.arrivals import gpu_capacity_milli
 from gpufleet.replay.results import SCHEMA, SweepResult
 from gpufleet.replay.run import trace_of
@@ -26,7 +26,7 @@ SEEDS_MAX = 10_000
 LOAD_MAX = 100.0
 
 
-class Plan(msgspec.Struct, frozen=True):
+class SweepPlan(msgspec.Struct, frozen=True):
     """A sweep that can be started: its runs, and the trace they all use."""
 
     requests: tuple[RunRequest, ...]
@@ -76,7 +76,7 @@ def check_load(load: float) -> None:
         )
 
 
-def plan(template: RunRequest, policies: str, seeds: str, out: Path | None, command: str) -> Plan:
+def plan(template: RunRequest, policies: str, seeds: str, out: Path | None, command: str) -> SweepPlan:
     """Every policy on every seed; ``template`` holds what all runs share."""
     check_load(template.load)
     names, numbers = parse_policies(policies), parse_seeds(seeds)
@@ -96,7 +96,7 @@ def plan(template: RunRequest, policies: str, seeds: str, out: Path | None, comm
         for name in names
         for seed in numbers
     ]
-    return Plan(tuple(requests), trace, command)
+    return SweepPlan(tuple(requests), trace, command)
 
 
 def check_mode(template: RunRequest, trace: Trace) -> None:
@@ -125,7 +125,7 @@ def placements_path(out: Path | None, policy: str, seed: int) -> str | None:
     return None if out is None else str(out / f"placements-{policy}-{seed}.csv")
 
 
-def whole_result(planned: Plan, outcome: Outcome) -> SweepResult:
+def whole_result(planned: SweepPlan, outcome: Outcome) -> SweepResult:
     """The result of a sweep, finished or not."""
     request, trace = planned.requests[0], planned.replayed
     fixed = request.arrivals_path is not None

@@ -15,7 +15,7 @@ import msgspec
 
 from gpufleet import __version__
 from gpufleet.files.regular import read_regular
-from gpufleet.model.errors import InputError, WorldError
+from gpufleet.model.model_errors import InputError, WorldError
 from gpufleet.replay.atomic_write import atomic_write
 from gpufleet.replay.results import RunResult
 from gpufleet.replay.run import run

@@ -16,7 +16,7 @@ from multiprocessing.process import BaseProcess
 from threading import Thread
 from typing import Protocol
 
-from gpufleet.model.errors import WorldError
+from gpufleet.model.model_errors import WorldError
 from gpufleet.replay.results import RunResult
 from gpufleet.replay.run import run
 from gpufleet.replay.run_request import RunRequest

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 import msgspec
 
 from gpufleet.files.regular import UnfitFileError, open_regular
-from gpufleet.replay.errors import FileReadError, TraceError, shown_path
+from gpufleet.replay.replay_errors import FileReadError, TraceError, shown_path
 
 # Limits are told in MiB.
 MEBIBYTE = 1024 * 1024

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from gpufleet.model.errors import printable
-from gpufleet.replay.errors import TraceError
+from gpufleet.model.model_errors import printable
+from gpufleet.replay.replay_errors import TraceError
 
 NEAR_MISS_RATIO = 0.8
 """About one wrong letter in five, by ``difflib``: the column was probably misspelt."""

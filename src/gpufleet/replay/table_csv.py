@@ -9,9 +9,9 @@ import csv
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from gpufleet.replay.bad_rows import BadRows
-from gpufleet.replay.errors import TraceError
+from gpufleet.replay.replay_errors import TraceError
 from gpufleet.replay.table_bytes import ByteSource, TableLimits, read_errors
 
 # Spreadsheets put it at the beginning of a file.

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gpufleet.replay.bad_rows import BadRows
-from gpufleet.replay.errors import TraceError
+from gpufleet.replay.replay_errors import TraceError
 from gpufleet.replay.table_bytes import ByteSource, TableLimits, seekable
 
 BATCH_ROWS = 16_384

@@ -7,7 +7,7 @@ the row cannot be trusted either. Errors name column and value; ``bad_rows`` add
 
 import re
 
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.resources import MEBIBYTE
 
 # The bounds keep sums over a fleet within 64 bits; no machine comes near them.

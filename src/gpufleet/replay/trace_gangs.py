@@ -7,9 +7,9 @@ its rows are skipped too, rather than that a smaller gang runs than the one that
 
 import msgspec
 
-from gpufleet.model.errors import InputError
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import GangName, QueueName
+from gpufleet.model.model_errors import InputError
 from gpufleet.replay.bad_rows import BadRows
 
 

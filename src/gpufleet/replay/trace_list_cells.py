@@ -4,8 +4,8 @@ Parts are separated by semicolons. Whether a label or taint is a possible one is
 say; here it gets the column's name. ``trace_cells`` reads the cells that hold one value.
 """
 
-from gpufleet.model.errors import InputError
 from gpufleet.model.label_syntax import check_label_key, check_label_value
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.taint import EFFECTS, EQUAL, EXISTS, Taint, Toleration
 
 LABEL = "key=value"

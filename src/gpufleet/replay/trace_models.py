@@ -10,8 +10,8 @@ from collections.abc import Collection
 from difflib import get_close_matches
 
 from gpufleet.model import gpu_model
-from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import GpuModelName
+from gpufleet.model.model_errors import InputError
 
 # Enough to see which spelling the list has.
 SHOWN_MODELS = 5

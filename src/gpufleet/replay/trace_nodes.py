@@ -11,12 +11,12 @@ import msgspec
 
 from gpufleet.model import gpu_model
 from gpufleet.model.device import UNKNOWN_MODEL, Device
-from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import DeviceId, GpuModelName, NodeName
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.node import Node
 from gpufleet.model.resources import Resources
 from gpufleet.replay import trace_cells, trace_list_cells
-from gpufleet.replay.errors import TraceError
+from gpufleet.replay.replay_errors import TraceError
 from gpufleet.replay.results import SkippedRow
 from gpufleet.replay.table_bytes import TableLimits
 from gpufleet.replay.table_columns import Column

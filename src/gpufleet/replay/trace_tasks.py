@@ -12,9 +12,9 @@ from collections.abc import Collection
 import msgspec
 
 from gpufleet.model.device import WHOLE_GPU_MILLI
-from gpufleet.model.errors import InputError
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import DEFAULT_QUEUE, GangName, GpuModelName, QueueName
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.resources import Resources
 from gpufleet.model.shape import GpuRequest, Shape
 from gpufleet.replay import trace_cells, trace_list_cells

@@ -10,8 +10,8 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 
-from gpufleet.model.errors import InputError
-from gpufleet.replay.errors import TraceError
+from gpufleet.model.model_errors import InputError
+from gpufleet.replay.replay_errors import TraceError
 from gpufleet.replay.trace_cells import time_us
 
 

@@ -6,7 +6,7 @@ from gpufleet.model.identifiers import QuotaResource
 from gpufleet.model.quantity import Quantity, parse_quantity
 from gpufleet.model.queue import GPU_MEMORY
 from gpufleet.model.resources import MEBIBYTE
-from gpufleet.scenario.errors import ScenarioError
+from gpufleet.scenario.scenario_errors import ScenarioError
 from gpufleet.scenario.text import Amount
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from gpufleet.model.errors import InputError
-from gpufleet.scenario.errors import ScenarioError
+from gpufleet.model.model_errors import InputError
 from gpufleet.scenario.play import Outcome, play_file
+from gpufleet.scenario.scenario_errors import ScenarioError
 
 SUFFIXES = (".yaml", ".yml")
 

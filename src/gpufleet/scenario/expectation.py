@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import msgspec
 
 from gpufleet.scenario.amounts import microseconds
-from gpufleet.scenario.errors import ScenarioError
 from gpufleet.scenario.reasons import why_waiting
+from gpufleet.scenario.scenario_errors import ScenarioError
 from gpufleet.scenario.stage import Decision, Stage
 from gpufleet.scenario.text import ExpectText, ReservedText
 

@@ -10,12 +10,12 @@ from gpufleet.model.identifiers import (
     TopologyLevelName,
 )
 from gpufleet.model.node import Node
-from gpufleet.model.queue import Door, PreemptionPolicy, Queue, QueueState, Quota, VictimScope
+from gpufleet.model.queue import AdmittedNamespaces, PreemptionPolicy, Queue, QueueState, Quota, VictimScope
 from gpufleet.model.resources import Resources
 from gpufleet.model.taint import Taint
 from gpufleet.model.topology import Topology, TopologyLevel
 from gpufleet.scenario.amounts import mebibytes, microseconds, milli, quota_amount, units
-from gpufleet.scenario.errors import ScenarioError
+from gpufleet.scenario.scenario_errors import ScenarioError
 from gpufleet.scenario.text import Amount, NodesText, PreemptionText, QueueText, QuotaText
 
 AMPLE_CPU_MILLI = 10_000_000
@@ -105,7 +105,7 @@ def queue_of(text: QueueText, field: str) -> Queue:
         if text.reserve_after == NEVER
         else microseconds(text.reserve_after, f"{field}.reserveAfter"),
         learn_run_times=text.learn_run_times,
-        door=Door(tuple(text.namespaces)) if text.namespaces else None,
+        admitted=AdmittedNamespaces(tuple(text.namespaces)) if text.namespaces else None,
     )
 
 

@@ -9,15 +9,15 @@ from gpufleet.devices.yaml_text import SIZE_MAX_BYTES
 from gpufleet.engine import event
 from gpufleet.files.regular import read_regular
 from gpufleet.model.disruption_budget import DisruptionBudget
-from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.labels import LabelSelector, Operator, Requirement
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.node import Node
 from gpufleet.model.resources import Resources
 from gpufleet.scenario.amounts import microseconds
-from gpufleet.scenario.errors import ScenarioError
 from gpufleet.scenario.expectation import Difference, differences
 from gpufleet.scenario.fleet import AMPLE_BYTES, AMPLE_CPU_MILLI, AMPLE_PODS, nodes_of, queue_of, topology_of
+from gpufleet.scenario.scenario_errors import ScenarioError
 from gpufleet.scenario.stage import Decision, Stage
 from gpufleet.scenario.text import BudgetText, NodesText, QueueText, ScenarioText, StepText, WorkText
 from gpufleet.scenario.work import NAMESPACE, Work, work_of

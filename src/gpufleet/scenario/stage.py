@@ -21,7 +21,7 @@ from gpufleet.scenario.work import Work
 from gpufleet.virtual_time.player import Player
 
 
-class Place(msgspec.Struct, frozen=True):
+class RunningPlace(msgspec.Struct, frozen=True):
     """The node and the devices on which a pod runs."""
 
     node: NodeName
@@ -61,7 +61,7 @@ class Stage:
         self.work: dict[str, Work] = {}
         self.name_by_uid: dict[PodUid, str] = {}
         self.pods: dict[PodUid, Pod] = {}
-        self.places: dict[PodUid, Place] = {}
+        self.places: dict[PodUid, RunningPlace] = {}
         self.nodes: dict[NodeName, Node] = {}
         self.decisions: list[Decision] = []
         self._returns: dict[str, int] = {}
@@ -75,7 +75,7 @@ class Stage:
             self.name_by_uid[pod.uid] = work.name
         if work.runs_on:
             for pod, node in zip(work.pods, work.runs_on, strict=True):
-                place = self.places[pod.uid] = Place(node, self._devices_for(pod, node))
+                place = self.places[pod.uid] = RunningPlace(node, self._devices_for(pod, node))
                 events.append(event.PodBound(pod, node, place.devices, work.started_at_us))
                 if work.checkpointed_at_us is not None:
                     events.append(event.PodCheckpointed(pod.uid, work.checkpointed_at_us))
@@ -113,7 +113,7 @@ class Stage:
     def started(self, bind: Bind) -> Iterable[event.Event]:
         """A pod runs where it was bound."""
         pod = self.pods[bind.uid]
-        self.places[bind.uid] = Place(bind.node, bind.devices)
+        self.places[bind.uid] = RunningPlace(bind.node, bind.devices)
         decision = Decision(self._at_s(), started=pod.name, node=bind.node, devices=bind.devices)
         self.decisions.append(decision)
         return (event.PodBound(pod, bind.node, bind.devices),)

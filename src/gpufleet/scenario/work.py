@@ -19,8 +19,8 @@ from gpufleet.model.resources import Resources
 from gpufleet.model.shape import GpuRequest, Shape, Within
 from gpufleet.model.taint import EXISTS, Toleration
 from gpufleet.scenario.amounts import microseconds, milli, units
-from gpufleet.scenario.errors import ScenarioError
 from gpufleet.scenario.fleet import COUNT_MAX, numbered
+from gpufleet.scenario.scenario_errors import ScenarioError
 from gpufleet.scenario.text import NeedsText, RoleText, WorkText
 
 NAMESPACE = "scenario"

@@ -17,8 +17,8 @@ import msgspec
 
 from gpufleet.cluster.engine_events import BindEnded
 from gpufleet.kube.client import Client
-from gpufleet.kube.errors import KubeError
 from gpufleet.kube.fencing import FENCED
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.lease import LeadershipLost
 from gpufleet.kube.outcome import OutcomeUnknown
 from gpufleet.kube.resources import PODS

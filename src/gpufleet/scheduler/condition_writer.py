@@ -27,7 +27,7 @@ from gpufleet.kube.codec.lasting_conditions import (
 )
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.times import whole_time
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.objects.node import PODS_REJECTED
 from gpufleet.kube.objects.pod import BIND_REFUSED, EVICTION_REFUSED, GANG_SHORT, VOLUME_REFUSED
 from gpufleet.kube.resources import Kind

@@ -4,8 +4,8 @@ import re
 
 from gpufleet.kube.codec.durations import read_duration
 from gpufleet.model.defragmentation import DayWindow, DefragmentationRules
-from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import QueueName
+from gpufleet.model.model_errors import InputError
 
 EVERY_MIN_US = 60_000_000
 """A run looks at every node: more than one a minute would only take time from decisions."""

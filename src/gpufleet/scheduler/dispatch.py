@@ -36,9 +36,9 @@ from gpufleet.kube import keys
 from gpufleet.kube.clock import Clock
 from gpufleet.kube.codec.lasting_conditions import BindPause, Distrust, RefusedVolume
 from gpufleet.kube.codec.moved import Moved, write_moved
-from gpufleet.model.errors import InternalError
 from gpufleet.model.gang import gang_title
 from gpufleet.model.identifiers import GangName, NodeName
+from gpufleet.model.model_errors import InternalError
 from gpufleet.model.pod_name import PodName
 from gpufleet.scheduler.binder import Binder, BindTask
 from gpufleet.scheduler.condition_writer import ConditionWriter

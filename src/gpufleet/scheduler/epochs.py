@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from gpufleet.kube import keys
 from gpufleet.kube.codec.grant import MAXIMUM_EPOCH, read_grant
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects.pod import Pod
 
 

@@ -13,12 +13,12 @@ from gpufleet.cluster.engine_events import EngineEvents
 from gpufleet.cluster.engine_time import EngineTime
 from gpufleet.cluster.pods.gang_book import GangBook, bound_member
 from gpufleet.cluster.pods.pod_book import PodBook
-from gpufleet.cluster.pods.pod_entry import Entry, Place
+from gpufleet.cluster.pods.pod_entry import Entry, PodStage
 from gpufleet.cluster.queues.budget_book import BudgetBook
 from gpufleet.engine.event import EvictionRefused
 from gpufleet.engine.instruction import Evict, MovedTo, Nominated, RunTimeLimit, WhyEvicted
 from gpufleet.eviction.evictions import Evictions
-from gpufleet.eviction.plan import Cause, Plan, Refusal, Victim
+from gpufleet.eviction.plan import Cause, EvictionPlan, Refusal, Victim
 from gpufleet.kube.codec.durations import written_duration
 from gpufleet.model.gang import gang_title
 from gpufleet.model.identifiers import GangName, PodUid, QueueName
@@ -102,7 +102,7 @@ class EvictionPlanner:
             for one, victim in zip(evicts, victims, strict=True):
                 if victim is not None and one.beneficiary is not None:
                     self._for_whom[one.uid] = one.beneficiary
-            plan = Plan(known, self, together=together is not None)
+            plan = EvictionPlan(known, self, together=together is not None)
             if together is not None and not is_overtime and together in nominated:
                 self.write_ahead.hold(plan, together)
             else:
@@ -152,7 +152,7 @@ class EvictionPlanner:
             return None
         why = WhyEvicted(evict.reason)
         note = "" if why in UNTOLD else self._note(entry, evict)
-        guarded = entry.place is Place.PLACED and self.budgets.guards(entry.name.namespace)
+        guarded = entry.place is PodStage.PLACED and self.budgets.guards(entry.name.namespace)
         self._queue[evict.uid] = entry.meaning.queue
         deleted = why is WhyEvicted.GANG_INCOMPLETE and not bound_member(entry).controlled
         return Victim(entry.name, why.value, note, guarded, why in SEATED, deleted)

@@ -11,11 +11,11 @@ import logging
 from gpufleet.kube import keys
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.grant import write_grant
-from gpufleet.kube.errors import KubeError
 from gpufleet.kube.fencing import FENCED
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.status import Forbidden, Invalid, NotFound
 from gpufleet.model.grant import Grant
-from gpufleet.scheduler.errors import FenceMissingError
+from gpufleet.scheduler.scheduler_errors import FenceMissingError
 
 LOG = logging.getLogger(__name__)
 PROBE = "gpufleet-fence-probe"

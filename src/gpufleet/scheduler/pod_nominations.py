@@ -26,7 +26,7 @@ from gpufleet.kube.codec.nomination_parts import (
     write_nomination,
 )
 from gpufleet.kube.codec.times import whole_time
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.objects.pod import NOMINATED, Pod
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.pod_name import PodName

@@ -31,7 +31,7 @@ from gpufleet.kube.codec.queue_status import (
     status_patch,
 )
 from gpufleet.kube.codec.times import micro_time
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.objects.fleet_queues import (
     ACTIVE,
     NAMESPACES_CLEAR,

@@ -10,7 +10,7 @@ not take when it was first said is said again in the same way.
 from collections.abc import Callable, Iterator
 
 from gpufleet.cluster.pods.pod_book import PodBook
-from gpufleet.cluster.pods.pod_entry import Entry, Place
+from gpufleet.cluster.pods.pod_entry import Entry, PodStage
 from gpufleet.cluster.verdict_words import GANG_MALFORMED, words_for_gang, words_for_pod
 from gpufleet.engine.instruction import GangUnschedulable
 from gpufleet.engine.scheduler import Engine
@@ -73,14 +73,14 @@ class Refreshing:
         """Start a round, with the pods that wait now."""
         entries = self.pods.entries
         self.reporter.forget_others(lambda uid: uid in entries)
-        waiting = [uid for uid, entry in entries.items() if entry.place in {Place.WAITING, Place.HELD}]
+        waiting = [uid for uid, entry in entries.items() if entry.place in {PodStage.WAITING, PodStage.HELD}]
         self._round = iter(waiting)
 
     def _tell(self, entry: Entry, answers: "_Answers") -> bool:
         if entry.held is not None:
             held = entry.held
             return self.reporter.still_waits(entry.name, held.reason, held.message, held.reason)
-        if entry.place is not Place.WAITING or entry.intent is not None or entry.meaning is None:
+        if entry.place is not PodStage.WAITING or entry.intent is not None or entry.meaning is None:
             return False
         gang = entry.meaning.gang
         if gang is None:

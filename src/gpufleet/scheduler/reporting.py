@@ -20,7 +20,7 @@ import msgspec
 from gpufleet.cluster.watching.mirrors import NO_NODE, WaitingPod
 from gpufleet.engine.tell.causes import NOMINATED
 from gpufleet.kube.client import Client, PatchType
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.objects.pod import POD_SCHEDULED
 from gpufleet.kube.resources import EVENTS, PODS
 from gpufleet.kube.status import Conflict, NotFound

@@ -30,14 +30,14 @@ from gpufleet.cluster.watching.mirrors import WATCHED, Cluster
 from gpufleet.engine.scheduler import Engine
 from gpufleet.eviction.evictions import Evictions
 from gpufleet.kube import keys, resources
-from gpufleet.kube.backoff import Patience
+from gpufleet.kube.backoff import RetryLimits
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import Clock
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.lease import IN_FLIGHT_S, LAST_EPOCH, Lease, Terms
 from gpufleet.kube.mirror import Pace
 from gpufleet.kube.transport import Transport
-from gpufleet.model.errors import InternalError
+from gpufleet.model.model_errors import InternalError
 from gpufleet.scheduler.binder import Binder, BindResult, Outcome
 from gpufleet.scheduler.condition_writer import ConditionWriter
 from gpufleet.scheduler.dispatch import Dispatch, scheduled_note
@@ -59,7 +59,7 @@ from gpufleet.scheduler.write_ahead import WriteAhead
 
 LOG = logging.getLogger(__name__)
 
-PAUSES = Patience(first_s=0.1, longest_s=5.0)
+PAUSES = RetryLimits(first_s=0.1, longest_s=5.0)
 """However long the server was away, all is listed anew within seconds of its return."""
 
 ABSENT_PAUSE_S = 5.0

@@ -10,7 +10,7 @@ import msgspec
 
 from gpufleet.cluster.engine_time import US_PER_S
 from gpufleet.cluster.pods.gang_book import GangBook, GangRecord, stays
-from gpufleet.cluster.pods.pod_entry import Entry, Place
+from gpufleet.cluster.pods.pod_entry import Entry, PodStage
 from gpufleet.engine.scheduler import Engine
 from gpufleet.kube.codec.lasting_conditions import ShortGang
 from gpufleet.model.identifiers import GangName, PodUid
@@ -92,4 +92,4 @@ class ShortGangs:
 
 
 def _staying(record: GangRecord) -> dict[PodUid, Entry]:
-    return {uid: one for uid, one in record.pods.items() if one.place is Place.PLACED and stays(one)}
+    return {uid: one for uid, one in record.pods.items() if one.place is PodStage.PLACED and stays(one)}

@@ -12,13 +12,13 @@ import msgspec
 
 from gpufleet.kube import keys
 from gpufleet.kube.client import Client
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.objects.storage import PersistentVolume, PersistentVolumeClaim
 from gpufleet.kube.outcome import OutcomeUnknown
 from gpufleet.kube.replica import is_newer
 from gpufleet.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
-from gpufleet.model.errors import WorldError
 from gpufleet.model.identifiers import NodeName
+from gpufleet.model.model_errors import WorldError
 from gpufleet.model.pod_name import PodName
 
 WAIT_S = 600.0

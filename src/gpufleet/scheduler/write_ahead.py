@@ -28,10 +28,10 @@ import msgspec
 from gpufleet.cluster.queues import nomination_records
 from gpufleet.engine.event import KeptPlaces
 from gpufleet.eviction.evictions import Evictions
-from gpufleet.eviction.plan import Cause, Plan, Refusal, Victim
+from gpufleet.eviction.plan import Cause, EvictionPlan, Refusal, Victim
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.queue_status import nominations_patch
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.objects.fleet_queues import NominationStatus
 from gpufleet.kube.outcome import OutcomeUnknown
 from gpufleet.kube.status import Conflict
@@ -63,7 +63,7 @@ Holder = PodUid | GangName
 class Held(msgspec.Struct, frozen=True):
     """Evictions that wait, for which work, and since when."""
 
-    plan: Plan
+    plan: EvictionPlan
     holder: Holder
     since_s: float
 
@@ -105,7 +105,7 @@ class WriteAhead:
         self._bell = asyncio.Event()
         self._have_changed = True
 
-    def hold(self, plan: Plan, holder: Holder) -> None:
+    def hold(self, plan: EvictionPlan, holder: Holder) -> None:
         """Have a plan carried out as soon as the nomination of its work is written down."""
         self._held.append(Held(plan, holder, self.client.clock.monotonic_s()))
         self._bell.set()

@@ -27,7 +27,7 @@ class Drain(msgspec.Struct, frozen=True):
     node: str
 
 
-Wish = JsonObject | Workload | Drain
+Arrival = JsonObject | Workload | Drain
 """What a user asks for: a pod or claim, pods under a controller, a node drained."""
 
 
@@ -121,9 +121,9 @@ def gang_template(name: str, members: int, gpus: int, recipe: Recipe) -> JsonObj
     return template
 
 
-def arrivals(recipe: Recipe, random: Random) -> list[tuple[float, Wish]]:
+def arrivals(recipe: Recipe, random: Random) -> list[tuple[float, Arrival]]:
     """What users ask for, and when: bare pods, workloads under a controller, gangs, claims, drains."""
-    found: list[tuple[float, Wish]] = []
+    found: list[tuple[float, Arrival]] = []
 
     def at_s() -> float:
         return random.uniform(0.0, recipe.arrive_within_s)
@@ -152,12 +152,12 @@ def arrivals(recipe: Recipe, random: Random) -> list[tuple[float, Wish]]:
     return found
 
 
-def ask_for(actors: Actors, wish: Wish) -> None:
+def ask_for(actors: Actors, arrival: Arrival) -> None:
     """Create an object, hand a workload to its controller, or have a node drained."""
-    match wish:
+    match arrival:
         case Workload():
-            actors.add_workload(wish)
+            actors.add_workload(arrival)
         case Drain(node):
             actors.drain(node)
         case _:
-            actors.server.add(wish, USER)
+            actors.server.add(arrival, USER)

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import click
 
-from gpufleet.model.errors import InternalError
 from gpufleet.model.label_advice import nearest
-from gpufleet.simulation.errors import ScenarioError
+from gpufleet.model.model_errors import InternalError
 from gpufleet.simulation.faults.catalogue import BY_NAME, CATALOGUE, make_faults
 from gpufleet.simulation.invariants import PROMISES
-from gpufleet.simulation.scenario import Onlooker, Outcome, Plan, Scheduler, run_scenario
+from gpufleet.simulation.scenario import Outcome, RunObserver, RunPlan, Scheduler, run_scenario
+from gpufleet.simulation.simulation_errors import ScenarioError
 from gpufleet.simulation.timeline import timeline
 
 HELD, BROKEN = 0, 1
@@ -23,7 +23,7 @@ MOST_SEEDS = 1_000_000
 STORY_LINES = 30
 ALL = "all"
 
-NO_PLANS: Mapping[str, Plan] = {}
+NO_PLANS: Mapping[str, RunPlan] = {}
 
 Say = Callable[[str], None]
 
@@ -55,7 +55,7 @@ def read_faults(text: str) -> tuple[str, ...]:
     return names
 
 
-def read_plan(name: str, plans: Mapping[str, Plan]) -> Plan:
+def read_plan(name: str, plans: Mapping[str, RunPlan]) -> RunPlan:
     """The plan of this name. Raises ScenarioError."""
     found = plans.get(name)
     if found is None:
@@ -69,16 +69,16 @@ def run_seeds(
     names: Sequence[str],
     seeds: range,
     say: Say,
-    plan: Plan | None = None,
+    plan: RunPlan | None = None,
     progress: Say = lambda _: None,
-    onlooker: Onlooker | None = None,
+    observer: RunObserver | None = None,
 ) -> int:
     """Run every seed, tell each that failed and one that is alone, and return the exit code."""
     failed = 0
     for number, seed in enumerate(seeds, start=1):
         progress(f"seed {seed}, {number} of {len(seeds)}, {failed} failed")
         try:
-            outcome = run_scenario(scheduler, seed, lambda random: make_faults(names, random), plan, onlooker)
+            outcome = run_scenario(scheduler, seed, lambda random: make_faults(names, random), plan, observer)
         except InternalError as error:
             say(f"seed {seed}: the run failed\n{error}\n{_again(names, seed)}")
             failed += 1
@@ -91,8 +91,8 @@ def run_seeds(
             say(story(outcome, names))
         failed += not outcome.held
     progress("")
-    if onlooker is not None:
-        say(onlooker.summary())
+    if observer is not None:
+        say(observer.summary())
     say(f"{len(seeds)} runs, {failed} failed, faults: {', '.join(names) or 'none'}")
     return BROKEN if failed else HELD
 
@@ -139,14 +139,14 @@ def catalogue() -> str:
 
 def command(
     scheduler: Scheduler,
-    plan_for: Callable[[Sequence[str]], Plan | None] = lambda _: None,
-    onlooker: Onlooker | None = None,
-    plans: Mapping[str, Plan] = NO_PLANS,
+    plan_for: Callable[[Sequence[str]], RunPlan | None] = lambda _: None,
+    observer: RunObserver | None = None,
+    plans: Mapping[str, RunPlan] = NO_PLANS,
 ) -> click.Command:
     """The command line around a scheduler.
 
     ``plan_for`` says how a run with these faults goes, unless one of ``plans`` is asked for by name;
-    ``onlooker`` looks on where that is asked for.
+    ``observer`` looks on where that is asked for.
     """
 
     @click.command("gpufleet-sim", help="Run the live scheduler in a simulated cluster with seeded faults.")
@@ -171,7 +171,7 @@ def command(
                 click.echo,
                 plan_for(names) if plan is None else plan,
                 _progress,
-                onlooker if agree else None,
+                observer if agree else None,
             )
             for names in chosen
         ]

@@ -10,7 +10,7 @@ import traceback
 import warnings
 from collections.abc import Callable
 
-from gpufleet.simulation.errors import SimulationError
+from gpufleet.simulation.simulation_errors import SimulationError
 
 FAILED = b"!"
 DONE = b"="

@@ -18,6 +18,7 @@ from gpufleet.simulation.eviction_judge import (
     owed_and_waiting,
     was_told_to_end,
 )
+from gpufleet.simulation.free_capacity import rooms_for, rooms_of
 from gpufleet.simulation.history import NODE_DEVICES, PODS, History
 from gpufleet.simulation.object_store import Written
 from gpufleet.simulation.pod_facts import (
@@ -31,7 +32,6 @@ from gpufleet.simulation.pod_facts import (
     node_of,
 )
 from gpufleet.simulation.refusal import JsonObject
-from gpufleet.simulation.room import rooms_for, rooms_of
 
 REQUESTS_PER_OBJECT = 60
 REQUESTS_PER_S = 40

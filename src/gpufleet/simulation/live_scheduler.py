@@ -4,7 +4,7 @@ Nothing of it is replaced. Its transport, clock and chance are the simulation's,
 runs on is ``virtual_loop``. Every step of its engine is recorded; when the run is over each life's
 engine is run anew from its events alone, and has to say the same, byte for byte (I8).
 
-``LIVE`` is what it is put through: more kinds of work than the plain ``Plan``, and a deadline of gangs
+``LIVE`` is what it is put through: more kinds of work than the plain ``RunPlan``, and a deadline of gangs
 short enough to pass within a run. ``TEAMS`` is about queues that take back from each other, ``PRIORITIES``
 about work of no queue that makes room by priority.
 """
@@ -28,10 +28,10 @@ from gpufleet.scheduler.status import Status
 from gpufleet.simulation.cluster_recipe import Recipe
 from gpufleet.simulation.faults.catalogue import BY_NAME
 from gpufleet.simulation.invariants import Broken
-from gpufleet.simulation.scenario import Plan
+from gpufleet.simulation.scenario import RunPlan
 
-LIVE = Plan(recipe=Recipe(claims=3, drains=2, arrive_within_s=40.0), gang_deadline_s=60.0)
-TEAMS = Plan(
+LIVE = RunPlan(recipe=Recipe(claims=3, drains=2, arrive_within_s=40.0), gang_deadline_s=60.0)
+TEAMS = RunPlan(
     recipe=Recipe(
         nodes=2,
         gpus_per_node=4,
@@ -49,7 +49,7 @@ TEAMS = Plan(
 """One team has borrowed all GPUs, and others want back what they are owed."""
 
 
-PRIORITIES = Plan(
+PRIORITIES = RunPlan(
     recipe=Recipe(
         nodes=3,
         gpus_per_node=4,
@@ -68,7 +68,7 @@ PLANS = {"priorities": PRIORITIES}
 """Plans that a command line may ask for, whatever the faults."""
 
 
-def plan_for(names: Iterable[str]) -> Plan:
+def plan_for(names: Iterable[str]) -> RunPlan:
     """The plan in which these faults have something to disturb."""
     return TEAMS if any(BY_NAME[name].of_teams for name in names) else LIVE
 

@@ -8,16 +8,16 @@ the highest priority for which no pod may be evicted.
 from random import Random
 
 from gpufleet.simulation.actors import RUNS_FOR, Workload
-from gpufleet.simulation.cluster_recipe import Recipe, Wish, gang_template, pod
+from gpufleet.simulation.cluster_recipe import Arrival, Recipe, gang_template, pod
 from gpufleet.simulation.refusal import JsonObject
 
 LOW = (0, 1, 2)
 HIGH = (10, 20, 30)
 
 
-def priority_arrivals(recipe: Recipe, random: Random) -> list[tuple[float, Wish]]:
+def priority_arrivals(recipe: Recipe, random: Random) -> list[tuple[float, Arrival]]:
     """Which work comes when."""
-    found: list[tuple[float, Wish]] = []
+    found: list[tuple[float, Arrival]] = []
     if not recipe.important_pods:
         return found
     for number in range(recipe.nodes * recipe.gpus_per_node):

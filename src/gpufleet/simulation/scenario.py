@@ -15,7 +15,7 @@ import msgspec
 
 from gpufleet.kube.clock import Clock
 from gpufleet.kube.transport import Transport
-from gpufleet.model.errors import WorldError
+from gpufleet.model.model_errors import WorldError
 from gpufleet.simulation import (
     cluster_recipe,
     history,
@@ -62,7 +62,7 @@ class SelfRecorded(Protocol):
         ...
 
 
-class Onlooker(Protocol):
+class RunObserver(Protocol):
     """Looks on at a run and does nothing to it."""
 
     def watch(self, world: "World") -> None:
@@ -78,7 +78,7 @@ class Onlooker(Protocol):
         ...
 
 
-class Plan(msgspec.Struct, frozen=True):
+class RunPlan(msgspec.Struct, frozen=True):
     """How a run goes. Faults act from ``faults_from_s`` for ``faults_last_s``; then there is calm."""
 
     recipe: Recipe = Recipe()
@@ -185,10 +185,10 @@ class World:
         self,
         loop: VirtualLoop,
         seed: int,
-        plan: Plan,
+        plan: RunPlan,
         scheduler: Scheduler,
         faults: Sequence[Fault],
-        onlooker: Onlooker | None = None,
+        observer: RunObserver | None = None,
     ) -> None:
         self.loop = loop
         self.seed = seed
@@ -201,7 +201,7 @@ class World:
         self.volumes = VolumeActors(self.server, Random(f"{seed}/volumes"))
         self.budgets = BudgetActor(self.server, Random(f"{seed}/budgets"))
         self.scheduler = scheduler
-        self.onlooker = onlooker
+        self.observer = observer
         self.faults = tuple(faults)
         self.processes: list[SchedulerProcess] = []
         self.poisoned: set[str] = set()
@@ -229,8 +229,8 @@ class World:
 
     async def run(self) -> Outcome:
         """The whole run."""
-        if self.onlooker is not None:
-            self.onlooker.watch(self)
+        if self.observer is not None:
+            self.observer.watch(self)
         cluster_recipe.build(self.server, self.plan.recipe, self.random)
         team_recipe.build_teams(self.server, self.plan.recipe)
         reports = self.server.store.all(history.NODE_DEVICES)
@@ -242,11 +242,11 @@ class World:
             await fault.prepare(self)
         acting = [self.loop.create_task(one.run()) for one in (self.actors, self.volumes, self.budgets)]
         self.processes.extend(SchedulerProcess(self, number) for number in range(self.plan.schedulers))
-        wishes = cluster_recipe.arrivals(self.plan.recipe, self.random)
-        wishes += team_recipe.team_arrivals(self.plan.recipe, self.random)
-        wishes += priority_recipe.priority_arrivals(self.plan.recipe, self.random)
-        for at_s, wish in wishes:
-            self.loop.call_later(at_s, cluster_recipe.ask_for, self.actors, wish)
+        arrivals = cluster_recipe.arrivals(self.plan.recipe, self.random)
+        arrivals += team_recipe.team_arrivals(self.plan.recipe, self.random)
+        arrivals += priority_recipe.priority_arrivals(self.plan.recipe, self.random)
+        for at_s, arrival in arrivals:
+            self.loop.call_later(at_s, cluster_recipe.ask_for, self.actors, arrival)
         await asyncio.sleep(self.plan.faults_from_s)
         driving = [self.loop.create_task(fault.drive(self)) for fault in self.faults]
         for fault in self.faults:
@@ -285,7 +285,7 @@ class World:
         found = history.of_server(self.server, rules)
         pods = found.final(history.PODS).values()
         inside = self.scheduler.broken() if isinstance(self.scheduler, SelfRecorded) else ()
-        seen = () if self.onlooker is None else self.onlooker.broken()
+        seen = () if self.observer is None else self.observer.broken()
         return Outcome(
             self.seed,
             tuple(fault.name for fault in self.faults),
@@ -322,17 +322,17 @@ def run_scenario(
     scheduler: Scheduler,
     seed: int,
     make_faults: Callable[[Random], Sequence[Fault]] = lambda _: (),
-    plan: Plan | None = None,
-    onlooker: Onlooker | None = None,
+    plan: RunPlan | None = None,
+    observer: RunObserver | None = None,
 ) -> Outcome:
     """Run a scheduler through one seed. Raises SimulationError where the run itself fails."""
-    chosen = Plan() if plan is None else plan
+    chosen = RunPlan() if plan is None else plan
 
     async def work(loop: VirtualLoop) -> Outcome:
         faults = make_faults(Random(f"{seed}/faults"))
         needed = max([chosen.schedulers, *(fault.schedulers for fault in faults)])
         lasts_s = max([chosen.faults_last_s, *(fault.lasts_s for fault in faults)])
         fitted = msgspec.structs.replace(chosen, schedulers=needed, faults_last_s=lasts_s)
-        return await World(loop, seed, fitted, scheduler, faults, onlooker).run()
+        return await World(loop, seed, fitted, scheduler, faults, observer).run()
 
     return virtual_loop.run(work, seed)

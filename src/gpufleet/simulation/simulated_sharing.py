@@ -33,7 +33,7 @@ from gpufleet.kube import keys
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.grant import read_grant
 from gpufleet.kube.connection import ClusterChoice, connect
-from gpufleet.kube.errors import KubeError, ObjectError
+from gpufleet.kube.kube_errors import KubeError, ObjectError
 from gpufleet.kube.listing import Selection
 from gpufleet.kube.meanings.node_labels import MIG_STRATEGY
 from gpufleet.kube.mirror import Mirror

@@ -9,7 +9,7 @@ from random import Random
 
 from gpufleet.simulation.actors import Workload
 from gpufleet.simulation.api_server import ApiServer
-from gpufleet.simulation.cluster_recipe import NAMESPACE, Recipe, Wish, gang_template, pod
+from gpufleet.simulation.cluster_recipe import NAMESPACE, Arrival, Recipe, gang_template, pod
 from gpufleet.simulation.pod_facts import QUEUE
 from gpufleet.simulation.refusal import JsonObject
 
@@ -40,11 +40,11 @@ def _queue(name: str, parent: str | None, gpus: int) -> JsonObject:
     return {**kind, "metadata": {"name": name}, "spec": spec}
 
 
-def team_arrivals(recipe: Recipe, random: Random) -> list[tuple[float, Wish]]:
+def team_arrivals(recipe: Recipe, random: Random) -> list[tuple[float, Arrival]]:
     """Which work comes when: first the borrower's, for all GPUs of the cluster, later that of the queues that
     are owed some.
     """
-    found: list[tuple[float, Wish]] = []
+    found: list[tuple[float, Arrival]] = []
     if not recipe.teams:
         return found
     total = recipe.nodes * recipe.gpus_per_node

@@ -5,7 +5,7 @@ Made from the history alone, so the same seed tells the same story.
 
 from collections.abc import Iterator
 
-from gpufleet.model.errors import printable
+from gpufleet.model.model_errors import printable
 from gpufleet.simulation import pod_facts
 from gpufleet.simulation.history import LEASES, NODES, PODS, History
 from gpufleet.simulation.object_store import Written

@@ -19,8 +19,8 @@ from itertools import count
 from random import Random
 from typing import Any, TypeVar
 
-from gpufleet.simulation.errors import DeadlockError, LivelockError, SimulationError
 from gpufleet.simulation.process import CURRENT, SimulatedProcess
+from gpufleet.simulation.simulation_errors import DeadlockError, LivelockError, SimulationError
 
 STARTED_AT = datetime(2026, 1, 1, tzinfo=UTC)
 CALLBACKS_AT_ONE_INSTANT = 2_000_000

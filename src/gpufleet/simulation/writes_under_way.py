@@ -26,9 +26,9 @@ from gpufleet.kube.resources import Kind
 from gpufleet.scheduler.queue_status_writer import QueueStatusWriter
 from gpufleet.scheduler.queue_statuses import QueueStatuses
 from gpufleet.scheduler.rounds import Rounds
-from gpufleet.simulation.errors import SimulationError
 from gpufleet.simulation.object_patch import merge, strategic_merge
 from gpufleet.simulation.refusal import JsonObject
+from gpufleet.simulation.simulation_errors import SimulationError
 
 Listed = Mapping[Watched, list[msgspec.Raw]]
 """All objects of each kind, as a list of them has them."""

@@ -9,8 +9,8 @@ import re
 
 import msgspec
 
-from gpufleet.model.errors import InputError
 from gpufleet.model.gpu_model import find, matching, nearest_name
+from gpufleet.model.model_errors import InputError
 
 # Columns of the table; without one of the first there is no advice.
 REQUIRED = ("workload", "pod", "time", "gpu_util_pct", "memory_used_mib", "gpus_requested")

@@ -15,7 +15,7 @@ from gpufleet.cluster.watching.picture import Picture
 from gpufleet.kube import resources
 from gpufleet.kube.connection import ClusterChoice
 from gpufleet.kube.objects.pod import Pod
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.phrases import counted
 from gpufleet.whatif.answer import SCHEMA, Answer, Work
 from gpufleet.whatif.course import Course

@@ -14,14 +14,14 @@ import msgspec
 from gpufleet.cluster.engine_of_settings import engine_of
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.pods.pod_book import started_at_us
-from gpufleet.cluster.pods.pod_entry import Entry, Place
+from gpufleet.cluster.pods.pod_entry import Entry, PodStage
 from gpufleet.cluster.verdict_words import words_for_gang, words_for_pod
 from gpufleet.engine.event import Event, PodAdded, PodBound, PodRemoved
 from gpufleet.engine.instruction import AnyInstruction, Bind, Evict, Rejected
 from gpufleet.engine.tell.queue_report import QueueUse
 from gpufleet.kube.codec.times import microseconds
-from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import GangName, NodeName, PodUid
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.pod import Pod
 from gpufleet.virtual_time.player import Player
 
@@ -83,7 +83,7 @@ class Course:
             if entry.meaning is None:
                 continue
             self.meanings[uid] = entry.meaning
-            if entry.place is Place.PLACED:
+            if entry.place is PodStage.PLACED:
                 self.running[uid] = Running(entry.node)
                 self._ends_at(uid, leaves_at_us(entry))
                 self._finishes(uid, entry.meaning, started_at_us(entry.object))
@@ -163,7 +163,7 @@ class Course:
         if running is not None:
             return State.RUNS if running.since_us is None else State.STARTS
         entry = self.facts.pods.entries.get(uid)
-        waits = uid in self.meanings or (entry is not None and entry.place in {Place.HELD, Place.GATED})
+        waits = uid in self.meanings or (entry is not None and entry.place in {PodStage.HELD, PodStage.GATED})
         return State.WAITS if waits else State.ABSENT
 
     def _place(self, uid: PodUid) -> Running | None:
@@ -179,7 +179,7 @@ class Course:
         """All pods that wait in the end, those held back before the engine hears of them too."""
         elsewhere = (self.running, self.finished, self.evictions)
         known = [uid for uid in self.meanings if not any(uid in one for one in elsewhere)]
-        aside = (Place.HELD, Place.GATED)
+        aside = (PodStage.HELD, PodStage.GATED)
         return known + [uid for uid, one in self.facts.pods.entries.items() if one.place in aside]
 
     def why(self, uid: PodUid) -> str:

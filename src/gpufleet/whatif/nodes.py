@@ -20,10 +20,10 @@ from gpufleet.kube.objects.pod import Pod, PodStatus
 from gpufleet.kube.objects.storage import CsiNode
 from gpufleet.model import gpu_model
 from gpufleet.model.device_id import device_name
-from gpufleet.model.errors import InputError
 from gpufleet.model.gpu_catalogue import GpuModel, Vendor
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.label_advice import nearest
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.phrases import counted, listed
 from gpufleet.model.quantity import parse_quantity
 from gpufleet.model.resource_names import AMD_GPU, NVIDIA_GPU

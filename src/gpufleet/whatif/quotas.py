@@ -8,9 +8,9 @@ from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.codec.fleet_queues import read_fleet_queue
 from gpufleet.kube.codec.quota_amounts import read_amount, read_resource
 from gpufleet.kube.objects.fleet_queues import FleetQueue, QuotaSpec
-from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import QuotaResource
 from gpufleet.model.label_advice import nearest
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.phrases import listed
 from gpufleet.whatif.request import QUOTA_EXPECTED, SET_QUOTA, SetQuota
 

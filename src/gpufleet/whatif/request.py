@@ -2,7 +2,7 @@
 
 import msgspec
 
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 ADD_NODES = "--add-nodes"
 REMOVE_NODE = "--remove-node"

@@ -19,9 +19,9 @@ from gpufleet.kube.objects.owners import StatefulSet
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.resources import Kind
 from gpufleet.kube.yaml_documents import objects_of
-from gpufleet.model.errors import InputError, printable
 from gpufleet.model.label_advice import nearest
 from gpufleet.model.label_syntax import is_subdomain
+from gpufleet.model.model_errors import InputError, printable
 from gpufleet.model.phrases import listed
 from gpufleet.model.resource_names import GPU_RESOURCES
 from gpufleet.whatif.request import Submitted

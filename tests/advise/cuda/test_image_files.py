@@ -7,7 +7,7 @@ import pytest
 
 from gpufleet.advise.cuda.image_files import find_image
 from gpufleet.cuda.image import ImageFacts
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from tests.advise.cuda.saved_images import (
     AMD,
     ARM,

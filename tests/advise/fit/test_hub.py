@@ -11,7 +11,7 @@ from gpufleet.advise.fit.ask import model_of
 from gpufleet.advise.fit.hub import model_of_hub
 from gpufleet.fit.facts import Origin
 from gpufleet.fit.shapes import parameters
-from gpufleet.model.errors import InputError, WorldError
+from gpufleet.model.model_errors import InputError, WorldError
 
 TEXT = {"model_type": "gemma3_text", "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34}
 VISION = {"hidden_size": 1152, "num_hidden_layers": 27, "intermediate_size": 4304}

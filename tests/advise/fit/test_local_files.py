@@ -15,7 +15,7 @@ from gpufleet.fit.facts import Origin
 from gpufleet.fit.kv_cache import model_token_bytes
 from gpufleet.fit.options import Options
 from gpufleet.fit.shapes import parameters
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 LLAMA = {
     "architectures": ["LlamaForCausalLM"],

@@ -5,7 +5,7 @@ import yaml
 
 from gpufleet.advise.lint.exemptions import FILES, profile
 from gpufleet.cli.main import ExitCode, main
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 
 @pytest.mark.parametrize("linter", FILES)

@@ -8,7 +8,7 @@ import pytest
 from gpufleet.advise.lint.command import read_cluster
 from gpufleet.advise.lint.snapshot_file import snapshot_cluster
 from gpufleet.cli.main import ExitCode, main
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from tests.cluster.snapshots.small_snapshots import Fleet
 from tests.lint.linting import pod
 

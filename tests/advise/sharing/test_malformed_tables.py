@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from gpufleet.cli.sharing_output import document, lines
 from gpufleet.cli.sharing_question import Advice, Terms, advise_from_table
 from gpufleet.cli.use_input import read_use
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from gpufleet.usage.samples import OPTIONAL, REQUIRED, Kind, Sample
 
 COLUMNS = (*REQUIRED, *OPTIONAL)

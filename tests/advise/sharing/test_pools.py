@@ -5,7 +5,7 @@ from fractions import Fraction
 import msgspec
 
 from gpufleet.advise.sharing.choosing import Mode
-from gpufleet.advise.sharing.pools import Plan, plan
+from gpufleet.advise.sharing.pools import SharingPlan, plan
 from gpufleet.advise.sharing.workload import Workload
 from gpufleet.model.resources import Resources
 from gpufleet.usage.samples import Kind
@@ -15,7 +15,7 @@ FIVE_PERCENT = Fraction(5, 100)
 EXPERIMENT = Kind.EXPERIMENT
 
 
-def modes(found: Plan) -> dict[str, Mode]:
+def modes(found: SharingPlan) -> dict[str, Mode]:
     return {choice.workload.name: choice.mode for choice in found.choices}
 
 
@@ -120,7 +120,7 @@ def tenants(**uses: tuple[int, ...]) -> list[Workload]:
     return [workload(name, *map(busy, pods), strict=True) for name, pods in uses.items()]
 
 
-def cut(found: Plan) -> list[tuple[str, ...]]:
+def cut(found: SharingPlan) -> list[tuple[str, ...]]:
     """What the cards are cut into."""
     return [tuple(sorted(names, reverse=True)) for pool in found.pools for names in pool.instances.values()]
 

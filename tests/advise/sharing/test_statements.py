@@ -7,7 +7,7 @@ import pytest
 
 from gpufleet.advise.sharing.statements import Statement, read_statement, stated
 from gpufleet.cli.main import main
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from gpufleet.usage.samples import Kind, Sample
 
 SAMPLES = [

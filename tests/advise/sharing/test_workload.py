@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from gpufleet.advise.sharing.workload import percentile, risk, told_apart, workloads_of
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from gpufleet.usage.samples import Kind, Sample
 from tests.advise.sharing.measured import busy, workload
 

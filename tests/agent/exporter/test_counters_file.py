@@ -4,7 +4,7 @@ import pytest
 
 from gpufleet.agent.exporter.counters import DEFAULT
 from gpufleet.agent.exporter.counters_file import ChosenCounters, read_counters
-from gpufleet.agent.exporter.errors import CountersError
+from gpufleet.agent.exporter.exporter_errors import CountersError
 
 AS_SHIPPED = b"""\
 # Format

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gpufleet.agent.exporter.counters_file import read_counters
-from gpufleet.agent.exporter.errors import ExporterOptionError
+from gpufleet.agent.exporter.exporter_errors import ExporterOptionError
 from gpufleet.agent.exporter.options import ExporterOptions, pod_label_names
 from gpufleet.agent.state.node_state import NodeGpus
 from gpufleet.devices.health import Verdict

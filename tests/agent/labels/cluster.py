@@ -8,7 +8,7 @@ import json
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from gpufleet.kube.errors import TransportError
+from gpufleet.kube.kube_errors import TransportError
 from gpufleet.kube.transport import Request, Response
 
 Object = dict[str, Any]

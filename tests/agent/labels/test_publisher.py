@@ -20,7 +20,7 @@ from gpufleet.devices.sharing.plugin_config import Discovery
 from gpufleet.kube.backoff import ONE_TRY
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.model.gpu_catalogue import Vendor
 from tests.agent.labels.cluster import Cluster
 from tests.agent.labels.nodes import a_gpu, a_node
@@ -44,7 +44,7 @@ def foreign_cluster(*, feature_discovery: bool = False) -> Cluster:
 
 def publisher(cluster: Cluster, known: NodeGpus, said: Discovery | None = None) -> LabelPublisher:
     """A new process of the agent."""
-    client = Client(cluster, MachineClock(), random.Random(1), patience=ONE_TRY)
+    client = Client(cluster, MachineClock(), random.Random(1), retry_limits=ONE_TRY)
     discovery: Topic[Discovery | None] = Topic(said)
     return LabelPublisher(
         Topic(known), client, random.Random(2), namespace="gpufleet-system", discovery=discovery

@@ -27,7 +27,7 @@ from gpufleet.kube.objects.fleet_queues import FleetQueue
 from gpufleet.kube.objects.node import Node
 from gpufleet.kube.objects.owners import Job
 from gpufleet.kube.objects.pod import Pod
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from tests.kube.wire_objects import decoded
 from tests.scheduler.world import World, in_world
 

@@ -3,7 +3,7 @@
 import pytest
 
 from gpufleet.devices.backend import Changed, XidEvent
-from gpufleet.devices.errors import DriverError, GpuLostError
+from gpufleet.devices.device_errors import DriverError, GpuLostError
 from gpufleet.devices.health import Health, Missing, Reading, Recovery, Verdict, XidSeen, step
 from gpufleet.devices.nvidia.backend import NvidiaBackend
 from gpufleet.devices.sample import Sample

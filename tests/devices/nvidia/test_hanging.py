@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpufleet.devices.errors import NoAnswerError
+from gpufleet.devices.device_errors import NoAnswerError
 from gpufleet.devices.nvidia.backend import NvidiaBackend
 from gpufleet.devices.threaded_backend import ThreadedBackend
 from tests.devices.nvidia.machine import Machine

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpufleet.devices.errors import DriverError
+from gpufleet.devices.device_errors import DriverError
 from gpufleet.devices.facts import Engines, Link, MigFacts
 from gpufleet.devices.nvidia.backend import NvidiaBackend
 from gpufleet.model.gpu_catalogue import Vendor

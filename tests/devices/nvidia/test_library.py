@@ -22,7 +22,7 @@ def told(story: str, machine: Machine, search: Path) -> list[str]:
     """What a process prints that finds its library in a folder."""
     begin = f"""
 from pathlib import Path
-from gpufleet.devices.errors import DriverError
+from gpufleet.devices.device_errors import DriverError
 from gpufleet.devices.nvidia.backend import NvidiaBackend
 backend = NvidiaBackend(Path({str(machine.folder)!r}))
 def opened():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpufleet.devices.errors import GpuLostError
+from gpufleet.devices.device_errors import GpuLostError
 from gpufleet.devices.nvidia.backend import NvidiaBackend
 from gpufleet.devices.sample import ProcessUse
 from tests.devices.nvidia.machine import Machine

@@ -3,7 +3,7 @@
 import pytest
 
 from gpufleet.devices.clock_events import NOTHING, ClockEvent
-from gpufleet.devices.errors import DriverError, GpuLostError
+from gpufleet.devices.device_errors import DriverError, GpuLostError
 from gpufleet.devices.health import Recovery
 from gpufleet.devices.nvidia.backend import NvidiaBackend
 from gpufleet.devices.sample import Activity, Memory, Remaps, Sample

@@ -4,7 +4,7 @@ from gpufleet.engine.admit.available import binding_limit
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.model.identifiers import QueueName, QuotaResource
-from gpufleet.model.queue import Door, Queue, QueueState, Quota
+from gpufleet.model.queue import AdmittedNamespaces, Queue, QueueState, Quota
 
 
 def quota(
@@ -29,7 +29,7 @@ def queue(
     draining_since_us: int | None = None,
     reserve_after_s: int | None = 300,
     learn_run_times: bool = False,
-    door: Door | None = None,
+    admitted: AdmittedNamespaces | None = None,
 ) -> Queue:
     """An open queue, a root unless it has a parent."""
     reserve_after_us = None if reserve_after_s is None else reserve_after_s * 1_000_000
@@ -43,7 +43,7 @@ def queue(
         draining_since_us=draining_since_us,
         reserve_after_us=reserve_after_us,
         learn_run_times=learn_run_times,
-        door=door,
+        admitted=admitted,
     )
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpufleet.engine.instruction import Hurdle, Verdict
-from gpufleet.engine.place.refusal.hurdles import lowest
+from gpufleet.engine.instruction import NodesLacking, Verdict
+from gpufleet.engine.place.refusal.nearest_nodes import lowest
 from gpufleet.engine.reasons import cpu, taint
 from gpufleet.engine.reasons.case import Finding
 from gpufleet.engine.reasons.node_reason import Kind, NodeReason
@@ -34,8 +34,8 @@ def test_every_reason_has_a_height_and_words_and_says_what_makes_it_go_away(one:
 def test_a_new_reason_is_known_by_bit_by_name_and_by_height() -> None:
     table = ReasonTable((*TABLE.reasons, NEW))
     assert table.names_of(NEW.bit | taint.BIT) == ("taint", "too-hot")
-    assert lowest({NEW.bit: 1, taint.BIT: 5}, table) == Hurdle(("too-hot",), 1)
-    assert lowest({NEW.bit | cpu.BIT: 2}, table) == Hurdle(("too-hot", "cpu"), 2)
+    assert lowest({NEW.bit: 1, taint.BIT: 5}, table) == NodesLacking(("too-hot",), 1)
+    assert lowest({NEW.bit | cpu.BIT: 2}, table) == NodesLacking(("too-hot", "cpu"), 2)
     assert table.mask(Kind.CHANGE) == TABLE.mask(Kind.CHANGE) | NEW.bit
 
 

@@ -5,7 +5,14 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.engine.instruction import GangUnknown, GangUnschedulable, Hurdle, ModelsTried, Nearest, Verdict
+from gpufleet.engine.instruction import (
+    GangUnknown,
+    GangUnschedulable,
+    ModelsTried,
+    Nearest,
+    NodesLacking,
+    Verdict,
+)
 from gpufleet.engine.reasons.amount_words import MISSING
 from gpufleet.engine.reasons.table import TABLE
 from gpufleet.engine.tell.sentences import explain, explain_gang, explain_unknown_gang
@@ -29,7 +36,7 @@ NEAREST = st.builds(
     Nearest, node=st.just(NodeName("n")), short=SHORT, barred_by=st.just(()), equals=st.integers(1, 3)
 )
 HURDLES = st.builds(
-    Hurdle, reasons=st.lists(REASONS, min_size=1, max_size=1).map(tuple), nodes=st.integers(1, 2)
+    NodesLacking, reasons=st.lists(REASONS, min_size=1, max_size=1).map(tuple), nodes=st.integers(1, 2)
 )
 TRIED = st.builds(
     ModelsTried, models=st.just((GpuModelName("T4"),)), reasons=COUNTS, placeable=st.none() | FEW

@@ -140,12 +140,12 @@ class Fleet:
         verdict = found.verdict
         assert {name: all_ for name, (_, all_) in counts.items()} == verdict.all_reasons
         assert {name: first for name, (first, _) in counts.items() if first} == verdict.first_reasons
-        hurdle = () if verdict.hurdle is None else verdict.hurdle.reasons
-        assert tuple(one.reason for one in found.findings) == hurdle
+        lacking = () if verdict.lacking is None else verdict.lacking.reasons
+        assert tuple(one.reason for one in found.findings) == lacking
         for one in found.findings:
             assert one.why
             assert all(one.way_out)
-        assert all(one.reasons == hurdle for one in found.nearest)
+        assert all(one.reasons == lacking for one in found.nearest)
         if found.cause in TABLE.by_name:
             assert found.findings[0].reason == found.cause
             assert found.findings[0].way_out

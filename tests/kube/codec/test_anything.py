@@ -11,7 +11,7 @@ from gpufleet.kube import keys
 from gpufleet.kube.codec.gangs import read_membership
 from gpufleet.kube.codec.pod import read_placed_pod, read_pod
 from gpufleet.kube.codec.volumes import read_volumes
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects.pod import Pod
 from tests.kube.shelf import Shelf
 

@@ -13,7 +13,7 @@ from gpufleet.kube.codec.gang_terms import Membership
 from gpufleet.kube.codec.gangs import make_gang, read_membership
 from gpufleet.kube.codec.grant import read_grant
 from gpufleet.kube.codec.pod import read_pod
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects.pod import Pod
 from tests.kube.shelf import Shelf
 from tests.kube.wire_objects import decoded

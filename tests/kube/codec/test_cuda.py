@@ -7,7 +7,7 @@ import pytest
 from gpufleet.kube.codec.cuda import needed_features
 from gpufleet.kube.codec.node import read_node
 from gpufleet.kube.codec.pod import read_pod
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.model.cuda_compatibility import ALL_DRIVER_FEATURES, driver_feature
 from tests.kube.wire_objects import a_node, a_pod, limited, some_devices
 

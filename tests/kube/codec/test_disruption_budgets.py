@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gpufleet.kube.codec.disruption_budgets import read_disruption_budget
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects.disruption import PodDisruptionBudget
 from gpufleet.model.disruption_budget import DisruptionBudget
 from gpufleet.model.identifiers import PodUid

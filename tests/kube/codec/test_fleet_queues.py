@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gpufleet.kube.codec import durations, quota_amounts
 from gpufleet.kube.codec.fleet_queues import NUMBER_PATTERN, QueueTerms, read_fleet_queue
 from gpufleet.kube.codec.quota_amounts import read_amount, written_amount
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.manifests import FOLDER
 from gpufleet.kube.objects.fleet_queues import FleetQueue, FleetQueueStatus, status_of
 from gpufleet.model.identifiers import QuotaResource

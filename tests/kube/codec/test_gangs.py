@@ -9,7 +9,7 @@ from gpufleet.kube.codec.gang_terms import Membership
 from gpufleet.kube.codec.gangs import FOLLOWED, make_gang, read_membership
 from gpufleet.kube.codec.pod import GangPart, read_pod
 from gpufleet.kube.codec.waits import Wait, WaitReason
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.resources import Kind
 from gpufleet.model.bound_terms import NEVER_STALE

@@ -11,7 +11,7 @@ from gpufleet.kube.codec.containers import GpuContainer
 from gpufleet.kube.codec.durations import MAXIMUM_US
 from gpufleet.kube.codec.grant import granted_devices, make_grant, read_grant, write_grant
 from gpufleet.kube.codec.node import ANONYMOUS
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.model.bound_terms import NEVER_STALE, BoundGang, BoundTerms
 from gpufleet.model.device import Device
 from gpufleet.model.gang import Gang, Slices

@@ -7,7 +7,7 @@ import pytest
 from gpufleet.kube import resources
 from gpufleet.kube.codec.gang_terms import GangTerms
 from gpufleet.kube.codec.gangs import read_membership
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects.hyper_nodes import HyperNode
 from tests.kube.codec.test_gangs import membership, put
 from tests.kube.shelf import Shelf

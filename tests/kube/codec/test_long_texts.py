@@ -15,8 +15,8 @@ from gpufleet.kube.codec.quota_amounts import read_amount
 from gpufleet.kube.codec.times import microseconds
 from gpufleet.model import gpu_model
 from gpufleet.model.cuda_images import toolkit_of_image
-from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import QuotaResource
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.quantity import parse_quantity
 from tests.kube.codec.test_fleet_queues import read as read_queue
 from tests.kube.shelf import Shelf

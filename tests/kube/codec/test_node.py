@@ -3,7 +3,7 @@
 import pytest
 
 from gpufleet.kube.codec.node import is_anonymous, read_node
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects.storage import CsiNode
 from gpufleet.model.cuda_compatibility import ALL_DRIVER_FEATURES
 from gpufleet.model.device import Serves

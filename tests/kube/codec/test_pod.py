@@ -7,7 +7,7 @@ import pytest
 from gpufleet.kube.codec.containers import GpuContainer, gpu_containers
 from gpufleet.kube.codec.pod import GangPart, PodVolumes, read_placed_pod, read_pod
 from gpufleet.kube.codec.waits import WaitReason, waits_of
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.model.host_port import HostPort
 from gpufleet.model.identifiers import GangName
 from gpufleet.model.labels import LabelSelector, NodeAffinity, NodeTerm, Operator, Requirement

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpufleet.kube.codec.pod import read_pod
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from tests.kube.wire_objects import a_pod
 
 RUN_TIME = "gpufleet.io/run-time"

@@ -3,7 +3,7 @@
 import pytest
 
 from gpufleet.kube.codec.pod import read_placed_pod, read_pod
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.model.shape import GpuRequest, Within
 from tests.kube.wire_objects import NVIDIA, SLOT, a_pod, limited
 

@@ -6,7 +6,7 @@ from gpufleet.kube import resources
 from gpufleet.kube.codec.gang_terms import Membership
 from gpufleet.kube.codec.gangs import make_gang, read_membership
 from gpufleet.kube.codec.pod import GangPart, read_pod
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.model.gang import Gang, Slices
 from gpufleet.model.identifiers import TopologyLevelName
 from tests.kube.codec.test_gangs import put

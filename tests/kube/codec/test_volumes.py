@@ -8,7 +8,7 @@ from gpufleet.kube import resources
 from gpufleet.kube.codec.pod import read_pod
 from gpufleet.kube.codec.volumes import read_volumes
 from gpufleet.kube.codec.waits import WaitReason
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects.storage import (
     CsiDriver,
     CsiStorageCapacity,

@@ -17,7 +17,7 @@ from gpufleet.cli.main import main
 from gpufleet.cluster.queues.queue_figures import QueueFigures, ResourceFigures
 from gpufleet.kube.codec.fleet_queues import read_fleet_queue
 from gpufleet.kube.codec.queue_status import QueueCondition, queue_status, status_patch
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.manifests import DEFAULT_IDENTITY
 from gpufleet.kube.objects.fleet_queues import FleetQueue, FleetQueueStatus, PastUseStatus, status_of
 from gpufleet.localkube.cluster import LocalCluster

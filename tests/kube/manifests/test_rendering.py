@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from gpufleet.kube.manifests import AGENT_ACCOUNT, FOLDER, Identity, manifests
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 
 def kinds(version: tuple[int, int]) -> set[str]:

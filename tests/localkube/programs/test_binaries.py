@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.localkube.processes.errors import DownloadError, ProgramsMissingError
+from gpufleet.localkube.processes.process_errors import DownloadError, ProgramsMissingError
 from gpufleet.localkube.programs import binaries, downloading, pin_digests, releases
 from gpufleet.localkube.programs.binaries import Makers, Source
 from gpufleet.localkube.programs.digests import FILE, pinned_digests
 from gpufleet.localkube.programs.downloading import ARCHITECTURES, Sites, asset_of
 from gpufleet.localkube.programs.releases import Release
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from gpufleet.progress.telling import Progress, Silent
 
 KUBERNETES = releases.kubernetes("1.37.0")

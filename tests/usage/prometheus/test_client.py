@@ -12,7 +12,7 @@ from typing import ClassVar
 import pytest
 
 from gpufleet.cli.main import main
-from gpufleet.model.errors import InputError, WorldError
+from gpufleet.model.model_errors import InputError, WorldError
 from gpufleet.usage.prometheus.access import read_access
 from gpufleet.usage.prometheus.answer import Answer
 from gpufleet.usage.prometheus.client import Prometheus

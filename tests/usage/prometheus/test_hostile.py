@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gpufleet.model.errors import InputError, WorldError
+from gpufleet.model.model_errors import InputError, WorldError
 from gpufleet.usage.prometheus.answer import Answer, Series, decode, refusal
 from gpufleet.usage.prometheus.gpu_use import gpu_use
 from gpufleet.usage.prometheus.window import PART_POINTS_MAX, Window, window_until

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpufleet.agent.exporter.options import ExporterOptions
 from gpufleet.devices.sharing.plan import TimeSlice
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from gpufleet.usage.prometheus.access import read_access
 from gpufleet.usage.prometheus.client import Prometheus
 from gpufleet.usage.prometheus.gpu_use import gpu_use

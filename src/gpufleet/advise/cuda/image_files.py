@@ -15,7 +15,7 @@ import msgspec
 from gpufleet.advise.cuda.image_store import MAXIMUM_BYTES, Archive, Folder, Store
 from gpufleet.cuda.image import ImageFacts
 from gpufleet.files.regular import read_beginning, read_regular
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 INDEX = "index.json"
 MANIFEST = "manifest.json"

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from gpufleet.files.regular import open_regular, read_regular
 from gpufleet.files.unpacking import MAGIC, UnpackingLimits, UnpackingStream
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 MAXIMUM_BYTES = 16 * 1024 * 1024
 """More than any index, manifest or configuration has."""

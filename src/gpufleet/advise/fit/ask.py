@@ -11,7 +11,7 @@ from gpufleet.fit.options import Options, catalogue_model, serving_of
 from gpufleet.fit.question import Model
 from gpufleet.fit.search import about, answer, on_card
 from gpufleet.fit.training import Course, train
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 TRAINING_CONTEXT = 4096
 """Tokens of a sequence in training, where the command does not say how many."""

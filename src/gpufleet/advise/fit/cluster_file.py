@@ -16,7 +16,7 @@ from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.lint.run import read
 from gpufleet.lint.source.nodes import data_of
-from gpufleet.model.errors import InputError, printable
+from gpufleet.model.model_errors import InputError, printable
 
 EXPECTED = "a file of `gpufleet snapshot`, or of kubectl get nodes,pods,nodedevices -A -o yaml"
 

@@ -16,7 +16,7 @@ from gpufleet.fit.config import ModelConfig
 from gpufleet.fit.facts import Origin
 from gpufleet.fit.formats import FORMATS
 from gpufleet.fit.question import Model
-from gpufleet.model.errors import InputError, printable
+from gpufleet.model.model_errors import InputError, printable
 
 MAGIC = b"GGUF"
 # Version 1 counts in 32 bits.

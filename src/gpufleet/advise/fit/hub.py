@@ -16,7 +16,7 @@ from gpufleet.fit.architecture import facts_of
 from gpufleet.fit.facts import Origin
 from gpufleet.fit.question import Model
 from gpufleet.fit.spellings import read_config
-from gpufleet.model.errors import InputError, WorldError
+from gpufleet.model.model_errors import InputError, WorldError
 
 HUB = "https://huggingface.co"
 TIMEOUT_S = 20

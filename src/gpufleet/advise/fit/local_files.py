@@ -17,7 +17,7 @@ from gpufleet.fit.architecture import facts_of
 from gpufleet.fit.facts import Origin
 from gpufleet.fit.question import Model
 from gpufleet.fit.spellings import read_config
-from gpufleet.model.errors import InputError, printable
+from gpufleet.model.model_errors import InputError, printable
 
 CONFIG = "config.json"
 PATH_CHARACTERS_MAX = 4095

@@ -8,19 +8,27 @@ import msgspec
 from gpufleet.advise.fit.ask import cards_of, model_of
 from gpufleet.advise.fit.cluster_file import read_cluster_file
 from gpufleet.fit.answer import Answer
-from gpufleet.fit.cluster import Found, Place, Room, cards_of_rooms, places_of, read_cluster, rooms_of
+from gpufleet.fit.cluster import (
+    Found,
+    NodeGpus,
+    RunnableCopies,
+    cards_of_rooms,
+    places_of,
+    read_cluster,
+    rooms_of,
+)
 from gpufleet.fit.options import Options, serving_of
 from gpufleet.fit.search import answer
 from gpufleet.kube.connection import ClusterChoice, connect
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 
 class ClusterAnswer(msgspec.Struct, frozen=True):
     """The answer for the cards of a cluster, and where each yes can run."""
 
     answer: Answer
-    places: tuple[Place, ...]
-    nodes: tuple[Room, ...]
+    places: tuple[RunnableCopies, ...]
+    nodes: tuple[NodeGpus, ...]
 
 
 def ask_cluster(options: Options, kubeconfig: Path | None, context: str) -> ClusterAnswer:
@@ -33,7 +41,7 @@ def ask_cluster_file(options: Options, file: Path) -> ClusterAnswer:
     return answered(options, rooms_of(read_cluster_file(file)))
 
 
-def answered(options: Options, rooms: list[Room]) -> ClusterAnswer:
+def answered(options: Options, rooms: list[NodeGpus]) -> ClusterAnswer:
     """The answer for these nodes."""
     model = model_of(options.model, from_hub=options.from_hub)
     asked = {card.model for card in cards_of(options.gpus)}

@@ -6,7 +6,7 @@ Publishers name them alike: NAME-00001-of-00003.gguf, model-00001-of-00003.safet
 import re
 from pathlib import Path
 
-from gpufleet.model.errors import InputError, printable
+from gpufleet.model.model_errors import InputError, printable
 
 _PART = re.compile(r"(.*-)([0-9]{5})-of-([0-9]{5})(\.[a-z]+)")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from gpufleet.files.regular import open_regular, read_at_most
-from gpufleet.model.errors import InputError, printable
+from gpufleet.model.model_errors import InputError, printable
 
 HEADER_BYTES_MAX = 100_000_000
 """What the format itself allows."""

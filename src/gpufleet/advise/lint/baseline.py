@@ -13,7 +13,7 @@ import msgspec
 
 from gpufleet.files.regular import read_regular
 from gpufleet.lint.findings import Finding
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.visible import json_text
 
 Schema = Literal["gpufleet.io/lint-baseline/v1"]

@@ -27,8 +27,8 @@ from gpufleet.lint.rule import Severity
 from gpufleet.lint.rules import all_rules, page
 from gpufleet.lint.run import Reading, lint, read
 from gpufleet.lint.source.text import BYTE_ORDER_MARK, Problem, SourceText
-from gpufleet.model.errors import InputError
 from gpufleet.model.label_advice import nearest
+from gpufleet.model.model_errors import InputError
 
 FORMATS: dict[str, Callable[[Report], str]] = {
     "text": as_text,

@@ -13,7 +13,7 @@ from gpufleet.files.regular import read_regular
 from gpufleet.lint.objects.measured_use import IDLE_HOURS_MAX
 from gpufleet.lint.rule import Severity
 from gpufleet.lint.suppressions import Suppression
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 NAME = ".gpufleet-lint.yaml"
 

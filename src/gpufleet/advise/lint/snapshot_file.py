@@ -14,7 +14,7 @@ from gpufleet.files.unpacking import MAGIC, UnpackingLimits, unpacked
 from gpufleet.lint.objects.cluster import Cluster
 from gpufleet.lint.run import read
 from gpufleet.lint.source.text import SourceText
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 BEGINNING = b'{"snapshot":'
 FORMAT = "gpufleet.io/snapshot/v1"

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from gpufleet.model.device import Device, Serves
-from gpufleet.model.errors import InputError
 from gpufleet.model.gpu_model import find
 from gpufleet.model.identifiers import DeviceId, GpuModelName, NodeName
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.node import Node
 from gpufleet.model.resources import MEBIBYTE, Resources
 from gpufleet.usage.cards import Card, Host

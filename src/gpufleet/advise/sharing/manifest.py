@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gpufleet.advise.sharing.choosing import Choice, Mode
-from gpufleet.advise.sharing.pools import Plan, Pool
+from gpufleet.advise.sharing.pools import Pool, SharingPlan
 from gpufleet.devices.sharing.chosen import POOL_LABEL
 from gpufleet.kube import keys
 from gpufleet.model.identifiers import DeviceId, NodeName
@@ -34,7 +34,7 @@ class NodePool(msgspec.Struct, frozen=True):
     """Whether the entries name every GPU of the nodes."""
 
 
-def node_pools(plan: Plan) -> tuple[NodePool, ...]:
+def node_pools(plan: SharingPlan) -> tuple[NodePool, ...]:
     """The groups of nodes on which something is shared, numbered in the order of their first node."""
     groups: dict[tuple[tuple[tuple[int, ...], str], ...], list[tuple[Node, tuple[Pool, ...]]]] = {}
     for node in plan.nodes:

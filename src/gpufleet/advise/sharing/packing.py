@@ -33,14 +33,14 @@ class Ask(msgspec.Struct, frozen=True):
     pods: int = 1
 
 
-class Place(msgspec.Struct, frozen=True):
+class PackedPod(msgspec.Struct, frozen=True):
     """The node and the devices that a pod got."""
 
     node: NodeName
     devices: tuple[DeviceId, ...]
 
 
-class Room:
+class PackedFleet:
     """A fleet that fills up, group by group."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
@@ -48,14 +48,14 @@ class Room:
         self._closed: set[DeviceId] = set()
         self._spent: dict[NodeName, tuple[int, int, int]] = {}
 
-    def pack(self, asks: Sequence[Ask], barred: Collection[NodeName] = ()) -> Mapping[str, Place]:
+    def pack(self, asks: Sequence[Ask], barred: Collection[NodeName] = ()) -> Mapping[str, PackedPod]:
         """Places what fits off the barred nodes, largest first, and closes the used GPUs to later groups."""
         engine = Engine(find_policy(POLICY))
         ordered = sorted(asks, key=lambda ask: (-ask.gpu.count, -ask.gpu.gpu_milli, ask.uid))
         events: list[Event] = [NodeSet(self._shown(node)) for node in self._nodes if node.name not in barred]
         events += [PodAdded(_pod(ask, turn)) for turn, ask in enumerate(ordered)]
         places = {
-            str(one.uid): Place(one.node, one.devices)
+            str(one.uid): PackedPod(one.node, one.devices)
             for one in engine.step(0, events)
             if isinstance(one, Bind)
         }
@@ -64,7 +64,7 @@ class Room:
                 self._spend(ask, places[ask.uid])
         return places
 
-    def _spend(self, ask: Ask, place: Place) -> None:
+    def _spend(self, ask: Ask, place: PackedPod) -> None:
         cpu, memory, pods = self._spent.get(place.node, (0, 0, 0))
         self._spent[place.node] = (cpu + ask.cpu_milli, memory + ask.host_memory_mib, pods + ask.pods)
         self._closed |= set(place.devices)

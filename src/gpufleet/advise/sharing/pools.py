@@ -18,7 +18,7 @@ import msgspec
 from gpufleet.advise.sharing.choosing import TYPICAL_PERCENT, Choice, Mode, choose
 from gpufleet.advise.sharing.fleet import card_mib
 from gpufleet.advise.sharing.mig_cards import cards_for
-from gpufleet.advise.sharing.packing import Ask, Place, Room
+from gpufleet.advise.sharing.packing import Ask, PackedFleet, PackedPod
 from gpufleet.advise.sharing.workload import Replica, Workload, risk
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.identifiers import DeviceId, GpuModelName, NodeName
@@ -51,7 +51,7 @@ class Pool(msgspec.Struct, frozen=True):
     gpus_today: int
 
 
-class Plan(msgspec.Struct, frozen=True):
+class SharingPlan(msgspec.Struct, frozen=True):
     """What to do. ``today_gpus`` are those that whole GPUs for all pods take on that fleet, by model.
 
     ``unplaced`` are pods without a place as advised, ``unplaced_today`` those without one as it is.
@@ -70,7 +70,7 @@ class Plan(msgspec.Struct, frozen=True):
         return sum(len(pool.on_device) for pool in self.pools)
 
 
-def plan(workloads: Sequence[Workload], nodes: tuple[Node, ...], risk_max: Fraction) -> Plan:
+def plan(workloads: Sequence[Workload], nodes: tuple[Node, ...], risk_max: Fraction) -> SharingPlan:
     """The choices, placed; no GPU's risk is above ``risk_max``."""
     cards = {one.gpu_model: card_mib(nodes, one.gpu_model) for one in workloads}
     choices = [choose(one, cards[one.gpu_model]) for one in workloads]
@@ -82,7 +82,7 @@ def plan(workloads: Sequence[Workload], nodes: tuple[Node, ...], risk_max: Fract
         lost = () if whole[1] else unplaced
         if not _relieved(pools, choices, holders, risk_max, lost):
             break
-    return Plan(
+    return SharingPlan(
         tuple(choices),
         tuple(pools),
         nodes,
@@ -96,7 +96,7 @@ def _placed(
     choices: Sequence[Choice], nodes: tuple[Node, ...], cards: Mapping[str, int], holders: dict[Key, int]
 ) -> tuple[list[Pool], list[str]]:
     """The pools, whole GPUs first, and the pods without a place."""
-    room = Room(nodes)
+    room = PackedFleet(nodes)
     pools: list[Pool] = []
     unplaced: list[str] = []
     members: dict[Key, list[Choice]] = {}
@@ -128,7 +128,7 @@ def _placed(
     return pools, unplaced
 
 
-def _placed_on_cut(members: Sequence[Choice], room: Room) -> Mapping[str, Place]:
+def _placed_on_cut(members: Sequence[Choice], room: PackedFleet) -> Mapping[str, PackedPod]:
     """The pods of each card that is cut are placed together, as one that asks for a whole GPU."""
     works = {
         _uid(one.workload, replica): one.workload for one in members for replica in one.workload.replicas
@@ -199,7 +199,7 @@ def _pool(
     holders: int,
     members: Sequence[Choice],
     replicas: Mapping[str, Replica],
-    places: Mapping[str, Place],
+    places: Mapping[str, PackedPod],
 ) -> Pool:
     on_device: dict[DeviceId, tuple[Replica, ...]] = {}
     node_of: dict[DeviceId, NodeName] = {}

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from gpufleet.advise.sharing.workload import title_of
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from gpufleet.usage.samples import Kind, Sample, read_kind
 
 

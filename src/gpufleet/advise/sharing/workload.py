@@ -10,7 +10,7 @@ from fractions import Fraction
 import msgspec
 
 from gpufleet.model.device import WHOLE_GPU_MILLI
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from gpufleet.usage.samples import Kind, Sample
 
 PERCENT = 100

@@ -10,7 +10,7 @@ from collections import deque
 import msgspec
 
 from gpufleet.kube.client import Client
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.resources import EVENTS
 from gpufleet.model.visible import visible_text
 

@@ -9,7 +9,7 @@ import msgspec
 
 from gpufleet.agent.holders.holdings import PodName
 from gpufleet.kube.client import Client
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.resources import EVENTS
 from gpufleet.model.visible import visible_text
 

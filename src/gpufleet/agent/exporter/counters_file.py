@@ -21,10 +21,10 @@ from gpufleet.agent.exporter.counters import (
     InfoLabel,
 )
 from gpufleet.agent.exporter.dcgm_names import UNSERVED, UNTOLD
-from gpufleet.agent.exporter.errors import CountersError
 from gpufleet.agent.exporter.exporter_counters import EXPORTER_COUNTERS, ExporterCounter
+from gpufleet.agent.exporter.exporter_errors import CountersError
 from gpufleet.agent.exporter.text import Family, Kind
-from gpufleet.model.errors import printable
+from gpufleet.model.model_errors import printable
 
 # Bounds what is read: DCGM knows some hundred counters, a line each.
 BYTES_MAX = 1 << 20

@@ -7,8 +7,8 @@ from typing import Literal
 import msgspec
 
 from gpufleet.agent.exporter.counters_file import ChosenCounters, default_counters
-from gpufleet.agent.exporter.errors import ExporterOptionError
 from gpufleet.agent.exporter.exporter_counters import OWN_LABELS as EXPORTER_LABELS
+from gpufleet.agent.exporter.exporter_errors import ExporterOptionError
 from gpufleet.agent.exporter.text import is_label_name
 from gpufleet.model.label_syntax import is_label_key
 

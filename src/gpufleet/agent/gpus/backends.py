@@ -10,8 +10,8 @@ from pathlib import Path
 
 from gpufleet.agent.gpus.vendor_monitor import AsyncBackend
 from gpufleet.devices.backend import Backend
+from gpufleet.devices.device_errors import MachineError
 from gpufleet.devices.drm_cards import Roots
-from gpufleet.devices.errors import MachineError
 from gpufleet.devices.simulated.backend import SimulatedBackend
 from gpufleet.devices.simulated.description import Description, read_description
 from gpufleet.devices.simulated.machine import Machine, Users

@@ -23,9 +23,9 @@ from gpufleet.devices.backend import XidEvent
 from gpufleet.devices.facts import GpuFacts, Link
 from gpufleet.files.regular import read_kernel_file
 from gpufleet.kube.clock import Clock
-from gpufleet.model.errors import printable
 from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.identifiers import DeviceId
+from gpufleet.model.model_errors import printable
 
 LOG = logging.getLogger(__name__)
 

@@ -15,10 +15,10 @@ from gpufleet.devices.facts import GpuFacts
 from gpufleet.devices.health import (
     Evidence,
     Health,
+    HistoryLost,
     Missing,
     NoAnswer,
     Reading,
-    Unremembered,
     Verdict,
     XidSeen,
     step,
@@ -108,7 +108,7 @@ class MonitoredGpu:
 
     def unremembered(self, problem: str, codes: Iterable[int], now_s: float) -> None:
         """What was known of it is lost, but for these errors, which the node's report has."""
-        self._step(Unremembered(problem), now_s)
+        self._step(HistoryLost(problem), now_s)
         for code in codes:
             self._step(XidSeen(code), now_s)
 

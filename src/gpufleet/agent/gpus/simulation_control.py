@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.devices.errors import MachineError
+from gpufleet.devices.device_errors import MachineError
 from gpufleet.devices.simulated.machine import Machine
 from gpufleet.devices.simulated.orders import AnyOrder, MachineState, carry_out, state
 

@@ -20,20 +20,20 @@ import msgspec
 from gpufleet.agent.gpus.health_record import GpuRecord
 from gpufleet.agent.gpus.monitored_gpu import MonitoredGpu
 from gpufleet.devices.backend import Event, XidEvent
-from gpufleet.devices.errors import DriverError, GpuLostError, NoAnswerError
+from gpufleet.devices.device_errors import DriverError, GpuLostError, NoAnswerError
 from gpufleet.devices.facts import Driver, Fleet, Link
 from gpufleet.devices.sample import ProcessUse, Sample
 from gpufleet.devices.xid import XidAction, xid
-from gpufleet.kube.backoff import Backoff, Patience
+from gpufleet.kube.backoff import Backoff, RetryLimits
 from gpufleet.kube.clock import Clock
-from gpufleet.model.errors import printable
 from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.identifiers import DeviceId
+from gpufleet.model.model_errors import printable
 
 LOG = logging.getLogger(__name__)
 
 # A library that cannot be opened is tried ever more seldom: a driver is installed within minutes.
-PAUSES = Patience(first_s=1.0, longest_s=30.0)
+PAUSES = RetryLimits(first_s=1.0, longest_s=30.0)
 # A wait occupies the backend's thread for events, so it is short enough to end with the agent.
 EVENT_WAIT_S = 5.0
 HARDWARE_EVERY_S = 30.0

@@ -18,12 +18,12 @@ import msgspec
 
 from gpufleet.agent.holders.holder_memory import HolderMemory, Seen
 from gpufleet.agent.kubelet.kubelet_checkpoint import CheckpointEntry, read_checkpoint
-from gpufleet.agent.state.errors import KubeletError
 from gpufleet.agent.state.node_state import Held, Holders, NodeGpus, NodePod, NodePods
+from gpufleet.agent.state.state_errors import KubeletError
 from gpufleet.agent.state.topic import Topic, any_change
 from gpufleet.kube.clock import Clock
 from gpufleet.kube.objects.node_devices import Holder
-from gpufleet.model.errors import WorldError
+from gpufleet.model.model_errors import WorldError
 
 LOG = logging.getLogger(__name__)
 SPACING_S = 0.4

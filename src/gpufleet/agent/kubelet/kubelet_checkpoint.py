@@ -13,7 +13,7 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from gpufleet.agent.kubelet.kubelet_api import device_plugin_pb2 as api
-from gpufleet.agent.state.errors import KubeletError
+from gpufleet.agent.state.state_errors import KubeletError
 from gpufleet.files.regular import UnfitFileError, read_regular
 
 FILE = "kubelet_internal_checkpoint"

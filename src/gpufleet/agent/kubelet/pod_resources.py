@@ -10,8 +10,8 @@ from typing import Any
 import grpc
 
 from gpufleet.agent.kubelet.kubelet_api import pod_resources_pb2 as api
-from gpufleet.agent.state.errors import KubeletError
 from gpufleet.agent.state.node_state import Held
+from gpufleet.agent.state.state_errors import KubeletError
 
 SOCKET = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
 # The kubelet answers from memory, on a socket of the node.

@@ -18,14 +18,14 @@ from gpufleet.kube.backoff import ONE_TRY
 from gpufleet.kube.changes import Appeared, Change, Changed, Listed, Unreadable, UnreadableGone, Vanished
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.grant import read_grant
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.listing import Selection
 from gpufleet.kube.mirror import PACE, Mirror, Pace
 from gpufleet.kube.objects.pod import FAILED, SUCCEEDED
 from gpufleet.kube.objects.structure import Structure
 from gpufleet.kube.replica import Bad, Replica
 from gpufleet.kube.resources import PODS
-from gpufleet.model.errors import InputError, printable
+from gpufleet.model.model_errors import InputError, printable
 from gpufleet.model.quantity import parse_quantity
 from gpufleet.model.resource_names import is_extended
 
@@ -187,7 +187,7 @@ class Pods:
         found: NodePods = {}
         reader: Replica[_Pod] = Replica(_DECODER, lambda _: None)
         async with asyncio.timeout(ASK_LIMIT_S):
-            async for page in self._client.list_pages(PODS, selection=self._selection, patience=ONE_TRY):
+            async for page in self._client.list_pages(PODS, selection=self._selection, retry_limits=ONE_TRY):
                 for raw in page.items or ():
                     read = reader.read(raw)
                     pod = self._bad(read) if isinstance(read, Bad) else self._read(read)

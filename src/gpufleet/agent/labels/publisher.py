@@ -24,9 +24,9 @@ from gpufleet.agent.state.node_state import NodeGpus
 from gpufleet.agent.state.topic import Topic
 from gpufleet.devices.sharing.plugin_config import Discovery
 from gpufleet.files.regular import UnfitFileError, read_beginning
-from gpufleet.kube.backoff import Backoff, Patience
+from gpufleet.kube.backoff import Backoff, RetryLimits
 from gpufleet.kube.client import Client
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.resources import NODE_FEATURES
 from gpufleet.model.gpu_catalogue import Vendor
 
@@ -37,7 +37,7 @@ where the configuration does not say."""
 
 # A configuration may ask for less; each look is a request to the API server.
 LOOK_LEAST_S = 10.0
-RETRIES = Patience(first_s=1.0, longest_s=60.0)
+RETRIES = RetryLimits(first_s=1.0, longest_s=60.0)
 # The firmware's name of a machine is one short line.
 MACHINE_LENGTH_MAX = 4096
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from gpufleet.agent.state.disk import DISK, READABLE, Disk, replace_file
-from gpufleet.model.errors import InternalError, printable
+from gpufleet.model.model_errors import InternalError, printable
 
 # The oldest with all that is used, as said above.
 VERSION = "0.5.0"

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
-from gpufleet.agent.state.errors import RefusedError
+from gpufleet.agent.state.state_errors import RefusedError
 
 
 class OpenClaim(msgspec.Struct, frozen=True):

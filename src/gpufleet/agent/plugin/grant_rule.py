@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from gpufleet.agent.plugin.allocator import AllocateResponse
 from gpufleet.agent.plugin.claim_rules import OpenClaim
 from gpufleet.agent.plugin.pending_requests import UngrantedRequest
-from gpufleet.agent.state.errors import RefusedError
 from gpufleet.agent.state.node_state import NodePod, NodePods
+from gpufleet.agent.state.state_errors import RefusedError
 from gpufleet.kube.keys import VISIBLE_DEVICES as VISIBLE
 
 LOG = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ import grpc
 
 from gpufleet.agent.kubelet.kubelet_api import device_plugin_pb2 as api
 from gpufleet.agent.plugin.allocator import AllocateResponse, Allocator
-from gpufleet.agent.state.errors import KubeletError, RefusedError
+from gpufleet.agent.state.state_errors import KubeletError, RefusedError
 from gpufleet.agent.units.node_units import Unit
 
 LOG = logging.getLogger(__name__)

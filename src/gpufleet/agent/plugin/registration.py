@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from gpufleet.agent.plugin.allocator import Allocator
-from gpufleet.agent.state.errors import KubeletError
+from gpufleet.agent.state.state_errors import KubeletError
 from gpufleet.agent.state.topic import Topic
 from gpufleet.agent.units.node_units import Unit
 from gpufleet.kube.clock import Clock

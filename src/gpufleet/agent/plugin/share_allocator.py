@@ -34,12 +34,12 @@ from gpufleet.agent.plugin.share_rules import (
     in_service,
 )
 from gpufleet.agent.plugin.taken_slots import forgotten_slots, slots_taken, taken_slots
-from gpufleet.agent.state.errors import KubeletError, RefusedError
 from gpufleet.agent.state.node_state import Gpu, Holders, NodeGpus, NodePod, NodePods
+from gpufleet.agent.state.state_errors import KubeletError, RefusedError
 from gpufleet.agent.state.topic import Topic, any_change
 from gpufleet.kube import keys
 from gpufleet.kube.codec.grant import granted_devices
-from gpufleet.model.errors import WorldError
+from gpufleet.model.model_errors import WorldError
 
 LOG = logging.getLogger(__name__)
 # What is swept harms nothing while it lies there.

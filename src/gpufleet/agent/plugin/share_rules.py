@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from gpufleet.agent.state.errors import RefusedError
 from gpufleet.agent.state.node_state import Gpu, Held, NodeGpus, NodePod
+from gpufleet.agent.state.state_errors import RefusedError
 from gpufleet.agent.units.node_units import device_of
 from gpufleet.devices.health import Verdict
 from gpufleet.devices.sharing.plan import Fractions

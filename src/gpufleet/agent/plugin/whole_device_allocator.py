@@ -24,12 +24,12 @@ from gpufleet.agent.plugin.claim_rules import OpenClaim
 from gpufleet.agent.plugin.delivery import Delivery
 from gpufleet.agent.plugin.grant_rule import Asker, check_granted, check_variables, note_variables
 from gpufleet.agent.plugin.pending_requests import PendingRequests, UngrantedRequest, waiting
-from gpufleet.agent.state.errors import RefusedError
 from gpufleet.agent.state.node_state import Held, Holders, NodeGpus, NodePods
+from gpufleet.agent.state.state_errors import RefusedError
 from gpufleet.agent.state.topic import Topic
 from gpufleet.agent.units.node_units import GpuUnit, Units, device_of
 from gpufleet.kube.clock import Clock
-from gpufleet.model.errors import WorldError
+from gpufleet.model.model_errors import WorldError
 
 LOG = logging.getLogger(__name__)
 PROPOSAL_S = 2.0

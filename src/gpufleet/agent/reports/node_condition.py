@@ -16,9 +16,9 @@ from gpufleet.agent.gpus.gpu_monitor import LOOKING
 from gpufleet.agent.state.node_state import Gpu, NodeGpus
 from gpufleet.agent.state.topic import Topic
 from gpufleet.devices.health import Verdict
-from gpufleet.kube.backoff import ONE_TRY, Backoff, Patience
+from gpufleet.kube.backoff import ONE_TRY, Backoff, RetryLimits
 from gpufleet.kube.client import Client, PatchType
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.node import GPU_HEALTHY
 from gpufleet.kube.objects.structure import Structure
@@ -34,7 +34,7 @@ CHECK_EVERY_S = 300.0
 """How often to see whether the Node still says so; a Node that is made anew has lost it."""
 
 # Between tries to write, ever longer while the API server is away.
-PAUSES = Patience(first_s=0.5, longest_s=30.0)
+PAUSES = RetryLimits(first_s=0.5, longest_s=30.0)
 
 
 class Condition(Structure, frozen=True):
@@ -105,14 +105,14 @@ class NodeCondition:
         wanted = condition(gpus)
         if wanted is None:
             return
-        node = _DECODER.decode(await self._client.get(NODES, self._node, patience=ONE_TRY))
+        node = _DECODER.decode(await self._client.get(NODES, self._node, retry_limits=ONE_TRY))
         before = next((one for one in node.status.conditions if one.type == TYPE), None)
         if before is None or _said(before) != _said(wanted):
             await self._write_condition(wanted, before)
         note = annotation(gpus)
         if node.metadata.annotations.get(ANNOTATION, "") != note:
             body = {"metadata": {"annotations": {ANNOTATION: note or None}}}
-            await self._client.patch(NODES, self._node, body, patience=ONE_TRY)
+            await self._client.patch(NODES, self._node, body, retry_limits=ONE_TRY)
 
     async def _write_condition(self, wanted: Condition, before: Condition | None) -> None:
         now = self._client.clock.now().astimezone(UTC)
@@ -127,7 +127,7 @@ class NodeCondition:
             body,
             patch_type=PatchType.STRATEGIC,
             subresource="status",
-            patience=ONE_TRY,
+            retry_limits=ONE_TRY,
         )
         extra = {"status": wanted.status, "reason": wanted.reason, "told": wanted.message}
         LOG.info("the node's condition changed", extra=extra)

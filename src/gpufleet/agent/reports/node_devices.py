@@ -20,10 +20,10 @@ from gpufleet.agent.sharing.memory_monitor import Offenders
 from gpufleet.agent.state.node_state import Holders, NodeGpus, NodePods
 from gpufleet.agent.state.topic import Topic, any_change
 from gpufleet.kube.answer import AnswerUnreadable, decode
-from gpufleet.kube.backoff import ONE_TRY, Backoff, Patience
+from gpufleet.kube.backoff import ONE_TRY, Backoff, RetryLimits
 from gpufleet.kube.changes import Appeared, Change, Changed, Listed, Vanished
 from gpufleet.kube.client import Client
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.listing import Selection
 from gpufleet.kube.mirror import Mirror, Pace
 from gpufleet.kube.objects.metadata import OwnerReference, PartialObject
@@ -51,7 +51,7 @@ LOOKED_FOR_EVERY_S = 5.0
 """How often the object, as last seen, is compared with what was written."""
 
 # Between tries to write, ever longer while the API server is away; pods wait for this report.
-PAUSES = Patience(first_s=0.2, longest_s=10.0)
+PAUSES = RetryLimits(first_s=0.2, longest_s=10.0)
 # Where NodeDevices are not defined yet.
 PACE = Pace(absent_pause_s=15.0)
 _NODE = msgspec.json.Decoder(PartialObject)
@@ -197,7 +197,7 @@ class NodeDevicesWriter:
 
     async def _read(self, node: str) -> NodeDevices | None:
         try:
-            answer = await self._client.get(NODE_DEVICES, node, patience=ONE_TRY)
+            answer = await self._client.get(NODE_DEVICES, node, retry_limits=ONE_TRY)
         except NotFound:
             return None
         try:
@@ -209,16 +209,16 @@ class NodeDevicesWriter:
     async def _create(self, node: str, wanted: NodeDevicesSpec) -> NodeDevices:
         """NotFound here means that the server does not know the kind."""
         body = encode_node_devices(node, wanted, owner=await self._owner(node))
-        answer = await self._client.create(NODE_DEVICES, body, name=node, patience=ONE_TRY)
+        answer = await self._client.create(NODE_DEVICES, body, name=node, retry_limits=ONE_TRY)
         return decode_node_devices(answer)
 
     async def _change(self, seen: NodeDevices, wanted: NodeDevicesSpec) -> NodeDevices:
         name, version = seen.metadata.name, seen.metadata.resource_version
         body = encode_node_devices(name, wanted, resource_version=version)
-        answer = await self._client.patch(NODE_DEVICES, name, body, patience=ONE_TRY)
+        answer = await self._client.patch(NODE_DEVICES, name, body, retry_limits=ONE_TRY)
         return decode_node_devices(answer)
 
     async def _owner(self, node: str) -> OwnerReference:
         """The report goes when its node goes."""
-        uid = decode(await self._client.get(NODES, node, patience=ONE_TRY), _NODE).metadata.uid
+        uid = decode(await self._client.get(NODES, node, retry_limits=ONE_TRY), _NODE).metadata.uid
         return OwnerReference("v1", "Node", node, uid)

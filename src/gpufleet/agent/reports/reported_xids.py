@@ -9,7 +9,7 @@ import logging
 import re
 
 from gpufleet.kube.client import Client
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.objects.node_devices import decode_node_devices
 from gpufleet.kube.resources import NODE_DEVICES
 from gpufleet.model.identifiers import DeviceId

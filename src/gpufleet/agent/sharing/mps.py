@@ -23,14 +23,14 @@ import msgspec
 from gpufleet.agent.plugin.allocator import AllocateResponse, HostMount
 from gpufleet.agent.plugin.delivery import Addition
 from gpufleet.agent.sharing.programs import Programs
-from gpufleet.agent.state.errors import RefusedError
 from gpufleet.agent.state.node_state import Gpu, NodeGpus
+from gpufleet.agent.state.state_errors import RefusedError
 from gpufleet.agent.state.topic import Topic, any_change
 from gpufleet.devices.sharing.delivery_options import DeliveryOptions
 from gpufleet.devices.sharing.plan import Mps
 from gpufleet.kube.clock import Clock
-from gpufleet.model.errors import WorldError
 from gpufleet.model.identifiers import DeviceId
+from gpufleet.model.model_errors import WorldError
 
 LOG = logging.getLogger(__name__)
 # The programs of NVIDIA's driver that start daemons and set the compute mode.

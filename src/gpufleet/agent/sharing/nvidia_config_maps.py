@@ -19,7 +19,7 @@ from gpufleet.kube import resources
 from gpufleet.kube.backoff import ONE_TRY
 from gpufleet.kube.changes import Change
 from gpufleet.kube.client import Client
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.listing import Selection
 from gpufleet.kube.mirror import Mirror
 from gpufleet.kube.status import NotFound
@@ -91,7 +91,7 @@ class NvidiaConfigMaps:
     async def _look_for(self, place: Place, group: asyncio.TaskGroup) -> None:
         namespace, name = place
         try:
-            await self._client.get(resources.CONFIG_MAPS, name, namespace=namespace, patience=ONE_TRY)
+            await self._client.get(resources.CONFIG_MAPS, name, namespace=namespace, retry_limits=ONE_TRY)
         except NotFound:
             self._unread.pop(place, None)
         except KubeError as problem:

@@ -25,7 +25,7 @@ from gpufleet.agent.sharing.sharing_texts import Texts
 from gpufleet.agent.state.node_state import Gpu, Holders, NodeGpus, NodePods
 from gpufleet.agent.state.topic import Topic, any_change
 from gpufleet.agent.units.node_units import node_units
-from gpufleet.devices.errors import SharingError
+from gpufleet.devices.device_errors import SharingError
 from gpufleet.devices.facts import Driver, Fleet, GpuFacts
 from gpufleet.devices.sharing.any_format import GpuPlans, NodeSharing, as_they_are, read_node_sharing
 from gpufleet.devices.sharing.chosen import CONFIG_LABEL, FALLBACKS, FOUND_FALLBACKS, POOL_LABEL, chosen_key

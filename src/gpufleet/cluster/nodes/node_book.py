@@ -29,13 +29,13 @@ from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.codec.lasting_conditions import Distrust, read_distrust
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.node import is_anonymous, read_node
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects import node as wire
 from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.storage import VolumeAttachment
 from gpufleet.model.device import Device
-from gpufleet.model.errors import printable
 from gpufleet.model.identifiers import DeviceId, NodeName
+from gpufleet.model.model_errors import printable
 from gpufleet.model.node import Node
 from gpufleet.model.volumes import Attachment
 

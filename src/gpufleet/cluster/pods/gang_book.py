@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 
-from gpufleet.cluster.pods.pod_entry import Entry, Place, PlacedPod
+from gpufleet.cluster.pods.pod_entry import Entry, PlacedPod, PodStage
 from gpufleet.engine.event import Event, GangRemoved, GangSet
 from gpufleet.kube import keys
 from gpufleet.kube.codec.gang_terms import Membership
@@ -21,12 +21,12 @@ from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.pod import GangPart
 from gpufleet.kube.codec.times import microseconds
 from gpufleet.kube.codec.waits import Wait
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects.pod import POD_SCHEDULED, SUCCEEDED, Pod
 from gpufleet.model.bound_terms import NEVER_STALE, BoundGang, BoundTerms
-from gpufleet.model.errors import InputError
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import GangName, PodUid, TopologyLevelName
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.violation import GangIncomplete, GangMember
 
 LOG = logging.getLogger(__name__)
@@ -194,7 +194,7 @@ class GangBook:
         """The members that wait."""
         record = self.records.get(gang)
         pods = () if record is None else record.pods.values()
-        return [entry for entry in pods if entry.place is Place.WAITING]
+        return [entry for entry in pods if entry.place is PodStage.WAITING]
 
     def size(self, gang: GangName) -> int:
         """How many of the gang are here."""
@@ -293,7 +293,7 @@ class GangBook:
 
         Those that were told to end count until they are gone; where no others run the gang begins anew.
         """
-        placed = [entry for entry in record.pods.values() if entry.place is Place.PLACED]
+        placed = [entry for entry in record.pods.values() if entry.place is PodStage.PLACED]
         staying = [entry for entry in placed if stays(entry)]
         recalled = self._recalled_of(record)
         if gang is None or not staying:
@@ -329,7 +329,9 @@ class GangBook:
         if not self._recalled:
             return None
         found = [
-            uid for uid, entry in record.pods.items() if uid in self._recalled and entry.place is Place.PLACED
+            uid
+            for uid, entry in record.pods.items()
+            if uid in self._recalled and entry.place is PodStage.PLACED
         ]
         found.sort(key=lambda uid: not stays(record.pods[uid]))
         return (found[0], self._recalled[found[0]]) if found else None
@@ -402,10 +404,10 @@ def _since(short: ShortGang) -> dt.datetime | None:
 
 def short_since(record: GangRecord) -> dt.datetime | None:
     """Since when a gang may be short, as early as the API lets us say; None where that makes no sense."""
-    noted = [scheduled_at(one.object) for one in record.pods.values() if one.place is Place.PLACED]
+    noted = [scheduled_at(one.object) for one in record.pods.values() if one.place is PodStage.PLACED]
     since = min(filter(None, noted), default=None)
     # A member that is younger than the others' placing replaces one that was there.
-    waiting = [created_at(one.object) for one in record.pods.values() if one.place is not Place.PLACED]
+    waiting = [created_at(one.object) for one in record.pods.values() if one.place is not PodStage.PLACED]
     first = min(filter(None, waiting), default=None)
     return since if since is None or first is None else max(since, first)
 

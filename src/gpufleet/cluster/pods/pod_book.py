@@ -16,7 +16,7 @@ from gpufleet.cluster.pods.ended_pods import EndedPods
 from gpufleet.cluster.pods.gang_book import GangBook
 from gpufleet.cluster.pods.holding_terms import as_bound, saved_at_us, started_by_us
 from gpufleet.cluster.pods.holdings import Holdings
-from gpufleet.cluster.pods.pod_entry import Entry, Place
+from gpufleet.cluster.pods.pod_entry import Entry, PodStage
 from gpufleet.cluster.pods.pod_reader import MALFORMED, Held, PodReader
 from gpufleet.engine.event import BindRefused, Event, PodAdded, PodBound, PodCheckpointed, PodRemoved
 from gpufleet.kube.codec.eviction_terms import checkpointed_at_us
@@ -25,8 +25,8 @@ from gpufleet.kube.codec.times import microseconds
 from gpufleet.kube.objects.pod import POD_SCHEDULED, RESIZE_PENDING, Pod
 from gpufleet.model import pod as model
 from gpufleet.model.bound_terms import BoundTerms
-from gpufleet.model.errors import InputError, InternalError
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
+from gpufleet.model.model_errors import InputError, InternalError
 from gpufleet.model.node import Node
 from gpufleet.model.pod_name import PodName
 
@@ -50,7 +50,7 @@ class PodBook:
     def waiting(self, uid: PodUid) -> Entry | None:
         """The entry of a pod that the engine has waiting, as far as we know."""
         entry = self.entries.get(uid)
-        return entry if entry is not None and entry.place is Place.WAITING else None
+        return entry if entry is not None and entry.place is PodStage.WAITING else None
 
     def on_node(self, node: NodeName) -> list[Entry]:
         """All pods that have this node."""
@@ -92,9 +92,9 @@ class PodBook:
         entry = self.entries.get(uid)
         return entry is None or entry.object.metadata.deletion_timestamp is not None
 
-    def counts(self) -> dict[Place, int]:
+    def counts(self) -> dict[PodStage, int]:
         """How many pods stand where."""
-        found = dict.fromkeys(Place, 0)
+        found = dict.fromkeys(PodStage, 0)
         for entry in self.entries.values():
             found[entry.place] += 1
         return found
@@ -115,7 +115,7 @@ class PodBook:
             # A pod that is being deleted is not placed any more, and without a node it holds no room.
             return self.leave(uid)
         if pod.gated:
-            return self._aside(uid, pod, Place.GATED, None)
+            return self._aside(uid, pod, PodStage.GATED, None)
         entry = self.entries.get(uid)
         if entry is not None and entry.intent is not None:
             # What was decided for it is on its way: what it says now is read when that came to nothing.
@@ -123,14 +123,14 @@ class PodBook:
             return []
         reading = self.reader.read(pod)
         if isinstance(reading, Held):
-            return self._aside(uid, pod, Place.HELD, reading)
+            return self._aside(uid, pod, PodStage.HELD, reading)
         return self._wait(uid, pod, reading)
 
     def quarantine(self, pod: Pod, problem: str) -> list[Event]:
         """A pod of which only these fields can be read: its owner is told, and what it holds is counted."""
         uid = PodUid(pod.metadata.uid)
         before = self.entries.get(uid)
-        placed = before is not None and before.place is Place.PLACED
+        placed = before is not None and before.place is PodStage.PLACED
         if not uid or (placed and not pod.terminal):
             # The last reading of what it holds was better than this one.
             return []
@@ -138,7 +138,7 @@ class PodBook:
         bound_now = before is not None and before.intent is not None
         if not waits or bound_now or pod.spec.scheduler_name != self.scheduler_name:
             return self.regard(pod)
-        events = self._aside(uid, pod, Place.HELD, Held(MALFORMED, problem))
+        events = self._aside(uid, pod, PodStage.HELD, Held(MALFORMED, problem))
         # Only a new version of the pod can mend it, and no change of another object.
         self.reader.forget(uid)
         return events
@@ -173,7 +173,7 @@ class PodBook:
             entry = self.entries.get(uid)
             if entry is None or entry.intent is not None:
                 continue
-            if entry.place is not Place.PLACED:
+            if entry.place is not PodStage.PLACED:
                 events += self.regard(entry.object)
             elif entry.terms is not None:
                 self.reader.read_words_again(entry.object, entry.terms)
@@ -190,7 +190,7 @@ class PodBook:
         # A copy: an entry that is described anew takes the place of the old one.
         for uid, entry in list(self.entries.items()):
             meaning = entry.meaning
-            if entry.place is not Place.PLACED or meaning is None or meaning.namespace not in namespaces:
+            if entry.place is not PodStage.PLACED or meaning is None or meaning.namespace not in namespaces:
                 continue
             if entry.terms is not None:
                 continue
@@ -212,7 +212,7 @@ class PodBook:
         # A copy: an entry that is described anew takes the place of the old one.
         for uid, entry in list(self.entries.items()):
             meaning = entry.meaning
-            concerned = entry.place is Place.PLACED and entry.object.spec.priority_class_name in classes
+            concerned = entry.place is PodStage.PLACED and entry.object.spec.priority_class_name in classes
             if meaning is None or not concerned or entry.terms is not None:
                 continue
             preemptible = self.reader.preemptible(entry.object)
@@ -222,7 +222,7 @@ class PodBook:
         return events
 
     def _describe_placed(self, uid: PodUid, entry: Entry, meaning: model.Pod) -> Event:
-        described = Entry(entry.name, entry.object, Place.PLACED, meaning, devices=entry.devices)
+        described = Entry(entry.name, entry.object, PodStage.PLACED, meaning, devices=entry.devices)
         described.saved_us = entry.saved_us
         self._enter(uid, described)
         return PodBound(meaning, NodeName(entry.node), entry.devices)
@@ -248,7 +248,7 @@ class PodBook:
             self.ended.forget_unnamed(node, self.holdings.named_on(node))
         return events
 
-    def _aside(self, uid: PodUid, pod: Pod, place: Place, held: Held | None) -> list[Event]:
+    def _aside(self, uid: PodUid, pod: Pod, place: PodStage, held: Held | None) -> list[Event]:
         before = self.entries.get(uid)
         self._enter(uid, Entry(pod_name(pod), pod, place, held=held))
         if held is not None and (before is None or before.held != held):
@@ -258,19 +258,19 @@ class PodBook:
     def _wait(self, uid: PodUid, pod: Pod, meaning: model.Pod) -> list[Event]:
         before = self.entries.get(uid)
         known = None if before is None else before.meaning
-        if before is not None and before.place is Place.PLACED:
+        if before is not None and before.place is PodStage.PLACED:
             # A node is never taken back: this is an old view of the pod.
             return []
         if known == meaning:
             # The very object that the engine is told of: an event of this round is known by it.
-            self._enter(uid, Entry(pod_name(pod), pod, Place.WAITING, known))
+            self._enter(uid, Entry(pod_name(pod), pod, PodStage.WAITING, known))
             return []
-        self._enter(uid, Entry(pod_name(pod), pod, Place.WAITING, meaning))
+        self._enter(uid, Entry(pod_name(pod), pod, PodStage.WAITING, meaning))
         return [PodAdded(meaning)]
 
     def _placed(self, uid: PodUid, pod: Pod) -> list[Event]:
         before = self.entries.get(uid)
-        was_placed = before is not None and before.place is Place.PLACED
+        was_placed = before is not None and before.place is PodStage.PLACED
         if before is not None and was_placed and same_for_others(before.object, pod):
             return self._started(before, pod)
         known = before if was_placed else None
@@ -284,7 +284,9 @@ class PodBook:
             terms = before.intent.terms
             meaning = as_bound(before.meaning, terms)
             self.gangs.hold(pod, terms, self.reader.cluster)
-            entry = Entry(before.name, pod, Place.PLACED, meaning, devices=before.intent.devices, terms=terms)
+            entry = Entry(
+                before.name, pod, PodStage.PLACED, meaning, devices=before.intent.devices, terms=terms
+            )
             return self._enter_placed(uid, entry, known)
         placed = self.reader.read_placed(pod)
         meaning = placed.meaning
@@ -294,7 +296,7 @@ class PodBook:
         entry = Entry(
             pod_name(pod),
             pod,
-            Place.PLACED,
+            PodStage.PLACED,
             meaning,
             devices=devices,
             terms=placed.terms,

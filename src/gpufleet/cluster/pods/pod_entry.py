@@ -12,7 +12,7 @@ from gpufleet.model.identifiers import DeviceId, NodeName
 from gpufleet.model.pod_name import PodName
 
 
-class Place(enum.Enum):
+class PodStage(enum.Enum):
     """Where a pod stands."""
 
     GATED = "gated"
@@ -40,7 +40,7 @@ class Entry(msgspec.Struct):
 
     name: PodName
     object: Pod
-    place: Place
+    place: PodStage
     meaning: model.Pod | None = None
     held: Held | None = None
     devices: tuple[DeviceId | None, ...] = ()

@@ -25,7 +25,7 @@ from gpufleet.kube.codec.pod import NO_LABELS, GangPart, read_placed_pod, read_p
 from gpufleet.kube.codec.queues import read_queue
 from gpufleet.kube.codec.volumes import NOTHING, read_volumes
 from gpufleet.kube.codec.waits import Wait, waits_of
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects.disruption import PriorityClass
 from gpufleet.kube.objects.node_devices import Holder
 from gpufleet.kube.objects.pod import Pod, PodSpec
@@ -33,9 +33,9 @@ from gpufleet.kube.resources import Kind
 from gpufleet.model import pod as model
 from gpufleet.model.bound_terms import BoundTerms
 from gpufleet.model.device import WHOLE_GPU_MILLI
-from gpufleet.model.errors import InputError
 from gpufleet.model.grant import Grant, GrantedDevice
 from gpufleet.model.identifiers import DEFAULT_QUEUE, DeviceId, NodeName, PodUid, QueueName
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.shape import GpuRequest
 
 LOG = logging.getLogger(__name__)

@@ -10,11 +10,11 @@ from gpufleet.engine.event import DisruptionBudgetRemoved, DisruptionBudgetSet, 
 from gpufleet.kube import resources
 from gpufleet.kube.codec.disruption_budgets import read_disruption_budget
 from gpufleet.kube.codec.lookup import Lookup
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects.disruption import PodDisruptionBudget
 from gpufleet.kube.objects.pod import Pod
-from gpufleet.model.errors import printable
 from gpufleet.model.identifiers import PodUid
+from gpufleet.model.model_errors import printable
 
 LOG = logging.getLogger(__name__)
 

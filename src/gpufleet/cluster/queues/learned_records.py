@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from gpufleet.engine.event import LearnedRuns
 from gpufleet.engine.learn.run_times import LONGEST_US, RUNS_KEPT
 from gpufleet.kube.objects.fleet_queues import LearnedRunTimeStatus
-from gpufleet.model.errors import printable
 from gpufleet.model.identifiers import QueueName
+from gpufleet.model.model_errors import printable
 
 LOG = logging.getLogger(__name__)
 

@@ -28,10 +28,10 @@ from gpufleet.kube.codec.fleet_queues import QueueTerms, read_fleet_queue
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.queues import NamespaceQueues
 from gpufleet.kube.codec.times import microseconds
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects.fleet_queues import FleetQueue, status_of
-from gpufleet.model.errors import InputError, printable
 from gpufleet.model.identifiers import GpuModelName, QueueName, QuotaResource
+from gpufleet.model.model_errors import InputError, printable
 from gpufleet.model.queue import QueueState
 
 LOCAL_NAMES_TOLD = 1000

@@ -11,8 +11,8 @@ import datetime as dt
 from gpufleet.engine.instruction import Reservation, ReservedPlace
 from gpufleet.kube.codec.times import micro_time, microseconds
 from gpufleet.kube.objects.fleet_queues import ReservationStatus, ReservedPlaceStatus
-from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, QueueName
+from gpufleet.model.model_errors import InputError
 
 PLACES_MAX = 1024
 DEVICES_MAX = 8192

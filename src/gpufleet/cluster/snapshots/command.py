@@ -20,7 +20,7 @@ from gpufleet.cluster.watching.picture import CONNECTIONS, INDISPENSABLE, Pictur
 from gpufleet.kube import resources
 from gpufleet.kube.client import Client
 from gpufleet.kube.connection import ClusterChoice, connect
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 
 class Taken(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from gpufleet.cluster.watching.mirrors import WATCHED
 from gpufleet.cluster.watching.picture import Picture
 from gpufleet.engine.instruction import AnyInstruction
 from gpufleet.kube.resources import Kind
-from gpufleet.model.errors import InputError, printable
+from gpufleet.model.model_errors import InputError, printable
 
 FORMAT = "gpufleet.io/snapshot/v1"
 """A version that changes what readers must understand gets another number."""

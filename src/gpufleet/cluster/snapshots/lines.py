@@ -18,7 +18,7 @@ from gpufleet.kube.codec.salvage import salvage_pod
 from gpufleet.kube.objects.fleet_queues import FleetQueue, FleetQueueStatus, status_of
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.resources import Kind
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 KEPT_ANNOTATIONS = keys.POD_ANNOTATIONS | {
     keys.BIND_COMPLETED,

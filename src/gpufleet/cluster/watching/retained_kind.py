@@ -15,7 +15,7 @@ from typing import Any
 
 from gpufleet.kube.changes import Appeared, Change, Changed, Vanished
 from gpufleet.kube.client import Client
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.resources import Kind
 
 LOG = logging.getLogger(__name__)

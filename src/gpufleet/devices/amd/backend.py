@@ -15,6 +15,7 @@ from gpufleet.devices.amd.kfd import KfdNode, kfd_nodes, xgmi_links
 from gpufleet.devices.amd.products import product
 from gpufleet.devices.amd.smi import Library, load_library
 from gpufleet.devices.backend import Changed, Event
+from gpufleet.devices.device_errors import DriverError, GpuLostError
 from gpufleet.devices.drm_cards import (
     CardListing,
     DrmCard,
@@ -24,7 +25,6 @@ from gpufleet.devices.drm_cards import (
     module_version,
     pci_links,
 )
-from gpufleet.devices.errors import DriverError, GpuLostError
 from gpufleet.devices.facts import Driver, Fleet, GpuFacts, Link, MigFacts
 from gpufleet.devices.sample import Memory, ProcessUse, Sample
 from gpufleet.devices.sysfs import MIB, content, entries, number, scaled, table, text

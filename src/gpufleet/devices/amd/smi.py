@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from gpufleet.devices.errors import DriverError
+from gpufleet.devices.device_errors import DriverError
 from gpufleet.devices.sample import ProcessUse
 from gpufleet.devices.sysfs import MIB
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpufleet.devices.backend import Changed, Event
+from gpufleet.devices.device_errors import DriverError, GpuLostError
 from gpufleet.devices.drm_cards import CardListing, DrmCard, Roots, cards, module_version, pci_links
-from gpufleet.devices.errors import DriverError, GpuLostError
 from gpufleet.devices.facts import Driver, Fleet, GpuFacts
 from gpufleet.devices.intel.products import product
 from gpufleet.devices.sample import ProcessUse, Sample

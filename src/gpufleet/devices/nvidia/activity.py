@@ -7,7 +7,7 @@ the buffer of its last reading, and the first sample after opening has no metric
 import math
 from contextlib import suppress
 
-from gpufleet.devices.errors import DriverError
+from gpufleet.devices.device_errors import DriverError
 from gpufleet.devices.nvidia.nvml import MIB, GpmBuffer, Handle, Nvml
 from gpufleet.devices.nvidia.refusals import Answers
 from gpufleet.devices.sample import Activity

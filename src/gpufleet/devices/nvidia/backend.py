@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from gpufleet.devices.backend import Event
-from gpufleet.devices.errors import DriverError, GpuLostError
+from gpufleet.devices.device_errors import DriverError, GpuLostError
 from gpufleet.devices.facts import Fleet
 from gpufleet.devices.health import Recovery
 from gpufleet.devices.nvidia import inventory, processes, readings

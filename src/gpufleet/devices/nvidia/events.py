@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 
 from gpufleet.devices.backend import Changed, Event, XidEvent
-from gpufleet.devices.errors import DriverError, GpuLostError
+from gpufleet.devices.device_errors import DriverError, GpuLostError
 from gpufleet.devices.facts import Fleet
 from gpufleet.devices.nvidia.nvml import NO_INSTANCE, EventSet, Handle, Nvml, RawEvent, address
 from gpufleet.model.identifiers import DeviceId

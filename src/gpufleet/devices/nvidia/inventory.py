@@ -9,7 +9,7 @@ affinity answers, if it names one node.
 import uuid
 from pathlib import Path
 
-from gpufleet.devices.errors import GpuLostError
+from gpufleet.devices.device_errors import GpuLostError
 from gpufleet.devices.facts import Driver, Fleet, GpuFacts
 from gpufleet.devices.nvidia.instances import instance_facts
 from gpufleet.devices.nvidia.links import links

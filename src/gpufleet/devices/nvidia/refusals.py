@@ -9,7 +9,7 @@ GPU for one value after the other by these rules.
 from collections.abc import Callable
 from typing import TypeVar
 
-from gpufleet.devices.errors import DriverError, GpuLostError
+from gpufleet.devices.device_errors import DriverError, GpuLostError
 
 Value = TypeVar("Value")
 

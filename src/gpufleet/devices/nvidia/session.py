@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from gpufleet.devices.errors import DriverError, GpuLostError
+from gpufleet.devices.device_errors import DriverError, GpuLostError
 from gpufleet.devices.facts import Fleet
 from gpufleet.devices.nvidia.activity import Counters
 from gpufleet.devices.nvidia.events import Events

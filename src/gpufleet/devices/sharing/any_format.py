@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from gpufleet.devices.device_errors import SharingError
 from gpufleet.devices.documents import Notice
-from gpufleet.devices.errors import SharingError
 from gpufleet.devices.facts import Fleet, GpuFacts
 from gpufleet.devices.sharing.delivery_options import DeliveryOptions, delivery_options
 from gpufleet.devices.sharing.own import read_sharing

@@ -7,7 +7,7 @@ only key there is, or the empty configuration.
 
 from collections.abc import Iterable
 
-from gpufleet.devices.errors import SharingError
+from gpufleet.devices.device_errors import SharingError
 from gpufleet.devices.sharing.plan import Spot
 from gpufleet.model.label_advice import nearest
 

@@ -20,8 +20,8 @@ from typing import Literal
 
 import msgspec
 
+from gpufleet.devices.device_errors import SharingError
 from gpufleet.devices.documents import Notice, read_document
-from gpufleet.devices.errors import SharingError
 from gpufleet.devices.facts import Fleet, GpuFacts
 from gpufleet.devices.sharing.plan import (
     Exclusive,
@@ -38,11 +38,11 @@ from gpufleet.devices.sharing.plan import (
     checked_time_slice,
     unshared,
 )
-from gpufleet.model.errors import InputError
 from gpufleet.model.gpu_model import matching, nearest_name
 from gpufleet.model.gpu_share import parse_memory_mib
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.mig import Layout, MigInstance
+from gpufleet.model.model_errors import InputError
 
 # It tells a config of gpufleet's own from one of NVIDIA's plugin.
 VERSION = "gpufleet.io/v1alpha1"

@@ -4,15 +4,15 @@ from collections.abc import Iterable
 
 import msgspec
 
+from gpufleet.devices.device_errors import SharingError
 from gpufleet.devices.documents import Notice
-from gpufleet.devices.errors import SharingError
 from gpufleet.devices.facts import GpuFacts
-from gpufleet.model.errors import InputError
 from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.gpu_model import find
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.mig import Layout, MigGeometry, MigInstance
 from gpufleet.model.mig_boards import BOARDS
+from gpufleet.model.model_errors import InputError
 
 REPLICAS_MAX = 1000
 """Each replica of a GPU is a device of its own to the kubelet, so the number is bounded."""

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from gpufleet.devices.device_errors import SharingError
 from gpufleet.devices.documents import Notice, converted
-from gpufleet.devices.errors import SharingError
 from gpufleet.devices.sharing.plan import REPLICAS_MAX, Spot
 from gpufleet.devices.sharing.plugin_config import (
     PLUGIN_DEFAULT,

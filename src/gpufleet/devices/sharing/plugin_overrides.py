@@ -7,7 +7,7 @@ is read, so that each is checked once and named by its field.
 
 from collections.abc import Mapping
 
-from gpufleet.devices.errors import SharingError
+from gpufleet.devices.device_errors import SharingError
 
 # By environment variable: the field, and what kind of value it is.
 _FIELDS = {

@@ -2,7 +2,7 @@
 
 from gpufleet.devices.backend import Event
 from gpufleet.devices.clock_events import NOTHING, ClockEvent
-from gpufleet.devices.errors import GpuLostError
+from gpufleet.devices.device_errors import GpuLostError
 from gpufleet.devices.facts import Driver, Fleet, GpuFacts, Link
 from gpufleet.devices.sample import Memory, ProcessUse, Remaps, Sample
 from gpufleet.devices.simulated.machine import Gpu, Machine, User

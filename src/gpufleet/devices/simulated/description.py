@@ -17,14 +17,14 @@ from typing import Literal
 
 import msgspec
 
+from gpufleet.devices.device_errors import MachineError
 from gpufleet.devices.documents import read_document
-from gpufleet.devices.errors import MachineError
-from gpufleet.model.errors import InputError
 from gpufleet.model.gpu_catalogue import GpuModel, Vendor
 from gpufleet.model.gpu_model import matching, nearest_name
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.mig import Layout, MigInstance
 from gpufleet.model.mig_boards import BOARDS
+from gpufleet.model.model_errors import InputError
 
 GPUS_MAX = 64
 """Four times the GPUs of the largest machines: a larger number is a mistake."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from gpufleet.devices.backend import Changed, Event, XidEvent
-from gpufleet.devices.errors import DriverError, GpuLostError, MachineError
+from gpufleet.devices.device_errors import DriverError, GpuLostError, MachineError
 from gpufleet.devices.facts import Engines, MigFacts
 from gpufleet.devices.health import Recovery
 from gpufleet.devices.simulated.description import Description, Group

@@ -15,8 +15,8 @@ are listed as notices, unknown ones refused. ``description`` is the value that c
 
 import msgspec
 
+from gpufleet.devices.device_errors import MachineError
 from gpufleet.devices.documents import Notice, converted
-from gpufleet.devices.errors import MachineError
 from gpufleet.devices.simulated.description import (
     Description,
     DriverText,

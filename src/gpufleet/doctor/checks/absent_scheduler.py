@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.views.leases import holder_of, leases_of
 from gpufleet.kube.installation import SCHEDULER_LEASE
@@ -35,7 +35,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
             titles,
             seen,
             (
-                Mend(
+                Remedy(
                     "see why the scheduler does not run; install it where it is not there",
                     "kubectl get pods -A -l app.kubernetes.io/component=scheduler -o wide",
                 ),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.objects.pods import PodView
@@ -58,7 +58,7 @@ def _failure(budget: Manifest, pods: list[PodView]) -> Failure:
             ", ".join(f"{name}: {status.at(name).text}" for name in names),
             f"it guards {listed(f'{one.title} on {one.node}' for one in pods)}",
         ),
-        (Mend("let one pod at a time be unavailable", f"{patch} --type merge -p '{change}'"),),
+        (Remedy("let one pod at a time be unavailable", f"{patch} --type merge -p '{change}'"),),
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.objects.status import conditions
@@ -75,9 +75,9 @@ def _failure(queue: Manifest, why: str, is_intended: bool, held_up: list[Waiting
     if is_intended:
         change = '{"state": "Open"}' if queue.kind == "FleetQueue" else '{"stopPolicy": "None"}'
         patch = get_command(queue).replace("kubectl get", "kubectl patch", 1)
-        mend = Mend("open it again", f"{patch} --type merge -p '{{\"spec\": {change}}}'")
+        mend = Remedy("open it again", f"{patch} --type merge -p '{{\"spec\": {change}}}'")
     else:
-        mend = Mend("mend what its condition names", get_command(queue) + " -o yaml")
+        mend = Remedy("mend what its condition names", get_command(queue) + " -o yaml")
     return Failure(
         f"{queue.title}: {what}{whom}",
         (queue.title, *titles),

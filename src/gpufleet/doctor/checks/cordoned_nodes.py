@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.views.waiting import kept_to
 
@@ -22,7 +22,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
         f"{which}: cordoned, and GPU pods wait that can go nowhere else",
         tuple(one.title for one in cordoned),
         tuple(f"{name}: spec.unschedulable true" for name in names),
-        (Mend("let pods onto the nodes again", f"kubectl uncordon {' '.join(names)}"),),
+        (Remedy("let pods onto the nodes again", f"kubectl uncordon {' '.join(names)}"),),
         frozenset(one.title for one in cordoned) | stuck,
     )
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.objects.pods import PodView
-from gpufleet.doctor.views.room import Amounts, asked_by, offered_by, shown
+from gpufleet.doctor.views.free_capacity import Amounts, asked_by, offered_by, shown
 from gpufleet.lint.objects.cluster import tolerations_on
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.source.nodes import data_of
@@ -17,7 +17,7 @@ _Needs = tuple[Amounts, tuple[str, ...], frozenset[str]]
 
 
 @dataclass(frozen=True)
-class Crowd:
+class CrowdedNode:
     """A node, what is free there, and what would be without the pods that could be elsewhere."""
 
     node: NodeView
@@ -28,7 +28,9 @@ class Crowd:
 
 def judge(facts: Facts) -> Iterator[Failure]:
     """All such pods together, with the nodes that would have room for them."""
-    crowds = {one.name: _crowd(facts, one) for one in facts.gpu_nodes if one.is_ready and not one.is_cordoned}
+    crowded = {
+        one.name: _crowd(facts, one) for one in facts.gpu_nodes if one.is_ready and not one.is_cordoned
+    }
     stuck: dict[str, PodView] = {}
     nodes: dict[str, str] = {}
     # Of thousands of pods a few differ in what they ask for, select and tolerate.
@@ -37,14 +39,14 @@ def judge(facts: Facts) -> Iterator[Failure]:
         template = pod.template
         needs = asked_by(template), _tolerated(template), facts.cluster.taken(template)
         if needs not in known:
-            mine = [one for name, one in crowds.items() if name in needs[2]]
+            mine = [one for name, one in crowded.items() if name in needs[2]]
             open_to_it = [one for one in mine if not _repels(one.node, template)]
             known[needs] = _held(needs[0], open_to_it)
         if known[needs]:
             stuck[pod.title] = pod
             nodes.update(known[needs])
     if stuck:
-        yield _failure(facts, stuck, [(crowds[name], lacked) for name, lacked in nodes.items()])
+        yield _failure(facts, stuck, [(crowded[name], lacked) for name, lacked in nodes.items()])
 
 
 def _repels(node: NodeView, template: PodTemplate) -> bool:
@@ -56,7 +58,7 @@ def _tolerated(template: PodTemplate) -> tuple[str, ...]:
     return tuple(sorted(str(data_of(one.node)) for one in template.tolerations if one.node is not None))
 
 
-def _held(asked: Amounts, nodes: list[Crowd]) -> dict[str, str]:
+def _held(asked: Amounts, nodes: list[CrowdedNode]) -> dict[str, str]:
     """The nodes on which the pod would fit without guests, and what lacks there; none if it fits anyway."""
     if not asked.devices.items or any(not one.free.lacks(asked) for one in nodes):
         return {}
@@ -64,11 +66,11 @@ def _held(asked: Amounts, nodes: list[Crowd]) -> dict[str, str]:
     return {one.node.name: one.free.lacks(asked)[0] for one in freed}
 
 
-def _crowd(facts: Facts, node: NodeView) -> Crowd:
+def _crowd(facts: Facts, node: NodeView) -> CrowdedNode:
     pods = facts.pods_by_node.get(node.name, [])
     guests = tuple(one for one in pods if is_guest(one))
     without = offered_by(node.seen).less(asked_by(one.template) for one in pods if not is_guest(one))
-    return Crowd(node, without.less(asked_by(one.template) for one in guests), without, guests)
+    return CrowdedNode(node, without.less(asked_by(one.template) for one in guests), without, guests)
 
 
 def is_guest(pod: PodView) -> bool:
@@ -77,24 +79,24 @@ def is_guest(pod: PodView) -> bool:
     return not (pod.template.uses_gpu or belongs or pod.template.is_gpu_infrastructure)
 
 
-def _failure(facts: Facts, stuck: dict[str, PodView], crowds: list[tuple[Crowd, str]]) -> Failure:
-    names = [one.node.name for one, _ in crowds]
+def _failure(facts: Facts, stuck: dict[str, PodView], crowded: list[tuple[CrowdedNode, str]]) -> Failure:
+    names = [one.node.name for one, _ in crowded]
     seen = []
-    for crowd, lacked in crowds:
-        held = crowd.without.of(lacked) - crowd.free.of(lacked)
-        guests = listed(one.title for one in crowd.guests)
-        seen.append(f"{crowd.node.name}: {shown(lacked, held)} held by {guests}, which ask for no GPU")
+    for one, lacked in crowded:
+        held = one.without.of(lacked) - one.free.of(lacked)
+        guests = listed(guest.title for guest in one.guests)
+        seen.append(f"{one.node.name}: {shown(lacked, held)} held by {guests}, which ask for no GPU")
     works = {work.title for work in facts.gpu_workloads if any(one.title in stuck for one in work.pods)}
     return Failure(
         f"{listed(stuck)}: pods without GPUs hold the CPU or memory beside free GPUs on {listed(names)}",
         tuple(stuck),
         tuple(seen),
         (
-            Mend(
+            Remedy(
                 "keep pods without GPUs away from now on",
                 f"kubectl taint nodes {' '.join(names)} nvidia.com/gpu=present:NoSchedule",
             ),
-            Mend(
+            Remedy(
                 "move those that are there",
                 "; ".join(
                     f"kubectl drain {name} --ignore-daemonsets --delete-emptydir-data" for name in names[:1]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.views.scalers import gpu_scalers, unavailable_apis
 
@@ -20,7 +20,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
                 (service.title,),
                 (f"Available=False {why.reason}: {why.message}",),
                 (
-                    Mend(
+                    Remedy(
                         f"bring back the adapter behind Service {namespace}/{name}, or install one",
                         f"kubectl get service,endpointslices,pods -n {namespace}",
                     ),

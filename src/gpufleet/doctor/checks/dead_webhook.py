@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
-from gpufleet.doctor.views.refusals import Ground, Refusal, refusals
+from gpufleet.doctor.views.refusals import Refusal, RefusalCause, refusals
 from gpufleet.doctor.views.services import silence
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.source.fields import Field
@@ -46,7 +46,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
         if _is_needed(field)
     ]
     failing: dict[str, list[Refusal]] = {}
-    for one in refusals(facts, Ground.WEBHOOK_DOWN):
+    for one in refusals(facts, RefusalCause.WEBHOOK_DOWN):
         failing.setdefault(one.words["name"], []).append(one)
     dead = 0
     for webhook in webhooks:
@@ -84,8 +84,8 @@ def _failure(webhook: Webhook, why: str, suffering: list[Refusal]) -> Failure:
             *(f"{one.maker.title}: {one.message}" for one in suffering),
         ),
         (
-            Mend("bring back its server: the pods, the Service, the certificate", look),
-            Mend(
+            Remedy("bring back its server: the pods, the Service, the certificate", look),
+            Remedy(
                 "or, where what it belongs to is gone, delete its configuration",
                 get_command(webhook.configuration).replace("kubectl get", "kubectl delete", 1),
             ),

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point
+from gpufleet.doctor.check import Check, Failure, Layer, Point, Remedy
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.refusals import Ground, refusals
+from gpufleet.doctor.views.refusals import RefusalCause, refusals
 
 _DEFAULTS = """\
 apiVersion: v1
@@ -26,15 +26,15 @@ spec:
 
 def judge(facts: Facts) -> Iterator[Failure]:
     """Each workload that says too little."""
-    for one in refusals(facts, Ground.QUOTA_DEMANDS):
+    for one in refusals(facts, RefusalCause.QUOTA_DEMANDS):
         quota = f"ResourceQuota {one.namespace}/{one.words['name']}"
         yield Failure(
             f"{one.workload.title}: {quota} wants every pod to specify {one.words['what']}",
             (one.workload.title, quota),
             (f"{one.maker.title}: {one.message}",),
             (
-                Mend("write these requests and limits into the pod template"),
-                Mend(
+                Remedy("write these requests and limits into the pod template"),
+                Remedy(
                     "or let the namespace give defaults; adapt the amounts",
                     manifest=_DEFAULTS.format(namespace=one.namespace),
                 ),

@@ -2,21 +2,21 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point
+from gpufleet.doctor.check import Check, Failure, Layer, Point, Remedy
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.refusals import Ground, refusals
+from gpufleet.doctor.views.refusals import RefusalCause, refusals
 
 
 def judge(facts: Facts) -> Iterator[Failure]:
     """Each workload with pods that are denied."""
-    for one in refusals(facts, Ground.POLICY, Ground.WEBHOOK):
+    for one in refusals(facts, RefusalCause.POLICY, RefusalCause.WEBHOOK):
         name = one.words["name"]
-        if one.ground is Ground.POLICY:
+        if one.ground is RefusalCause.POLICY:
             who = f"ValidatingAdmissionPolicy {name}"
-            look = Mend("see what it asks for", f"kubectl get validatingadmissionpolicy {name} -o yaml")
+            look = Remedy("see what it asks for", f"kubectl get validatingadmissionpolicy {name} -o yaml")
         else:
             who = f"the webhook {name}"
-            look = Mend(
+            look = Remedy(
                 "see which program the webhook belongs to, and what it asks for",
                 f"kubectl get validatingwebhookconfigurations -o yaml | grep -B20 {name}",
             )
@@ -24,7 +24,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
             f"{one.workload.title}: {who} denies its pods: {one.words['says']}",
             (one.workload.title,),
             (f"{one.maker.title}: {one.message}",),
-            (Mend("change the pod template so that the policy lets it pass"), look),
+            (Remedy("change the pod template so that the policy lets it pass"), look),
             one.affects,
         )
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.kube.meanings.node_labels import FULL_DRIVER, NVIDIA_PRODUCT, PRODUCTS
@@ -39,7 +39,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
                 *(f"{name}: driver {by_node[name]}" for name in other),
             ),
             (
-                Mend(
+                Remedy(
                     "bring all nodes of a product to one version, one at a time and drained",
                     f"kubectl get nodes -L {NVIDIA_PRODUCT},{FULL_DRIVER}",
                 ),

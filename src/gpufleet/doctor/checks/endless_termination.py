@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.pods import PodView
 from gpufleet.doctor.objects.status import age_s
@@ -32,7 +32,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
             facts,
             held,
             f"finalizers hold them: {names}",
-            Mend(
+            Remedy(
                 "let the finalizer's controller do its work; where that is gone, take the finalizer away",
                 f"kubectl patch pod -n {first.namespace} {first.manifest.name} --type merge"
                 ' -p \'{"metadata": {"finalizers": null}}\'',
@@ -43,7 +43,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
             facts,
             left,
             "their kubelet does not end them",
-            Mend(
+            Remedy(
                 "look at the node: a process that hangs in the driver ends with a reboot alone",
                 f"kubectl describe node {left[0].node}",
             ),
@@ -58,7 +58,7 @@ def _finalizers(pod: PodView) -> list[str]:
     return [one.text or "" for one in pod.root.at("metadata", "finalizers").items()]
 
 
-def _failure(facts: Facts, pods: list[PodView], why: str, mend: Mend) -> Failure:
+def _failure(facts: Facts, pods: list[PodView], why: str, mend: Remedy) -> Failure:
     titles = tuple(one.title for one in pods)
     gpus = sum(one.template.device_count for one in pods)
     return Failure(

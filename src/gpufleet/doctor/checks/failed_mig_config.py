@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.views.stack import Part, stack_of
@@ -42,11 +42,11 @@ def _failure(facts: Facts, nodes: list[NodeView], says: str) -> Failure:
         tuple(one.title for one in nodes),
         tuple(f"{one.name}: {told}" for one in nodes for told in _told(one)),
         (
-            Mend(
+            Remedy(
                 "read why: pods that hold a GPU, or a profile that the card does not have",
                 where,
             ),
-            Mend(
+            Remedy(
                 "drain the node and ask again: the label is read when it changes",
                 f"kubectl label node {first.name} {WANTED}- && "
                 f"kubectl label node {first.name} {WANTED}={first.labels[WANTED]}",

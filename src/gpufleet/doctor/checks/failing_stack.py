@@ -6,7 +6,7 @@ One check for drivers and toolkits, one for device plugins, one for feature disc
 import datetime as dt
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.pods import PodView, logs_command
 from gpufleet.doctor.views.stack import Daemon, Part, Stack, stack_of
@@ -88,8 +88,8 @@ def _failure(facts: Facts, stack: Stack, daemon: Daemon, part: Part, sick: dict[
         (daemon.title, *sick),
         tuple(f"{title}: {why}" for title, why in sick.items()),
         (
-            *((Mend("read its last words", logs),) if logs else ()),
-            Mend(
+            *((Remedy("read its last words", logs),) if logs else ()),
+            Remedy(
                 "read what the kubelet says of it",
                 f"kubectl describe pod -n {first.namespace} {first.manifest.name}",
             ),

@@ -6,14 +6,12 @@ A pod that waits for room is no failure: other pods have the GPUs. The cause is 
 
 from collections.abc import Iterator, Sequence
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.objects.pods import PodView
 from gpufleet.doctor.views.empty_fleet import causes_on_empty
-from gpufleet.doctor.views.growth import COMING_S, may_grow
-from gpufleet.doctor.views.offers import by_claims, offered_names
-from gpufleet.doctor.views.room import (
+from gpufleet.doctor.views.free_capacity import (
     CPU,
     MEMORY,
     NANO,
@@ -23,6 +21,8 @@ from gpufleet.doctor.views.room import (
     offered_by,
     shown,
 )
+from gpufleet.doctor.views.growth import COMING_S, may_grow
+from gpufleet.doctor.views.offers import by_claims, offered_names
 from gpufleet.model.phrases import subject
 
 
@@ -48,7 +48,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
         seen = tuple(f"{one.title}: {one.verdict}" for one in pods if one.verdict) or (
             "its scheduler says nothing",
         )
-        mend = Mend(
+        mend = Remedy(
             "ask for what a node has, or add nodes that have it", get_command(pods[0].manifest) + " -o yaml"
         )
         yield Failure(f"{listed(titles)}: {why} ({cause})", titles, seen, (mend,), frozenset(titles))

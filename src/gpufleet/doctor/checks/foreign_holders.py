@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.model.phrases import counted
@@ -32,8 +32,8 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
             for holder, its in found[one].items()
         ),
         (
-            Mend("place such pods by gpufleet: schedulerName: gpufleet, and no nodeName"),
-            Mend("have the agents refuse them (agent.requireGrant in the chart, --require-grant)"),
+            Remedy("place such pods by gpufleet: schedulerName: gpufleet, and no nodeName"),
+            Remedy("have the agents refuse them (agent.requireGrant in the chart, --require-grant)"),
         ),
     )
 

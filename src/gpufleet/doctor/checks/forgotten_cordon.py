@@ -3,7 +3,7 @@
 import datetime as dt
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Grade, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Grade, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.objects.status import age_s
@@ -26,7 +26,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
         tuple(one.title for one in left),
         tuple(f"{name}: cordoned for {since[name] / 3600:.0f} hours" for name in names),
         (
-            Mend(
+            Remedy(
                 "uncordon what is mended, or take it out of the cluster",
                 f"kubectl uncordon {' '.join(names)}",
             ),

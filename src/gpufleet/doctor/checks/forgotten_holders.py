@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 
@@ -25,7 +25,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
             for one, its in found.items()
             for uid, container, device in its
         ),
-        (Mend("make these pods anew when that suits; the agent keeps their GPUs from others until then"),),
+        (Remedy("make these pods anew when that suits; the agent keeps their GPUs from others until then"),),
     )
 
 

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.refusals import Ground, Refusal, quota_amounts, refusals
+from gpufleet.doctor.views.refusals import Refusal, RefusalCause, quota_amounts, refusals
 from gpufleet.model.quantity import Quantity
 
 
 def judge(facts: Facts) -> Iterator[Failure | Good]:
     """Each quota that refuses pods of GPU work."""
     found: dict[str, list[Refusal]] = {}
-    for one in refusals(facts, Ground.QUOTA_FULL):
+    for one in refusals(facts, RefusalCause.QUOTA_FULL):
         found.setdefault(f"{one.namespace}/{one.words['name']}", []).append(one)
     for quota, group in found.items():
         yield _failure(quota, group)
@@ -33,11 +33,11 @@ def _failure(quota: str, group: list[Refusal]) -> Failure:
     pairs = ", ".join(f'"{name}": "{value}"' for name, value in needed.items())
     patch = f'{{"spec": {{"hard": {{{pairs}}}}}}}'
     place, _, name = quota.partition("/")
-    raise_it = Mend(
+    raise_it = Remedy(
         "raise the quota, if the team may have more",
         f"kubectl patch resourcequota -n {place} {name} --type merge -p '{patch}'",
     )
-    look = Mend("or see what holds it, and end what is not needed", f"kubectl get pods -n {place} -o wide")
+    look = Remedy("or see what holds it, and end what is not needed", f"kubectl get pods -n {place} -o wide")
     seen = ", ".join(f"{name} {first.words[name]}" for name in ("requested", "used", "limited"))
     return Failure(
         f"ResourceQuota {quota}, {who}: {says}",

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.objects.workloads import Workload
 from gpufleet.kube import keys
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.rule import Remark
+from gpufleet.lint.rule import RuleFinding
 from gpufleet.lint.rules.gang import RULE
 from gpufleet.model.phrases import counted, none_of, subject, verb
 
@@ -40,11 +40,11 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
                 (one.title,),
                 tuple(f"{pod.title}: {pod.verdict or 'no node'}" for pod in waiting),
                 (
-                    Mend(
+                    Remedy(
                         "let its pods start together or not at all: write on the pod template, for"
                         f" schedulerName gpufleet, the annotation {keys.GANG}, or use Kueue, Volcano or KAI"
                     ),
-                    Mend(
+                    Remedy(
                         "free what it holds until then",
                         get_command(one.manifest).replace("kubectl get", "kubectl delete", 1),
                     ),
@@ -69,7 +69,7 @@ def _talks(manifest: Manifest) -> bool:
 
 
 def _has_no_gang(facts: Facts, workload: Workload) -> bool:
-    return any(isinstance(one, Remark) for one in RULE.check(workload.manifest, facts.context))
+    return any(isinstance(one, RuleFinding) for one in RULE.check(workload.manifest, facts.context))
 
 
 CHECK = Check(

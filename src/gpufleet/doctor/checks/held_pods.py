@@ -5,7 +5,7 @@ The scheduler's own words say what, as they stand in the pod's condition and in 
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.pods import PodView
 from gpufleet.kube.codec.waits import WaitReason
@@ -40,7 +40,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
             f"{listed(titles)}: {says}",
             titles,
             (f"PodScheduled=False {first.conditions['PodScheduled'].reason}",),
-            (Mend("see what helps", f"gpufleet explain pod/{first.manifest.name} -n {first.namespace}"),),
+            (Remedy("see what helps", f"gpufleet explain pod/{first.manifest.name} -n {first.namespace}"),),
             frozenset(titles) | above,
         )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point
+from gpufleet.doctor.check import Check, Failure, Layer, Point, Remedy
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.objects.pods import ContainerState, PodView
@@ -40,7 +40,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
                 f"memory limit: {limit or 'none of its own'}",
             ),
             (
-                Mend(
+                Remedy(
                     "raise its memory limit; loading a model takes about its size, and /dev/shm counts too",
                     get_command(workload.manifest).replace("kubectl get", "kubectl edit", 1),
                 ),

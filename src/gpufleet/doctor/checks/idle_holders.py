@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.pods import ContainerState, PodView
 from gpufleet.model.phrases import counted, none_of
@@ -50,10 +50,10 @@ def _failure(title: str, why: str, group: list[tuple[PodView, ContainerState]]) 
     named = f"-n {first.namespace} {first.manifest.name}"
     is_crash = state.waits_for in _CRASHING
     if is_crash:
-        mend = Mend("read why it ended", f"kubectl logs {named} -c {state.name} --previous")
+        mend = Remedy("read why it ended", f"kubectl logs {named} -c {state.name} --previous")
     else:
         does = "mend what the message names: image, registry, pull secret, key"
-        mend = Mend(does, f"kubectl describe pod {named}")
+        mend = Remedy(does, f"kubectl describe pod {named}")
     seen = (
         f"{pod.title}: container {one.name} {one.waits_for}, {counted(one.restarts, 'restart')}"
         # What a program wrote as it ended may be anything, also what not every reader may see.

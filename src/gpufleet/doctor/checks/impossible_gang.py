@@ -5,7 +5,7 @@ Rule GPU024 of lint, asked about what waits.
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point
+from gpufleet.doctor.check import Check, Failure, Layer, Point, Remedy
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.objects.status import age_s
@@ -14,7 +14,7 @@ from gpufleet.doctor.views.queues import is_suspended
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.cluster import Cluster
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.rule import Remark
+from gpufleet.lint.rule import RuleFinding
 from gpufleet.lint.rules.gang_too_large import RULE
 
 # Kinds of which room and quota of a gang are judged.
@@ -36,7 +36,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
         if not RULE.concerns(manifest) or (grows and age < _NODES_COME_S):
             continue
         verdicts = RULE.check(manifest, contexts[manifest.namespace])
-        remarks = [one for one in verdicts if isinstance(one, Remark)]
+        remarks = [one for one in verdicts if isinstance(one, RuleFinding)]
         if remarks:
             workload = waits.get(manifest.title)
             affected = workload.affects if workload is not None else _members(facts, manifest)
@@ -64,13 +64,13 @@ def _members(facts: Facts, group: Manifest) -> frozenset[str]:
     )
 
 
-def _failure(manifest: Manifest, remarks: list[Remark], affected: frozenset[str]) -> Failure:
+def _failure(manifest: Manifest, remarks: list[RuleFinding], affected: frozenset[str]) -> Failure:
     first = remarks[0]
     return Failure(
         f"{manifest.title}: {first.says}",
         (manifest.title,),
         tuple(f"{one.field.path}: {one.field.text}" for one in remarks),
-        (Mend(first.advice, get_command(manifest).replace("kubectl get", "kubectl edit", 1)),),
+        (Remedy(first.advice, get_command(manifest).replace("kubectl get", "kubectl edit", 1)),),
         affected,
     )
 

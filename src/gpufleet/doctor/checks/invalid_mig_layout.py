@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.views.waiting import held_up_by
 from gpufleet.kube.meanings.node_labels import MIG_STRATEGY, NVIDIA_PRODUCT
@@ -24,11 +24,11 @@ def judge(facts: Facts) -> Iterator[Failure]:
             if name in one.labels
         ),
         (
-            Mend(
+            Remedy(
                 "cut all cards alike",
                 f"kubectl label node {names[0]} --overwrite nvidia.com/mig.config=all-1g.10gb",
             ),
-            Mend(
+            Remedy(
                 "or set the strategy mixed, where each profile is a resource of its own",
                 f"kubectl get node {names[0]} -L {MIG_STRATEGY}",
             ),

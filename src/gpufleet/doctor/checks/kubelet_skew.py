@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.model.phrases import each_of
@@ -42,7 +42,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
         tuple(one.title for one in off),
         (*(f"{one.name}: kubelet {_kubelet(one)}" for one in off), f"server {facts.version}"),
         (
-            Mend(
+            Remedy(
                 "drain and upgrade them one after the other, with drivers and plugin as the release asks",
                 f"kubectl drain {worst.name} --ignore-daemonsets --delete-emptydir-data",
             ),

@@ -8,13 +8,24 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Mend, Point, Unjudged, Verdicts, listed
+from gpufleet.doctor.check import (
+    Check,
+    Failure,
+    Good,
+    Grade,
+    Layer,
+    Point,
+    Remedy,
+    Unjudged,
+    Verdicts,
+    listed,
+)
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.objects.workloads import Workload
 from gpufleet.doctor.views.growth import overdue
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.rule import Remark, Rule
+from gpufleet.lint.rule import Rule, RuleFinding
 from gpufleet.lint.rules import rule_of
 from gpufleet.lint.source.fields import Field
 from gpufleet.model.phrases import counted
@@ -96,11 +107,11 @@ class RuleCheck:
         """What the rule says of what runs. Objects of which it says the same are one failure."""
         rule = rule_of(self.rule_id)
         concerned = [one for one in self._subjects(facts) if rule.concerns(one[0])]
-        found: dict[tuple[str, str], list[tuple[Manifest, frozenset[str], Remark]]] = {}
+        found: dict[tuple[str, str], list[tuple[Manifest, frozenset[str], RuleFinding]]] = {}
         lacks: set[str] = set()
         for manifest, affects in concerned:
             for verdict in rule.check(manifest, facts.context):
-                if isinstance(verdict, Remark):
+                if isinstance(verdict, RuleFinding):
                     found.setdefault((verdict.says, verdict.advice), []).append((manifest, affects, verdict))
                 else:
                     lacks.add(verdict.lacks)
@@ -122,14 +133,14 @@ class RuleCheck:
 
 
 def _failure(
-    rule: Rule, group: list[tuple[Manifest, frozenset[str], Remark]], seen: tuple[str, ...]
+    rule: Rule, group: list[tuple[Manifest, frozenset[str], RuleFinding]], seen: tuple[str, ...]
 ) -> Failure:
     titles = list(dict.fromkeys(manifest.title for manifest, _, _ in group))
     manifest, _, remark = group[0]
     evidence = seen or _shown(remark.field)
-    how = Mend(remark.advice, f"gpufleet lint --explain {rule.id}")
+    how = Remedy(remark.advice, f"gpufleet lint --explain {rule.id}")
     difference = f"{get_command(manifest)} -o yaml | gpufleet lint - --live --diff"
-    mends = (how, Mend("see what mends it", difference)) if remark.fix is not None else (how,)
+    mends = (how, Remedy("see what mends it", difference)) if remark.fix is not None else (how,)
     affected = frozenset[str]().union(*(affects for _, affects, _ in group))
     return Failure(f"{listed(titles)}: {remark.says}", tuple(titles), evidence, mends, affected)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, Unjudged, listed
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, Unjudged, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.views.waiting import held_up_by
@@ -54,7 +54,7 @@ def _failure(
         f"{listed(names)}: {says}",
         tuple(one.title for one in nodes),
         tuple(seen),
-        (Mend(way, f"kubectl get pods -A -o wide --field-selector spec.nodeName={names[0]}"),),
+        (Remedy(way, f"kubectl get pods -A -o wide --field-selector spec.nodeName={names[0]}"),),
         frozenset(one.title for one in nodes) | held_up_by(facts, nodes),
     )
 

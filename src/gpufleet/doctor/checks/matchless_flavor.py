@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, Unjudged, listed
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, Unjudged, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.views.growth import may_grow
@@ -72,7 +72,7 @@ def _failure(
         (flavor.title,),
         (f"nodeLabels: {key}={value}", seen),
         (
-            Mend(
+            Remedy(
                 f"write labels that nodes have{hint}",
                 get_command(flavor).replace("kubectl get", "kubectl edit", 1),
             ),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.kube.keys import GPU_SHARE
@@ -24,7 +24,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
                 *(f"status.capacity {name}: {count}" for name, count in node.capacity.items()),
             ),
             (
-                Mend(
+                Remedy(
                     "see what tells the kubelet: another device plugin, or an agent that has stopped",
                     f"kubectl get pods -A -o wide --field-selector spec.nodeName={node.name}",
                 ),

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.objects.pods import PodView
@@ -57,7 +57,7 @@ def _failure(name: str, works: list[tuple[Workload, list[PodView]]], offered: fr
         f"{listed(titles)}: {name} is no resource of any node",
         tuple(dict.fromkeys((*titles, *pods))),
         (f"resources: {name}", f"nodes offer {there}"),
-        (Mend(way, f"{get_command(works[0][0].manifest)} -o yaml"),),
+        (Remedy(way, f"{get_command(works[0][0].manifest)} -o yaml"),),
         frozenset((*titles, *pods)),
     )
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Mend, Point, Unjudged
+from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Point, Remedy, Unjudged
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.views.monitoring import GROUP
 from gpufleet.model.phrases import counted, none_of, subject
@@ -56,7 +56,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
             f"{none_of(len(alerts), 'alert')} in {counted(len(rules), 'PrometheusRule')} is about GPUs",
             (),
             ("no expression of an alert names a metric of GPUs (DCGM_FI_..., gpufleet_...)",),
-            (Mend("begin with Xid errors and temperature", "", _RULE),),
+            (Remedy("begin with Xid errors and temperature", "", _RULE),),
         )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Mend, Point, Unjudged, listed
+from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Point, Remedy, Unjudged, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.views.monitoring import scrapers
 from gpufleet.doctor.views.stack import Part, stack_of
@@ -28,14 +28,14 @@ def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
         manifest = exporters[0].manifest
         why = f"{listed(one.title for one in exporters)} has no pod there"
         command = f"kubectl describe daemonset -n {manifest.namespace} {manifest.name}"
-        mend = Mend("compare its selector and tolerations with the labels and taints of the nodes", command)
+        mend = Remedy("compare its selector and tolerations with the labels and taints of the nodes", command)
     else:
         why = "no DaemonSet of the cluster is an exporter of GPUs"
         command = (
             "helm install dcgm-exporter dcgm-exporter --repo https://nvidia.github.io/dcgm-exporter/helm-charts"
             " --namespace monitoring --set serviceMonitor.enabled=true"
         )
-        mend = Mend("install an exporter; gpufleet's agent is one, for NVIDIA dcgm-exporter too", command)
+        mend = Remedy("install an exporter; gpufleet's agent is one, for NVIDIA dcgm-exporter too", command)
     yield Failure(
         f"{listed(one.name for one in without)}: nothing exports metrics of their GPUs",
         tuple(one.title for one in without),

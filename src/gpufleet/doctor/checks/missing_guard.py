@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.views.leases import leases_of
 from gpufleet.kube.installation import GUARD, SCHEDULER_LEASE
@@ -31,7 +31,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
         tuple(missing),
         tuple(f"{one} is not there" for one in missing),
         (
-            Mend(
+            Remedy(
                 "apply gpufleet's policies again; they need Kubernetes 1.30 or later",
                 "helm upgrade gpufleet charts/gpufleet --namespace gpufleet-system --reuse-values",
             ),

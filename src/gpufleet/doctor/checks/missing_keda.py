@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.status import conditions
 from gpufleet.doctor.views.programs import Program, pods_of
@@ -28,7 +28,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
             f"{listed(titles)}: no pod of KEDA's operator is there to scale it",
             titles,
             ("no pod has an image of KEDA", f"{titles[0]} has no condition Ready"),
-            (Mend("install KEDA", _INSTALL),),
+            (Remedy("install KEDA", _INSTALL),),
             frozenset(titles),
         )
 

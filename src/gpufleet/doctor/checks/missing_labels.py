@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.views.stack import Part, product_writers, stack_of
@@ -52,7 +52,7 @@ def _failure(facts: Facts, label: str, nodes: list[NodeView]) -> Failure:
             f"{one.name}: {', '.join(f'{name} {n}' for name, n in one.allocatable.items())}" for one in nodes
         ),
         (
-            Mend(
+            Remedy(
                 "look at the pod of feature discovery, or of gpufleet's agent, on the node",
                 f"kubectl get pods -A -o wide --field-selector spec.nodeName={names[0]}",
             ),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Mend, Point, Unjudged, listed
+from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Point, Remedy, Unjudged, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.model.phrases import counted
 
@@ -41,7 +41,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
             tuple(f"Namespace {name}" for name in without),
             ("no NetworkPolicy", f"{listed(sorted(used & guarded))} has some"),
             (
-                Mend(
+                Remedy(
                     "let in what is of the namespace, and add what else is to reach it",
                     "",
                     _POLICY.format(namespace=without[0]),

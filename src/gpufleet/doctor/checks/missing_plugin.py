@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, Unjudged, listed
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, Unjudged, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.views.growth import is_joining
@@ -14,7 +14,7 @@ from gpufleet.doctor.views.warnings import warnings_of
 from gpufleet.model.phrases import each_of
 from gpufleet.model.taint import Taint
 
-_INSTALL = Mend(
+_INSTALL = Remedy(
     "install a device plugin: gpufleet's agent, or NVIDIA's GPU operator",
     "helm install gpufleet charts/gpufleet --namespace gpufleet-system --create-namespace",
 )
@@ -67,7 +67,7 @@ def _failure(
     seen = [f"{one.name}: {one.promise or 'GPUs in its capacity'}, and no GPU to give" for one in nodes]
     if plugin is None:
         says = "GPUs, and no device plugin that offers them"
-        mends: tuple[Mend, ...] = (_INSTALL,)
+        mends: tuple[Remedy, ...] = (_INSTALL,)
         seen.append("no DaemonSet of the cluster is a device plugin for them")
     else:
         why, mends = _kept_away(facts, plugin, names, unmet, taint)
@@ -85,11 +85,11 @@ def _failure(
 
 def _kept_away(
     facts: Facts, plugin: Daemon, names: list[str], unmet: str, taint: Taint | None
-) -> tuple[str, tuple[Mend, ...]]:
+) -> tuple[str, tuple[Remedy, ...]]:
     """Why a plugin does not come to the nodes, and what lets it."""
     place = f"-n {plugin.manifest.namespace} {plugin.manifest.name}"
     if unmet:
-        ways = Mend(
+        ways = Remedy(
             "let its selector match the nodes: label them, or change the selector where it is installed",
             f"kubectl get nodes {' '.join(names)} --show-labels",
         )
@@ -99,14 +99,14 @@ def _kept_away(
         value: dict[str, object] = {"key": taint.key, "operator": "Exists", "effect": taint.effect}
         path = "/spec/template/spec/tolerations" + ("/-" if has_some else "")
         patch = json.dumps([{"op": "add", "path": path, "value": value if has_some else [value]}])
-        mend = Mend(
+        mend = Remedy(
             f"let it tolerate {taint}; where a chart or an operator made it, in its values",
             f"kubectl patch daemonset {place} --type=json -p '{patch}'",
         )
         return f"its pods do not tolerate {taint}", (mend,)
     told = [one.message for one in warnings_of(facts) if one.is_about(plugin.manifest)]
     why = f"its pods cannot be made: {told[-1]}" if told else "nothing in its selector or in taints says why"
-    return why, (Mend("see what the DaemonSet says", f"kubectl describe daemonset {place}"),)
+    return why, (Remedy("see what the DaemonSet says", f"kubectl describe daemonset {place}"),)
 
 
 CHECK = Check(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.pods import PodView
 from gpufleet.kube import keys
@@ -59,7 +59,7 @@ def _failure(facts: Facts, group: str, namespace: str, name: str, pods: list[Pod
         f"{listed(titles)}: there is no PodGroup {namespace}/{name} of {group}",
         titles,
         (f"the pods name the group {name}", there),
-        (Mend(f"make it, or name one that is there{hint}", "", manifest),),
+        (Remedy(f"make it, or name one that is there{hint}", "", manifest),),
         frozenset(titles),
     )
 

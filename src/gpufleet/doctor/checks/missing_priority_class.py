@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.workloads import Workload
 from gpufleet.model.label_advice import nearest
@@ -45,7 +45,7 @@ def _failure(name: str, group: list[Workload], there: set[str]) -> Failure:
             f"there are {listed(sorted(there), 6)}" if there else "there is none at all",
         ),
         (
-            Mend(
+            Remedy(
                 f"create the class, or name one that exists{hint}",
                 "kubectl get priorityclasses",
                 _CLASS.format(name=name),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.views.queues import (
     DEFAULT_QUEUE,
@@ -84,7 +84,7 @@ def _failure(facts: Facts, title: str, group: list[Waiting]) -> Failure:
         f"{listed(titles)}: waits in a queue that does not exist: {title}",
         titles,
         (f"{first.key}: {first.name}", there),
-        (Mend(f"create it, or name one that exists{hint}", "", manifest),),
+        (Remedy(f"create it, or name one that exists{hint}", "", manifest),),
         frozenset[str]().union(*(one.affects for one in group)),
     )
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.objects.pods import PodView
 from gpufleet.doctor.views.waiting import held_up_by
 from gpufleet.kube import keys
 from gpufleet.kube.codec.grant import granted_devices, read_grant
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects.node import GPU_HEALTHY
 
 DEFINITION = "nodedevices.gpufleet.io"
@@ -27,10 +27,10 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
     names = [one.name for one in nodes]
     look = "kubectl get pods -A -o wide -l app.kubernetes.io/component=agent"
     look += f" --field-selector spec.nodeName={names[0]}"
-    mends = [Mend("see whether the agent runs on the node, and why it does not report", look)]
+    mends = [Remedy("see whether the agent runs on the node, and why it does not report", look)]
     if not facts.of_kind("NodeDevices"):
         definition = "see whether the definition of the reports is there; helm upgrade puts it back"
-        mends.insert(0, Mend(definition, f"kubectl get crd {DEFINITION}"))
+        mends.insert(0, Remedy(definition, f"kubectl get crd {DEFINITION}"))
     yield Failure(
         f"{listed(names)}: GPUs are given out by id, and there is no report (NodeDevices) of them",
         tuple(one.title for one in nodes),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.views.stack import stack_of
 from gpufleet.doctor.views.waiting import held_up_by
@@ -39,7 +39,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
             tuple(needing),
             (f"there is no RuntimeClass {name}",),
             (
-                Mend(
+                Remedy(
                     "make it; the handler of that name has to be in the nodes' container runtime",
                     "",
                     _MANIFEST.format(name=name),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.views.scalers import gpu_scalers
@@ -25,7 +25,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
             (one.title,),
             (f"scaleTargetRef: {one.target_kind} {one.target_name}", there),
             (
-                Mend(
+                Remedy(
                     f"name what it is to scale{hint}",
                     get_command(one.manifest).replace("kubectl get", "kubectl edit", 1),
                 ),

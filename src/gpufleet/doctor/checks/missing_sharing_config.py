@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpufleet.devices.sharing.chosen import CONFIG_LABEL
-from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.views.sharing import Declared, declared_for
@@ -38,8 +38,8 @@ def failure_of(facts: Facts, where: str, problem: str, nodes: list[NodeView]) ->
         tuple(one.title for one in nodes),
         (f"{where}: {problem}", *labelled),
         (
-            Mend("see what the ConfigMap has", f"kubectl get {kind.lower()} -n {namespace} {name} -o yaml"),
-            Mend("see which one each node names", f"kubectl get nodes -L {CONFIG_LABEL}"),
+            Remedy("see what the ConfigMap has", f"kubectl get {kind.lower()} -n {namespace} {name} -o yaml"),
+            Remedy("see which one each node names", f"kubectl get nodes -L {CONFIG_LABEL}"),
         ),
         frozenset(one.title for one in nodes) | held_up_by(facts, [one for one in nodes if not one.offers]),
     )

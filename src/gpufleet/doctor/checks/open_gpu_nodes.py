@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Point, Remedy, listed
 from gpufleet.doctor.checks.crowded_out import is_guest
 from gpufleet.doctor.facts import Facts
 
@@ -33,7 +33,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
         tuple(f"Node {name}" for name in taken),
         tuple(f"{name}: {listed(one.title for one in pods)}" for name, pods in taken.items()),
         (
-            Mend(
+            Remedy(
                 "taint GPU nodes; pods that ask for GPUs then have to tolerate it",
                 f"kubectl taint nodes {' '.join(taken)} nvidia.com/gpu=present:NoSchedule",
             ),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 
@@ -27,7 +27,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
             f"{name}: boot {boots[name][0]}, its NodeDevices are of boot {boots[name][1]}" for name in names
         ),
         (
-            Mend(
+            Remedy(
                 "look at the agent's pod on the node",
                 "kubectl get pods -A -o wide -l app.kubernetes.io/component=agent"
                 f" --field-selector spec.nodeName={names[0]}",

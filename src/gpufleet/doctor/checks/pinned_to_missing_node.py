@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.objects.workloads import Workload
@@ -31,7 +31,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
             titles,
             (f"spec.nodeName: {name}",),
             (
-                Mend(
+                Remedy(
                     f"leave nodeName out and select by labels: no scheduler is asked where it is set{way}",
                     f"{get_command(works[0].manifest)} -o yaml",
                 ),

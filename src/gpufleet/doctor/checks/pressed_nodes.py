@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.views.waiting import kept_to
 
@@ -32,7 +32,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
             f"{listed(names)}: {kind}, so nothing new is placed there",
             tuple(one.title for one in nodes),
             tuple(f"{name}: {kind}=True {one.reason}: {one.message}" for name, one in told),
-            (Mend(way, f"kubectl describe node {names[0]}"),),
+            (Remedy(way, f"kubectl describe node {names[0]}"),),
             frozenset(one.title for one in nodes) | kept_to(facts, nodes),
         )
     if facts.gpu_nodes and not found:

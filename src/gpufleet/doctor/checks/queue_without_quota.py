@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point
+from gpufleet.doctor.check import Check, Failure, Layer, Point, Remedy
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.views.queues import Queues, Waiting, waiting_in_queues
@@ -60,7 +60,7 @@ def _failure(one: Waiting, queue: Manifest, says: str, seen: str) -> Failure:
         f"{one.workload.title} in {queue.title}: {says}",
         (one.workload.title, queue.title),
         (seen,),
-        (Mend("raise the queue's quota, let it borrow, or name another queue", edit),),
+        (Remedy("raise the queue's quota, let it borrow, or name another queue", edit),),
         one.affects,
     )
 

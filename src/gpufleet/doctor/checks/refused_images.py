@@ -12,7 +12,7 @@ from gpufleet.cuda.image import ImageFacts
 from gpufleet.cuda.node import NodeFacts
 from gpufleet.cuda.requirement import check_requirement
 from gpufleet.cuda.toolkit import check_toolkit
-from gpufleet.doctor.check import Check, Failure, Grade, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Grade, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.workloads import Workload
 from gpufleet.lint.objects.images_on_nodes import cuda_containers, image_facts
@@ -80,7 +80,11 @@ def _failure(one: Refusal) -> Failure:
             f"image: {one.image}",
             f"{listed(one.refusing)}: refused; {_other_nodes(one.others)}",
         ),
-        (Mend("; or ".join(one.check.ways_out), "kubectl get nodes -L nvidia.com/cuda.driver-version.full"),),
+        (
+            Remedy(
+                "; or ".join(one.check.ways_out), "kubectl get nodes -L nvidia.com/cuda.driver-version.full"
+            ),
+        ),
         one.workload.affects,
     )
 

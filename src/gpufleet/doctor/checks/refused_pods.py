@@ -2,21 +2,21 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point
+from gpufleet.doctor.check import Check, Failure, Layer, Point, Remedy
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
-from gpufleet.doctor.views.refusals import Ground, refusals
+from gpufleet.doctor.views.refusals import RefusalCause, refusals
 
 
 def judge(facts: Facts) -> Iterator[Failure]:
     """Each workload with pods that are refused."""
-    for one in refusals(facts, Ground.OTHER):
+    for one in refusals(facts, RefusalCause.OTHER):
         yield Failure(
             f"{one.workload.title}: its pods cannot be made",
             (one.workload.title,),
             (f"{one.maker.title}: {one.message}",),
             (
-                Mend(
+                Remedy(
                     "mend what the message names; the controller tries again by itself",
                     get_command(one.maker) + " -o yaml",
                 ),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpufleet.devices.sharing.nvidia_places import NVIDIA_NAMES
-from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Layer, Point, Remedy, listed
 from gpufleet.doctor.checks.missing_sharing_config import failure_of
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.live.references import CONFIG_MAPS_OF_GUIDES, config_maps_of_stack
@@ -66,7 +66,7 @@ def _names_nothing(config_map: Manifest, named: frozenset[str], offered: set[str
         f"{config_map.title} shares {words}, which no node offers",
         (config_map.title,),
         (f"{config_map.title}: names {words}", f"nodes offer {there}"),
-        (Mend(f"name what nodes offer, {there}", f"kubectl edit configmap {place}"),),
+        (Remedy(f"name what nodes offer, {there}", f"kubectl edit configmap {place}"),),
     )
 
 

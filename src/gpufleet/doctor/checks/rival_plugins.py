@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import combinations
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.views.stack import Daemon, Part, stack_of
@@ -35,7 +35,7 @@ def _failure(one: Daemon, other: Daemon, nodes: list[NodeView]) -> Failure:
         tuple(node.title for node in nodes),
         tuple(f"{daemon.title}: a pod on {node.name}" for node in nodes[:3] for daemon in (one, other)),
         (
-            Mend(
+            Remedy(
                 "keep one: uninstall the other, or keep it off these nodes",
                 f"kubectl delete daemonset {place}",
             ),

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.pods import PodView
 from gpufleet.doctor.views.warnings import Warned, warnings_of
@@ -106,7 +106,7 @@ def _failure(
         f"{listed(titles)}: {trouble.means} ({node})",
         titles,
         tuple(f"{pod.title}: {' '.join(text.split())}" for pod, text in refused),
-        (Mend(trouble.way, trouble.command.format(node=node)),),
+        (Remedy(trouble.way, trouble.command.format(node=node)),),
         frozenset({*titles, *above, f"Node {node}"}),
     )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Grade, Layer, Mend, Point
+from gpufleet.doctor.check import Check, Failure, Grade, Layer, Point, Remedy
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.views.growth import may_grow
@@ -50,7 +50,7 @@ def _failure(scaler: Scaler, most: int, asked: str, bound: tuple[int, str]) -> F
         (scaler.title,),
         (f"at most {counted(most, 'pod')}", bound[1]),
         (
-            Mend(
+            Remedy(
                 "lower what it may grow to, or raise the other",
                 get_command(scaler.manifest).replace("kubectl get", "kubectl edit", 1),
             ),

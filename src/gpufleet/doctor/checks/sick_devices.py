@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gpufleet.devices.xid import XidAction, xid
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.views.waiting import held_up_by
@@ -47,7 +47,11 @@ def _failure(facts: Facts, node: NodeView, cards: dict[str, str]) -> Failure:
         f"{node.name}: {len(cards)} of its GPUs out of service, {listed(dict.fromkeys(cards.values()))}",
         (node.title, *cards),
         tuple(f"{one}: {told}" for one, told in cards.items()),
-        (Mend(way.format(id=card), f"kubectl drain {node.name} --ignore-daemonsets --delete-emptydir-data"),),
+        (
+            Remedy(
+                way.format(id=card), f"kubectl drain {node.name} --ignore-daemonsets --delete-emptydir-data"
+            ),
+        ),
         frozenset({node.title, *cards}) | ({*held_up_by(facts, [node])} if not node.offers else set()),
     )
 

@@ -5,7 +5,7 @@ The node controller, which ought to call them not ready, does not work either.
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.views.leases import NODE_LEASES, leases_of
 from gpufleet.doctor.views.waiting import kept_to
@@ -35,10 +35,10 @@ def judge(facts: Facts) -> Iterator[Failure]:
         tuple(one.title for one in nodes),
         tuple(f"{name}: its Lease was not renewed for {silent[name]:.0f} s" for name in names),
         (
-            Mend(
+            Remedy(
                 "look at the kubelet of the node: journalctl -u kubelet", f"kubectl describe node {names[0]}"
             ),
-            Mend(
+            Remedy(
                 "look why the node controller does not call it not ready",
                 "kubectl get pods -n kube-system -l component=kube-controller-manager",
             ),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, Unjudged, listed
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, Unjudged, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.views.sharing import Declared, declared_for
@@ -56,7 +56,7 @@ def _failure(facts: Facts, words: str, nodes: list[NodeView], declared: Declared
         tuple(one.title for one in nodes),
         (f"{declared.where}, read by {daemon.title}", f"each node: {words}"),
         (
-            Mend(
+            Remedy(
                 why,
                 f"kubectl logs -n {daemon.namespace} daemonset/{daemon.name}"
                 if declared.is_agents

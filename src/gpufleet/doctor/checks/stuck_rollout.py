@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point
+from gpufleet.doctor.check import Check, Failure, Layer, Point, Remedy
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.objects.status import conditions
 from gpufleet.doctor.objects.workloads import Workload
-from gpufleet.lint.rule import Remark
+from gpufleet.lint.rule import RuleFinding
 from gpufleet.lint.rules.surge_without_room import RULE
 from gpufleet.model.phrases import subject, verb
 
@@ -34,7 +34,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
                     f"{subject(len(holding), 'pod', 'hold')} GPUs, {without}",
                     *(f"{pod.title}: {pod.verdict}" for pod in waiting if pod.verdict),
                 ),
-                (Mend("let one old pod go first", f"{patch} --type merge -p '{_CHANGE}'"),),
+                (Remedy("let one old pod go first", f"{patch} --type merge -p '{_CHANGE}'"),),
                 frozenset(pod.title for pod in waiting),
             )
 
@@ -42,7 +42,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
 def _adds_first(facts: Facts, workload: Workload) -> bool:
     """Whether the rollout adds a pod before it takes one away, and there is no room for one more."""
     return RULE.concerns(workload.manifest) and any(
-        isinstance(one, Remark) for one in RULE.check(workload.manifest, facts.context)
+        isinstance(one, RuleFinding) for one in RULE.check(workload.manifest, facts.context)
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point
+from gpufleet.doctor.check import Check, Failure, Layer, Point, Remedy
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.objects.status import age_s
@@ -33,8 +33,8 @@ def judge(facts: Facts) -> Iterator[Failure]:
             (manifest.title,),
             ("suspend: true", f"{one.key}: {one.name}", missing),
             (
-                Mend("start Kueue's controller, or install it", "kubectl get pods -n kueue-system"),
-                Mend(
+                Remedy("start Kueue's controller, or install it", "kubectl get pods -n kueue-system"),
+                Remedy(
                     "or let the job start without it",
                     f"{resume} --type merge -p '{{\"spec\": {change}}}'",
                 ),

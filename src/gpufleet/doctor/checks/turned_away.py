@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.pods import PodView
 from gpufleet.doctor.objects.status import age_s
@@ -26,11 +26,11 @@ def judge(facts: Facts) -> Iterator[Failure]:
                 f"{one.title}: {_reason(one)}: {one.root.at('status', 'message').text or ''}" for one in pods
             ),
             (
-                Mend(
+                Remedy(
                     "let one scheduler place all GPU pods, and see which devices the plugin calls healthy",
                     f"kubectl describe node {node}",
                 ),
-                Mend(
+                Remedy(
                     "delete what failed", f"kubectl delete pod -n {pods[0].namespace} {pods[0].manifest.name}"
                 ),
             ),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.pods import PodView
 from gpufleet.doctor.objects.status import age_s
@@ -86,7 +86,7 @@ def _failure(facts: Facts, namespace: str, name: str, pods: list[PodView], why: 
         titles,
         (f"PersistentVolumeClaim {namespace}/{name}: {why}", f"StorageClasses: {classes}"),
         (
-            Mend(
+            Remedy(
                 "make the claim anew with a StorageClass that there is: that of a claim cannot be changed",
                 f"kubectl describe pvc -n {namespace} {name}",
             ),

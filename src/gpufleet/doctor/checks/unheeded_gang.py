@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Grade, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Grade, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.workloads import Workload
 from gpufleet.doctor.views.programs import Program, pods_of
@@ -37,7 +37,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
             f"{listed(titles)}: asks for a gang by {key}, and its scheduler places each pod by itself",
             titles,
             (f"schedulerName: {_PLAIN}", f"{key} is heeded by {who}"),
-            (Mend(f"write schedulerName: {who} into the pod template"),),
+            (Remedy(f"write schedulerName: {who} into the pod template"),),
         )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.status import age_s, conditions
 from gpufleet.kube.meanings.gpu_resources import is_gpu
@@ -33,7 +33,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
             (f"Node {node}",) if node else (one.title,),
             (why, f"node: {node or 'none has registered'}"),
             (
-                Mend(
+                Remedy(
                     "see whether a device plugin runs on its node, and a startup taint is left",
                     f"kubectl describe nodeclaim {one.name}",
                 ),

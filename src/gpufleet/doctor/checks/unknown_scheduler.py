@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.objects.pods import PodView
@@ -51,7 +51,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
                 "no live Lease of that name",
             ),
             (
-                Mend(
+                Remedy(
                     f"name a scheduler that runs, such as {SCHEDULER_NAME}{way}",
                     f"{get_command(pods[0].manifest)} -o yaml",
                 ),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpufleet.devices.sharing.nvidia_places import NVIDIA_NAMES
-from gpufleet.doctor.check import Check, Failure, Grade, Layer, Mend, Point, Unjudged, listed
+from gpufleet.doctor.check import Check, Failure, Grade, Layer, Point, Remedy, Unjudged, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.live.references import CONFIG_MAPS_OF_GUIDES, config_maps_of_stack
 from gpufleet.doctor.views.sharing import config_maps_followed, looks_like_sharing
@@ -31,7 +31,7 @@ def _failure(facts: Facts, unread: Manifest, plugins: tuple[Daemon, ...]) -> Fai
         f"{unread.title} says how GPUs are shared, and no device plugin reads it",
         (unread.title,),
         (f"{unread.title}: keys {listed(keys)}", *readers),
-        (_mend(facts, unread, plugins), Mend("or delete it", f"kubectl delete configmap {_place(unread)}")),
+        (_mend(facts, unread, plugins), Remedy("or delete it", f"kubectl delete configmap {_place(unread)}")),
     )
 
 
@@ -42,16 +42,18 @@ def _words(facts: Facts, plugin: Daemon) -> str:
     return listed("ConfigMap {}/{}".format(*place) for place in there or named) or "none"
 
 
-def _mend(facts: Facts, unread: Manifest, plugins: tuple[Daemon, ...]) -> Mend:
+def _mend(facts: Facts, unread: Manifest, plugins: tuple[Daemon, ...]) -> Remedy:
     followed = [place for plugin in plugins for place in config_maps_followed(plugin)]
     if followed:
         places = [place for place in followed if place[1] == unread.name] or followed
         there = (place for place in places if facts.find("Namespace", "", place[0]) is not None)
         namespace, name = next(there, places[0])
-        return Mend(f"put it where agents look for it: {namespace}/{name}", _copy(unread, namespace, name))
+        return Remedy(f"put it where agents look for it: {namespace}/{name}", _copy(unread, namespace, name))
     if any(Part.EXPORTER in plugin.parts for plugin in plugins):
-        return Mend("put its keys into the configuration that agents read: agent.sharing of gpufleet's chart")
-    return Mend(
+        return Remedy(
+            "put its keys into the configuration that agents read: agent.sharing of gpufleet's chart"
+        )
+    return Remedy(
         "name it to the plugin: devicePlugin.config.name of the operator's chart, config.name of the plugin's"
     )
 

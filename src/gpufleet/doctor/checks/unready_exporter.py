@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.pods import PodView, logs_command
 from gpufleet.doctor.views.stack import Part, stack_of
@@ -29,7 +29,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
                 (daemon.title, *(one.title for one in bad)),
                 tuple(f"{one.title}: {_reason(one)}" for one in bad),
                 (
-                    Mend(
+                    Remedy(
                         "read why it ended, or does not answer",
                         logs_command(bad[0]) or f"kubectl describe pod -n {place} {bad[0].manifest.name}",
                     ),

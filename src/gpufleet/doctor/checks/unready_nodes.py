@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, Unjudged, listed
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, Unjudged, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.views.growth import COMING_S, is_joining, may_grow
@@ -19,7 +19,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
             yield Unjudged("there is no GPU node now; nodes may come when GPU pods wait for them")
             return
         says = f"{none_of(len(facts.nodes), 'node')} has a GPU, or a label that promises one"
-        mend = Mend(
+        mend = Remedy(
             "add GPU nodes; on a node that has GPUs, feature discovery labels it",
             "kubectl get nodes -L nvidia.com/gpu.present,nvidia.com/gpu.product",
         )
@@ -46,7 +46,7 @@ def _failure(facts: Facts, down: list[NodeView]) -> Failure:
         tuple(one.title for one in down),
         tuple(f"{one.name}: {_reason(one)}" for one in down),
         (
-            Mend(
+            Remedy(
                 "look at the kubelet of the node: journalctl -u kubelet", f"kubectl describe node {names[0]}"
             ),
         ),

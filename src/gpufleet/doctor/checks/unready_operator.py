@@ -3,7 +3,7 @@
 import datetime as dt
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.objects.status import age_s, conditions
@@ -29,8 +29,8 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
                 (one.title,),
                 ("status.state: notReady", *told),
                 (
-                    Mend("read what is missing", f"{get_command(one)} -o yaml"),
-                    Mend(
+                    Remedy("read what is missing", f"{get_command(one)} -o yaml"),
+                    Remedy(
                         "look at the operator's pods",
                         "kubectl get pods -A -l app.kubernetes.io/part-of=gpu-operator",
                     ),

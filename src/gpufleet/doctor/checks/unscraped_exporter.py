@@ -4,7 +4,7 @@ them.
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.views.monitoring import GROUP, Monitor, gpu_monitors, is_collected
@@ -43,12 +43,12 @@ def _unread(facts: Facts, monitor: Monitor) -> Failure | None:
     }
     pairs = " ".join(f"{key}={value}" for key, value in wanted.items())
     mend = (
-        Mend(
+        Remedy(
             "give it the labels that the server selects",
             f"{get_command(monitor.manifest).replace('kubectl get', 'kubectl label', 1)} {pairs}",
         )
         if wanted
-        else Mend("let the server select it", get_command(servers[0]) + " -o yaml")
+        else Remedy("let the server select it", get_command(servers[0]) + " -o yaml")
     )
     return _failure(
         monitor,
@@ -64,7 +64,7 @@ def _by_service(facts: Facts, monitor: Monitor) -> Failure | None:
         return _matchless(monitor, "Service")
     selecting = [one for one in services if one.root.at("spec", "selector").exists]
     if selecting and _exporter_runs(facts) and not any(pods_behind(facts, one) for one in selecting):
-        mend = Mend("mend the selector of the Service", get_command(services[0]) + " -o yaml")
+        mend = Remedy("mend the selector of the Service", get_command(services[0]) + " -o yaml")
         return _failure(monitor, f"{services[0].title}, which it takes, selects no pod", (), mend)
     ports = [one.at("name").text or "" for each in services for one in each.root.at("spec", "ports").items()]
     return _without_port(monitor, services[0], ports)
@@ -91,7 +91,7 @@ def _by_pod(facts: Facts, monitor: Monitor) -> Failure | None:
 def _matchless(monitor: Monitor, kind: str) -> Failure:
     wanted = {name: one.text or "" for name, one in monitor.selector.at("matchLabels").entries()}
     command = f"kubectl get {kind.lower()}s -A --show-labels"
-    mend = Mend(f"write labels that the exporter's {kind} has, and its namespace", command)
+    mend = Remedy(f"write labels that the exporter's {kind} has, and its namespace", command)
     return _failure(monitor, f"it matches no {kind}", (f"selector: {_written(wanted)}",), mend)
 
 
@@ -106,11 +106,11 @@ def _without_port(monitor: Monitor, target: Manifest, ports: list[str]) -> Failu
         monitor,
         f"{target.title} has no port of the name {wrong[0]}",
         (f"its ports are {listed(ports, 6) or 'without names'}",),
-        Mend(f"name a port that it has{hint}", edit),
+        Remedy(f"name a port that it has{hint}", edit),
     )
 
 
-def _failure(monitor: Monitor, says: str, seen: tuple[str, ...], mend: Mend) -> Failure:
+def _failure(monitor: Monitor, says: str, seen: tuple[str, ...], mend: Remedy) -> Failure:
     title = monitor.manifest.title
     return Failure(f"{title}: brings no metrics of GPUs, {says}", (title,), seen or (says,), (mend,))
 

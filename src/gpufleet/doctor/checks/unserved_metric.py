@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.views.scalers import CUSTOM, Scaler, gpu_scalers, unavailable_apis
@@ -37,7 +37,7 @@ def _unserved(facts: Facts, scaler: Scaler) -> Failure | None:
     for metric in scaler.metrics:
         if metric.group not in facts.served_groups:
             seen = f"no APIService of {metric.group}"
-            mend = Mend("install an adapter with a rule for the metric, or KEDA", _ADAPTER)
+            mend = Remedy("install an adapter with a rule for the metric, or KEDA", _ADAPTER)
             return _failure(scaler, f"asks for {metric.name}, but no API serves {metric.group}", seen, mend)
         served = facts.metrics.get(metric.group)
         if metric.group in dead or metric.group != CUSTOM or not served or not _runs(scaler):
@@ -46,7 +46,7 @@ def _unserved(facts: Facts, scaler: Scaler) -> Failure | None:
         if metric.name not in names:
             near = nearest(metric.name, names)
             hint = f"; did you mean {near}?" if near else ""
-            mend = Mend(
+            mend = Remedy(
                 f"give the adapter a rule for it, or name one that it serves{hint}",
                 f"kubectl get --raw /apis/{CUSTOM}/v1beta1",
             )
@@ -65,13 +65,13 @@ def _unanswered(scaler: Scaler) -> Failure | None:
     if active is None or active.status != "False" or not active.reason.startswith(("FailedGet", "Invalid")):
         return None
     seen = f"ScalingActive=False {active.reason}: {active.message}"
-    mend = Mend(
+    mend = Remedy(
         "see which metric it is, and which adapter serves it", get_command(scaler.manifest) + " -o yaml"
     )
     return _failure(scaler, "gets no metric", seen, mend)
 
 
-def _failure(scaler: Scaler, says: str, seen: str, mend: Mend) -> Failure:
+def _failure(scaler: Scaler, says: str, seen: str, mend: Remedy) -> Failure:
     return Failure(f"{scaler.title}: {says}", (scaler.title,), (seen,), (mend,), scaler.affects)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Mend, Point, Unjudged, listed
+from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Point, Remedy, Unjudged, listed
 from gpufleet.doctor.facts import Facts
 
 _LABEL = "pod-security.kubernetes.io/enforce"
@@ -31,7 +31,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
             tuple(f"Namespace {name}" for name in without),
             (f"no label {_LABEL}", f"{listed(f'{name} has {levels[name]}' for name in enforcing)}"),
             (
-                Mend(
+                Remedy(
                     "see first what it would refuse, then enforce it",
                     f"kubectl label --dry-run=server --overwrite namespace {without[0]} {_LABEL}=baseline",
                 ),

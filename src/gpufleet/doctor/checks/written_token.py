@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Mend, Point, listed
+from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
-from gpufleet.lint.rule import Remark
+from gpufleet.lint.rule import RuleFinding
 from gpufleet.lint.rules.literal_token import RULE
 
 
@@ -16,7 +16,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
         found = [
             remark
             for remark in RULE.check(one.manifest, facts.context)
-            if isinstance(remark, Remark) and "env" in remark.field.keys
+            if isinstance(remark, RuleFinding) and "env" in remark.field.keys
         ]
         if found:
             bad += 1
@@ -28,11 +28,11 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
                 (one.title,),
                 tuple(f"{remark.field.path}: a literal value, not shown here" for remark in found),
                 (
-                    Mend(
+                    Remedy(
                         "put it into a Secret, and take a new token: this one has been seen",
                         f"kubectl create secret generic tokens {place} --from-file={names[0]}=/dev/stdin",
                     ),
-                    Mend("name the Secret in valueFrom.secretKeyRef", edit),
+                    Remedy("name the Secret in valueFrom.secretKeyRef", edit),
                 ),
             )
     if facts.gpu_workloads and not bad:

@@ -18,7 +18,7 @@ from gpufleet.doctor.live.trimming import manifest_of
 from gpufleet.kube.answer import decode
 from gpufleet.kube.client import Client
 from gpufleet.kube.connection import ClusterChoice, connect
-from gpufleet.kube.errors import KubeError
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.listing import Selection
 from gpufleet.kube.resources import CONFIG_MAPS, Kind
 from gpufleet.kube.status import Forbidden, Gone, NotFound

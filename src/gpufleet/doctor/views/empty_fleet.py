@@ -7,7 +7,7 @@ The cause is the one that ``gpufleet explain`` tells where only the amounts stan
 from collections.abc import Iterable, Mapping
 
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.room import CPU, MEMORY, NANO, Amounts, offered_by
+from gpufleet.doctor.views.free_capacity import CPU, MEMORY, NANO, Amounts, offered_by
 from gpufleet.model.device import WHOLE_GPU_MILLI, Device, Serves
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
 from gpufleet.model.node import Node

@@ -19,7 +19,7 @@ from gpufleet.model.quantity import Quantity
 _REASON = "FailedCreate"
 
 
-class Ground(enum.Enum):
+class RefusalCause(enum.Enum):
     """Why pods are refused, by the words of the API server and its admission plugins."""
 
     QUOTA_FULL = re.compile(
@@ -48,7 +48,7 @@ class Refusal:
 
     workload: Workload
     maker: Manifest
-    ground: Ground
+    ground: RefusalCause
     words: dict[str, str]
     message: str
 
@@ -63,7 +63,7 @@ class Refusal:
         return self.workload.affects | {self.maker.title}
 
 
-def refusals(facts: Facts, *grounds: Ground) -> tuple[Refusal, ...]:
+def refusals(facts: Facts, *grounds: RefusalCause) -> tuple[Refusal, ...]:
     """What was refused of GPU work or of the GPU stack and still lacks, on one of these grounds."""
     return tuple(one for one in facts.once(_refusals) if one.ground in grounds)
 
@@ -83,12 +83,12 @@ def _is_mended(facts: Facts, refusal: Refusal) -> bool:
     """Whether what refused the pods does so no more; its controller makes them with its next try."""
     name = refusal.words.get("name", "")
     match refusal.ground:
-        case Ground.QUOTA_FULL:
+        case RefusalCause.QUOTA_FULL:
             return _is_listed(facts, "ResourceQuota") and _allows(facts, refusal)
-        case Ground.QUOTA_DEMANDS:
+        case RefusalCause.QUOTA_DEMANDS:
             known = _is_listed(facts, "ResourceQuota")
             return known and facts.find("ResourceQuota", refusal.namespace, name) is None
-        case Ground.LIMIT_RANGE:
+        case RefusalCause.LIMIT_RANGE:
             ranges = (one.namespace for one in facts.of_kind("LimitRange"))
             return _is_listed(facts, "LimitRange") and refusal.namespace not in ranges
     return False
@@ -125,7 +125,7 @@ def _ends(facts: Facts, maker: Manifest) -> bool:
 
 
 def _read(workload: Workload, maker: Manifest, message: str) -> Refusal:
-    for ground in Ground:
+    for ground in RefusalCause:
         if match := ground.value.search(message):
             return Refusal(workload, maker, ground, match.groupdict(), message)
     raise AssertionError(message)  # the last ground takes everything

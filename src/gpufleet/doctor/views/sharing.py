@@ -4,7 +4,7 @@ import posixpath
 import re
 from dataclasses import dataclass
 
-from gpufleet.devices.errors import SharingError
+from gpufleet.devices.device_errors import SharingError
 from gpufleet.devices.facts import Driver, Fleet, GpuFacts
 from gpufleet.devices.sharing.any_format import read_node_sharing
 from gpufleet.devices.sharing.chosen import CONFIG_LABEL, FALLBACKS, FOUND_FALLBACKS, POOL_LABEL, chosen_key

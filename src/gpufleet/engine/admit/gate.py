@@ -88,7 +88,7 @@ class Gate:
     def bar(self, row: int) -> QueueBar | None:
         """Why a pod, or its gang, may not start, however much quota and room there is; None if it may."""
         found = self._own_bar(row)
-        if found is not None or not self.book.tree.has_doors:
+        if found is not None or not self.book.tree.has_admitted_namespaces:
             return found
         each = (self._refusal(member) for member in self.members_of(row))
         return next((one for one in each if one is not None), None)
@@ -105,10 +105,12 @@ class Gate:
         return found if self.is_late(row) else None
 
     def _refusal(self, row: int) -> QueueBar | None:
-        """What the door of its queue has against the namespace of a pod."""
-        if not self.book.tree.has_doors:
+        """Why the queue of a pod does not admit its namespace; None where it does."""
+        if not self.book.tree.has_admitted_namespaces:
             return None
-        return self.book.doors.refusal(self.book.queue_row(row), self.book.pods.pod_at(row).namespace)
+        return self.book.namespace_admission.refusal(
+            self.book.queue_row(row), self.book.pods.pod_at(row).namespace
+        )
 
     def is_refused(self, row: int) -> bool:
         """True if the namespace of the pod may not use its queue."""
@@ -120,7 +122,7 @@ class Gate:
         """
         if self.is_late(row):
             return True
-        return self.book.tree.has_doors and any(map(self.is_refused, self.members_of(row)))
+        return self.book.tree.has_admitted_namespaces and any(map(self.is_refused, self.members_of(row)))
 
     def is_late(self, row: int) -> bool:
         """True if the pod, or its gang, came when its queue was draining already."""
@@ -271,7 +273,7 @@ class Gate:
         """What, besides its shape, decides what the queues have against a pod."""
         if not self.is_active:
             return layout.NOT_SET, False, False, ""
-        bar = self.bar(row) if self.book.tree.has_doors else None
+        bar = self.bar(row) if self.book.tree.has_admitted_namespaces else None
         return (
             self.book.queue_row(row),
             self.is_late(row),

@@ -7,7 +7,7 @@ is never carried over from sums of another tree. ``gate`` decides by it.
 
 from collections.abc import Callable
 
-from gpufleet.engine.admit.doors import Doors
+from gpufleet.engine.admit.namespace_admission import NamespaceAdmission
 from gpufleet.engine.admit.resources import QuotaResources
 from gpufleet.engine.admit.tree import QueueTree
 from gpufleet.engine.arrays import layout
@@ -29,7 +29,7 @@ class QueueBook:
         self.pods = pods
         self.resources = QuotaResources(store, fleet, shapes)
         self.tree = QueueTree(store, self.resources)
-        self.doors = Doors(self.tree)
+        self.namespace_admission = NamespaceAdmission(self.tree)
         self.is_active = False
         self.changes = 0
         self.drained_at: dict[QueueName, int] = {}
@@ -84,7 +84,7 @@ class QueueBook:
         after = self.tree.row_by_name.get(name)
         if after is None or not self.tree.is_described(after):
             return False
-        return self.doors.refusal(after, self.pods.pod_at(row).namespace) is None
+        return self.namespace_admission.refusal(after, self.pods.pod_at(row).namespace) is None
 
     def _admitting(self, row: int, name: QueueName) -> QueueName:
         """The queue that a pod names; the default one for what another scheduler placed in a queue that does
@@ -92,7 +92,7 @@ class QueueBook:
         """
         pod = self.pods.pod_at(row)
         named = self.tree.row_by_name.get(name) if pod.foreign else None
-        if named is None or self.doors.refusal(named, pod.namespace) is None:
+        if named is None or self.namespace_admission.refusal(named, pod.namespace) is None:
             return name
         return DEFAULT_QUEUE
 
@@ -118,8 +118,8 @@ class QueueBook:
         self.resources.kinds_changed()
         self.tree.settle()
         had_doors = self._had_doors
-        self._had_doors = self.tree.has_doors
-        if not self._switch(name_of) and (had_doors or self.tree.has_doors):
+        self._had_doors = self.tree.has_admitted_namespaces
+        if not self._switch(name_of) and (had_doors or self.tree.has_admitted_namespaces):
             self._ask_doors_of_foreign(name_of)
         self._move_charges(name_of)
         self.resources.write_all()
@@ -167,7 +167,7 @@ class QueueBook:
             self.tree.drop(before)
 
     def _ask_doors_of_foreign(self, name_of: Callable[[int], QueueName]) -> None:
-        """What other schedulers placed is charged where doors admit it now."""
+        """What other schedulers placed is charged where a queue admits its namespace now."""
         for row, pod in enumerate(self.pods.pods):
             if pod is None or not pod.foreign or not self.is_active:
                 continue

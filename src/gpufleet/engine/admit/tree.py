@@ -116,7 +116,7 @@ class QueueTree:
         self.is_stale = False
         self.changes = 0
         self.path_max = 1
-        self.has_doors = False
+        self.has_admitted_namespaces = False
         self._gone: dict[QueueName, QueueName] = {}
         self._names: Numbering[QueueName] = Numbering()
         self._name_by_row: dict[int, QueueName] = {}
@@ -239,7 +239,7 @@ class QueueTree:
         for row in self._name_by_row:
             tables.queues[layout.QUEUE_PARENT, row] = layout.NOT_SET
             self._clear_limits(row)
-        self.has_doors = any(queue.door is not None for queue in self._described.values())
+        self.has_admitted_namespaces = any(queue.admitted is not None for queue in self._described.values())
         own_bars = self._link()
         order = self._order(own_bars)
         for name, queue in self._described.items():
@@ -388,7 +388,11 @@ class QueueTree:
 
     def is_outside(self, row: int) -> bool:
         """True for work of no queue, while queues say which namespaces they admit."""
-        return self.has_doors and self._name_by_row[row] == DEFAULT_QUEUE and not self.is_described(row)
+        return (
+            self.has_admitted_namespaces
+            and self._name_by_row[row] == DEFAULT_QUEUE
+            and not self.is_described(row)
+        )
 
     def is_closed(self, row: int) -> bool:
         """True if no work of this queue may start."""

@@ -1,7 +1,7 @@
-"""What each of several claims is owed of one resource: water poured into vessels of unequal width.
+"""What each of several claims is owed of one resource: water poured into fillings of unequal width.
 
 Each claim gets its nominal amount, as far as it wants that. What is left over is poured by priority, and
-among equal priorities by weight: each vessel is as wide as its weight and as high as what is still wanted
+among equal priorities by weight: each filling is as wide as its weight and as high as what is still wanted
 allows, so a claim that wants less than its part leaves the rest to the others. A claim of weight 0 gets only
 what no other claim wants.
 
@@ -44,7 +44,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Vessel:
+class FillingClaim:
     """One claim while water is poured: how wide it is, and how much it still holds."""
 
     name: str
@@ -60,14 +60,17 @@ def owed_by_name(capacity: int, claims: Sequence[Claim], unit: int = 1) -> dict[
     """
     owed = {claim.name: min(claim.nominal, claim.most) for claim in claims}
     if sum(owed.values()) > capacity:
-        nominal = [Vessel(claim.name, claim.nominal, owed[claim.name]) for claim in claims if claim.nominal]
+        nominal = [
+            FillingClaim(claim.name, claim.nominal, owed[claim.name]) for claim in claims if claim.nominal
+        ]
         return dict.fromkeys(owed, 0) | poured(capacity, nominal, unit)
     left = capacity - sum(owed.values())
     for alike in by_rank(claims):
-        vessels = [
-            Vessel(claim.name, claim.weight_milli or 1, claim.most - owed[claim.name]) for claim in alike
+        fillings = [
+            FillingClaim(claim.name, claim.weight_milli or 1, claim.most - owed[claim.name])
+            for claim in alike
         ]
-        given = poured(left, vessels, unit)
+        given = poured(left, fillings, unit)
         for name, amount in given.items():
             owed[name] += amount
         left -= sum(given.values())
@@ -83,42 +86,42 @@ def by_rank(claims: Iterable[Claim]) -> list[list[Claim]]:
     return [list(alike) for _, alike in groupby(sorted(claims, key=rank), key=rank)]
 
 
-def poured(amount: int, vessels: Sequence[Vessel], unit: int) -> dict[str, int]:
-    """How much of ``amount`` comes into each vessel, unit after unit into the lowest that is not full."""
-    amount = min(amount, sum(vessel.room for vessel in vessels))
-    # Rounding gives no vessel more than a unit beyond its part: all but a unit for each is poured at once.
-    given = poured_at_once(amount - unit * len(vessels), vessels, unit)
+def poured(amount: int, fillings: Sequence[FillingClaim], unit: int) -> dict[str, int]:
+    """How much of ``amount`` comes into each filling, unit after unit into the lowest that is not full."""
+    amount = min(amount, sum(filling.room for filling in fillings))
+    # Rounding gives no filling more than a unit beyond its part: all but a unit for each is poured at once.
+    given = poured_at_once(amount - unit * len(fillings), fillings, unit)
     left = amount - sum(given.values())
 
-    def turn(vessel: Vessel) -> tuple[int, int, str, Vessel]:
-        height = (given[vessel.name] << HEIGHT_BITS) // vessel.weight
-        return height, -vessel.weight, vessel.name, vessel
+    def turn(filling: FillingClaim) -> tuple[int, int, str, FillingClaim]:
+        height = (given[filling.name] << HEIGHT_BITS) // filling.weight
+        return height, -filling.weight, filling.name, filling
 
-    lowest = [turn(vessel) for vessel in vessels if given[vessel.name] < vessel.room]
+    lowest = [turn(filling) for filling in fillings if given[filling.name] < filling.room]
     heapq.heapify(lowest)
     while left:
-        vessel = lowest[0][-1]
-        piece = min(unit, left, vessel.room - given[vessel.name])
-        given[vessel.name] += piece
+        filling = lowest[0][-1]
+        piece = min(unit, left, filling.room - given[filling.name])
+        given[filling.name] += piece
         left -= piece
-        if given[vessel.name] < vessel.room:
-            heapq.heapreplace(lowest, turn(vessel))
+        if given[filling.name] < filling.room:
+            heapq.heapreplace(lowest, turn(filling))
         else:
             heapq.heappop(lowest)
     return given
 
 
-def poured_at_once(amount: int, vessels: Sequence[Vessel], unit: int) -> dict[str, int]:
-    """What is in each vessel, in whole units rounded down, once ``amount`` stands level in all."""
-    given = {vessel.name: 0 for vessel in vessels}
-    weight = sum(vessel.weight for vessel in vessels)
-    rising = sorted(vessels, key=lambda vessel: Fraction(vessel.room, vessel.weight))
-    for number, vessel in enumerate(rising):
+def poured_at_once(amount: int, fillings: Sequence[FillingClaim], unit: int) -> dict[str, int]:
+    """What is in each filling, in whole units rounded down, once ``amount`` stands level in all."""
+    given = {filling.name: 0 for filling in fillings}
+    weight = sum(filling.weight for filling in fillings)
+    rising = sorted(fillings, key=lambda filling: Fraction(filling.room, filling.weight))
+    for number, filling in enumerate(rising):
         # Filled to the brim if the water, spread over all that are not full yet, stands higher.
-        if vessel.room * weight > amount * vessel.weight:
+        if filling.room * weight > amount * filling.weight:
             lower = rising[number:] if amount > 0 else []
             return given | {one.name: amount * one.weight // (weight * unit) * unit for one in lower}
-        given[vessel.name] = vessel.room
-        amount -= vessel.room
-        weight -= vessel.weight
+        given[filling.name] = filling.room
+        amount -= filling.room
+        weight -= filling.weight
     return given

@@ -11,9 +11,9 @@ from heapq import nsmallest
 import msgspec
 
 from gpufleet.engine.arrays import layout
+from gpufleet.engine.defragment.free_capacity import FreeCapacity, free_whole_gpus, room, worth
 from gpufleet.engine.defragment.movable import movable, together
 from gpufleet.engine.defragment.moves import Move, Relocation, move_each
-from gpufleet.engine.defragment.room import Room, free_whole_gpus, room, worth
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import placement_of
 from gpufleet.engine.place.choose.trial import Trial
@@ -33,8 +33,8 @@ class Defragmentation(msgspec.Struct, frozen=True):
     """
 
     moves: tuple[Move, ...]
-    before: Room
-    after: Room
+    before: FreeCapacity
+    after: FreeCapacity
     cut: bool
 
 

@@ -28,7 +28,7 @@ class MovesFor(NamedTuple):
     leave: tuple[int, ...]
 
 
-class Elsewhere:
+class RelocationCheck:
     """Asks whether all pods that left fit somewhere, and remembers where."""
 
     def __init__(self, state: EngineState) -> None:
@@ -50,7 +50,7 @@ def moves_for(
 
     No move of them can be left out. Changes nothing.
     """
-    leaving, elsewhere = Leaving(state), Elsewhere(state)
+    leaving, elsewhere = Leaving(state), RelocationCheck(state)
     proof = Proof(unplaced, state, leaving)
     proof.is_just = elsewhere.has_room
     rows: tuple[int, ...] | None = None

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
-from gpufleet.engine.defragment.room import free_whole_gpus, worth
+from gpufleet.engine.defragment.free_capacity import free_whole_gpus, worth
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Placement
 from gpufleet.engine.place.choose.trial import Trial

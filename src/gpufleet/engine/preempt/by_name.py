@@ -8,7 +8,7 @@ from functools import partial
 
 from gpufleet.engine.preempt.victim_search import PreemptionSearch
 from gpufleet.engine.preempt.victims import NoVictims, VictimSearch
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 NO_EVICTIONS = "nobody"
 """No pod is evicted; also what a log means that does not say it, because it is older than the others."""

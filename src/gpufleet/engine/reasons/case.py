@@ -31,15 +31,16 @@ class Finding(msgspec.Struct, frozen=True):
 class Case:
     """A pod that fits on no node now.
 
-    ``by_node`` has every node's reasons against it, ``hurdle`` those of the nodes that need the least change,
-    the hardest first. ``placed`` are all pods that have a node, ``namespaces`` the labels of namespaces.
+    ``by_node`` has every node's reasons against it, ``lacking`` those of the nodes that need the least
+    change, the hardest first. ``placed`` are all pods that have a node, ``namespaces`` the labels of
+    namespaces.
     """
 
     def __init__(
         self,
         pod: Pod,
         by_node: ReasonsByNode,
-        hurdle: tuple[str, ...],
+        lacking: tuple[str, ...],
         nodes: list[Node],
         placed: list[PlacedPod],
         namespaces: Mapping[str, dict[str, str]],
@@ -47,7 +48,7 @@ class Case:
     ) -> None:
         self.pod = pod
         self.by_node = by_node
-        self.hurdle = hurdle
+        self.lacking = lacking
         self.nodes = nodes
         self.placed = placed
         self.namespaces = namespaces
@@ -61,7 +62,7 @@ class Case:
     @cached_property
     def near(self) -> list[Node]:
         """The nodes that need the least change."""
-        wanted = set(self.hurdle)
+        wanted = set(self.lacking)
         return [node for node in self.nodes if set(self.by_node.get(node.name, ())) == wanted]
 
     @property

@@ -2,7 +2,7 @@
 
 from gpufleet.engine.reasons.case import Case, Finding
 from gpufleet.engine.reasons.node_reason import Kind, NodeReason
-from gpufleet.model.errors import printable
+from gpufleet.model.model_errors import printable
 from gpufleet.model.phrases import counted, harmless, listed
 
 BIT = 1 << 9

@@ -4,7 +4,7 @@ from gpufleet.engine.reasons.case import Case, Finding
 from gpufleet.engine.reasons.free_room import PlacedPod
 from gpufleet.engine.reasons.node_reason import Kind, NodeReason
 from gpufleet.engine.reasons.room_words import when_they_end
-from gpufleet.model.errors import printable
+from gpufleet.model.model_errors import printable
 from gpufleet.model.phrases import counted, harmless, listed
 
 BIT = 1 << 18

@@ -1,7 +1,7 @@
 """All reasons of nodes: the one list of them, and what follows from it.
 
 Room comes by itself, a pod or a taint can be edited, GPUs do not grow on nodes: so the reasons have heights,
-by which the nodes that come nearest are found (``place.refusal.hurdles``).
+by which the nodes that come nearest are found (``place.refusal.nearest_nodes``).
 """
 
 import functools

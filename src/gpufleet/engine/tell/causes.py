@@ -98,9 +98,9 @@ def cause_of(verdict: Verdict) -> str:
         return BY_LIMIT[verdict.quota.limit]
     if not verdict.nodes:
         return NO_NODES
-    if has_room(verdict) or verdict.hurdle is None:
+    if has_room(verdict) or verdict.lacking is None:
         return BEHIND_OTHERS
-    return verdict.hurdle.reasons[0]
+    return verdict.lacking.reasons[0]
 
 
 def has_room(verdict: Verdict) -> bool:

@@ -1,11 +1,11 @@
 """A verdict in plain words: what the pod waits for, which nodes fail why, and the nearest way out.
 
 ``verdict`` counts; this module only puts words to the counts. The group that needs the least change
-(``hurdles``) comes first, then the larger before the smaller, so that the sentence a person reads
+(``nearest_nodes``) comes first, then the larger before the smaller, so that the sentence a person reads
 first is the one that matters: that a hundred nodes have no GPU is not why a pod waits for one.
 """
 
-from gpufleet.engine.instruction import GangUnknown, GangUnschedulable, Hurdle, ModelsTried, Verdict
+from gpufleet.engine.instruction import GangUnknown, GangUnschedulable, ModelsTried, NodesLacking, Verdict
 from gpufleet.engine.reasons import taint
 from gpufleet.engine.reasons.amount_words import MISSING, NEAR, cores, gibibytes
 from gpufleet.engine.reasons.node_reason import Kind, NodeReason
@@ -108,13 +108,13 @@ def ranked(verdict: Verdict) -> list[tuple[str, int]]:
     """
     counts = dict(verdict.first_reasons)
     found = []
-    if verdict.hurdle is not None and len(verdict.hurdle.reasons) > 1:
-        counts[TABLE.first_told(verdict.hurdle.reasons)] -= verdict.hurdle.nodes
-        words = " and ".join(TABLE.by_name[name].words for name in verdict.hurdle.reasons)
-        found.append((words, verdict.hurdle.nodes))
-    hurdle = () if verdict.hurdle is None else verdict.hurdle.reasons
+    if verdict.lacking is not None and len(verdict.lacking.reasons) > 1:
+        counts[TABLE.first_told(verdict.lacking.reasons)] -= verdict.lacking.nodes
+        words = " and ".join(TABLE.by_name[name].words for name in verdict.lacking.reasons)
+        found.append((words, verdict.lacking.nodes))
+    lacking = () if verdict.lacking is None else verdict.lacking.reasons
     rest = [(name, count) for name, count in counts.items() if count]
-    rest.sort(key=lambda item: (item[0] not in hurdle, -item[1]))
+    rest.sort(key=lambda item: (item[0] not in lacking, -item[1]))
     return [*found, *((TABLE.by_name[name].words, count) for name, count in rest)]
 
 
@@ -136,12 +136,12 @@ def way_out(verdict: Verdict) -> str:
 
 def change(verdict: Verdict) -> str:
     """What would have to change where no amount of room helps."""
-    if verdict.hurdle is None:
+    if verdict.lacking is None:
         return "nothing is in its way"
-    reasons, nodes = verdict.hurdle.reasons, verdict.hurdle.nodes
+    reasons, nodes = verdict.lacking.reasons, verdict.lacking.nodes
     found = [TABLE.by_name[name] for name in reasons]
     unmet = next((one.remedy for one in found if one.kind is Kind.UNMET), "")
-    changes = " and ".join(_remedy(one, verdict.hurdle) for one in found if one.kind is Kind.CHANGE)
+    changes = " and ".join(_remedy(one, verdict.lacking) for one in found if one.kind is Kind.CHANGE)
     if not changes:
         return unmet
     room = " and had room" if any(one.kind in MAKES_ROOM for one in found) else ""
@@ -149,10 +149,10 @@ def change(verdict: Verdict) -> str:
     return f"{would}; {unmet}" if unmet else would
 
 
-def _remedy(reason: NodeReason, hurdle: Hurdle) -> str:
+def _remedy(reason: NodeReason, lacking: NodesLacking) -> str:
     """What would have to be otherwise, with the taints by name."""
-    named = reason is taint.REASON and hurdle.taints
-    return f"{reason.remedy} {listed(hurdle.taints)}" if named else reason.remedy
+    named = reason is taint.REASON and lacking.taints
+    return f"{reason.remedy} {listed(lacking.taints)}" if named else reason.remedy
 
 
 def explain_unknown_gang(said: GangUnknown) -> str:

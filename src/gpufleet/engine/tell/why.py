@@ -92,7 +92,7 @@ class Why:
             whole,
             counts=_counts(case),
             nearest=tuple(_near_node(case, room) for room in case.near_rooms[:NEAREST_MAX]),
-            findings=tuple(_reasoned(case, name) for name in case.hurdle),
+            findings=tuple(_reasoned(case, name) for name in case.lacking),
             ahead=self._ahead(found.row),
         )
 
@@ -202,10 +202,12 @@ class Why:
     def _case(self, found: _Refused, background: Background | None) -> Case:
         state, pod = self.state, self.state.pods.pod_at(found.row)
         nodes = sorted((node for node in state.fleet.nodes if node is not None), key=lambda one: one.name)
-        hurdle = () if found.verdict is None or found.verdict.hurdle is None else found.verdict.hurdle.reasons
+        lacking = (
+            () if found.verdict is None or found.verdict.lacking is None else found.verdict.lacking.reasons
+        )
         namespaces = state.neighbours.equivalence_classes.namespaces
         placed = [*self._placed(found.row), *found.members]
-        return Case(pod, found.by_node(), hurdle, nodes, placed, namespaces, background)
+        return Case(pod, found.by_node(), lacking, nodes, placed, namespaces, background)
 
     def _placed(self, row: int) -> list[PlacedPod]:
         """All pods that have a node, without those of a reservation of the pod itself."""
@@ -268,8 +270,8 @@ def _counts(case: Case) -> tuple[ReasonCount, ...]:
             nodes.setdefault(reason, []).append(name)
 
     def rank(reason: str) -> tuple[bool, int, int]:
-        place = case.hurdle.index(reason) if reason in case.hurdle else 0
-        return (reason not in case.hurdle, place, -firsts[reason])
+        place = case.lacking.index(reason) if reason in case.lacking else 0
+        return (reason not in case.lacking, place, -firsts[reason])
 
     return tuple(
         ReasonCount(
@@ -286,7 +288,7 @@ def _counts(case: Case) -> tuple[ReasonCount, ...]:
 
 def _near_node(case: Case, room: FreeRoom) -> NearNode:
     holders = tuple(Holder(one.pod.uid, one.name, one.gpus) for one in room.gpu_holders())
-    return NearNode(room.node.name, case.hurdle, lacks(case.shape, room), holders)
+    return NearNode(room.node.name, case.lacking, lacks(case.shape, room), holders)
 
 
 def lacks(shape: Shape, room: FreeRoom) -> dict[str, int]:

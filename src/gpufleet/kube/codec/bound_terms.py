@@ -8,9 +8,9 @@ from gpufleet.kube.codec.durations import MAXIMUM_US
 from gpufleet.kube.codec.field_path import inside
 from gpufleet.kube.objects.structure import Structure
 from gpufleet.model.bound_terms import NEVER_STALE, BoundGang, BoundTerms
-from gpufleet.model.errors import InputError
 from gpufleet.model.gang import Gang, Slices
 from gpufleet.model.identifiers import GangName, GpuModelName, QueueName, TopologyLevelName
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.seat import Seat
 
 # Far more than any real grant has; a number or a text beyond is damage and not data.

@@ -1,6 +1,6 @@
 """Whole numbers in annotations and labels, which the API server does not check."""
 
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 MAXIMUM_COUNT = 1_000_000
 """More than any gang has members: a larger number is a mistake of its author."""

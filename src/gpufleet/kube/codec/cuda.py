@@ -28,7 +28,7 @@ from gpufleet.model.cuda_compatibility import (
 )
 from gpufleet.model.cuda_images import toolkit_of_image
 from gpufleet.model.cuda_requirement import parse_requirement
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 ANY = "any"
 """The annotation's word for a pod that runs on any driver: the names of its images are not believed."""

@@ -10,8 +10,8 @@ from gpufleet.kube.codec.field_path import inside, of_object
 from gpufleet.kube.codec.selectors import label_selector
 from gpufleet.kube.objects.disruption import PodDisruptionBudget
 from gpufleet.model.disruption_budget import DisruptionBudget
-from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import PodUid
+from gpufleet.model.model_errors import InputError
 
 
 def read_disruption_budget(

@@ -2,7 +2,7 @@
 
 import re
 
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 PATTERN = r"([0-9]{1,9}(ms|s|m|h|d))+"
 """What the definition of FleetQueue lets in."""

@@ -12,7 +12,7 @@ from gpufleet.kube.codec.field_path import of_object
 from gpufleet.kube.codec.times import microseconds
 from gpufleet.kube.objects.disruption import PriorityClass
 from gpufleet.kube.objects.pod import Pod, PodSpec
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 LOG = logging.getLogger(__name__)
 NEVER = "Never"

@@ -7,9 +7,9 @@ front, until the message reads "spec.affinity.nodeAffinity.required[0].values".
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.model import phrases
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 harmless = phrases.harmless
 """A name as it is, or quoted and cut where it is no name and could forge a line."""

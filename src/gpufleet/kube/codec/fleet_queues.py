@@ -13,16 +13,16 @@ from gpufleet.kube.codec.durations import read_duration
 from gpufleet.kube.codec.field_path import inside, of_object
 from gpufleet.kube.codec.quota_amounts import read_amount, read_model, read_resource
 from gpufleet.kube.codec.selectors import label_selector
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects import fleet_queues as wire
-from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import GpuModelName, QueueName, QuotaResource
 from gpufleet.model.label_syntax import is_subdomain
 from gpufleet.model.labels import LabelSelector
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.quantity import parse_quantity
 from gpufleet.model.queue import (
     RESERVE_AFTER_US,
-    Door,
+    AdmittedNamespaces,
     PreemptionPolicy,
     Queue,
     QueueState,
@@ -82,7 +82,7 @@ def read_fleet_queue(found: wire.FleetQueue) -> QueueTerms:
             queue = _queue(QueueName(name), spec)
             prices, namespaces, local_names = _prices(spec), _namespaces(spec), _local_names(spec)
             selector = label_selector(spec.namespace_selector, "namespaceSelector")
-            queue = msgspec.structs.replace(queue, door=_door(namespaces, local_names, selector))
+            queue = msgspec.structs.replace(queue, admitted=_door(namespaces, local_names, selector))
             return QueueTerms(queue, prices, namespaces, selector, local_names)
 
 
@@ -207,12 +207,12 @@ def _local_names(spec: wire.FleetQueueSpec) -> tuple[tuple[str, str], ...]:
 
 def _door(
     namespaces: tuple[str, ...], local_names: tuple[tuple[str, str], ...], selector: LabelSelector | None
-) -> Door | None:
+) -> AdmittedNamespaces | None:
     """Which namespaces may use the queue; None where it names none. A local name admits its namespace."""
     if not namespaces and not local_names and selector is None:
         return None
     named = (*namespaces, *(namespace for namespace, _ in local_names))
-    return Door(tuple(dict.fromkeys(named)), selector)
+    return AdmittedNamespaces(tuple(dict.fromkeys(named)), selector)
 
 
 def _check_namespace(name: str, field: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from gpufleet.kube import keys, resources
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects import owners
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.resources import Kind

@@ -15,7 +15,7 @@ from gpufleet.kube import keys, resources
 from gpufleet.kube.codec import pod_groups
 from gpufleet.kube.codec.field_path import harmless, of_object
 from gpufleet.kube.codec.gang_owners import OWNERS, Owner
-from gpufleet.kube.codec.gang_patience import patience_of
+from gpufleet.kube.codec.gang_stale_after import stale_after_of
 from gpufleet.kube.codec.gang_terms import GangTerms, Membership
 from gpufleet.kube.codec.gpu_models import one_model_of
 from gpufleet.kube.codec.lookup import Lookup
@@ -23,7 +23,7 @@ from gpufleet.kube.codec.own_gangs import alone_with_a_minimum, own_gang, partia
 from gpufleet.kube.codec.times import microseconds
 from gpufleet.kube.codec.topology_terms import with_topology
 from gpufleet.kube.codec.waits import Wait, WaitReason
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.meanings import group_names
 from gpufleet.kube.meanings.group_names import GroupName, named_groups
 from gpufleet.kube.objects.disruption import PriorityClass
@@ -34,10 +34,10 @@ from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.objects.pod_groups import KaiPodGroup, PluginsPodGroup, PodGroup, VolcanoPodGroup
 from gpufleet.kube.resources import Kind
 from gpufleet.model import pod as model
-from gpufleet.model.errors import InputError
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import GangName
 from gpufleet.model.label_syntax import is_subdomain
+from gpufleet.model.model_errors import InputError
 
 Read = Membership | Wait | None
 
@@ -102,15 +102,15 @@ def read_membership(pod: Pod, lookup: Lookup) -> Read:
 
 
 def _complete(pod: Pod, read: Read) -> Read:
-    """The membership with what the pod itself says of the gang's place, its models and its patience."""
+    """The membership with the gang's place, models and time to stay short that the pod itself states."""
     if not isinstance(read, Membership):
         return read
     terms = with_topology(pod, read.terms)
     if keys.GANG_ONE_MODEL in pod.metadata.annotations:
         terms = msgspec.structs.replace(terms, model_order=one_model_of(pod.metadata.annotations))
-    patience_us = patience_of(pod)
-    if patience_us is not None:
-        terms = msgspec.structs.replace(terms, stale_after_us=patience_us)
+    stale_after_us = stale_after_of(pod)
+    if stale_after_us is not None:
+        terms = msgspec.structs.replace(terms, stale_after_us=stale_after_us)
     return msgspec.structs.replace(read, terms=terms)
 
 

@@ -9,7 +9,7 @@ itself.
 from collections.abc import Mapping
 
 from gpufleet.kube import keys
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.shape import GpuRequest, Within
 
 # The values of our annotation, and of Volcano's; all but one of Volcano's policies ask for nothing strict.

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from gpufleet.kube import keys
 from gpufleet.model import gpu_model
-from gpufleet.model.errors import InputError
 from gpufleet.model.gpu_catalogue import CATALOGUE
 from gpufleet.model.identifiers import GpuModelName
+from gpufleet.model.model_errors import InputError
 
 # More than there are models in any fleet; the bounds keep one pod from costing every round of decisions.
 MAXIMUM_NAMES = 64

@@ -19,15 +19,15 @@ from gpufleet.kube.codec.bound_terms import WrittenTerms, read_terms, written_te
 from gpufleet.kube.codec.containers import GpuContainer
 from gpufleet.kube.codec.field_path import inside
 from gpufleet.kube.codec.node import is_anonymous
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects.structure import Structure
 from gpufleet.model.bound_terms import BoundTerms
 from gpufleet.model.device import WHOLE_GPU_MILLI, Device
 from gpufleet.model.device_id import DeviceName, MigPlace, device_name
-from gpufleet.model.errors import InputError
 from gpufleet.model.grant import ContainerGrant, Grant, GrantedDevice, GrantKind
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.mig_part import compute_part, part_milli
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.shape import GpuRequest
 
 # With the terms that a pod was bound with; an agent that knows only 1 refuses it.

@@ -12,8 +12,8 @@ from gpufleet.kube import resources
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.objects.hyper_nodes import HyperNode
 from gpufleet.kube.objects.pod_groups import NetworkTopology
-from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import TopologyLevelName
+from gpufleet.model.model_errors import InputError
 
 # The modes of a Volcano group's network topology: a demand, or a preference.
 HARD = "hard"

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from gpufleet.kube.codec.times import micro_time, microseconds, whole_time
 from gpufleet.kube.objects.node import PODS_REJECTED, Node
 from gpufleet.kube.objects.pod import BIND_REFUSED, EVICTION_REFUSED, GANG_SHORT, VOLUME_REFUSED, Pod
-from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import NodeName
+from gpufleet.model.model_errors import InputError
 
 START_OF_1970 = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 LENGTH_MAX = 4096

@@ -10,9 +10,9 @@ from gpufleet.kube.codec import selectors
 from gpufleet.kube.codec.field_path import inside
 from gpufleet.kube.objects import pod as wire
 from gpufleet.kube.objects import selectors as written_selectors
-from gpufleet.model.errors import InputError
 from gpufleet.model.host_port import ANY_ADDRESS, HostPort
 from gpufleet.model.labels import LabelSelector, Operator, Requirement
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.pod_affinity import NamespaceScope, PodTerm, PreferredPodTerm
 from gpufleet.model.relations import NO_RELATIONS, Relations
 from gpufleet.model.topology_spread import SpreadConstraint

@@ -13,18 +13,18 @@ import msgspec
 from gpufleet.kube.codec.attachments import driver_feature
 from gpufleet.kube.codec.cuda import offered_features
 from gpufleet.kube.codec.field_path import inside, of_object
-from gpufleet.kube.errors import ObjectError
 from gpufleet.kube.keys import GPU_SHARE
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.meanings.node_labels import MEMORY_LABELS, PRODUCT_LABELS
 from gpufleet.kube.objects import node as wire
 from gpufleet.kube.objects import node_devices as report
 from gpufleet.kube.objects.storage import CsiNode
 from gpufleet.model import gpu_model
 from gpufleet.model.device import UNKNOWN_MODEL, Device, Serves
-from gpufleet.model.errors import InputError
 from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.identifiers import DeviceId, GpuModelName, NodeName
 from gpufleet.model.label_syntax import is_subdomain
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.node import Node
 from gpufleet.model.quantity import MAXIMUM_INT64, ZERO, Quantity, parse_quantity
 from gpufleet.model.resource_names import (

@@ -16,8 +16,8 @@ from gpufleet.kube.meanings.group_names import BARE_MINIMUMS, said_of_gang
 from gpufleet.kube.objects.metadata import OwnerReference
 from gpufleet.kube.objects.owners import Job, StatefulSet
 from gpufleet.kube.objects.pod import Pod
-from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import GangName
+from gpufleet.model.model_errors import InputError
 
 PARALLEL = "Parallel"
 """The StatefulSet policy that makes all pods at once; otherwise each pod waits for the one before."""

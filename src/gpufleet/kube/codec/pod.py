@@ -25,15 +25,15 @@ from gpufleet.kube.codec.resizing import held_resources
 from gpufleet.kube.codec.run_time_limits import read_run_time_max_us
 from gpufleet.kube.codec.run_times import read_run_time_us
 from gpufleet.kube.codec.times import microseconds
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.meanings.shares import read_share
 from gpufleet.kube.objects.metadata import OwnerReference
 from gpufleet.kube.objects.pod import Pod as WirePod
 from gpufleet.kube.objects.pod import PodSpec
 from gpufleet.kube.objects.structure import Shared
-from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import GangName, PodUid
 from gpufleet.model.labels import NodeAffinity
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.pod import Pod
 from gpufleet.model.requests import Needs, gpu_request, pod_needs
 from gpufleet.model.shape import GpuRequest, Shape

@@ -9,7 +9,7 @@ from typing import Any
 from gpufleet.kube import keys, resources
 from gpufleet.kube.codec.counts import read_count
 from gpufleet.kube.codec.field_path import harmless
-from gpufleet.kube.codec.gang_patience import read_patience
+from gpufleet.kube.codec.gang_stale_after import read_stale_after
 from gpufleet.kube.codec.gang_terms import GangTerms, Membership
 from gpufleet.kube.codec.hyper_nodes import levels_of
 from gpufleet.kube.codec.lookup import Lookup
@@ -19,8 +19,8 @@ from gpufleet.kube.objects.disruption import PriorityClass
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.objects.pod_groups import KaiPodGroup, PluginsPodGroup, PodGroup, VolcanoPodGroup
 from gpufleet.kube.resources import Kind
-from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import GangName, QueueName, TopologyLevelName
+from gpufleet.model.model_errors import InputError
 
 
 def native(pod: Pod, name: str, lookup: Lookup) -> Membership | Wait:
@@ -115,15 +115,15 @@ def of_kai(pod: Pod, name: str, lookup: Lookup) -> Membership | Wait:
         priority=_priority(spec.priority_class_name, field, lookup),
         required_level=_level("" if constraint is None else constraint.required_topology_level),
         preferred_level=_level("" if constraint is None else constraint.preferred_topology_level),
-        stale_after_us=_patience(spec.staleness_grace_period, f"{field}.stalenessGracePeriod"),
+        stale_after_us=_stale_after(spec.staleness_grace_period, f"{field}.stalenessGracePeriod"),
         created_at=group.metadata.creation_timestamp,
         field=f"{field}.minMember",
     )
     return Membership(_name(kind, pod, name), terms, pod.metadata.labels.get(keys.KAI_SUBGROUP, ""))
 
 
-def _patience(text: str | None, field: str) -> int | None:
-    return None if text is None else read_patience(text, field)
+def _stale_after(text: str | None, field: str) -> int | None:
+    return None if text is None else read_stale_after(text, field)
 
 
 def of_kueue(pod: Pod, name: str, _lookup: Lookup) -> Membership | Wait:

@@ -12,7 +12,7 @@ from gpufleet.kube.codec import selectors
 from gpufleet.kube.codec.field_path import inside, of_object
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.static_volumes import requested_size
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects.storage import (
     NO_PROVISIONER,
     STORAGE,

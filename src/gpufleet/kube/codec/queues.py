@@ -6,9 +6,9 @@ import msgspec
 
 from gpufleet.kube import keys
 from gpufleet.kube.meanings.queue_names import named_queue
-from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import DEFAULT_QUEUE, QueueName
 from gpufleet.model.label_syntax import is_subdomain
+from gpufleet.model.model_errors import InputError
 
 
 class NamespaceQueues(msgspec.Struct, frozen=True):

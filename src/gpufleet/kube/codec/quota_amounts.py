@@ -11,9 +11,9 @@ is refused, here and by the API server.
 import re
 
 from gpufleet.model import gpu_model
-from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import QuotaResource
 from gpufleet.model.label_advice import nearest
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.quantity import NANO_PER_MILLI, NANO_PER_UNIT, Notation, Quantity, parse_quantity
 from gpufleet.model.queue import COST, CPU, GPU, GPU_MEMORY, GPU_MODEL_PREFIX, MEMORY, MIG_SLICES
 from gpufleet.model.resource_names import EPHEMERAL_STORAGE, GPU_RESOURCES, is_extended, is_huge_pages

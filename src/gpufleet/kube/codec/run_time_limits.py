@@ -8,7 +8,7 @@ from gpufleet.kube import keys
 from gpufleet.kube.codec.counts import read_count
 from gpufleet.kube.codec.durations import read_duration
 from gpufleet.kube.objects.pod import Pod as WirePod
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 SECOND_US = 1_000_000
 """Kueue's label counts seconds; all times inside the program are microseconds."""

@@ -7,7 +7,7 @@ ends the pod then. Where both are said, the shorter counts.
 from gpufleet.kube import keys
 from gpufleet.kube.codec.durations import MAXIMUM_US, read_duration
 from gpufleet.kube.objects.pod import Pod as WirePod
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 SECOND_US = 1_000_000
 """A pod's deadline counts seconds; all times inside the program are microseconds."""

@@ -10,7 +10,6 @@ from typing import TypeVar
 from gpufleet.kube.codec.field_path import inside
 from gpufleet.kube.objects import pod as wire
 from gpufleet.kube.objects import selectors as written
-from gpufleet.model.errors import InputError
 from gpufleet.model.labels import (
     LabelSelector,
     NodeAffinity,
@@ -21,6 +20,7 @@ from gpufleet.model.labels import (
     Requirement,
     equals,
 )
+from gpufleet.model.model_errors import InputError
 
 # Far more than people write; a selector of a node's name lists at most all nodes.
 MAXIMUM_TERMS = 1000

@@ -9,10 +9,10 @@ import msgspec
 
 from gpufleet.kube import keys
 from gpufleet.kube.codec.counts import read_count
-from gpufleet.model.errors import InputError
 from gpufleet.model.gang import Slices
 from gpufleet.model.identifiers import TopologyLevelName
 from gpufleet.model.label_syntax import check_label_key
+from gpufleet.model.model_errors import InputError
 
 LAYERS_MAX = 3
 """A pod names at most so many levels of slices: Kueue takes no more."""

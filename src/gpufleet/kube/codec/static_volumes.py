@@ -11,7 +11,7 @@ from gpufleet.kube import resources
 from gpufleet.kube.codec import selectors
 from gpufleet.kube.codec.field_path import of_object
 from gpufleet.kube.codec.lookup import Lookup
-from gpufleet.kube.errors import ObjectError
+from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.meanings.node_labels import OLD_REGION, OLD_ZONE, REGION, ZONE
 from gpufleet.kube.objects.storage import (
     AVAILABLE,

@@ -8,7 +8,7 @@ import datetime as dt
 import functools
 import re
 
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 _TIME = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9})\d*)?(?:[Zz]|([+-])(\d\d):?(\d\d))?",

@@ -11,8 +11,8 @@ from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.codec.gang_terms import GangTerms
 from gpufleet.kube.codec.slice_terms import field_of, read_level, read_slices
 from gpufleet.kube.objects.pod import Pod
-from gpufleet.model.errors import InputError
 from gpufleet.model.identifiers import TopologyLevelName
+from gpufleet.model.model_errors import InputError
 
 # Annotations that ask for a level of the topology, as a demand or as a preference.
 LEVELS = (

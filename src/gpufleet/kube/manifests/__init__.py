@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 FOLDER = Path(__file__).parent
 MUTATING_POLICIES_SINCE = (1, 36)

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from gpufleet.kube import keys
-from gpufleet.model.errors import InputError, printable
 from gpufleet.model.gpu_share import GpuShare, parse_fraction_milli, parse_memory_mib
+from gpufleet.model.model_errors import InputError, printable
 from gpufleet.model.quantity import parse_quantity
 from gpufleet.model.requests import MAXIMUM_DEVICES, ContainerAmounts, PodAmounts, device_count
 from gpufleet.model.resource_names import GPU_RESOURCES

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from gpufleet.lint.source.fields import Field
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.quantity import Quantity, parse_quantity
 from gpufleet.model.requests import Amounts, ContainerAmounts, PodAmounts, effective_requests
 

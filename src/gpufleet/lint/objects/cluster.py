@@ -14,8 +14,8 @@ from gpufleet.lint.objects.device_plugins import ANNOUNCING_KINDS, Announcers, a
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.source.fields import Field
-from gpufleet.model.errors import InputError
 from gpufleet.model.labels import Operator, Requirement
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.quantity import Quantity
 from gpufleet.model.taint import NO_SCHEDULE, Taint, Toleration
 

@@ -16,7 +16,7 @@ from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.node_facts import TELLING_LABELS, node_facts
 from gpufleet.lint.objects.pods import PodTemplate
-from gpufleet.lint.rule import CLUSTER_NEEDED, Remark, Unjudged
+from gpufleet.lint.rule import CLUSTER_NEEDED, RuleFinding, Unjudged
 
 Question = Callable[[ImageFacts, NodeFacts], Check]
 OTHER_MAKERS = ("amd.com/", "gpu.intel.com/")
@@ -43,7 +43,7 @@ def image_facts(container: Container) -> ImageFacts:
     return ImageFacts(name).run_with({one.name: one.value for one in container.env if one.value is not None})
 
 
-def judged(manifest: Manifest, context: Context, question: Question) -> Iterator[Remark | Unjudged]:
+def judged(manifest: Manifest, context: Context, question: Question) -> Iterator[RuleFinding | Unjudged]:
     """The answer for each such container: refused if one node refuses it, unjudged unless all take it."""
     for template in manifest.templates:
         for container in cuda_containers(template):
@@ -56,7 +56,7 @@ def judged(manifest: Manifest, context: Context, question: Question) -> Iterator
 
 def _on(
     container: Container, nodes: tuple[ClusterNode, ...], question: Question
-) -> Iterator[Remark | Unjudged]:
+) -> Iterator[RuleFinding | Unjudged]:
     image, field = image_facts(container), container.field.at("image")
     # Of thousands of nodes a few differ.
     names: dict[NodeFacts, str] = {}
@@ -67,6 +67,6 @@ def _on(
     if refused is not None:
         name, check = refused
         says = f"container {container.name} may land on node {name}: {check.reason}"
-        yield Remark(field, says, "; or ".join(check.ways_out))
+        yield RuleFinding(field, says, "; or ".join(check.ways_out))
     elif not checks or any(one.answer is Answer.UNKNOWN for _, one in checks):
         yield Unjudged(field, FACTS_NEEDED)

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from gpufleet.lint.objects.pod_places import pod_templates
 from gpufleet.lint.objects.pods import PodTemplate
+from gpufleet.lint.objects.template_paths import pod_templates
 from gpufleet.lint.source.fields import Field
 from gpufleet.lint.source.nodes import Mapping, Sequence
 from gpufleet.lint.source.parse import Parsed
 from gpufleet.lint.source.text import Problem, SourceText
-from gpufleet.model.errors import shortened
+from gpufleet.model.model_errors import shortened
 
 TITLE_CHARACTERS_MAX = 600
 """Namespace and name have at most 253 characters each where a server takes them."""

@@ -5,7 +5,7 @@ import functools
 from gpufleet.cuda.node import NodeFacts, read_node
 from gpufleet.kube.meanings.node_labels import DRIVER_LABELS, NVIDIA_PRODUCT, labelled_driver
 from gpufleet.lint.objects.cluster import ClusterNode
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 TELLING_LABELS = (NVIDIA_PRODUCT, *DRIVER_LABELS)
 """The labels that the facts come from: nodes in which they are the same have the same facts."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gpufleet.fit.options import Options, catalogue_model, serving_of
 from gpufleet.fit.question import Model, Serving
 from gpufleet.lint.objects.containers import Container
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 MODEL_NEEDED = (
     "a model of the catalogue (gpufleet fit --list) by its name there or on the hub, and options that its"

@@ -6,7 +6,7 @@ from gpufleet import __version__
 from gpufleet.lint.findings import Finding, Report
 from gpufleet.lint.rule import Severity
 from gpufleet.lint.source.text import Position
-from gpufleet.model.errors import shortened
+from gpufleet.model.model_errors import shortened
 from gpufleet.model.visible import json_text
 
 SCHEMA = "gpufleet.io/lint/v1"
@@ -16,7 +16,7 @@ WORDS_MAX = 4000
 """A finding may quote a field of any length; readers of the report need its beginning."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class FilePosition(msgspec.Struct, frozen=True):
     """A place in a file."""
 
     file: str
@@ -31,7 +31,7 @@ class FindingRow(msgspec.Struct, frozen=True):
     severity: str
     object: str
     path: str
-    place: Place
+    place: FilePosition
     says: str
     advice: str
     fixable: bool
@@ -43,7 +43,7 @@ class UnjudgedRow(msgspec.Struct, frozen=True):
 
     rule: str
     object: str
-    place: Place
+    place: FilePosition
     lacks: str
 
 
@@ -58,7 +58,7 @@ class SuppressedRow(msgspec.Struct, frozen=True):
 class ProblemRow(msgspec.Struct, frozen=True):
     """Input that could not be judged."""
 
-    place: Place
+    place: FilePosition
     reason: str
 
 
@@ -109,5 +109,5 @@ def _row(one: Finding) -> FindingRow:
     )
 
 
-def _place(source: str, position: Position) -> Place:
-    return Place(source, position.line, position.column)
+def _place(source: str, position: Position) -> FilePosition:
+    return FilePosition(source, position.line, position.column)

@@ -6,10 +6,10 @@ from gpufleet.kube.meanings.node_labels import PRODUCT_LABELS
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.cluster import node_terms
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.rule import CLUSTER_NEEDED, Remark, Rule, Scope, Severity, Unjudged
+from gpufleet.lint.rule import CLUSTER_NEEDED, Rule, RuleFinding, Scope, Severity, Unjudged
 
 
-def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
+def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudged]:
     """Each template that several models would take."""
     for template in manifest.templates:
         if not template.asks_for_gpu:
@@ -30,7 +30,9 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
         if len(models) > 1 and not named:
             words = ", ".join(sorted(str(one) for one in models))
             says = f"may land on any of {words}"
-            yield Remark(template.spec, says, "require nvidia.com/gpu.product or .memory by node affinity")
+            yield RuleFinding(
+                template.spec, says, "require nvidia.com/gpu.product or .memory by node affinity"
+            )
 
 
 RULE = Rule("GPU018", "Any model of GPU will do", Severity.WARNING, check, Scope.CLUSTER)

@@ -6,7 +6,7 @@ from gpufleet.lint.context import Context
 from gpufleet.lint.edits.edits import Edit, Fix, Rename, Replace
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.selectors import selects
-from gpufleet.lint.rule import Remark, Rule, Severity
+from gpufleet.lint.rule import Rule, RuleFinding, Severity
 from gpufleet.lint.source.fields import Field
 from gpufleet.model.phrases import counted
 
@@ -15,7 +15,7 @@ def _is_budget(manifest: Manifest) -> bool:
     return manifest.kind == "PodDisruptionBudget"
 
 
-def check(manifest: Manifest, context: Context) -> Iterator[Remark]:
+def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding]:
     """The budget, if it allows nothing of a GPU workload among these manifests."""
     spec = manifest.root.at("spec")
     for other in context.of_kind("Deployment", "StatefulSet", beside=manifest):
@@ -35,9 +35,9 @@ def _is_all(field: Field, replicas: int) -> bool:
     return field.text == "100%" or (field.integer is not None and field.integer >= replicas > 0)
 
 
-def _remark(field: Field, says: str, edits: tuple[Edit, ...]) -> Remark:
+def _remark(field: Field, says: str, edits: tuple[Edit, ...]) -> RuleFinding:
     advice = "set maxUnavailable: 1, so that nodes can be drained one by one"
-    return Remark(field, says, advice, Fix("allow one pod to be unavailable", edits))
+    return RuleFinding(field, says, advice, Fix("allow one pod to be unavailable", edits))
 
 
 RULE = Rule(

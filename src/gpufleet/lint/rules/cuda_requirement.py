@@ -6,10 +6,10 @@ from gpufleet.cuda.requirement import DISABLE, check_requirement, is_disabled
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.images_on_nodes import cuda_containers, image_facts, judged
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.rule import Remark, Rule, Scope, Severity, Unjudged
+from gpufleet.lint.rule import Rule, RuleFinding, Scope, Severity, Unjudged
 
 
-def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
+def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudged]:
     """Each container that switches the check off, else each with a requirement that a node refuses."""
     off = [
         one
@@ -22,7 +22,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
         if variable is not None:
             says = f"container {container.name} switches the check of its driver off with {DISABLE}"
             advice = "leave it out: a driver that is too old then shows at the start, and not in the middle"
-            yield Remark(variable.field, says, advice)
+            yield RuleFinding(variable.field, says, advice)
     if not off:
         yield from judged(manifest, context, check_requirement)
 

@@ -9,7 +9,7 @@ from gpufleet.lint.edits.edits import Edit, Fix, Remove, Rename, Replace
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.node_pools import DO_NOT_DISRUPT
 from gpufleet.lint.objects.pods import PodTemplate
-from gpufleet.lint.rule import Remark, Rule, Severity
+from gpufleet.lint.rule import Rule, RuleFinding, Severity
 from gpufleet.lint.source.fields import Field
 from gpufleet.model.resource_names import NVIDIA_GPU
 
@@ -29,7 +29,7 @@ _OTHER_VALUES = frozenset({"alpha.kubernetes.io/nvidia-gpu-name"})
 """Keys with values that are spelt differently under the new name, so that renaming does not mend them."""
 
 
-def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
+def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
     """Each old name in selection, annotations and resources of pods that use GPUs."""
     for template in manifest.templates:
         if not template.uses_gpu or template.is_gpu_infrastructure:
@@ -44,20 +44,20 @@ def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
             advice = (
                 f"AKS sets kubernetes.azure.com/accelerator; {node_labels.GPU_PRESENT} is set on every cloud"
             )
-            yield Remark(field, f"selects nodes by the old label {_OF_ONE_CLOUD}", advice)
+            yield RuleFinding(field, f"selects nodes by the old label {_OF_ONE_CLOUD}", advice)
 
 
-def _in_mapping(mapping: Field, names: dict[str, str]) -> Iterator[Remark]:
+def _in_mapping(mapping: Field, names: dict[str, str]) -> Iterator[RuleFinding]:
     for old, new in names.items():
         field = mapping.at(old)
         if field.key_node is None:
             continue
         edit: Edit = Remove(field) if mapping.at(new).exists else Rename(field, new)
         fix = None if old in _OTHER_VALUES else Fix(f"write {new} instead of {old}", (edit,))
-        yield Remark(field, f"{old} is not in use any more", f"write {new}", fix)
+        yield RuleFinding(field, f"{old} is not in use any more", f"write {new}", fix)
 
 
-def _in_affinity(template: PodTemplate) -> Iterator[Remark]:
+def _in_affinity(template: PodTemplate) -> Iterator[RuleFinding]:
     affinity = template.spec.at("affinity", "nodeAffinity")
     terms = affinity.at("requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms").items()
     preferred = affinity.at("preferredDuringSchedulingIgnoredDuringExecution").items()
@@ -68,7 +68,7 @@ def _in_affinity(template: PodTemplate) -> Iterator[Remark]:
             if new := NODE_LABELS.get(old):
                 does = Fix(f"write {new} instead of {old}", (Replace(field, new),))
                 fix = None if old in _OTHER_VALUES else does
-                yield Remark(field, f"{old} is not in use any more", f"write {new}", fix)
+                yield RuleFinding(field, f"{old} is not in use any more", f"write {new}", fix)
 
 
 RULE = Rule("GPU020", "Names that are not in use any more", Severity.WARNING, check, fixes=True)

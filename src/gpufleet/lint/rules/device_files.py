@@ -7,12 +7,12 @@ from gpufleet.lint.context import Context
 from gpufleet.lint.edits.edits import Fix, removals
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate, Volume
-from gpufleet.lint.rule import Remark, Rule, Severity, has_workload_pods
+from gpufleet.lint.rule import Rule, RuleFinding, Severity, has_workload_pods
 
 _DEVICE = re.compile(r"/dev/?|/dev/(nvidia[^/]*|dri|kfd)(/.*)?")
 
 
-def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
+def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
     """Each volume that is such a file, or the folder of all, in a pod that uses GPUs."""
     for template in manifest.templates:
         if template.is_gpu_infrastructure:
@@ -22,7 +22,7 @@ def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
             is_all = path.rstrip("/") == "/dev"
             if _DEVICE.fullmatch(path) and (not is_all or template.uses_gpu):
                 advice = "ask for the resource in limits; its plugin brings the files and counts the device"
-                yield Remark(
+                yield RuleFinding(
                     volume.field,
                     f"volume {volume.name} mounts {path} of the node",
                     advice,

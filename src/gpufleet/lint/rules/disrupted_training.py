@@ -6,7 +6,7 @@ from gpufleet.lint.context import Context
 from gpufleet.lint.edits.edits import Fix, Insert
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.node_pools import DO_NOT_DISRUPT, brings_gpus, is_pool
-from gpufleet.lint.rule import Remark, Rule, Scope, Severity, Unjudged, cluster_needed, has_gpu_pods
+from gpufleet.lint.rule import Rule, RuleFinding, Scope, Severity, Unjudged, cluster_needed, has_gpu_pods
 
 # Kinds whose work is lost from the last checkpoint on when a pod is moved.
 _TRAINING = frozenset(
@@ -18,7 +18,7 @@ def _trains(manifest: Manifest) -> bool:
     return manifest.kind in _TRAINING and has_gpu_pods(manifest)
 
 
-def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
+def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudged]:
     """Each template without the annotation, where a pool of GPUs is consolidated."""
     cluster = context.cluster
     known = cluster is not None and cluster.knows("NodePool")
@@ -39,7 +39,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
                 if template.annotation(DO_NOT_DISRUPT)
                 else Fix(f"annotate with {DO_NOT_DISRUPT}", (edit,))
             )
-            yield Remark(template.metadata, says, advice, fix)
+            yield RuleFinding(template.metadata, says, advice, fix)
         elif moving:
             yield Unjudged(template.metadata, _pools_needed(moving))
         elif not known:

@@ -9,7 +9,7 @@ from gpufleet.cuda.node import NodeFacts
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.images_on_nodes import judged
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.rule import Remark, Rule, Scope, Severity, Unjudged
+from gpufleet.lint.rule import Rule, RuleFinding, Scope, Severity, Unjudged
 
 
 def _question(image: ImageFacts, node: NodeFacts) -> Check:
@@ -19,7 +19,7 @@ def _question(image: ImageFacts, node: NodeFacts) -> Check:
     return check_architecture(image, node)
 
 
-def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
+def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudged]:
     """Each image of a GPU container without code for the GPU of a node that may take it."""
     yield from judged(manifest, context, _question)
 

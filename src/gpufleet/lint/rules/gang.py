@@ -6,7 +6,7 @@ from gpufleet.kube import keys
 from gpufleet.kube.meanings.group_names import GROUP_NAMES
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.rule import Remark, Rule, Severity
+from gpufleet.lint.rule import Rule, RuleFinding, Severity
 
 # Kinds whose pods compute together: one alone waits for the others and holds its GPUs.
 _TRAINING = frozenset({"PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob", "JobSet"})
@@ -33,7 +33,7 @@ def _starts_alone(manifest: Manifest) -> bool:
     return manifest.root.at("spec", "elasticPolicy", "minReplicas").integer == 1
 
 
-def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
+def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
     """The object, if nothing of it or of its pods names a gang or a queue."""
     places = [manifest.root.at("metadata"), *(one.metadata for one in manifest.templates)]
     marked = any(
@@ -50,7 +50,7 @@ def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
     if not (marked or scheduled or native or operator):
         says = "its pods start only together, and nothing places them together"
         advice = f"name a queue ({keys.QUEUE}) or a gang ({keys.GANG}), or a scheduler that places gangs"
-        yield Remark(manifest.root.at("spec"), says, advice)
+        yield RuleFinding(manifest.root.at("spec"), says, advice)
 
 
 RULE = Rule("GPU023", "Distributed job without a gang", Severity.ERROR, check, concerns=_is_distributed)

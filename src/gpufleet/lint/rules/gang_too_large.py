@@ -12,8 +12,8 @@ from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.objects.queue_quotas import Lacking
 from gpufleet.lint.rule import (
     CLUSTER_NEEDED,
-    Remark,
     Rule,
+    RuleFinding,
     Scope,
     Severity,
     Unjudged,
@@ -25,7 +25,7 @@ from gpufleet.model.phrases import counted
 _MEMBERS_NEEDED = "the pods of the gang, linted together with it (gpufleet lint FILE FILE)"
 _OWN_QUEUES = {"scheduling.volcano.sh": keys.VOLCANO_QUEUE, "scheduling.run.ai": keys.KAI_QUEUE}
 
-Verdicts = Iterator[Remark | Unjudged]
+Verdicts = Iterator[RuleFinding | Unjudged]
 
 
 def check(manifest: Manifest, context: Context) -> Verdicts:
@@ -35,7 +35,7 @@ def check(manifest: Manifest, context: Context) -> Verdicts:
             yield Unjudged(gang.field, _MEMBERS_NEEDED)
         elif gang.count and gang.least > gang.count:
             says = f"waits for {counted(gang.least, 'member')} and has {gang.count}"
-            yield Remark(gang.field, says, f"write at most {gang.count}")
+            yield RuleFinding(gang.field, says, f"write at most {gang.count}")
         else:
             yield from _held_by_cluster(gang, context.cluster)
             yield from _allowed_by_queue(manifest, gang, context)
@@ -52,7 +52,7 @@ def _held_by_cluster(gang: Gang, cluster: Cluster | None) -> Verdicts:
         elif (room := _room(cluster, member.template, asked)) < wanted:
             waits = f"waits for {counted(wanted, 'pod')} with GPUs"
             says = f"{waits}, and the empty cluster has room for {room} of them"
-            yield Remark(gang.field, says, "lower it, or give each pod fewer GPUs")
+            yield RuleFinding(gang.field, says, "lower it, or give each pod fewer GPUs")
 
 
 def _room(cluster: Cluster, template: PodTemplate, asked: dict[str, int]) -> int:
@@ -79,7 +79,7 @@ def _allowed_by_queue(manifest: Manifest, gang: Gang, context: Context) -> Verdi
             needed, most = (alone, found.most) if alone > found.most else (together, found.most_together)
             if needed > most:
                 says = f"needs {needed} {resource} at once, and {found.queue} never has over {float(most):g}"
-                yield Remark(gang.field, says, "lower it, raise the quota, or name another queue")
+                yield RuleFinding(gang.field, says, "lower it, raise the quota, or name another queue")
     for one in sorted(lacks, key=lambda one: one.plurals):
         yield Unjudged(gang.field, cluster_needed(*one.plurals))
 

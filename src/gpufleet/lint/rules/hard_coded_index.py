@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from gpufleet.lint.context import Context
 from gpufleet.lint.edits.edits import Fix, removal
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.rule import Remark, Rule, Severity
+from gpufleet.lint.rule import Rule, RuleFinding, Severity
 
 # Variables of CUDA, HIP, ROCm and Level Zero that choose GPUs by their number.
 VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
 _PICKS = re.compile(r"\s*(\d|GPU-|MIG-)")
 
 
-def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
+def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
     """Each variable for visible devices with a literal index or UUID."""
     for template in manifest.templates:
         if template.is_gpu_infrastructure:
@@ -24,7 +24,7 @@ def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
                     says = f"container {container.name} sets {variable.name}={variable.value}"
                     advice = "remove it: inside the container the GPUs that it was given are numbered from 0"
                     does = f"remove {variable.name} from container {container.name}"
-                    yield Remark(variable.field, says, advice, Fix(does, (removal(variable.field),)))
+                    yield RuleFinding(variable.field, says, advice, Fix(does, (removal(variable.field),)))
 
 
 RULE = Rule("GPU005", "Hard-coded index of a GPU", Severity.WARNING, check, fixes=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.rule import Remark, Rule, Severity
+from gpufleet.lint.rule import Rule, RuleFinding, Severity
 from gpufleet.lint.source.fields import Field
 from gpufleet.lint.source.parse import parse
 from gpufleet.lint.source.text import SourceText
@@ -13,7 +13,7 @@ from gpufleet.lint.source.text import SourceText
 _WAYS = ("timeSlicing", "mps")
 
 
-def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
+def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
     """Each entry of a ConfigMap that is such a configuration of NVIDIA's device plugin."""
     for name, field in manifest.root.at("data").entries():
         # Most entries of ConfigMaps are something else.
@@ -25,7 +25,7 @@ def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
                 if hidden:
                     says = f"{name} offers each {hidden} several times under its own name"
                     advice = f"set renameByDefault: true in {way}: shares are then called {hidden}.shared"
-                    yield Remark(field, says, advice)
+                    yield RuleFinding(field, says, advice)
 
 
 def _hidden(way: Field) -> str:

@@ -6,12 +6,12 @@ from gpufleet.lint.context import Context
 from gpufleet.lint.edits.edits import Fix, Remove
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
-from gpufleet.lint.rule import Remark, Rule, Severity
+from gpufleet.lint.rule import Rule, RuleFinding, Severity
 
 _MPS = "CUDA_MPS_PIPE_DIRECTORY"
 
 
-def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
+def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
     """Each namespace of the host that a GPU pod shares."""
     for template in manifest.templates:
         if not template.uses_gpu or template.is_gpu_infrastructure:
@@ -20,7 +20,7 @@ def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
             field = template.spec.at(name)
             # Clients of MPS talk to its daemon through shared memory of the node, by design.
             if field.is_true and not (name == "hostIPC" and _uses_mps(template)):
-                yield Remark(
+                yield RuleFinding(
                     field,
                     f"{name} shows the pod what other pods of its node run",
                     "remove it; shared memory within the pod is a volume at /dev/shm",

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.measured_use import HOUR_S, IDLE_BELOW_MILLI, IdlePod, MeasuredUse
-from gpufleet.lint.rule import Remark, Rule, Scope, Severity, Unjudged
+from gpufleet.lint.rule import Rule, RuleFinding, Scope, Severity, Unjudged
 
 LOADED_MIB = 1024
 """An idle GPU with this much memory in use still has a program loaded: CUDA's context alone takes less."""
@@ -14,7 +14,7 @@ _ADVICE_LOADED = "stop it when idle (culling, scale to zero), or let it share: g
 _ADVICE_EMPTY = "no program is loaded: end it, or give the GPU back until there is work"
 
 
-def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
+def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudged]:
     """The object's workload, if the metrics have it."""
     field = manifest.root.at("spec")
     if context.use is None:
@@ -32,7 +32,9 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
         if pods:
             place = f" in namespace {namespace}" if namespace and not manifest.namespace else ""
             loaded = max(pod.memory_mib for pod in pods) >= LOADED_MIB
-            yield Remark(field, _said(pods, context.use) + place, _ADVICE_LOADED if loaded else _ADVICE_EMPTY)
+            yield RuleFinding(
+                field, _said(pods, context.use) + place, _ADVICE_LOADED if loaded else _ADVICE_EMPTY
+            )
 
 
 def _said(pods: Sequence[IdlePod], use: MeasuredUse) -> str:

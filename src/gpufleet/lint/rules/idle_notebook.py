@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.rule import Remark, Rule, Scope, Severity, Unjudged, has_gpu_pods
+from gpufleet.lint.rule import Rule, RuleFinding, Scope, Severity, Unjudged, has_gpu_pods
 
 SETTING = "ENABLE_CULLING"
 _NEEDED = (
@@ -13,7 +13,7 @@ _NEEDED = (
 )
 
 
-def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
+def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudged]:
     """A notebook of Kubeflow, unless its controller stops those that are idle."""
     known = context.cluster.manifests if context.cluster is not None else ()
     told = [text for one in (*known, *context.manifests) for text in _settings(one)]
@@ -22,7 +22,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
     elif not any(text.lower() == "true" for text in told):
         says = f"keeps its GPU while it is not used: {SETTING} is {told[0] or 'empty'}"
         advice = f"set {SETTING}=true and CULL_IDLE_TIME (minutes) for the notebook controller"
-        yield Remark(manifest.root.at("spec"), says, advice)
+        yield RuleFinding(manifest.root.at("spec"), says, advice)
 
 
 def _settings(manifest: Manifest) -> Iterator[str]:

@@ -10,7 +10,7 @@ from gpufleet.lint.objects.fast_links import CLIQUE, offered_links, uses_fast_li
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.vllm_command import MODEL_NEEDED, served
 from gpufleet.lint.objects.wide_models import Width, widest_pod, widths
-from gpufleet.lint.rule import CLUSTER_NEEDED, Remark, Rule, Severity, Unjudged
+from gpufleet.lint.rule import CLUSTER_NEEDED, Rule, RuleFinding, Severity, Unjudged
 
 # Ends the list of widths that is proposed.
 _WIDTHS_MAX = 64
@@ -18,7 +18,7 @@ _NETWORK_NEEDED = (
     "whether the pods' claims, further networks or host network are fast, of which they say nothing"
 )
 
-Verdicts = Iterator[Remark | Unjudged]
+Verdicts = Iterator[RuleFinding | Unjudged]
 
 
 def check(manifest: Manifest, context: Context) -> Verdicts:
@@ -45,7 +45,7 @@ def _indivisible(manifest: Manifest) -> Verdicts:
             if reasons:
                 fit = [one for one in range(1, _WIDTHS_MAX + 1) if not refusals(facts, form, one)]
                 says = f"container {container.name} divides {facts.name}: {reasons[0]}"
-                yield Remark(field, says, f"what divides it: {', '.join(map(str, fit))}")
+                yield RuleFinding(field, says, f"what divides it: {', '.join(map(str, fit))}")
 
 
 def _across(manifest: Manifest, width: Width, has: int, cluster: Cluster | None) -> Verdicts:
@@ -61,7 +61,7 @@ def _across(manifest: Manifest, width: Width, has: int, cluster: Cluster | None)
         yield _remark(width, has, nodes)
 
 
-def _remark(width: Width, has: int, nodes: tuple[ClusterNode, ...]) -> Remark:
+def _remark(width: Width, has: int, nodes: tuple[ClusterNode, ...]) -> RuleFinding:
     largest = max(_whole_gpus(one) for one in nodes)
     says = (
         f"divides each layer among {width.gpus} GPUs, of which a pod has {has}, over no link said to be fast"
@@ -74,7 +74,7 @@ def _remark(width: Width, has: int, nodes: tuple[ClusterNode, ...]) -> Remark:
         links = offered_links(nodes)
         if links:
             advice += f", or ask for {links[0]}, which nodes have"
-    return Remark(width.field, says, advice, severity=Severity.WARNING)
+    return RuleFinding(width.field, says, advice, severity=Severity.WARNING)
 
 
 def _whole_gpus(node: ClusterNode) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpufleet.kube.keys import KUEUE_RUN_TIME_MAX
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.rule import Remark, Rule, Severity, has_gpu_pods
+from gpufleet.lint.rule import Rule, RuleFinding, Severity, has_gpu_pods
 from gpufleet.lint.source.fields import Field
 
 # How long, how long it is kept, and how often it may fail.
@@ -25,7 +25,7 @@ def _concerns(manifest: Manifest) -> bool:
     return _spec(manifest) is not None and has_gpu_pods(manifest)
 
 
-def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
+def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
     """The Job, with the bounds that it lacks."""
     spec = _spec(manifest)
     if spec is None:
@@ -39,7 +39,7 @@ def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
     bounds = [name for name in _BOUNDS if name not in given]
     if bounds:
         advice = "say how long it may run, how often it may fail, and when it is removed"
-        yield Remark(spec, f"has no {', no '.join(bounds)}", advice)
+        yield RuleFinding(spec, f"has no {', no '.join(bounds)}", advice)
 
 
 RULE = Rule("GPU037", "Job without an end", Severity.WARNING, check, concerns=_concerns)

@@ -9,7 +9,7 @@ from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.placeholders import is_placeholder
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.objects.servers import serves_language_model
-from gpufleet.lint.rule import Remark, Rule, Severity
+from gpufleet.lint.rule import Rule, RuleFinding, Severity
 
 _TOKENS = re.compile(
     r"HF_TOKEN|HUGGING_?FACE_(HUB_)?TOKEN|NGC_API_KEY|WANDB_API_KEY|AWS_SECRET_ACCESS_KEY|OPENAI_API_KEY"
@@ -19,7 +19,7 @@ _HUB_MODEL = re.compile(
 )
 
 
-def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
+def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
     """Each token written out, and each server that keeps nothing of what it fetches."""
     for template in manifest.templates:
         for container in template.all_containers:
@@ -29,15 +29,17 @@ def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
             if model and serves_language_model(container) and not _keeps(template, container):
                 says = f"container {container.name} fetches {model[1]} from the hub at every start"
                 advice = "mount a volume that outlives the pod at its cache, or the model itself"
-                yield Remark(container.field, says, advice)
+                yield RuleFinding(container.field, says, advice)
 
 
-def _tokens(container: Container) -> Iterator[Remark]:
+def _tokens(container: Container) -> Iterator[RuleFinding]:
     for variable in container.env:
         value = (variable.value or "").strip()
         if _TOKENS.fullmatch(variable.name) and value and not is_placeholder(value):
             says = f"the value of {variable.name} stands in the manifest"
-            yield Remark(variable.field, says, "put it into a Secret and name it in valueFrom.secretKeyRef")
+            yield RuleFinding(
+                variable.field, says, "put it into a Secret and name it in valueFrom.secretKeyRef"
+            )
 
 
 def _keeps(template: PodTemplate, container: Container) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.cluster import Cluster, Condition, node_terms
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.rule import CLUSTER_NEEDED, Remark, Rule, Scope, Severity, Unjudged, has_gpu_pods
+from gpufleet.lint.rule import CLUSTER_NEEDED, Rule, RuleFinding, Scope, Severity, Unjudged, has_gpu_pods
 from gpufleet.model.label_advice import advise
 
 
@@ -13,7 +13,7 @@ def _concerns(manifest: Manifest) -> bool:
     return has_gpu_pods(manifest) and any(any(node_terms(one)) for one in manifest.templates)
 
 
-def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
+def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudged]:
     """Each template that selects no node, at the first condition that nothing meets."""
     for template in manifest.templates:
         terms = node_terms(template)
@@ -33,7 +33,7 @@ def _meets(cluster: Cluster, conditions: tuple[Condition, ...]) -> bool:
     return any(all(one.requirement.accepts(node.labels) for one in conditions) for node in cluster.nodes)
 
 
-def _remark(cluster: Cluster, condition: Condition) -> Remark:
+def _remark(cluster: Cluster, condition: Condition) -> RuleFinding:
     known: dict[str, set[str | None]] = {}
     for node in cluster.nodes:
         for key, value in node.labels.items():
@@ -41,12 +41,12 @@ def _remark(cluster: Cluster, condition: Condition) -> Remark:
     (advice,) = advise([condition.requirement], known)
     near = advice.nearest_value or advice.nearest_key
     way = f"did you mean {near}?" if near else "kubectl get nodes --show-labels shows what there is"
-    return Remark(condition.field, f"no node has {condition.requirement}", way)
+    return RuleFinding(condition.field, f"no node has {condition.requirement}", way)
 
 
-def _together(condition: Condition) -> Remark:
+def _together(condition: Condition) -> RuleFinding:
     says = "no node meets all conditions of its selection at once"
-    return Remark(condition.field, says, "kubectl get nodes --show-labels shows what goes together")
+    return RuleFinding(condition.field, says, "kubectl get nodes --show-labels shows what goes together")
 
 
 RULE = Rule("GPU019", "Selector that matches no node", Severity.ERROR, check, Scope.CLUSTER, _concerns)

@@ -9,10 +9,10 @@ from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate, Volume
 from gpufleet.lint.objects.shared_memory import fitting_size
-from gpufleet.lint.rule import Remark, Rule, Severity
+from gpufleet.lint.rule import Rule, RuleFinding, Severity
 
 
-def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
+def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
     """Each volume in memory of a GPU pod without a fitting size."""
     for template in manifest.templates:
         if not template.uses_gpu:
@@ -22,7 +22,7 @@ def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
                 yield from _judged(template, volume)
 
 
-def _judged(template: PodTemplate, volume: Volume) -> Iterator[Remark]:
+def _judged(template: PodTemplate, volume: Volume) -> Iterator[RuleFinding]:
     users = [
         one for one in template.all_containers if any(mount.volume == volume.name for mount in one.mounts)
     ]
@@ -32,7 +32,7 @@ def _judged(template: PodTemplate, volume: Volume) -> Iterator[Remark]:
     found = amount(size.text)
     if found is None:
         says = f"volume {volume.name} is in memory and has no sizeLimit"
-        yield Remark(
+        yield RuleFinding(
             volume.field,
             says,
             "set a sizeLimit below the memory limit of its containers",
@@ -45,7 +45,7 @@ def _judged(template: PodTemplate, volume: Volume) -> Iterator[Remark]:
             f"volume {volume.name} may take {size.text} of memory, more than the limit "
             f"{small.limits['memory'].text} of container {small.name}"
         )
-        yield Remark(
+        yield RuleFinding(
             size, says, "what is written to it counts to the container: lower it, or raise the limit", fix
         )
 

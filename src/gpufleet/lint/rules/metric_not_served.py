@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.rule import Remark, Rule, Scope, Severity, Unjudged, cluster_needed
+from gpufleet.lint.rule import Rule, RuleFinding, Scope, Severity, Unjudged, cluster_needed
 
 _GROUPS = {
     "pods": "custom.metrics.k8s.io",
@@ -21,7 +21,7 @@ def _has_metrics(manifest: Manifest) -> bool:
     return is_scaler and any(one.at(kind).exists for one in metrics for kind in _GROUPS)
 
 
-def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
+def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudged]:
     """Each metric of an API that is not registered."""
     cluster = context.cluster
     for metric in manifest.root.at("spec", "metrics").items():
@@ -33,7 +33,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
                 yield Unjudged(field, _SERVICES_NEEDED)
             elif not any(name.endswith(f".{group}") for name in cluster.names("APIService")):
                 says = f"scales on {field.text}, and no API service of the cluster serves {group}"
-                yield Remark(field, says, "install an adapter (prometheus-adapter with a rule) or KEDA")
+                yield RuleFinding(field, says, "install an adapter (prometheus-adapter with a rule) or KEDA")
             else:
                 yield Unjudged(field, _METRICS_NEEDED)
 

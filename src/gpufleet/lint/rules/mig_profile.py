@@ -7,7 +7,7 @@ from gpufleet.lint.context import Context
 from gpufleet.lint.objects.cluster import Cluster
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
-from gpufleet.lint.rule import CLUSTER_NEEDED, Remark, Rule, Scope, Severity, Unjudged
+from gpufleet.lint.rule import CLUSTER_NEEDED, Rule, RuleFinding, Scope, Severity, Unjudged
 from gpufleet.lint.source.fields import Field
 from gpufleet.model import gpu_model
 from gpufleet.model.mig_boards import BOARDS
@@ -23,7 +23,7 @@ def _concerns(manifest: Manifest) -> bool:
     )
 
 
-def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
+def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudged]:
     """Each profile that no node has, and that no card of the nodes knows."""
     for template in manifest.templates:
         for container in template.all_containers:
@@ -35,7 +35,9 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
                     yield from _judged(template, name, field, context.cluster)
 
 
-def _judged(template: PodTemplate, name: str, field: Field, cluster: Cluster) -> Iterator[Remark | Unjudged]:
+def _judged(
+    template: PodTemplate, name: str, field: Field, cluster: Cluster
+) -> Iterator[RuleFinding | Unjudged]:
     profile = name.removeprefix(MIG_PREFIX).removesuffix(".shared").replace(".me", "+me")
     nodes = cluster.selected(template, [one for one in cluster.nodes if one.gpus])
     products = {one.labels.get(NVIDIA_PRODUCT, "") for one in nodes}
@@ -52,7 +54,7 @@ def _judged(template: PodTemplate, name: str, field: Field, cluster: Cluster) ->
         for product, own in offered.items()
         if own is not None
     )
-    yield Remark(field, says, f"what there is: {told}")
+    yield RuleFinding(field, says, f"what there is: {told}")
 
 
 def _profiles(product: str) -> tuple[str, ...] | None:

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from gpufleet.kube.keys import HIDING_VALUES, VISIBLE_DEVICES
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.objects.pod_places import RUNTIMES
-from gpufleet.lint.rule import Remark, Rule, Severity, has_gpu_pods
+from gpufleet.lint.objects.template_paths import RUNTIMES
+from gpufleet.lint.rule import Rule, RuleFinding, Severity, has_gpu_pods
 
 
 def _concerns(manifest: Manifest) -> bool:
     return manifest.kind not in RUNTIMES and has_gpu_pods(manifest)
 
 
-def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
+def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
     """Each container with a GPU image in a pod where it gets no GPU."""
     for template in manifest.templates:
         if template.is_gpu_infrastructure:
@@ -30,7 +30,7 @@ def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
                 continue
             says = f"container {container.name} runs {image.text}, which is built for GPUs, and asks for none"
             advice = f"ask for GPUs in limits, or set {VISIBLE_DEVICES}=void where it is to run without"
-            yield Remark(container.field.at("image"), says, advice)
+            yield RuleFinding(container.field.at("image"), says, advice)
 
 
 RULE = Rule("GPU003", "GPU image without a GPU request", Severity.WARNING, check, concerns=_concerns)

@@ -7,7 +7,7 @@ from gpufleet.lint.edits.edits import Append, Fix
 from gpufleet.lint.objects.cluster import Cluster, ClusterNode, tolerations_on
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
-from gpufleet.lint.rule import CLUSTER_NEEDED, Remark, Rule, Scope, Severity, Unjudged
+from gpufleet.lint.rule import CLUSTER_NEEDED, Rule, RuleFinding, Scope, Severity, Unjudged
 from gpufleet.lint.source.nodes import Data
 from gpufleet.model.taint import NO_SCHEDULE, Taint, untolerated
 
@@ -15,7 +15,7 @@ NODE_STATE = "node.kubernetes.io/"
 """The prefix of the taints by which Kubernetes marks nodes that are cordoned, not ready or under pressure."""
 
 
-def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
+def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudged]:
     """Each template that no GPU node takes for its taints."""
     for template in manifest.templates:
         if not template.asks_for_gpu:
@@ -47,11 +47,11 @@ def _keeping_away(template: PodTemplate, nodes: tuple[ClusterNode, ...]) -> Tain
     return first
 
 
-def _remark(template: PodTemplate, taint: Taint) -> Remark:
+def _remark(template: PodTemplate, taint: Taint) -> RuleFinding:
     says = f"every node with its GPUs is tainted, and it does not tolerate {taint}"
     fix = Fix(f"tolerate {taint}", (Append(template.spec.at("tolerations"), _toleration(taint)),))
     # What is to leave a node at once says so with NoExecute: a person decides against that.
-    return Remark(template.spec, says, f"tolerate {taint}", fix if taint.effect == NO_SCHEDULE else None)
+    return RuleFinding(template.spec, says, f"tolerate {taint}", fix if taint.effect == NO_SCHEDULE else None)
 
 
 def _toleration(taint: Taint) -> Data:

@@ -7,7 +7,7 @@ from gpufleet.lint.context import Context
 from gpufleet.lint.objects.cluster import ClusterNode
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
-from gpufleet.lint.rule import CLUSTER_NEEDED, Remark, Rule, Scope, Severity, Unjudged
+from gpufleet.lint.rule import CLUSTER_NEEDED, Rule, RuleFinding, Scope, Severity, Unjudged
 from gpufleet.model.resource_names import NVIDIA_GPU
 
 _SINGLE = "single"
@@ -19,7 +19,7 @@ def _asks(template: PodTemplate) -> bool:
     )
 
 
-def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
+def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudged]:
     """Each template that would take an instance as well as a whole GPU."""
     for template in filter(_asks, manifest.templates):
         if context.cluster is None or not context.cluster.knows("Node"):
@@ -33,7 +33,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
         if cut is not None and whole is not None:
             says = f"{NVIDIA_GPU} is a MIG instance on node {cut.name} and a whole GPU on node {whole.name}"
             advice = f"select the nodes by {NVIDIA_PRODUCT}; give node pools with MIG the strategy mixed"
-            yield Remark(template.spec, says, advice)
+            yield RuleFinding(template.spec, says, advice)
 
 
 def _is_cut(node: ClusterNode) -> bool:

@@ -12,10 +12,10 @@ from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.objects.vllm_command import MODEL_NEEDED, served
-from gpufleet.lint.rule import CLUSTER_NEEDED, Remark, Rule, Severity, Unjudged
+from gpufleet.lint.rule import CLUSTER_NEEDED, Rule, RuleFinding, Severity, Unjudged
 from gpufleet.lint.source.fields import Field
-from gpufleet.model.errors import InputError
 from gpufleet.model.labels import Operator
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.resource_names import NVIDIA_GPU
 
 _CARD_NEEDED = (
@@ -24,7 +24,7 @@ _CARD_NEEDED = (
 )
 
 
-def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
+def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudged]:
     """Each vLLM server with a model that surely does not fit on one of the cards that it may get."""
     for template in manifest.templates:
         for container in template.containers:
@@ -47,10 +47,10 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
                     yield Unjudged(field, "a trial run: by arithmetic it is tight (gpufleet fit shows it)")
 
 
-def _remark(field: Field, what: str, refused: CardFit) -> Remark:
+def _remark(field: Field, what: str, refused: CardFit) -> RuleFinding:
     reason = refused.reasons[0] if refused.reasons else "too little memory"
     advice = "; or ".join(refused.changes[:2]) or "gpufleet fit says which GPUs do"
-    return Remark(field, f"{what} on {refused.gpu}: {reason}", advice)
+    return RuleFinding(field, f"{what} on {refused.gpu}: {reason}", advice)
 
 
 def _cards(template: PodTemplate, container: Container, context: Context) -> tuple[CardEntry, ...]:

@@ -6,10 +6,10 @@ from gpufleet.cuda.toolkit import check_toolkit
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.images_on_nodes import judged
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.rule import Remark, Rule, Scope, Severity, Unjudged
+from gpufleet.lint.rule import Rule, RuleFinding, Scope, Severity, Unjudged
 
 
-def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
+def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudged]:
     """Each image of a GPU container that a node's driver surely does not run."""
     yield from judged(manifest, context, check_toolkit)
 

@@ -9,13 +9,13 @@ from gpufleet.lint.objects.amounts import amount
 from gpufleet.lint.objects.cluster import ClusterNode
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
-from gpufleet.lint.rule import CLUSTER_NEEDED, Remark, Rule, Scope, Severity, Unjudged
+from gpufleet.lint.rule import CLUSTER_NEEDED, Rule, RuleFinding, Scope, Severity, Unjudged
 
 RESOURCES = ("cpu", "memory")
 _SHAPE_NEEDED = "a node that may take the pod, with CPU and memory in status.allocatable of each that may"
 
 
-def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
+def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudged]:
     """Each template of which every node takes fewer than its GPUs would allow."""
     for template in manifest.templates:
         gpus = _gpus(template)
@@ -33,7 +33,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
         first = found[0]
         # One node on which nothing is stranded is enough: the scheduler may choose it.
         if first is not None and all(one is not None for one in found):
-            yield Remark(template.spec, *first)
+            yield RuleFinding(template.spec, *first)
 
 
 def _gpus(template: PodTemplate) -> dict[str, int]:

@@ -7,13 +7,13 @@ from gpufleet.lint.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.node_facts import node_facts
 from gpufleet.lint.objects.vllm_command import Served, served
-from gpufleet.lint.rule import CLUSTER_NEEDED, Remark, Rule, Scope, Severity, Unjudged
+from gpufleet.lint.rule import CLUSTER_NEEDED, Rule, RuleFinding, Scope, Severity, Unjudged
 
 # NVIDIA's compute capability from which on the format is computed in hardware.
 _BFLOAT16, _FP8 = (8, 0), (8, 9)
 
 
-def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
+def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudged]:
     """Each vLLM server with such a format, on the first node that is too old for it."""
     for template in manifest.templates:
         for container in template.containers:
@@ -33,7 +33,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
             if old is not None:
                 says = f"container {container.name} asks for {what} and may land on node {old} ({told[old]})"
                 advice = f"select GPUs of compute capability {least[0]}.{least[1]} or more by affinity"
-                yield Remark(field, says, advice)
+                yield RuleFinding(field, says, advice)
             elif not told or None in told.values():
                 yield Unjudged(field, f"a known GPU in {NVIDIA_PRODUCT} on every node that may take the pod")
 

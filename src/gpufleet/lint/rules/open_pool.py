@@ -23,7 +23,7 @@ from gpufleet.lint.objects.node_pools import (
     is_pool,
     node_gpu_makers,
 )
-from gpufleet.lint.rule import Remark, Rule, Severity, Unjudged, cluster_needed
+from gpufleet.lint.rule import Rule, RuleFinding, Severity, Unjudged, cluster_needed
 from gpufleet.lint.source.fields import Field
 from gpufleet.model.gpu_catalogue import Vendor
 
@@ -36,7 +36,7 @@ _RIGHTS_NEEDED = (
 _CAPACITY_NEEDED = "the capacity that the template of its machines reports: the template with its status"
 _PLUGIN_ADVICE = "run the maker's device plugin, its operator, or gpufleet's agent there"
 
-Verdicts = Iterator[Remark | Unjudged]
+Verdicts = Iterator[RuleFinding | Unjudged]
 
 
 def _concerns(manifest: Manifest) -> bool:
@@ -71,10 +71,10 @@ def _pool(pool: Manifest, context: Context) -> Verdicts:
     place = spec.at("template", "spec")
     if not any(one.at("effect").text in _KEEPS_AWAY for one in place.at("taints").items()):
         says = "brings GPU nodes that keep no pod away"
-        yield Remark(place, says, "give them the taint nvidia.com/gpu with the effect NoSchedule")
+        yield RuleFinding(place, says, "give them the taint nvidia.com/gpu with the effect NoSchedule")
     if not any(True for _ in spec.at("limits").entries()):
         says = "brings as many GPU nodes as pods ask for"
-        yield Remark(spec, says, "set limits, such as nvidia.com/gpu: 16")
+        yield RuleFinding(spec, says, "set limits, such as nvidia.com/gpu: 16")
     reference = place.at("nodeClassRef")
     brings = brings_own_plugin(pool, _of_kind(context, NODE_CLASS))
     if not brings:
@@ -106,7 +106,7 @@ def _announced(
         yield Unjudged(place, lacks)
     else:
         names = " and ".join(sorted(one.value for one in makers - found.vendors))
-        yield Remark(place, f"{says} ({names})" if names else says, _PLUGIN_ADVICE)
+        yield RuleFinding(place, f"{says} ({names})" if names else says, _PLUGIN_ADVICE)
 
 
 def _unknown(found: Announcers, context: Context) -> str:
@@ -131,7 +131,7 @@ def _eksctl_group(group: EksctlGroup) -> Verdicts:
             f"node group {group.name} starts from nothing, and no tag tells the autoscaler what it would have"
         )
         advice = f"set propagateASGTags: true, or tags such as {group.untold[0]}"
-        yield Remark(group.field, says, advice)
+        yield RuleFinding(group.field, says, advice)
 
 
 def _machine_group(group: MachineGroup) -> Verdicts:
@@ -144,7 +144,7 @@ def _machine_group(group: MachineGroup) -> Verdicts:
     if told or group.capacity is not None:
         missing = [name for name in (GPU_TYPE, GPU_COUNT) if name not in told]
         says = "starts from nothing, and the autoscaler does not know that a new node would have GPUs"
-        yield Remark(annotations, says, f"annotate it with {' and '.join(missing)}")
+        yield RuleFinding(annotations, says, f"annotate it with {' and '.join(missing)}")
     else:
         yield Unjudged(annotations, f"{_CAPACITY_NEEDED}, or the annotations {GPU_TYPE} and {GPU_COUNT}")
 

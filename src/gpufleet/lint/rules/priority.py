@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.rule import Remark, Rule, Severity
+from gpufleet.lint.rule import Rule, RuleFinding, Severity
 
 _WORKLOAD_PRIORITY = "kueue.x-k8s.io/priority-class"
 _KAI_PRIORITY = "priorityClassName"
@@ -14,7 +14,7 @@ _OF_THE_JOB = (("priorityClassName",), ("runPolicy", "schedulingPolicy", "priori
 """Where jobs of Volcano and of Kubeflow name the class for all their pods."""
 
 
-def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
+def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
     """Each template that asks for GPUs and names no class; one finding for an object is enough."""
     if manifest.root.at("metadata", "labels", _WORKLOAD_PRIORITY).exists:
         return
@@ -26,7 +26,7 @@ def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
         if any(one.at(_KAI_PRIORITY).exists for one in labels):
             continue
         if template.asks_for_gpu and not (spec.at("priorityClassName").exists or spec.at("priority").exists):
-            yield Remark(
+            yield RuleFinding(
                 spec, "asks for GPUs and has no priorityClassName", "name the class of its kind of work"
             )
             return

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from gpufleet.lint.context import Context
 from gpufleet.lint.edits.edits import Fix, removal
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.rule import Remark, Rule, Severity
+from gpufleet.lint.rule import Rule, RuleFinding, Severity
 
 
-def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
+def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
     """Each privileged container of a pod that uses GPUs."""
     for template in manifest.templates:
         if not template.uses_gpu or template.is_gpu_infrastructure:
@@ -21,7 +21,7 @@ def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
                     "drop it; what needs more than the default gets that one capability (IPC_LOCK for RDMA)"
                 )
                 does = f"make container {container.name} unprivileged"
-                yield Remark(field, says, advice, Fix(does, (removal(field),)))
+                yield RuleFinding(field, says, advice, Fix(does, (removal(field),)))
 
 
 RULE = Rule("GPU006", "Privileged GPU workload", Severity.ERROR, check, fixes=True)

@@ -6,7 +6,7 @@ from gpufleet.kube.meanings.gpu_resources import is_gpu
 from gpufleet.lint.context import Context
 from gpufleet.lint.edits.edits import Edit, Fix, Insert, Remove, Rename, Replace, removal
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.rule import Remark, Rule, Severity, has_gpu_pods
+from gpufleet.lint.rule import Rule, RuleFinding, Severity, has_gpu_pods
 from gpufleet.lint.source.fields import Field
 
 NONE = "0"
@@ -21,7 +21,7 @@ def _is_guard(manifest: Manifest) -> bool:
     return manifest.group == "" and manifest.kind in {"ResourceQuota", "LimitRange"}
 
 
-def check(manifest: Manifest, context: Context) -> Iterator[Remark]:
+def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding]:
     """Each bound on GPUs that is not counted, each default, and a quota without GPUs beside GPU pods."""
     if manifest.kind == "LimitRange":
         yield from _defaults(manifest)
@@ -33,7 +33,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark]:
             right = _REQUESTS + resource
             edit: Edit = Remove(field) if hard.at(right).exists else Rename(field, right)
             says = f"bounds {name}, which Kubernetes does not count"
-            yield Remark(field, says, f"bound {right}", Fix(f"bound {right}", (edit,)))
+            yield RuleFinding(field, says, f"bound {right}", Fix(f"bound {right}", (edit,)))
     names = {name for name, _ in hard.entries()}
     counts = any(is_gpu(name.removeprefix(_LIMITS).removeprefix(_REQUESTS)) for name in names)
     if names & _HOST and not counts:
@@ -44,10 +44,10 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark]:
             says = (
                 "bounds what pods take of the host and nothing of GPUs, which pods of this namespace ask for"
             )
-            yield Remark(hard, says, "bound requests.nvidia.com/gpu")
+            yield RuleFinding(hard, says, "bound requests.nvidia.com/gpu")
 
 
-def _defaults(manifest: Manifest) -> Iterator[Remark]:
+def _defaults(manifest: Manifest) -> Iterator[RuleFinding]:
     for limit in manifest.root.at("spec", "limits").items():
         maximum, default = limit.at("max"), limit.at("default")
         for name, bound in maximum.entries():
@@ -65,13 +65,13 @@ def _gives(name: str, field: Field) -> bool:
     return is_gpu(name) and field.text != NONE
 
 
-def _gift(field: Field, name: str, edit: Edit, why: str = "") -> Remark:
+def _gift(field: Field, name: str, edit: Edit, why: str = "") -> RuleFinding:
     says = f"gives {field.text} of {name} to every container that asks for none{why}"
     if isinstance(edit, Remove):
         mend = "remove it; a pod that needs a GPU asks for it"
-        return Remark(field, says, mend, Fix(f"remove the default of {name}", (edit,)))
+        return RuleFinding(field, says, mend, Fix(f"remove the default of {name}", (edit,)))
     mend = f'let the default be {name}: "{NONE}"; a pod that needs a GPU asks for it'
-    return Remark(field, says, mend, Fix(f"give {name} the default {NONE}", (edit,)))
+    return RuleFinding(field, says, mend, Fix(f"give {name} the default {NONE}", (edit,)))
 
 
 RULE = Rule(

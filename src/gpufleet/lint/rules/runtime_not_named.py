@@ -6,7 +6,7 @@ from gpufleet.lint.context import Context
 from gpufleet.lint.edits.edits import Fix, Insert
 from gpufleet.lint.objects.images_on_nodes import cuda_containers
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.rule import Remark, Rule, Scope, Severity, Unjudged, cluster_needed
+from gpufleet.lint.rule import Rule, RuleFinding, Scope, Severity, Unjudged, cluster_needed
 
 FIELD = "runtimeClassName"
 _POLICY = "ClusterPolicy"
@@ -18,7 +18,7 @@ _DEFAULT_VARIABLE = "CONTAINERD_SET_AS_DEFAULT"
 _NO = frozenset({"false", "0"})
 
 
-def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
+def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudged]:
     """Each template with GPUs that names none, unless the operator makes that right."""
     cluster = context.cluster
     policies = [one for one in (cluster.manifests if cluster else ()) if one.kind == _POLICY]
@@ -35,7 +35,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
         elif needed:
             says = f"names no RuntimeClass, and only pods of the class {needed} get to their GPUs"
             fix = Fix(f"name the RuntimeClass {needed}", (Insert(template.spec, FIELD, needed),))
-            yield Remark(template.spec, says, f"set {FIELD}: {needed}", fix)
+            yield RuleFinding(template.spec, says, f"set {FIELD}: {needed}", fix)
 
 
 def needed_class(policy: Manifest) -> str | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.scale_targets import NO_TARGET, is_autoscaler, scales_gpus
-from gpufleet.lint.rule import Remark, Rule, Severity, Unjudged
+from gpufleet.lint.rule import Rule, RuleFinding, Severity, Unjudged
 from gpufleet.lint.source.fields import Field
 
 # A model server computes on the GPU: these hardly follow its load.
@@ -32,7 +32,7 @@ def _concerns(manifest: Manifest) -> bool:
     return bool(names) and all(name in _HOST for name in names)
 
 
-def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
+def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudged]:
     """An autoscaler that looks at CPU or memory alone."""
     known = scales_gpus(manifest, context)
     field, name = _metrics(manifest)[0]
@@ -40,7 +40,9 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
         yield Unjudged(field, NO_TARGET)
     elif known:
         says = f"scales GPU pods by {name} alone"
-        yield Remark(field, says, "scale on what waits: queue length, KV cache in use, requests in flight")
+        yield RuleFinding(
+            field, says, "scale on what waits: queue length, KV cache in use, requests in flight"
+        )
 
 
 RULE = Rule("GPU027", "GPU server scaled by CPU", Severity.WARNING, check, concerns=_concerns)

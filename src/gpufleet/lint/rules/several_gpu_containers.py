@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.rule import Remark, Rule, Severity
+from gpufleet.lint.rule import Rule, RuleFinding, Severity
 
 
-def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
+def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
     """Each pod with GPUs in more than one container."""
     for template in manifest.templates:
         holders = [one for one in template.all_containers if one.device_count]
@@ -22,7 +22,7 @@ def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
             says = (
                 f"containers {names} ask for GPUs: the pod needs the larger of both counts from start to end"
             )
-        yield Remark(holders[1].field, says, "give the GPUs to one container, or split the pod")
+        yield RuleFinding(holders[1].field, says, "give the GPUs to one container, or split the pod")
 
 
 RULE = Rule("GPU045", "GPUs in several containers of a pod", Severity.WARNING, check)

@@ -7,7 +7,7 @@ from gpufleet.lint.objects.amounts import amount
 from gpufleet.lint.objects.cluster import ClusterNode
 from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.rule import CLUSTER_NEEDED, Remark, Rule, Scope, Severity, Unjudged
+from gpufleet.lint.rule import CLUSTER_NEEDED, Rule, RuleFinding, Scope, Severity, Unjudged
 from gpufleet.lint.source.fields import Field
 from gpufleet.model.resource_names import NVIDIA_GPU, NVIDIA_SHARED, is_mig_instance
 
@@ -16,7 +16,7 @@ STRATEGY = "nvidia.com/gpu.sharing-strategy"
 _SLICED = frozenset({"time-slicing", "mps"})
 
 
-def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
+def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudged]:
     """Each container that counts shares as if they were GPUs."""
     for template in manifest.templates:
         for container in template.all_containers:
@@ -38,10 +38,10 @@ def _shares(node: ClusterNode) -> bool:
     return node.labels.get(STRATEGY) in _SLICED
 
 
-def _remark(container: Container, field: Field, where: str) -> Remark:
+def _remark(container: Container, field: Field, where: str) -> RuleFinding:
     says = f"container {container.name} asks for {field.text} of {field.key}{where}"
     advice = "ask for one: two shares are not twice the GPU, and the plugin may refuse more than one"
-    return Remark(field, says, advice)
+    return RuleFinding(field, says, advice)
 
 
 RULE = Rule("GPU039", "Several shares for one container", Severity.WARNING, check, Scope.CLUSTER)

@@ -9,7 +9,7 @@ from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.objects.shared_memory import fitting_size
-from gpufleet.lint.rule import Remark, Rule, Severity, Unjudged
+from gpufleet.lint.rule import Rule, RuleFinding, Severity, Unjudged
 from gpufleet.lint.source.nodes import Data
 
 PLACE = "/dev/shm"  # noqa: S108  where every runtime has it, in the container
@@ -20,7 +20,7 @@ _WAITS = re.compile(r"\b(sleep|nvidia-smi|rocm-smi|clinfo|tail -f)\b")
 _COMPUTES = re.compile(r"python|torch|mpi|deepspeed|accelerate|nccl|\.(py|sh)\b")
 
 
-def check(manifest: Manifest, _: Context) -> Iterator[Remark | Unjudged]:
+def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding | Unjudged]:
     """Each container that needs shared memory and has nothing mounted at /dev/shm."""
     for template in manifest.templates:
         if template.is_gpu_infrastructure or template.spec.at("hostIPC").is_true:
@@ -36,7 +36,7 @@ def check(manifest: Manifest, _: Context) -> Iterator[Remark | Unjudged]:
             why = f"{container.device_count} GPUs" if container.device_count > 1 else "workers that load data"
             says = f"container {container.name} has {why} and the default /dev/shm of 64 MiB"
             advice = "mount an emptyDir with medium Memory and a sizeLimit at /dev/shm"
-            yield Remark(container.field, says, advice, fix if container is lacking[0] else None)
+            yield RuleFinding(container.field, says, advice, fix if container is lacking[0] else None)
 
 
 def _is_given(template: PodTemplate, container: Container) -> bool:

@@ -8,7 +8,7 @@ from gpufleet.lint.context import Context
 from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.servers import serves_language_model
-from gpufleet.lint.rule import Remark, Rule, Severity
+from gpufleet.lint.rule import Rule, RuleFinding, Severity
 
 # Options by which servers of models take less than all of the memory.
 _BOUNDS = (
@@ -21,7 +21,7 @@ _BOUNDS = (
 _VARIABLES = ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "XLA_PYTHON_CLIENT_MEM_FRACTION", "GPU_MEMORY_UTILIZATION")
 
 
-def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
+def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
     """Each server of language models on a shared GPU without a bound of its memory."""
     for template in manifest.templates:
         for container in template.containers:
@@ -30,7 +30,7 @@ def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
             if shared and serves_language_model(container) and not _is_bounded(container):
                 says = f"container {container.name} takes most of the GPU's memory and asks for {shared[0]}"
                 advice = "bound its memory (vLLM: --gpu-memory-utilization), or ask for a MIG instance"
-                yield Remark(container.field, says, advice)
+                yield RuleFinding(container.field, says, advice)
 
 
 def _is_bounded(container: Container) -> bool:

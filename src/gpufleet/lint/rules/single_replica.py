@@ -7,7 +7,7 @@ from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.scale_targets import AUTOSCALERS, target
 from gpufleet.lint.objects.selectors import selects
 from gpufleet.lint.objects.servers import serves
-from gpufleet.lint.rule import Remark, Rule, Severity
+from gpufleet.lint.rule import Rule, RuleFinding, Severity
 
 # Kinds that keep serving; a Job ends anyway.
 _KINDS = frozenset({"Deployment", "StatefulSet"})
@@ -17,7 +17,7 @@ def _concerns(manifest: Manifest) -> bool:
     return manifest.kind in _KINDS and any(one.asks_for_gpu and serves(one) for one in manifest.templates)
 
 
-def check(manifest: Manifest, context: Context) -> Iterator[Remark]:
+def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding]:
     """The object, unless something keeps more than one replica or a budget guards the one."""
     replicas = manifest.root.at("spec", "replicas")
     if replicas.exists and replicas.integer != 1:
@@ -31,7 +31,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark]:
     if any(selects(one.root.at("spec", "selector"), manifest.templates[0]) for one in budgets):
         return
     advice = "run two, or guard the one with a PodDisruptionBudget and a plan for drains"
-    yield Remark(
+    yield RuleFinding(
         replicas if replicas.exists else manifest.root.at("spec"),
         "serves with one replica and no budget",
         advice,

@@ -7,7 +7,7 @@ from gpufleet.lint.edits.edits import Fix, setting
 from gpufleet.lint.objects.cluster import node_terms
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
-from gpufleet.lint.rule import Remark, Rule, Severity
+from gpufleet.lint.rule import Rule, RuleFinding, Severity
 from gpufleet.model.spot import SPOT_LABELS
 
 NOTICE_S = 30
@@ -20,7 +20,7 @@ _KEPT = ("persistentVolumeClaim", "ephemeral", "csi", "nfs", "hostPath")
 _SERVING = frozenset({"Deployment", "StatefulSet", "InferenceService", "Service", "LLMInferenceService"})
 
 
-def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
+def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
     """Each GPU pod that chooses spot nodes: its notice, and where it keeps what it has done."""
     for template in manifest.templates:
         if not (template.asks_for_gpu and _chooses_spot(template)):
@@ -29,10 +29,10 @@ def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
         if grace.integer is not None and grace.integer < NOTICE_S:
             says = f"is given {grace.integer} s to end on nodes that are taken away"
             fix = Fix(f"give it {NOTICE_S} s", (setting(template.spec, str(grace.key), NOTICE_S),))
-            yield Remark(grace, says, f"give it at least {NOTICE_S} s to write a checkpoint", fix)
+            yield RuleFinding(grace, says, f"give it at least {NOTICE_S} s to write a checkpoint", fix)
         if manifest.kind not in _SERVING and not _keeps(template):
             says = "runs on nodes that are taken away, and has no volume that outlives it"
-            yield Remark(template.spec, says, "mount one for checkpoints, and write them often")
+            yield RuleFinding(template.spec, says, "mount one for checkpoints, and write them often")
 
 
 def _chooses_spot(template: PodTemplate) -> bool:

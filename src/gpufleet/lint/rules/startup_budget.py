@@ -7,7 +7,7 @@ from gpufleet.lint.edits.edits import Fix, Insert
 from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.servers import serves_language_model
-from gpufleet.lint.rule import Remark, Rule, Severity
+from gpufleet.lint.rule import Rule, RuleFinding, Severity
 from gpufleet.lint.source.fields import Field
 from gpufleet.lint.source.nodes import Data, data_of
 
@@ -22,7 +22,7 @@ _HANDLERS = ("httpGet", "tcpSocket", "grpc", "exec")
 _PERIOD_S, _FAILURES = 10, 3
 
 
-def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
+def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
     """Each server of language models with probes that end it within minutes of its start."""
     for template in manifest.templates:
         for container in template.containers:
@@ -37,7 +37,7 @@ def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
                 )
                 advice = "give it a startupProbe: periodSeconds times failureThreshold is the time it has"
                 fix = None if startup.exists else _fix(container, liveness)
-                yield Remark(probe, says, advice, fix)
+                yield RuleFinding(probe, says, advice, fix)
 
 
 def _budget_s(probe: Field) -> int:

@@ -9,8 +9,8 @@ from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.rule import (
     CLUSTER_NEEDED,
-    Remark,
     Rule,
+    RuleFinding,
     Scope,
     Severity,
     Unjudged,
@@ -51,7 +51,7 @@ def _count(field: Field, replicas: int, *, rounds_up: bool) -> int:
     return math.ceil(percent / 100) if rounds_up else percent // 100
 
 
-def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
+def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudged]:
     """The Deployment, where its pods and one more have no place together."""
     for template in manifest.templates:
         place = manifest.root.at("spec", "strategy")
@@ -62,7 +62,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[Remark | Unjudged]:
             places = sum(_places(cluster, one, template, manifest) for one in cluster.candidates(template))
             if places <= _replicas(manifest):
                 says = f"replaces pods by adding one first, and there is room for {places} of them"
-                yield Remark(place, says, "set maxSurge: 0 and maxUnavailable: 1, or the type Recreate")
+                yield RuleFinding(place, says, "set maxSurge: 0 and maxUnavailable: 1, or the type Recreate")
             elif not cluster.knows("Pod"):
                 yield Unjudged(place, cluster_needed("nodes", "pods"))
 

@@ -7,7 +7,7 @@ from gpufleet.lint.context import Context
 from gpufleet.lint.edits.edits import Fix, removal
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
-from gpufleet.lint.rule import Remark, Rule, Severity
+from gpufleet.lint.rule import Rule, RuleFinding, Severity
 
 _GPU_TAINT = re.compile(r"(nvidia\.com|amd\.com|gpu\.intel\.com)/.*gpu.*|gpu\.intel\.com/.*|gpu")
 _PER_NODE = "DaemonSet"
@@ -25,7 +25,7 @@ def _concerns(manifest: Manifest) -> bool:
     return manifest.kind != _PER_NODE and any(map(_without_gpu, manifest.templates))
 
 
-def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
+def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
     """Each toleration of a GPU taint in a pod that asks for no GPU."""
     for template in manifest.templates:
         if not _without_gpu(template):
@@ -33,7 +33,7 @@ def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
         for toleration in template.tolerations:
             key = toleration.at("key").text or ""
             if _GPU_TAINT.fullmatch(key):
-                yield Remark(
+                yield RuleFinding(
                     toleration,
                     f"tolerates the taint {key} and asks for no GPU",
                     "remove the toleration, so that the pod leaves GPU nodes to pods that need them",

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from gpufleet.lint.context import Context
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.rule import Remark, Rule, Severity
+from gpufleet.lint.rule import Rule, RuleFinding, Severity
 
 
-def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
+def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
     """Each container that uses a GPU and has an image without a version."""
     for template in manifest.templates:
         for container in template.all_containers:
@@ -21,7 +21,7 @@ def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
                 continue
             which = f"tag {image.tag}" if image.tag else "no tag"
             says = f"image {image.text} of container {container.name} has {which}"
-            yield Remark(
+            yield RuleFinding(
                 container.field.at("image"),
                 says,
                 "pin a version, and its digest, that fits the driver of the nodes",

@@ -10,7 +10,7 @@ from gpufleet.lint.context import Context
 from gpufleet.lint.edits.edits import Fix, removal
 from gpufleet.lint.objects.containers import Container, Variable
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.rule import Remark, Rule, Severity, has_workload_pods
+from gpufleet.lint.rule import Rule, RuleFinding, Severity, has_workload_pods
 
 BESIDE_A_GPU_TOO = frozenset(
     {
@@ -27,7 +27,7 @@ GIVEN = ("nvidia.com/", "gpufleet.io/")
 """Resources for which the device plugin sets the variable itself, after the pod's own value."""
 
 
-def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
+def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
     """Each variable by which a container names devices that it is not given."""
     for template in manifest.templates:
         if template.is_gpu_infrastructure:
@@ -46,7 +46,7 @@ def _names_devices(container: Container, variable: Variable) -> bool:
     return counts and variable.value not in HIDING_VALUES
 
 
-def _remark(container: Container, variable: Variable) -> Remark:
+def _remark(container: Container, variable: Variable) -> RuleFinding:
     value = "a value from elsewhere" if variable.value is None else variable.value
     if variable.name == VISIBLE_DEVICES:
         says = f"container {container.name} takes GPUs by {VISIBLE_DEVICES}={value} and asks for none"
@@ -54,7 +54,7 @@ def _remark(container: Container, variable: Variable) -> Remark:
         says = f"container {container.name} takes devices by {variable.name}={value}"
     advice = "remove the variable and ask for GPUs in limits, so that they are counted and not given twice"
     does = f"remove {variable.name} from container {container.name}"
-    return Remark(variable.field, says, advice, Fix(does, (removal(variable.field),)))
+    return RuleFinding(variable.field, says, advice, Fix(does, (removal(variable.field),)))
 
 
 RULE = Rule(

@@ -7,7 +7,7 @@ from gpufleet.lint.context import Context
 from gpufleet.lint.objects.amounts import amount
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.placeholders import is_placeholder
-from gpufleet.lint.rule import Remark, Rule, Severity, Unjudged
+from gpufleet.lint.rule import Rule, RuleFinding, Severity, Unjudged
 
 ADVICE = (
     "ask for a MIG profile (nvidia.com/mig-1g.10gb: 1), a shared GPU (nvidia.com/gpu.shared: 1), or a "
@@ -15,7 +15,7 @@ ADVICE = (
 )
 
 
-def check(manifest: Manifest, _: Context) -> Iterator[Remark | Unjudged]:
+def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding | Unjudged]:
     """Each limit and request of a GPU that is no whole number."""
     for template in manifest.templates:
         for container in template.all_containers:
@@ -24,19 +24,19 @@ def check(manifest: Manifest, _: Context) -> Iterator[Remark | Unjudged]:
                     continue
                 if not field.exists:
                     says = f"container {container.name} names {name} without an amount, and gets none"
-                    yield Remark(field, says, "write a whole number, such as 1")
+                    yield RuleFinding(field, says, "write a whole number, such as 1")
                     continue
                 found = amount(field.text)
                 if is_placeholder(field.text or ""):
                     yield Unjudged(field, f"the value that is put in for {field.text}")
                 elif found is None:
                     says = f"{name}: {field.text!r} is no quantity"
-                    yield Remark(field, says, "write a whole number, such as 1")
+                    yield RuleFinding(field, says, "write a whole number, such as 1")
                 elif not found.is_whole():
                     says = f"container {container.name} asks for {field.text} of {name}, which is whole"
-                    yield Remark(field, says, ADVICE)
+                    yield RuleFinding(field, says, ADVICE)
                 elif found.nano < 0:
-                    yield Remark(
+                    yield RuleFinding(
                         field, f"{name}: {field.text} is negative", "write a whole number, such as 1"
                     )
 

@@ -8,7 +8,7 @@ from gpufleet.lint.context import Context
 from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.wide_models import SPANS_PODS
-from gpufleet.lint.rule import Remark, Rule, Severity
+from gpufleet.lint.rule import Rule, RuleFinding, Severity
 
 # How launchers spell the number of processes of one pod.
 _PER_NODE = ("nproc_per_node", "nproc-per-node", "num_processes_per_node")
@@ -22,7 +22,7 @@ _SHORT = {"-tp": "tp", "-pp": "pp", "-dp": "dp"}
 _SERVER = re.compile(r"vllm|sglang|text-generation-inference|lmdeploy")
 
 
-def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
+def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
     """Each container with arguments that count otherwise than its limits."""
     # Parts of a model that spans pods are counted over the group; the arguments then speak of all of it.
     spans_pods = manifest.kind in SPANS_PODS
@@ -37,11 +37,13 @@ def check(manifest: Manifest, _: Context) -> Iterator[Remark]:
             if processes is not None and processes != count:
                 started = "1 process" if processes == 1 else f"{processes} processes"
                 says = f"container {container.name} starts {started} and has {_gpus(count)}"
-                yield Remark(field, says, "start one process for each GPU (torchrun counts them with gpu)")
+                yield RuleFinding(
+                    field, says, "start one process for each GPU (torchrun counts them with gpu)"
+                )
             parts = _parts(options) if _is_server(container) and not spans_pods else None
             if parts is not None and parts != count:
                 says = f"container {container.name} divides its model among {_gpus(parts)} and has {count}"
-                yield Remark(
+                yield RuleFinding(
                     field, says, "make the product of the parallel sizes the number of GPUs in limits"
                 )
 

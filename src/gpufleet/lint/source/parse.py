@@ -12,7 +12,7 @@ import yaml
 
 from gpufleet.lint.source.nodes import Mapping, Node, Scalar, Sequence, Style
 from gpufleet.lint.source.text import Position, Problem, SourceText
-from gpufleet.model.errors import printable
+from gpufleet.model.model_errors import printable
 
 DEPTH_MAX = 150
 """The parser calls itself for each level, and Python's stack is limited."""

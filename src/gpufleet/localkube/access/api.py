@@ -15,7 +15,7 @@ from typing import Any, Self
 import msgspec
 
 from gpufleet.localkube.access.ports import LOOPBACK
-from gpufleet.localkube.processes.errors import ClusterError
+from gpufleet.localkube.processes.process_errors import ClusterError
 
 FIELD_MANAGER = "gpufleet-up"
 JSON = "application/json"

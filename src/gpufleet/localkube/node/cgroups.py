@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpufleet.files.regular import read_kernel_file
-from gpufleet.localkube.processes.errors import ClusterError
+from gpufleet.localkube.processes.process_errors import ClusterError
 
 MOUNTS = Path("/proc/self/mounts")
 ROOT = Path("/sys/fs/cgroup")

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from gpufleet.files.regular import read_kernel_file
 from gpufleet.localkube.node import agent_program, configuration, images, private_view
-from gpufleet.localkube.processes.errors import ClusterError
 from gpufleet.localkube.processes.plan import Program
+from gpufleet.localkube.processes.process_errors import ClusterError
 from gpufleet.localkube.processes.supervised_program import SupervisedProgram
 
 LEASH = 0

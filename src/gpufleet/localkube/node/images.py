@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from gpufleet.files.regular import read_beginning, read_regular
-from gpufleet.localkube.processes.errors import ProgramsMissingError
+from gpufleet.localkube.processes.process_errors import ProgramsMissingError
 from gpufleet.localkube.programs.downloading import ARCHITECTURES
 
 BUSYBOX_BYTES_MAX = 64 << 20

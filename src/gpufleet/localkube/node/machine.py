@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from gpufleet.files.regular import read_kernel_file
-from gpufleet.localkube.processes.errors import ClusterError
+from gpufleet.localkube.processes.process_errors import ClusterError
 
 NEEDED = {"CAP_NET_ADMIN": 12, "CAP_SYS_CHROOT": 18, "CAP_SYS_ADMIN": 21, "CAP_MKNOD": 27}
 """Rights that root lacks inside an unprivileged container, by their bit."""

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from gpufleet.files.regular import read_kernel_file
-from gpufleet.localkube.processes.errors import ClusterError
+from gpufleet.localkube.processes.process_errors import ClusterError
 
 NUMBERS = 200
 """The number is the third part of the node's addresses, so it must stay below 256."""

@@ -26,8 +26,8 @@ from gpufleet.localkube.node import cgroups, configuration, linux, network
 from gpufleet.localkube.node.configuration import NodeSpec
 from gpufleet.localkube.node.network import HeldNetwork
 from gpufleet.localkube.processes import plan
-from gpufleet.localkube.processes.errors import ClusterError
 from gpufleet.localkube.processes.plan import Process
+from gpufleet.localkube.processes.process_errors import ClusterError
 
 LEASH = 0
 """Standard input: it ends when the supervisor does."""

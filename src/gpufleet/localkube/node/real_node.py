@@ -25,7 +25,7 @@ from gpufleet.localkube.node import node_supervisor
 from gpufleet.localkube.node.configuration import CONTAINERD_SOCKET, NodeSpec
 from gpufleet.localkube.node.private_view import KUBELET
 from gpufleet.localkube.processes import child, plan
-from gpufleet.localkube.processes.errors import ClusterError, ProgramFailedError
+from gpufleet.localkube.processes.process_errors import ClusterError, ProgramFailedError
 
 # Containerd and the kubelet start meanwhile, on a machine that may be busy.
 READY_WAIT_S = 120.0

@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from gpufleet.localkube.processes.errors import ProgramFailedError
+from gpufleet.localkube.processes.process_errors import ProgramFailedError
 
 PR_SET_PDEATHSIG = 1
 """Of sys/prctl.h."""

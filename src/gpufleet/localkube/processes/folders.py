@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 CLUSTER_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,38}[a-z0-9])?")
 # The folder has keys of the cluster's authority.

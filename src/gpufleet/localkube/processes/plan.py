@@ -48,7 +48,7 @@ class Program(msgspec.Struct, frozen=True):
     leashed: bool = False
 
 
-class Plan(msgspec.Struct, frozen=True):
+class ProcessPlan(msgspec.Struct, frozen=True):
     """The programs of one cluster in the order of their start, and where its API server answers."""
 
     name: str
@@ -102,9 +102,9 @@ def read_processes(folder: Path) -> Processes | None:
     return read(folder / PROCESSES_FILE, Processes)
 
 
-def read_plan(folder: Path) -> Plan | None:
+def read_plan(folder: Path) -> ProcessPlan | None:
     """What the supervisor was told; None if there is no plan or the file is broken."""
-    return read(folder / PLAN_FILE, Plan)
+    return read(folder / PLAN_FILE, ProcessPlan)
 
 
 def read(path: Path, kind: type[Value]) -> Value | None:

@@ -20,11 +20,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpufleet.localkube.processes.errors import DownloadError, ProgramsMissingError
 from gpufleet.localkube.processes.folders import binaries_cache, locked
+from gpufleet.localkube.processes.process_errors import DownloadError, ProgramsMissingError
 from gpufleet.localkube.programs import building, downloading
 from gpufleet.localkube.programs.releases import Release
-from gpufleet.model.errors import InputError, printable
+from gpufleet.model.model_errors import InputError, printable
 from gpufleet.progress.telling import Progress
 
 CLIENT = "kubectl"

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpufleet.localkube.processes.child import dying_with
-from gpufleet.localkube.processes.errors import ProgramsMissingError
+from gpufleet.localkube.processes.process_errors import ProgramsMissingError
 from gpufleet.localkube.programs.releases import Release, pinned_kubernetes_versions
 from gpufleet.localkube.programs.toolchain import find_go
 from gpufleet.progress.durations import Step

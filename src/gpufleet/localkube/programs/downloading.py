@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpufleet.files.fetching import fetched
-from gpufleet.localkube.processes.errors import DownloadError
+from gpufleet.localkube.processes.process_errors import DownloadError
 from gpufleet.localkube.programs.digests import Digests, pinned_digests
 from gpufleet.localkube.programs.releases import Release
 from gpufleet.progress.telling import Progress

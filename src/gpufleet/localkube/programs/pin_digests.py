@@ -14,7 +14,7 @@ from collections.abc import Callable
 import msgspec
 
 from gpufleet.files.fetching import fetched
-from gpufleet.localkube.processes.errors import DownloadError
+from gpufleet.localkube.processes.process_errors import DownloadError
 from gpufleet.localkube.programs import releases
 from gpufleet.localkube.programs.digests import FILE, Digests, pinned_digests
 from gpufleet.localkube.programs.downloading import ARCHITECTURES, TIMEOUT_S, Asset, Sites, asset_of

@@ -8,7 +8,7 @@ The one table that `pin_modules` (writes the Go modules), `building` (builds the
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 GO_MODULES = Path(__file__).parent / "gomodules"
 

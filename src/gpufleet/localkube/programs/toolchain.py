@@ -12,8 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from gpufleet.localkube.processes.errors import ProgramsMissingError
 from gpufleet.localkube.processes.folders import binaries_cache, locked
+from gpufleet.localkube.processes.process_errors import ProgramsMissingError
 from gpufleet.localkube.programs.releases import GO_MODULES
 from gpufleet.progress.durations import Step
 from gpufleet.progress.telling import Progress

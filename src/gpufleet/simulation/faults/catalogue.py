@@ -5,9 +5,9 @@ from random import Random
 
 import msgspec
 
-from gpufleet.simulation.errors import ScenarioError
 from gpufleet.simulation.faults import cluster, edits, evictions, reports, tenants, watches, writes
 from gpufleet.simulation.faults.interference import Fault
+from gpufleet.simulation.simulation_errors import ScenarioError
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -68,7 +68,7 @@ CATALOGUE = (
     Row(reports.NodeMadeAnew, (40,)),
     Row(reports.DefinitionDeleted, (40,)),
     Row(tenants.LyingTenant, (), of_teams=True),
-    Row(edits.MindsChanged, ()),
+    Row(edits.RandomEdits, ()),
 )
 BY_NAME = {row.name: row for row in CATALOGUE}
 

@@ -39,10 +39,10 @@ ACTS = (2, 1, 1, 1, 2, 1)
 TAINT: JsonObject = {"key": "example.com/maintenance", "effect": "NoSchedule"}
 
 
-class MindsChanged(Fault):
+class RandomEdits(Fault):
     """Pods that wait are edited and deleted, nodes tainted, cordoned and labelled, claims made late."""
 
-    name = "minds-changed"
+    name = "random-edits"
     lasts_s = 60.0
 
     def __init__(self, random: Random) -> None:

@@ -24,8 +24,8 @@ from gpufleet.agent.plugin.registration import ResourceServer, Sight
 from gpufleet.agent.plugin.share_files import KIND as SHARE_KIND
 from gpufleet.agent.plugin.share_files import PREFIX, read_given
 from gpufleet.agent.plugin.static_devices import spec_name
-from gpufleet.agent.state.errors import KubeletError, RefusedError
 from gpufleet.agent.state.node_state import Held, Holders
+from gpufleet.agent.state.state_errors import KubeletError, RefusedError
 from gpufleet.agent.units.node_units import Unit, device_of
 from gpufleet.kube.transport import Request
 from gpufleet.model.device import WHOLE_GPU_MILLI

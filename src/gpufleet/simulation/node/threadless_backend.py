@@ -6,7 +6,7 @@ A call that hangs is told from the machine itself, and fails when ``ThreadedBack
 import msgspec
 
 from gpufleet.devices.backend import Event
-from gpufleet.devices.errors import NoAnswerError
+from gpufleet.devices.device_errors import NoAnswerError
 from gpufleet.devices.facts import Fleet
 from gpufleet.devices.sample import ProcessUse, Sample
 from gpufleet.devices.simulated.backend import SimulatedBackend

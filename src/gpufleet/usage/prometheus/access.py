@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from gpufleet.files.regular import read_regular
-from gpufleet.model.errors import InputError, WorldError
+from gpufleet.model.model_errors import InputError, WorldError
 
 EXAMPLE = "an address such as https://prometheus.example.com or http://localhost:9090"
 FILE_BYTES_MAX = 4 * 2**20

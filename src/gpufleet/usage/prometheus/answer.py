@@ -9,7 +9,7 @@ from array import array
 
 import msgspec
 
-from gpufleet.model.errors import WorldError, printable
+from gpufleet.model.model_errors import WorldError, printable
 
 
 class Series(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from urllib.parse import urlencode, urlsplit
 
 from gpufleet import __version__
 from gpufleet.files.fetching import fetched
-from gpufleet.model.errors import WorldError, printable
+from gpufleet.model.model_errors import WorldError, printable
 from gpufleet.usage.prometheus.access import Access
 from gpufleet.usage.prometheus.answer import Answer, beginning, decode, refusal
 from gpufleet.usage.prometheus.window import Window

@@ -9,7 +9,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import TypeVar
 
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.resources import MEBIBYTE
 from gpufleet.usage.cards import Host
 from gpufleet.usage.prometheus.answer import Series

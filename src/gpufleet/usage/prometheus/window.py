@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 SERVER_POINTS_MAX = 11_000
 """Prometheus refuses a query with more points a series; the parts below stay far from it."""

@@ -6,7 +6,7 @@ nothing more; ``docs/lint.md`` says how each is used.
 
 from pathlib import Path
 
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 _FOLDER = Path(__file__).parent
 FILES = {

@@ -1,7 +1,7 @@
 """Why a shape fits nowhere: every node asked once, counted by reason, and the nearest way out.
 
-``survey`` asks the nodes, and only after a refusal. What stands in the way (the ``hurdle``) is
-judged in ``hurdles``, the words for people are made by ``explanation``.
+``survey`` asks the nodes, and only after a refusal. What the nearest nodes lack (``lacking``) is
+judged in ``nearest_nodes``, the words for people are made by ``explanation``.
 """
 
 from collections.abc import Collection
@@ -12,8 +12,8 @@ import numpy as np
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.tables import TableStore
-from gpufleet.engine.instruction import Hurdle, Nearest, Verdict
-from gpufleet.engine.place.refusal.hurdles import lowest
+from gpufleet.engine.instruction import Nearest, NodesLacking, Verdict
+from gpufleet.engine.place.refusal.nearest_nodes import lowest
 from gpufleet.engine.place.refusal.survey import (
     BY_NEIGHBOURS,
     NEAREST_EQUALS,
@@ -119,21 +119,21 @@ def judge(cache: SurveyCache, slot: int, beyond_room: Int64Array) -> Verdict:
             equals=int(near[NEAREST_EQUALS]),
             barred_by=barred_by(int(beyond_room[node]) if node < len(beyond_room) else 0),
         )
-    hurdle = lowest(sets)
-    if hurdle is not None and TAINT in hurdle.reasons:
-        hurdle = with_taints(hurdle, shapes, shape, cache.reasons_by_row(slot, beyond_room))
-    return Verdict(len(fleet.row_by_name), by_first_reason(sets), by_every_reason(sets), nearest, hurdle)
+    lacking = lowest(sets)
+    if lacking is not None and TAINT in lacking.reasons:
+        lacking = with_taints(lacking, shapes, shape, cache.reasons_by_row(slot, beyond_room))
+    return Verdict(len(fleet.row_by_name), by_first_reason(sets), by_every_reason(sets), nearest, lacking)
 
 
-def with_taints(hurdle: Hurdle, shapes: ShapeBook, shape: int, found: Int64Array) -> Hurdle:
-    """The hurdle with the taints that the shape does not tolerate; ``found`` has each row's reasons."""
-    # What no node offers is its own reason in the hurdle, and stands against every node.
-    bits = sum(TABLE.by_name[name].bit for name in hurdle.reasons) & ~UNKNOWN_RESOURCE
+def with_taints(lacking: NodesLacking, shapes: ShapeBook, shape: int, found: Int64Array) -> NodesLacking:
+    """``lacking`` with the taints that the shape does not tolerate; ``found`` has each row's reasons."""
+    # What no node offers is its own reason in ``lacking``, and stands against every node.
+    bits = sum(TABLE.by_name[name].bit for name in lacking.reasons) & ~UNKNOWN_RESOURCE
     same = (found & ~OTHER_RESOURCE) == (bits & ~OTHER_RESOURCE)
     nodes = (shapes.fleet.nodes[row] for row in np.flatnonzero(same)[:TAINTED_MAX].tolist())
     asked = shapes.shape_at(shape)
     taints = dict.fromkeys(str(one) for node in nodes if node is not None for one in repelling(asked, node))
-    return msgspec.structs.replace(hurdle, taints=tuple(taints))
+    return msgspec.structs.replace(lacking, taints=tuple(taints))
 
 
 def judge_each(cache: SurveyCache, slot: int, beyond_room: Int64Array) -> dict[NodeName, tuple[str, ...]]:

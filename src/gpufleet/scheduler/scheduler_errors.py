@@ -1,6 +1,6 @@
 """The live scheduler's errors, in the kinds of ``model.errors``."""
 
-from gpufleet.model.errors import InternalError, WorldError
+from gpufleet.model.model_errors import InternalError, WorldError
 
 
 class FenceMissingError(WorldError):

@@ -1,6 +1,6 @@
 """What can be wrong with a scenario file."""
 
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 
 class ScenarioError(InputError):

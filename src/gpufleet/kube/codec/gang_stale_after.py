@@ -8,7 +8,7 @@ from gpufleet.kube import keys
 from gpufleet.kube.codec.durations import read_duration
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.model.bound_terms import NEVER_STALE
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 NEVER = frozenset({"-1", "-1s"})
 """Lengths of time that mean: a gang that ran may stay short of members for ever."""
@@ -17,16 +17,16 @@ NEVER = frozenset({"-1", "-1s"})
 KEYS = (keys.GANG_STALE_AFTER, keys.KAI_STALE_AFTER)
 
 
-def read_patience(text: str, field: str) -> int:
+def read_stale_after(text: str, field: str) -> int:
     """Microseconds, or NEVER_STALE. Raises InputError for what is neither."""
     return NEVER_STALE if text in NEVER else read_duration(text, field)
 
 
-def patience_of(pod: Pod) -> int | None:
+def stale_after_of(pod: Pod) -> int | None:
     """What the pod itself says; None for nothing. Raises InputError where it says two things."""
     annotations = pod.metadata.annotations
     said = {
-        key: read_patience(annotations[key], f"metadata.annotations[{key}]")
+        key: read_stale_after(annotations[key], f"metadata.annotations[{key}]")
         for key in KEYS
         if key in annotations
     }

@@ -1,6 +1,6 @@
 """What can be wrong with what the exporter is told."""
 
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 
 class CountersError(InputError):

@@ -1,6 +1,6 @@
 """What can go wrong between the agent and its node."""
 
-from gpufleet.model.errors import GpufleetError, WorldError
+from gpufleet.model.model_errors import GpufleetError, WorldError
 
 
 class RefusedError(GpufleetError):

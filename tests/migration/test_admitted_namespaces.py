@@ -7,7 +7,7 @@ import pytest
 from gpufleet.migration.command import Outcome, converted
 from gpufleet.migration.report import as_text
 from gpufleet.migration.sources import object_of, read_documents
-from gpufleet.model.errors import InputError
+from gpufleet.model.model_errors import InputError
 
 
 def kueue(kind: str, name: str, namespace: str = "", **spec: Any) -> dict[str, Any]:

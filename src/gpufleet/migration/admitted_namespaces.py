@@ -14,8 +14,8 @@ from gpufleet.kube.objects.selectors import LabelSelector as Written
 from gpufleet.migration.ledger import Ledger
 from gpufleet.migration.queues import Draft
 from gpufleet.migration.sources import Source
-from gpufleet.model.errors import InputError
 from gpufleet.model.labels import LabelSelector
+from gpufleet.model.model_errors import InputError
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 """A label that every Namespace has, with its name."""

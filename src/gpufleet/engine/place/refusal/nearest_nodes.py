@@ -6,16 +6,16 @@ work must only end, before those where a taint or the pod's selector must be cha
 never take it. ``verdict`` collects the reasons by node.
 """
 
-from gpufleet.engine.instruction import Hurdle
+from gpufleet.engine.instruction import NodesLacking
 from gpufleet.engine.reasons.table import TABLE, ReasonTable
 
 
-def lowest(nodes_by_reasons: dict[int, int], table: ReasonTable = TABLE) -> Hurdle | None:
+def lowest(nodes_by_reasons: dict[int, int], table: ReasonTable = TABLE) -> NodesLacking | None:
     """The reasons shared by the nodes that would need the least change; None without a refusal.
 
-    Of equally low hurdles that of the most nodes, then the one told first.
+    Of equally low obstacles that of the most nodes, then the one told first.
     """
     if not nodes_by_reasons:
         return None
     found, nodes = min(nodes_by_reasons.items(), key=lambda one: (table.height(one[0]), -one[1], one[0]))
-    return Hurdle(table.hardest_first(found), nodes)
+    return NodesLacking(table.hardest_first(found), nodes)

@@ -1,6 +1,6 @@
 """What can go wrong with a vendor's library."""
 
-from gpufleet.model.errors import InputError, WorldError
+from gpufleet.model.model_errors import InputError, WorldError
 
 
 class DriverError(WorldError):

@@ -14,7 +14,7 @@ from gpufleet.engine.tell.queue_words import bar_words, shortage_words
 from gpufleet.engine.tell.sentences import explain
 from gpufleet.model.identifiers import PodUid, QueueName
 from gpufleet.model.labels import LabelSelector, Operator, Requirement, equals
-from gpufleet.model.queue import Door, Queue
+from gpufleet.model.queue import AdmittedNamespaces, Queue
 from tests.engine.admit.queue_builder import available, queue, quota, used
 from tests.engine.effort import EFFORT
 from tests.engine.fleet_builder import Story, device, evicted, gang, node, placed, pod, refused, shape
@@ -23,11 +23,11 @@ GPUS = 1000
 ALL = LabelSelector()
 
 
-def admitting(*namespaces: str, selector: LabelSelector | None = None, **labels: str) -> Door:
-    """A door for these namespaces, and for those with these labels."""
+def admitting(*namespaces: str, selector: LabelSelector | None = None, **labels: str) -> AdmittedNamespaces:
+    """Admits these namespaces, and those with these labels."""
     if labels:
         selector = LabelSelector(equals(labels.items()))
-    return Door(namespaces, selector)
+    return AdmittedNamespaces(namespaces, selector)
 
 
 def story(*queues: Queue, gpus: int = 8) -> Story:
@@ -60,7 +60,7 @@ def refusal(told: Story, uid: str) -> str:
     return bar_words(bar)
 
 
-VISION = queue("vision", quota("gpu", 4 * GPUS), door=admitting("vision", "vision-dev"))
+VISION = queue("vision", quota("gpu", 4 * GPUS), admitted=admitting("vision", "vision-dev"))
 
 
 def test_only_work_of_the_namespaces_that_a_queue_names_starts_in_it() -> None:
@@ -74,17 +74,17 @@ def test_only_work_of_the_namespaces_that_a_queue_names_starts_in_it() -> None:
 
 
 def test_a_refusal_names_a_few_of_many_namespaces() -> None:
-    told = story(queue("vision", door=admitting(*(f"n{number}" for number in range(9)))))
+    told = story(queue("vision", admitted=admitting(*(f"n{number}" for number in range(9)))))
     arrive(told, "x", "stranger")
     assert refusal(told, "stranger").endswith("it admits namespaces n0, n1, n2, n3, n4 and 4 more")
 
 
-def test_a_queue_that_names_no_namespaces_has_the_door_of_the_nearest_above_it() -> None:
+def test_a_queue_that_names_no_namespaces_admits_those_of_the_nearest_above_it() -> None:
     told = story(
-        queue("company", door=admitting("ops")),
-        queue("research", parent="company", door=admitting("lab")),
+        queue("company", admitted=admitting("ops")),
+        queue("research", parent="company", admitted=admitting("lab")),
         queue("vision", parent="research"),
-        queue("speech", parent="research", door=admitting("speech")),
+        queue("speech", parent="research", admitted=admitting("speech")),
     )
     assert placed(arrive(told, "lab", "own")) == ["own"]
     arrive(told, "ops", "from-above")
@@ -97,7 +97,7 @@ def test_a_queue_that_names_no_namespaces_has_the_door_of_the_nearest_above_it()
 def test_queues_are_open_until_one_of_the_cluster_names_namespaces() -> None:
     told = story(queue("vision"), queue("speech"))
     assert placed(arrive(told, "x", "before")) == ["before"]
-    told.queues(queue("speech", door=admitting("speech")))
+    told.queues(queue("speech", admitted=admitting("speech")))
     arrive(told, "x", "after")
     assert refusal(told, "after").endswith(
         "neither it nor a queue above it names namespaces, and other queues do"
@@ -106,12 +106,14 @@ def test_queues_are_open_until_one_of_the_cluster_names_namespaces() -> None:
 
 
 def test_an_empty_selector_opens_a_queue_to_all() -> None:
-    told = story(queue("vision", door=admitting(selector=ALL)), queue("speech", door=admitting("speech")))
+    told = story(
+        queue("vision", admitted=admitting(selector=ALL)), queue("speech", admitted=admitting("speech"))
+    )
     assert placed(arrive(told, "anybody", "p")) == ["p"]
 
 
 def test_labels_of_a_namespace_open_and_close_a_queue_for_work_that_waits() -> None:
-    told = story(queue("vision", door=admitting(team="vision")), gpus=1)
+    told = story(queue("vision", admitted=admitting(team="vision")), gpus=1)
     arrive(told, "lab", "first")
     assert refusal(told, "first").endswith("it admits namespaces with labels team In [vision]")
     assert placed(told.namespace("lab", team="vision")) == ["first"]
@@ -124,7 +126,7 @@ def test_labels_of_a_namespace_open_and_close_a_queue_for_work_that_waits() -> N
 
 def test_a_selector_that_asks_for_no_label_admits_namespaces_without_it() -> None:
     without = LabelSelector((Requirement("restricted", Operator.DOES_NOT_EXIST),))
-    told = story(queue("vision", door=admitting(selector=without)))
+    told = story(queue("vision", admitted=admitting(selector=without)))
     told.namespace("lab", restricted="yes")
     arrive(told, "lab", "restricted")
     assert refused(told.said) == ["restricted"]
@@ -141,12 +143,12 @@ def test_work_of_several_namespaces_waits_in_one_queue_each_by_its_own_right() -
     ]
     assert placed(told.arrive(*pods)) == ["p1", "p3"]
     assert [uid for uid in ("p0", "p2", "p4", "p5") if verdict(told, uid).bar] == ["p0", "p2", "p4"]
-    assert placed(told.queues(queue("vision", quota("gpu", 4 * GPUS), door=admitting("b")))) == []
+    assert placed(told.queues(queue("vision", quota("gpu", 4 * GPUS), admitted=admitting("b")))) == []
     assert placed(told.depart("p1")) == ["p0"]
 
 
 def test_strangers_hold_back_nobody_in_a_strict_queue() -> None:
-    told = story(queue("vision", quota("gpu", 4 * GPUS), strict=True, door=admitting("vision")))
+    told = story(queue("vision", quota("gpu", 4 * GPUS), strict=True, admitted=admitting("vision")))
     arrive(told, "x", "stranger")
     told.gangs(gang("x/g", 2, queue="vision"))
     told.arrive(*(pod(f"g{one}", shape(1), gang="x/g", namespace="x") for one in range(2)))
@@ -163,7 +165,7 @@ def test_a_gang_with_one_member_that_is_not_admitted_does_not_start(namespaces: 
 
 
 def test_the_queue_of_a_gang_and_not_that_of_its_members_decides() -> None:
-    told = story(VISION, queue("open", door=admitting(selector=ALL)))
+    told = story(VISION, queue("open", admitted=admitting(selector=ALL)))
     told.gangs(gang("g", 1, queue="vision"))
     told.arrive(pod("g-0", shape(1), gang="g", namespace="x", queue="open"))
     assert placed(told.said) == []
@@ -181,7 +183,7 @@ def test_what_runs_goes_on_and_counts_when_the_door_closes() -> None:
 def test_placed_work_stays_charged_where_it_was_if_it_names_a_queue_that_it_could_not_have_started_in(
     name: str,
 ) -> None:
-    told = story(VISION, queue("speech", door=admitting("speech")))
+    told = story(VISION, queue("speech", admitted=admitting("speech")))
     arrive(told, "vision", "runs", gpus=4)
     told.arrive(pod("runs", shape(4), queue=name, namespace="vision"))
     assert used(told.engine.state, "vision", "gpu") == (4 * GPUS, 4 * GPUS)
@@ -200,7 +202,7 @@ def test_what_another_scheduler_placed_takes_nothing_of_a_queue_that_does_not_ad
     told.queues(VISION)
     assert used(told.engine.state, "vision", "gpu") == (0, 0)
     assert placed(arrive(told, "vision", "own", gpus=4)) == ["own"]
-    told.queues(queue("vision", quota("gpu", 4 * GPUS), door=admitting("vision", "x")))
+    told.queues(queue("vision", quota("gpu", 4 * GPUS), admitted=admitting("vision", "x")))
     assert used(told.engine.state, "vision", "gpu") == (7 * GPUS, 7 * GPUS)
 
 
@@ -212,14 +214,14 @@ def test_work_outside_of_every_queue_gets_nothing_that_queues_own() -> None:
     assert short.limit is QuotaLimit.OUTSIDE
     assert "waits outside of every queue" in shortage_words(short)
     assert placed(told.arrive(pod("cpu", shape(), namespace="x"))) == ["cpu"], "no queue owns cores"
-    told.queues(queue("default", door=admitting(selector=ALL)))
+    told.queues(queue("default", admitted=admitting(selector=ALL)))
     assert "outside" in told.binds
 
 
 def test_work_outside_of_every_queue_gets_what_no_queue_owns() -> None:
     told = Story(victims=NoVictims())
     told.nodes(node("a", 1), node("t", 1, devices=(device("t/0", model="T4"),)))
-    told.queues(queue("vision", quota("gpu/A100", GPUS), door=admitting("vision")))
+    told.queues(queue("vision", quota("gpu/A100", GPUS), admitted=admitting("vision")))
     assert placed(told.arrive(pod("one", shape(1), namespace="x"))) == ["one"]
     assert told.binds["one"][0] == "t"
     assert placed(told.arrive(pod("two", shape(1), namespace="x"))) == []
@@ -284,8 +286,8 @@ def test_who_is_owed_what_work_of_a_queue_that_is_gone_has_gets_it_back() -> Non
 NAMESPACES = ("red", "green", "blue")
 
 
-def a_door(chance: random.Random) -> Door | None:
-    """None, or a door by name or by label."""
+def a_door(chance: random.Random) -> AdmittedNamespaces | None:
+    """None, or namespaces by name or by label."""
     kind = chance.random()
     if kind < 0.4:
         return None
@@ -295,7 +297,7 @@ def a_door(chance: random.Random) -> Door | None:
 
 
 class Town:
-    """Random queues, doors and namespaces, judged by a plain reading of the rule."""
+    """Random queues, admitted namespaces and namespaces, judged by a plain reading of the rule."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
@@ -308,10 +310,12 @@ class Town:
             self.describe(number)
 
     def describe(self, number: int) -> None:
-        """A queue below one of lower number, or a root, with some door."""
+        """A queue below one of lower number, or a root, that admits some namespaces."""
         above = [None, *(f"q{one}" for one in range(number))]
         name, amount = f"q{number}", self.chance.choice((0, 1, 2)) * GPUS
-        one = queue(name, quota("gpu", amount), parent=self.chance.choice(above), door=a_door(self.chance))
+        one = queue(
+            name, quota("gpu", amount), parent=self.chance.choice(above), admitted=a_door(self.chance)
+        )
         self.queues[name] = one
         self.judge(self.told.queues(one))
 
@@ -319,19 +323,19 @@ class Town:
         """The rule, read from below."""
         if name == "default":
             owned = any(one.quotas[0].nominal for one in self.queues.values())
-            return not (owned and any(one.door for one in self.queues.values()))
+            return not (owned and any(one.admitted for one in self.queues.values()))
         found: Queue | None = self.queues.get(name)
         if found is None:
             return False
-        while found is not None and found.door is None:
+        while found is not None and found.admitted is None:
             found = None if found.parent is None else self.queues[found.parent]
-        if found is None or found.door is None:
-            return not any(one.door for one in self.queues.values())
-        selector, labels = found.door.selector, self.labels.get(namespace, {})
-        return namespace in found.door.namespaces or (selector is not None and selector.accepts(labels))
+        if found is None or found.admitted is None:
+            return not any(one.admitted for one in self.queues.values())
+        selector, labels = found.admitted.selector, self.labels.get(namespace, {})
+        return namespace in found.admitted.namespaces or (selector is not None and selector.accepts(labels))
 
     def judge(self, said: list[AnyInstruction]) -> None:
-        """Nobody starts behind a door that does not admit him."""
+        """Nothing starts in a queue that does not admit its namespace."""
         for uid in placed(said):
             name, namespace = self.owner[uid]
             assert self.admits(name, namespace), f"{namespace} starts in {name}"

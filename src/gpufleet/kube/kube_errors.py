@@ -4,7 +4,7 @@ Bad objects and bad settings are ``InputError``s and harm only their owner. Ever
 the world failing: it is tried again within a budget.
 """
 
-from gpufleet.model.errors import InputError, WorldError
+from gpufleet.model.model_errors import InputError, WorldError
 
 
 class KubeError(WorldError):

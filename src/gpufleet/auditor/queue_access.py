@@ -1,6 +1,6 @@
 """Which queue a pod's work waits in, and which namespaces may use a queue, as docs/queues.md says it.
 
-A queue that names no namespaces has the door of the nearest queue above it that does. With none, it is open
+A queue that names no namespaces admits those of the nearest queue above it that does. With none, it is open
 as long as no queue of the cluster names any, and closed after that.
 """
 

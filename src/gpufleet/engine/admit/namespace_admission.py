@@ -1,9 +1,9 @@
 """Which namespaces may use which queue.
 
-A queue says which namespaces it admits; one that says nothing has the door of the nearest queue above it that
+A queue says which namespaces it admits; one that says nothing admits those of the nearest queue above it that
 does. Where none does, the queue is open as long as no queue of the cluster names any namespace, and closed
 after that: otherwise to name a queue would be enough to have what its team is owed. Work that runs is charged
-on whatever a door says; ``gate`` asks the doors of work that waits.
+on whatever a queue says; ``gate`` asks for work that waits.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from gpufleet.engine.admit.tree import QueueTree
 from gpufleet.engine.instruction import QueueBar, WhyBarred
 from gpufleet.model.identifiers import QueueName
-from gpufleet.model.queue import Door
+from gpufleet.model.queue import AdmittedNamespaces
 
 TOLD_MAX = 5
 """How many namespaces a refusal names."""
@@ -19,8 +19,8 @@ TOLD_MAX = 5
 NO_LABELS: Mapping[str, str] = {}
 
 
-class Doors:
-    """Asks the doors of a tree, with the labels of namespaces."""
+class NamespaceAdmission:
+    """Answers for a tree of queues, with the labels of namespaces."""
 
     def __init__(self, tree: QueueTree) -> None:
         self.tree = tree
@@ -37,8 +37,8 @@ class Doors:
             self._labels[name] = labels
         else:
             del self._labels[name]
-        doors = (queue.door for queue in self.tree.described.values() if queue.door is not None)
-        selectors = (door.selector for door in doors if door.selector is not None)
+        stated = (queue.admitted for queue in self.tree.described.values() if queue.admitted is not None)
+        selectors = (admitted.selector for admitted in stated if admitted.selector is not None)
         if any(one.accepts(before) != one.accepts(labels) for one in selectors):
             self.tree.is_stale = True
 
@@ -47,7 +47,7 @@ class Doors:
 
         Work without a namespace, such as that of a trace, may use every queue; in a cluster there is none.
         """
-        if not namespace or not self.tree.has_doors or not self.tree.is_described(row):
+        if not namespace or not self.tree.has_admitted_namespaces or not self.tree.is_described(row):
             return None
         if self._as_of != self.tree.changes:
             self._refusals.clear()
@@ -58,33 +58,35 @@ class Doors:
         return self._refusals[key]
 
     def _refusal(self, row: int, namespace: str) -> QueueBar | None:
-        name, admitting, door = self.tree.name_at(row), None, None
+        name, admitting, admitted = self.tree.name_at(row), None, None
         for above in self.tree.path(row):
-            admitting, door = self.tree.name_at(above), self.tree.queue_at(above).door
-            if door is not None:
+            admitting, admitted = self.tree.name_at(above), self.tree.queue_at(above).admitted
+            if admitted is not None:
                 break
-        if door is not None and self._admits(door, namespace):
+        if admitted is not None and self._admits(admitted, namespace):
             return None
-        words = _words(name, admitting, door)
+        words = _words(name, admitting, admitted)
         return QueueBar(name, WhyBarred.NOT_ADMITTED, namespace, words)
 
-    def _admits(self, door: Door, namespace: str) -> bool:
-        if namespace in door.namespaces:
+    def _admits(self, admitted: AdmittedNamespaces, namespace: str) -> bool:
+        if namespace in admitted.namespaces:
             return True
-        return door.selector is not None and door.selector.accepts(self._labels.get(namespace, NO_LABELS))
+        return admitted.selector is not None and admitted.selector.accepts(
+            self._labels.get(namespace, NO_LABELS)
+        )
 
 
-def _words(name: QueueName, admitting: QueueName | None, door: Door | None) -> str:
-    """The namespaces that the door of a queue admits."""
-    if door is None:
+def _words(name: QueueName, admitting: QueueName | None, admitted: AdmittedNamespaces | None) -> str:
+    """The namespaces that a queue admits, in words."""
+    if admitted is None:
         return "neither it nor a queue above it names namespaces, and other queues do"
     subject = "it admits" if admitting == name else f"queue {admitting}, above it, admits"
     parts = []
-    if door.namespaces:
-        told, more = door.namespaces[:TOLD_MAX], len(door.namespaces) - TOLD_MAX
+    if admitted.namespaces:
+        told, more = admitted.namespaces[:TOLD_MAX], len(admitted.namespaces) - TOLD_MAX
         rest = f" and {more} more" if more > 0 else ""
-        parts.append(f"namespace{'' if len(door.namespaces) == 1 else 's'} {', '.join(told)}{rest}")
-    if door.selector is not None:
-        labels = ", ".join(map(str, door.selector.requirements))
+        parts.append(f"namespace{'' if len(admitted.namespaces) == 1 else 's'} {', '.join(told)}{rest}")
+    if admitted.selector is not None:
+        labels = ", ".join(map(str, admitted.selector.requirements))
         parts.append(f"namespaces with labels {labels}")
     return f"{subject} {' and '.join(parts)}"

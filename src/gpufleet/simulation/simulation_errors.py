@@ -1,6 +1,6 @@
 """What can go wrong with a simulated run itself; what the simulated world suffers is no error of ours."""
 
-from gpufleet.model.errors import InputError, InternalError
+from gpufleet.model.model_errors import InputError, InternalError
 
 
 class SimulationError(InternalError):

@@ -1,6 +1,6 @@
 """What can go wrong with a local cluster; every sentence names the way out."""
 
-from gpufleet.model.errors import WorldError
+from gpufleet.model.model_errors import WorldError
 
 
 class ClusterError(WorldError):

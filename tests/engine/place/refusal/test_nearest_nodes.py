@@ -2,8 +2,8 @@
 
 import pytest
 
-from gpufleet.engine.instruction import GangUnschedulable, Hurdle, Unschedulable, Verdict
-from gpufleet.engine.place.refusal.hurdles import lowest
+from gpufleet.engine.instruction import GangUnschedulable, NodesLacking, Unschedulable, Verdict
+from gpufleet.engine.place.refusal.nearest_nodes import lowest
 from gpufleet.engine.tell.sentences import explain, explain_gang
 from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.model.resources import Resources
@@ -29,7 +29,7 @@ def test_that_most_nodes_have_no_gpu_is_not_why_a_pod_waits_for_one() -> None:
     told = Story()
     told.nodes(*(node(f"cpu{number}") for number in range(5)), node("gpu", 4, taints=(POOL,)))
     verdict = verdict_on(told, 2)
-    assert verdict.hurdle == Hurdle(("taint",), 1, ("nvidia.com/gpu=present:NoSchedule",))
+    assert verdict.lacking == NodesLacking(("taint",), 1, ("nvidia.com/gpu=present:NoSchedule",))
     words = explain(verdict, shape(2))
     assert words.index("tainted") < words.index("without GPUs")
     assert words.endswith(
@@ -48,7 +48,7 @@ def test_room_goes_before_what_somebody_would_have_to_change() -> None:
     told.nodes(node("busy", 2), *(node(f"tainted{number}", 4, taints=(POOL,)) for number in range(3)))
     told.arrive(pod("user", shape(2)))
     verdict = verdict_on(told, 2)
-    assert verdict.hurdle == Hurdle(("gpu-busy",), 1)
+    assert verdict.lacking == NodesLacking(("gpu-busy",), 1)
     assert "nearest is busy" in explain(verdict, shape(2))
 
 
@@ -56,7 +56,7 @@ def test_of_several_reasons_the_hardest_to_change_comes_first() -> None:
     told = Story()
     told.nodes(node("a", 2, taints=(POOL,)))
     verdict = verdict_on(told, 4)
-    assert verdict.hurdle == Hurdle(("gpu-count", "taint"), 1, (str(POOL),))
+    assert verdict.lacking == NodesLacking(("gpu-count", "taint"), 1, (str(POOL),))
     assert "asked for fewer GPUs (several pods can be a gang) and the pod tolerated" in explain(
         verdict, shape(4)
     )

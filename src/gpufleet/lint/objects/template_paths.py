@@ -14,7 +14,7 @@ ANY_FIELD = "*"
 
 
 @dataclass(frozen=True)
-class Place:
+class TemplatePath:
     """A path to templates, dotted, and the path to how many pods come of each, from the same branch.
 
     ``bare`` is set where the path leads to a pod spec without template around it, ``per_node`` where
@@ -31,15 +31,15 @@ class Place:
     model_servers: tuple[str, ...] = ()
 
 
-def _replicated(*paths: str) -> tuple[Place, ...]:
-    return tuple(Place(f"{path}.template", (f"{path}.replicas",)) for path in paths)
+def _replicated(*paths: str) -> tuple[TemplatePath, ...]:
+    return tuple(TemplatePath(f"{path}.template", (f"{path}.replicas",)) for path in paths)
 
 
-_WORKLOAD = (Place("spec.template", ("spec.replicas",)),)
-_ONE_TEMPLATE = (Place("spec.template"),)
+_WORKLOAD = (TemplatePath("spec.template", ("spec.replicas",)),)
+_ONE_TEMPLATE = (TemplatePath("spec.template"),)
 _JOB_SETS = "spec.replicatedJobs.[]"
 _JOB_SET_PLACES = (
-    Place(
+    TemplatePath(
         f"{_JOB_SETS}.template.spec.template",
         (f"{_JOB_SETS}.replicas", f"{_JOB_SETS}.template.spec.parallelism"),
     ),
@@ -62,33 +62,35 @@ _SERVERS = (
 )
 
 
-def _ray(under: str) -> tuple[Place, ...]:
+def _ray(under: str) -> tuple[TemplatePath, ...]:
     workers = f"{under}.workerGroupSpecs.[]"
     return (
-        Place(f"{under}.headGroupSpec.template", has_memory=True),
-        Place(f"{workers}.template", (f"{workers}.replicas",), has_memory=True),
+        TemplatePath(f"{under}.headGroupSpec.template", has_memory=True),
+        TemplatePath(f"{workers}.template", (f"{workers}.replicas",), has_memory=True),
     )
 
 
-def _kubeflow(name: str) -> tuple[Place, ...]:
+def _kubeflow(name: str) -> tuple[TemplatePath, ...]:
     return _replicated(f"spec.{name}ReplicaSpecs.*")
 
 
-_PLACES: dict[tuple[str, str], tuple[Place, ...]] = {
-    ("", "Pod"): (Place(""),),
-    ("", "PodTemplate"): (Place("template"),),
+_PLACES: dict[tuple[str, str], tuple[TemplatePath, ...]] = {
+    ("", "Pod"): (TemplatePath(""),),
+    ("", "PodTemplate"): (TemplatePath("template"),),
     ("", "ReplicationController"): _WORKLOAD,
     ("apps", "Deployment"): _WORKLOAD,
     ("apps", "ReplicaSet"): _WORKLOAD,
     ("apps", "StatefulSet"): _WORKLOAD,
     ("extensions", "Deployment"): _WORKLOAD,
-    ("apps", "DaemonSet"): (Place("spec.template", per_node=True),),
-    ("batch", "Job"): (Place("spec.template", ("spec.parallelism",)),),
-    ("batch", "CronJob"): (Place("spec.jobTemplate.spec.template", ("spec.jobTemplate.spec.parallelism",)),),
+    ("apps", "DaemonSet"): (TemplatePath("spec.template", per_node=True),),
+    ("batch", "Job"): (TemplatePath("spec.template", ("spec.parallelism",)),),
+    ("batch", "CronJob"): (
+        TemplatePath("spec.jobTemplate.spec.template", ("spec.jobTemplate.spec.parallelism",)),
+    ),
     ("jobset.x-k8s.io", "JobSet"): _JOB_SET_PLACES,
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): (
-        Place(f"{_LWS}.leaderTemplate"),
-        Place(f"{_LWS}.workerTemplate", (f"{_LWS}.size",)),
+        TemplatePath(f"{_LWS}.leaderTemplate"),
+        TemplatePath(f"{_LWS}.workerTemplate", (f"{_LWS}.size",)),
     ),
     ("kubeflow.org", "PyTorchJob"): _kubeflow("pytorch"),
     ("kubeflow.org", "TFJob"): _kubeflow("tf"),
@@ -99,24 +101,24 @@ _PLACES: dict[tuple[str, str], tuple[Place, ...]] = {
     ("kubeflow.org", "MXJob"): _kubeflow("mx"),
     ("kubeflow.org", "Notebook"): _ONE_TEMPLATE,
     ("trainer.kubeflow.org", "TrainingRuntime"): (
-        Place(f"spec.template.{_JOB_SETS}.template.spec.template"),
+        TemplatePath(f"spec.template.{_JOB_SETS}.template.spec.template"),
     ),
     ("trainer.kubeflow.org", "ClusterTrainingRuntime"): (
-        Place(f"spec.template.{_JOB_SETS}.template.spec.template"),
+        TemplatePath(f"spec.template.{_JOB_SETS}.template.spec.template"),
     ),
     ("ray.io", "RayCluster"): _ray("spec"),
-    ("ray.io", "RayJob"): (*_ray("spec.rayClusterSpec"), Place("spec.submitterPodTemplate")),
+    ("ray.io", "RayJob"): (*_ray("spec.rayClusterSpec"), TemplatePath("spec.submitterPodTemplate")),
     ("ray.io", "RayService"): _ray("spec.rayClusterConfig"),
     ("serving.kserve.io", "InferenceService"): tuple(
-        Place(f"spec.{part}", (f"spec.{part}.minReplicas",), bare=True, model_servers=_SERVERS)
+        TemplatePath(f"spec.{part}", (f"spec.{part}.minReplicas",), bare=True, model_servers=_SERVERS)
         for part in ("predictor", "transformer", "explainer")
     ),
-    ("serving.kserve.io", "ServingRuntime"): (Place("spec", bare=True),),
-    ("serving.kserve.io", "ClusterServingRuntime"): (Place("spec", bare=True),),
+    ("serving.kserve.io", "ServingRuntime"): (TemplatePath("spec", bare=True),),
+    ("serving.kserve.io", "ClusterServingRuntime"): (TemplatePath("spec", bare=True),),
     ("serving.kserve.io", "LLMInferenceService"): (
-        Place("spec.template", ("spec.replicas",), bare=True, is_completed=True),
-        Place("spec.worker", bare=True, is_completed=True),
-        Place("spec.prefill.template", ("spec.prefill.replicas",), bare=True, is_completed=True),
+        TemplatePath("spec.template", ("spec.replicas",), bare=True, is_completed=True),
+        TemplatePath("spec.worker", bare=True, is_completed=True),
+        TemplatePath("spec.prefill.template", ("spec.prefill.replicas",), bare=True, is_completed=True),
     ),
     ("serving.knative.dev", "Service"): _ONE_TEMPLATE,
     ("serving.knative.dev", "Configuration"): _ONE_TEMPLATE,
@@ -132,7 +134,7 @@ def pod_templates(group: str, kind: str, root: Field) -> tuple[PodTemplate, ...]
     return tuple(one for place in _PLACES.get((group, kind), ()) for one in _found(place, root))
 
 
-def _found(place: Place, root: Field) -> Iterator[PodTemplate]:
+def _found(place: TemplatePath, root: Field) -> Iterator[PodTemplate]:
     for field, role in _follow(root, place.template.split(".") if place.template else []):
         if not field.exists:
             continue

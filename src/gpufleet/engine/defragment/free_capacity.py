@@ -11,7 +11,7 @@ SIZES = (1, 2, 4, 8, 16)
 """Numbers of whole GPUs that pods ask for."""
 
 
-class Room(msgspec.Struct, frozen=True):
+class FreeCapacity(msgspec.Struct, frozen=True):
     """What is free on a fleet.
 
     ``gpu_milli`` are thousandths of GPUs without users, ``whole_gpus`` those that no pod has any part
@@ -24,14 +24,14 @@ class Room(msgspec.Struct, frozen=True):
     places: tuple[tuple[int, int], ...]
 
 
-def room(tables: Tables) -> Room:
+def room(tables: Tables) -> FreeCapacity:
     """What is free as of now."""
     there = tables.nodes[layout.NODE_PRESENT] == 1
     free = free_whole_gpus(tables)
     most = int(tables.nodes[layout.NODE_DEVICE_COUNT][there].max(initial=0))
     places = tuple((size, int((free // size).sum())) for size in SIZES if size <= most)
     free_milli = np.where(there, tables.nodes[layout.NODE_FREE_GPU_MILLI], 0)
-    return Room(int(np.maximum(free_milli, 0).sum()), int(free.sum()), places)
+    return FreeCapacity(int(np.maximum(free_milli, 0).sum()), int(free.sum()), places)
 
 
 def free_whole_gpus(tables: Tables) -> Int64Array:
