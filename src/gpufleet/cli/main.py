@@ -3,7 +3,7 @@
 The table below is all that ``gpufleet --help`` reads: no command's module, and so neither numba
 nor numpy nor the engine, is imported before that command is asked for. A new command needs its
 line here and its module beside this one. Every way out of the program is in ``main``, so that a
-command may raise the errors of ``model.errors`` and know what the user will see.
+command may raise the errors of ``model.model_errors`` and know what the user will see.
 """
 
 import errno

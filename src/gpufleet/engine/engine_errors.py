@@ -1,4 +1,4 @@
-"""The engine's errors, in the three kinds of ``model.errors``."""
+"""The engine's errors, in the three kinds of ``model.model_errors``."""
 
 from gpufleet.model.model_errors import InputError, InternalError
 

@@ -1,4 +1,4 @@
-"""The live scheduler's errors, in the kinds of ``model.errors``."""
+"""The live scheduler's errors, in the kinds of ``model.model_errors``."""
 
 from gpufleet.model.model_errors import InternalError, WorldError
 

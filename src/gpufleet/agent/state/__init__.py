@@ -2,5 +2,5 @@
 
 ``node_state`` has the values (GPUs, readings, pods, holders), ``topic`` is how one part publishes a value and
 others follow it, ``disk`` replaces a file atomically, ``sealed`` is the checksummed form of such a file, and
-``errors`` has the agent's errors.
+``state_errors`` has the agent's errors.
 """
