@@ -79,8 +79,7 @@ class Cycle:
         self.instructions = []
         settled = self.state.queues.settle(self.state.named_queue)
         self.at_us = at_us
-        self.state.steps += 1
-        self.state.placed_in_step.clear()
+        self.state.begin_step(at_us)
         if self.state.pauses.dues:
             self.state.end_backoff(at_us)
         if settled:

@@ -475,6 +475,7 @@ class Intake:
         self.state.shapes.rank_anew()
 
     def _lesson_learned(self, happened: event.LessonLearned) -> None:
+        self.state.has_lesson = True
         if self.state.policy.take_lesson(happened.lesson):
             self.state.shapes.rank_anew()
 

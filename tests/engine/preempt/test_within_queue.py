@@ -3,7 +3,14 @@
 import msgspec
 import pytest
 
-from gpufleet.engine.event import DisruptionBudgetRemoved, DisruptionBudgetSet, PodBound, PodCheckpointed
+from gpufleet.engine.event import (
+    DisruptionBudgetRemoved,
+    DisruptionBudgetSet,
+    PodAdded,
+    PodBound,
+    PodCheckpointed,
+    PodRemoved,
+)
 from gpufleet.engine.instruction import RequeueAfter
 from gpufleet.model.disruption_budget import DisruptionBudget
 from gpufleet.model.identifiers import NodeName, PodUid
@@ -204,6 +211,18 @@ def test_who_was_nominated_is_nobodys_victim() -> None:
     assert (evicted(said), nominated(said), withdrawn(said)) == ({}, {}, [])
     assert placed(told.depart("low")) == ["middle"]
     assert evicted(told.wait_s(2)) == {"middle": "high"}
+
+
+def test_a_lesson_in_the_same_instant_evicts_nothing_that_was_just_placed() -> None:
+    told = story(gpus=1, nodes=2)
+    told.arrive(of_team("low"), of_team("other"))
+    told.arrive(of_team("middle", priority=5))
+    told.wait_s(1)
+    high = [PodAdded(of_team(uid, priority=9)) for uid in ("first", "second")]
+    said = told.happen(PodRemoved(PodUid("low")), *high)
+    assert (placed(said), evicted(said)) == (["middle"], {"other": "first"})
+    assert evicted(told.happen(told.engine.study())) == {}, "both steps are one decision"
+    assert evicted(told.wait_s(2)) == {"middle": "second"}
 
 
 def budget(allowed: int, *, name: str = "b", disrupted: tuple[str, ...] = ()) -> DisruptionBudgetSet:

@@ -78,11 +78,24 @@ class EngineState:
         self.victim_changes = 0
         self._evictions_counted = 0
         self.steps = 0
+        self.stepped_at_us = 0
+        self.has_lesson = False
         self.placed_in_step = MarkedRows(self.pods.eviction_columns, PLACED_IN_STEP)
         self.sequence_by_row: dict[int, int] = {}
         self._short_gangs: dict[GangName, None] = {}
         self._unknown_gangs: dict[GangName, None] = {}
         self.pauses = BindPauses()
+
+    def begin_step(self, at_us: int) -> None:
+        """A step begins: what earlier steps placed may be evicted.
+
+        A lesson comes in a step of its own, in the instant of the step that asked for it. Both together are
+        one decision: what the first has placed is not evicted by the second.
+        """
+        self.steps += 1
+        if not (self.has_lesson and at_us == self.stepped_at_us):
+            self.placed_in_step.clear()
+        self.has_lesson, self.stepped_at_us = False, at_us
 
     def trial(self) -> Trial:
         """A trial on the state as it is."""
