@@ -122,11 +122,11 @@ class Cycle:
         return self.instructions
 
     def _resume_recalled(self, at_us: int) -> None:
-        """Before any work has its turn, nominations from before a restart are in force again."""
+        """Before any work has its turn, nominations that were in force before are so again."""
         is_guest = self.reservations.guests.are_of
-        for holder, plan in take_up(self.state, self.nominations, self.victims, is_guest, at_us):
-            self._take(plan, holder, self.state.queue_of(plan.placements[0].row))
-            self.instructions += self.nominations.resume(plan.placements, plan.waits_for)
+        for one in take_up(self.state, self.nominations, self.victims, is_guest, at_us):
+            self._take(one.plan, one.holder, self.state.queue_of(one.placements[0].row))
+            self.instructions += self.nominations.resume(one.placements, one.waits_for, one.number)
 
     def _take_gangs_back(self, at_us: int) -> None:
         """Gangs end that this step could not complete; what begins anew takes its turn."""

@@ -127,11 +127,14 @@ class Departures:
         elsewhere: tuple[PodUid, ...],
         *,
         reserved: bool = False,
+        number: int | None = None,
     ) -> Nomination:
-        """A workload waits for these pods to go."""
+        """A workload waits for these pods to go; ``number`` is free, or None for the next."""
         self.changes += 1
-        self._number += 1
-        number = self._number
+        is_late = number is not None and number < self._number and number not in self.nominations
+        if number is None or number in self.nominations:
+            number = self._number + 1
+        self._number = max(self._number, number)
         nomination = Nomination(
             number, rows, gang, alike, dict.fromkeys(waits_for), dict.fromkeys(elsewhere), reserved
         )
@@ -139,12 +142,20 @@ class Departures:
         self.by_row.update(dict.fromkeys(rows, nomination))
         if alike is not None:
             self.by_needs.setdefault(alike, {})[number] = None
+        if is_late:
+            self._put_in_order(alike)
         for row in rows:
             self.pods.eviction_columns.cells[NOMINATION, row] = number
         for uid in waits_for:
             self._by_departing.setdefault(uid, {})[number] = None
             self._note_who_waits(uid)
         return nomination
+
+    def _put_in_order(self, alike: int | None) -> None:
+        """A nomination that goes on stands before those that came after it."""
+        self.nominations = dict(sorted(self.nominations.items()))
+        if alike is not None:
+            self.by_needs[alike] = dict(sorted(self.by_needs[alike].items()))
 
     def end(self, nomination: Nomination) -> None:
         """A workload is bound, or waits for no pod any more."""
@@ -190,8 +201,8 @@ class Departures:
         self._note(uid, REFUSED, 0)
 
     def _note_who_waits(self, uid: PodUid) -> None:
-        """Numbers rise, and each stands in the order of its coming: the first one is the smallest."""
-        self._note(uid, AWAITED_BY, next(iter(self._by_departing.get(uid, ())), NO_NOMINATION))
+        """The first of the nominations that wait for a pod is that of the smallest number."""
+        self._note(uid, AWAITED_BY, min(self._by_departing.get(uid, ()), default=NO_NOMINATION))
 
     def _note(self, uid: PodUid, column: int, value: int) -> None:
         row = self.pods.row_by_uid.get(uid)

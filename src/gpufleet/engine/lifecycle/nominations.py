@@ -3,8 +3,9 @@
 A nominated pod is booked like any other, in addition to the pods that still run there, so that no other pod
 is placed into the room that these leave. It is bound as soon as what it needs is really free, which is asked
 of the same kernels as every placement: with the nominated pods that came later taken away, does it fit on its
-node and devices? Facts win: whatever changes on a node from outside the engine ends the nominations there,
-and their workloads wait again. One that could run elsewhere at once is moved.
+node and devices? Facts win: whatever changes on a node from outside the engine ends the nominations there;
+they are in force again if their places are still proven, and otherwise their workloads wait. One that could
+run elsewhere at once is moved.
 """
 
 from typing import NamedTuple
@@ -84,12 +85,17 @@ class Nominations:
         self.recalled: list[KeptPlaces] = []
 
     def nominate(
-        self, placements: tuple[Placement, ...], waits_for: tuple[PodUid, ...], *, reserved: bool = False
+        self,
+        placements: tuple[Placement, ...],
+        waits_for: tuple[PodUid, ...],
+        *,
+        reserved: bool = False,
+        number: int | None = None,
     ) -> Nomination:
         """Keep these places for a workload until these pods are gone.
 
-        ``reserved``: these pods were not told to end, and ``reserve`` sees to it that the workload is
-        tried again in its turn.
+        ``number`` is that of a nomination that goes on; None for a new one. ``reserved``: these pods were not
+        told to end, and ``reserve`` sees to it that the workload is tried again in its turn.
         """
         state = self.state
         for one in placements:
@@ -106,7 +112,9 @@ class Nominations:
             alike = int(state.store.tables.pods[layout.POD_SHAPE, rows[0]])
         for row in rows:
             state.nominated(row)
-        nomination = self.departures.nominate(rows, gang, alike, waits_for, elsewhere, reserved=reserved)
+        nomination = self.departures.nominate(
+            rows, gang, alike, waits_for, elsewhere, reserved=reserved, number=number
+        )
         if gang is not None:
             state.update_gang(gang)
         return nomination
@@ -168,12 +176,16 @@ class Nominations:
                 self.cancel(nomination)
 
     def cancel_on(self, node: int | None) -> None:
-        """Something changed on a node from outside the engine."""
+        """Something changed on a node from outside the engine: nominations there are looked at anew."""
         if not self.departures.by_row or node is None:
             return
         # A copy: a nomination that is cancelled takes its pod off the node.
         for row in list(self.state.pods.on_node.get(node, ())):
-            self.cancel_of(row)
+            nomination = self.departures.by_row.get(row)
+            if nomination is not None:
+                if not nomination.reserved:
+                    self.recalled.append(self._kept(nomination))
+                self.cancel(nomination)
 
     def cancel_waiting_for(self, uid: PodUid) -> None:
         """A pod does not end, or not where it was."""
@@ -199,12 +211,14 @@ class Nominations:
         return self.state.pods.state(row) in {PodState.WAITING, PodState.BACKOFF}
 
     def recall(self, happened: NominationsRecalled) -> None:
-        """Nominations from before a restart; ``preempt.recalled_nominations`` takes them up."""
+        """Nominations from before a restart; ``preempt.recalled_nominations`` looks at them anew."""
         self.recalled += happened.kept
 
-    def resume(self, placements: tuple[Placement, ...], waits_for: tuple[PodUid, ...]) -> list[Nominated]:
-        """Keep these places again after a restart; what is said of it."""
-        nomination = self.nominate(placements, waits_for)
+    def resume(
+        self, placements: tuple[Placement, ...], waits_for: tuple[PodUid, ...], number: int
+    ) -> list[Nominated]:
+        """Keep these places again, before the nominations that came later; what is said of it."""
+        nomination = self.nominate(placements, waits_for, number=number)
         # The last of those it waits for may have gone while no scheduler was there to see it.
         self.departures.unsettled[nomination.number] = None
         return self.told(nomination)

@@ -1,4 +1,7 @@
-"""Nominations from before a restart, as the next engine takes them up again before its first decision.
+"""Nominations that are looked at anew: those from before a restart, and those on a node that changed.
+
+The next engine takes nominations up again before its first decision. So does the same engine where something
+changed on one of their nodes, and both come to the same places.
 
 Pods that end leave their room to the workload for which it was kept, whichever leader decides: otherwise
 another waiting workload could take it in its turn, and the first one would have further pods evicted. A
@@ -43,6 +46,7 @@ class Former(NamedTuple):
     """
 
     holder: PodUid | GangName
+    number: int
     placements: tuple[Placement, ...]
     waits_for: tuple[PodUid, ...]
     victims: tuple[PodUid, ...] = ()
@@ -57,8 +61,8 @@ class Former(NamedTuple):
 
 def take_up(
     state: EngineState, nominations: Nominations, search: VictimSearch, is_guest: IsGuest, at_us: int
-) -> list[tuple[PodUid | GangName, EvictionPlan]]:
-    """The workloads whose nominations are to be in force again, in their order, each with its plan."""
+) -> list[Former]:
+    """The nominations that are to be in force again, in their order."""
     if not nominations.recalled:
         return []
     recalled, nominations.recalled = sorted(nominations.recalled, key=lambda one: one.number), []
@@ -76,7 +80,7 @@ def take_up(
     proven = _proven(state, nominations, leave)
     for uid in (uid for one in former for uid in one.victims):
         departures.stays(uid)
-    return [(one.holder, one.plan) for one in _that_end(state, proven)]
+    return _that_end(state, proven)
 
 
 def _proven(state: EngineState, nominations: Nominations, former: list[Former]) -> list[Former]:
@@ -117,7 +121,7 @@ def _with_victims(
     """A nomination with the pods that still wait to be told to end, and that may be evicted for it."""
     waits_for = tuple(uid for uid in kept.waits_for if _is_there(state, uid))
     staying = tuple(uid for uid in waits_for if not state.departures.is_departing(uid))
-    one = Former(kept.holder, placements, waits_for, staying)
+    one = Former(kept.holder, kept.number, placements, waits_for, staying)
     if not staying:
         return one
     if all(is_guest(kept.holder, uid, at_us) for uid in staying):
