@@ -68,13 +68,16 @@ class Arena:
         return found
 
     def create(self, objects: Iterable[Object], *, per_s: float | None = None) -> dict[str, float]:
-        """Create objects, over many connections or at a steady rate; when each was there, by name."""
+        """Create objects, over many connections or at a steady rate; when each was sent, by name.
+
+        A pod can be bound before the answer to its creation is here: only the sending surely comes before.
+        """
         return asyncio.run(self._create(list(objects), per_s))
 
     async def _create(self, objects: list[Object], per_s: float | None) -> dict[str, float]:
         transport = HttpTransport(find_access(kubeconfig=self.cluster.kubeconfig), connections=AT_ONCE)
         client = Client(transport, MachineClock(), random.Random(1))
-        created_s: dict[str, float] = {}
+        sent_s: dict[str, float] = {}
         turn = asyncio.Semaphore(AT_ONCE)
         began_s = time.monotonic()
 
@@ -83,8 +86,8 @@ class Arena:
                 await asyncio.sleep(began_s + number / per_s - time.monotonic())
             async with turn:
                 metadata = body["metadata"]
+                sent_s[metadata["name"]] = time.time()
                 await client.create(KINDS[body["kind"]], body, namespace=metadata.get("namespace", ""))
-                created_s[metadata["name"]] = time.time()
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -92,7 +95,7 @@ class Arena:
                     group.create_task(one(number, body))
         finally:
             await transport.close()
-        return created_s
+        return sent_s
 
     def clear(self) -> None:
         """Remove the pods, gangs and Events of the trial before.

@@ -3,8 +3,9 @@
 As in KAI's own suite the pods of *fill*, *gang* and *reclaim of 4,000* exist before the scheduler starts, and
 the clock runs from its start, here from that of its process, until the last pod has a node; when KWOK let it
 run is told too. *Reclaim of one* and *cannot run* happen one after another on a full fleet with the scheduler
-at work, from the creation of the pods to the binding, or to the condition that says why not. All times
-are the API server's own. Pods stand alone here and are not of Jobs: those who are evicted do not come back.
+at work, from the creation of the pods to the binding, or to the condition that says why not. What the
+scheduler did is timed by the API server's own log. Pods stand alone here and are not of Jobs: those who are
+evicted do not come back.
 """
 
 import statistics
@@ -113,7 +114,7 @@ class Trial:
         return Took(bound_s, max(story.told_s[name] for name in names) - began_s)
 
     def _bind_all(self, pods: list[Object]) -> tuple[float, float]:
-        """When the first of them was there, and the last was bound."""
+        """When the first of them was sent, and the last was bound."""
         self.here.listener.skip()
         made = self.here.create(pods)
         return min(made.values()), self._all_bound("some pods", set(made))
