@@ -53,6 +53,11 @@ def ending(told: Story, *needs: Shape) -> None:
     told.told_to_end(*uids)
 
 
+def kept_for(told: Story) -> list[str]:
+    """For whom places are kept, the first nomination first."""
+    return [one.holder for one in sorted(told.engine.kept_places(), key=lambda one: one.number)]
+
+
 def test_a_place_that_is_being_left_is_kept_and_given_out_when_it_is_empty() -> None:
     told = story()
     ending(told, shape(2))
@@ -152,6 +157,19 @@ def test_a_node_that_changes_and_still_suits_keeps_the_place() -> None:
     assert nominated(said) == {"next": ("n0", ("a",))}
     assert withdrawn(said) == []
     assert placed(told.depart("a")) == ["next"]
+
+
+def test_a_node_that_changes_leaves_nominations_in_their_order() -> None:
+    told = story(gpus=1)
+    ending(told, shape(1))
+    told.nodes(node("n1", 1))
+    told.arrive(of_team("b", shape(1)))
+    told.told_to_end("b")
+    told.arrive(of_team("first", shape(1)), of_team("second", shape(1)))
+    (of_first, _) = nominated(told.said)["first"]
+    assert kept_for(told) == ["first", "second"]
+    told.nodes(node(of_first, 1, cpu_milli=32_000))
+    assert kept_for(told) == ["first", "second"]
 
 
 def test_a_node_that_shrinks_ends_the_nomination() -> None:

@@ -378,3 +378,21 @@ def test_work_that_found_no_victim_waits_for_one_that_another_has_told_to_end() 
     told.wait_s(0)
     assert nominated(told.said)["equal"] == ("n", ("large",))
     assert placed(told.depart("large")) == ["high", "equal"]
+
+
+@pytest.mark.parametrize("needs", [1, 2, 3])
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_of_equals_the_same_go_in_whatever_order_they_were_heard_of(needs: int, nodes: int) -> None:
+    def went(uids: list[str]) -> dict[str, str]:
+        told = Story()
+        told.nodes(*(node(f"n{number}", 4) for number in range(nodes)))
+        for uid in uids:
+            told.run_on(
+                pod(uid, shape(1)),
+                f"n{int(uid[-1]) % nodes}",
+                f"n{int(uid[-1]) % nodes}/{int(uid[-1]) // nodes}",
+            )
+        return evicted(told.arrive(pod("urgent", shape(needs), priority=9)))
+
+    uids = [f"{number * 7 % 11:08x}-0000-4000-8000-00000000000{number}" for number in range(4 * nodes)]
+    assert went(uids) == went(uids[::-1])

@@ -79,4 +79,5 @@ def singles(units: list[Unit]) -> Singles:
     lost = np.array([unit.lost for unit in units], np.int64)
     nothing = np.zeros_like(rows)
     none = np.full_like(rows, layout.NOT_SET)
-    return Singles(rows, nothing, lost, nothing, nothing, nothing, none)
+    order = np.array([unit.order for unit in units], np.int64)
+    return Singles(rows, nothing, lost, nothing, nothing, nothing, none, order)

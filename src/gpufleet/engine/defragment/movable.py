@@ -6,6 +6,7 @@ of the whole run.
 """
 
 from gpufleet.engine.arrays import layout
+from gpufleet.engine.arrays.eviction_columns import ORDER
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt.candidates import Unit, work_lost
@@ -22,7 +23,7 @@ def movable(state: EngineState, at_us: int, queues: tuple[QueueName, ...] = ()) 
     rows = [row for node in sorted(state.pods.on_node) for row in state.pods.on_node[node]]
     tables, cells = state.store.tables, state.pods.eviction_columns.cells
     found = [
-        Unit(0, False, int(work_lost(tables, cells, row, at_us)), (row,))
+        Unit(0, False, int(work_lost(tables, cells, row, at_us)), (row,), order=int(cells[ORDER, row]))
         for row in rows
         if may_move(state, row, at_us) and (not queues or state.queue_of(row) in queues)
     ]

@@ -381,13 +381,15 @@ def cheapest_single(
     spared: Int64Array,
     queue_priority: Int64Array,
     _gang: Int64Array,
+    order: Int64Array,
     in_order: bool,
 ) -> int:
     """The place in ``rows`` of a candidate that holds all that its node and quota lack; NOT_SET if none does.
 
     That of the queue with the lowest priority, then with the lowest priority of its own, then the one less
-    spared, then of the queue with the least right, then the least work to lose; none if one of lower
-    priority holds anything of use: it and others might do. Rows that are NOT_SET stand for no pod.
+    spared, then of the queue with the least right, then the least work to lose, then by ``order``; none if
+    one of lower priority holds anything of use: it and others might do. Rows that are NOT_SET stand for no
+    pod.
     ``in_order``: no candidate in front of another costs more than that one does, but for their rights.
     """
     whole = tables.shapes[layout.SHAPE_GPU_MILLI, shape] == WHOLE_GPU_MILLI
@@ -431,7 +433,8 @@ def cheapest_single(
             spared[place],
             right[place],
             lost[place],
-        ) < (queue_priority[best], priority[best], spared[best], right[best], lost[best]):
+            order[place],
+        ) < (queue_priority[best], priority[best], spared[best], right[best], lost[best], order[best]):
             best = place
     if best == layout.NOT_SET or (queue_priority[best], priority[best]) > (lowest_queue, lowest):
         return layout.NOT_SET

@@ -69,7 +69,9 @@ class CachedSearch:
         self.shape = int(tables.pods[layout.POD_SHAPE, outcome.row])
         self.short = outcome.short.copy()
         singles = outcome.singles
-        order = np.lexsort((singles.lost, singles.spared, singles.priority, singles.queue_priority))
+        order = np.lexsort(
+            (singles.order, singles.lost, singles.spared, singles.priority, singles.queue_priority)
+        )
         self.singles = Singles(*(column[order] for column in outcome.singles))
         self.asked: Int64Array = np.flatnonzero(tables.shape_charges[self.shape] > 0)
         self.gives = np.zeros((len(self.asked), len(order)), np.int64)

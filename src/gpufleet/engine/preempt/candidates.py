@@ -49,7 +49,7 @@ class Unit(NamedTuple):
     ``lost`` is the work that ends with them, in GPU-milliseconds, counted from the last checkpoint.
     ``whole`` is set for a whole gang. ``spared`` counts the pods before which equals on other nodes go.
     ``right`` ranks what their queue has a right to. ``gang`` is the number of the gang whose ``Surplus``
-    bounds how many such units go together.
+    bounds how many such units go together. ``order`` decides between equals (``eviction_columns``).
     """
 
     priority: int
@@ -60,14 +60,15 @@ class Unit(NamedTuple):
     right: int = 0
     queue_priority: int = LOWEST
     gang: int = layout.NOT_SET
+    order: int = 0
 
     @property
-    def cost(self) -> tuple[int, bool, int, int, int, int, int, tuple[int, ...]]:
+    def cost(self) -> tuple[int, bool, int, int, int, int, int, int, tuple[int, ...]]:
         """Cheaper units go first, by the fields of ``cost_of``."""
         pods = len(self.rows)
         return (
             *(self.queue_priority, self.whole, self.priority, pods),
-            *(self.spared, self.right, self.lost, self.rows),
+            *(self.spared, self.right, self.lost, self.order, self.rows),
         )
 
 
@@ -113,7 +114,7 @@ class Singles(NamedTuple):
 
     ``right`` ranks what their queues have a right to, ``queue_priority`` is the priority of the side (see
     ``reclaim``) that their queue is on. ``spared`` is 1 where equals on other nodes go first. ``gang`` is the
-    number of a gang with a ``Surplus``.
+    number of a gang with a ``Surplus``, ``order`` decides between equals.
     """
 
     rows: Int64Array
@@ -123,17 +124,18 @@ class Singles(NamedTuple):
     spared: Int64Array
     queue_priority: Int64Array
     gang: Int64Array
+    order: Int64Array
 
     def units(self, places: Int64Array | None = None) -> list[Unit]:
         """These, or those at some places, in the order in which they go."""
         some = self if places is None else self.at(places)
         order = np.lexsort(
-            (some.rows, some.lost, some.right, some.spared, some.priority, some.queue_priority)
+            (some.rows, some.order, some.lost, some.right, some.spared, some.priority, some.queue_priority)
         )
         columns = zip(*(column[order].tolist() for column in some), strict=True)
         return [
-            Unit(priority, False, lost, (row,), spared, right, of_queue, gang)
-            for row, priority, lost, right, spared, of_queue, gang in columns
+            Unit(priority, False, lost, (row,), spared, right, of_queue, gang, at)
+            for row, priority, lost, right, spared, of_queue, gang, at in columns
         ]
 
     def at(self, places: Int64Array | BoolArray) -> "Singles":
@@ -141,7 +143,7 @@ class Singles(NamedTuple):
         return Singles(*(column[places] for column in self))
 
 
-NO_SINGLES = Singles(*np.zeros((7, 0), np.int64))
+NO_SINGLES = Singles(*np.zeros((8, 0), np.int64))
 
 
 class Candidates:
@@ -268,7 +270,7 @@ class Gathering:
         queues, priority = cells[eviction_columns.QUEUE, rows], cells[eviction_columns.PRIORITY, rows]
         found = Singles(
             *(rows, priority, lost, rights[queues], self._spared(rows), priorities[queues]),
-            np.full_like(rows, layout.NOT_SET),
+            *(np.full_like(rows, layout.NOT_SET), cells[eviction_columns.ORDER, rows]),
         )
         self._singles.append(found)
 
@@ -293,14 +295,29 @@ class Gathering:
         if len(rows):
             gang = layout.NOT_SET if surplus.allows(rows.tolist()) else staying[0]
             self._surplus |= {} if gang == layout.NOT_SET else {gang: surplus}
-            lost = np.array(list(map(self._lost, rows.tolist())), np.int64)
-            alike = (np.full_like(rows, one) for one in (priority, 0, right, 0, of_queue, gang))
-            self._singles.append(Singles(rows, *alike)._replace(lost=lost, spared=self._spared(rows)))
+            alike = (np.full_like(rows, one) for one in (priority, right, of_queue, gang))
+            self._singles.append(self._members_as_singles(rows, *alike))
         allowed = state.budgets.allow(map(pods.pod_at, may_end))
         if may_end and len(may_end) == len(staying) and allowed:
             lost_together = sum(map(self._lost, may_end))
             spared = int(self._spared(np.array(may_end, np.int64)).sum())
-            self._gangs.append(Unit(priority, True, lost_together, tuple(may_end), spared, right, of_queue))
+            whole = Unit(priority, True, lost_together, tuple(may_end), spared, right, of_queue)
+            self._gangs.append(whole._replace(order=int(self._order(may_end).min())))
+
+    def _members_as_singles(
+        self,
+        rows: Int64Array,
+        priority: Int64Array,
+        right: Int64Array,
+        of_queue: Int64Array,
+        gang: Int64Array,
+    ) -> Singles:
+        lost = np.array(list(map(self._lost, rows.tolist())), np.int64)
+        return Singles(rows, priority, lost, right, self._spared(rows), of_queue, gang, self._order(rows))
+
+    def _order(self, rows: Int64Array | list[int]) -> Int64Array:
+        order: Int64Array = self.state.pods.eviction_columns.cells[eviction_columns.ORDER, rows]
+        return order
 
     def _spared(self, rows: Int64Array) -> Int64Array:
         """For each of these pods 1 if equals on other nodes go first; 0 for all where no node is spot."""

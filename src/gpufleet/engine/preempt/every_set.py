@@ -14,7 +14,7 @@ from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.place.choose.placement import NO_NODES
 from gpufleet.engine.preempt.by_node import room_wanted
-from gpufleet.engine.preempt.candidates import Candidates, Unit, cost_of
+from gpufleet.engine.preempt.candidates import Candidates, Cost, Unit, cost_of
 from gpufleet.engine.preempt.capacity_bound import held, suitable, things_short
 from gpufleet.engine.preempt.leaving import FAR_TOO_MUCH, GPU
 from gpufleet.engine.preempt.proof import Placements, Proof
@@ -64,7 +64,7 @@ class EverySet:
         units = self.found.in_order()
         if not self._proven(units, judged=False):
             return None
-        ordered = sorted(self._sets(units), key=lambda chosen: (cost_of(chosen), chosen))
+        ordered = sorted(self._sets(units), key=in_turn)
         for chosen in ordered[:PROOFS_MAX]:
             placements = self._proven(chosen)
             if placements:
@@ -144,6 +144,11 @@ class EverySet:
             nodes = np.unique(self.state.store.tables.pods[layout.POD_NODE, list(rows)])
         together = dict.fromkeys([*self.departing, *rows])
         return self.proof.fits_without(list(together), nodes, judged=judged)
+
+
+def in_turn(chosen: tuple[Unit, ...]) -> tuple[Cost, list[int], tuple[Unit, ...]]:
+    """By what sets are sorted: by their cost, and equals in the order of their pods."""
+    return cost_of(chosen), [unit.order for unit in chosen], chosen
 
 
 def sums_by_unit(gives: Int64Array, units: Sequence[Unit]) -> Int64Array:
