@@ -383,7 +383,7 @@ def test_work_that_found_no_victim_waits_for_one_that_another_has_told_to_end() 
 @pytest.mark.parametrize("needs", [1, 2, 3])
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_of_equals_the_same_go_in_whatever_order_they_were_heard_of(needs: int, nodes: int) -> None:
-    def went(uids: list[str]) -> dict[str, str]:
+    def went(uids: list[str]) -> dict[str, str | None]:
         told = Story()
         told.nodes(*(node(f"n{number}", 4) for number in range(nodes)))
         for uid in uids:
