@@ -5,9 +5,11 @@ import threading
 import pytest
 
 from gpufleet.devices.backend import Changed, XidEvent
+from gpufleet.devices.clock_events import ThrottleReason
 from gpufleet.devices.device_errors import DriverError, GpuLostError, MachineError
 from gpufleet.devices.facts import Link
 from gpufleet.devices.health import Recovery
+from gpufleet.devices.sample import LinkErrorKind
 from gpufleet.devices.simulated.backend import SimulatedBackend
 from gpufleet.devices.simulated.description import read_description
 from gpufleet.devices.simulated.machine import Machine, User
@@ -91,6 +93,60 @@ def test_an_xid_is_an_event_and_the_card_asks_for_what_it_needs() -> None:
     sample = lab.backend.sample(lab.first)
     assert (sample.recovery, sample.resets) == (Recovery.NONE, 1)
     assert lab.backend.wait_event(0) is None
+
+
+def test_readings_that_are_set() -> None:
+    lab = Lab()
+    well = lab.backend.sample(lab.first)
+    assert (well.uncorrected_errors, well.pcie_width, well.slowdown_celsius) == (0, 16, 90)
+    assert set(well.throttled_ns.values()) == {0}
+    assert well.nvlink_errors[LinkErrorKind.REPLAY] == 0
+    for reading, value in (
+        ("celsius", 95),
+        ("uncorrected-errors", 2),
+        ("remap-pending", 1),
+        ("nvlink-replay", 5),
+        ("pcie-width", 4),
+        ("throttle-hw-thermal", 50),
+    ):
+        lab.machine.set_reading("0", reading, value)
+    lab.now_s += 10
+    told = lab.backend.sample(lab.first)
+    assert (told.gpu_celsius, told.uncorrected_errors, told.remaps.pending, told.pcie_width) == (
+        95,
+        2,
+        True,
+        4,
+    )
+    assert told.nvlink_errors[LinkErrorKind.REPLAY] == 5
+    assert told.throttled_ns[ThrottleReason.HW_THERMAL] == 5_000_000_000
+    assert told.throttled_ns[ThrottleReason.SW_THERMAL] == 0
+    lab.machine.reset("0")
+    lab.now_s += 10
+    after = lab.backend.sample(lab.first)
+    assert (after.gpu_celsius, after.uncorrected_errors, after.remaps.pending) == (30, 0, False)
+    # What the driver counted since it was loaded outlives a reset.
+    assert after.throttled_ns[ThrottleReason.HW_THERMAL] == 5_000_000_000
+    assert after.nvlink_errors[LinkErrorKind.REPLAY] == 5
+
+
+def test_cards_without_nvlink_or_of_other_makers_tell_no_such_errors() -> None:
+    for text in ("gpus: [{model: L40S, links: system}]", "gpus: [{model: MI300X}]"):
+        lab = Lab(text)
+        assert lab.backend.sample(lab.first).nvlink_errors == {}
+
+
+@pytest.mark.parametrize(
+    ("reading", "value", "problem"),
+    [
+        ("heat", 1, "reading: no such reading, found 'heat'; expected one of celsius"),
+        ("celsius", 201, "celsius: not possible, found 201; expected 0 to 200"),
+        ("pcie-width", 0, "pcie-width: not possible, found 0; expected 1 to 16"),
+    ],
+)
+def test_readings_that_cannot_be_set(reading: str, value: int, problem: str) -> None:
+    with pytest.raises(MachineError, match=problem):
+        Lab().machine.set_reading("0", reading, value)
 
 
 def test_a_card_off_the_bus_is_not_listed_and_not_answered_for() -> None:

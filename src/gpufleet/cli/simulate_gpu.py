@@ -33,6 +33,11 @@ FLAP_HALF_S = 3.0
 @click.option("--release", is_flag=True, help="It hangs no more.")
 @click.option("--fail-remap", is_flag=True, help="A broken row of its memory cannot be remapped.")
 @click.option(
+    "--reading",
+    metavar="NAME=VALUE",
+    help="It tells this from now on: celsius=95, uncorrected-errors=1, throttle-hw-thermal=40 (percent).",
+)
+@click.option(
     "--flap", type=Whole(1, 1000), metavar="TIMES", help="It fails and is reset, ten times a minute."
 )
 @click.option("--reset", is_flag=True, help="It is reset: nothing is against it any more.")
@@ -77,6 +82,7 @@ def _orders(wanted: dict[str, object]) -> "list[AnyOrder]":
         "hang": [orders.Hang(gpu)],
         "release": [orders.Release(gpu)],
         "fail_remap": [orders.FailRemap(gpu)],
+        "reading": [_reading(gpu, str(wanted["reading"]))] if wanted["reading"] is not None else [],
         "flap": [*flap] * _number(wanted["flap"]),
         "reset": [orders.Reset(gpu)],
         "break_driver": [orders.BreakDriver(str(wanted["break_driver"]))],
@@ -89,6 +95,18 @@ def _orders(wanted: dict[str, object]) -> "list[AnyOrder]":
     if instance is not None and asked != ["xid"]:
         raise click.UsageError("--instance says of which part --xid is")
     return found[asked[0]] if asked else [orders.Show()]
+
+
+def _reading(gpu: str, text: str) -> "AnyOrder":
+    """``NAME=VALUE`` as an order. Raises InputError where it is none; what can be set the machine knows."""
+    from gpufleet.devices.device_errors import MachineError
+    from gpufleet.devices.simulated.orders import SetReading
+
+    name, _, value = text.partition("=")
+    if not value.isascii() or not value.isdecimal():
+        expected = "NAME=VALUE with a whole number, such as celsius=95"
+        raise MachineError("not a reading", field="--reading", value=text, expected=expected)
+    return SetReading(gpu, name, int(value))
 
 
 def _number(value: object) -> int:

@@ -21,6 +21,23 @@ class ClockEvent(enum.Flag):
     DISPLAY_CLOCKS = 0x100
 
 
+class ThrottleReason(enum.Enum):
+    """What a driver counts time of lowered clocks for. The values are labels of metrics.
+
+    ``THERMAL`` is all heat together; drivers from 565 on also tell which part lowered the clocks.
+    ``POWER_CAP`` is no fault: a GPU at full work spends most of its time at its limit.
+    """
+
+    POWER_CAP = "power_cap"
+    THERMAL = "thermal"
+    SW_THERMAL = "sw_thermal"
+    HW_THERMAL = "hw_thermal"
+    HW_POWER_BRAKE = "hw_power_brake"
+    SYNC_BOOST = "sync_boost"
+    BOARD_LIMIT = "board_limit"
+    RELIABILITY = "reliability"
+
+
 NOTHING = ClockEvent(0)
 KNOWN = ~NOTHING
 

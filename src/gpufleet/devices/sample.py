@@ -4,9 +4,11 @@ Absent is None and stays absent up to the last metric: a GPU that does not tell 
 draw 0 W. Units are in the names; utilisation is in percent as drivers give it, activity in ratios.
 """
 
+import enum
+
 import msgspec
 
-from gpufleet.devices.clock_events import ClockEvent
+from gpufleet.devices.clock_events import ClockEvent, ThrottleReason
 from gpufleet.devices.health import Recovery
 
 
@@ -25,6 +27,20 @@ class Remaps(msgspec.Struct, frozen=True):
     uncorrectable: int | None = None
     pending: bool | None = None
     failed: bool | None = None
+
+
+class LinkErrorKind(enum.Enum):
+    """Errors of NVLink that drivers count. The values are labels of metrics.
+
+    Up to the fourth generation: packets sent again, links trained again, wrong checksums. From the fifth on:
+    links trained again, packets received with errors, losses of the link's integrity.
+    """
+
+    REPLAY = "replay"
+    RECOVERY = "recovery"
+    CHECKSUM = "checksum"
+    RECEIVED = "received"
+    INTEGRITY = "integrity"
 
 
 class Activity(msgspec.Struct, frozen=True):
@@ -53,8 +69,16 @@ class Sample(msgspec.Struct, frozen=True):
     sm_clock_mhz: int | None = None
     memory_clock_mhz: int | None = None
     clock_events: ClockEvent | None = None
+    throttled_ns: dict[ThrottleReason, int] = {}
+    """How long clocks were lowered since the driver was loaded, for each reason that the driver counts."""
+    slowdown_celsius: int | None = None
+    """From this temperature of the chip on the hardware lowers the clocks."""
     pcie_replays: int | None = None
+    pcie_width: int | None = None
+    """Lanes of PCI Express in use. Some GPUs use fewer while they idle."""
     nvlink_bytes: int | None = None
+    nvlink_errors: dict[LinkErrorKind, int] = {}
+    """Since the driver was loaded, over all links."""
     remaps: Remaps = Remaps()
     uncorrected_errors: int | None = None
     """Since the driver was loaded."""

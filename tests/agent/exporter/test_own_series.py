@@ -3,7 +3,9 @@
 import pytest
 
 from gpufleet.agent.exporter.options import ExporterOptions
+from gpufleet.devices.clock_events import ThrottleReason
 from gpufleet.devices.health import Verdict
+from gpufleet.devices.sample import LinkErrorKind, Remaps
 from gpufleet.devices.sharing.plan import Fractions, Mode, Mps, TimeSlice
 from tests.agent.exporter.builders import (
     CUT_H100,
@@ -25,6 +27,8 @@ MEMORY_HELD = "gpufleet_pod_gpu_memory_held_bytes"
 MEMORY_USED = "gpufleet_pod_gpu_memory_used_bytes"
 USED = "gpufleet_pod_gpu_used_ratio"
 ENERGY = "gpufleet_pod_gpu_energy_joules_total"
+XID_EVENTS = "gpufleet_gpu_xid_events_total"
+THROTTLED = "gpufleet_gpu_throttle_seconds_total"
 NOBODYS = "gpufleet_gpu_energy_unattributed_joules_total"
 
 
@@ -161,6 +165,55 @@ def test_xids_are_counted_by_code() -> None:
     assert Node(node_of(H100)).scrape().absent("gpufleet_gpu_xid_errors_total")
 
 
+def test_each_class_of_xids_stands_at_0_before_the_first() -> None:
+    """``increase`` needs two samples, so a first Xid 79 would be seen by no alert."""
+    gpus = node_of(H100)
+    page = Node(gpus).scrape()
+    classes = ("nothing", "pod", "quiet", "reset", "gone")
+    assert [page.value(XID_EVENTS, **{"class": name}) for name in classes] == [0] * 5
+    # 13 and 31 are programs' faults, 79 is a card off the bus, 1234 is in no catalogue.
+    page = Node(changed(gpus, 0, xids={13: 2, 31: 1, 79: 1, 1234: 4, 48: 5})).scrape()
+    assert [page.value(XID_EVENTS, **{"class": name}) for name in classes] == [0, 3, 4, 5, 1]
+    assert Node(node_of("model: MI300X")).scrape().absent(XID_EVENTS)
+
+
+def test_slower_clocks_and_errors() -> None:
+    node = Node(node_of(H100))
+    node.reads(
+        0,
+        sample(
+            throttled_ns={ThrottleReason.HW_THERMAL: 1_500_000_000, ThrottleReason.POWER_CAP: 0},
+            slowdown_celsius=87,
+            uncorrected_errors=3,
+            remaps=Remaps(pending=True, failed=False),
+            nvlink_errors={LinkErrorKind.REPLAY: 7},
+            pcie_replays=9,
+            pcie_width=8,
+        ),
+    )
+    page = node.scrape()
+    assert page.value(THROTTLED, reason="hw_thermal") == 1.5
+    assert page.value(THROTTLED, reason="power_cap") == 0
+    assert len(page.series(THROTTLED)) == 2
+    assert page.value("gpufleet_gpu_slowdown_celsius") == 87
+    assert page.value("gpufleet_gpu_uncorrected_errors_total") == 3
+    assert page.value("gpufleet_gpu_row_remap_pending") == 1
+    assert page.value("gpufleet_gpu_row_remap_failed") == 0
+    assert page.value("gpufleet_gpu_nvlink_errors_total", kind="replay") == 7
+    assert page.value("gpufleet_gpu_pcie_replays_total") == 9
+    assert page.value("gpufleet_gpu_pcie_link_width") == 8
+
+
+def test_errors_that_a_card_does_not_tell_are_absent() -> None:
+    node = Node(node_of(H100))
+    node.reads(0, sample(power_w=1.0))
+    page = node.scrape()
+    named = ("throttle", "slowdown", "uncorrected", "remap", "nvlink", "pcie")
+    assert [
+        name for name, _, _ in page if name.startswith("gpufleet_gpu_") and any(x in name for x in named)
+    ] == []
+
+
 def test_an_instance_that_is_sick_by_itself() -> None:
     gpus = node_of(CUT_H100)
     small = gpus.gpus[0].facts.mig[0]
@@ -189,6 +242,8 @@ def test_names_follow_prometheus_conventions() -> None:
         "gpufleet_agent_problems",
         "gpufleet_agent_untold_gpus",
         "gpufleet_agent_lost_holders",
+        # Counts of Xids; the format's parser takes the ending of a counter away.
+        "gpufleet_gpu_xid_events",
     )
     units = ("_ratio", "_bytes", "_joules", "_watts", "_celsius", "_seconds", "_info", "_errors")
     assert [one.name for one in own if not one.name.endswith(units) and one.name not in counts] == []

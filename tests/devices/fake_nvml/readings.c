@@ -99,6 +99,19 @@ int nvmlDeviceGetPcieReplayCounter(Device *of, unsigned *replays)
     return small("nvmlDeviceGetPcieReplayCounter", of, "replays", replays);
 }
 
+int nvmlDeviceGetCurrPcieLinkWidth(Device *of, unsigned *lanes)
+{
+    return small("nvmlDeviceGetCurrPcieLinkWidth", of, "pcie_width", lanes);
+}
+
+/* The slowdown threshold (1) alone. */
+int nvmlDeviceGetTemperatureThreshold(Device *of, unsigned threshold, unsigned *celsius)
+{
+    if (threshold != 1)
+        return INVALID_ARGUMENT;
+    return small("nvmlDeviceGetTemperatureThreshold", of, "slowdown_celsius", celsius);
+}
+
 /* "remapped CORRECTABLE UNCORRECTABLE PENDING FAILED" */
 int nvmlDeviceGetRemappedRows(Device *of, unsigned *good, unsigned *bad, unsigned *pending, unsigned *failed)
 {

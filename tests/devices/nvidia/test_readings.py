@@ -2,11 +2,11 @@
 
 import pytest
 
-from gpufleet.devices.clock_events import NOTHING, ClockEvent
+from gpufleet.devices.clock_events import NOTHING, ClockEvent, ThrottleReason
 from gpufleet.devices.device_errors import DriverError, GpuLostError
 from gpufleet.devices.health import Recovery
 from gpufleet.devices.nvidia.backend import NvidiaBackend
-from gpufleet.devices.sample import Activity, Memory, Remaps, Sample
+from gpufleet.devices.sample import Activity, LinkErrorKind, Memory, Remaps, Sample
 from gpufleet.model.identifiers import DeviceId
 from tests.devices.nvidia.machine import Machine
 
@@ -30,8 +30,16 @@ def test_a_card_that_tells_everything(backend: NvidiaBackend, machine: Machine) 
         sm_clock_mhz=1980,
         memory_clock_mhz=2619,
         clock_events=ClockEvent.POWER_CAP | ClockEvent.SW_THERMAL,
+        throttled_ns={
+            ThrottleReason.POWER_CAP: 5_000_000_000,
+            ThrottleReason.THERMAL: 7_000_000,
+            ThrottleReason.HW_THERMAL: 6_000_000,
+        },
+        slowdown_celsius=87,
         pcie_replays=2,
+        pcie_width=16,
         nvlink_bytes=30 * 1024,
+        nvlink_errors={LinkErrorKind.REPLAY: 11, LinkErrorKind.RECOVERY: 2, LinkErrorKind.CHECKSUM: 7},
         remaps=Remaps(correctable=3, uncorrectable=1, pending=True, failed=False),
         uncorrected_errors=4,
         recovery=Recovery.NONE,
@@ -103,6 +111,19 @@ def test_the_fifth_nvlink_is_summed_link_by_link(backend: NvidiaBackend, machine
     by_link = {"field.202": 100, "field.202.1": 200, "field.204": 3000, "field.204.1": 4000}
     uuid = machine.add(**keys, **by_link)
     assert backend.sample(uuid).nvlink_bytes == 7300
+
+
+def test_errors_of_the_fifth_nvlink_are_summed_link_by_link(backend: NvidiaBackend, machine: Machine) -> None:
+    keys = {"field.138.4294967295": None, "field.91": "2u"}
+    older = {"field.52": None, "field.59": None, "field.38": None, "field.45": None}
+    by_link = {"field.215": 1, "field.215.1": 2, "field.208.1": 40, "field.211": 0, "field.211.1": 0}
+    sample = backend.sample(machine.add(**keys, **older, **by_link))
+    assert sample.nvlink_bytes is None
+    assert sample.nvlink_errors == {
+        LinkErrorKind.RECOVERY: 3,
+        LinkErrorKind.RECEIVED: 40,
+        LinkErrorKind.INTEGRITY: 0,
+    }
 
 
 def test_errors_of_boards_that_tell_only_the_field(backend: NvidiaBackend, machine: Machine) -> None:

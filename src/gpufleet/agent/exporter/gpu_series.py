@@ -5,7 +5,8 @@ is not told is absent; the age of the readings and the GPU's health stay, so tha
 beside it.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
 from gpufleet.agent.exporter.energy import EnergyBook
 from gpufleet.agent.exporter.gpu_snapshot import GpuSnapshot
@@ -15,9 +16,13 @@ from gpufleet.agent.gpus.health_reason import reason_class
 from gpufleet.agent.holders.holdings import MODE_NAMES
 from gpufleet.devices.facts import MigFacts
 from gpufleet.devices.health import Verdict
+from gpufleet.devices.sample import Sample
+from gpufleet.devices.xid import XidAction, xid
+from gpufleet.model.gpu_catalogue import Vendor
 
 # Prometheus' own series are in base units.
 MIB = 1 << 20
+NANOSECONDS = 1_000_000_000
 
 INFO = Family("gpufleet_gpu_info", "gauge", "What the card is and how it is offered.")
 HEALTHY = Family(
@@ -34,6 +39,51 @@ XIDS = Family(
     "gpufleet_gpu_xid_errors_total",
     "counter",
     "How often the driver reported each Xid since the agent began.",
+)
+XID_EVENTS = Family(
+    "gpufleet_gpu_xid_events_total",
+    "counter",
+    "Xids since the agent began, by what follows from them (class); 0 of each class from the beginning.",
+)
+THROTTLED = Family(
+    "gpufleet_gpu_throttle_seconds_total",
+    "counter",
+    "Time with lowered clocks since the driver was loaded, by reason.",
+)
+SLOWDOWN = Family(
+    "gpufleet_gpu_slowdown_celsius",
+    "gauge",
+    "Temperature of the chip from which on the hardware lowers the clocks.",
+)
+UNCORRECTED = Family(
+    "gpufleet_gpu_uncorrected_errors_total",
+    "counter",
+    "Errors of memory that could not be corrected, since the driver was loaded or the card was reset.",
+)
+REMAP_PENDING = Family(
+    "gpufleet_gpu_row_remap_pending",
+    "gauge",
+    "1 where a row of memory will be replaced at the next reset.",
+)
+REMAP_FAILED = Family(
+    "gpufleet_gpu_row_remap_failed",
+    "gauge",
+    "1 where a broken row of memory could not be replaced.",
+)
+LINK_ERRORS = Family(
+    "gpufleet_gpu_nvlink_errors_total",
+    "counter",
+    "Errors of NVLink over all links of the card since the driver was loaded, by kind.",
+)
+PCIE_REPLAYS = Family(
+    "gpufleet_gpu_pcie_replays_total",
+    "counter",
+    "Packets of PCI Express that had to be sent again, since the driver was loaded.",
+)
+PCIE_WIDTH = Family(
+    "gpufleet_gpu_pcie_link_width",
+    "gauge",
+    "Lanes of PCI Express in use; some cards use fewer while they idle.",
 )
 ATTRIBUTION = Family(
     "gpufleet_gpu_attribution_info",
@@ -56,6 +106,7 @@ FAMILIES = (
     HEALTHY,
     HEALTH_INFO,
     XIDS,
+    XID_EVENTS,
     ATTRIBUTION,
     BUSY,
     MEMORY,
@@ -64,6 +115,14 @@ FAMILIES = (
     TEMPERATURE,
     ENERGY,
     UNATTRIBUTED_ENERGY,
+    THROTTLED,
+    SLOWDOWN,
+    UNCORRECTED,
+    REMAP_PENDING,
+    REMAP_FAILED,
+    LINK_ERRORS,
+    PCIE_REPLAYS,
+    PCIE_WIDTH,
 )
 AGE = Family(
     "gpufleet_gpu_sample_age_seconds", "gauge", "Time since the card last answered; its readings are so old."
@@ -86,10 +145,12 @@ def lines(snapshot: GpuSnapshot, energy: EnergyBook) -> dict[str, str]:
             series(XIDS.name, labelled([*device_labels(snapshot), ("xid", str(code))]), count)
             for code, count in sorted(snapshot.gpu.xids.items())
         ),
+        XID_EVENTS.name: _by_label(snapshot, XID_EVENTS, "class", _xid_classes(snapshot)),
         ATTRIBUTION.name: "".join(
             series(ATTRIBUTION.name, labelled(pairs), 1) for pairs in _attribution(snapshot)
         ),
         **{family.name: series(family.name, labels, value) for family, value in _readings(snapshot)},
+        **_errors(snapshot),
         UNATTRIBUTED_ENERGY.name: series(
             UNATTRIBUTED_ENERGY.name, labels, joules(energy.unattributed(snapshot.gpu.uuid))
         ),
@@ -136,6 +197,53 @@ def _health(snapshot: GpuSnapshot) -> Iterator[Pairs]:
             sick = Verdict.UNHEALTHY
             state = [("state", sick.value), ("reason", reason_class(sick, why))]
             yield [*device_labels(snapshot, instance), *state]
+
+
+def _xid_classes(snapshot: GpuSnapshot) -> dict[str, int]:
+    """Xids by class. ``increase`` sees the first one only where the class stood at 0 before."""
+    if snapshot.gpu.facts.vendor is not Vendor.NVIDIA:
+        return {}
+    counts: Counter[str] = Counter()
+    for code, count in snapshot.gpu.xids.items():
+        counts[xid(code).action.value] += count
+    return {action.value: counts[action.value] for action in XidAction}
+
+
+def _by_label(snapshot: GpuSnapshot, family: Family, label: str, values: Mapping[str, Value]) -> str:
+    """One series for each value of a label."""
+    pairs = device_labels(snapshot)
+    return "".join(
+        series(family.name, labelled([*pairs, (label, name)]), value) for name, value in values.items()
+    )
+
+
+def _errors(snapshot: GpuSnapshot) -> dict[str, str]:
+    """Slower clocks, errors of memory and errors of links."""
+    sample = snapshot.sample
+    if sample is None:
+        return {}
+    labels = labelled(device_labels(snapshot))
+    throttled_s = {
+        reason.value: nanoseconds / NANOSECONDS for reason, nanoseconds in sample.throttled_ns.items()
+    }
+    link_errors = {kind.value: count for kind, count in sample.nvlink_errors.items()}
+    return {
+        THROTTLED.name: _by_label(snapshot, THROTTLED, "reason", throttled_s),
+        LINK_ERRORS.name: _by_label(snapshot, LINK_ERRORS, "kind", link_errors),
+        **{family.name: series(family.name, labels, value) for family, value in _single_errors(sample)},
+    }
+
+
+def _single_errors(sample: Sample) -> list[tuple[Family, Value]]:
+    remaps = sample.remaps
+    return [
+        (SLOWDOWN, sample.slowdown_celsius),
+        (UNCORRECTED, sample.uncorrected_errors),
+        (REMAP_PENDING, remaps.pending),
+        (REMAP_FAILED, remaps.failed),
+        (PCIE_REPLAYS, sample.pcie_replays),
+        (PCIE_WIDTH, sample.pcie_width),
+    ]
 
 
 def _attribution(snapshot: GpuSnapshot) -> Iterator[Pairs]:

@@ -100,6 +100,7 @@ class AmdBackend:
             sm_clock_mhz=mhz.get("sclk"),
             memory_clock_mhz=mhz.get("mclk"),
             pcie_replays=number(folder / "pcie_replay_count"),
+            pcie_width=number(folder / "current_link_width"),
             uncorrected_errors=_uncorrected(card),
             resets=self._resets.get(uuid, 0),
         )

@@ -336,6 +336,15 @@ class Nvml:
         """How often PCI Express had to repeat itself."""
         return int(self._call("nvmlDeviceGetPcieReplayCounter", handle))
 
+    def pcie_width(self, handle: Handle) -> int:
+        """How many lanes of PCI Express are in use."""
+        return int(self._call("nvmlDeviceGetCurrPcieLinkWidth", handle))
+
+    def slowdown_celsius(self, handle: Handle) -> int:
+        """The temperature from which on the hardware lowers the clocks."""
+        # NVML_TEMPERATURE_THRESHOLD_SLOWDOWN.
+        return int(self._call("nvmlDeviceGetTemperatureThreshold", handle, 1))
+
     def remapped(self, handle: Handle) -> Remapped:
         """Rows of memory that were replaced."""
         found = self._call("nvmlDeviceGetRemappedRows", handle)

@@ -4,20 +4,23 @@ Everything is asked for by itself, so that what one GPU or driver does not give 
 is there. Which call stands for which value where NVML has several:
 
 - power: the GPU's usage; boards that lack it (some modules with a processor) tell it as a field;
-- bytes over NVLink: the sum over all links, as data without protocol, up to its fourth generation; of
-  the fifth, link by link;
+- bytes and errors of NVLink: sums over all links up to its fourth generation (bytes as data without
+  protocol); of the fifth, link by link;
+- time with lowered clocks: fields that count nanoseconds, of which older drivers have only some;
 - uncorrected errors: the total, else the field of double-bit errors.
 """
 
+from collections import Counter
+
 import msgspec
 
-from gpufleet.devices.clock_events import clock_events
+from gpufleet.devices.clock_events import ThrottleReason, clock_events
 from gpufleet.devices.health import Recovery
 from gpufleet.devices.nvidia.activity import Counters
 from gpufleet.devices.nvidia.instances import Instance
 from gpufleet.devices.nvidia.nvml import ALL_LINKS, MIB, Field, Handle, Nvml
 from gpufleet.devices.nvidia.refusals import Answers
-from gpufleet.devices.sample import Memory, Remaps, Sample
+from gpufleet.devices.sample import LinkErrorKind, Memory, Remaps, Sample
 
 # Numbers of NVML's fields (NVML_FI_DEV_*, nvml.h).
 MEMORY_CELSIUS = Field(82)
@@ -26,7 +29,27 @@ LINK_SENT_KIB, LINK_RECEIVED_KIB = Field(138, ALL_LINKS), Field(139, ALL_LINKS)
 POWER_AVERAGE_MW, POWER_INSTANT_MW = Field(185), Field(186)
 DOUBLE_BIT_ERRORS = Field(4)
 RECOVERY_ACTION = Field(230)
+# NVML_FI_DEV_PERF_POLICY_* and NVML_FI_DEV_CLOCKS_EVENT_REASON_*, in nanoseconds.
+THROTTLE_NS = {
+    Field(74): ThrottleReason.POWER_CAP,
+    Field(75): ThrottleReason.THERMAL,
+    Field(76): ThrottleReason.SYNC_BOOST,
+    Field(77): ThrottleReason.BOARD_LIMIT,
+    Field(79): ThrottleReason.RELIABILITY,
+    Field(269): ThrottleReason.SW_THERMAL,
+    Field(270): ThrottleReason.HW_THERMAL,
+    Field(271): ThrottleReason.HW_POWER_BRAKE,
+}
+# NVML_FI_DEV_NVLINK_*_ERROR_COUNT_TOTAL; checksums of control and of data are counted apart.
+LINK_ERRORS = {
+    Field(52): LinkErrorKind.REPLAY,
+    Field(59): LinkErrorKind.RECOVERY,
+    Field(38): LinkErrorKind.CHECKSUM,
+    Field(45): LinkErrorKind.CHECKSUM,
+}
 FIELDS = (
+    *THROTTLE_NS,
+    *LINK_ERRORS,
     MEMORY_CELSIUS,
     LINK_COUNT,
     LINK_SENT_KIB,
@@ -38,6 +61,12 @@ FIELDS = (
 )
 # Numbers of NVML's fields NVLINK_COUNT_XMIT_BYTES and RCV_BYTES (nvml.h).
 LINK_SENT_BYTES, LINK_RECEIVED_BYTES = 202, 204
+# NVLINK_COUNT_LINK_RECOVERY_EVENTS, _RCV_ERRORS and _LOCAL_LINK_INTEGRITY_ERRORS, of the fifth generation.
+ERRORS_BY_LINK = {
+    215: LinkErrorKind.RECOVERY,
+    208: LinkErrorKind.RECEIVED,
+    211: LinkErrorKind.INTEGRITY,
+}
 # NVML's nvmlClockType_t.
 SM_CLOCK, MEMORY_CLOCK = 1, 2
 # Bounds the questions, whatever number the driver tells.
@@ -66,6 +95,7 @@ def sample(nvml: Nvml, gpu: Handle, counters: Counters, at_s: float) -> tuple[Sa
     fields = ask(lambda: nvml.fields(gpu, FIELDS)) or {}
     busy = ask(lambda: nvml.utilization(gpu))
     license_held = ask(lambda: nvml.licensed(gpu))
+    nvlink_bytes, nvlink_errors = _nvlink(nvml, gpu, fields, answers)
     found = Sample(
         at_s,
         gpu_busy_pct=None if busy is None else busy.gpu_pct,
@@ -80,8 +110,12 @@ def sample(nvml: Nvml, gpu: Handle, counters: Counters, at_s: float) -> tuple[Sa
         sm_clock_mhz=ask(lambda: nvml.clock_mhz(gpu, SM_CLOCK)),
         memory_clock_mhz=ask(lambda: nvml.clock_mhz(gpu, MEMORY_CLOCK)),
         clock_events=ask(lambda: clock_events(nvml.clock_events(gpu))),
+        throttled_ns={reason: int(fields[field]) for field, reason in THROTTLE_NS.items() if field in fields},
+        slowdown_celsius=ask(lambda: nvml.slowdown_celsius(gpu)),
         pcie_replays=ask(lambda: nvml.pcie_replays(gpu)),
-        nvlink_bytes=_nvlink_bytes(nvml, gpu, fields, answers),
+        pcie_width=ask(lambda: nvml.pcie_width(gpu)),
+        nvlink_bytes=nvlink_bytes,
+        nvlink_errors=nvlink_errors,
         remaps=_remaps(nvml, gpu, answers),
         uncorrected_errors=_uncorrected_errors(nvml, gpu, fields, answers),
         vgpu_license=None if license_held is None else int(license_held),
@@ -117,16 +151,32 @@ def _power_w(power_mw: float | None, fields: dict[Field, float]) -> float | None
     return None
 
 
-def _nvlink_bytes(nvml: Nvml, gpu: Handle, fields: dict[Field, float], answers: Answers) -> int | None:
+def _nvlink(
+    nvml: Nvml, gpu: Handle, fields: dict[Field, float], answers: Answers
+) -> tuple[int | None, dict[LinkErrorKind, int]]:
+    """Bytes over all links, and errors of all links by kind; of a kind that no field tells, none."""
+    errors: Counter[LinkErrorKind] = Counter()
+    for field, kind in LINK_ERRORS.items():
+        if field in fields:
+            errors[kind] += int(fields[field])
     sent, received = fields.get(LINK_SENT_KIB), fields.get(LINK_RECEIVED_KIB)
     if sent is not None and received is not None:
-        return int(sent + received) * 1024
+        return int(sent + received) * 1024, dict(errors)
     links = range(min(LINKS_MOST, int(fields.get(LINK_COUNT, 0))))
     if not links:
-        return None
-    wanted = tuple(Field(number, link) for number in (LINK_SENT_BYTES, LINK_RECEIVED_BYTES) for link in links)
-    by_link = answers.ask(lambda: nvml.fields(gpu, wanted))
-    return sum(int(value) for value in by_link.values()) if by_link else None
+        return None, dict(errors)
+    numbers = (LINK_SENT_BYTES, LINK_RECEIVED_BYTES, *ERRORS_BY_LINK)
+    wanted = tuple(Field(number, link) for number in numbers for link in links)
+    by_link = answers.ask(lambda: nvml.fields(gpu, wanted)) or {}
+    transferred = [
+        int(value)
+        for field, value in by_link.items()
+        if field.number in (LINK_SENT_BYTES, LINK_RECEIVED_BYTES)
+    ]
+    for field, value in by_link.items():
+        if field.number in ERRORS_BY_LINK:
+            errors[ERRORS_BY_LINK[field.number]] += int(value)
+    return sum(transferred) if transferred else None, dict(errors)
 
 
 def _remaps(nvml: Nvml, gpu: Handle, answers: Answers) -> Remaps:

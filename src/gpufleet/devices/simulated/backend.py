@@ -6,6 +6,14 @@ from gpufleet.devices.device_errors import GpuLostError
 from gpufleet.devices.facts import Driver, Fleet, GpuFacts, Link
 from gpufleet.devices.sample import Memory, ProcessUse, Remaps, Sample
 from gpufleet.devices.simulated.machine import Gpu, Machine, User
+from gpufleet.devices.simulated.set_readings import (
+    CELSIUS,
+    PCIE_WIDTH,
+    REMAP_PENDING,
+    REPLAYS,
+    UNCORRECTED,
+    WIDTH_MOST,
+)
 from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.mig_boards import BOARDS
@@ -16,6 +24,9 @@ COOL_CELSIUS = 30
 
 HOT_CELSIUS = 50
 """How much warmer than cool a GPU is at full load."""
+
+SLOWDOWN_CELSIUS = 90
+"""Where the hardware of an H100 lowers its clocks."""
 
 SM_CLOCK_MHZ = 1980
 """The highest clock of an H100 SXM."""
@@ -74,6 +85,10 @@ class SimulatedBackend:
         used_mib = sum(user.memory_mib for user in users)
         reserved_mib = gpu.group.text.reserved_mib
         free_mib = max(0, gpu.group.memory_mib - reserved_mib - used_mib)
+        gpu.set_readings.count(now_s)
+        told = gpu.set_readings.values
+        is_nvidia = gpu.group.model.vendor is Vendor.NVIDIA
+        throttled_ns = {reason: int(time_ns) for reason, time_ns in gpu.set_readings.throttled_ns.items()}
         return Sample(
             now_s,
             gpu_busy_pct=busy_pct,
@@ -83,14 +98,18 @@ class SimulatedBackend:
             memory=Memory(used_mib, free_mib, reserved_mib),
             power_w=power_w,
             energy_mj=int(gpu.energy_mj),
-            gpu_celsius=COOL_CELSIUS + HOT_CELSIUS * busy_pct // 100,
+            gpu_celsius=told.get(CELSIUS, COOL_CELSIUS + HOT_CELSIUS * busy_pct // 100),
             memory_celsius=COOL_CELSIUS + 5 + HOT_CELSIUS * busy_pct // 100,
             sm_clock_mhz=SM_CLOCK_MHZ,
             memory_clock_mhz=MEMORY_CLOCK_MHZ,
             clock_events=_clock_events(gpu, busy_pct),
-            pcie_replays=0,
-            remaps=Remaps(0, int(gpu.remap_failed), False, gpu.remap_failed),
-            uncorrected_errors=0,
+            throttled_ns=throttled_ns if is_nvidia else {},
+            slowdown_celsius=SLOWDOWN_CELSIUS if is_nvidia else None,
+            pcie_replays=told.get(REPLAYS, 0),
+            pcie_width=told.get(PCIE_WIDTH, WIDTH_MOST),
+            nvlink_errors=gpu.set_readings.link_errors() if _has_nvlink(gpu) else {},
+            remaps=Remaps(0, int(gpu.remap_failed), bool(told.get(REMAP_PENDING)), gpu.remap_failed),
+            uncorrected_errors=told.get(UNCORRECTED, 0),
             recovery=gpu.recovery,
             resets=gpu.resets,
         )
@@ -122,6 +141,10 @@ def _clock_events(gpu: Gpu, busy_pct: int) -> ClockEvent | None:
     if gpu.group.model.vendor is not Vendor.NVIDIA:
         return None
     return NOTHING if busy_pct else ClockEvent.GPU_IDLE
+
+
+def _has_nvlink(gpu: Gpu) -> bool:
+    return gpu.group.model.vendor is Vendor.NVIDIA and gpu.group.text.links != "system"
 
 
 def _process(user: User) -> ProcessUse:

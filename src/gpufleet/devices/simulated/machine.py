@@ -17,6 +17,7 @@ from gpufleet.devices.device_errors import DriverError, GpuLostError, MachineErr
 from gpufleet.devices.facts import Engines, MigFacts
 from gpufleet.devices.health import Recovery
 from gpufleet.devices.simulated.description import Description, Group
+from gpufleet.devices.simulated.set_readings import SetReadings
 from gpufleet.devices.xid import XidAction, xid
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.mig import MigInstance
@@ -58,6 +59,7 @@ class Gpu:
         self.resets = 0
         self.energy_mj = 0.0
         self.drawn_until_s = at_s
+        self.set_readings = SetReadings(at_s)
         self.going = threading.Event()
         self.going.set()
         if group.layout is not None:
@@ -151,11 +153,16 @@ class Machine:
         # 64: the record of a remapped row could not be written.
         self.raise_xid(named, 64)
 
+    def set_reading(self, named: str, reading: str, value: int) -> None:
+        """A GPU tells this value from now on. Raises MachineError for what cannot be."""
+        self.find(named).set_readings.set(reading, value, self.clock_s())
+
     def reset(self, named: str) -> None:
         """Reset a GPU, or find it again after a restart: it is well again, and its instances are gone."""
         gpu = self.find(named)
         gpu.lost, gpu.remap_failed, gpu.recovery = False, False, Recovery.NONE
         gpu.resets += 1
+        gpu.set_readings.reset(self.clock_s())
         if gpu.instances:
             gpu.instances = ()
         gpu.going.set()

@@ -46,6 +46,14 @@ class FailRemap(Order, frozen=True, tag="fail-remap"):
     gpu: str
 
 
+class SetReading(Order, frozen=True, tag="reading"):
+    """A GPU tells this value of a reading from now on (names and bounds in ``set_readings``)."""
+
+    gpu: str
+    reading: str
+    value: int
+
+
 class Reset(Order, frozen=True, tag="reset"):
     """A GPU is reset: nothing is against it any more."""
 
@@ -68,7 +76,9 @@ class Show(Order, frozen=True, tag="show"):
     """Do nothing: the answer tells how the GPUs are."""
 
 
-AnyOrder = RaiseXid | Lose | Hang | Release | FailRemap | Reset | BreakDriver | UpdateDriver | Show
+AnyOrder = (
+    RaiseXid | Lose | Hang | Release | FailRemap | SetReading | Reset | BreakDriver | UpdateDriver | Show
+)
 
 
 def carry_out(machine: Machine, order: AnyOrder) -> None:
@@ -84,6 +94,8 @@ def carry_out(machine: Machine, order: AnyOrder) -> None:
             machine.release(gpu)
         case FailRemap(gpu):
             machine.fail_remap(gpu)
+        case SetReading(gpu, reading, value):
+            machine.set_reading(gpu, reading, value)
         case Reset(gpu):
             machine.reset(gpu)
         case BreakDriver(problem):
