@@ -419,8 +419,7 @@ def cheapest_single(
             useful = useful or held > 0
             enough = enough and held >= short[node, thing]
         for number in range(len(lacks)):
-            is_short = True
-            useful = useful or gives[number, place] > 0
+            is_short, useful = True, useful or gives[number, place] > 0
             enough = enough and gives[number, place] >= lacks[number]
         is_lower = (queue_priority[place], priority[place]) < (lowest_queue, lowest)
         if is_lower and (useful or not is_short):
