@@ -277,7 +277,7 @@ class Stage:
         """I13: where the leader's own word differs from the API."""
         leader = self.leader()
         if leader is None:
-            return ["nobody leads"]
+            return ["no process leads"]
         try:
             metrics, ready = await leader.metrics(), await leader.readiness()
         except OSError as error:

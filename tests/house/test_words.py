@@ -2,11 +2,13 @@
 
 import ast
 import re
+import tokenize
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.house.project import ROOT, name, python_files, tree
+from tests.house.project import ROOT, name, pyproject, python_files, tree
 
 SOURCE = ROOT / "src" / "gpufleet"
 GLOSSARY = ROOT / "docs" / "glossary.md"
@@ -19,6 +21,13 @@ PRIVATE_WORDS = frozenset(
     }
 )
 """Words that only this project would know the meaning of, and persons that stand for things."""
+
+PERSONS = re.compile(r"\b(nobody|somebody|anybody|everybody|whoever|whomever)\b", re.IGNORECASE)
+SAID_IN_LOGS = '"nobody"'
+"""A value in logs of events that were written before: a log has to say the same when it is run again."""
+
+LEANING = re.compile(r"(The same\b|Same\b|Likewise\b|As above\b|Ditto\b)")
+"""Beginnings that mean nothing without the docstring before."""
 
 PACKAGES = [path for path in python_files("src") if path.name == "__init__.py"]
 NAMED = re.compile(r"``([a-z_][\w.]*)``")
@@ -97,6 +106,29 @@ def test_identifiers_have_no_private_words(path: Path) -> None:
     assert not private, f"{name(path)}: {private}"
 
 
+def texts(path: Path) -> Iterator[tuple[int, str]]:
+    """The strings and comments of a module, each with its first line."""
+    kinds = {tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", tokenize.COMMENT)}
+    with tokenize.open(path) as file:
+        for token in tokenize.generate_tokens(file.readline):
+            if token.type in kinds:
+                yield token.start[0], token.string
+
+
+@pytest.mark.parametrize("path", python_files("src"), ids=name)
+def test_texts_name_things_and_no_persons_that_stand_for_them(path: Path) -> None:
+    found = [f"{name(path)}:{line}: {text}" for line, text in texts(path) if PERSONS.search(text)]
+    assert not [one for one in found if not one.endswith(SAID_IN_LOGS)]
+
+
+@pytest.mark.parametrize("path", python_files("src"), ids=name)
+def test_a_docstring_does_not_begin_with_what_its_neighbour_says(path: Path) -> None:
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    heads = [ast.get_docstring(node) or "" for node in ast.walk(tree(path)) if isinstance(node, kinds)]
+    leaning = [head for head in heads if LEANING.match(head)]
+    assert not leaning, f"{name(path)}: {leaning}"
+
+
 def exists(named: str, package: Path) -> bool:
     """Whether a dotted name is a module or a definition, seen from a package, its parent or the root."""
     for base in (package, package.parent, SOURCE, SOURCE.parent):
@@ -167,6 +199,16 @@ def test_the_page_says_where_each_part_that_is_to_come_lives_today_and_will_live
         assert places, thing
         assert all((SOURCE / place).is_dir() for place in places), thing
         assert "`" in to_come, thing
+
+
+def test_the_shells_to_come_are_those_of_the_design_and_have_their_place_among_the_layers() -> None:
+    design = (ROOT / "designs" / "0007-house.md").read_text(encoding="utf-8")
+    sentence = re.search(r"Where the next ones go: (.*?) are shells", design, flags=re.DOTALL)
+    assert sentence is not None
+    contracts = pyproject()["tool"]["importlinter"]["contracts"]
+    layers = next(one["layers"] for one in contracts if one["id"] == "layers")
+    in_brackets = [package for line in layers for package in re.findall(r"\((\w+)\)", line)]
+    assert sorted(re.findall(r"`(\w+)`", sentence[1])) == sorted(in_brackets)
 
 
 def test_a_shell_to_come_has_its_place_among_the_layers_and_is_not_there_yet() -> None:

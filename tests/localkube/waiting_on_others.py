@@ -205,7 +205,7 @@ HELD_BACK = (
         "gated",
         told="",
         why="its scheduling gates are closed: example.com/wait",
-        way_out="whoever closed the gate opens it",
+        way_out="the controller that closed the gate opens it",
         state="gated",
         queues="",
     ),

@@ -17,6 +17,7 @@ from gpufleet.auditor.rules import Rules
 
 FOUND = 1
 UNREADABLE = 2
+"""Exit codes: a promise was broken, or a file cannot be read. Scripts tell them apart."""
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -7,7 +7,7 @@ PROMISES = {
     "I4": "at rest grants, reports of nodes, kubelets and containers name the same devices for the same pods",
     "I5": "no admission takes a queue beyond its limits",
     "I12": "running pods and their devices are left alone, but for evictions that name their reason",
-    "I14": "no one gains a device, a quota or a place that was not granted",
+    "I14": "no pod gains a device, a quota or a place that was not granted",
 }
 
 

@@ -17,6 +17,8 @@ WHOLE = "whole"
 SHARE = "share"
 MIG = "mig"
 WHOLE_MILLI = 1000
+"""Thousandths of one GPU, in which a grant counts shares."""
+
 PROFILE = re.compile(r"^([0-9]+)g\.")
 
 

@@ -13,6 +13,7 @@ from gpufleet.simulation.command import read_seeds
 from gpufleet.simulation.node.run import NodeOutcome, run_node
 
 STORY_LINES = 60
+"""The end of a story says what went wrong; more lines of it would hide which rule broke."""
 
 
 def story(outcome: NodeOutcome) -> str:

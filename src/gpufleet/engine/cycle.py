@@ -274,7 +274,7 @@ class Cycle:
         )
 
     def _serve_related(self, line: Line, row: int) -> bool:
-        """The same for a pod whose place depends on its neighbours."""
+        """Place the first pod of a line where its neighbours allow it; otherwise park the line."""
         state = self.state
         if state.related.place(row):
             self._bind(row)
@@ -316,7 +316,7 @@ class Cycle:
         return True
 
     def _reserve_for_gang(self, line: Line, members: Members, *, lacks_quota: bool) -> bool:
-        """The same for a gang that lacks its minimum."""
+        """A gang that lacks its minimum holds the place where it will start first; False if it holds none."""
         if not members.waiting or not members.missing:
             return False
         unplaced = UnplacedWorkload(next(iter(members.waiting)), members, self.at_us)
@@ -331,7 +331,7 @@ class Cycle:
         return True
 
     def _seek_for_gang(self, line: Line, members: Members, gang: GangName) -> bool:
-        """The same for the members that a gang lacks."""
+        """Look for pods whose end makes room, or frees quota, for the members that a gang lacks."""
         if not members.waiting or not members.missing:
             return False
         row = next(iter(members.waiting))

@@ -59,8 +59,8 @@ class WhyEvicted(enum.StrEnum):
     which takes back what this one borrowed. ``STOPPED``: its queue, or one above that, is stopped.
     ``OVERTIME``: it, or another of its gang, has run for as long as it may. ``MOVED``: a place
     elsewhere is kept for the pod that its controller makes instead. ``INTERRUPTED``: it was a guest on nodes
-    that others hold reserved, and these can start. ``OVERDUE``: the same of one that was let in because it
-    said how long it runs, and has run for longer. ``GANG_INCOMPLETE``: its gang was not whole at its
+    that others hold reserved, and these can start. ``OVERDUE``: it was let in there because it said how long
+    it runs, and has run for longer. ``GANG_INCOMPLETE``: its gang was not whole at its
     deadline. ``DEVICE_CONFLICT``: other pods had its device before. ``GPU_MEMORY``: it used more than its
     share of a GPU.
     """

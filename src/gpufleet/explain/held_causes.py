@@ -36,7 +36,9 @@ def gates(pod: Pod) -> Finding:
     if any(name.startswith(KUEUE_GATE) for name in names):
         queue = pod.metadata.labels.get("kueue.x-k8s.io/queue-name", "")
         return Finding("gated", why, (f"Kueue opens it when its queue {harmless(queue)} admits it",))
-    return Finding("gated", why, ("whoever closed the gate opens it; no scheduler looks at the pod before",))
+    return Finding(
+        "gated", why, ("the controller that closed the gate opens it; no scheduler looks at the pod before",)
+    )
 
 
 def held(facts: Facts, pod: Pod, found: Held) -> Finding:

@@ -159,7 +159,7 @@ def refusal(note: str) -> Finding:
         why = f"quota {harmless(unsaid['quota'])} only lets pods in that say {what}"
         return Finding("quota", why, (f"write {what} into the resources of each container",))
     why = f"the API server refuses its pods: {printable(note, NOTE_MAX)}"
-    return Finding("admission", why, ("correct what the message names, or ask whoever set that rule",))
+    return Finding("admission", why, ("correct what the message names, or ask the owner of that rule",))
 
 
 def _over_quota(found: re.Match[str]) -> Finding:

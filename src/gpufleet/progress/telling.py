@@ -21,7 +21,11 @@ IN_LOG_S = 10.0
 """Each line of a log stays, so there are fewer."""
 
 BAR_CHARACTERS = 20
+"""Wide enough to see it grow, narrow enough for a terminal of 80 columns with the words behind it."""
+
 LINE_CHARACTERS = 160
+"""A line that wraps could not be written over by the next one."""
+
 ALMOST = 0.99
 """A step that takes longer than expected is never said to be done."""
 

@@ -122,7 +122,7 @@ class Dispatch:
                 # The status of the queue tells of it, and the conditions of the pods that it concerns.
                 pass
             case _:
-                raise InternalError(f"an instruction nobody carries out: {type(instruction).__name__}")
+                raise InternalError(f"an instruction that no part carries out: {type(instruction).__name__}")
 
     def after_step(self) -> None:
         """Everything that one step of the engine said was handed on."""

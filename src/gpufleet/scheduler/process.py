@@ -47,9 +47,10 @@ from gpufleet.scheduler.status import Status
 
 LOG = logging.getLogger(__name__)
 SPARE_CONNECTIONS = 32
+"""Beside those for binds: one for each watch would do no harm if it were missing, but binds would wait."""
+
 # Counted and measured on two cores of a virtual machine.
 KERNELS, KERNELS_STEP = 165, Step("kernels of the scheduler", 75, least_s=10)
-"""Beside those for binds: one for each watch would do no harm if it were missing, but binds would wait."""
 
 
 class ProcessOptions(msgspec.Struct, frozen=True):

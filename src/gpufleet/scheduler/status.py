@@ -16,6 +16,8 @@ from gpufleet.scheduler.rounds import Rounds
 
 LOG = logging.getLogger(__name__)
 BEAT_S = 1.0
+"""Gauges of the metrics are at most so old, and a loop that hangs is noticed as soon."""
+
 STUCK_AFTER_S = 30.0
 """Far longer than any decision round takes: the probe then has the process restarted."""
 

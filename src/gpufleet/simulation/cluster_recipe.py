@@ -19,6 +19,7 @@ USER = "system:users:someone"
 SHARE_SLOT = "gpufleet.io/gpu-share"
 MODELS = ("NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3")
 MEMORY_MIB = 81_920
+"""What a GPU of either model has."""
 
 
 class Drain(msgspec.Struct, frozen=True):

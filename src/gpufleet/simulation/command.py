@@ -20,7 +20,11 @@ from gpufleet.simulation.timeline import timeline
 
 HELD, BROKEN = 0, 1
 MOST_SEEDS = 1_000_000
+"""More seeds than a machine runs in a week: a larger range is a slip of the pen."""
+
 STORY_LINES = 30
+"""The end of a story says what went wrong; more lines of it would hide which rule broke."""
+
 ALL = "all"
 
 NO_PLANS: Mapping[str, RunPlan] = {}

@@ -55,11 +55,11 @@ PROMISES = {
     "I8": "the engine says the same when it hears the same again",
     "I9": "once the world is calm, nothing waits that would fit, or for what others borrowed",
     "I10": "requests grow with the work, not with the trouble",
-    "I11": "who made a broken object is told, and nobody else suffers",
+    "I11": "the owner of a broken object is told, and no other work suffers",
     "I12": "no running pod is taken away, but members of a gang in part, and as queues and priorities allow",
     "I13": "conditions say what is so",
-    "I14": "no one gains a device, a quota or a place that was not granted",
-    "benefit": "nobody is evicted in vain",
+    "I14": "no pod gains a device, a quota or a place that was not granted",
+    "benefit": "no pod is evicted in vain",
     "explain": "explain and the scheduler's next decision agree on every pod that waits",
 }
 """The names and the promises behind them. ``alive`` and I8 are judged by the run itself, and ``explain`` by
@@ -335,7 +335,7 @@ def poison_is_told_to_its_owner(history: History) -> Iterator[Broken]:
         if node_of(pod):
             yield Broken("I11", history.ended_at_s, 0, f"{_name(pod)} is broken and was bound all the same")
         elif (condition(pod, "PodScheduled") or {}).get("reason") is None:
-            yield Broken("I11", history.ended_at_s, 0, f"{_name(pod)} is broken and nobody told its owner")
+            yield Broken("I11", history.ended_at_s, 0, f"{_name(pod)} is broken and its owner was not told")
 
 
 def running_pods_are_left_alone(history: History) -> Iterator[Broken]:

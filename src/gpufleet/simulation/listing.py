@@ -34,6 +34,8 @@ CONTINUE_TOO_OLD = (
     "up in the list."
 )
 LATEST = -1
+"""The version in a token that goes on after a compaction, as Kubernetes writes it: the newest there is."""
+
 VERSION = "v1.37.0"
 ENDING_VERBS = ("delete", "deletecollection", "get", "list", "watch")
 """What may still be done with a kind while its definition is being deleted."""

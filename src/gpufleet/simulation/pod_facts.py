@@ -149,7 +149,7 @@ def gang_of(pod: JsonObject) -> tuple[str, int] | None:
 
 
 def gang_said(pod: JsonObject) -> tuple[str, int] | None:
-    """The same as the pod says it now, whatever it was bound with."""
+    """The gang (namespace/name) and the members it needs, as the pod says now, whatever it was bound with."""
     found = annotations(pod)
     labels = pod["metadata"].get("labels") or {}
     name, minimum = (found.get(key) or labels.get(key) for key in (GANG, GANG_MIN))

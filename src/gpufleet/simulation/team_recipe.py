@@ -16,6 +16,7 @@ from gpufleet.simulation.refusal import JsonObject
 BORROWER = "team-0"
 GUARDED = {"guarded": "yes"}
 LEAST_OF_GUARDED = 1
+"""The budget allows evictions while two or more run, and refuses that of the last."""
 
 
 def build_teams(server: ApiServer, recipe: Recipe) -> None:

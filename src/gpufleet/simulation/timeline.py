@@ -13,6 +13,7 @@ from gpufleet.simulation.refusal import JsonObject
 from gpufleet.simulation.scenario import Happened, Outcome
 
 WORDS_MAX = 160
+"""A line of a story is read beside others; longer words of the API server are cut."""
 
 
 def timeline(outcome: Outcome) -> list[Happened]:
@@ -59,7 +60,7 @@ def _of_lease(written: Written) -> Iterator[str]:
     before, lease = (_spec(value) for value in (written.before, written.value))
     holder = lease.get("holderIdentity")
     if holder != before.get("holderIdentity"):
-        yield f"{holder or 'nobody'} leads, epoch {lease.get('leaseTransitions', 0)}"
+        yield f"{holder or 'no process'} leads, epoch {lease.get('leaseTransitions', 0)}"
 
 
 def _of_node(written: Written) -> Iterator[str]:

@@ -27,6 +27,8 @@ CALLBACKS_AT_ONE_INSTANT = 2_000_000
 """Far more than any step of the scheduler needs at one instant of virtual time."""
 
 STORY_TASKS = 40
+"""Of a loop that hangs so many tasks are named; most of the others wait at one place."""
+
 THREAD_WITHIN_S = 0.02
 """How long the work of a thread takes at most: as long as a write to a slow disk."""
 
@@ -247,7 +249,7 @@ def run(
         _end_what_is_left(loop)
         loop.close()
     if loop.unhandled:
-        raise SimulationError("failed, and nobody waited for it:\n" + "\n".join(loop.unhandled))
+        raise SimulationError("failed, and no task waited for it:\n" + "\n".join(loop.unhandled))
     return result
 
 

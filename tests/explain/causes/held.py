@@ -7,7 +7,7 @@ from tests.scheduler.world import World
 SLOT = {"gpufleet.io/gpu-share": "1"}
 
 
-@cause("gated", why="example.com/approval", way="whoever closed the gate opens it")
+@cause("gated", why="example.com/approval", way="the controller that closed the gate opens it")
 def a_gate_is_closed(world: World) -> None:
     world.node("a")
     world.pod("p", schedulingGates=[{"name": "example.com/approval"}])

@@ -18,7 +18,7 @@ from gpufleet.kube.client import Client
 # While the API server is away the oldest are dropped: a broken GPU repeats itself.
 WAITING_MAX = 100
 AGAIN_AFTER_S = 60.0
-"""The same error of the same pod is told no more often than so."""
+"""An error of one pod is told again after so long at the earliest."""
 
 FOLLOWS = {
     XidAction.POD: "the program is at fault or lost, the GPU is well",

@@ -53,7 +53,7 @@ class DeviceFiles:
         self._in_pod = in_pod
 
     def under(self, options: DeliveryOptions) -> "DeviceFiles":
-        """The same machine, with driver and device nodes in the folders that the options name."""
+        """The files of this machine, with driver and device nodes in the folders that the options name."""
         if self.simulated:
             return self
         named, dev_root = options.driver_root, options.dev_root

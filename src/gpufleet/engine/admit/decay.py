@@ -77,7 +77,7 @@ class DecayedUse:
     area: int = 0
 
     def at(self, now_us: int, half_life_us: int) -> "DecayedUse":
-        """The same as of a later moment, under a steady use; at an earlier one nothing changes."""
+        """The past use as of a later moment, under a steady use; at an earlier one nothing changes."""
         if now_us <= self.at_us:
             return self
         tick_us = tick_length_us(half_life_us)

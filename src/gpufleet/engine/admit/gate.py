@@ -94,7 +94,7 @@ class Gate:
         return next((one for one in each if one is not None), None)
 
     def _own_bar(self, row: int) -> QueueBar | None:
-        """The same for the pod alone."""
+        """Why a pod may not start, whatever the other members of its gang say; None if it may."""
         found = self.book.tree.bar(self.book.queue_row(row))
         if found is None or found.why is not WhyBarred.UNKNOWN:
             refusal = self._refusal(row)
@@ -189,7 +189,7 @@ class Gate:
     # Devices.
 
     def in_order(self, row: int, nodes: Int64Array, only: Models = ()) -> Iterator[Narrowed]:
-        """The same for each group of models in the order in which the pod wants them tried.
+        """Where a pod may go, for each group of models in the order in which the pod wants them tried.
 
         With ``only`` no other models are. What is never evicted is tried first where the node stays, too.
         """

@@ -39,7 +39,7 @@ class Share(NamedTuple):
 
 
 class RawShare(NamedTuple):
-    """The same as it is reckoned, not reduced; ``column`` is that of the dominant resource, if any."""
+    """A dominant share as it is reckoned, not reduced; ``column`` is that of its resource, if any."""
 
     endless: bool
     numerator: int
@@ -111,7 +111,7 @@ class QueueShares:
         return self.raw(row).share
 
     def raw(self, row: int) -> RawShare:
-        """The same, not reduced."""
+        """The dominant share of a queue among its siblings, not reduced."""
         tables = self.store.tables
         over = tables.queue_counted[row] - self.tree.subtree[row]
         return dominant(over.tolist(), self.of_parent(row), self.tree.queue_at(row).weight_milli)

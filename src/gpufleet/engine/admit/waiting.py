@@ -152,7 +152,7 @@ class WaitingLines:
         self._place_by_row.pop(pod_row, None)
 
     def withdraw(self, pod_row: int) -> None:
-        """The same for one that leaves although it was not its turn: its line ends with its last pod."""
+        """A pod leaves although it was not its turn: its line ends with its last pod."""
         place = self._place_by_row.pop(pod_row, None)
         if place is not None:
             self.trim(self.lines[place[1]])

@@ -15,8 +15,8 @@ from gpufleet.model.named_parts import named_part_milli
 from gpufleet.model.pod import Pod
 
 QUEUE = 0  # the number of its queue
-PRIORITY = 1
-CREATED_AT_US = 2
+PRIORITY = 1  # of two victims the one with less goes first
+CREATED_AT_US = 2  # of equal victims the newest goes first
 ALONE = 3  # 1 for pods of no gang that may be evicted for another's sake; gangs are looked at as a whole
 PARTS_MILLI = 4  # what it has of GPUs by names of parts, such as nvidia.com/mig-1g.10gb, in milli of a GPU
 STARTED_AT_US = 5  # UNKNOWN for one that was not heard to run
@@ -27,7 +27,7 @@ AWAITED_BY = 9  # the number of the first nomination that waits for it to go, or
 NOMINATION = 10  # the number of its nomination, or NO_NOMINATION
 PLACED_IN_STEP = 11  # 1 if it was given its place in this very step
 ORDER = 12  # ``order_of``
-COLUMNS = 13
+COLUMNS = 13  # how many there are
 
 # Before every time, and after every number of a nomination: comparisons need no case of their own.
 UNKNOWN = -(1 << 62)

@@ -74,7 +74,7 @@ def moves_for(
 
 
 def singles(units: list[Unit]) -> Singles:
-    """The same as columns, none of them dearer than another by priority or right."""
+    """Units of one pod each as columns, none of them dearer than another by priority or right."""
     rows = np.array([unit.rows[0] for unit in units], np.int64)
     lost = np.array([unit.lost for unit in units], np.int64)
     nothing = np.zeros_like(rows)

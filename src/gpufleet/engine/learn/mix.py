@@ -11,6 +11,8 @@ from gpufleet.model.resources import MEBIBYTE
 from gpufleet.model.shape import Shape
 
 HALF_LIFE_ARRIVALS = 4000
+"""After so many arrivals a request counts half: counted in arrivals, because the engine has no clock."""
+
 REQUESTS_MAX = 1024
 """Beyond this many shapes the lighter half is forgotten: a lesson costs by the number of requests."""
 WEIGHT_MAX = 1e12

@@ -219,7 +219,7 @@ class ByNode:
         return None
 
     def _taken_off(self, bound: Bound, among: list[Unit]) -> Victims | None:
-        """The same by taking the dearest off as long as the pod still fits: a minimal set.
+        """Few victims, found by taking the dearest off as long as the pod still fits: a minimal set.
 
         If it is not just to evict these, they are looked for among candidates that may justly go together.
         """

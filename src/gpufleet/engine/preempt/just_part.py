@@ -35,7 +35,7 @@ def just_parts(state: EngineState, reclaim: Reclaim, units: Sequence[Unit]) -> I
 
 
 def node_by_node(state: EngineState, units: Sequence[Unit]) -> list[Unit]:
-    """The same units, those on one node side by side; nodes with candidates of few queues come first.
+    """All these units, those on one node side by side; nodes with candidates of few queues come first.
 
     A unit with pods on several nodes is with those on the node of its first one.
     """

@@ -81,7 +81,7 @@ class FutureRoom:
         return short
 
     def renew(self, shape: int, nodes: Int64Array, short: Int64Array) -> None:
-        """The same worked out again for some nodes."""
+        """Work the shortage out again for some nodes, into ``short``."""
         shapes = self.state.shapes
         slot = shapes.slot(shape)  # First, as it may make the rankings larger.
         refused = shapes.rankings.refused[slot]

@@ -61,7 +61,7 @@ class OverFleet:
         return next(filter(None, (self._minimal(part, judged=True) for part in parts)), None)
 
     def _minimal(self, units: list[Unit], *, judged: bool = False) -> tuple[list[Unit], Placements] | None:
-        """The same of units without all of which the workload fits.
+        """A minimal set of these units, and where the workload goes; without all of them it fits.
 
         ``judged``: only what it is just to evict is preferred to more.
         """
@@ -103,7 +103,7 @@ class OverFleet:
         return chosen if chosen and self._proven(chosen, judged=True) else []
 
     def _within_surplus(self, units: list[Unit]) -> list[Unit]:
-        """The same, of members of each gang as many as may go one by one."""
+        """These units, but of members of each gang only as many as may go one by one."""
         if not self.surplus:
             return units
         members, pods = self.proof.unplaced.members, self.state.store.tables.pods

@@ -127,7 +127,7 @@ class Reclaim:
         return sums
 
     def lenders_when_placed(self) -> dict[QueueName, Lender]:
-        """The same, asked with the least charged that the workload needs."""
+        """Other queues with work that may have to go, while the least that the workload needs is charged."""
         found: dict[QueueName, Lender] = {}
         default = self.tree.row_by_name.get(DEFAULT_QUEUE)
         if default not in {None, self.row} and DEFAULT_QUEUE not in self.tree.described:

@@ -14,6 +14,7 @@ from gpufleet.model.identifiers import TopologyLevelName
 from gpufleet.model.topology import Topology
 
 NO_DOMAIN = -1
+"""The domain of a node without the label of the level; domains are numbered from 0."""
 
 
 class Domains:

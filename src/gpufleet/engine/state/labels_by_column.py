@@ -14,6 +14,7 @@ from gpufleet.engine.arrays.array_types import BoolArray
 from gpufleet.engine.arrays.numbering import Numbering
 
 ABSENT = -1
+"""The code of a node without the label, and as an index the last place: the verdict about no label."""
 
 
 class LabelColumn:

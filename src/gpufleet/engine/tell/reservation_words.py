@@ -41,8 +41,8 @@ def guest_words(hint: ReservationHint) -> list[str]:
     """Which guests end for the holder's sake, nothing if there are none."""
     if not hint.guests:
         return []
-    who = "1 guest ends" if hint.guests == 1 else f"{hint.guests} guests end"
-    return [f"{who} for its sake as soon as it can start"]
+    ending = "1 guest ends" if hint.guests == 1 else f"{hint.guests} guests end"
+    return [f"{ending} for its sake as soon as it can start"]
 
 
 def nodes_words(hint: ReservationHint) -> str:

@@ -84,7 +84,10 @@ class ReservationTelling:
             return not (neighbours.is_watchful and neighbours.concerns(row)) or trial.place_related(row)
 
     def complete_gang(self, verdict: Verdict | None, members: Members, at_us: int) -> Verdict | None:
-        """The same about a gang, which is tried as a whole; None of one whose members have not come."""
+        """The verdict of a gang with the reservation that keeps it off: the gang is tried as a whole.
+
+        None of a gang whose members have not come.
+        """
         if verdict is None:
             return None
         for one in self.reservations.held():

@@ -39,7 +39,7 @@ class Verdicts:
         return self.telling.complete(found, row, at_us)
 
     def _of_others(self, row: int) -> Verdict:
-        """The same without a word of reservations."""
+        """Why a waiting pod fits nowhere as of now, without a word of reservations."""
         tables, neighbours = self.state.store.tables, self.state.neighbours
         shape_row = int(tables.pods[layout.POD_SHAPE, row])
         at = (int(tables.counters[layout.COUNTER_CHANGES]), neighbours.changes, self.state.queues.changes)

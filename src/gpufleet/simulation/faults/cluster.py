@@ -161,6 +161,7 @@ class Starved(Fault):
     name = "starved"
     blinds_s = 0.0
     MORE_PODS = 150
+    """Far more than the GPUs of the cluster: each round then has many pods to look at."""
 
     async def drive(self, world: "World") -> None:
         for number in range(self.MORE_PODS):

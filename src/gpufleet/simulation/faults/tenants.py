@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 NARROW = "narrow"
 NARROW_GPUS = 2
 NARROW_PODS = 6
+"""The queue has pods that wait for its quota as long as others of it run: leaving it would free some."""
+
 PAUSE_S = (0.5, 3.0)
 WORDS: tuple[tuple[str, str, tuple[str | None, ...]], ...] = (
     ("labels", QUEUE, ("nowhere", "team-0", "team-1", None)),

@@ -138,7 +138,7 @@ class SimulatedKubelet:
         self.allocated: dict[str, Allocation] = {}
         """By the pod's UID."""
         self.using: dict[str, Devices] = {}
-        """What running containers have, whatever anybody remembers; by the pod's UID."""
+        """What running containers have, whatever the kubelet remembers of them; by the pod's UID."""
         self.pods: dict[str, JsonObject] = {}
         self.failed: dict[str, str] = {}
         """The pods that could not be admitted or started, by UID, with the reason."""

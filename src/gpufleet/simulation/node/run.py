@@ -47,6 +47,8 @@ AGENT = "system:serviceaccount:gpufleet-system:gpufleet-agent"
 GPUS = b"gpus: [{model: H100-80GB, count: 4}]"
 FRACTIONS = "version: gpufleet.io/v1alpha1\npools: {default: [{gpus: rest, fractions: {maxShares: 4}}]}\n"
 SHARE_MIB = 10_000
+"""An eighth of the card: four shares leave memory, so that only their number limits them."""
+
 LEARNS_WITHIN_S = 10.0
 """So long after its folder was lost, an agent has started again and knows the pods that run."""
 

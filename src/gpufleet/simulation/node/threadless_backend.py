@@ -16,6 +16,7 @@ from gpufleet.kube.clock import Clock
 from gpufleet.model.identifiers import DeviceId
 
 LISTEN_EVERY_S = 0.05
+"""Virtual time: an event of a GPU is heard within so much, as one of the driver would be."""
 
 
 class ThreadlessBackend:

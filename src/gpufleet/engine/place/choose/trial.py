@@ -104,7 +104,7 @@ class Trial:
         self.release_all([self.pods.row_by_uid[uid]])
 
     def release_all(self, rows: Sequence[int], *, uncharged: bool = False) -> None:
-        """The same for the pods of these rows; ``uncharged``: those that leave are charged no more."""
+        """See the fleet without these pods; ``uncharged``: those that leave are charged no more."""
         if not rows:
             return
         # Twice: those that leave are charged once more before they are released where ``uncharged`` is set.

@@ -130,7 +130,7 @@ class Gangs:
         return best
 
     def place(self, members: Members, trial: Trial, *, surplus: bool) -> list[int]:
-        """The same inside a trial that goes on; the rows placed, none if everything was taken back.
+        """Place a gang inside a trial that goes on; the rows placed, none if everything was taken back.
 
         Without ``surplus`` only missing members are placed. No verdict is made if they do not fit.
         """

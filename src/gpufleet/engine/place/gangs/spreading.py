@@ -57,7 +57,7 @@ def balanced(room: Sequence[int], wanted: int) -> Shares:
 
 
 def in_slices(room: Sequence[int], wanted: int, size: int, *, evenly: bool) -> Shares:
-    """The same in slices of ``size`` that stay together; what is left over is a smaller slice."""
+    """Spread in slices of ``size`` that stay together; what is left over is a smaller slice."""
     spread = balanced if evenly else filled
     slices = spread([count // size for count in room], wanted // size)
     if not slices and wanted >= size:

@@ -49,7 +49,7 @@ class Selection:
         )
 
     def there_by_node(self) -> CountByNode:
-        """The same pods by node, without those for which a place is only kept."""
+        """The selected pods by node, without those for which a place is only kept."""
         there = dict(self.pods_by_node)
         for node, pods in self.kept_by_node.items():
             add(there, node, -pods)

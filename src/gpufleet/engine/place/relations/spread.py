@@ -58,7 +58,7 @@ def skewed(ask: SpreadAsk, domains: LabelDomains, counted: BoolArray) -> BoolArr
 def beyond_skew(
     ask: SpreadAsk, pods_by_node: CountByNode, domains: LabelDomains, counted: BoolArray
 ) -> BoolArray:
-    """The same as these pods are placed."""
+    """Nodes whose domain would exceed the skew, with these pods placed."""
     pods = domains.sums(pods_by_node, counted)
     eligible = np.unique(domains.codes[counted])
     fewest = 0

@@ -143,7 +143,7 @@ def whole_gradient(tables: Tables, policy: PolicyTables, shape: int, node: int) 
 
 @kernel
 def share_gradients(tables: Tables, policy: PolicyTables, shape: int, node: int) -> None:
-    """The same for a share on each device of the node, into ``policy.by_device``.
+    """The gradient of a share on each device of the node, into ``policy.by_device``.
 
     Every device is worked out from one count over all devices, not from a full count each.
     """

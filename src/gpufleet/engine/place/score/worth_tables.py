@@ -13,7 +13,7 @@ from gpufleet.engine.lesson import CURVE_STEPS, FULL_SHARE, NEVER, ONE_GPU, ONE_
 
 # of_node[COLUMN, node row]
 WORTH_REMAINDER = 0  # value of the free parts of its GPUs, whatever its host has left
-WORTH_VALUE = 1  # the same, as far as CPU and memory will last for it
+WORTH_VALUE = 1  # that value, as far as CPU and memory will last for it
 WORTH_SLOTS = 2  # bonus for room for tasks of several GPUs
 WORTH_FREE_MILLI = 3
 WORTH_FREE_GPUS = 4
@@ -29,6 +29,7 @@ WORTH_FREE_LOW = 3
 WORTH_FREE_HIGH = 4
 WORTH_STATE = 5
 
+# curves[CURVE, step] and spans[CURVE]
 CPU_CURVE = 0
 MEMORY_CURVE = 1
 
