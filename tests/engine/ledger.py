@@ -41,7 +41,6 @@ from tests.engine.unknown_gangs_check import check_told_unknown
 FIRST_PAUSE_US = 1_000_000
 LONGEST_PAUSE_US = 60_000_000
 WHAT_DECIDES = ("shape", "namespace", "labels", "preemptible")
-
 Place = tuple[NodeName, tuple[DeviceId | None, ...]]
 Turn = tuple[int, int, int, int]
 
@@ -90,7 +89,7 @@ class Ledger:
         said = self.engine.step(at_us, events)
         self.quota.was_active = self.quota.is_active
         assert [one.subject for one in said if isinstance(one, Rejected)] == bad
-        self._end_pauses()
+        self.pause_end_us = {uid: us for uid, us in self.pause_end_us.items() if us > at_us}
         plain = self._recount()
         self._drop_places_not_kept(said)
         ran_before, self.reserved = set(self.place), {}
@@ -199,11 +198,6 @@ class Ledger:
         self.confirmed.discard(uid)
         self.told.discard(uid)
 
-    def _end_pauses(self) -> None:
-        for uid, end_us in list(self.pause_end_us.items()):
-            if end_us <= self.at_us:
-                del self.pause_end_us[uid]
-
     # The state that follows.
 
     def waiting(self) -> list[Pod]:
@@ -211,7 +205,7 @@ class Ledger:
         elsewhere = set().union(self.place, self.pause_end_us, self.nominated, self.reserved)
         return [pod for uid, pod in self.pods.items() if uid not in elsewhere and not pod.leaving]
 
-    def neighbours(self) -> PlainNeighbours:
+    def neighbours(self, reserved: dict[PodUid, NodeName] | None = None) -> PlainNeighbours:
         """Who is where as of now, the plain way, and who will be where others still run."""
         placed = [
             Placed(self.pods[uid], name, self.volumes.get(uid, ())) for uid, (name, _) in self.place.items()
@@ -219,7 +213,8 @@ class Ledger:
         state = self.engine.state
         kept = [
             Placed(self.pods[uid], name, state.neighbours.volumes_of(state.pods.row_by_uid[uid]))
-            for uid, name in (self.nominated | self.reserved).items()
+            for uid, name in (self.nominated | (self.reserved if reserved is None else reserved)).items()
+            if uid in self.pods and uid not in self.place
         ]
         return PlainNeighbours(self.nodes, placed, self.namespaces, kept)
 
@@ -342,14 +337,17 @@ class Ledger:
             assert len(set(one.devices)) == len(one.devices) == pod.shape.gpu.count
             assert any(set(one.devices) <= set(group) for group in place.fitting_together(pod.shape)), one
             self._check_domain(pod, one.node)
-            neighbours = self.neighbours()
-            against = neighbours.reasons(pod, self.nodes[one.node])
+            neighbours, node = self.neighbours(), self.nodes[one.node]
+            against = neighbours.reasons(pod, node)
+            # While none of its group is there, it may be near any place that is kept for one of them.
+            against = against and self.neighbours(self.reservations.at_any_moment()).reasons(pod, node)
             assert not against, f"{one.uid} is bound to {one.node} against {against}"
-            ways = neighbours.assignments(pod, self.nodes[one.node])
+            ways = neighbours.assignments(pod, node)
             most = max(sum(bool(volume) for _, volume in way) for way in ways)
             assert one.volumes in ways
-            used = sum(bool(volume) for _, volume in one.volumes)
-            assert was_kept or used == most, "a volume that is there is used"
+            assert was_kept or most == sum(bool(volume) for _, volume in one.volumes), (
+                "one that is there is used"
+            )
             self.volumes[one.uid] = one.volumes
             self._check_quota(pod, one)
             place.take(pod.shape, one.devices)

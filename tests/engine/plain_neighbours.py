@@ -211,9 +211,13 @@ class PlainNeighbours:
 
     def _volumes_for(self, claim: UnboundClaim, node: Node) -> list[str]:
         """What the claim may get on the node: volumes, or "" for a new one."""
+        there = self.placed if self.without_kept is None else self.without_kept.placed
         for one in self.placed:
             for known, volume in one.volumes:
                 if known == claim.claim:
+                    users = {other for two in there for other, theirs in two.volumes if theirs == volume}
+                    if volume and users - {known}:
+                        return []  # It is kept for the claim, for when the pod that has it now has ended.
                     return self._same_volume(claim, volume, one.node, node)
         taken = {volume for one in self.placed for _, volume in one.volumes if volume}
         found = [

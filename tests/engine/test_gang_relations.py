@@ -262,3 +262,16 @@ def test_a_running_pod_whose_amounts_change_is_booked_so() -> None:
     told.arrive(pod("grows", shape(cpu_milli=3500)))
     assert refused(told.arrive(pod("late", shape(cpu_milli=1000)))) == ["late"]
     assert placed(told.arrive(pod("grows", shape(cpu_milli=500)))) == ["late"]
+
+
+def test_a_member_beyond_the_minimum_is_told_in_the_step_in_which_its_gang_starts_without_it() -> None:
+    told = Story()
+    told.nodes(*zoned("x", "y"))
+    told.gangs(gang("g", 2))
+    said = told.arrive(*troop(3, asking("g", gpus=1, anti_affinity=(term("g", key=HOST),))))
+    assert placed(said) == ["g0", "g1"]
+    (refusal,) = (one for one in said if isinstance(one, GangUnschedulable))
+    assert (refusal.arrived, refusal.placeable) == (3, 2)
+    assert refusal.verdict is not None
+    assert refusal.verdict.all_reasons["pod-anti-affinity"] == 2
+    assert refused(told.happen()) == []

@@ -5,8 +5,20 @@ import msgspec
 from gpufleet.engine.instruction import Nominated
 from gpufleet.model.shape import Shape
 from gpufleet.model.volumes import Attachment
-from tests.engine.fleet_builder import Story, gang, members, placed, pod, shape
-from tests.engine.relation_builder import HOST, app, asking, of, place_of, related, spread, term, zoned
+from tests.engine.fleet_builder import Story, gang, members, placed, pod, refused, shape
+from tests.engine.relation_builder import (
+    HOST,
+    app,
+    asking,
+    claim,
+    of,
+    place_of,
+    related,
+    spread,
+    term,
+    volume,
+    zoned,
+)
 from tests.engine.reserve.holders import holders, team
 
 FOLLOWER = asking(affinity=(term("a"),))
@@ -24,7 +36,7 @@ def reserved_on_n0(needs: Shape | None = None) -> Story:
     return story
 
 
-def test_nobody_is_near_a_pod_that_holds_only_a_reservation() -> None:
+def test_no_pod_is_near_a_pod_that_holds_only_a_reservation() -> None:
     story = reserved_on_n0()
     assert placed(story.arrive(pod("follows", FOLLOWER))) == []
     assert placed(story.depart("old")) == ["coming", "follows"]
@@ -38,7 +50,7 @@ def test_no_member_of_a_gang_starts_near_a_pod_that_is_not_there() -> None:
     assert placed(story.depart("old")) == ["coming", "g-0", "g-1"]
 
 
-def test_nobody_is_near_a_pod_that_is_nominated() -> None:
+def test_no_pod_is_near_a_pod_that_is_nominated() -> None:
     story = Story()
     story.nodes(*zoned("x", "y", gpus=1))
     story.queues(team())
@@ -94,6 +106,20 @@ def test_a_volume_that_comes_with_a_pod_that_is_not_there_is_new_to_the_node() -
     story.arrive(pod("coming", asking(gpus=1, attachments=shares), queue="team"))
     assert holders(story) == ["coming"]
     assert placed(story.arrive(pod("shares", asking(attachments=shares)))) == []
+    assert placed(story.depart("old")) == ["coming", "shares"]
+
+
+def test_a_volume_that_is_kept_for_a_claim_is_not_there_for_it_while_another_pod_has_it() -> None:
+    """When "old" has ended, "coming" gets the volume, and "shares" too, by the same claim."""
+    story = Story()
+    story.nodes(*zoned("x"))
+    story.queues(team())
+    only = volume("v")
+    story.arrive(pod("old", asking(unbound=(claim("c1", only),)), queue="team"))
+    story.arrive(pod("coming", asking(unbound=(claim("c2", only),)), queue="team"))
+    assert holders(story) == ["coming"]
+    assert refused(story.arrive(pod("shares", asking(unbound=(claim("c2", only),))))) == ["shares"]
+    assert story.explain("shares") == {"volume-unbound": 1}
     assert placed(story.depart("old")) == ["coming", "shares"]
 
 

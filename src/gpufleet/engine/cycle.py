@@ -418,7 +418,8 @@ class Cycle:
                 return True
         if not placed and self._seek_for_gang(line, members, line.key.gang):
             return True
-        if members.waiting and not members.told and not placed:
+        # What is left of a gang that starts is told as well.
+        if members.waiting and not members.told and (not placed or (attempt.placed and attempt.verdict)):
             self._tell_gang(members, attempt.placeable, attempt.verdict, attempt.role)
         if not placed and self._reserve_for_gang(line, members, lacks_quota=False):
             return True

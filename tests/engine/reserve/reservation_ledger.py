@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gpufleet.engine.instruction import AnyInstruction, Reservation, ReservationEnded, Reserved
+from gpufleet.engine.instruction import AnyInstruction, Bind, Reservation, ReservationEnded, Reserved
 from gpufleet.engine.scheduler import Engine
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
 from gpufleet.model.node import Node
@@ -21,12 +21,16 @@ class ReservationLedger:
         self.engine = engine
         self.by_holder: dict[str, Reservation] = {}
         self._before: dict[str, Reservation] = {}
+        self._guests: dict[str, set[PodUid]] = {}
         self._there_first: dict[tuple[str, int], tuple[set[PodUid], set[PodUid]]] = {}
 
     def hear(self, said: list[AnyInstruction]) -> dict[PodUid, NodeName]:
         """Who holds which place by now."""
         self._before = dict(self.by_holder)
         for one in said:
+            if isinstance(one, Bind):
+                for seat in one.seats:
+                    self._guests.setdefault(seat.holder, set()).update([one.uid] * (seat.within_us is None))
             if isinstance(one, ReservationEnded):
                 assert one.holder in self.by_holder, f"{one.holder} loses what it did not have"
                 del self.by_holder[one.holder]
@@ -39,6 +43,11 @@ class ReservationLedger:
         held = map(whoever_ends, self.engine.reservations())
         assert told == sorted(held, key=lambda one: one.holder)
         return {place.uid: place.node for place in places}
+
+    def at_any_moment(self) -> dict[PodUid, NodeName]:
+        """The places held before this step, and those that are held after it."""
+        known = (*self.by_holder.values(), *self.engine.reservations())
+        return {place.uid: place.node for one in known for place in one.places}
 
     def check(
         self,
@@ -94,14 +103,16 @@ class ReservationLedger:
             ), f"{one.holder} waits for its guests"
 
     def _is_guest(self, one: Reservation, pod: Pod, *, for_certain: bool) -> bool:
-        """True for who may be interrupted and came after the reservation was made.
+        """True for who may be interrupted and came after the reservation was made, or an earlier one of its
+        holder.
 
         Of those who came at that very moment nobody knows it ``for_certain``: it may have been made anew.
         """
         before, with_it = self._there_first.get((one.holder, one.since_us), (set(), set()))
         leaves = self.engine.state.departures.is_departing(pod.uid)
         first = with_it if for_certain else before
-        return pod.interruptible and pod.makes_room and not leaves and pod.uid not in first
+        came_after = pod.uid not in first or pod.uid in self._guests.get(one.holder, ())
+        return pod.interruptible and pod.makes_room and not leaves and came_after
 
     def _ends_by(self, pod: Pod, at_us: int, by_us: int) -> bool:
         """True for work that ends by then as it said, or must end, or was told to."""

@@ -3,9 +3,12 @@
 A node will do if every claim can have a volume of its own there, or one can be provisioned. What was
 chosen for a pod is out of reach for others as long as that pod has its place; another pod with the
 same claim must go where its volume can be used.
+
+A place that is only kept may wait for the end of a pod that has the volume now. Another pod with the claim
+then waits for that too.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -78,9 +81,17 @@ class UnboundClaims:
         rows = self._rows_by_claim.get(claim)
         if not rows:
             return None
-        runs = (row for row in rows if not self.is_nominated(row))
-        choice = self.choice_by_row[next(runs, next(iter(rows)))]
+        choice = self.choice_by_row[next(self._running(rows), next(iter(rows)))]
         return dict(choice.volumes)[claim], choice.node
+
+    def _running(self, rows: Iterable[int]) -> Iterator[int]:
+        """Those of these pods for which a place is not only kept."""
+        return (row for row in rows if not self.is_nominated(row))
+
+    def _is_in_use(self, volume: str, claim: str) -> bool:
+        """True if a pod that runs has the volume by another claim."""
+        users = self._running(self._rows_by_volume.get(volume, ()))
+        return any(dict(self.choice_by_row[row].volumes).get(claim) != volume for row in users)
 
     def _options(self, claim: UnboundClaim) -> tuple[list[tuple[str, BoolArray]], BoolArray]:
         """The volumes that the claim may have, with their reach, and where one can be provisioned."""
@@ -89,6 +100,8 @@ class UnboundClaims:
         chosen = self._chosen(claim.claim)
         if chosen is not None:
             volume, name = chosen
+            if volume and self._is_in_use(volume, claim.claim):
+                return [], nowhere
             listed = [one for one in claim.candidates if volume and one.volume == volume]
             if listed:
                 return [(volume, self._reach_of(listed[0].reach))], nowhere
