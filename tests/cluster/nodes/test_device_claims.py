@@ -77,3 +77,13 @@ def test_a_report_that_changes_concerns_those_that_shared_and_those_that_share_d
     assert told.report(b, a_report(b, frozenset({g1}))) == {a, c}
     assert told.rival(a) is None
     assert told.rival(c) == Rival(b, g1)
+
+
+def test_a_node_that_loses_its_report_concerns_the_nodes_of_devices_that_its_pods_were_granted() -> None:
+    a, b, c, _ = NODES
+    g0, g1 = DeviceId("g0"), DeviceId("g1")
+    told = claims({a: frozenset({g0, g1}), b: frozenset({g0}), c: frozenset({g1})}, {}, NODES)
+    assert told.without_report(a, [g1]) == {b, c}
+    assert told.without_report(a, []) == {c}
+    assert told.shared(a) == frozenset()
+    assert told.without_report(a, []) == set()
