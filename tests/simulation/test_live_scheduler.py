@@ -3,6 +3,7 @@
 A failing seed is seen again with ``gpufleet-sim --fault NAME --seed N``. Many more seeds: ``make soak``.
 """
 
+import gc
 import os
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from gpufleet.model.identifiers import PodUid
 from gpufleet.simulation.cluster_recipe import Recipe
 from gpufleet.simulation.faults.catalogue import CATALOGUE, make_faults
 from gpufleet.simulation.history import PODS
-from gpufleet.simulation.live_scheduler import LIVE, TEAMS, Life, LiveScheduler, Step
+from gpufleet.simulation.live_scheduler import LIVE, PRIORITIES, TEAMS, Life, LiveScheduler, Step
 from gpufleet.simulation.pod_facts import gang_of, node_of
 from gpufleet.simulation.scenario import Outcome, RunPlan, run_scenario
 from tests.house.project import ROOT
@@ -121,6 +122,18 @@ def test_the_same_seed_is_the_same_run_in_any_process(hash_seed: str) -> None:
         [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert ended.stdout.strip() == run(7, "kill-after-write-k", "bind-unknown-applied").digest
+
+
+def test_the_same_seed_is_the_same_run_however_soon_python_collects_what_a_broken_connection_left() -> None:
+    digests = set()
+    before = gc.get_threshold()
+    try:
+        for allocations in (20, 10**9):
+            gc.set_threshold(allocations)
+            digests.add(run(5, "watch-cut", plan=PRIORITIES).digest)
+    finally:
+        gc.set_threshold(*before)
+    assert len(digests) == 1
 
 
 def test_an_engine_that_says_something_else_when_it_runs_again_is_found() -> None:

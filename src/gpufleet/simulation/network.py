@@ -135,6 +135,7 @@ class SimulatedStream:
         self._lines = lines
         self._way = way
         self._closed = asyncio.Event()
+        self._receiving: asyncio.Task[None] | None = None
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The lines as they arrive; ends when the server ends the watch or ``close`` was called."""
@@ -149,7 +150,7 @@ class SimulatedStream:
                 queue.put_nowait((arrival_s, text))
             queue.put_nowait((arrival_s, None))
 
-        receiving = asyncio.ensure_future(receive())
+        receiving = self._receiving = asyncio.get_running_loop().create_task(receive())
         closing = asyncio.ensure_future(self._closed.wait())
         getting = asyncio.ensure_future(queue.get())
         try:
@@ -168,5 +169,11 @@ class SimulatedStream:
                 task.cancel()
 
     async def close(self) -> None:
-        """Stop listening."""
+        """Stop listening.
+
+        A reader that failed between two lines is cleaned up whenever Python collects it. Until then the task
+        would draw a delay for each line, and two runs of one seed would differ.
+        """
         self._closed.set()
+        if self._receiving is not None:
+            self._receiving.cancel()
