@@ -110,6 +110,10 @@ WITH_PRIORITIES = (
     ("eviction-unknown-applied", 1),
     ("leader-paused", 2),
     ("two-leaders", 1),
+    ("too-many-requests", 4),
+    ("old-grant-version", 5),
+    ("gang-member-refused", 2),
+    ("gang-member-refused", 3),
 )
 
 

@@ -379,7 +379,7 @@ class Cycle:
     ) -> None:
         """Tell a pod to end."""
         pod = self.state.pods.pod_at(row)
-        self.state.departures.evict(pod.uid)
+        self.state.departures.evict(pod.uid, for_work=beneficiary is not None)
         if self.state.update_end(row):
             self.nominations.cancel_of_gang(row)
         self.state.budgets.spend(pod)

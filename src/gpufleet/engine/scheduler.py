@@ -204,12 +204,16 @@ class Engine:
         """How a gang stands to its minimum; None if no member of it has a place, or nothing describes it.
 
         It is for the engine that comes after this one, to which ``GangStartRecalled`` and ``ViolationFound``
-        tell it again.
+        tell it again. Members that end because their gang was short for too long still count: the other
+        engine has to know since when, as long as the API server has not heard of their end.
         """
-        members = self.state.gangs.by_name.get(name)
-        if members is None or members.gang is None or not members.placed:
+        members, since_us = self.state.gangs.by_name.get(name), self._violations.short_since_us(name)
+        if members is None or members.gang is None:
             return None
-        return GangShortage(members.lacking, members.started, self._violations.short_since_us(name))
+        ends_short = since_us is not None and members.ending
+        return (
+            GangShortage(members.lacking, members.started, since_us) if members.placed or ends_short else None
+        )
 
     def outlook(self, uid: PodUid) -> Outlook | None:
         """What is known of the end of a pod that runs; None if it does not, or is unknown."""

@@ -169,6 +169,17 @@ def test_a_gang_in_part_is_taken_back_at_its_deadline() -> None:
     assert (evictions(said), told(said)) == ([("w0", "gang-incomplete")], [("w0", Consequence.ENDS)])
 
 
+def test_since_when_a_gang_is_short_is_known_as_long_as_a_member_ends_for_it() -> None:
+    story, incomplete = half_bound()
+    at(story, 100 * S, ViolationFound(incomplete))
+    assert evictions(at(story, 400 * S)) == [("w0", "gang-incomplete")]
+    shortage = story.engine.gang_shortage(GANG)
+    assert shortage is not None
+    assert shortage.since_us == 100 * S
+    story.depart("w0")
+    assert story.engine.gang_shortage(GANG) is None
+
+
 def test_what_was_so_before_a_restart_does_not_begin_anew() -> None:
     story, incomplete = half_bound()
     said = at(story, 390 * S, ViolationFound(incomplete, since_us=100 * S))

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import pytest
 
-from gpufleet.engine.event import DisruptionBudgetSet, PodBound
+from gpufleet.engine.event import DisruptionBudgetSet, NodeSet, PodBound
 from gpufleet.engine.instruction import Evict
 from gpufleet.engine.preempt.by_name import BY_QUEUES, find_search
 from gpufleet.model.disruption_budget import DisruptionBudget
-from gpufleet.model.identifiers import DEFAULT_QUEUE, NodeName
+from gpufleet.model.identifiers import DEFAULT_QUEUE, DeviceId, NodeName, PodUid
 from gpufleet.model.labels import LabelSelector
 from gpufleet.model.pod import Pod
 from tests.engine.fleet_builder import (
@@ -30,6 +30,7 @@ from tests.engine.fleet_builder import (
     shape,
     share,
 )
+from tests.engine.preempt.test_restart import restarted
 
 SMALL, MEDIUM, LARGE, WHOLE = 1, 2, 3, 5
 NEGATIVE, LOW, MID, HIGH, HIGHEST = -100, 0, 100, 1000, 10_000
@@ -368,16 +369,73 @@ def test_a_low_priority_that_comes_later_is_found_by_work_that_found_none() -> N
     assert [one.uid for one in told.said if isinstance(one, Evict)] == ["lower"]
 
 
-def test_work_that_found_no_victim_waits_for_one_that_another_has_told_to_end() -> None:
+LOWER_ON_M = (
+    NodeSet(node("m", 1)),
+    PodBound(pod("lower", shape(1), priority=1), NodeName("m"), (DeviceId("m/0"),)),
+)
+
+
+def evicted_for_another() -> Story:
+    """A pod of two GPUs is evicted for one that needs a single GPU, and does not end yet."""
     told = one_node(2)
     told.run_on(pod("large", shape(2), priority=5), "n", "n/0", "n/1")
     told.nodes(node("without-gpus"))
     told.run_on(pod("least"), "without-gpus")
-    assert nominated(told.arrive(pod("equal", shape(1), priority=5))) == {}
     assert evicted(told.arrive(pod("high", shape(1), priority=10))) == {"large": "high"}
+    return told
+
+
+@pytest.mark.parametrize(
+    "waits",
+    [
+        pytest.param(pod("waits", shape(1), priority=5), id="of equal priority"),
+        pytest.param(pod("waits", shape(1), priority=9, preempts=False), id="of one that evicts none"),
+    ],
+)
+def test_work_that_could_not_evict_a_pod_waits_for_it_once_it_really_ends(waits: Pod) -> None:
+    told = evicted_for_another()
+    told.arrive(waits)
     told.wait_s(0)
-    assert nominated(told.said)["equal"] == ("n", ("large",))
-    assert placed(told.depart("large")) == ["high", "equal"]
+    assert "waits" not in nominated(told.said)
+    assert nominated(told.told_to_end("large")) == {"waits": ("n", ("large",))}
+    assert placed(told.depart("large")) == ["high", "waits"]
+
+
+def test_meanwhile_no_other_pod_is_evicted_for_it() -> None:
+    told = evicted_for_another()
+    told.happen(*LOWER_ON_M)
+    assert evicted(told.arrive(pod("waits", shape(1), priority=5))) == {}
+    assert nominated(told.told_to_end("large")) == {"waits": ("n", ("large",))}
+
+
+def test_when_the_workload_that_evicted_starts_elsewhere_another_pod_is_evicted_for_it() -> None:
+    told = evicted_for_another()
+    told.happen(*LOWER_ON_M)
+    told.arrive(pod("waits", shape(1), priority=5))
+    said = told.nodes(node("free", 1))
+    assert (placed(said), evicted(said)) == (["high"], {"lower": "waits"})
+
+
+def test_work_that_could_evict_a_pod_too_waits_for_it_at_once() -> None:
+    said = evicted_for_another().arrive(pod("waits", shape(1), priority=9))
+    assert (nominated(said), evicted(said)) == ({"waits": ("n", ("large",))}, {})
+
+
+def test_a_gang_that_is_evicted_for_another_is_waited_for_by_its_own_priority() -> None:
+    told = one_node(2)
+    told.gangs(gang("jobs", 2, priority=5))
+    told.arrive(*(pod(f"m{number}", shape(1), gang="jobs") for number in range(2)))
+    assert set(evicted(told.arrive(pod("high", shape(1), priority=10)))) == {"m0", "m1"}
+    assert nominated(told.arrive(pod("equal", shape(1), priority=5))) == {}
+    assert list(nominated(told.arrive(pod("above", shape(1), priority=6)))) == ["above"]
+
+
+def test_the_next_engine_and_the_one_that_lives_say_the_same_when_who_evicted_starts_elsewhere() -> None:
+    told = evicted_for_another()
+    told.arrive(pod("waits", shape(1), priority=9, preempts=False))
+    assert placed(told.nodes(node("free", 1))) == ["high"]
+    again = restarted(told, "best-fit", frozenset({PodUid("large")}))
+    assert told.engine.kept_places() == again.engine.kept_places() == ()
 
 
 @pytest.mark.parametrize("needs", [1, 2, 3])

@@ -13,7 +13,7 @@ from gpufleet.engine.instruction import AnyInstruction, Evict, Rejected, Reserve
 from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, QueueName
 from gpufleet.model.queue import PreemptionPolicy, VictimScope
 from tests.engine.effort import seeds
-from tests.engine.fleet_builder import SECOND_US, Story, evicted, node, nominated, placed, pod, shape
+from tests.engine.fleet_builder import SECOND_US, Story, evicted, gang, node, nominated, placed, pod, shape
 from tests.engine.preempt.arena import NEEDS, Arena, random_gang, random_queue, random_tree
 from tests.engine.preempt.test_victims_are_worth_it import arrivals
 
@@ -293,3 +293,20 @@ def test_a_place_where_a_pod_stays_that_is_not_waited_for_is_not_taken_up() -> N
     assert kept_places(again) == kept_places(told)
     assert told_to_end(again.said) == set()
     assert placed(again.depart(victim)) == ["first"]
+
+
+def test_a_member_that_comes_again_keeps_its_place_although_another_has_come_since() -> None:
+    told = Story()
+    told.nodes(node("n", 1), node("m", 2))
+    told.gangs(gang("train", 3, priority=5))
+    told.run_on(pod("w0", shape(1), gang="train"), "n", "n/0")
+    told.run_on(pod("low", shape(2)), "m", "m/0", "m/1")
+    told.happen(event.GangStartRecalled(GangName("train")))
+    told.arrive(pod("w1", shape(2), gang="train"))
+    assert nominated(told.said) == {"w1": ("m", ("low",))}
+    told.told_to_end("low")
+    told.arrive(pod("w2", shape(2), gang="train"))
+    again = Story()
+    *news, kept = facts(told)
+    again.happen(*news, event.GangStartRecalled(GangName("train")), kept)
+    assert kept_places(again) == kept_places(told)

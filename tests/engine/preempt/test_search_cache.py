@@ -126,6 +126,27 @@ def test_who_goes_on_decides_as_who_begins_anew(seed: int) -> None:
         ending += [one.uid for one in said if isinstance(one, Evict)]
 
 
+@pytest.mark.parametrize("seed", seeds(60))
+def test_outside_of_queues_who_goes_on_decides_as_who_begins_anew_too(seed: int) -> None:
+    chance = random.Random(seed)
+    twins = Twins(chance.choice(("gpufleet", "best-fit")))
+    for number in range(chance.randint(2, 4)):
+        twins.happen(event.NodeSet(node(f"n{number}", 4)))
+    ending: list[PodUid] = []
+    for round_number in range(2 * ROUNDS):
+        needs = [shape(chance.choice((1, 1, 2))) for _ in range(2)]
+        pods = [
+            pod(f"{round_number}-{number}", chance.choice(needs), priority=chance.choice((0, 5, 5, 9)))
+            for number in range(chance.randint(1, 12))
+        ]
+        said = twins.happen(*map(event.PodAdded, pods))
+        ending += [one.uid for one in said if isinstance(one, Evict)]
+        chance.shuffle(ending)
+        gone, ending = ending[: len(ending) // 3], ending[len(ending) // 3 :]
+        said = twins.happen(*map(event.PodRemoved, gone))
+        ending += [one.uid for one in said if isinstance(one, Evict)]
+
+
 class Searches:
     """How many searches began anew."""
 

@@ -121,6 +121,13 @@ class FutureQuota:
         sum_charges(tables, self.pods.eviction_columns.cells, len(self.pods.pods), number, sums)
         return Charges(*sums)
 
+    def charged_to(self, rows: Int64Array) -> Int64Array:
+        """What these pods are charged, in the form of a sum of ``Charges``."""
+        layers = 2 if self.pods.any_is_protected else 1
+        sums = np.zeros((layers, *self.store.tables.queue_counted.shape), np.int64)
+        add_charges(self.store.tables, rows, sums)
+        return sums
+
     def promise(self, charges: Charges, leaving: Int64Array, placed: Int64Array) -> None:
         """Bring charges up to date, seen by a workload that comes now: these were told to leave for those."""
         tables = self.store.tables

@@ -44,13 +44,14 @@ class Departures:
     """Pods that end, and the nominations that wait for them.
 
     ``changes`` counts evictions, nominations, and whatever else happens to them: one each. ``evictions``
-    counts the evictions alone.
+    counts the evictions alone. ``evicted`` has the pods that do not end yet, with True for those that are to
+    end for a workload.
     """
 
     def __init__(self, pods: PodBook) -> None:
         self.pods = pods
         self.told: dict[PodUid, None] = {}
-        self.evicted: dict[PodUid, None] = {}
+        self.evicted: dict[PodUid, bool] = {}
         self.refused_until_us: dict[PodUid, int] = {}
         self.nominations: dict[int, Nomination] = {}
         self.by_row: dict[int, Nomination] = {}
@@ -67,13 +68,13 @@ class Departures:
 
     def departing(self) -> list[PodUid]:
         """Every pod that was told to end, in the order in which that was heard."""
-        return list(self.told | self.evicted)
+        return list(dict.fromkeys((*self.told, *self.evicted)))
 
-    def evict(self, uid: PodUid) -> None:
-        """We tell a pod to end."""
+    def evict(self, uid: PodUid, *, for_work: bool = True) -> None:
+        """We tell a pod to end, for a workload or for the sake of none."""
         self.changes += 1
         self.evictions += 1
-        self.evicted[uid] = None
+        self.evicted[uid] = for_work
         self._note(uid, LEAVING, 1)
 
     def is_told(self, uid: PodUid) -> None:

@@ -3,6 +3,11 @@
 A node that pods are leaving is over-committed as soon as another pod is nominated there. So the devices are
 looked at one by one: how many will be free when the leaving pods are gone. All of it is added up in one
 compiled pass and changes nothing.
+
+A pod that was evicted does not end before the API server says so. Work of no queue counts on it before that
+only if it could evict the pod itself. Otherwise it would be nominated for as long as nothing but the memory
+of one scheduler says that the pod ends: the workload for which it was evicted may start elsewhere, and then
+the next scheduler evicts it for nobody. In queues every evicted pod counts at once.
 """
 
 from functools import cached_property
@@ -12,12 +17,21 @@ import numpy as np
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.compiled import kernel, leaf
-from gpufleet.engine.arrays.eviction_columns import LEAVING
+from gpufleet.engine.arrays.eviction_columns import (
+    ALONE,
+    AWAITED_BY,
+    LEAVING,
+    NO_NOMINATION,
+    PRIORITY,
+    QUEUE,
+)
 from gpufleet.engine.arrays.placing import SERVES_WHOLE
 from gpufleet.engine.arrays.tables import Tables
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.place.score import locality
+from gpufleet.engine.preempt.reach import Reach
 from gpufleet.model.device import WHOLE_GPU_MILLI
+from gpufleet.model.identifiers import DEFAULT_QUEUE
 
 GPU = 0
 """The first thing that a shape may lack; behind it come the host resources in the order of their columns."""
@@ -27,14 +41,25 @@ FAR_TOO_MUCH = 1 << 61
 
 
 class Leaving:
-    """The pods that end anyway, as of now, and what they hold."""
+    """The pods that end anyway, as of now, and what they hold.
 
-    def __init__(self, state: EngineState) -> None:
+    ``reach`` is given for work of no queue: what it may evict itself. Of the pods that were evicted and do
+    not end yet, others do not count for it; ``soon`` are the rows of those of them that end unless something
+    changes. ``is_complete``: no pod is left out.
+    """
+
+    def __init__(self, state: EngineState, reach: Reach | None = None) -> None:
         self.state = state
         cells, count = state.pods.eviction_columns.cells, len(state.pods.pods)
         pods = state.store.tables.pods
         told = np.flatnonzero(cells[LEAVING, :count])
-        self.rows: Int64Array = told[pods[layout.POD_NODE, told] != layout.NOT_SET]
+        rows: Int64Array = told[pods[layout.POD_NODE, told] != layout.NOT_SET]
+        unsure = [] if reach is None else unsure_for(state, reach)
+        if unsure:
+            rows = rows[np.isin(rows, np.array(unsure, np.int64), invert=True)]
+        self.is_complete = not unsure
+        self.soon: list[int] = [row for row in unsure if _ends_soon(state, row)]
+        self.rows: Int64Array = rows
         self.nodes: Int64Array = pods[layout.POD_NODE, self.rows]
 
     def on(self, node: int) -> list[int]:
@@ -55,6 +80,35 @@ class Leaving:
         left = FutureRoom(self.state)
         left.add(self.rows)
         return left
+
+
+def unsure_for(state: EngineState, reach: Reach) -> list[int]:
+    """The rows of pods that were evicted, do not end yet, and are not within reach of work of no queue."""
+    evicted = state.departures.evicted
+    if not evicted:
+        return []
+    cells, by_queue = state.pods.eviction_columns.cells, bool(state.waiting.queues)
+    rows = np.fromiter((state.pods.row_by_uid[uid] for uid in evicted), np.int64, len(evicted))
+    within = (cells[ALONE, rows] == 1) & (cells[PRIORITY, rows] < reach.below)
+    if by_queue:
+        within &= cells[QUEUE, rows] == state.pods.eviction_columns.code(DEFAULT_QUEUE)
+    return [row for row in rows[~within].tolist() if not _gang_is_within(state, row, reach)]
+
+
+def _ends_soon(state: EngineState, row: int) -> bool:
+    """True for an evicted pod for which a workload still waits, or that ends for the sake of none."""
+    is_awaited = state.pods.eviction_columns.cells[AWAITED_BY, row] != NO_NOMINATION
+    return bool(is_awaited) or not state.departures.evicted[state.pods.pod_at(row).uid]
+
+
+def _gang_is_within(state: EngineState, row: int, reach: Reach) -> bool:
+    """True for a pod of a gang that may be evicted, whose gang is within reach."""
+    pod = state.pods.pod_at(row)
+    members = None if pod.gang is None else state.gangs.by_name.get(pod.gang)
+    gang = None if members is None else members.gang
+    if gang is None or not pod.makes_room or (state.waiting.queues and gang.queue != DEFAULT_QUEUE):
+        return False
+    return reach.holds(gang.priority, gang.created_at_us)
 
 
 class FutureRoom:

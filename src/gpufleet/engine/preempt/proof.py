@@ -49,14 +49,16 @@ class Proof:
 
     @contextmanager
     def in_future(self) -> Iterator[None]:
-        """Meanwhile no pod that leaves is charged."""
+        """Meanwhile no pod that leaves, as far as it counts for the workload, is charged."""
         if not len(self.leaving.rows):
             yield
             return
         future = self.state.future_quota
         with self.state.trial():
             self.charges = future.charges()
-            future.change(self.charges.leaving, -1)
+            leaving = self.leaving
+            charged = self.charges.leaving if leaving.is_complete else future.charged_to(leaving.rows)
+            future.change(charged, -1)
             self._in_future = True
             try:
                 yield

@@ -167,10 +167,14 @@ def _members(state: EngineState, placements: tuple[Placement, ...]) -> Members |
 
 
 def _can_start(members: Members, rows: set[int]) -> bool:
-    """True for a gang that would have its minimum with these members of it."""
+    """True for a gang that would have its minimum with these members of it.
+
+    Where it runs already, members that came again were nominated as soon as they were there, and those that
+    came after them do not hold them up.
+    """
     if members.gang is None or not members.ready or not members.missing:
         return False
-    return rows <= set(members.waiting) and len(rows) >= members.missing
+    return rows <= set(members.waiting) and (members.started or len(rows) >= members.missing)
 
 
 def _placed(

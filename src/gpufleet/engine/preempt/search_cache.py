@@ -12,8 +12,11 @@ import numpy as np
 
 from gpufleet.engine.admit.future_quota import Charges
 from gpufleet.engine.arrays import layout
+from gpufleet.engine.arrays.array_types import Int64Array
+from gpufleet.engine.arrays.eviction_columns import PRIORITY
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt.cached_search import AppliedPlan, CachedSearch, SearchOutcome
+from gpufleet.engine.preempt.candidates import LOWEST
 from gpufleet.engine.preempt.leaving import FutureRoom
 from gpufleet.engine.preempt.reach import Rank
 from gpufleet.engine.preempt.victims import EvictionPlan, UnplacedWorkload
@@ -130,9 +133,21 @@ class SearchCache:
             self._searches.clear()
             return
         rows = np.array(victims, np.int64)
+        self._forget_those_unsure_of(rows)
         placed = np.array([one.row for one in plan.placements], np.int64)
         shared.left.add(rows)
         self.state.future_quota.promise(shared.charges, rows, placed)
         nodes = self.state.store.tables.pods[layout.POD_NODE, rows].tolist()
         nodes += [one.node for one in plan.placements]
         shared.applied.append(AppliedPlan(tuple(victims), np.array(list(dict.fromkeys(nodes)), np.int64)))
+
+    def _forget_those_unsure_of(self, victims: Int64Array) -> None:
+        """Work of no queue counts on none of these yet that it could not evict itself (``Leaving``)."""
+        most = int(self.state.pods.eviction_columns.cells[PRIORITY, victims].max(initial=LOWEST))
+        unsure = [
+            equals
+            for equals, search in self._searches.items()
+            if search.outcome.reclaim is None and equals.priority <= most
+        ]
+        for equals in unsure:
+            del self._searches[equals]

@@ -24,7 +24,7 @@ from gpufleet.engine.preempt.leaving import Leaving
 from gpufleet.engine.preempt.over_fleet import OverFleet
 from gpufleet.engine.preempt.proof import Placements, Proof
 from gpufleet.engine.preempt.quick_reject import QuickReject
-from gpufleet.engine.preempt.reach import Rank
+from gpufleet.engine.preempt.reach import Rank, Reach, reach_within
 from gpufleet.engine.preempt.reclaim import Reclaim
 from gpufleet.engine.preempt.search_cache import SearchCache
 from gpufleet.engine.preempt.victims import EvictionPlan, NoEvictionPlan, UnplacedWorkload
@@ -71,7 +71,8 @@ class PreemptionSearch:
         found = run.find(rank, queue)
         if isinstance(found, EvictionPlan):
             self._search_cache.expect(found)
-            if run.outcome is not None and found.waits_for == found.victims:
+            is_whole = found.waits_for == found.victims and run.leaving.is_complete
+            if run.outcome is not None and is_whole:
                 self._search_cache.store(unplaced, run.outcome, run.leaving.left, run.proof.charges)
         return found
 
@@ -108,6 +109,15 @@ def is_outside(rank: Rank, state: EngineState) -> bool:
     return rank.queue not in queues and (rank.queue == DEFAULT_QUEUE or not queues)
 
 
+def reach_outside(unplaced: UnplacedWorkload, state: EngineState) -> Reach | None:
+    """What a workload of no queue may evict; None for one of a queue."""
+    rank = rank_of(unplaced, state)
+    if not is_outside(rank, state):
+        return None
+    may_evict = all(state.pods.pod_at(row).preempts for row in unplaced.rows)
+    return reach_within(VictimScope.LOWER_PRIORITY if may_evict else VictimScope.NEVER, rank)
+
+
 def _rows(units: list[Unit]) -> list[int]:
     """The rows of all of these, each once."""
     return list(dict.fromkeys(row for unit in units for row in unit.rows))
@@ -123,7 +133,7 @@ class SearchRun:
     def __init__(self, unplaced: UnplacedWorkload, state: EngineState) -> None:
         self.unplaced = unplaced
         self.state = state
-        self.leaving = Leaving(state)
+        self.leaving = Leaving(state, reach_outside(unplaced, state))
         self.proof = Proof(unplaced, state, self.leaving)
         self.lacks_only_room = unplaced.members is None and not self.proof.is_tied
         self.cut = False
@@ -136,7 +146,7 @@ class SearchRun:
         """What ends anyway, or else the cheapest victims: of its own queue, of others that borrow, of all."""
         with self.proof.in_future():
             found = self._without_victims()
-            if found is None and self._may_evict():
+            if found is None and not self._fits_soon() and self._may_evict():
                 found = self._with_victims(rank, queue)
         return (
             NoEvictionPlan(self.cut, min(self._again_at_us, default=None))
@@ -241,7 +251,7 @@ class SearchRun:
         lacks what only work has that is never evicted.
         """
         members, gate = self.unplaced.members, self.state.gate
-        rows = [self.unplaced.row] if members is None else list(members.waiting)
+        rows = self.unplaced.rows
         if not all(self.state.pods.pod_at(row).preempts for row in rows):
             return False
         count = 1 if members is None else max(1, members.missing)
@@ -250,9 +260,8 @@ class SearchRun:
 
     def _needed(self) -> list[int]:
         """By column, the least that all of the workload is charged."""
-        tables, members = self.state.store.tables, self.unplaced.members
-        rows = [self.unplaced.row] if members is None else list(members.waiting)
-        shapes = [int(tables.pods[layout.POD_SHAPE, row]) for row in rows]
+        tables = self.state.store.tables
+        shapes = [int(tables.pods[layout.POD_SHAPE, row]) for row in self.unplaced.rows]
         needed: list[int] = tables.shape_charges[shapes].sum(axis=0).tolist()
         return needed
 
@@ -284,6 +293,11 @@ class SearchRun:
             return None
         placements = self.proof.fits_without(self.leaving.on_any(roomy), roomy)
         return ([], placements) if placements else None
+
+    def _fits_soon(self) -> bool:
+        """True if it fits once pods are gone that others have evicted; they have only to begin to end."""
+        rows = [*self.leaving.rows.tolist(), *self.leaving.soon]
+        return bool(self.leaving.soon and self.proof.fits_without(rows))
 
     def _seek(self, found: Candidates) -> Found | None:
         """The cheapest victims: those of the queues of lowest priority, if these are enough."""

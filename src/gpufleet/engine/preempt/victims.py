@@ -21,6 +21,11 @@ class UnplacedWorkload(NamedTuple):
     members: Members | None
     at_us: int
 
+    @property
+    def rows(self) -> list[int]:
+        """The rows of all its pods that wait."""
+        return [self.row] if self.members is None else list(self.members.waiting)
+
 
 class EvictionPlan(NamedTuple):
     """How a workload comes to fit.
