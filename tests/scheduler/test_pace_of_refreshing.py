@@ -54,7 +54,15 @@ class Noted(Reporter):
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    def still_waits(self, pod: PodName, _reason: str, _message: str, _cause: str) -> bool:
+    def still_waits(
+        self,
+        pod: PodName,
+        _reason: str,
+        _message: str,
+        _cause: str,
+        *,
+        never_fits: bool = False,  # noqa: ARG002
+    ) -> bool:
         """News."""
         self.told.append(pod.name)
         return True

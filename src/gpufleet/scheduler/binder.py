@@ -110,6 +110,9 @@ class Binder:
         self.may_write = may_write
         self.volumes = volumes
         self.metrics = metrics
+        # Each outcome stands at 0 before the first bind.
+        for outcome in Outcome:
+            metrics.binds.labels(outcome.value)
         self.tell = tell
         self.at_once = at_once
         self._tasks: asyncio.Queue[BindTask] = asyncio.Queue()

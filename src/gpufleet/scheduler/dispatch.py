@@ -5,6 +5,7 @@ Binds go to ``binder``, evictions and places that are kept to ``eviction_planner
 bind comes back through ``cluster.engine_events`` as an event.
 """
 
+import functools
 import logging
 from collections.abc import Callable
 
@@ -31,7 +32,7 @@ from gpufleet.engine.instruction import (
     ViolationTold,
     VolumeNodesLeftOut,
 )
-from gpufleet.engine.tell.causes import GANG_UNKNOWN, cause_of, cause_of_gang
+from gpufleet.engine.tell.causes import GANG_UNKNOWN, cause_of, cause_of_gang, never_fits
 from gpufleet.kube import keys
 from gpufleet.kube.clock import Clock
 from gpufleet.kube.codec.lasting_conditions import BindPause, Distrust, RefusedVolume
@@ -83,10 +84,18 @@ class Dispatch:
                 entry = self.engine_events.pods.waiting(uid)
                 if entry is not None and entry.meaning is not None:
                     message = words_for_pod(verdict, entry.meaning.shape)
-                    self.reporter.waits(entry.name, UNSCHEDULABLE, message, cause_of(verdict))
+                    self.reporter.waits(
+                        entry.name,
+                        UNSCHEDULABLE,
+                        message,
+                        cause_of(verdict),
+                        never_fits=never_fits(verdict),
+                    )
             case GangUnschedulable():
-                cause = cause_of_gang(instruction)
-                self._tell_gang(instruction.gang, cause, lambda entry: _gang_words(instruction, entry))
+                cause, of_member = cause_of_gang(instruction), instruction.verdict
+                never = of_member is not None and never_fits(of_member)
+                words = functools.partial(_gang_words, instruction)
+                self._tell_gang(instruction.gang, cause, words, never=never)
             case GangUnknown(gang):
                 unknown = f"{gang_title(gang)} is not described: nothing says how many members it needs"
                 problem = self.engine_events.gangs.problem(gang)
@@ -157,9 +166,11 @@ class Dispatch:
         self.reporter.withdraw(bind.uid)
         self.binder.submit(BindTask(entry.name, bind.node, bind.devices, annotations, volumes))
 
-    def _tell_gang(self, gang: GangName, cause: str, words: Callable[[Entry], str]) -> None:
+    def _tell_gang(
+        self, gang: GangName, cause: str, words: Callable[[Entry], str], *, never: bool = False
+    ) -> None:
         for entry in self.engine_events.waiting_members(gang):
-            self.reporter.waits(entry.name, UNSCHEDULABLE, words(entry), cause)
+            self.reporter.waits(entry.name, UNSCHEDULABLE, words(entry), cause, never_fits=never)
 
 
 def scheduled_note(pod: PodName, node: NodeName) -> str:

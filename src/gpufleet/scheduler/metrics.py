@@ -1,15 +1,19 @@
 """What the scheduler measures of itself, under names that follow Prometheus' conventions.
 
-Every figure is kept by the registry of one process and served by ``endpoint``. A series that has
-no value yet is absent: nothing is shown as 0 that was not counted.
+Every figure is kept by the registry of one process and served by ``endpoint``. A gauge that has no value yet
+is absent. Counters whose labels can have only known values stand at 0 from the beginning: what counts from
+there on sees the first event too, for which ``increase`` needs a sample before it.
 """
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from gpufleet.eviction.plan import Refusal, Victim
+from gpufleet.engine.instruction import WhyEvicted
+from gpufleet.eviction.plan import Cause, Refusal, Victim
+from gpufleet.kube.objects.pod import KUBELET_REASONS
 from gpufleet.model.identifiers import QueueName
 from gpufleet.scheduler.bounded_labels import BoundedLabels
 from gpufleet.scheduler.queue_metrics import QueueMetrics
+from gpufleet.scheduler.waiting_metrics import WaitingMetrics
 
 # From a millisecond to the limit of one request, and from an idle cluster's wait to a day in a queue.
 LATENCY_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -25,6 +29,11 @@ class Metrics:
         self.round_seconds = self._histogram("round_seconds", "Time of a decision round", LATENCY_BUCKETS_S)
         self.binds = self._counter("binds", "Bindings by their outcome", ("outcome",))
         self.bind_seconds = self._histogram("bind_seconds", "Time of one Binding", LATENCY_BUCKETS_S)
+        self.first_verdict_seconds = self._histogram(
+            "first_verdict_seconds",
+            "Time from the first sight of a pod to the end of the round that placed it or said why it waits",
+            LATENCY_BUCKETS_S,
+        )
         self.wait_seconds = self._histogram(
             "pod_wait_seconds", "Time from a pod's creation to its Binding", WAIT_BUCKETS_S
         )
@@ -64,8 +73,20 @@ class Metrics:
         )
         self.rejections = self._counter("kubelet_rejections", "Pods that a kubelet turned away", ("reason",))
         self.queues = QueueMetrics(self.registry)
+        self.waiting = WaitingMetrics(self.registry)
         self.queues_evicted = BoundedLabels()
         self.rejection_reasons = BoundedLabels()
+        self._begin_at_0()
+
+    def _begin_at_0(self) -> None:
+        """Make the series of all known values."""
+        for why in WhyEvicted:
+            for outcome in ("evicted", "deleted", "refused"):
+                self.evictions.labels(why.value, outcome)
+        for cause in Cause:
+            self.evictions_refused.labels(cause.value)
+        for reason in sorted(KUBELET_REASONS):
+            self.rejections.labels(self.rejection_reasons.of(reason))
 
     def rejected(self, reason: str) -> None:
         """A kubelet turned a pod away."""

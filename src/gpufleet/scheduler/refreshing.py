@@ -9,12 +9,14 @@ not take when it was first said is said again in the same way.
 
 from collections.abc import Callable, Iterator
 
+import msgspec
+
 from gpufleet.cluster.pods.pod_book import PodBook
 from gpufleet.cluster.pods.pod_entry import Entry, PodStage
 from gpufleet.cluster.verdict_words import GANG_MALFORMED, words_for_gang, words_for_pod
 from gpufleet.engine.instruction import GangUnschedulable
 from gpufleet.engine.scheduler import Engine
-from gpufleet.engine.tell.causes import cause_of, cause_of_gang
+from gpufleet.engine.tell.causes import cause_of, cause_of_gang, never_fits
 from gpufleet.kube.clock import Clock
 from gpufleet.model.identifiers import GangName, PodUid
 from gpufleet.model.pod import Pod
@@ -30,8 +32,16 @@ WRITES_A_TURN = 50
 MEMBERS_AN_ANSWER = 64
 """How many members of a gang cost about as much to try as one answer for a pod."""
 
-NOTHING = ("", "")
-"""The words and the cause where nothing stands in the way."""
+
+class Answer(msgspec.Struct, frozen=True):
+    """What there is to say of a pod: no words where nothing stands in its way."""
+
+    words: str = ""
+    cause: str = ""
+    never_fits: bool = False
+
+
+NOTHING = Answer()
 
 
 class Refreshing:
@@ -84,13 +94,15 @@ class Refreshing:
             return False
         gang = entry.meaning.gang
         if gang is None:
-            message, cause = answers.of_pod(entry.meaning)
+            answer = answers.of_pod(entry.meaning)
         else:
             problem, size = self.pods.gangs.problem(gang), self.pods.gangs.size(gang)
-            message, cause = problem, GANG_MALFORMED
+            answer = Answer(problem, GANG_MALFORMED, never_fits=True)
             if not problem:
-                message, cause = answers.of_gang(gang, size, entry.meaning.shape)
-        return bool(message) and self.reporter.still_waits(entry.name, UNSCHEDULABLE, message, cause)
+                answer = answers.of_gang(gang, size, entry.meaning.shape)
+        return bool(answer.words) and self.reporter.still_waits(
+            entry.name, UNSCHEDULABLE, answer.words, answer.cause, never_fits=answer.never_fits
+        )
 
 
 class _Answers:
@@ -102,7 +114,7 @@ class _Answers:
         self._asked: set[tuple[Shape, object]] = set()
         self._gangs: dict[GangName, GangUnschedulable | None] = {}
 
-    def of_pod(self, pod: Pod) -> tuple[str, str]:
+    def of_pod(self, pod: Pod) -> Answer:
         """The words for a pod that stands alone."""
         # What neighbours make of a pod depends on its labels too.
         looks = pod.labels if pod.shape.relations != Relations() else None
@@ -115,12 +127,15 @@ class _Answers:
         by_queue = verdict.bar is not None or verdict.quota is not None
         if not by_queue and sum(verdict.first_reasons.values()) < verdict.nodes:
             return NOTHING
-        return words_for_pod(verdict, pod.shape), cause_of(verdict)
+        return Answer(words_for_pod(verdict, pod.shape), cause_of(verdict), never_fits(verdict))
 
-    def of_gang(self, gang: GangName, size: int, shape: Shape) -> tuple[str, str]:
+    def of_gang(self, gang: GangName, size: int, shape: Shape) -> Answer:
         """The words for a member of a gang of this many waiting members."""
         if gang not in self._gangs:
             self._gangs[gang] = self.engine.explain_gang(gang)
             self.made += 1 + size // MEMBERS_AN_ANSWER
         said = self._gangs[gang]
-        return NOTHING if said is None else (words_for_gang(said, shape), cause_of_gang(said))
+        if said is None:
+            return NOTHING
+        never = said.verdict is not None and never_fits(said.verdict)
+        return Answer(words_for_gang(said, shape), cause_of_gang(said), never)

@@ -13,7 +13,7 @@ is kept for the pod (``status.nominatedNodeName``), which other schedulers and a
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 import msgspec
 
@@ -28,6 +28,7 @@ from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.model.pod_name import PodName
 from gpufleet.scheduler.conditions_and_events import Condition, EventText, condition_patch, event
 from gpufleet.scheduler.metrics import Metrics
+from gpufleet.scheduler.waiting_metrics import ToldCause
 
 LOG = logging.getLogger(__name__)
 UNSCHEDULABLE = "Unschedulable"
@@ -49,13 +50,14 @@ CATCH_UP_S = (0.1, 0.2, 0.4, 0.8, 1.6)
 class _Said(msgspec.Struct):
     """What was last said about a pod, nothing where that did not arrive; ``by_us`` once we wrote it.
 
-    ``event_cause`` is the cause that its last Event told.
+    ``event_cause`` is the cause that its last Event told, ``now`` the cause as of now.
     """
 
     message: str
     event_at_s: float
     by_us: bool = False
     event_cause: str = ""
+    now: ToldCause = ToldCause("")
 
 
 class Reporter:
@@ -93,25 +95,35 @@ class Reporter:
         """Reports not written yet."""
         return len(self._events) + len(self._conditions)
 
+    def told_causes(self) -> Iterator[tuple[PodUid, ToldCause]]:
+        """Of each pod that waits and was told why, the cause as of now."""
+        return ((uid, said.now) for uid, said in self._said.items())
+
     def bound(self, pod: PodName, note: str) -> None:
         """A pod got its place."""
         self.forget(pod.uid)
         self._event(pod, EventText("Normal", "Scheduled", "Binding", note))
 
-    def waits(self, pod: PodName, reason: str, message: str, cause: str) -> None:
-        """A pod waits, and why, in the condition that people and autoscalers look at."""
+    def waits(self, pod: PodName, reason: str, message: str, cause: str, *, never_fits: bool = False) -> None:
+        """A pod waits, and why, in the condition that people and autoscalers look at.
+
+        ``never_fits``: it starts only after something about it, its queue or the nodes is changed.
+        """
         self._waits(pod, reason, _failed(message), cause)
+        self._said[pod.uid].now = ToldCause(cause, never_fits)
 
     def nominated(self, pod: PodName, node: NodeName, message: str) -> None:
         """A node is kept for a pod until others have left."""
         self._nominated[pod.uid] = node
         self.metrics.nominations.inc()
         self._waits(pod, UNSCHEDULABLE, EventText("Normal", "Nominated", "Preempting", message), NOMINATED)
+        self._said[pod.uid].now = ToldCause(NOMINATED)
 
     def not_nominated(self, pod: PodName, message: str) -> None:
         """No node is kept for a pod any more."""
         self._nominated.pop(pod.uid, None)
         self._waits(pod, UNSCHEDULABLE, EventText("Normal", "NominationEnded", "Preempting", message), "")
+        self._said[pod.uid].now = ToldCause("")
 
     def _waits(self, pod: PodName, reason: str, text: EventText, cause: str) -> None:
         message = text.note
@@ -126,13 +138,16 @@ class Reporter:
         else:
             said.message = message
 
-    def still_waits(self, pod: PodName, reason: str, message: str, cause: str) -> bool:
+    def still_waits(
+        self, pod: PodName, reason: str, message: str, cause: str, *, never_fits: bool = False
+    ) -> bool:
         """A pod waits as before: True if the words in its condition have changed.
 
         Makes an Event only where the last one told another cause.
         """
         now_s = self.client.clock.monotonic_s()
         said = self._said.setdefault(pod.uid, _Said("", now_s, event_cause=cause))
+        said.now = ToldCause(cause, never_fits)
         if said.event_cause != cause and now_s - said.event_at_s >= CAUSE_PAUSE_S:
             self._event(pod, _failed(message))
             said.event_at_s, said.event_cause = now_s, cause

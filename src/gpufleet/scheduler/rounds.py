@@ -11,11 +11,15 @@ from collections.abc import Callable
 
 from gpufleet.cluster.engine_events import EngineEvents
 from gpufleet.cluster.engine_time import EngineTime
-from gpufleet.cluster.watching.change_queue import ChangeQueue
+from gpufleet.cluster.pods.pod_entry import PodStage
+from gpufleet.cluster.watching.change_queue import ChangeQueue, Seen
 from gpufleet.engine.event import Event
 from gpufleet.engine.instruction import AnyInstruction, Learn, RequeueAfter
 from gpufleet.engine.scheduler import Engine
+from gpufleet.kube import resources
+from gpufleet.kube.changes import Appeared
 from gpufleet.kube.clock import Clock
+from gpufleet.model.identifiers import PodUid
 from gpufleet.scheduler.dispatch import Dispatch
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.short_gangs import ShortGangs
@@ -63,7 +67,8 @@ class Rounds:
         """One round, now."""
         began_s = self.clock.monotonic_s()
         self._due_us = None
-        self._step(self.engine_events.take(self.change_queue.take()))
+        first_at_s, seen = self.change_queue.first_at_s, self.change_queue.take()
+        self._step(self.engine_events.take(seen))
         for wave in self.engine_events.waves():
             self._step(wave)
         self.dispatch.after_round()
@@ -71,6 +76,17 @@ class Rounds:
         self.turned_at_s = self.clock.monotonic_s()
         self.metrics.rounds.inc()
         self.metrics.round_seconds.observe(self.turned_at_s - began_s)
+        if first_at_s is not None:
+            self._measure(seen, self.turned_at_s - first_at_s)
+
+    def _measure(self, seen: list[Seen], took_s: float) -> None:
+        """Each pod that came with this round has its first verdict now, or its place."""
+        for kind, change in seen:
+            if kind != resources.PODS or not isinstance(change, Appeared):
+                continue
+            entry = self.engine_events.pods.entries.get(PodUid(change.object.metadata.uid))
+            if entry is not None and entry.place in (PodStage.WAITING, PodStage.HELD):
+                self.metrics.first_verdict_seconds.observe(took_s)
 
     def _step(self, events: list[Event]) -> None:
         learn = self._one_step(events)

@@ -141,6 +141,7 @@ class Service:
             finally:
                 self.metrics.leader.set(0)
                 self.metrics.queues.clear()
+                self.metrics.waiting.regard(None)
                 self.status.standing_by()
                 await self._release()
 
@@ -163,7 +164,7 @@ class Service:
     async def _lead(self, epoch: int) -> None:
         if self.settings.require_fence:
             await wait_for_fence(self.client, self.settings.lease_namespace, epoch)
-        change_queue = ChangeQueue()
+        change_queue = ChangeQueue(self.client.clock)
         pace = Pace(
             silence_limit_s=self.settings.silent_watch_s, pauses=PAUSES, absent_pause_s=ABSENT_PAUSE_S
         )

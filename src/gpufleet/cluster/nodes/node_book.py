@@ -111,6 +111,14 @@ class NodeBook:
         """How many nodes get no work with GPUs for want of a report."""
         return sum(node.unreported for node in self.known.values())
 
+    def reporting(self) -> list[NodeName]:
+        """The nodes of which an agent reports the GPUs, readably."""
+        return [
+            name
+            for name in self.known
+            if name not in self._unreadable and self.cluster.find(resources.NODE_DEVICES, name) is not None
+        ]
+
     def _granted_on(self, name: NodeName) -> frozenset[DeviceId]:
         """Devices that unfinished pods of a node were granted. Each call reads ``pods``: it is set later."""
         return self.pods.granted_on(name)

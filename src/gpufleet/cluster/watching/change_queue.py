@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gpufleet.kube.changes import Change
+from gpufleet.kube.clock import Clock
 from gpufleet.kube.resources import Kind
 
 
@@ -21,9 +22,12 @@ class Seen(NamedTuple):
 
 
 class ChangeQueue:
-    """An ordered pile of changes and a bell."""
+    """An ordered pile of changes and a bell. ``clock`` is for those who measure how long changes lie here."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock
+        self.first_at_s: float | None = None
+        """When the first of the changes that lie here came, by the monotonic clock."""
         self._pile: deque[Seen] = deque()
         self._bell = asyncio.Event()
 
@@ -31,6 +35,8 @@ class ChangeQueue:
         """Where the mirror of this kind puts its changes."""
 
         def put(change: Change[Any]) -> None:
+            if not self._pile and self._clock is not None:
+                self.first_at_s = self._clock.monotonic_s()
             self._pile.append(Seen(kind, change))
             self._bell.set()
 
@@ -59,4 +65,5 @@ class ChangeQueue:
         """All changes that lie here, in the order in which they came."""
         taken = list(self._pile)
         self._pile.clear()
+        self.first_at_s = None
         return taken

@@ -8,6 +8,8 @@ where others are only busy. Conditions, answers, tables and checks tell the caus
 import msgspec
 
 from gpufleet.engine.instruction import GangUnschedulable, QuotaLimit, Verdict, WhyBarred
+from gpufleet.engine.reasons import cordoned, gpu_sick, gpu_unreported, node_not_ready, rejects_pods
+from gpufleet.engine.reasons.node_reason import Kind
 from gpufleet.engine.reasons.table import TABLE, ReasonTable
 
 
@@ -51,6 +53,14 @@ BY_LIMIT = {
     QuotaLimit.OUTSIDE: "queue-outside",
 }
 """The causes of quota."""
+
+PASSING_BARS = frozenset({WhyBarred.HELD, WhyBarred.DRAINING, WhyBarred.STOPPED})
+"""What keeps a queue from starting work for a while."""
+
+PASSING_REASONS = frozenset(
+    module.REASON.name for module in (cordoned, node_not_ready, gpu_sick, gpu_unreported, rejects_pods)
+)
+"""Reasons of nodes that go away when the node is well again, though nothing about it is changed."""
 
 BESIDE_NODES = (
     Cause(RESERVED, "The work holds a reservation and waits for what runs there to end."),
@@ -101,6 +111,20 @@ def cause_of(verdict: Verdict) -> str:
     if has_room(verdict) or verdict.lacking is None:
         return BEHIND_OTHERS
     return verdict.lacking.reasons[0]
+
+
+def never_fits(verdict: Verdict) -> bool:
+    """True if the work starts only after it, its queue or the nodes are changed, whatever else ends."""
+    if verdict.bar is not None:
+        return verdict.bar.why not in PASSING_BARS
+    if verdict.quota is not None:
+        return verdict.quota.asked > verdict.quota.allowed
+    if not verdict.nodes:
+        return True
+    if verdict.nearest is not None or verdict.lacking is None or has_room(verdict):
+        return False
+    hardest = verdict.lacking.reasons[0]
+    return hardest not in PASSING_REASONS and TABLE.by_name[hardest].kind is Kind.CHANGE
 
 
 def has_room(verdict: Verdict) -> bool:
