@@ -181,6 +181,10 @@ soak-restart: setup ## Change leaders at random moments, with many times the see
 	@GPUFLEET_EFFORT=$(EFFORT) $(BIN)/python -m pytest $(PYTEST_ARGS) \
 		tests/scheduler/test_restarts_at_random.py tests/engine/preempt/test_restart.py
 
+.PHONY: soak-engine
+soak-engine: setup ## Hold the engine against the plain reference in random stories (SECONDS=600 SEED=0)
+	@$(BIN)/python -m tests.engine.reference.soak $(or $(SECONDS),600) $(or $(SEED),0)
+
 .PHONY: lint
 lint: setup ## Check style, formatting, types and layers
 	@failed=(); \

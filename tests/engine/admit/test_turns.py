@@ -76,6 +76,18 @@ def test_of_equal_shares_the_larger_weight_borrows_first() -> None:
     assert bout.serve() == ["light", "heavy", "heavy"]
 
 
+def test_of_equal_shares_a_queue_that_lacks_something_of_its_own_borrows_before_a_larger_weight() -> None:
+    """Two of the three that are left go to ``lacking``, which has one of its two; ``full`` has its one."""
+    bout = Bout(
+        queue("root", gpu=2),
+        queue("lacking", "root", gpu=2),
+        queue("full", "root", gpu=1, weight=3),
+    )
+    bout.work("lacking", 1, priority=1, gpu=1).work("full", 1, priority=1, gpu=1)
+    bout.work("lacking", 1, created_at_us=9, gpu=2).work("full", 1, gpu=2)
+    assert bout.serve() == ["lacking", "full", "lacking"]
+
+
 def test_weight_zero_gets_what_nobody_else_wants() -> None:
     bout = Bout(
         queue("root", gpu=5),

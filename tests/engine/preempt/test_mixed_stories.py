@@ -249,6 +249,14 @@ BORROWING = [
     ),
     Case("By hand: what is never evicted stays", "n=4", "a=2 b=2", ["b b 4*1 never"], "w a 1*1", "waits"),
     Case("Kubernetes: preemptionPolicy Never", "n=4", "a=2 b=2", ["b b 4*1"], "w a 1*1 polite", "waits"),
+    Case(
+        "By hand: d owns two and has one and w: e goes, which borrowed; of x, beside it, y could only borrow",
+        "n=2",
+        "d=2 d/x=0 d/y=0(borrow=any,p=1) e=0(p=1)",
+        ["x x 1*1", "e e 1*1"],
+        "w y 1*1",
+        "e=1",
+    ),
 ]
 
 OWN_WORK = [

@@ -19,19 +19,16 @@ Kinds:
   others may go;
 - ``same-step``, ``minimum-run-time``: evicted in the step in which it started, or before its time;
 - ``started-in-vain``: evicted for work that waited when it started, though nothing happened since, unless
-  that work had no way before: the start made a queue borrow, or brought the only work that is newer
+  that work had no way before, or the queue of the start has the higher priority, or alone has a weight
   (docs/queues.md, "Taking back");
 - ``circle``: evictions do not end.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 
 import msgspec
 
-from gpufleet.model.queue import VictimScope
 from tests.engine.reference.candidates import Unit, is_protected_by_time, may_go
-from tests.engine.reference.charges import start_charge, use_of
 from tests.engine.reference.justice import injustice
 from tests.engine.reference.picture import Job, Picture
 from tests.engine.reference.quota import QuotaTree
@@ -171,39 +168,27 @@ class Judge:
         if uid in picture.placed_now:
             self.note("same-step", f"{uid} started in this step, and goes for {job.name}", job)
         moment, at_us = self._started_at.get(uid, (-1, -1))
-        waited = job.created_us <= at_us
-        if moment != self.moment or not waited or uid in picture.placed_now:
+        if moment != self.moment or job.created_us > at_us or uid in picture.placed_now:
             return
-        if not self._gives_a_way(self._decided_by[uid], job, picture.job_of(uid)):
+        before = self._decided_by[uid]
+        # A gang that ran then and was evicted since keeps its age.
+        waited = any(one.name == job.name for one in before.waiting_jobs())
+        if waited and not self._gives_a_way(before, job, picture.job_of(uid)):
             self.note("started-in-vain", f"{uid} started while {job.name} waited, and goes for it", job)
 
     def _gives_a_way(self, before: Picture, job: Job, started: Job) -> bool:
-        """True if a start gave work that waited, and had no way before, somebody to evict by the letter."""
-        if job.name not in before.jobs or shortage(before, self.tree, job, before.leaving) is None:
-            return False
-        if next(sets(before, self.tree, job), None) is not None:
-            return False
-        is_newer = started.priority == job.priority and started.created_us > job.created_us
-        if is_newer and VictimScope.LOWER_OR_NEWER_EQUAL_PRIORITY in scopes(before, job, started):
-            return True
-        return self._makes_borrow(before, job, started)
-
-    def _makes_borrow(self, before: Picture, job: Job, started: Job) -> bool:
-        """True if a queue from that of a start up to its side borrows by the start, and did not before."""
-        sides = self.tree.sides(job.queue, started.queue)
-        if sides is None:
-            return False
-        use = use_of(before, before.leaving)
-        more = use + Counter({started.queue: start_charge(before, started)})
-        path = self.tree.paths[started.queue]
-        below = path[: path.index(sides[1]) + 1]
-        return any(self.tree.borrows(one, more) and not self.tree.borrows(one, use) for one in below)
+        """True if work that waited had no way before a start, or the start was of a queue that borrows first."""
+        if shortage(before, self.tree, job, before.leaving) is not None:
+            if next(sets(before, self.tree, job), None) is None:
+                return True
+        sides = self.tree.sides(job.queue, started.queue) or (job.queue, started.queue)
+        queues = (self.tree.queues[one] for one in sides)
+        mine, theirs = ((one.weight_milli > 0, one.priority) for one in queues)
+        return theirs > mine
 
     def _compare(self, picture: Picture, job: Job, units: list[Unit]) -> None:
         found = ways(picture, self.tree, job)
         mine = cost_of(picture, self.tree, job, units)
-        if mine.kind is Kind.OTHERS and found and found[0][0].kind is Kind.OWED:
-            mine = mine._replace(kind=Kind.OWED)
         for cost, one in found:
             if cost.kind < mine.kind:
                 why = f"{names(units)} for {job.name}, where {names(one)} would do"
@@ -226,12 +211,6 @@ class Judge:
                 cost, units = found
                 kind = WAITS[cost.kind] + (" for a whole gang" if cost.whole_gangs else "")
                 self.note(kind, f"{job.name} waits, and {names(units)} may go for it", job)
-
-
-def scopes(picture: Picture, job: Job, other: Job) -> set[VictimScope]:
-    """What the policy of a job's queue says of work of another job."""
-    policy = picture.queues[job.queue].preemption
-    return {policy.within_queue} if job.queue == other.queue else {policy.reclaim, policy.borrowing}
 
 
 def names(units: Iterable[Unit]) -> str:

@@ -4,7 +4,8 @@ The rules are those of docs/queues.md, "Who is next". From the root down, the ch
 
 1. whose next workload stays within the nominal amounts of the child and all below it; then
 2. that has the higher priority; then
-3. that has the smaller share, of equal ones the larger weight where it would borrow; then
+3. that has the smaller share, of equal ones, where it would borrow, the one that has not all of its nominal
+   amount, or else the larger weight; then
 4. whose next workload is more important or older.
 
 A queue of weight 0 comes after its siblings as soon as it would borrow. Within a queue higher priority goes
@@ -27,6 +28,7 @@ class Right(NamedTuple):
     has_no_weight: bool
     minus_priority: int
     share: Share
+    has_its_own: bool
     minus_weight: int
     rank: tuple[int, int, int]
 
@@ -67,8 +69,11 @@ def next_job(
 
 def right_of(picture: Picture, tree: QuotaTree, use: Use, name: str, head: Job) -> Right:
     """The right of a queue to be served, by the work that is its next."""
-    beyond = tree.counted(name, use) + start_charge(picture, head) > tree.subtree[name]
+    counted, own = tree.counted(name, use), tree.subtree[name]
+    beyond = counted + start_charge(picture, head) > own
+    has_its_own = beyond and counted >= own
     queue = tree.queues[name]
     no_weight = beyond and not queue.weight_milli
     weight = queue.weight_milli if beyond else 0
-    return Right(beyond, no_weight, -queue.priority, tree.share(name, use), -weight, rank(head))
+    share = tree.share(name, use)
+    return Right(beyond, no_weight, -queue.priority, share, has_its_own, -weight, rank(head))

@@ -141,16 +141,8 @@ def right_of(picture: Picture, tree: QuotaTree, job: Job, unit: Unit) -> Right:
 
 
 def ways(picture: Picture, tree: QuotaTree, job: Job) -> list[tuple[Cost, list[Unit]]]:
-    """Every set that would do, the one that is chosen first.
-
-    Where some set takes back only what is owed, work of other queues goes before own work in any case.
-    """
+    """Every set that would do, the one that is chosen first."""
     found = [(cost_of(picture, tree, job, units), units) for units in sets(picture, tree, job)]
-    if any(cost.kind is Kind.OWED for cost, _ in found):
-        found = [
-            (cost._replace(kind=Kind.OWED) if cost.kind is Kind.OTHERS else cost, units)
-            for cost, units in found
-        ]
     return sorted(found, key=lambda one: one[0])
 
 

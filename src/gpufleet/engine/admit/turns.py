@@ -5,12 +5,15 @@ From the root of roots down, the child is taken that
 1. has a head that stays within what the child is owed, its subtree's nominal amounts; then
 2. has the higher priority; then
 3. has the smaller dominant share (``shares``), of the mean of past and present use where a half-life
-   is set (``past_use``), and of equal shares the larger weight where it would borrow; then
+   is set (``past_use``), and of equal shares, where it would borrow, lacks something of its own, or else
+   has the larger weight; then
 4. has the older or more important head.
 
 The head of a queue is that of the line whose turn it is in it (``waiting``), the head of a queue with
-children that of the child that would be taken. A queue of weight 0 comes after all its siblings as soon as it
-would borrow. What a decision changes are the keys on one path. So each queue keeps its
+children that of the child that would be taken. Behind a head that would borrow, work may wait that would
+not. So a queue that lacks something of its own is looked at before one that has borrowed as little and lacks
+nothing: what that one started would be taken back at once. A queue of weight 0 comes after all its siblings
+as soon as it would borrow. What a decision changes are the keys on one path. So each queue keeps its
 children in a heap, of which entries that are out of date are dropped when they come up: a decision
 costs (depth) x (one key and one entry of a heap), however many queues and pods there are.
 
@@ -18,7 +21,7 @@ With no queue described, queues differ by nothing but their heads, and one flat 
 """
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gpufleet.engine.admit.past_use import MEAN_SCALE, PastUse
@@ -59,9 +62,10 @@ class QueueTerms(NamedTuple):
     to_share: list[int]
 
 
-Key = tuple[int, int, bool, int, int, Head]
+Key = tuple[int, int, bool, int, bool, int, Head]
 """The right of a queue to the next turn among its siblings; the smallest goes first: class of right, minus
-priority, whether its share is endless, its share, minus its weight, and its head.
+priority, whether its share is endless, its share, whether it has all of its own, minus its weight, and its
+head.
 
 The weight divides what is left over, so it is 0 here for what stays within the nominal amounts.
 """
@@ -237,11 +241,13 @@ class Turns:
     def _key(self, row: int, contestant: Contestant) -> Key:
         terms = self._terms(row)
         if not terms.is_described:
-            return UNDESCRIBED, 0, False, 0, 0, contestant.head
+            return UNDESCRIBED, 0, False, 0, False, 0, contestant.head
         counted: list[int] = self.store.tables.queue_counted[row].tolist()
-        right = WITHIN_WHAT_IS_OWED
+        right, minus_weight, has_its_own = WITHIN_WHAT_IS_OWED, 0, False
         if not is_within(counted, terms.owed, contestant.ask):
             right = BEYOND_WHAT_IS_OWED if terms.weight_milli else WITHOUT_WEIGHT
+            minus_weight = -terms.weight_milli
+            has_its_own = not lacks_its_own(counted, terms.owed, contestant.ask)
         # A head that found no place leaves the use on its path as it was, and most heads find none. What
         # counts the past holds for this moment only, the rest until use is another.
         known = self._measured_now if terms.half_life_us else self._measured
@@ -250,8 +256,7 @@ class Turns:
             measured = (counted, self._share(row, terms, counted, self._at_us).order_key)
             known[row] = measured
         endless, share = measured[1]
-        minus_weight = 0 if right == WITHIN_WHAT_IS_OWED else -terms.weight_milli
-        return right, terms.minus_priority, endless, share, minus_weight, contestant.head
+        return right, terms.minus_priority, endless, share, has_its_own, minus_weight, contestant.head
 
     def share(self, row: int, at_us: int) -> RawShare:
         """The dominant share by which a queue is compared, with its past where it has a half-life."""
@@ -289,3 +294,8 @@ class Turns:
             known = tuple((column, amount) for column, amount in enumerate(charges) if amount)
             self._asks[shape_row] = known
         return known
+
+
+def lacks_its_own(used: Sequence[int], owed: Sequence[int], asked: Iterable[tuple[int, int]]) -> bool:
+    """True if less is used than is owed of something of which these amounts more would be too much."""
+    return any(used[column] < owed[column] < used[column] + amount for column, amount in asked)

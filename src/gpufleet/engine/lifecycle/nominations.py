@@ -21,6 +21,7 @@ from gpufleet.engine.event import KeptPlaces, NominationsRecalled
 from gpufleet.engine.instruction import Nominated, NominationWithdrawn, ReservedPlace
 from gpufleet.engine.lifecycle.departures import Nomination
 from gpufleet.engine.lifecycle.engine_state import EngineState
+from gpufleet.engine.place.choose.trial import Trial
 from gpufleet.engine.place.relations.unbound_claims import VolumeChoice
 from gpufleet.engine.place.score import fit
 from gpufleet.model.identifiers import PodUid
@@ -362,41 +363,43 @@ class Nominations:
 
     def _place_anew(self, nomination: Nomination) -> list[int]:
         """Place a workload as if nothing was kept for it; if that fails everything is as before."""
-        state = self.state
-        kept = [placement_of(state, row) for row in nomination.rows]
-        for one in kept:
-            state.pods.unbook(one.row, PodState.WAITING)
-        state.neighbours.follow_moves()
-        placed = self._place(nomination)
-        if not placed:
-            for one in kept:
-                self._book(one)
-            return []
+        state, rows = self.state, nomination.rows
+        kept_on = {row: int(state.store.tables.pods[layout.POD_NODE, row]) for row in rows}
+        with state.trial() as trial:
+            trial.release_all(rows)
+            placed = self._place(nomination, trial)
+            if not placed:
+                return []
+            trial.keep()
+        for row, node in kept_on.items():
+            state.pods.left(row, node)
         self.departures.end(nomination)
-        for row in nomination.rows:
+        for row in rows:
             if row not in placed:
                 self.withdrawn[state.pods.pod_at(row).uid] = None
                 state.lost_nomination(row)
         return placed
 
-    def _place(self, nomination: Nomination) -> list[int]:
+    def _place(self, nomination: Nomination, outer: Trial) -> list[int]:
         state = self.state
         if nomination.gang is None:
             row = nomination.rows[0]
             with state.trial() as trial:
                 if trial.place_pod(state.pods.pod_at(row).uid):
-                    trial.keep()
+                    trial.keep_within(outer)
                     return [row]
             return []
         members = state.gangs.members(nomination.gang)
+        before = members.waiting, members.nominated
         # They first, so that others of the gang do not take their turn.
-        nominated = {row: members.nominated.pop(row) for row in nomination.rows}
-        members.waiting = nominated | members.waiting
+        members.waiting = {row: members.nominated[row] for row in nomination.rows} | members.waiting
+        members.nominated = {
+            row: role for row, role in members.nominated.items() if row not in nomination.rows
+        }
         with state.trial() as trial:
             placed = state.gangs.place(members, trial, surplus=True)
             if placed:
-                trial.keep()
+                trial.keep_within(outer)
         if not placed:
-            for row in nomination.rows:
-                members.nominate(row)
+            members.waiting, members.nominated = before
         return placed

@@ -253,6 +253,10 @@ class PodBook:
             raise EventError("the pod is not on a node", field="uid", value=self.pod_at(row).uid)
         self.make_journal_room(1, self.store.tables.pod_devices.shape[1])
         release_by_handle(self.store.handle, row, int(state))
+        self.left(row, node)
+
+    def left(self, row: int, node: int) -> None:
+        """Note that a pod does not sit on this node any more (a kernel took it off)."""
         self._stated_ids.pop(row, None)
         del self.on_node[node][row]
         self.left_nodes[node] = None

@@ -12,6 +12,7 @@ from gpufleet.engine.admit.turns import (
     UNDESCRIBED,
     WITHIN_WHAT_IS_OWED,
     WITHOUT_WEIGHT,
+    lacks_its_own,
 )
 from gpufleet.engine.admit.waiting import Head
 from gpufleet.engine.arrays import layout
@@ -38,6 +39,8 @@ class Right(NamedTuple):
     minus_priority: int
     endless: bool
     share_key: int
+    has_its_own: bool
+    minus_weight: int
     head: Head
 
 
@@ -112,15 +115,18 @@ def _bottom_up(state: EngineState, rows: list[int]) -> list[int]:
 def _right(state: EngineState, row: int, contestant: Contestant, at_us: int) -> Right:
     tree = state.queues.tree
     if not tree.is_described(row):
-        return Right(UNDESCRIBED, 0, False, 0, contestant.head)
+        return Right(UNDESCRIBED, 0, False, 0, False, 0, contestant.head)
     queue, asked = tree.queue_at(row), contestant.asked
     counted = state.store.tables.queue_counted[row]
     beyond = bool(((counted + asked > tree.subtree[row]) & (asked > 0)).any())
-    right = WITHIN_WHAT_IS_OWED
+    right, minus_weight, has_its_own = WITHIN_WHAT_IS_OWED, 0, False
     if beyond:
         right = BEYOND_WHAT_IS_OWED if queue.weight_milli else WITHOUT_WEIGHT
+        minus_weight = -queue.weight_milli
+        ask = list(enumerate(asked.tolist()))
+        has_its_own = not lacks_its_own(counted.tolist(), tree.subtree[row].tolist(), ask)
     endless, key = state.turns.share(row, at_us).order_key
-    return Right(right, -queue.priority, endless, key, contestant.head)
+    return Right(right, -queue.priority, endless, key, has_its_own, minus_weight, contestant.head)
 
 
 def _rival(state: EngineState, row: int, right: Right, at_us: int) -> Rival:
