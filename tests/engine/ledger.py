@@ -34,6 +34,7 @@ from tests.engine.distrust_ledger import DistrustLedger
 from tests.engine.evictions_check import check_eviction, is_stand_in
 from tests.engine.plain_fleet import PlainNode, places_on
 from tests.engine.plain_neighbours import Placed, PlainNeighbours
+from tests.engine.pod_life import PodLives
 from tests.engine.reserve.reservation_ledger import ReservationLedger
 from tests.engine.state_check import check_asks_to_be_woken, check_books
 from tests.engine.unknown_gangs_check import check_told_unknown
@@ -74,6 +75,7 @@ class Ledger:
         self.changed: set[NodeName] = set()
         self.refused_until_us: dict[PodUid, int] = {}
         self.distrust = DistrustLedger()
+        self.lives = PodLives(engine)
 
     def step(self, at_us: int, *events: event.Event) -> list[AnyInstruction]:
         """Let the engine take a step, and check everything."""
@@ -87,6 +89,7 @@ class Ledger:
             self._apply(happened)
             self._follow_charges()
         said = self.engine.step(at_us, events)
+        self.lives.follow(events, said)
         self.quota.was_active = self.quota.is_active
         assert [one.subject for one in said if isinstance(one, Rejected)] == bad
         self.pause_end_us = {uid: us for uid, us in self.pause_end_us.items() if us > at_us}

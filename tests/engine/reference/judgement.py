@@ -177,7 +177,7 @@ class Judge:
             self.note("started-in-vain", f"{uid} started while {job.name} waited, and goes for it", job)
 
     def _gives_a_way(self, before: Picture, job: Job, started: Job) -> bool:
-        """True if work that waited had no way before a start, or the start was of a queue that borrows first."""
+        """True if work that waited had no way before a start, or its queue borrows after the other."""
         if shortage(before, self.tree, job, before.leaving) is not None:
             if next(sets(before, self.tree, job), None) is None:
                 return True
