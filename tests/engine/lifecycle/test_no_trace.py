@@ -1,19 +1,15 @@
 """What the engine tries and takes back leaves no trace, in any of its state and whatever features meet."""
 
 import pytest
-from hypothesis import settings
-from hypothesis.stateful import run_state_machine_as_test
 
 from gpufleet.engine.arrays import layout
 from gpufleet.model.identifiers import GangName
-from tests.engine.effort import EFFORT, seeds
+from tests.engine.effort import seeds
 from tests.engine.fleet_builder import Story, gang, node, pod, shape
 from tests.engine.no_trace import compare, no_trace
-from tests.engine.preempt.test_preemption_machine import PreemptionMachine
 from tests.engine.reference.drive import SideBySide
 from tests.engine.reference.story import EVERYTHING, WITH_ALL_FEATURES, Mix, random_plan
 from tests.engine.state_digest import digest
-from tests.engine.test_engine_machine import EngineMachine
 
 
 @pytest.mark.parametrize("mix", [EVERYTHING, WITH_ALL_FEATURES], ids=["usual", "all"])
@@ -22,17 +18,6 @@ def test_searches_of_a_story_leave_no_trace(mix: Mix, seed: int) -> None:
     with no_trace() as watched:
         SideBySide(random_plan(seed, mix)).run()
     assert watched["trial"]
-
-
-@pytest.mark.parametrize("machine", [EngineMachine, PreemptionMachine])
-def test_nothing_that_is_taken_back_leaves_a_trace_whatever_happens(
-    machine: type[EngineMachine | PreemptionMachine],
-) -> None:
-    with no_trace() as watched:
-        few = settings(max_examples=8 * EFFORT, stateful_step_count=20, deadline=None)
-        run_state_machine_as_test(machine, settings=few)
-    assert watched["trial"]
-    assert watched["find"]
 
 
 @pytest.mark.parametrize("table", ["pods", "devices", "nodes", "resources_free", "queue_counted"])

@@ -23,6 +23,15 @@ MIXES: dict[str, Mix] = {
 """What may occur in stories, by a short name."""
 
 
+OPEN = frozenset({"both-wait", "both-wait for a whole gang", "lost", "started-in-vain"})
+"""What differs in four of 8,000 stories with a further feature, and is not mended (designs/0004-queues.md)."""
+
+
+def closed(plan: Plan) -> list[Disagreement]:
+    """What the two do not agree in, but for what is ``OPEN``."""
+    return [one for one in unexplained(plan) if one.kind not in OPEN]
+
+
 def unexplained(plan: Plan) -> list[Disagreement]:
     """What the two do not agree in."""
     return SideBySide(plan).run().found
@@ -30,5 +39,6 @@ def unexplained(plan: Plan) -> list[Disagreement]:
 
 def disagreeing(seeds: range, mix: Mix) -> dict[int, list[Disagreement]]:
     """The same of many random stories, by seed; those in which they agree are left out."""
-    found = {seed: unexplained(random_plan(seed, mix)) for seed in seeds}
+    asked = unexplained if mix == EVERYTHING else closed
+    found = {seed: asked(random_plan(seed, mix)) for seed in seeds}
     return {seed: some for seed, some in found.items() if some}
