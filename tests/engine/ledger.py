@@ -88,8 +88,7 @@ class Ledger:
                 continue
             self._apply(happened)
             self._follow_charges()
-        said = self.engine.step(at_us, events)
-        self.lives.follow(events, said)
+        self.lives.follow(events, said := self.engine.step(at_us, events))
         self.quota.was_active = self.quota.is_active
         assert [one.subject for one in said if isinstance(one, Rejected)] == bad
         self.pause_end_us = {uid: us for uid, us in self.pause_end_us.items() if us > at_us}
@@ -492,8 +491,8 @@ class Ledger:
         for pod in self.waiting():
             if pod.gang is None and not self._is_strict(pod.queue):
                 assert pod.uid in self.told, f"{pod.uid} does not know why it waits"
-        known = {pod.gang for uid, pod in self.pods.items() if uid not in self.pause_end_us}
-        self.told_unknown &= {name for name in known if name is not None}
+        paused = self.pause_end_us
+        self.told_unknown &= {one.gang for uid, one in self.pods.items() if one.gang and uid not in paused}
         named = {pod.gang for pod in self.waiting() if pod.gang is not None}
         check_told_unknown(said, self.told_unknown, named, self.gangs.keys())
         self.told -= set(self.place) | set(self.nominated)

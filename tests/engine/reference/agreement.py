@@ -24,7 +24,7 @@ MIXES: dict[str, Mix] = {
 
 
 OPEN = frozenset({"both-wait", "both-wait for a whole gang", "lost", "started-in-vain"})
-"""What differs in four of 8,000 stories with a further feature, and is not mended (designs/0004-queues.md)."""
+"""What differs in four of 8,000 stories with a further feature (designs/0004-queues.md)."""
 
 
 def closed(plan: Plan) -> list[Disagreement]:
