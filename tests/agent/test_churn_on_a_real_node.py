@@ -33,7 +33,13 @@ BUSY = 12
 """So many containers ran at once on the eight GPUs, or it was no churn."""
 
 AWAY_S = 4.0
-LOST = ("no healthy devices present", "code = Unavailable", "StartError: ", "ContainerStatusUnknown: ")
+LOST = (
+    "no healthy devices present",
+    "code = Unavailable",
+    "the client connection is closing",
+    "StartError: ",
+    "ContainerStatusUnknown: ",
+)
 """Words for pods that a kubelet turned away while the agent was away or went away in a call, or was starting
 when it died."""
 
