@@ -126,6 +126,7 @@ TEXTS: dict[str, Bad] = {
     "simulate-gpu --name": Bad(("", "Local", "a/b", "x" * 41)),
     "simulate-gpu --gpu": ANY,
     "simulate-gpu --instance": ANY,
+    "simulate-gpu --reading": Bad(("", "celsius", "celsius=", "celsius=warm")),
     "simulate-gpu --break-driver": ANY,
     "simulate-gpu --update-driver": ANY,
     "doctor --context": _CONTEXT,

@@ -2,6 +2,7 @@
 
 from prometheus_client import generate_latest
 
+from gpufleet.kube.objects.pod import KUBELET_REASONS
 from gpufleet.scheduler.bounded_labels import OTHERS, VALUES_MAX, BoundedLabels
 from gpufleet.scheduler.metrics import Metrics
 
@@ -21,4 +22,4 @@ def test_reasons_and_queues_that_others_name_stay_few() -> None:
     assert sum("kubelet_rejections_total{" in line for line in lines) == VALUES_MAX + 1
     assert sum("queue_evictions_total{" in line for line in lines) == VALUES_MAX + 1
     counted = next(line for line in lines if "kubelet_rejections_total{" in line and OTHERS in line)
-    assert counted.endswith(f" {4.0 * VALUES_MAX}")
+    assert counted.endswith(f" {4.0 * VALUES_MAX + len(KUBELET_REASONS)}")

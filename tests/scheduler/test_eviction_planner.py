@@ -192,11 +192,14 @@ def test_a_refusal_of_the_server_leads_to_another_victim() -> None:
     async def story(world: World) -> None:
         world.node("n", gpus=2)
         add_queue(world, "a", 2)
-        world.pod("first", labels=of("a"))
+        # The one that started later loses less work, so it is the first to be asked for.
         world.pod("second", labels=of("a"))
         await world.settle(5)
-        runs(world, "first")
         runs(world, "second")
+        await world.settle(60)
+        world.pod("first", labels=of("a"))
+        await world.settle(5)
+        runs(world, "first")
         refusing = Refusing(world, "first")
         await world.stop()
         world.start(refusing)

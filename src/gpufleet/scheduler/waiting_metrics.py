@@ -21,6 +21,7 @@ from gpufleet.cluster.pods.pod_entry import Entry, PodStage
 from gpufleet.engine.instruction import Reservation
 from gpufleet.kube.codec.times import microseconds
 from gpufleet.model.identifiers import GangName, NodeName, PodUid
+from gpufleet.model.model_errors import InputError
 from gpufleet.scheduler.bounded_labels import BoundedLabels
 
 PREFIX = "gpufleet_scheduler"
@@ -176,7 +177,11 @@ class WaitingLook:
         )
 
     def _pod(self, entry: Entry, said: ToldCause) -> WaitingPod | None:
-        created_us = microseconds(entry.object.metadata.creation_timestamp)
+        try:
+            created_us = microseconds(entry.object.metadata.creation_timestamp)
+        except InputError:
+            # The pod is held for that, and its owner is told; since when it waits is not known.
+            return None
         if not created_us or not said.cause:
             return None
         queue = ""
