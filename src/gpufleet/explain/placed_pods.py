@@ -112,15 +112,18 @@ def foreign(facts: Facts, pod: Pod) -> Finding:
     own = facts.settings.scheduler_name
     name = pod.spec.scheduler_name or "default-scheduler"
     why = f"it is not ours: its schedulerName is {harmless(name)}"
+    said = next((one.message for one in pod.status.conditions if one.type == "PodScheduled"), "")
+    if said:
+        why += f", which says: {printable(said)}"
     ways = [f"make it anew with schedulerName: {own}"]
     place = harmless(pod.metadata.namespace)
     namespace: Namespace | None = facts.picture.find(resources.NAMESPACES, pod.metadata.namespace)
     is_managed = namespace is not None and namespace.metadata.labels.get(keys.MANAGED) == "true"
     # Where the label is set, pods that name no scheduler are completed; this one names another.
     if is_managed:
-        ways.append(f"or leave schedulerName out: it is written for new pods of the namespace {place}")
+        ways.append(f"leave schedulerName out: it is written for new pods of the namespace {place}")
     elif own == keys.SCHEDULER_NAME:
         ways.append(
-            f"or let it be written for all new pods: kubectl label namespace {place} {keys.MANAGED}=true"
+            f"let it be written for all new pods: kubectl label namespace {place} {keys.MANAGED}=true"
         )
     return Finding("foreign", why, tuple(ways))

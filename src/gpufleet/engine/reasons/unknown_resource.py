@@ -7,7 +7,7 @@ from gpufleet.engine.reasons.node_reason import Kind, NodeReason
 from gpufleet.model.label_advice import nearest
 from gpufleet.model.node import Node
 from gpufleet.model.phrases import harmless
-from gpufleet.model.resource_names import AMD_GPU, NVIDIA_GPU, is_mig_instance
+from gpufleet.model.resource_names import AMD_GPU, HUGE_PAGES_PREFIX, NVIDIA_GPU, is_mig_instance
 from gpufleet.model.shape import Shape
 
 BIT = 1 << 32
@@ -38,7 +38,10 @@ def finding(case: Case) -> Finding:
     ways = [f"did you mean {harmless(meant)}?"] if meant else []
     if is_mig_instance(name):
         ways.append("no GPU is split into MIG instances of this profile; ask for a whole GPU or a fraction")
-    ways.append("if a device plugin shall offer it, see whether the plugin runs on the nodes")
+    if name.startswith(HUGE_PAGES_PREFIX):
+        ways.append("set huge pages of that size aside on the nodes, or leave them out")
+    else:
+        ways.append("if a device plugin shall offer it, see whether the plugin runs on the nodes")
     return Finding(f"no node offers {harmless(name)}", tuple(ways))
 
 
