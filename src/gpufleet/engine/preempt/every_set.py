@@ -64,13 +64,18 @@ class EverySet:
         units = self.found.in_order()
         if not self._proven(units, judged=False):
             return None
-        ordered = sorted(self._sets(units), key=in_turn)
+        ordered = sorted(self._sets(units), key=self._in_turn)
         for chosen in ordered[:PROOFS_MAX]:
             placements = self._proven(chosen)
             if placements:
                 return list(chosen), placements
         self.is_cut = len(ordered) > PROOFS_MAX
         return None
+
+    def _in_turn(self, chosen: tuple[Unit, ...]) -> tuple[Cost, list[int], tuple[Unit, ...]]:
+        """By what sets are sorted: by their cost, and equals in the order of their pods."""
+        cost = cost_of(chosen, for_gang=self.proof.unplaced.members is not None)
+        return cost, [unit.order for unit in chosen], chosen
 
     def _sets(self, units: Sequence[Unit]) -> Iterator[tuple[Unit, ...]]:
         """Sets that may go together and give back enough. With a gang go no members of it."""
@@ -144,11 +149,6 @@ class EverySet:
             nodes = np.unique(self.state.store.tables.pods[layout.POD_NODE, list(rows)])
         together = dict.fromkeys([*self.departing, *rows])
         return self.proof.fits_without(list(together), nodes, judged=judged)
-
-
-def in_turn(chosen: tuple[Unit, ...]) -> tuple[Cost, list[int], tuple[Unit, ...]]:
-    """By what sets are sorted: by their cost, and equals in the order of their pods."""
-    return cost_of(chosen), [unit.order for unit in chosen], chosen
 
 
 def sums_by_unit(gives: Int64Array, units: Sequence[Unit]) -> Int64Array:
