@@ -119,7 +119,7 @@ def test_a_gang_without_room_for_all_takes_none(tmp_path: Path) -> None:
 def test_a_gang_starts_with_its_minimum_and_the_rest_is_refused(tmp_path: Path) -> None:
     rows = [row + "2" for row in GANG]
     result = saturated(trace_of_rows(tmp_path, TWO_NODES, "gang,gang_min_members", *rows))
-    assert came_of(result.placements) == {"g0": "n1/0", "g1": "n2/0", "g2": "its gang"}
+    assert came_of(result.placements) == {"g0": "n1/0", "g1": "n2/0", "g2": "gpu"}
     assert (result.tally.arrived, result.tally.placed) == (3, 2)
 
 

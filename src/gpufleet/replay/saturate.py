@@ -84,8 +84,9 @@ class SaturateRun:
     def _refusal(self, task: TaskRecord) -> str:
         """The cause of a refusal: as the engine told it, else as it explains it when asked."""
         for one in self._told:
-            if isinstance(one, GangUnschedulable) and one.placeable:
-                # Some of its members would find a node.
+            if isinstance(one, GangUnschedulable) and one.placeable and not self._binds:
+                # Some of its members would find a node, and none starts. A member that is left over when
+                # its gang has started lacks what the verdict says.
                 return ITS_GANG
             if isinstance(one, Unschedulable | GangUnschedulable) and one.verdict is not None:
                 return cause(one.verdict)
