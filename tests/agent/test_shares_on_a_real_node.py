@@ -18,7 +18,8 @@ from tests.house.project import ROOT
 from tests.localkube.cluster import a_scheduled_real_node
 from tests.localkube.real_node import PODS, a_pod, await_end, await_pod, awaited, get_pod, logs, run_pod
 
-PRINT = "env | grep -E 'GPUFLEET|NVIDIA' | sort; ls /dev | grep nvidia"
+END = "all-is-printed"
+PRINT = f"env | grep -E 'GPUFLEET|NVIDIA' | sort; ls /dev | grep nvidia; echo {END}"
 STAY = f"{PRINT}; exec sleep 100000"
 NODE = f"/api/v1/nodes/{NODE_NAME}"
 REPORT = f"/apis/gpufleet.io/v1alpha1/nodedevices/{NODE_NAME}"
@@ -108,7 +109,13 @@ def granted(cluster: LocalCluster, name: str) -> Object | None:
 
 def printed(cluster: LocalCluster, name: str) -> dict[str, str]:
     """What the container saw; device files under "devices"."""
-    lines = awaited(f"{name} printed", lambda: logs(cluster, name).split())
+
+    def whole() -> list[str]:
+        """Nothing until the last line is there: a log may be read while its container still writes."""
+        lines = logs(cluster, name).split()
+        return lines[:-1] if lines and lines[-1] == END else []
+
+    lines = awaited(f"{name} printed", whole)
     found = dict(line.split("=", 1) for line in lines if "=" in line)
     return {**found, "devices": " ".join(line for line in lines if "=" not in line)}
 
@@ -129,10 +136,12 @@ def check_own(cluster: LocalCluster, name: str) -> Object:
 @contextmanager
 def removed(cluster: LocalCluster, *names: str) -> Iterator[None]:
     """The pods are gone after the block."""
-    yield
-    with cluster.api() as api:
-        for name in names:
-            api.request("DELETE", f"{PODS}/{name}", {"gracePeriodSeconds": 1})
+    try:
+        yield
+    finally:
+        with cluster.api() as api:
+            for name in names:
+                api.request("DELETE", f"{PODS}/{name}", {"gracePeriodSeconds": 1})
     awaited("they are gone", lambda: not any(get_pod(cluster, name) for name in names))
 
 
