@@ -23,7 +23,7 @@ from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.model.pod_name import PodName
 from gpufleet.scheduler import reporting
 from gpufleet.scheduler.metrics import Metrics
-from gpufleet.scheduler.reporting import CAUSE_PAUSE_S, EVENT_PAUSE_S, UNSCHEDULABLE, Reporter
+from gpufleet.scheduler.reporting import CAUSE_PAUSE_S, EVENT_PAUSE_S, EVENT_WAIT_S, UNSCHEDULABLE, Reporter
 from gpufleet.simulation.admission import SCHEDULER_USER
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.network import SimulatedTransport
@@ -207,20 +207,32 @@ class Play:
             assert (told.status, told.reason, told.message) == ("False", UNSCHEDULABLE, self.said[name])
             assert pod.status.nominated_node_name == self.nominated.get(name, "")
 
+    def written_events(self) -> list[tuple[str, str, str]]:
+        """The pod, the reason and the note of each Event."""
+        answer = self.server.answer(Request("GET", "/apis/events.k8s.io/v1/events"), ADMIN)
+        events = msgspec.json.decode(answer.body)["items"]
+        return [(one["regarding"]["name"], one["reason"], one["note"]) for one in events]
+
+    def told(self, name: str) -> list[str]:
+        """The reasons of the Events about a pod."""
+        return [reason for pod, reason, _ in self.written_events() if pod == name]
+
     def check_events(self) -> None:
         """Each piece of news is one Event, and what says nothing new is not written."""
-        answer = self.server.answer(Request("GET", "/apis/events.k8s.io/v1/events"), ADMIN)
-        found = Counter(
-            (one["regarding"]["name"], one["reason"], one["note"])
-            for one in msgspec.json.decode(answer.body)["items"]
-        )
+        found = Counter(self.written_events())
         if self.spoils:
             # Words that did not arrive are news again when they are said again, at the same pace.
             most = self.clock.monotonic_s() / CAUSE_PAUSE_S + 1
             told = Counter(name for name, reason, _ in found.elements() if reason != "Scheduled")
             assert all(count <= most for count in told.values())
             return
-        assert found == self.events
+        # What was not written when a pod got its place need not be.
+        assert found <= self.events
+        assert all(
+            found[event] == count
+            for event, count in self.events.items()
+            if event[0] not in self.bound or event[1] == "Scheduled"
+        )
         written = sum(target.endswith("/status") for _, target in self.way.asked)
         assert written <= self.news
 
@@ -306,11 +318,47 @@ def test_while_pods_are_bound_or_evicted_one_report_is_written_at_a_time(others:
         life = asyncio.create_task(play.reporter.run())
         for name in PODS:
             play.waits(name)
-        await play.clock.sleep(30.0)
+        await play.clock.sleep(60.0)
         assert under_way == [0, most]
         assert play.reporter.backlog == 0
         life.cancel()
         monkey.undo()
+
+    run(work, 0)
+
+
+def test_while_pods_are_bound_or_evicted_conditions_come_and_events_wait() -> None:
+    async def work(loop: VirtualLoop) -> None:
+        play = Play(loop, 0, spoils=False)
+        play.reporter.writes_under_way = lambda: 1
+        life = asyncio.create_task(play.reporter.run())
+        play.waits("p0")
+        await play.clock.sleep(EVENT_WAIT_S - 1)
+        play.check_newest()
+        assert play.reporter.backlog == 1
+        await play.clock.sleep(2.0)
+        play.check_events()
+        assert play.reporter.backlog == 0
+        life.cancel()
+
+    run(work, 0)
+
+
+def test_no_event_says_any_more_why_a_pod_waited_that_has_its_place() -> None:
+    async def work(loop: VirtualLoop) -> None:
+        play = Play(loop, 0, spoils=False)
+        under_way = [1]
+        play.reporter.writes_under_way = lambda: under_way[0]
+        life = asyncio.create_task(play.reporter.run())
+        play.waits("p0")
+        play.waits("p1")
+        await play.clock.sleep(1.0)
+        play.bind("p0")
+        under_way[0] = 0
+        await play.clock.sleep(1.0)
+        assert play.told("p0") == ["Scheduled"]
+        assert play.told("p1") == ["FailedScheduling"]
+        life.cancel()
 
     run(work, 0)
 

@@ -1,9 +1,10 @@
 """Telling people: conditions and Events of pods, written beside the decisions and never in their way.
 
 A condition holds the newest word on a pod, so only the newest is kept; an Event is written when the
-word changed. Bindings and evictions come first: while any are under way a single report is written at a
-time, so that a large reclaim does not wait for words about it. What is kept is bounded; what is dropped is
-counted, and told anew by ``refreshing``.
+word changed. Bindings and evictions come first: while any are under way one condition is written at a time
+and Events wait for a while, so that a large reclaim does not wait for words about it. Why a pod waits is told
+by no Event any more once the pod has its place. What is kept is bounded; what is dropped is counted, and told
+anew by ``refreshing``.
 
 A condition is written on top of the version of the pod that we know, so that one that arrives after
 the pod was bound is refused by the server instead of saying that the pod waits. With it goes the node that
@@ -14,6 +15,7 @@ import asyncio
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterator
+from typing import NamedTuple
 
 import msgspec
 
@@ -40,11 +42,23 @@ CONDITIONS_KEPT_MAX = 200_000
 EVENT_PAUSE_S = 30.0
 """The least time between two Events about why one pod waits."""
 
+EVENT_WAIT_S = 30.0
+"""How long Events wait while Bindings and evictions are under way; after that they come one at a time."""
+
 CAUSE_PAUSE_S = 5.0
 """The least time between two of which the second has another cause: what no longer holds is read as true."""
 
 CATCH_UP_S = (0.1, 0.2, 0.4, 0.8, 1.6)
 """Where the pod is newer than we know: how long we wait for the news before each further try."""
+
+
+class _UnwrittenEvent(NamedTuple):
+    """An Event to be written; ``of_waiting`` if it says why its pod waits."""
+
+    pod: PodName
+    text: EventText
+    made_s: float
+    of_waiting: bool
 
 
 class _Said(msgspec.Struct):
@@ -83,7 +97,7 @@ class Reporter:
         self.at_once = at_once
         self.writes_under_way = writes_under_way
         self.waiting_pod = waiting_pod
-        self._events: deque[tuple[PodName, EventText]] = deque()
+        self._events: deque[_UnwrittenEvent] = deque()
         self._conditions: OrderedDict[PodUid, tuple[PodName, str, str]] = OrderedDict()
         self._said: dict[PodUid, _Said] = {}
         self._nominated: dict[PodUid, NodeName] = {}
@@ -133,7 +147,7 @@ class Reporter:
         self._condition(pod, reason, message)
         now_s = self.client.clock.monotonic_s()
         if said is None or now_s - said.event_at_s >= _pause_s(said, cause):
-            self._event(pod, text)
+            self._event(pod, text, of_waiting=True)
             self._said[pod.uid] = _Said(message, now_s, said is not None and said.by_us, cause)
         else:
             said.message = message
@@ -149,7 +163,7 @@ class Reporter:
         said = self._said.setdefault(pod.uid, _Said("", now_s, event_cause=cause))
         said.now = ToldCause(cause, never_fits)
         if said.event_cause != cause and now_s - said.event_at_s >= CAUSE_PAUSE_S:
-            self._event(pod, _failed(message))
+            self._event(pod, _failed(message), of_waiting=True)
             said.event_at_s, said.event_cause = now_s, cause
         if said.message == message and not self._was_overwritten(pod, message):
             return False
@@ -195,11 +209,11 @@ class Reporter:
         if said is not None:
             said.message = ""
 
-    def _event(self, pod: PodName, said: EventText) -> None:
+    def _event(self, pod: PodName, said: EventText, *, of_waiting: bool = False) -> None:
         if len(self._events) >= EVENTS_KEPT_MAX:
             self._events.popleft()
             self.metrics.reports_dropped.inc()
-        self._events.append((pod, said))
+        self._events.append(_UnwrittenEvent(pod, said, self.client.clock.monotonic_s(), of_waiting))
         self._bell.set()
 
     def _condition(self, pod: PodName, reason: str, message: str) -> None:
@@ -225,12 +239,21 @@ class Reporter:
                 _, (pod, reason, message) = self._conditions.popitem(last=False)
                 if not await self._guarded(pod, self._write_condition(pod, reason, message)):
                     self._unsay(pod.uid)
+            elif self._events and self._has_to_wait(self._events[0]):
+                await self.client.clock.sleep(0.05)
             elif self._events:
-                pod, said = self._events.popleft()
-                await self._guarded(pod, self._write_event(pod, said))
+                unwritten = self._events.popleft()
+                # Of a pod that was bound meanwhile nothing is known any more here.
+                if not unwritten.of_waiting or unwritten.pod.uid in self._said:
+                    await self._guarded(unwritten.pod, self._write_event(unwritten.pod, unwritten.text))
             else:
                 self._bell.clear()
                 await self._bell.wait()
+
+    def _has_to_wait(self, unwritten: _UnwrittenEvent) -> bool:
+        """True while Bindings and evictions go before an Event."""
+        waited_s = self.client.clock.monotonic_s() - unwritten.made_s
+        return waited_s < EVENT_WAIT_S and self.writes_under_way() > 0
 
     async def _guarded(self, pod: PodName, write: Awaitable[None]) -> bool:
         """Whether a report was written, or its object is gone."""
