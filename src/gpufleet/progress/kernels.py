@@ -7,8 +7,6 @@ says nothing, and neither does this module.
 from types import TracebackType
 from typing import Any, Self
 
-from numba.core import event
-
 from gpufleet.progress.durations import Step
 from gpufleet.progress.telling import Progress
 
@@ -22,9 +20,7 @@ class CompilingTold:
         self._progress, self._step, self._count = progress, step, count
         self._done = 0
         self._context: Any = None
-        # numba takes instances of its own class only.
-        methods = {"on_start": lambda *_: self._begin(), "on_end": lambda *_: self._end()}
-        self._listener: Any = type("Listener", (event.Listener,), methods)()
+        self._listener: Any = None
 
     @property
     def begun(self) -> bool:
@@ -32,13 +28,17 @@ class CompilingTold:
         return self._context is not None
 
     def __enter__(self) -> Self:
+        event = numba_events()
+        # numba takes instances of its own class only.
+        methods = {"on_start": lambda *_: self._begin(), "on_end": lambda *_: self._end()}
+        self._listener = type("Listener", (event.Listener,), methods)()
         event.register(EVENT, self._listener)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        event.unregister(EVENT, self._listener)
+        numba_events().unregister(EVENT, self._listener)
         if self._context is not None:
             self._context.__exit__(kind, error, trace)
 
@@ -60,3 +60,10 @@ class CompilingTold:
 
     def _detail(self) -> str:
         return f"{self._done} of about {max(self._count, self._done)}"
+
+
+def numba_events() -> Any:
+    """numba's module of events, imported when it is asked for: numba takes as long to import as all else."""
+    from numba.core import event
+
+    return event

@@ -8,10 +8,11 @@ compiling them.
 import contextlib
 import sys
 
-from gpufleet.engine.arrays.compiled import CACHE_FOLDER
+from gpufleet.engine.arrays.compiled import CACHE_FOLDER, ENGINE_FOLDER
 from gpufleet.engine.compile import story, story_of_pods, sweep_old_caches
 from gpufleet.engine.policy import POLICIES, find_policy
 from gpufleet.progress.durations import Step
+from gpufleet.progress.kernel_mark import Mark, processor
 from gpufleet.progress.kernels import CompilingTold
 from gpufleet.progress.telling import Progress, ToPerson
 
@@ -40,6 +41,8 @@ def prepare_all(progress: Progress) -> None:
         for name in sorted(POLICIES):
             story(POLICIES[name])
     _mark()
+    for name in sorted(POLICIES):
+        Mark(CACHE_FOLDER, name, ENGINE_FOLDER, processor()).set()
     sweep_old_caches()
 
 

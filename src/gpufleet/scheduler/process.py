@@ -13,7 +13,6 @@ import secrets
 import signal
 import socket
 import sys
-import time
 from pathlib import Path
 
 import msgspec
@@ -23,7 +22,6 @@ from gpufleet.cluster.settings import BY_PRIORITY, BY_QUEUES, LeaseTimes, Settin
 from gpufleet.daemon.json_log import set_up_logging
 from gpufleet.daemon.listening import address_of
 from gpufleet.daemon.server_certificate import certificate_of
-from gpufleet.engine.compile import story
 from gpufleet.engine.event import Event
 from gpufleet.engine.event_log import header_line, step_line
 from gpufleet.engine.instruction import AnyInstruction
@@ -34,9 +32,7 @@ from gpufleet.kube.expiry import Expiry
 from gpufleet.kube.expiry_watch import ExpiryWatch
 from gpufleet.kube.http_transport import HttpTransport
 from gpufleet.kube.lease import LeadershipLost
-from gpufleet.progress.durations import Step
-from gpufleet.progress.kernels import CompilingTold
-from gpufleet.progress.logged import ToLog
+from gpufleet.scheduler import kernels
 from gpufleet.scheduler.defragmentation_flags import rules_of
 from gpufleet.scheduler.endpoint import Endpoint
 from gpufleet.scheduler.garbage_collection import Garbage
@@ -48,9 +44,6 @@ from gpufleet.scheduler.status import Status
 LOG = logging.getLogger(__name__)
 SPARE_CONNECTIONS = 32
 """Beside those for binds: one for each watch would do no harm if it were missing, but binds would wait."""
-
-# Counted and measured on two cores of a virtual machine.
-KERNELS, KERNELS_STEP = 165, Step("kernels of the scheduler", 75, least_s=10)
 
 
 class ProcessOptions(msgspec.Struct, frozen=True):
@@ -106,22 +99,11 @@ def run_process(options: ProcessOptions) -> int:
     )
     LOG.info("serving metrics and health", extra={"address": host, "port": endpoint.port})
     try:
-        prepare_kernels(options.policy)
+        kernels.prepare(options.policy)
         Garbage().watch()
         return asyncio.run(_live(options, metrics, status))
     finally:
         endpoint.close()
-
-
-def prepare_kernels(policy: str) -> None:
-    """Load the engine's kernels, or compile them, which takes half a minute the first time.
-
-    It must be over before we lead: a Lease is not renewed while code is compiled.
-    """
-    began_s = time.monotonic()
-    with CompilingTold(ToLog(LOG), KERNELS_STEP, KERNELS):
-        story(find_policy(policy))
-    LOG.info("the engine is ready", extra={"after_s": round(time.monotonic() - began_s, 1)})
 
 
 async def _live(options: ProcessOptions, metrics: Metrics, status: Status) -> int:

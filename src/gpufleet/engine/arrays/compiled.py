@@ -4,15 +4,18 @@ numba keeps compiled functions on disk but only looks at the file of the functio
 the files of those it calls. So the cache folder is named after a digest of every source file of
 the engine: a change anywhere compiles anew, and old folders are swept by ``compile``.
 ``GPUFLEET_KERNEL_CACHE`` names another place, for images that are built once and run read-only.
+
+numba itself is imported when the first kernel is called: that takes as long as everything else of a
+process that starts, and a kernel that is never called needs nothing of it.
 """
 
+import functools
 import hashlib
 import os
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
-from typing import ParamSpec, TypeVar, cast
-
-import numba
+from typing import Any, ParamSpec, Self, TypeVar, cast
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -22,7 +25,7 @@ ENGINE_FOLDER = Path(__file__).parents[1]
 
 def sources_digest() -> str:
     """A short digest over the engine's source files and numba's version."""
-    digest = hashlib.sha256(numba.__version__.encode())
+    digest = hashlib.sha256(version("numba").encode())
     for path in sorted(ENGINE_FOLDER.rglob("*.py")):
         digest.update(path.name.encode())
         digest.update(path.read_bytes())
@@ -40,16 +43,65 @@ def cache_root() -> Path:
 
 
 CACHE_FOLDER = cache_root() / sources_digest()
-numba.config.CACHE_DIR = str(CACHE_FOLDER)
 
 
-def kernel(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Compile a function over arrays and integers, keeping its Python signature for the reader.
+class Kernel(functools.partial[Any]):
+    """A function that is made a kernel when it is called, or when another kernel that calls it is compiled.
+
+    It is a ``partial`` so that, once it is made, a call goes on to the compiled function without a line of
+    Python in between. ``merged``: it becomes a part of each kernel that calls it.
+    """
+
+    function: Callable[..., Any]
+    merged: bool
+
+    def __new__(cls, function: Callable[..., Any], *, merged: bool) -> Self:
+        """A kernel that is not made yet."""
+        made = super().__new__(cls, function)
+        functools.update_wrapper(made, function)
+        made.function, made.merged = function, merged
+        made._forward_to(made._make_and_call)
+        return made
+
+    def _forward_to(self, called: Callable[..., Any]) -> None:
+        # The arguments are the only other state of a partial, and there are none.
+        self.__setstate__((called, (), {}, self.__dict__))  # type: ignore[attr-defined]
+
+    def _make_and_call(self, *arguments: Any) -> Any:
+        return self.made()(*arguments)
+
+    def made(self) -> Any:
+        """The kernel itself, as numba knows it."""
+        known = self.__dict__.get("kernel")
+        if known is None:
+            # A scheduler that starts loads kernels in a thread: what the first of two threads made holds.
+            known = self.__dict__.setdefault("kernel", made_by_numba(self.function, merged=self.merged))
+            self._forward_to(known)
+        return known
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What numba asks of a value that stands in the source of a kernel."""
+        return self.made()._numba_type_
+
+
+def made_by_numba(function: Callable[..., Any], *, merged: bool) -> Any:
+    """A kernel that numba compiles when it is first called, unless it is in the cache.
 
     Strict floating point (no reordering) and no parallel loops: the same bits on every machine.
     """
-    compiled = numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function)
-    return cast("Callable[Parameters, Result]", compiled)
+    import numba
+
+    # What a handle is to numba must be known to it before anything is compiled.
+    from gpufleet.engine.arrays import handle_in_kernels  # noqa: F401
+
+    numba.config.CACHE_DIR = str(CACHE_FOLDER)
+    return numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=merged, _nrt=False)(function)
+
+
+def kernel(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Compile a function over arrays and integers, keeping its Python signature for the reader."""
+    return cast("Callable[Parameters, Result]", Kernel(function, merged=False))
 
 
 def leaf(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -58,8 +110,7 @@ def leaf(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]
     Handing ``Tables`` to a function that stays a call of its own costs some 20 ns, mostly counting
     references; that is too much for what is asked of every device of every node.
     """
-    compiled = numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)(function)
-    return cast("Callable[Parameters, Result]", compiled)
+    return cast("Callable[Parameters, Result]", Kernel(function, merged=True))
 
 
 def entry(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:

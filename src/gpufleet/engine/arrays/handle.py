@@ -8,24 +8,19 @@ Both sides go by the fields of the named tuple, in whatever order they stand, an
 declared as (``Line``, ``Grid``, ``Cube``, ``Flags``, or another such tuple). ``Handle.of`` refuses, by the
 name of its field, an array that is not what its field declares. A handle is only as good as the tuple that
 it was made of: ``Handle.of`` makes another one whenever the tuple is another, and keeps the tuple alive
-meanwhile.
+meanwhile. What numba must know of all this is in ``handle_in_kernels``.
 """
 
 from collections.abc import Hashable
 from functools import cache
-from typing import Any, NamedTuple, Protocol, TypeVar, cast, get_args, get_type_hints
+from typing import Any, NamedTuple, TypeVar, cast, get_args, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
-from numba.core import cgutils, types
-from numba.core.types.containers import BaseTuple
-from numba.extending import intrinsic
-from numba.np.arrayobj import make_array, populate_array
-from numba.np.numpy_support import from_dtype
 
 from gpufleet.engine.arrays.array_types import ArrayKind, Int64Array
 
-Opened = TypeVar("Opened")
+Kind = TypeVar("Kind")
 
 
 # The columns of a handle.
@@ -99,67 +94,20 @@ class Handle:
         return self._rows
 
 
-def compiled_type(declared: ArrayKind | type[Any]) -> Any:
-    """The type that numba knows an array, or a named tuple of arrays, by."""
-    if isinstance(declared, ArrayKind):
-        return types.Array(from_dtype(np.dtype(declared.cells)), declared.axes, "C")
-    members = [compiled_type(one) for one in fields_of(declared).values()]
-    return BaseTuple.from_types(members, declared)
+class Opened:
+    """What stands for ``opened`` until a kernel that calls it is compiled."""
 
-
-class Reader:
-    """Writes the machine code that reads the rows of a handle, one after the other."""
-
-    def __init__(self, context: Any, builder: Any, cells: Any) -> None:
-        self.context = context
-        self.builder = builder
-        self.cells = cells
-        self.row = 0
-
-    def _cell(self, column: int) -> Any:
-        position = cgutils.intp_t(self.row * HANDLE_COLUMNS + column)
-        return self.builder.load(self.builder.gep(self.cells, [position]))
-
-    def read(self, declared: ArrayKind | type[Any]) -> Any:
-        """What stands in the next row, or in the next rows for a nested tuple."""
-        if isinstance(declared, ArrayKind):
-            return self._array(declared)
-        members = [self.read(one) for one in fields_of(declared).values()]
-        return self.context.make_tuple(self.builder, compiled_type(declared), members)
-
-    def _array(self, declared: ArrayKind) -> Any:
-        kind = compiled_type(declared)
-        array = make_array(kind)(self.context, self.builder)
-        extents = [self._cell(EXTENT + axis) for axis in range(declared.axes)]
-        size = cgutils.intp_t(np.dtype(declared.cells).itemsize)
-        strides = [size]
-        for extent in reversed(extents[1:]):
-            strides.insert(0, self.builder.mul(strides[0], extent))
-        cells = self.context.get_data_type(kind.dtype).as_pointer()
-        data = self.builder.inttoptr(self._cell(ADDRESS), cells)
-        # Without ``meminfo`` numba counts no references: the tuple that ``Handle`` keeps owns the memory.
-        populate_array(array, data=data, shape=extents, strides=strides, itemsize=size, meminfo=None)
-        self.row += 1
-        return array._getvalue()  # noqa: SLF001 - how numba ends the making of an array
-
-
-class Opener(Protocol):
-    """What ``opened`` looks like to a type checker."""
-
-    def __call__(self, kind: type[Opened], handle: Int64Array) -> Opened:
+    def __call__(self, kind: type[Kind], handle: Int64Array) -> Kind:
         """The named tuple that a handle was made of."""
-        ...
+        raise NotImplementedError("a handle is opened inside a kernel")
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What numba asks of a value that stands in the source of a kernel."""
+        from gpufleet.engine.arrays import handle_in_kernels
+
+        return handle_in_kernels.type_of_opened()
 
 
-def _open(_typing_context: Any, kind: Any, handle: Any) -> Any:
-    result = compiled_type(kind.instance_class)
-
-    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        cells = make_array(handle)(context, builder, value=arguments[1]).data
-        return Reader(context, builder, cells).read(kind.instance_class)
-
-    return result(kind, handle), generate
-
-
-opened = cast("Opener", intrinsic(_open))
+opened = Opened()
 """From a handle back to the named tuple, inside a kernel: ``opened(Tables, handle)``."""
