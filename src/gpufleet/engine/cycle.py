@@ -100,7 +100,7 @@ class Cycle:
         if self.state.neighbours.shapes_to_retry:
             self._wake_shapes_to_retry()
         self.search_retries.wake(at_us)
-        if self.evicts:
+        if self.evicts and self.state.queues.is_active:
             for row in running_in_stopped_queues(self.state):
                 self._evict(row, None, WhyEvicted.STOPPED)
         for row, limit in self.overtime.take(at_us):
@@ -214,6 +214,7 @@ class Cycle:
     def _serve_queues(self, at_us: int) -> None:
         waiting, turns = self.state.waiting, self.state.turns
         shapes_to_retry = self.state.neighbours.shapes_to_retry
+        self._bind_nominated(self.state.place_newcomer())
         turns.begin(at_us)
         while (line := turns.take()) is not None:
             name = line.key.queue
@@ -461,9 +462,8 @@ class Cycle:
             raise BrokenInvariantError(f"pod {uid} was placed on no node")
         state.placed_in_step.add(row)
         state.pods.assumed_at_us[row] = self.at_us
-        ids = state.pods.device_ids(row)
-        devices = tuple([device for device in ids if device is not None])
-        if len(devices) != len(ids):
+        devices = state.pods.named_devices(row)
+        if devices is None:
             raise BrokenInvariantError(f"pod {uid} got a device without id")
         node = state.fleet.node_at(node_row)
         volumes, origin = state.neighbours.volumes_of(row), self.moving.replacements.origin(uid)

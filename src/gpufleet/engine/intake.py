@@ -181,7 +181,7 @@ class Intake:
         row = self._new_pod(pod)
         state.policy.arrived(pod.shape)
         if not state.pauses.recalled or not state.pause_as_before(row, self.at_us):
-            state.enqueue(row)
+            state.welcome(row)
         self.moving.replacements.take_over(row)
 
     def _new_pod(self, pod: Pod) -> int:

@@ -90,25 +90,28 @@ class Engine:
         # and calls that find nothing to do would be several of them.
         if intake.distrust_by_node or intake.refused_by_pod:
             intake.settle(at_us)
+        state = self.state
         rejected: list[AnyInstruction] = []
         for happened in events:
+            if state.newcomer is not None:
+                state.enqueue_newcomer()
             try:
                 intake.take(happened, at_us)
             except InputError as problem:
                 rejected.append(Rejected(type(happened).__name__, str(problem)))
-            self.state.store.keep()
+            state.store.keep()
         instructions = rejected + intake.take_told() + self._cycle.run(at_us)
-        if self.state.past_use.is_due():
+        if state.past_use.is_due():
             with self._reservations.left_out():
-                self.state.past_use.follow(at_us)
+                state.past_use.follow(at_us)
         due_us = self._cycle.next_due_us()
         if intake.distrust_by_node or intake.refused_by_pod:
             due_us = earliest((due_us, intake.next_due_us()))
         if due_us is not None:
             instructions.append(RequeueAfter(due_us))
-        if self.state.policy.lesson_is_due():
+        if state.policy.lesson_is_due():
             instructions.append(Learn())
-        self.state.store.keep()
+        state.store.keep()
         return instructions
 
     def study(self) -> LessonLearned:

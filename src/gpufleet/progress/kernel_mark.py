@@ -19,7 +19,7 @@ PROCESSOR_FILE = Path("/proc/cpuinfo")
 PROCESSOR_LINES = ("vendor_id", "cpu family", "model\t", "flags", "CPU implementer", "CPU part", "Features")
 """The lines that say for which processor machine code is made, on x86-64 and on ARM."""
 STATED = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")
-"""The variables by which somebody states that processor, as the image does."""
+"""The variables in which that processor may be stated, as in the image."""
 
 
 class Mark:

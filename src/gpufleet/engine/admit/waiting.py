@@ -316,6 +316,11 @@ class WaitingLines:
         """The line has pods to tell, but it is not known yet what."""
         self._untold[key] = None
 
+    @property
+    def has_turns(self) -> bool:
+        """True if some queue may have a workload that is not parked."""
+        return bool(self._heads)
+
     def queues_with_work(self) -> list[QueueName]:
         """Queues that may have a workload that is not parked."""
         return list(self._heads)

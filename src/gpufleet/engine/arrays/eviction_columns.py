@@ -1,6 +1,9 @@
 """What decides whether a pod may be evicted, as columns by pod row: to find candidates in one compiled pass.
 
 No trial changes any of it: a pod's description, its times, and what ``lifecycle.departures`` notes of it.
+
+A pod is written into the columns when these are read. Where nothing is ever evicted most pods come and go
+without being written at all.
 """
 
 from collections.abc import Iterable
@@ -43,20 +46,43 @@ class EvictionColumns:
     """Cells by column and pod row; those of rows without a pod hold any value."""
 
     def __init__(self) -> None:
-        self.cells: Int64Array = np.zeros((COLUMNS, 256), np.int64)
+        self._cells: Int64Array = np.zeros((COLUMNS, 256), np.int64)
         self._queues: Numbering[QueueName] = Numbering()
+        self._unwritten: dict[int, Pod] = {}
+        self._unmarked: dict[int, None] = {}
+
+    @property
+    def cells(self) -> Int64Array:
+        """Every cell as of now."""
+        if self._unwritten or self._unmarked:
+            self._catch_up()
+        return self._cells
+
+    def _catch_up(self) -> None:
+        """Write the pods that came since the cells were last read, and the rows marked since then."""
+        for row, pod in self._unwritten.items():
+            while row >= self._cells.shape[1]:
+                self._cells = np.concatenate([self._cells, np.zeros_like(self._cells)], axis=1)
+            self._cells[PASSING, row] = NOT_HEARD_OF
+            self._cells[ORDER, row] = order_of(pod.uid)
+            self._describe(row, pod)
+        for row in self._unmarked:
+            self._cells[PLACED_IN_STEP, row] = 1
+        self._unwritten.clear()
+        self._unmarked.clear()
 
     def begin(self, row: int, pod: Pod) -> None:
         """A row stands for a pod that was not known before."""
-        if row >= self.cells.shape[1]:
-            self.cells = np.concatenate([self.cells, np.zeros_like(self.cells)], axis=1)
-        self.cells[PASSING, row] = NOT_HEARD_OF
-        self.cells[ORDER, row] = order_of(pod.uid)
-        self.put(row, pod)
+        self._unwritten[row] = pod
+        self._unmarked.pop(row, None)
 
     def put(self, row: int, pod: Pod) -> None:
-        """The pod of a row is described like this from now on."""
-        cells = self.cells
+        """The pod of a row is described like this from now on, and was described otherwise before."""
+        self._queues.drop(int(self.cells[QUEUE, row]))
+        self._describe(row, pod)
+
+    def _describe(self, row: int, pod: Pod) -> None:
+        cells = self._cells
         cells[QUEUE, row] = self._queues.hold(pod.queue)
         cells[PRIORITY, row] = pod.priority
         cells[CREATED_AT_US, row] = pod.created_at_us
@@ -65,22 +91,41 @@ class EvictionColumns:
         cells[PARTS_MILLI, row] = sum(named_part_milli(name) * count for name, count in named)
 
     def drop(self, row: int) -> None:
-        """A row no longer stands for its pod, or not under this description."""
-        self._queues.drop(int(self.cells[QUEUE, row]))
+        """A row no longer stands for its pod."""
+        if self._unwritten.pop(row, None) is None:
+            self._queues.drop(int(self._cells[QUEUE, row]))
+
+    def mark(self, row: int) -> None:
+        """A row was given its place in this very step."""
+        self._unmarked[row] = None
+
+    def unmark(self, rows: Iterable[int]) -> None:
+        """Rows were not given their place in this very step, but earlier."""
+        # One by one: there is one row most of the time, for which an index of rows takes ten times as long.
+        for row in rows:
+            if row in self._unmarked:
+                del self._unmarked[row]
+            elif row < self._cells.shape[1]:
+                self._cells[PLACED_IN_STEP, row] = 0
 
     def code(self, queue: QueueName) -> int:
         """The number of a queue; one that no pod has for a queue without pods."""
-        return self._queues.number_by_value.get(queue, NOT_SET)
+        return self._known_queues().number_by_value.get(queue, NOT_SET)
 
     @property
     def queues(self) -> Iterable[QueueName]:
         """The queues that pods name."""
-        return self._queues.number_by_value
+        return self._known_queues().number_by_value
 
     @property
     def codes(self) -> int:
         """Above every number of a queue."""
-        return self._queues.bound
+        return self._known_queues().bound
+
+    def _known_queues(self) -> Numbering[QueueName]:
+        if self._unwritten:
+            self._catch_up()
+        return self._queues
 
 
 def order_of(uid: PodUid) -> int:
@@ -118,25 +163,23 @@ class TimesByRow:
         return bool(self.columns.cells[self.column, row] != UNKNOWN)
 
 
-class MarkedRows:
-    """The rows that have 1 in one column."""
+class PlacedInStep:
+    """The rows that were given their place in this very step."""
 
-    def __init__(self, columns: EvictionColumns, column: int) -> None:
+    def __init__(self, columns: EvictionColumns) -> None:
         self.columns = columns
-        self.column = column
-        self._rows: list[int] = []
+        self._rows: dict[int, None] = {}
 
     def add(self, row: int) -> None:
-        """Mark a row."""
-        self.columns.cells[self.column, row] = 1
-        self._rows.append(row)
+        """A row was given its place."""
+        self.columns.mark(row)
+        self._rows[row] = None
 
     def __contains__(self, row: int) -> bool:
-        return bool(self.columns.cells[self.column, row])
+        return bool(self.columns.cells[PLACED_IN_STEP, row])
 
     def clear(self) -> None:
-        """Mark no row any more."""
-        # One by one: there is one row most of the time, for which an index of rows takes ten times as long.
-        for row in self._rows:
-            self.columns.cells[self.column, row] = 0
-        self._rows.clear()
+        """Another step begins."""
+        if self._rows:
+            self.columns.unmark(self._rows)
+            self._rows.clear()

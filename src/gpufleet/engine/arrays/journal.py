@@ -59,7 +59,14 @@ def exchange(tables: Tables, table: int, row: int, column: int, value: int) -> i
 
 @leaf
 def touch(tables: Tables, node: int) -> None:
-    """Put a node on the list of changes."""
+    """Put a node on the list of changes; what fitted nowhere on it may fit now."""
+    tables.gained_at[node] = tables.counters[layout.COUNTER_CHANGES]
+    touch_filled(tables, node)
+
+
+@leaf
+def touch_filled(tables: Tables, node: int) -> None:
+    """Put a node on the list of changes that has one pod more, and so less room for any other."""
     position = tables.counters[layout.COUNTER_CHANGES]
     tables.changes[position % len(tables.changes)] = node
     tables.changed_at[node] = position

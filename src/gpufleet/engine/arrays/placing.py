@@ -32,7 +32,7 @@ def settle_device(tables: Tables, device: int) -> None:
 
 @leaf
 def settle_node(tables: Tables, node: int) -> None:
-    """Sum up the node from its devices and note that it changed, for all caches."""
+    """Sum up the node from its devices; that it changed must be noted besides (``journal.touch``)."""
     first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
     idle, entirely = 0, 0
     for device in range(first, first + tables.nodes[layout.NODE_DEVICE_COUNT, node]):
@@ -40,7 +40,6 @@ def settle_node(tables: Tables, node: int) -> None:
         entirely += tables.devices[layout.DEVICE_WHOLE_FREE, device]
     journal.write(tables, layout.TABLE_NODES, node, layout.NODE_FREE_GPU_MILLI, idle)
     journal.write(tables, layout.TABLE_NODES, node, layout.NODE_FREE_WHOLE_GPUS, entirely)
-    journal.touch(tables, node)
 
 
 @entry
@@ -51,6 +50,7 @@ def settle_by_handle(tables: Int64Array, node: int) -> None:
     for device in range(first, first + known.nodes[layout.NODE_DEVICE_COUNT, node]):
         settle_device(known, device)
     settle_node(known, node)
+    journal.touch(known, node)
 
 
 @leaf
@@ -103,6 +103,7 @@ def place(tables: Tables, pod: int, node: int, chosen: Int64Array, state: int) -
     if tables.counters[layout.COUNTER_QUEUES] != 0:
         charge(tables, pod, 1)
     settle_node(tables, node)
+    journal.touch_filled(tables, node)
 
 
 @kernel
@@ -122,6 +123,7 @@ def release(tables: Tables, pod: int, state: int) -> None:
     journal.write(tables, layout.TABLE_PODS, pod, layout.POD_NODE, layout.NOT_SET)
     journal.write(tables, layout.TABLE_PODS, pod, layout.POD_STATE, state)
     settle_node(tables, node)
+    journal.touch(tables, node)
 
 
 @kernel

@@ -31,6 +31,7 @@ class Tables(NamedTuple):
     journal: Grid
     changes: Line
     changed_at: Line
+    gained_at: Line
     queues: Grid
     queue_counted: Grid
     queue_total: Grid
@@ -64,6 +65,7 @@ GROWTH = {
     "shape_models": (0, 0),
     "journal": (0, 0),
     "changed_at": (0, layout.NOT_SET),
+    "gained_at": (0, layout.NOT_SET),
     "queues": (1, 0),
     "queue_counted": (0, 0),
     "queue_total": (0, 0),
@@ -95,6 +97,7 @@ class TableStore:
             journal=np.zeros((4096, 4), np.int64),
             changes=np.zeros(1024, np.int64),
             changed_at=np.full(64, layout.NOT_SET, np.int64),
+            gained_at=np.full(64, layout.NOT_SET, np.int64),
             queues=np.zeros((layout.QUEUE_COLUMNS, 8), np.int64),
             queue_counted=np.zeros((8, 4), np.int64),
             queue_total=np.zeros((8, 4), np.int64),
@@ -121,7 +124,7 @@ class TableStore:
 
     def make_node_room(self, rows: int) -> None:
         """Room for ``rows`` nodes in every table that has a row a node."""
-        for field in ("nodes", "resources_free", "kinds", "changed_at"):
+        for field in ("nodes", "resources_free", "kinds", "changed_at", "gained_at"):
             self.make_room(field, rows)
         if len(self.tables.changes) < rows:
             self._lengthen_changes(rows)

@@ -86,6 +86,7 @@ class Replacements:
         if not self._by_row:
             return
         state = self.state
+        state.enqueue_newcomer()
         pod = state.pods.pod_at(row)
         found = next((one for one in self._by_row.values() if self._stands_for(one, pod)), None)
         if found is None:

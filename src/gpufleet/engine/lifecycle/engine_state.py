@@ -14,7 +14,7 @@ from gpufleet.engine.admit.turns import Turns
 from gpufleet.engine.admit.waiting import Line, LineKey, WaitingLines, run_time_class
 from gpufleet.engine.arrays import journal, layout
 from gpufleet.engine.arrays.array_types import Int64Array
-from gpufleet.engine.arrays.eviction_columns import PLACED_IN_STEP, MarkedRows
+from gpufleet.engine.arrays.eviction_columns import PlacedInStep
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.engine.learn.run_times import LearnedRunTimes, stem
@@ -22,6 +22,7 @@ from gpufleet.engine.lifecycle.bind_pauses import BindPauses
 from gpufleet.engine.lifecycle.budgets import Budgets
 from gpufleet.engine.lifecycle.departures import Departures
 from gpufleet.engine.lifecycle.eviction_lineage import EvictionLineage
+from gpufleet.engine.place.choose.placement import NO_NODES, place_pod_by_handle
 from gpufleet.engine.place.choose.policy_state import PolicyState
 from gpufleet.engine.place.choose.ranking import best_node_by_handle
 from gpufleet.engine.place.choose.related_places import RelatedPlaces
@@ -80,8 +81,9 @@ class EngineState:
         self.steps = 0
         self.stepped_at_us = 0
         self.has_lesson = False
-        self.placed_in_step = MarkedRows(self.pods.eviction_columns, PLACED_IN_STEP)
+        self.placed_in_step = PlacedInStep(self.pods.eviction_columns)
         self.sequence_by_row: dict[int, int] = {}
+        self.newcomer: int | None = None
         self._short_gangs: dict[GangName, None] = {}
         self._unknown_gangs: dict[GangName, None] = {}
         self.pauses = BindPauses()
@@ -157,6 +159,43 @@ class EngineState:
         rows, count = list(members.waiting), max(1, members.missing)
         return rows, self.gate.asked_together(rows, count), self.gate.protected_together(rows, count)
 
+    def welcome(self, row: int) -> None:
+        """A pod has come. The last to come before the step decides need not stand in a line if it would be
+        the only one that can be served (``place_newcomer``).
+        """
+        pod = self.pods.pod_at(row)
+        if pod.gang is None and not (pod.leaving or self.queues.is_active or self.learned.queues):
+            self.newcomer = row
+        else:
+            self.enqueue(row)
+
+    def enqueue_newcomer(self) -> None:
+        """The pod that came last takes its turn like every other."""
+        if self.newcomer is not None:
+            row, self.newcomer = self.newcomer, None
+            self.enqueue(row)
+
+    def place_newcomer(self) -> list[int]:
+        """Book the pod that came last on its best node if nothing else can be served and only room decides.
+
+        Its row, or nothing where it takes its turn: whatever line it would stand in, it is the next.
+        """
+        row = self.newcomer
+        if row is None:
+            return []
+        shape_row = int(self.store.tables.pods[layout.POD_SHAPE, row])
+        gpu = self.pods.pod_at(row).shape.gpu
+        has_rivals = self.waiting.has_turns or shape_row in self.waiting.parked_by_shape
+        if not (has_rivals or self.gate.is_choosy or gpu.model_order or self.neighbours.is_watchful):
+            self.pods.make_journal_room(1, gpu.count)
+            slot = self.shapes.slot(shape_row)
+            handles = (self.store.handle, self.shapes.rankings_handle, self.policy.handle)
+            if place_pod_by_handle(*handles, slot, row, NO_NODES) != layout.NOT_SET:
+                self.newcomer = None
+                return [row]
+        self.enqueue_newcomer()
+        return []
+
     def enqueue(self, row: int) -> None:
         """A pod takes its turn, alone or with its gang; one that was told to end starts no more."""
         pod = self.pods.pod_at(row)
@@ -211,7 +250,8 @@ class EngineState:
         """
         pod = self.pods.pod_at(row)
         shape = int(self.store.tables.pods[layout.POD_SHAPE, row])
-        key = LineKey(pod.queue, pod.priority, shape, preempts=pod.preempts, protected=not pod.preemptible)
+        # By place: a named tuple takes four times as long by name, and this is done for every pod.
+        key = LineKey(pod.queue, pod.priority, shape, None, (), False, "", pod.preempts, not pod.preemptible)
         if pod.run_time_us is not None or pod.run_time_max_us is not None or pod.interruptible:
             key = key._replace(run_time_class=run_time_class(pod))
         if self.learned.queues and self.learned.learns(pod.queue, pod):

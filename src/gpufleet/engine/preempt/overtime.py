@@ -95,6 +95,11 @@ class Overtime:
                 found.append((started_at_us.get(one, 0) + limit.run_time_us, limit))
         return min(found, key=lambda end: end[0], default=None)
 
+    @property
+    def is_watching(self) -> bool:
+        """True if ``take`` may find something, now or later."""
+        return bool(self._due or self._unregarded)
+
     def take(self, at_us: int) -> Iterator[tuple[int, RunTimeLimit]]:
         """The rows of pods that are to be told to end now, each with the limit that it has reached, or one of
         its gang. They must be told before the next is taken: budgets count them.

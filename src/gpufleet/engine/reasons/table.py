@@ -60,8 +60,9 @@ class ReasonTable:
         self.reasons = tuple(reasons)
         self.by_name = {one.name: one for one in self.reasons}
         self.by_bit = {one.bit: one for one in self.reasons}
-        places = sorted(range(len(self.reasons)), key=lambda place: self.reasons[place].bit)
-        self.places_by_bit = tuple((self.reasons[place].name, place) for place in places)
+        by_bit = sorted(self.reasons, key=lambda one: one.bit)
+        self.turns = tuple(by_bit.index(one) for one in self.reasons)
+        """For each reason in ``reasons``, how many have a lower bit."""
         if not len(self.by_name) == len(self.by_bit) == len(self.reasons):
             raise ValueError("two reasons have the same bit or the same name")
         if any(one.bit.bit_count() != 1 for one in self.reasons):

@@ -7,6 +7,8 @@ it, in free devices that stand in, where the node does not show those that were 
 does the arithmetic.
 """
 
+from typing import cast
+
 import numpy as np
 import numpy.typing as npt
 
@@ -26,6 +28,11 @@ from gpufleet.engine.state.shapes import ShapeBook
 from gpufleet.model.identifiers import DeviceId, GpuModelName, NodeName, PodUid
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
+
+# As plain numbers: an array takes a member of an enumeration several times as slowly.
+WAITING = int(PodState.WAITING)
+ABSENT = int(PodState.ABSENT)
+STATES = {int(one): one for one in PodState}
 
 
 class PodBook:
@@ -80,7 +87,7 @@ class PodBook:
 
     def state(self, row: int) -> PodState:
         """Where the pod stands."""
-        return PodState(int(self.store.tables.pods[layout.POD_STATE, row]))
+        return STATES[int(self.store.tables.pods[layout.POD_STATE, row])]
 
     def add(self, pod: Pod) -> int:
         """A row for a new pod, waiting."""
@@ -98,7 +105,7 @@ class PodBook:
         self.eviction_columns.begin(row, pod)
         self._count(pod, 1)
         cells = self.store.tables.pods
-        cells[layout.POD_STATE, row] = PodState.WAITING
+        cells[layout.POD_STATE, row] = WAITING
         cells[layout.POD_SHAPE, row] = shape
         cells[layout.POD_NODE, row] = layout.NOT_SET
         cells[layout.POD_QUEUE, row] = layout.NOT_SET
@@ -117,7 +124,7 @@ class PodBook:
         self.eviction_columns.drop(row)
         self.assumed_at_us.pop(row, None)
         tables = self.store.tables
-        tables.pods[layout.POD_STATE, row] = PodState.ABSENT
+        tables.pods[layout.POD_STATE, row] = ABSENT
         self.shapes.drop(int(tables.pods[layout.POD_SHAPE, row]))
         self.pods[row] = None
         self._free_rows.append(row)
@@ -134,7 +141,6 @@ class PodBook:
         self._count(self.pod_at(row), -1)
         self._count(pod, 1)
         self.pods[row] = pod
-        self.eviction_columns.drop(row)
         self.eviction_columns.put(row, pod)
         self.store.make_journal_room(2)
         protected = int(not pod.preemptible)
@@ -143,6 +149,11 @@ class PodBook:
         if node is not None:
             self.book(row, node, ids, state)
         self.shapes.drop(before)
+
+    def named_devices(self, row: int) -> tuple[DeviceId, ...] | None:
+        """The devices that a booked pod holds, None if one of them has no id."""
+        ids = self.device_ids(row)
+        return None if None in ids else cast("tuple[DeviceId, ...]", ids)
 
     def node_row(self, row: int) -> int | None:
         """The row of the node a pod is booked on."""
@@ -155,6 +166,8 @@ class PodBook:
             return self._stated_ids[row]
         tables, ids = self.store.tables, self.fleet.device_ids
         count = tables.shapes[layout.SHAPE_GPU_COUNT, tables.pods[layout.POD_SHAPE, row]]
+        if count == 0:
+            return ()
         rows = tables.pod_devices[row, :count].tolist()
         return tuple([None if device == layout.NOT_SET else ids[device] for device in rows])
 

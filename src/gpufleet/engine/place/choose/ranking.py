@@ -75,7 +75,10 @@ def refresh(tables: Tables, rankings: Rankings, policy: PolicyTables, slot: int)
         for position in range(seen, head):
             node = tables.changes[position % len(tables.changes)]
             # A node that changed again stands further on in the ring, and is scored there.
-            if tables.changed_at[node] == position:
+            if tables.changed_at[node] != position:
+                continue
+            # Most nodes of a busy fleet had no room for the shape and were only filled further since.
+            if rankings.scores[slot, node] != layout.INFEASIBLE or tables.gained_at[node] >= seen:
                 value = fresh_score(tables, rankings, policy, slot, node)
                 set_score(rankings, slot, node, value)
     rankings.state[slot, layout.RANKING_SEEN_CHANGES] = head

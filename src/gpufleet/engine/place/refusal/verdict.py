@@ -43,26 +43,21 @@ COLUMN_NAMES = {
 }
 
 
-def by_first_reason(sets: dict[int, int]) -> dict[str, int]:
-    """Nodes by the name of their lowest reason, each node once."""
-    counts = [0] * len(TABLE.reasons)
+def by_reason(sets: dict[int, int]) -> tuple[dict[str, int], dict[str, int]]:
+    """Nodes by the name of their lowest reason, each node once, and by the names of all their reasons."""
+    first: dict[int, int] = {}
+    every: dict[int, int] = {}
     for found, nodes in sets.items():
-        counts[TABLE.places(found)[0]] += nodes
-    return by_name(counts)
+        places = TABLE.places(found)
+        first[places[0]] = first.get(places[0], 0) + nodes
+        for place in places:
+            every[place] = every.get(place, 0) + nodes
+    return by_name(first), by_name(every)
 
 
-def by_every_reason(sets: dict[int, int]) -> dict[str, int]:
-    """Nodes by the names of all their reasons."""
-    counts = [0] * len(TABLE.reasons)
-    for found, nodes in sets.items():
-        for place in TABLE.places(found):
-            counts[place] += nodes
-    return by_name(counts)
-
-
-def by_name(counts: list[int]) -> dict[str, int]:
-    """Counts by place in the table as counts by name, in the order of the bits, without those that are 0."""
-    return {name: counts[place] for name, place in TABLE.places_by_bit if counts[place]}
+def by_name(counts: dict[int, int]) -> dict[str, int]:
+    """Counts by place in the table as counts by name, in the order of the bits."""
+    return {TABLE.reasons[place].name: counts[place] for place in sorted(counts, key=TABLE.turns.__getitem__)}
 
 
 def shortage(store: TableStore, fleet: Fleet, shape: int, node: int, missing_gpus: int) -> dict[str, int]:
@@ -74,8 +69,10 @@ def shortage(store: TableStore, fleet: Fleet, shape: int, node: int, missing_gpu
         short["gpus" if whole else "gpu_shares"] = missing_gpus
     asked = tables.shape_resources[shape].tolist()
     free = tables.resources_free[node].tolist()
-    names = COLUMN_NAMES | {column: name for name, column in fleet.resource_columns.items()}
-    for column, name in names.items():
+    for column, name in COLUMN_NAMES.items():
+        if asked[column] > max(0, free[column]):
+            short[name] = asked[column] - free[column]
+    for name, column in fleet.resource_columns.items():
         if asked[column] > max(0, free[column]):
             short[name] = asked[column] - free[column]
     return short
@@ -122,7 +119,8 @@ def judge(cache: SurveyCache, slot: int, beyond_room: Int64Array) -> Verdict:
     lacking = lowest(sets)
     if lacking is not None and TAINT in lacking.reasons:
         lacking = with_taints(lacking, shapes, shape, cache.reasons_by_row(slot, beyond_room))
-    return Verdict(len(fleet.row_by_name), by_first_reason(sets), by_every_reason(sets), nearest, lacking)
+    first, every = by_reason(sets)
+    return Verdict(len(fleet.row_by_name), first, every, nearest, lacking)
 
 
 def with_taints(lacking: NodesLacking, shapes: ShapeBook, shape: int, found: Int64Array) -> NodesLacking:
