@@ -11,8 +11,8 @@ import sys
 from gpufleet.engine.arrays.compiled import CACHE_FOLDER, ENGINE_FOLDER
 from gpufleet.engine.compile import story, story_of_pods, sweep_old_caches
 from gpufleet.engine.policy import POLICIES, find_policy
+from gpufleet.files.kernel_mark import Mark, processor
 from gpufleet.progress.durations import Step
-from gpufleet.progress.kernel_mark import Mark, processor
 from gpufleet.progress.kernels import CompilingTold
 from gpufleet.progress.telling import Progress, ToPerson
 

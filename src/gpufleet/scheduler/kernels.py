@@ -4,7 +4,7 @@ To compile them all takes over a minute, and must be over before we lead: a Leas
 Out of the cache a kernel comes within milliseconds when it is first called. What takes long then is to import
 numba; a thread does that while the process asks for its Lease and lists the API.
 
-Which of the two it is, ``progress.kernel_mark`` says.
+Which of the two it is, ``files.kernel_mark`` says.
 """
 
 import logging
@@ -14,8 +14,8 @@ import time
 from gpufleet.engine.arrays.compiled import CACHE_FOLDER, ENGINE_FOLDER
 from gpufleet.engine.compile import story, story_of_pods
 from gpufleet.engine.policy import find_policy
+from gpufleet.files.kernel_mark import Mark, processor
 from gpufleet.progress.durations import Step
-from gpufleet.progress.kernel_mark import Mark, processor
 from gpufleet.progress.kernels import CompilingTold
 from gpufleet.progress.logged import ToLog
 

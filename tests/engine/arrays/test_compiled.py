@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 
@@ -55,3 +56,15 @@ def test_a_kernel_that_two_threads_call_first_is_made_once() -> None:
 def test_a_kernel_says_of_itself_what_its_function_says() -> None:
     assert next_number.__doc__ == "The number after a number."
     assert next_number.__name__ == "next_number"
+
+
+def test_a_kernel_leaves_open_whether_it_is_merged() -> None:
+    """An ``entry`` merges the kernels that it calls into itself, as far as these do not say otherwise."""
+    assert "forceinline" not in made(next_number).targetoptions
+    assert made(doubled).targetoptions["forceinline"]
+
+
+def made(one: object) -> Any:
+    """What numba made of a kernel."""
+    assert isinstance(one, Kernel)
+    return one.made()

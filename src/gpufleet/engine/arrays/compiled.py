@@ -96,7 +96,10 @@ def made_by_numba(function: Callable[..., Any], *, merged: bool) -> Any:
     from gpufleet.engine.arrays import handle_in_kernels  # noqa: F401
 
     numba.config.CACHE_DIR = str(CACHE_FOLDER)
-    return numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=merged, _nrt=False)(function)
+    if merged:
+        return numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)(function)
+    # Not ``forceinline=False``: what an ``entry`` hands down to the kernels it calls would not reach this.
+    return numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function)
 
 
 def kernel(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.progress.kernel_mark import Mark, processor
+from gpufleet.files.kernel_mark import Mark, processor
 
 
 class Cache:
