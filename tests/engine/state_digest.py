@@ -42,8 +42,8 @@ NOT_STATE = {
 """Attributes by the name of their class, and why they are no state."""
 CACHES = (Handle, SurveyCache, QueueShares)
 """What is worked out from state, and kept with that from which it was worked out."""
-WRITTEN_AS_A_LIST = frozenset({"journal", "changes", "changed_at", "counters"})
-"""The journal itself, and the list of nodes whose scores are out of date."""
+WRITTEN_AS_A_LIST = frozenset({"journal", "changes", "changed_at", "gained_at", "counters"})
+"""The journal itself, and which nodes' scores are out of date since when."""
 CALLABLE = (FunctionType, MethodType, BuiltinFunctionType, partial, type)
 VALUES = (str, bytes, int, float, bool, type(None), Enum, msgspec.Struct, np.generic)
 """What never changes; structs of the model are frozen."""
@@ -54,6 +54,8 @@ Digest = dict[str, object]
 
 def digest(state: EngineState) -> Digest:
     """All state, by paths such as ``gangs.by_name[g0].waiting``."""
+    # Columns are brought up to date when they are read; before that they are no state.
+    assert state.pods.eviction_columns.cells.size
     found: Digest = {}
     _note(found, {}, "", state)
     return found

@@ -92,6 +92,7 @@ class EvictionColumns:
 
     def drop(self, row: int) -> None:
         """A row no longer stands for its pod."""
+        self._unmarked.pop(row, None)
         if self._unwritten.pop(row, None) is None:
             self._queues.drop(int(self._cells[QUEUE, row]))
 
