@@ -18,6 +18,7 @@ from gpufleet.engine.instruction import (
     Rejected,
     Unschedulable,
 )
+from gpufleet.engine.reasons.pod_affinity import BIT as POD_AFFINITY
 from gpufleet.engine.scheduler import Engine
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, QueueName
@@ -341,15 +342,14 @@ class Ledger:
             self._check_domain(pod, one.node)
             neighbours, node = self.neighbours(), self.nodes[one.node]
             against = neighbours.reasons(pod, node)
-            # While none of its group is there, it may be near any place that is kept for one of them.
-            against = against and self.neighbours(self.reservations.at_any_moment()).reasons(pod, node)
+            if against == POD_AFFINITY:
+                against = min(self.neighbours(one).reasons(pod, node) for one in self.reservations.moments())
             assert not against, f"{one.uid} is bound to {one.node} against {against}"
             ways = neighbours.assignments(pod, node)
             most = max(sum(bool(volume) for _, volume in way) for way in ways)
             assert one.volumes in ways
-            assert was_kept or most == sum(bool(volume) for _, volume in one.volumes), (
-                "one that is there is used"
-            )
+            used = sum(bool(volume) for _, volume in one.volumes)
+            assert was_kept or used == most, "one that is there is used"
             self.volumes[one.uid] = one.volumes
             self._check_quota(pod, one)
             place.take(pod.shape, one.devices)

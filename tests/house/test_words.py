@@ -23,6 +23,9 @@ PRIVATE_WORDS = frozenset(
 """Words that only this project would know the meaning of, and persons that stand for things."""
 
 PERSONS = re.compile(r"\b(nobody|somebody|anybody|everybody|whoever|whomever)\b", re.IGNORECASE)
+HE = re.compile(r"\b(he|him|his)\b", re.IGNORECASE)
+"""A pod, a node and a queue are things."""
+
 SAID_IN_LOGS = '"nobody"'
 """A value in logs of events that were written before: a log has to say the same when it is run again."""
 
@@ -119,6 +122,20 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
 def test_texts_name_things_and_no_persons_that_stand_for_them(path: Path) -> None:
     found = [f"{name(path)}:{line}: {text}" for line, text in texts(path) if PERSONS.search(text)]
     assert not [one for one in found if not one.endswith(SAID_IN_LOGS)]
+
+
+PAGES = sorted(
+    [*(ROOT / "docs").rglob("*.md"), *(ROOT / "designs").rglob("*.md"), *ROOT.glob("*.md")], key=str
+)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pages_name_things_and_no_persons_that_stand_for_them(page: Path) -> None:
+    """Names of tests and other code on a page may have such words."""
+    text = re.sub(r"`[^`]*`", "``", page.read_text(encoding="utf-8"))
+    lines = text.splitlines()
+    found = [line for line in lines if PERSONS.search(line) or HE.search(line)]
+    assert not found, f"{page.relative_to(ROOT)}: {found}"
 
 
 @pytest.mark.parametrize("path", python_files("src"), ids=name)

@@ -44,10 +44,17 @@ class ReservationLedger:
         assert told == sorted(held, key=lambda one: one.holder)
         return {place.uid: place.node for place in places}
 
-    def at_any_moment(self) -> dict[PodUid, NodeName]:
-        """The places held before this step, and those that are held after it."""
-        known = (*self.by_holder.values(), *self.engine.reservations())
-        return {place.uid: place.node for one in known for place in one.places}
+    def moments(self) -> tuple[dict[PodUid, NodeName], dict[PodUid, NodeName]]:
+        """The places held before this step, and those held after it.
+
+        A decision sees the reservations of one of both moments, or none: they are put aside and made anew
+        within a step. So the first pod of a group that runs may be near a place that is reserved for another
+        one of its group, though a third one is nominated elsewhere. That one is asked again when its own
+        turn to be bound comes.
+        """
+        held_before, held_now = self.by_holder.values(), self.engine.reservations()
+        before = {place.uid: place.node for one in held_before for place in one.places}
+        return before, {place.uid: place.node for one in held_now for place in one.places}
 
     def check(
         self,
