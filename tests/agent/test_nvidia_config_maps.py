@@ -40,7 +40,12 @@ def applies(world: SharingWorld, name: str) -> None:
             ": 2 GPUs are offered as 8 nvidia.com/gpu",
         ),
         ("plugin-config-with-flags", None, TimeSlice(4), "and not by envvar"),
-        ("plugin-readme", None, Exclusive(), "names none of config0, config1"),
+        (
+            "plugin-readme",
+            None,
+            Exclusive(),
+            "no label nvidia.com/device-plugin.config that names one of its keys, config0, config1",
+        ),
         ("plugin-readme", "config1", Exclusive(), "key config1 is taken over"),
         (
             "operator-all-nodes",
@@ -48,7 +53,7 @@ def applies(world: SharingWorld, name: str) -> None:
             TimeSlice(4),
             "key any is taken over: 2 GPUs are offered as 8 nvidia.com/gpu",
         ),
-        ("operator-some-nodes", None, Exclusive(), "names none of a100-40gb, tesla-t4"),
+        ("operator-some-nodes", None, Exclusive(), "that names one of its keys, a100-40gb, tesla-t4"),
         ("operator-some-nodes", "tesla-t4", TimeSlice(4), "offered as 8 nvidia.com/gpu"),
         ("operator-some-nodes", "a100-40gb", TimeSlice(8), "offered as 16 nvidia.com/gpu"),
         ("operator-any-and-others", None, TimeSlice(4), "key any is taken over"),
@@ -185,7 +190,7 @@ def test_beside_another_device_plugin_it_is_left_to_that_plugin() -> None:
         (note,) = world.events(LEFT)
         assert note == (
             "ConfigMap gpu-operator/time-slicing-config is left alone: it is the configuration of the device "
-            "plugin that serves this node at nvidia-gpu.sock. How this node's GPUs are offered stays as it is"
+            "plugin that serves this node (nvidia-gpu.sock). How this node's GPUs are offered stays as it is"
         )
         world.other_plugins = ()
         await world.settle()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpufleet.doctor.check import Check, Failure
+from gpufleet.doctor.check import Check, Failure, Good
 from gpufleet.doctor.checks import (
     driver_skew,
     failed_mig_config,
@@ -165,6 +165,16 @@ def test_a_layout_that_a_manager_is_making_is_waited_for() -> None:
     manager = a_daemon("mig", "nvcr.io/nvidia/cloud-native/k8s-mig-manager:v0.15.0")
     assert failures(failed_mig_config.CHECK, facts_of(a_node(labels=labels)))
     assert not failures(failed_mig_config.CHECK, facts_of(a_node(labels=labels) + manager))
+
+
+def test_a_layout_that_is_asked_for_where_no_manager_runs_is_not_called_made() -> None:
+    labels = ", nvidia.com/mig.config: all-1g.10gb"
+    (found,) = failures(failed_mig_config.CHECK, facts_of(a_node(labels=labels)))
+    assert "a MIG layout is asked for, and no MIG manager is there to make it" in found.says
+    assert found.mends[0].does.startswith("run NVIDIA's MIG manager")
+    assert not [
+        one for one in failed_mig_config.CHECK.judge(facts_of(a_node(labels=labels))) if isinstance(one, Good)
+    ]
 
 
 SHARED = """

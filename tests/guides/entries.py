@@ -132,13 +132,13 @@ ENTRIES = (
             "without-toleration",
             "taint",
             "1 node would do, but for a taint that it does not tolerate: gpu=true:NoSchedule",
-            "add to its tolerations: {key: gpu, operator: Equal, value: true, effect: NoSchedule}",
+            'add to its tolerations: {key: gpu, operator: Equal, value: "true", effect: NoSchedule}',
         ),
         real=Waits(
             "without-toleration",
             "taint",
             "1 node would do, but for a taint that it does not tolerate: gpu=true:NoSchedule",
-            "add to its tolerations: {key: gpu, operator: Equal, value: true, effect: NoSchedule}",
+            'add to its tolerations: {key: gpu, operator: Equal, value: "true", effect: NoSchedule}',
         ),
     ),
     Entry(
@@ -223,7 +223,7 @@ ENTRIES = (
             "notebook-0",
             "unknown-resource",
             "no node offers nvidia.com/gpu.shared",
-            "if a device plugin shall offer it, see whether the plugin runs on the nodes",
+            "share GPUs under this name: timeSlicing with renameByDefault: true in the plugin's ConfigMap",
         ),
     ),
     Entry(

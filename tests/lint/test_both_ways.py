@@ -7,7 +7,7 @@ from tests.lint import test_cluster_rules, test_model_rules, test_rules
 from tests.lint.linting import findings_of, pod, report_of
 from tests.lint.test_cluster_rules import A100, deployment, node
 
-IDS = frozenset(f"GPU{number:03}" for number in range(1, 53))
+IDS = frozenset(f"GPU{number:03}" for number in range(1, 55))
 NEEDS_METRICS = frozenset({"GPU049"})
 """They judge what was measured, and have their edges in files of their own."""
 
@@ -35,6 +35,10 @@ QUOTA = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q}\nspec: {hard: 
 RANGE = (
     "apiVersion: v1\nkind: LimitRange\nmetadata: {name: r}\n"
     "spec: {limits: [{type: Container, default: {%s}}]}\n"
+)
+RULES = (
+    "apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata: {name: r}\n"
+    "spec: {groups: [{name: g, rules: [{%s}]}]}\n"
 )
 SHARED = "nvidia.com/gpu.shared: 1"
 SECOND = pod().replace(
@@ -70,6 +74,8 @@ EDGES = [
     ("GPU027", SERVER + SCALED % (*HPA, WAITING), "", False),
     ("GPU028", SERVER + SCALED % (*HPA, BUSY), "", True),
     ("GPU028", SERVER + SCALED % (*HPA, WAITING), "", False),
+    ("GPU029", SERVER + SCALED % (*HPA, RESOURCE % "nvidia.com/gpu"), "", True),
+    ("GPU029", SERVER + SCALED % (*HPA, RESOURCE % "memory"), "", False),
     ("GPU030", SERVER + SCALED % (*KEDA, ZERO % ("cooldownPeriod: 900", "")), "", True),
     (
         "GPU030",
@@ -96,6 +102,27 @@ EDGES = [
     ("GPU051", RANGE % "cpu: 1}, max: {nvidia.com/gpu: 2", "", True),
     ("GPU051", RANGE % "nvidia.com/gpu: 2}, max: {nvidia.com/gpu: 2", "", True),
     ("GPU051", (RANGE % "cpu: 1}, max: {nvidia.com/gpu: 2").replace("Container", "Pod"), "", False),
+    ("GPU051", QUOTA % "nvidia.com/gpu: 8", "", True),
+    ("GPU051", QUOTA % "count/jobs.batch: 8", "", False),
+    ("GPU053", pod(limits="nvidia.com/gpus: 1"), "", True),
+    ("GPU053", pod(limits="nvidia.com/GPU: 1"), "", True),
+    ("GPU053", pod(limits="gpu: 1"), "", True),
+    ("GPU053", pod(limits="amd.com/gpus: 1"), "", True),
+    ("GPU053", pod(limits="nvidia.com/hostdev: 1"), "", False),
+    ("GPU053", pod(limits="example.com/gpu: 1"), "", False),
+    ("GPU053", pod(limits="nvidia.com/gpu.shared: 1"), "", False),
+    ("GPU053", pod(limits="gpu.intel.com/i915: 1"), "", False),
+    ("GPU054", RULES % "alert: a, expr: 'avg(dcgm_gpu_utilization) < 10'", "", True),
+    (
+        "GPU054",
+        RULES % "alert: a, expr: 'dcgm_fb_used_bytes{gpu=\"0\"} / dcgm_fb_total_bytes > 0.9'",
+        "",
+        True,
+    ),
+    ("GPU054", RULES % "alert: a, expr: 'DCGM_FI_DEV_GPU_UTIL < 10'", "", False),
+    ("GPU054", RULES % "record: dcgm_fb_total_bytes, expr: 'DCGM_FI_DEV_FB_USED'", "", False),
+    ("GPU054", RULES % "alert: a, expr: 'up{job=\"dcgm_exporter\"} < 1'", "", False),
+    ("GPU054", RULES % "alert: a, expr: 'gpu:dcgm_power:avg > 1'", "", False),
     ("GPU052", pod("env: [{name: HF_TOKEN, value: hf_secret}]"), "", True),
 ]
 

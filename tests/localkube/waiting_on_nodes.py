@@ -147,7 +147,7 @@ NODES = (
         "taint",
         told="1 node would do if the pod tolerated their taint nvidia.com/gpu=true:NoSchedule",
         why="but for a taint that it does not tolerate: nvidia.com/gpu=true:NoSchedule",
-        way_out="{key: nvidia.com/gpu, operator: Equal, value: true, effect: NoSchedule}",
+        way_out='{key: nvidia.com/gpu, operator: Equal, value: "true", effect: NoSchedule}',
         doctor=("taint-untolerated",),
     ),
     Kind(
@@ -155,7 +155,7 @@ NODES = (
         "taint",
         told="1 node would do if the pod tolerated their taint nvidia.com/gpu=present:NoSchedule",
         why="but for a taint that it does not tolerate: nvidia.com/gpu=present:NoSchedule",
-        way_out="{key: nvidia.com/gpu, operator: Equal, value: present, effect: NoSchedule}",
+        way_out='{key: nvidia.com/gpu, operator: Equal, value: "present", effect: NoSchedule}',
         doctor=("taint-untolerated",),
     ),
     Kind(
@@ -169,7 +169,7 @@ NODES = (
         "taint",
         told="1 node would do if the pod tolerated their taint gpu=true:NoSchedule",
         why="but for a taint that it does not tolerate: gpu=true:NoSchedule",
-        way_out="{key: gpu, operator: Equal, value: true, effect: NoSchedule}",
+        way_out='{key: gpu, operator: Equal, value: "true", effect: NoSchedule}',
         doctor=("taint-untolerated",),
     ),
     Kind(

@@ -353,3 +353,28 @@ def test_a_config_for_whole_gpus_leaves_instances_and_says_so(tmp_path: Path) ->
         assert f"no device of that name, as its GPUs are cut into {INSTANCE}" in said
 
     in_world(story, tmp_path)
+
+
+def test_a_config_beside_nvidias_plugin_is_left_to_the_plugin(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        world.adds(nodes())
+        plugin = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "namespace": "kube-system",
+                "name": "plugin-1",
+                "labels": {"name": "nvidia-device-plugin-ds"},
+            },
+            "spec": {"nodeName": "gpu-1", "containers": [{"name": "main", "image": "x"}]},
+        }
+        world.puts(plugin)
+        world.starts()
+        world.pastes(slices(4))
+        await world.settles()
+        assert world.amounts() == WHOLE
+        assert world.events("SharingConfigTaken") == []
+        (said,) = world.events("SharingConfigLeft")
+        assert "the device plugin that serves this node (pod kube-system/plugin-1)" in said
+
+    in_world(story, tmp_path)

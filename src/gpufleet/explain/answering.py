@@ -25,6 +25,7 @@ from gpufleet.explain import placed_pods as standing
 from gpufleet.explain.answer import SCHEMA, Answer, Asked, Finding, GangRow, State
 from gpufleet.explain.end_words import end_notes, may_have_to_end
 from gpufleet.explain.engine_answer import EngineAnswer
+from gpufleet.explain.foreign_pods import foreign
 from gpufleet.explain.gang_words import (
     does_not_fit,
     gang_row,
@@ -75,7 +76,7 @@ class Answering:
             case State.ENDED:
                 return self._plain(asked, state, "has ended", standing.ended(pod), row)
             case State.FOREIGN:
-                return self._plain(asked, state, "waits", standing.foreign(self.facts, pod), row)
+                return self._plain(asked, state, "waits", foreign(self.facts, pod), row)
             case State.LEAVES:
                 found = Finding("leaves", "it is being deleted and has no node")
                 return self._plain(asked, state, "is being deleted", found, row)

@@ -141,10 +141,12 @@ def why_no_pods(owned: Owned, existing: int) -> Finding:
 def _resume(owned: Owned) -> tuple[str, ...]:
     labels = owned.owner.metadata.labels
     queue = labels.get("kueue.x-k8s.io/queue-name")
-    if queue is not None:
-        return (f"Kueue resumes it when its queue {harmless(queue)} admits it",)
     name, namespace = harmless(owned.owner.metadata.name), harmless(owned.owner.metadata.namespace)
-    return (f'kubectl patch {owned.kind} {name} -n {namespace} -p \'{{"spec":{{"suspend":false}}}}\'',)
+    resume = f'kubectl patch {owned.kind} {name} -n {namespace} -p \'{{"spec":{{"suspend":false}}}}\''
+    if queue is None:
+        return (resume,)
+    kueues = f"Kueue resumes it when its queue {harmless(queue)} admits it"
+    return (kueues, f"where Kueue does not run, nothing resumes it: {resume}")
 
 
 def refusal(note: str) -> Finding:

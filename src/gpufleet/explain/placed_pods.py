@@ -1,4 +1,7 @@
-"""Pods that need no engine to be explained: those that have a node, ended, or are not ours to place."""
+"""Pods that need no engine to be explained: those that have a node, or ended.
+
+Those that are another scheduler's are explained in ``foreign_pods``.
+"""
 
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.pods.holding_terms import ignored_note
@@ -8,7 +11,6 @@ from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.codec.grant import read_grant
 from gpufleet.kube.codec.moved import Moved, read_moved
 from gpufleet.kube.kube_errors import ObjectError
-from gpufleet.kube.objects.namespace import Namespace
 from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.model.grant import GrantKind
@@ -105,22 +107,3 @@ def ended(pod: Pod) -> Finding:
         return Finding("rejected", why, ("its controller makes another; a bare pod must be made anew",))
     reason = f" ({printable(pod.status.reason)})" if pod.status.reason else ""
     return Finding("ended", f"it ended: {pod.status.phase}{reason}")
-
-
-def foreign(facts: Facts, pod: Pod) -> Finding:
-    """A waiting pod that names another scheduler."""
-    own = facts.settings.scheduler_name
-    name = pod.spec.scheduler_name or "default-scheduler"
-    why = f"it is not ours: its schedulerName is {harmless(name)}"
-    ways = [f"make it anew with schedulerName: {own}"]
-    place = harmless(pod.metadata.namespace)
-    namespace: Namespace | None = facts.picture.find(resources.NAMESPACES, pod.metadata.namespace)
-    is_managed = namespace is not None and namespace.metadata.labels.get(keys.MANAGED) == "true"
-    # Where the label is set, pods that name no scheduler are completed; this one names another.
-    if is_managed:
-        ways.append(f"or leave schedulerName out: it is written for new pods of the namespace {place}")
-    elif own == keys.SCHEDULER_NAME:
-        ways.append(
-            f"or let it be written for all new pods: kubectl label namespace {place} {keys.MANAGED}=true"
-        )
-    return Finding("foreign", why, tuple(ways))

@@ -48,6 +48,9 @@ from gpufleet.model.identifiers import DeviceId, GpuModelName
 from gpufleet.model.mig_boards import BOARDS
 from gpufleet.model.resource_names import NVIDIA_GPU, mig_resource
 
+PLUGIN = "nvidia-device-plugin"
+"""Part of a label on the pods of NVIDIA's device plugin: of its manifest, its chart and the operator."""
+
 LOG = logging.getLogger(__name__)
 SIMULATED = Selection(labels="type=simulated")
 CONNECTIONS = 8
@@ -80,7 +83,7 @@ class SimulatedSharing:
     def __init__(self, client: Client, folder: Path) -> None:
         self._client = client
         self._folder = folder
-        self._texts = NvidiaConfigMaps(client, NVIDIA_CONFIG_MAPS)
+        self._texts = NvidiaConfigMaps(client, NVIDIA_CONFIG_MAPS, self._other_plugins)
         self._bell = asyncio.Event()
         ring = self._ring
         self._nodes = Mirror(client, NODES, msgspec.json.Decoder(Node), ring, selection=SIMULATED)
@@ -90,6 +93,17 @@ class SimulatedSharing:
 
     def _ring(self, _: object) -> None:
         self._bell.set()
+
+    def _other_plugins(self) -> tuple[str, ...]:
+        """One pod of NVIDIA's device plugin on these nodes: the ConfigMap is its then, as on a real node."""
+        names = {node.metadata.name for node in self._nodes.objects.values()}
+        titles = (
+            f"pod {pod.metadata.path}"
+            for pod in self._pods.objects.values()
+            if pod.spec.node_name in names
+            if any(PLUGIN in value for value in pod.metadata.labels.values())
+        )
+        return tuple(sorted(titles)[:1])
 
     async def run(self) -> None:
         """Follow until cancelled."""

@@ -82,6 +82,63 @@ def another_schedulers_pod(world: World) -> None:
     world.pod("p", schedulerName="default-scheduler")
 
 
+@cause(
+    "foreign",
+    why="as it asks for nvidia.com/gpus, which is no name of a GPU; that scheduler says: '0/1 nodes",
+    way="write nvidia.com/gpu in place of nvidia.com/gpus",
+)
+def a_slip_leaves_a_pod_to_kubernetes_own_scheduler(world: World) -> None:
+    world.node("a")
+    container = {"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpus": "1"}}}
+    said = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/1 nodes are available: 1 Insufficient nvidia.com/gpus.",
+    }
+    world.add(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "p", "namespace": "default"},
+            "spec": {"schedulerName": "default-scheduler", "containers": [container]},
+            "status": {"phase": "Pending", "conditions": [said]},
+        }
+    )
+
+
+@cause(
+    "foreign",
+    why="default-scheduler, as it asks for alpha.kubernetes.io/nvidia-gpu, which is no name of a GPU",
+    way="write nvidia.com/gpu in place of alpha.kubernetes.io/nvidia-gpu",
+)
+def a_name_of_before_device_plugins(world: World) -> None:
+    world.node("a")
+    resources = {"alpha.kubernetes.io/nvidia-gpu": "1"}
+    world.pod("p", gpus=0, resources=resources, schedulerName="default-scheduler")
+
+
+@cause(
+    "foreign",
+    why="default-scheduler, as it asks for devices by a ResourceClaim",
+    way="ask for nvidia.com/gpu in resources.limits: gpufleet does not allocate claims",
+)
+def a_claim_left_to_kubernetes_own_scheduler(world: World) -> None:
+    world.node("a")
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]
+    world.pod("p", gpus=0, schedulerName="default-scheduler", resourceClaims=claims)
+
+
+@cause(
+    "foreign", why="default-scheduler, as it asks for no GPU", way="make it anew with schedulerName: gpufleet"
+)
+def a_pod_without_a_gpu_in_a_managed_namespace(world: World) -> None:
+    world.node("a")
+    metadata = {"name": "default", "labels": {"gpufleet.io/managed": "true"}}
+    world.add({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    world.pod("p", gpus=0, schedulerName="default-scheduler")
+
+
 def job(world: World, note: str = "", **spec: object) -> None:
     """A Job without pods, and the event of its controller."""
     metadata = {"name": "train", "namespace": "default", "uid": "job-uid"}
@@ -139,3 +196,17 @@ def an_admission_rule_refuses(world: World) -> None:
 def a_job_is_suspended(world: World) -> None:
     world.node("a")
     job(world, suspend=True)
+
+
+@cause(
+    "suspended", why="it is suspended", way="Kueue resumes it when its queue team-a admits it", asks="train"
+)
+def a_job_is_suspended_for_kueue(world: World) -> None:
+    world.node("a")
+    metadata = {
+        "name": "train",
+        "namespace": "default",
+        "uid": "job-uid",
+        "labels": {"kueue.x-k8s.io/queue-name": "team-a"},
+    }
+    world.add({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"suspend": True}})

@@ -45,7 +45,7 @@ def too_many_gpus_behind_a_taint(world: World) -> None:
 @cause(
     "taint",
     why="nvidia.com/gpu=present:NoSchedule",
-    way="{key: nvidia.com/gpu, operator: Equal, value: present, effect: NoSchedule}",
+    way='{key: nvidia.com/gpu, operator: Equal, value: "present", effect: NoSchedule}',
 )
 def a_pool_is_tainted(world: World) -> None:
     for number in range(3):
@@ -57,7 +57,7 @@ def a_pool_is_tainted(world: World) -> None:
 @cause(
     "taint",
     why="1 node would do, but for a taint that it does not tolerate: gpu=true:NoSchedule",
-    way="add to its tolerations: {key: gpu, operator: Equal, value: true, effect: NoSchedule}",
+    way='add to its tolerations: {key: gpu, operator: Equal, value: "true", effect: NoSchedule}',
 )
 def the_node_that_the_selector_chose_is_tainted_and_full(world: World) -> None:
     taints = [{"key": "gpu", "value": "true", "effect": "NoSchedule"}]
@@ -70,7 +70,7 @@ def the_node_that_the_selector_chose_is_tainted_and_full(world: World) -> None:
 @cause(
     "selector",
     why="on a (pool In [a]), where it does not tolerate gpu=true:NoSchedule and does not fit (gpu-count)",
-    way="add to its tolerations: {key: gpu, operator: Equal, value: true, effect: NoSchedule}",
+    way='add to its tolerations: {key: gpu, operator: Equal, value: "true", effect: NoSchedule}',
 )
 def the_node_that_the_selector_chose_is_tainted_and_too_small(world: World) -> None:
     taints = [{"key": "gpu", "value": "true", "effect": "NoSchedule"}]
@@ -400,3 +400,41 @@ def a_gpu_that_a_program_of_the_machine_holds(world: World) -> None:
         }
     )
     world.pod("p")
+
+
+@cause(
+    "gpu-vendor",
+    why="no node has GPUs that are asked for as gpu.intel.com/i915",
+    way="ask for gpu.intel.com/xe",
+)
+def the_other_driver_of_the_same_vendor_beside_another_vendor(world: World) -> None:
+    device = {"id": "a-0", "vendor": "intel", "model": "Max 1550", "memoryMiB": 131072, "sharing": "whole"}
+    node_with_devices(world, "a", {"gpu.intel.com/xe": "1"}, device)
+    world.node("b")
+    world.pod("p", gpus=0, resources={"gpu.intel.com/i915": "1"})
+
+
+@cause(
+    "selector",
+    why="no node has nvidia.com/gpu.memory Gt [90000]",
+    way="nodes have nvidia.com/gpu.memory as 15360 and 81920",
+)
+def more_memory_than_any_node_says_of_its_gpus(world: World) -> None:
+    world.node("a", labels={"nvidia.com/gpu.memory": "81920"})
+    world.node("b", labels={"nvidia.com/gpu.memory": "15360"})
+    greater = {"key": "nvidia.com/gpu.memory", "operator": "Gt", "values": ["90000"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [greater]}]}
+    world.pod("p", affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}})
+
+
+@cause(
+    "gpu-vendor",
+    why="it needs a part of a GPU that is counted as nvidia.com/gpu, and no node has one",
+    way="add a node with such a GPU",
+)
+def a_part_of_nvidias_gpu_where_only_another_vendors_are_shared(world: World) -> None:
+    device = {"id": "a-0", "vendor": "amd", "model": "AMD Instinct MI300X", "memoryMiB": 196592}
+    slots = {"amd.com/gpu": "1", "gpufleet.io/gpu-share": "10"}
+    node_with_devices(world, "a", slots, {**device, "sharing": "mixed", "maxShares": 10})
+    limits = {"gpufleet.io/gpu-share": "1", "nvidia.com/gpumem": "3000"}
+    world.pod("p", gpus=0, resources=limits)

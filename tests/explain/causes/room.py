@@ -180,3 +180,15 @@ def devices_are_not_healthy(world: World) -> None:
     sick = {"id": "GPU-a-0", "model": "H100-80GB", "memoryMiB": 80000, "health": "unhealthy"}
     report(world, "a", [{**sick, "healthReason": "Xid 79"}])
     world.pod("p", gpus=1)
+
+
+@cause("unknown-resource", why="no node offers nvidia.com/gpu.shared", way="renameByDefault: true")
+def shares_in_time_where_no_node_shares_its_gpus(world: World) -> None:
+    world.node("a")
+    world.pod("p", gpus=0, resources={"nvidia.com/gpu.shared": "1"})
+
+
+@cause("unknown-resource", why="no node offers hugepages-2Mi", way="reserve huge pages of 2Mi")
+def huge_pages_that_no_node_reserves(world: World) -> None:
+    world.node("a")
+    world.pod("p", gpus=1, resources={"hugepages-2Mi": "64Mi"})

@@ -262,3 +262,22 @@ def test_a_list_of_models_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ObjectError) as caught:
         read_pod(a_pod(limited("train", {NVIDIA: "1"}), annotations={"nvidia.com/use-gputype": text}))
     assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("limits", "image", "vendor"),
+    [
+        ({SLOT: "1", "nvidia.com/gpumem": "3000"}, "x", NVIDIA),
+        ({SLOT: "1", "nvidia.com/gpucores": "30"}, "x", NVIDIA),
+        (ONE_SLOT, "nvidia/cuda:12.3.2-base-ubuntu22.04", NVIDIA),
+        (ONE_SLOT, "rocm/pytorch:latest", ""),
+        (ONE_SLOT, "x", ""),
+    ],
+)
+def test_a_share_is_one_of_nvidias_gpus_where_its_resources_or_its_image_say_so(
+    limits: dict[str, str], image: str, vendor: str
+) -> None:
+    described = any(name.startswith("nvidia.com/gpu") for name in limits)
+    annotations = {} if described else {"gpufleet.io/gpu-fraction": "0.5"}
+    container = {**limited("train", limits), "image": image}
+    assert read_pod(a_pod(container, annotations=annotations)).shape.gpu_resource == vendor

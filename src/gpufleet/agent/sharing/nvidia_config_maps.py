@@ -44,9 +44,9 @@ def no_other_plugin() -> tuple[str, ...]:
 class NvidiaConfigMaps:
     """Keeps ``topic``, from the first of ``places`` that exists.
 
-    ``other_plugins`` names the sockets of other device plugins for NVIDIA's GPUs on this node. Each place is
-    looked at every ``look_for_every_s`` until there is a ConfigMap, which is followed from then on; with 0
-    each is followed from the beginning.
+    ``other_plugins`` names other device plugins for NVIDIA's GPUs on this node, such as their sockets. Each
+    place is looked at every ``look_for_every_s`` until there is a ConfigMap, which is followed from then on;
+    with 0 each is followed from the beginning.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class NvidiaConfigMaps:
             return self._none()
         where, data = _title(next(iter(found))), next(iter(found.values()))
         if others := self._other_plugins():
-            why = f"it is the configuration of the device plugin that serves this node at {', '.join(others)}"
+            why = f"it is the configuration of the device plugin that serves this node ({', '.join(others)})"
             return Texts(where=where, left=why, is_nvidias=True)
         if any(other != data for other in found.values()):
             problem = (

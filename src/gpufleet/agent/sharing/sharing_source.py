@@ -324,7 +324,10 @@ def _where(texts: Texts, key: str) -> str:
 def _unchosen(keys: Iterable[str]) -> str:
     """What is said where none of these keys counts for the node."""
     names = ", ".join(sorted(keys))
-    return f"this node's GPUs are offered as they are: its label {CONFIG_LABEL} names none of {names}"
+    return (
+        f"this node's GPUs are offered as they are: it has no label {CONFIG_LABEL} that names one of its "
+        f"keys, {names}"
+    )
 
 
 def _effect(fleets: Iterable[Fleet], plans: GpuPlans) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
+from gpufleet.doctor.objects.pods import PodView
 from gpufleet.doctor.views.stack import Part, stack_of
 from gpufleet.doctor.views.waiting import held_up_by
 
@@ -18,10 +19,12 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
     stack = stack_of(facts)
     asked = [one for one in facts.gpu_nodes if one.labels.get(WANTED)]
     failed = [one for one in asked if one.labels.get(STATE) == "failed"]
+    # Without a state nobody has looked at the label, and a manager that is there needs a moment for it.
     alone = [
         one
         for one in asked
-        if one.labels.get(STATE) in {"pending", "rebooting"} and not stack.pods_on(one, Part.MIG_MANAGER)
+        if one.labels.get(STATE) in {None, "pending", "rebooting"}
+        if not stack.pods_on(one, Part.MIG_MANAGER)
     ]
     if failed:
         yield _failure(facts, failed, "the MIG layout could not be made")
@@ -32,27 +35,36 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
 
 
 def _failure(facts: Facts, nodes: list[NodeView], says: str) -> Failure:
-    first = nodes[0]
     managers = [one for node in nodes for one in stack_of(facts).pods_on(node, Part.MIG_MANAGER)]
-    where = "kubectl get pods -A -o wide -l app=nvidia-mig-manager"
-    if managers:
-        where = f"kubectl logs -n {managers[0].namespace} {managers[0].manifest.name} --tail=100"
     return Failure(
         f"{listed(one.name for one in nodes)}: {says}",
         tuple(one.title for one in nodes),
         tuple(f"{one.name}: {told}" for one in nodes for told in _told(one)),
-        (
-            Remedy(
-                "read why: pods that hold a GPU, or a profile that the card does not have",
-                where,
-            ),
-            Remedy(
-                "drain the node and ask again: the label is read when it changes",
-                f"kubectl label node {first.name} {WANTED}- && "
-                f"kubectl label node {first.name} {WANTED}={first.labels[WANTED]}",
-            ),
-        ),
+        _asked_again(nodes[0], managers[0]) if managers else _without_manager(nodes[0]),
         frozenset(one.title for one in nodes) | held_up_by(facts, nodes),
+    )
+
+
+def _asked_again(node: NodeView, manager: PodView) -> tuple[Remedy, ...]:
+    logs = f"kubectl logs -n {manager.namespace} {manager.manifest.name} --tail=100"
+    again = (
+        f"kubectl label node {node.name} {WANTED}- && "
+        f"kubectl label node {node.name} {WANTED}={node.labels[WANTED]}"
+    )
+    return (
+        Remedy("read why: pods that hold a GPU, or a profile that the card does not have", logs),
+        Remedy("drain the node and ask again: the label is read when it changes", again),
+    )
+
+
+def _without_manager(node: NodeView) -> tuple[Remedy, ...]:
+    return (
+        Remedy(
+            "run NVIDIA's MIG manager, part of its operator, or cut the GPUs with nvidia-smi mig: "
+            "gpufleet's agent offers instances that are there and makes none",
+            "kubectl get pods -A -o wide -l app=nvidia-mig-manager",
+        ),
+        Remedy("or take the wish back", f"kubectl label node {node.name} {WANTED}-"),
     )
 
 

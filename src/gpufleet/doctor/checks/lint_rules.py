@@ -263,6 +263,18 @@ ROWS = (
         kinds=("ResourceQuota", "LimitRange"),
     ),
     RuleCheck(
+        "alert-metric-unserved",
+        "GPU054",
+        Point.WATCHING,
+        Layer.PRACTICE,
+        Grade.RISK,
+        "Alerts look at metrics that are served",
+        "An expression on a metric that is not there is empty, and its alert is silent for ever.",
+        "no alert looks at a metric of GPUs that exporters do not serve",
+        ("PrometheusRule",),
+        kinds=("PrometheusRule",),
+    ),
+    RuleCheck(
         "node-pool-open",
         "GPU050",
         Point.SCALING,

@@ -40,15 +40,20 @@ def _meant(advice: Advice, known: dict[str, set[str | None]]) -> Iterator[str]:
         yield f"did you mean the label {harmless(advice.nearest_key)} instead of {harmless(asked.key)}?"
     elif advice.nearest_value is not None and not names_a_model(asked):
         yield f"did you mean {asked.key}: {harmless(advice.nearest_value)}?"
-    values = sorted(value for value in known.get(asked.key, ()) if value is not None)
+    values = sorted((value for value in known.get(asked.key, ()) if value is not None), key=_as_a_person)
     if (
         values
         and (values != [advice.nearest_value] or names_a_model(asked))
-        and asked.operator in {Operator.IN, Operator.EXISTS}
+        and asked.operator is not Operator.DOES_NOT_EXIST
     ):
         yield f"nodes have {asked.key} as {listed(values, VALUES_MAX)}"
     elif not values and advice.nearest_key is None:
         yield f"no node has the label {harmless(asked.key)}; label the nodes that are meant, or leave it out"
+
+
+def _as_a_person(value: str) -> tuple[bool, int, str]:
+    """Numbers before words, and by their size."""
+    return (not value.isdecimal(), int(value) if value.isdecimal() else 0, value)
 
 
 def names_a_model(asked: Requirement) -> bool:

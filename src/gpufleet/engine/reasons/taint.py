@@ -52,7 +52,8 @@ def tolerations(taints: Iterable[Taint]) -> Iterator[str]:
     """What to add to the pod for these taints, as far as a person may want them tolerated."""
     for taint in taints:
         if not taint.key.startswith(BY_KUBERNETES):
-            how = f"operator: Equal, value: {taint.value}" if taint.value else "operator: Exists"
+            # In quotes: without them YAML reads true and 1 as no text, and the API server refuses the pod.
+            how = f'operator: Equal, value: "{taint.value}"' if taint.value else "operator: Exists"
             yield f"add to its tolerations: {{key: {taint.key}, {how}, effect: {taint.effect}}}"
 
 

@@ -7,7 +7,14 @@ from gpufleet.engine.reasons.node_reason import Kind, NodeReason
 from gpufleet.model.label_advice import nearest
 from gpufleet.model.node import Node
 from gpufleet.model.phrases import harmless
-from gpufleet.model.resource_names import AMD_GPU, NVIDIA_GPU, is_mig_instance
+from gpufleet.model.resource_names import (
+    AMD_GPU,
+    HUGE_PAGES_PREFIX,
+    NVIDIA_GPU,
+    NVIDIA_SHARED,
+    is_huge_pages,
+    is_mig_instance,
+)
 from gpufleet.model.shape import Shape
 
 BIT = 1 << 32
@@ -38,8 +45,22 @@ def finding(case: Case) -> Finding:
     ways = [f"did you mean {harmless(meant)}?"] if meant else []
     if is_mig_instance(name):
         ways.append("no GPU is split into MIG instances of this profile; ask for a whole GPU or a fraction")
-    ways.append("if a device plugin shall offer it, see whether the plugin runs on the nodes")
+    ways += _how_it_is_offered(name)
     return Finding(f"no node offers {harmless(name)}", tuple(ways))
+
+
+def _how_it_is_offered(name: str) -> tuple[str, ...]:
+    """What has to be done so that nodes offer it."""
+    if is_huge_pages(name):
+        size = harmless(name.removeprefix(HUGE_PAGES_PREFIX))
+        return (f"reserve huge pages of {size} in the kernels of the nodes", "leave the huge pages out")
+    if name == NVIDIA_SHARED:
+        return (
+            "share GPUs under this name: timeSlicing with renameByDefault: true in the plugin's ConfigMap",
+            f"ask for {NVIDIA_GPU}, whose name stays where GPUs are shared without renameByDefault",
+            "ask for a part of a GPU: the annotation gpufleet.io/gpu-fraction",
+        )
+    return ("if a device plugin shall offer it, see whether the plugin runs on the nodes",)
 
 
 REASON = NodeReason(

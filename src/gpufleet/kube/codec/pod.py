@@ -24,6 +24,7 @@ from gpufleet.kube.codec.queues import NO_QUEUES, NamespaceQueues, read_queue
 from gpufleet.kube.codec.resizing import held_resources
 from gpufleet.kube.codec.run_time_limits import read_run_time_max_us
 from gpufleet.kube.codec.run_times import read_run_time_us
+from gpufleet.kube.codec.share_vendor import vendor_resource
 from gpufleet.kube.codec.times import microseconds
 from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.meanings.shares import read_share
@@ -239,6 +240,7 @@ def _read_shape(pod: WirePod) -> Shape:
     looked_at = neighbours.keys_looked_at(spec)
     labels = {name: value for name, value in metadata.labels.items() if name in looked_at}
     needs, gpu = _needs(pod)
+    cuda = needed_features(pod)
     affinity = None if spec.affinity is None else spec.affinity.node_affinity
     return Shape(
         resources=needs.resources,
@@ -246,8 +248,8 @@ def _read_shape(pod: WirePod) -> Shape:
         node_selector=selectors.node_selector(spec.node_selector, "spec.nodeSelector"),
         affinity=selectors.node_affinity(affinity, "spec.affinity.nodeAffinity"),
         tolerations=_tolerations(spec),
-        features=tuple(sorted({*required_features(spec), *needed_features(pod)})),
-        gpu_resource=needs.gpu_resource if gpu.whole else "",
+        features=tuple(sorted({*required_features(spec), *cuda})),
+        gpu_resource=needs.gpu_resource if gpu.whole else vendor_resource(pod, cuda),
         relations=neighbours.read_relations(spec, metadata.namespace, labels),
     )
 

@@ -3,8 +3,10 @@
 import enum
 
 from gpufleet.kube import keys
+from gpufleet.model.label_advice import nearest
 from gpufleet.model.resource_names import (
     AMD_GPU,
+    GPU_RESOURCES,
     INTEL_GPU_I915,
     INTEL_GPU_XE,
     NVIDIA_GPU,
@@ -78,3 +80,19 @@ def is_device(name: str) -> bool:
 def is_gpu(name: str) -> bool:
     """Whether a container that asks for the resource runs on a GPU."""
     return unit_of(name) is not None
+
+
+def meant_gpu(name: str) -> str | None:
+    """The resource of GPUs that was probably meant by a name that is none any more, or never was."""
+    if name == OLD_NVIDIA_GPU:
+        return NVIDIA_GPU
+    if is_gpu(name):
+        return None
+    near = nearest(name, GPU_RESOURCES)
+    if near is not None:
+        return near
+    domain, _, last = name.casefold().rpartition("/")
+    if last not in {"gpu", "gpus"}:
+        return None
+    vendors = {"": NVIDIA_GPU, "nvidia": NVIDIA_GPU, "amd": AMD_GPU, "intel": INTEL_GPU_XE}
+    return vendors.get(domain.removesuffix(".com").removeprefix("gpu."))

@@ -7,6 +7,7 @@ from gpufleet.lint.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.template_paths import RUNTIMES
 from gpufleet.lint.rule import Rule, RuleFinding, Severity, has_gpu_pods
+from gpufleet.lint.rules.misnamed_resource import misnamed
 
 
 def _concerns(manifest: Manifest) -> bool:
@@ -23,7 +24,8 @@ def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
             continue
         for container in template.all_containers:
             image = container.image
-            if image is None or not image.is_for_gpus or container.has_gpu:
+            # One that asks for a GPU by a wrong name is GPU053's.
+            if image is None or not image.is_for_gpus or container.has_gpu or misnamed(container):
                 continue
             hidden = container.variable(VISIBLE_DEVICES)
             if hidden is not None and hidden.value is not None and hidden.value.lower() in HIDING_VALUES:

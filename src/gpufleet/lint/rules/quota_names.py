@@ -29,7 +29,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding]:
     hard = manifest.root.at("spec", "hard")
     for name, field in hard.entries():
         resource = name.removeprefix(_LIMITS)
-        if name.startswith(_LIMITS) and is_gpu(resource):
+        if is_gpu(resource):
             right = _REQUESTS + resource
             edit: Edit = Remove(field) if hard.at(right).exists else Rename(field, right)
             says = f"bounds {name}, which Kubernetes does not count"

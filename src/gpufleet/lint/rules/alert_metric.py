@@ -1,0 +1,71 @@
+"""GPU054: an alert or a recording rule looks at a metric of DCGM under a name that exporters do not serve."""
+
+import re
+from collections.abc import Iterator
+
+from gpufleet.lint.context import Context
+from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.lint.rule import Rule, RuleFinding, Severity
+from gpufleet.lint.source.fields import Field
+
+# Exporters serve DCGM's fields in capitals. What an exporter tells of itself is no field of DCGM.
+_LOWER = re.compile(r"(?<![\w:])dcgm_(?!exporter)\w+(?![\w:])")
+_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
+_DEVICE = "DCGM_FI_DEV_"
+_TOTAL = f"({_DEVICE}FB_USED + {_DEVICE}FB_FREE)"
+
+# The first word that is part of a name decides; the unit of what is served stands behind it.
+_SERVED = (
+    ("fb_used", f"{_DEVICE}FB_USED, in MiB"),
+    ("fb_free", f"{_DEVICE}FB_FREE, in MiB"),
+    ("fb_total", f"{_TOTAL}, in MiB"),
+    ("memory_used", f"{_DEVICE}FB_USED, in MiB"),
+    ("memory_free", f"{_DEVICE}FB_FREE, in MiB"),
+    ("memory_total", f"{_TOTAL}, in MiB"),
+    ("mem_copy", f"{_DEVICE}MEM_COPY_UTIL, in percent"),
+    ("memory_clock", f"{_DEVICE}MEM_CLOCK, in MHz"),
+    ("memory_temp", f"{_DEVICE}MEMORY_TEMP, in degrees Celsius"),
+    ("gpu_util", f"{_DEVICE}GPU_UTIL, in percent"),
+    ("power", f"{_DEVICE}POWER_USAGE, in watts"),
+    ("energy", f"{_DEVICE}TOTAL_ENERGY_CONSUMPTION, in mJ"),
+    ("temp", f"{_DEVICE}GPU_TEMP, in degrees Celsius"),
+    ("clock", f"{_DEVICE}SM_CLOCK, in MHz"),
+    ("xid", f"{_DEVICE}XID_ERRORS, the number of the last one"),
+    ("ecc_dbe", f"{_DEVICE}ECC_DBE_VOL_TOTAL"),
+    ("tensor", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE, from 0 to 1"),
+)
+
+
+def _is_of_rules(manifest: Manifest) -> bool:
+    return manifest.kind == "PrometheusRule"
+
+
+def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding]:
+    """Each expression with such a name that no recording rule of the run makes."""
+    made = {
+        rule.at("record").text
+        for one in (manifest, *context.of_kind("PrometheusRule"))
+        for rule in _rules(one)
+    }
+    for rule in _rules(manifest):
+        expression = rule.at("expr")
+        for name in dict.fromkeys(_LOWER.findall(_QUOTED.sub("", expression.text or ""))):
+            if name not in made:
+                title = rule.at("alert").text or rule.at("record").text or "a rule"
+                yield RuleFinding(expression, f"{title} looks at {name}, {_WHO}", _advice(name))
+
+
+_WHO = "which exporters of GPUs do not serve unless a file of counters asks for it"
+
+
+def _rules(manifest: Manifest) -> Iterator[Field]:
+    for group in manifest.root.at("spec", "groups").items():
+        yield from group.at("rules").items()
+
+
+def _advice(name: str) -> str:
+    served = next((right for part, right in _SERVED if part in name), "")
+    return f"look at {served}" if served else f"look at one of DCGM's fields ({_DEVICE}...)"
+
+
+RULE = Rule("GPU054", "Alert on a metric that is not served", Severity.WARNING, check, concerns=_is_of_rules)

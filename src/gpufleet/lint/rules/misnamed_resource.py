@@ -1,0 +1,46 @@
+"""GPU053: a container asks for a GPU by a name that no device plugin offers, such as nvidia.com/gpus."""
+
+from collections.abc import Iterator
+
+from gpufleet.kube.meanings.gpu_resources import is_gpu, meant_gpu
+from gpufleet.lint.context import Context
+from gpufleet.lint.edits.edits import Edit, Fix, Remove, Rename
+from gpufleet.lint.objects.containers import Container
+from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.lint.rule import Rule, RuleFinding, Severity, has_workload_pods
+
+
+def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
+    """Each resource of a container whose name is a slip for that of a GPU."""
+    for template in manifest.templates:
+        if not template.is_gpu_infrastructure:
+            for container in template.all_containers:
+                yield from _of_container(container)
+
+
+def misnamed(container: Container) -> dict[str, str]:
+    """The resources that are no GPUs by their names, each with the one that was probably meant."""
+    asked = dict.fromkeys((*container.limits, *container.requests))
+    # The name of before device plugins was right once: GPU020 speaks of it.
+    slips = {name: meant_gpu(name) for name in asked if not is_gpu(name)}
+    return {name: meant for name, meant in slips.items() if meant is not None}
+
+
+def _of_container(container: Container) -> Iterator[RuleFinding]:
+    for name, meant in misnamed(container).items():
+        places = [container.field.at("resources", part) for part in ("limits", "requests")]
+        there = [one for one in places if one.at(name).exists]
+        edits: list[Edit] = [
+            Remove(one.at(name)) if one.at(meant).exists else Rename(one.at(name), meant) for one in there
+        ]
+        yield RuleFinding(
+            there[0].at(name),
+            f"container {container.name} asks for {name}, which is no name of a GPU",
+            f"write {meant}",
+            Fix(f"write {meant} instead of {name}", tuple(edits)),
+        )
+
+
+RULE = Rule(
+    "GPU053", "Resource that is no GPU", Severity.ERROR, check, concerns=has_workload_pods, fixes=True
+)
