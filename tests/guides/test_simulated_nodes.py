@@ -31,6 +31,7 @@ from tests.guides.guide_files import (
     pods,
     running,
 )
+from tests.guides.variants import VARIANTS, Variant
 from tests.house.project import ROOT
 from tests.localkube.cluster import KUBERNETES, a_cluster
 from tests.localkube.real_node import awaited
@@ -47,10 +48,10 @@ TAINTS = {"true": (GPU, "true"), "present": (GPU, "present"), "word": ("gpu", "t
 """Pools with a taint, those in the three dialects of guides among them."""
 
 POOLS = (
-    SimulatedNodes(3, 8, A100, prefix="a100-", labels=tuple(OWN_LABELS.items())),
-    SimulatedNodes(1, 3, T4, prefix="true-", labels=(("pool", "taint-true"),)),
-    SimulatedNodes(1, 3, T4, prefix="present-", labels=(("pool", "taint-present"),)),
-    SimulatedNodes(1, 3, T4, prefix="word-", labels=(("pool", "taint-gpu"),)),
+    SimulatedNodes(5, 8, A100, prefix="a100-", labels=tuple(OWN_LABELS.items())),
+    SimulatedNodes(1, 4, T4, prefix="true-", labels=(("pool", "taint-true"),)),
+    SimulatedNodes(1, 4, T4, prefix="present-", labels=(("pool", "taint-present"),)),
+    SimulatedNodes(1, 4, T4, prefix="word-", labels=(("pool", "taint-gpu"),)),
     SimulatedNodes(1, 2, T4, prefix="full-", labels=(("pool", "full"),)),
     SimulatedNodes(1, 1, A100, prefix="mig-", mig=cut(A100, "7x1g.10gb", "--mig")),
     SimulatedNodes(1, 1, gpu_model("MI300X"), prefix="amd-"),
@@ -86,6 +87,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         for namespace in dict.fromkeys(one.namespace for one in ACCEPTED):
             files = [one.file for one in ACCEPTED if one.namespace == namespace]
             apply(running_cluster, *files, namespace=namespace)
+        given = [one.object for one in VARIANTS if not isinstance(one.outcome, Refused)]
+        kubectl(running_cluster, "apply", "-f", "-", given=as_list(given))
         yield running_cluster
 
 
@@ -110,6 +113,11 @@ def furnish(cluster: LocalCluster, api: Api) -> None:
         awaited(account, partial(is_there, api, account))
 
 
+def as_list(given: list[Object]) -> str:
+    """Objects as kubectl reads them all at once."""
+    return msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": given}).decode()
+
+
 def is_there(api: Api, path: str) -> bool:
     """Whether the server has an object."""
     return api.request("GET", path)[0] == 200
@@ -118,6 +126,11 @@ def is_there(api: Api, path: str) -> bool:
 def outcomes(kind: type) -> list[Entry]:
     """The entries that come to this."""
     return [one for one in ENTRIES if isinstance(one.simulated, kind)]
+
+
+def variants(kind: type) -> list[Variant]:
+    """The variants that come to this."""
+    return [one for one in VARIANTS if isinstance(one.outcome, kind)]
 
 
 @pytest.mark.parametrize("entry", outcomes(Runs), ids=lambda one: one.file)
@@ -154,6 +167,37 @@ def test_what_waits_is_told_its_cause_and_the_way_out(cluster: LocalCluster, ent
 def test_what_is_refused_is_refused_with_the_reason(cluster: LocalCluster, entry: Entry) -> None:
     assert isinstance(entry.simulated, Refused)
     assert entry.simulated.words in apply(cluster, entry.file, namespace=entry.namespace, code=1)
+
+
+@pytest.mark.parametrize("variant", variants(Runs), ids=lambda one: one.name)
+def test_a_variant_that_runs_runs(cluster: LocalCluster, variant: Variant) -> None:
+    wanted = variant.outcome
+    assert isinstance(wanted, Runs)
+    awaited("it runs", lambda: len(running(cluster, wanted.pod, wanted.node)) == wanted.count)
+
+
+@pytest.mark.parametrize("variant", variants(Waits), ids=lambda one: one.name)
+def test_a_variant_that_waits_is_told_its_cause_and_the_way_out(
+    cluster: LocalCluster, variant: Variant
+) -> None:
+    wanted = variant.outcome
+    assert isinstance(wanted, Waits)
+
+    def told() -> bool:
+        answer = explained(cluster, wanted.pod)
+        return answer.cause == wanted.cause and wanted.why in answer.why
+
+    awaited("its cause is told", told, lambda: str(explained(cluster, wanted.pod)))
+    assert wanted.way_out in explained(cluster, wanted.pod).way_out
+
+
+@pytest.mark.parametrize("variant", variants(Refused), ids=lambda one: one.name)
+def test_a_variant_that_is_refused_is_refused_with_the_reason(
+    cluster: LocalCluster, variant: Variant
+) -> None:
+    assert isinstance(variant.outcome, Refused)
+    given = msgspec.json.encode(variant.object).decode()
+    assert variant.outcome.words in kubectl(cluster, "apply", "-f", "-", code=1, given=given)
 
 
 def test_the_condition_names_the_taint_of_the_node_that_the_selector_chose(cluster: LocalCluster) -> None:
@@ -255,6 +299,19 @@ def test_the_doctor_names_each_pitfall_of_these_manifests(cluster: LocalCluster)
     assert "gpu-quota-of-limits: bounds limits.nvidia.com/gpu" in found["quota-keys"]
     assert "gpu-limits" not in found["quota-keys"]
     assert "asks for nvidia.com/mig-3g.40gb" in found["fits-nowhere"]
+    assert "no-prefix: bounds nvidia.com/gpu, which Kubernetes does not count" in found["quota-keys"]
+    assert "GPUMemoryNearlyFull looks at dcgm_fb_used_bytes" in found["alert-metric-unserved"]
+    assert "ServiceMonitor default/dcgm-exporter" in found["exporter-unscraped"]
+    assert "nvidia.com/gpus is no resource of any node" in found["resource-misnamed"]
+    assert "to be placed by gpu-fleet, of which nothing is heard" in found["scheduler-unknown"]
+    assert "no-such" in found["volume-unbound"]
+
+
+def test_the_doctor_says_that_nobody_makes_the_layout_of_a_label(cluster: LocalCluster) -> None:
+    kubectl(cluster, "label", "node", "a100-003", "nvidia.com/mig.config=all-1g.10gb")
+    found = diagnosed(cluster)["mig-config-failed"]
+    assert "a100-003: a MIG layout is asked for, and no MIG manager is there to make it" in found
+    kubectl(cluster, "label", "node", "a100-003", "nvidia.com/mig.config-")
 
 
 def test_an_application_of_the_standards_chart_runs(cluster: LocalCluster, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from gpufleet.lint.source.parse import RENDER_FIRST
 from tests.chart.standards_apps import copied, rendered_app, update
 from tests.guides.entries import ENTRIES, Entry, NoObject
 from tests.guides.guide_files import FOLDER, NOT_YET, PAGE, objects
+from tests.guides.variants import VARIANTS, Variant
 from tests.house.project import ROOT
 from tests.lacking import lacking
 from tests.lint.linting import found, pod, report_of
@@ -43,6 +44,11 @@ def test_the_page_shows_each_file(entry: Entry) -> None:
 )
 def test_lint_finds_what_the_table_says(entry: Entry) -> None:
     assert found((FOLDER / entry.file).read_text(encoding="utf-8")) == sorted(entry.lint)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda one: one.name)
+def test_lint_finds_in_a_variant_what_its_row_says(variant: Variant) -> None:
+    assert found(msgspec.yaml.encode(variant.object).decode()) == sorted(variant.lint)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,9 @@ def fault(contest: Contest) -> str | None:
     found = next(_never_evicted(contest), None)
     if found is not None:
         return found
+    elsewhere = contest.nominated_elsewhere
+    if elsewhere is not None:
+        return f"both evict the same pods for {elsewhere}, and keep its place on other nodes"
     return (
         None if contest.agreed or excuse(contest) is not None else "they differ, and no difference says why"
     )

@@ -6,13 +6,13 @@ A pod that is told to end, or is on its way out, ends a second later; a bind com
 from collections.abc import Iterable, Mapping
 
 from gpufleet.engine.event import Event, PodAdded, PodBound, PodRemoved
-from gpufleet.engine.instruction import Bind, Evict, Rejected
+from gpufleet.engine.instruction import Bind, Evict, Nominated, Rejected
 from gpufleet.engine.policy import find_policy
 from gpufleet.engine.scheduler import Engine
 from gpufleet.model.identifiers import NodeName, PodUid
 from tests.differential.cases import Case, path_of
 from tests.differential.ours import STEP_US, Reading
-from tests.differential.preemption.outcome import Outcome
+from tests.differential.preemption.outcome import Outcome, noted
 
 ROUNDS = 6
 """More than what any case needs: one for the evictions, one for the ends, and some for what follows."""
@@ -38,6 +38,7 @@ class Course:
         self.leaving = [reading.pods[path] for path in running if _leaves(reading, path)]
         self.victims: dict[PodUid, str] = {}
         self.places: dict[PodUid, NodeName] = {}
+        self.nominated: dict[str, tuple[str, ...]] = {}
 
     def play(self, at_us: int) -> Outcome:
         """Let everything come true that the engine says."""
@@ -54,7 +55,8 @@ class Course:
             path: str(self.places.get(pod.uid, "")) if pod is not None else ""
             for path, pod in self.waiting.items()
         }
-        return Outcome({self.paths[uid]: pod for uid, pod in self.victims.items()}, places)
+        victims = {self.paths[uid]: pod for uid, pod in self.victims.items()}
+        return Outcome(victims, places, self.nominated)
 
     def _step(self, at_us: int, events: list[Event]) -> None:
         said = self.engine.step(at_us, events)
@@ -63,6 +65,8 @@ class Course:
         for one in said:
             if isinstance(one, Evict):
                 self.victims.setdefault(one.uid, self.paths[PodUid(one.beneficiary or "")])
+            if isinstance(one, Nominated):
+                noted(self.nominated, self.paths[one.uid], str(one.node))
         for one in said:
             if isinstance(one, Bind):
                 self.places[one.uid] = one.node

@@ -11,11 +11,13 @@ from tests.differential.preemption.classes import VALUES
 class Outcome:
     """``beneficiaries`` has each victim's path, and that of the pod for which it was evicted.
 
-    ``places`` has the node of each pod that waited, "" if it waits on.
+    ``places`` has the node of each pod that waited, "" if it waits on. ``nominated`` has the nodes on which a
+    place was kept for a pod that waited, one after the other, for each pod for which there was one.
     """
 
     beneficiaries: Mapping[str, str]
     places: Mapping[str, str]
+    nominated: Mapping[str, tuple[str, ...]]
 
     @property
     def victims(self) -> frozenset[str]:
@@ -30,7 +32,10 @@ class Outcome:
         """In one line."""
         places = ", ".join(f"{pod} on {node or 'no node'}" for pod, node in sorted(self.places.items()))
         victims = ", ".join(f"{path} for {pod}" for path, pod in sorted(self.beneficiaries.items()))
-        return f"{victims or 'no pod'} evicted; {places}"
+        kept = ", ".join(
+            f"{pod} on {' and then '.join(nodes)}" for pod, nodes in sorted(self.nominated.items())
+        )
+        return f"{victims or 'no pod'} evicted; {places}; places kept: {kept or 'none'}"
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,17 @@ class Contest:
         return is_placed and self.cost(self.ours) == self.cost(self.theirs)
 
     @property
+    def nominated_elsewhere(self) -> str | None:
+        """A pod for which both evict the same pods, and keep places on other nodes; None if there is none."""
+        paths = map(path_of, self.case.asked)
+        return next((path for path in paths if self._is_nominated_elsewhere(path)), None)
+
+    def _is_nominated_elsewhere(self, pod: str) -> bool:
+        victims = self.ours.victims_for(pod)
+        alike = bool(victims) and victims == self.theirs.victims_for(pod)
+        return alike and self.ours.nominated.get(pod) != self.theirs.nominated.get(pod)
+
+    @property
     def decisive(self) -> str:
         """The most important of the pods that wait for which both do not do the same."""
         paths = [path_of(one) for one in sorted(self.case.asked, key=priority_of, reverse=True)]
@@ -109,6 +125,13 @@ class Contest:
                 as_yaml(self.case),
             )
         )
+
+
+def noted(nominated: dict[str, tuple[str, ...]], pod: str, node: str) -> None:
+    """A place is kept for a pod on this node now."""
+    before = nominated.get(pod, ())
+    if before[-1:] != (node,):
+        nominated[pod] = (*before, node)
 
 
 def priority_of(pod: Manifest) -> int:

@@ -6,15 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from gpufleet.engine.arrays import layout
+from gpufleet.engine.instruction import Nominated
 from gpufleet.engine.lifecycle.budgets import Budgets
+from gpufleet.engine.lifecycle.departures import Nomination
 from gpufleet.engine.lifecycle.nominations import Nominations
 from gpufleet.engine.preempt import by_node, victim_search
 from gpufleet.engine.preempt.by_node import Bound, ByNode, Victims, victims
 from gpufleet.engine.preempt.candidates import Candidates, Unit, outside_of_queues
 from gpufleet.engine.preempt.victim_search import PreemptionSearch, SearchRun
+from gpufleet.model.identifiers import NodeName
 from gpufleet.model.pod import Pod
 from tests.differential import ours as reading
 from tests.differential import server
@@ -76,6 +80,13 @@ def nowhere(_: object) -> list[int]:
     return []
 
 
+def told_elsewhere(nominations: Nominations, nomination: Nomination) -> list[Nominated]:
+    """A place is kept on another node than the one that is told."""
+    told = TOLD(nominations, nomination)
+    return [msgspec.structs.replace(one, node=NodeName("elsewhere")) for one in told]
+
+
+TOLD = Nominations.told
 NO_SINGLE = Break(by_node, "cheapest_single", no_single)
 BROKEN: Mapping[str, tuple[Break, ...]] = {
     "no eviction at all": (Break(PreemptionSearch, "find", lambda *_: None),),
@@ -85,6 +96,7 @@ BROKEN: Mapping[str, tuple[Break, ...]] = {
     "no more than needed": (NO_SINGLE, Break(ByNode, "_fewest", more_than_needed)),
     "the cheapest node": (NO_SINGLE, Break(ByNode, "find", on_the_worst_node)),
     "pods that stay": (Break(Pod, "makes_room", property(yes)),),
+    "the nominated place": (Break(Nominations, "told", told_elsewhere),),
     "the place when the victims left": (
         Break(Nominations, "settle", nowhere),
         Break(Nominations, "move", nowhere),

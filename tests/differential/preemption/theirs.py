@@ -20,7 +20,7 @@ from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.processes.child import Child
 from tests.differential.builder import ASKS
 from tests.differential.cases import CASE_LABEL, Case, Manifest, path_of
-from tests.differential.preemption.outcome import Outcome
+from tests.differential.preemption.outcome import Outcome, noted
 from tests.differential.server import WRITES_AT_ONCE, create
 from tests.differential.theirs import LOOK_EVERY_S, running_scheduler, until_told
 
@@ -90,17 +90,21 @@ async def outcomes(cluster: LocalCluster, client: Client, cases: Iterable[Case])
     left_before = (await _look(client)).leaving
     with running_scheduler(cluster, SETTINGS) as child:
         await until_told(client, child, asked, _told)
-        ended = await _play(client, child, asked)
+        nominated: dict[str, tuple[str, ...]] = {}
+        ended = await _play(client, child, asked, nominated)
     seen = await _look(client)
     victims = ended - left_before
     told = await _beneficiaries(client, seen, victims)
-    return {case.token: _outcome(case, seen, told) for case in cases}
+    return {case.token: _outcome(case, seen, told, nominated) for case in cases}
 
 
-def _outcome(case: Case, seen: Seen, told: Mapping[str, str]) -> Outcome:
+def _outcome(
+    case: Case, seen: Seen, told: Mapping[str, str], nominated: Mapping[str, tuple[str, ...]]
+) -> Outcome:
     there = (path_of(one) for one in case.objects if one["kind"] == "Pod")
     places = {path_of(pod): seen.pods[path_of(pod)].spec.node_name or "" for pod in case.asked}
-    return Outcome({path: told[path] for path in there if path in told}, places)
+    kept = {path: nominated[path] for path in places if path in nominated}
+    return Outcome({path: told[path] for path in there if path in told}, places, kept)
 
 
 async def _beneficiaries(client: Client, seen: Seen, victims: frozenset[str]) -> Mapping[str, str]:
@@ -138,14 +142,21 @@ def _told(pod: Pod) -> str | None:
     return told or (None if pod.condition(POD_SCHEDULED) is None else "none")
 
 
-async def _play(client: Client, child: Child, asked: set[str]) -> frozenset[str]:
-    """Take away what is on its way out until nothing changes; all pods that went."""
+async def _play(
+    client: Client, child: Child, asked: set[str], nominated: dict[str, tuple[str, ...]]
+) -> frozenset[str]:
+    """Take away what is on its way out until nothing changes; all pods that went.
+
+    ``nominated`` gets the places that are kept before each round and after it.
+    """
     await create(client, [_last_node()])
     ended: frozenset[str] = frozenset()
     quiet = 0
     for number in range(ROUNDS_MAX):
         await asyncio.sleep(PAUSE_S)
-        leaving = (await _look(client)).leaving
+        before = await _look(client)
+        leaving = before.leaving
+        _note(before, asked, nominated)
         await _take_away(client, leaving)
         ended |= leaving
         await asyncio.sleep(PAUSE_S)
@@ -153,11 +164,18 @@ async def _play(client: Client, child: Child, asked: set[str]) -> frozenset[str]
         await create(client, [last])
         await until_told(client, child, {path_of(last)}, lambda pod: pod.spec.node_name or None)
         seen = await _look(client)
+        _note(seen, asked, nominated)
         owed = [path for path in asked if seen.is_owed(path)]
         quiet = 0 if leaving or owed else quiet + 1
         if quiet == QUIET_ROUNDS:
             return ended
     raise child.failed(f"did not come to rest; among those that wait are {owed[:5]}")
+
+
+def _note(seen: Seen, asked: set[str], nominated: dict[str, tuple[str, ...]]) -> None:
+    for path in asked:
+        if seen.is_owed(path):
+            noted(nominated, path, seen.pods[path].status.nominated_node_name)
 
 
 async def _look(client: Client) -> Seen:

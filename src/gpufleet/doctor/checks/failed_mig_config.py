@@ -41,7 +41,9 @@ def _failure(facts: Facts, nodes: list[NodeView], says: str) -> Failure:
         tuple(one.title for one in nodes),
         tuple(f"{one.name}: {told}" for one in nodes for told in _told(one)),
         _asked_again(nodes[0], managers[0]) if managers else _without_manager(nodes[0]),
-        frozenset(one.title for one in nodes) | held_up_by(facts, nodes),
+        # A label that nobody looked at changes nothing: such a node goes on with what it offers.
+        frozenset(one.title for one in nodes)
+        | held_up_by(facts, [one for one in nodes if STATE in one.labels or not one.offers]),
     )
 
 
@@ -70,7 +72,7 @@ def _without_manager(node: NodeView) -> tuple[Remedy, ...]:
 
 def _told(node: NodeView) -> Iterator[str]:
     for name in (WANTED, STATE):
-        yield f"label {name}={node.labels.get(name, '')}"
+        yield f"label {name}={node.labels[name]}" if name in node.labels else f"no label {name}"
     for name, value in sorted(node.labels.items()):
         if value == _PAUSED:
             yield f"label {name}={value}"
