@@ -35,7 +35,7 @@ class Variant:
 def pod(name: str, limits: Mapping[str, object] = ONE, **spec: object) -> Object:
     """A pod as short as guides have them."""
     requests = spec.pop("requests", None)
-    resources = {"limits": dict(limits)} if limits else {}
+    resources: Object = {"limits": dict(limits)} if limits else {}
     resources |= {"requests": requests} if requests is not None else {}
     container = {"name": "main", "image": CUDA, "command": ["sleep", "infinity"], "resources": resources}
     spec = {"terminationGracePeriodSeconds": 0, "containers": [container], **spec}

@@ -32,9 +32,8 @@ class Outcome:
         """In one line."""
         places = ", ".join(f"{pod} on {node or 'no node'}" for pod, node in sorted(self.places.items()))
         victims = ", ".join(f"{path} for {pod}" for path, pod in sorted(self.beneficiaries.items()))
-        kept = ", ".join(
-            f"{pod} on {' and then '.join(nodes)}" for pod, nodes in sorted(self.nominated.items())
-        )
+        nodes = {pod: " and then ".join(kept) for pod, kept in sorted(self.nominated.items())}
+        kept = ", ".join(f"{pod} on {where}" for pod, where in nodes.items())
         return f"{victims or 'no pod'} evicted; {places}; places kept: {kept or 'none'}"
 
 
