@@ -246,3 +246,18 @@ def test_a_report_that_cannot_be_read_is_told_beside_the_answer() -> None:
         assert words in " ".join(answer.notes)
 
     in_world(story)
+
+
+def test_a_placed_pod_whose_containers_do_not_run_is_told_where_the_reason_is() -> None:
+    async def story(world: World) -> None:
+        world.node("a")
+        world.pod("p", nodeName="a")
+        status = {"status": {"phase": "Pending", "startTime": "2026-01-01T00:00:00Z"}}
+        assert world.request("PATCH", "/api/v1/namespaces/default/pods/p/status", status) == 200
+        await world.settle()
+        answer = await answer_in(world, "p")
+        assert answer.notes == (
+            "its containers do not run yet; kubectl describe pod p -n default shows what its kubelet waits for",
+        )
+
+    in_world(story)

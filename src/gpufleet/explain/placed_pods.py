@@ -83,6 +83,9 @@ def placed_notes(facts: Facts, pod: Pod) -> list[str]:
         notes.append(_moved_words(moved))
     if facts.picture.find(resources.NODES, pod.spec.node_name) is None:
         notes.append(f"its node {harmless(pod.spec.node_name)} is gone")
+    if pod.status.phase == "Pending" and pod.status.start_time is not None:
+        told = f"kubectl describe pod {harmless(pod.metadata.name)} -n {harmless(pod.metadata.namespace)}"
+        notes.append(f"its containers do not run yet; {told} shows what its kubelet waits for")
     if pod.metadata.deletion_timestamp is not None:
         notes.append("it is being deleted and holds its room until it has ended")
     return notes

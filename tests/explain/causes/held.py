@@ -132,8 +132,8 @@ def a_claim_left_to_kubernetes_own_scheduler(world: World) -> None:
 )
 def a_pod_without_a_gpu_in_a_managed_namespace(world: World) -> None:
     world.node("a")
-    metadata = {"name": "default", "labels": {"gpufleet.io/managed": "true"}}
-    world.add({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    labels = {"metadata": {"labels": {"gpufleet.io/managed": "true"}}}
+    assert world.request("PATCH", "/api/v1/namespaces/default", labels) == 200
     world.pod("p", gpus=0, schedulerName="default-scheduler")
 
 

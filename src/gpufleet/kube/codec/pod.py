@@ -249,7 +249,7 @@ def _read_shape(pod: WirePod) -> Shape:
         affinity=selectors.node_affinity(affinity, "spec.affinity.nodeAffinity"),
         tolerations=_tolerations(spec),
         features=tuple(sorted({*required_features(spec), *cuda})),
-        gpu_resource=needs.gpu_resource if gpu.whole else vendor_resource(pod, cuda),
+        gpu_resource=needs.gpu_resource or (vendor_resource(pod, cuda) if gpu.count else ""),
         relations=neighbours.read_relations(spec, metadata.namespace, labels),
     )
 
