@@ -77,6 +77,14 @@ def test_one_that_was_applied_to_the_namespace_default_is_told_with_the_way_to_w
     )
 
 
+@pytest.mark.parametrize("name", ["mps-config", "device-plugin-config", "nvidia-device-plugin-configs"])
+def test_one_of_a_name_that_no_agent_follows_is_told(name: str) -> None:
+    cluster = NODE + daemon(AGENT, FOLLOWING) + NAMESPACE.replace("NAME", "gpu-operator")
+    (found,) = unread(facts_of(cluster + config_map("gpu-operator", name)))
+    assert found.subjects == (f"ConfigMap gpu-operator/{name}",)
+    assert found.mends[0].command.startswith("kubectl create configmap -n gpu-operator ")
+
+
 @pytest.mark.parametrize(("namespace", "name"), NVIDIA_CONFIG_MAPS)
 def test_one_that_agents_follow_is_read(namespace: str, name: str) -> None:
     assert not unread(facts_of(NODE + daemon(AGENT, FOLLOWING) + config_map(namespace, name)))

@@ -257,7 +257,8 @@ def test_a_placed_pod_whose_containers_do_not_run_is_told_where_the_reason_is() 
         await world.settle()
         answer = await answer_in(world, "p")
         assert answer.notes == (
-            "its containers do not run yet; kubectl describe pod p -n default shows what its kubelet waits for",
+            "its containers do not run yet; "
+            "kubectl describe pod p -n default shows what its kubelet waits for",
         )
 
     in_world(story)

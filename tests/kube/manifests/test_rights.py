@@ -6,7 +6,7 @@ What is watched by somebody who asks for one name alone is given for that name a
 from collections import defaultdict
 from typing import Any
 
-from gpufleet.devices.sharing.nvidia_places import NVIDIA_NAMES
+from gpufleet.devices.sharing.nvidia_places import NVIDIA_NAMES, SOUGHT_NAMES
 from gpufleet.kube.manifests import manifests
 
 READ = "get list watch"
@@ -89,4 +89,10 @@ def test_nobody_reads_what_is_secret() -> None:
     for role, its in given(reading=True).items():
         assert not {name.partition("=")[0] for name in its} & SECRET, role
         maps = {name for name in its if name.startswith("configmaps")}
-        assert maps <= {f"configmaps={name}" for name in ("gpufleet-sharing", *NVIDIA_NAMES)}, role
+        names = SOUGHT_NAMES if role == "ClusterRole gpufleet-doctor" else ("gpufleet-sharing", *NVIDIA_NAMES)
+        assert maps <= {f"configmaps={name}" for name in names}, role
+
+
+def test_the_doctor_reads_each_config_map_that_it_looks_for() -> None:
+    maps = {name for name in given(reading=True)["ClusterRole gpufleet-doctor"] if "configmaps" in name}
+    assert maps == {f"configmaps={name}" for name in SOUGHT_NAMES}

@@ -15,3 +15,16 @@ NVIDIA_CONFIG_MAPS = (
 
 NVIDIA_NAMES = tuple(dict.fromkeys(name for _, name in NVIDIA_CONFIG_MAPS))
 """The names, which rights are given for."""
+
+OTHER_NAMES = (
+    "device-plugin-config",
+    "mps-config",
+    "nvidia-device-plugin-configs",
+    "nvidia-mps-config",
+    "nvidia-time-slicing-config",
+    "plugin-config",
+)
+"""Further names of guides. A plugin reads these only where it is told to; the doctor tells of unread ones."""
+
+SOUGHT_NAMES = (*NVIDIA_NAMES, *OTHER_NAMES)
+"""The names that the doctor looks for."""

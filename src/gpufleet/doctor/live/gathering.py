@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.devices.sharing.nvidia_places import NVIDIA_NAMES
+from gpufleet.devices.sharing.nvidia_places import SOUGHT_NAMES
 from gpufleet.doctor.live.kinds import WANTED, Wanted
 from gpufleet.doctor.live.references import CONFIG_MAPS_OF_GUIDES, config_maps_of_stack
 from gpufleet.doctor.live.trimming import manifest_of
@@ -167,7 +167,7 @@ async def _config_maps_of_guides(client: Client, found: Gathered) -> None:
     """Keep the ConfigMaps with names of NVIDIA's guides, in whichever namespace they were put."""
     known = {(one.namespace, one.name) for one in found.objects if one.kind == CONFIG_MAPS.name}
     try:
-        for name in NVIDIA_NAMES:
+        for name in SOUGHT_NAMES:
             pages = client.list_pages(CONFIG_MAPS, selection=Selection(fields=f"metadata.name={name}"))
             items = [manifest_of(CONFIG_MAPS, raw) async for page in pages for raw in page.items or ()]
             found.objects += [one for one in items if (one.namespace, one.name) not in known]
