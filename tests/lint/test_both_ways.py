@@ -150,7 +150,7 @@ def seen(*, as_found: bool) -> frozenset[str]:
     return frozenset({*counted, *judged, *(rule for rule, _, _, found in EDGES if found == as_found)})
 
 
-def test_every_rule_of_the_reference_is_there_with_its_page() -> None:
+def test_every_rule_is_there_with_its_page() -> None:
     ids = [rule.id for rule in all_rules()]
     assert ids == sorted(set(ids))
     assert set(ids) == IDS
