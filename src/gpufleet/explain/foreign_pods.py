@@ -17,6 +17,7 @@ from gpufleet.model.resource_names import NVIDIA_GPU
 
 DEFAULT_SCHEDULER = "default-scheduler"
 MESSAGE_MAX = 300
+"""Of another scheduler's message, in characters: its counts of nodes and what it says of each kind."""
 
 
 def foreign(facts: Facts, pod: Pod) -> Finding:

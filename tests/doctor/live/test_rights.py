@@ -1,6 +1,6 @@
 """The role for the doctor has all that is read, and nothing beyond."""
 
-from gpufleet.devices.sharing.nvidia_places import NVIDIA_NAMES
+from gpufleet.devices.sharing.nvidia_places import SOUGHT_NAMES
 from gpufleet.doctor.live.kinds import WANTED
 from gpufleet.kube.manifests import manifests
 
@@ -29,7 +29,7 @@ def granted() -> dict[tuple[str, str], list[str]]:
         {
             "apiGroups": [""],
             "resources": ["configmaps"],
-            "resourceNames": list(NVIDIA_NAMES),
+            "resourceNames": list(SOUGHT_NAMES),
             "verbs": ["get", "list"],
         }
     ]

@@ -19,7 +19,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
     stack = stack_of(facts)
     asked = [one for one in facts.gpu_nodes if one.labels.get(WANTED)]
     failed = [one for one in asked if one.labels.get(STATE) == "failed"]
-    # Without a state nobody has looked at the label, and a manager that is there needs a moment for it.
+    # Without a state no manager has looked at the label; one that is there needs a moment for it.
     alone = [
         one
         for one in asked
@@ -41,7 +41,7 @@ def _failure(facts: Facts, nodes: list[NodeView], says: str) -> Failure:
         tuple(one.title for one in nodes),
         tuple(f"{one.name}: {told}" for one in nodes for told in _told(one)),
         _asked_again(nodes[0], managers[0]) if managers else _without_manager(nodes[0]),
-        # A label that nobody looked at changes nothing: such a node goes on with what it offers.
+        # A label that no manager looked at changes nothing: such a node goes on with what it offers.
         frozenset(one.title for one in nodes)
         | held_up_by(facts, [one for one in nodes if STATE in one.labels or not one.offers]),
     )
