@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from gpufleet.cli.up import components, local_volumes
+from gpufleet.doctor.checks.unknown_scheduler import UNHEARD_S
 from gpufleet.localkube import manifests, simulated_nodes
 from gpufleet.localkube.access.api import Api, Object
 from gpufleet.localkube.cluster import LocalCluster
@@ -52,7 +53,7 @@ POOLS = (
     SimulatedNodes(1, 4, T4, prefix="true-", labels=(("pool", "taint-true"),)),
     SimulatedNodes(1, 4, T4, prefix="present-", labels=(("pool", "taint-present"),)),
     SimulatedNodes(1, 4, T4, prefix="word-", labels=(("pool", "taint-gpu"),)),
-    SimulatedNodes(1, 2, T4, prefix="full-", labels=(("pool", "full"),)),
+    SimulatedNodes(1, 3, T4, prefix="full-", labels=(("pool", "full"),)),
     SimulatedNodes(1, 1, A100, prefix="mig-", mig=cut(A100, "7x1g.10gb", "--mig")),
     SimulatedNodes(1, 1, gpu_model("MI300X"), prefix="amd-"),
     SimulatedNodes(1, 1, gpu_model("Max-1550"), prefix="intel-"),
@@ -290,6 +291,8 @@ def test_an_autoscaler_on_gpu_use_says_that_nothing_serves_its_metric(cluster: L
 
 
 def test_the_doctor_names_each_pitfall_of_these_manifests(cluster: LocalCluster) -> None:
+    # A pod counts as one of no scheduler when none has spoken of it for a while.
+    awaited("it is known", lambda: "scheduler-unknown" in diagnosed(cluster), wait_s=2 * UNHEARD_S)
     found = diagnosed(cluster)
     assert (
         "asks for dcgm_gpu_utilization, but no API serves custom.metrics.k8s.io" in found["metric-unserved"]
@@ -322,6 +325,8 @@ def test_an_application_of_the_standards_chart_runs(cluster: LocalCluster, tmp_p
     rendered = f"{rendered_app(here, 'inference')}\n---\n{msgspec.json.encode(claim).decode()}"
     kubectl(cluster, "apply", "-n", "standards", "-f", "-", given=rendered)
     awaited("it runs", lambda: running(cluster, "sample-", "a100-", "standards"))
+    # Its budget and its volume would keep a node from being drained.
+    kubectl(cluster, "delete", "-n", "standards", "-f", "-", given=rendered)
 
 
 def test_mig_on_demand_is_on_the_list_of_what_is_not_there(cluster: LocalCluster) -> None:

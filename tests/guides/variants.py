@@ -141,7 +141,7 @@ SELECTION = (
             "more-memory",
             "selector",
             "no node has nvidia.com/gpu.memory Gt [90000]",
-            "nodes have nvidia.com/gpu.memory as 15360 and 81920",
+            "nodes have nvidia.com/gpu.memory as 16384 and 81920",
         ),
     ),
 )
@@ -258,7 +258,12 @@ NAMES = (
     Variant(
         pod("two-vendors", {GPU: 1, "amd.com/gpu": 1}),
         ("GPU021", PRIORITY),
-        Waits("two-vendors", "malformed", "several kinds of GPU", "correct that field"),
+        Waits(
+            "two-vendors",
+            "malformed",
+            "several kinds of GPU",
+            "correct that field; labels and annotations can be edited, most of a spec only by a new pod",
+        ),
     ),
     Variant(
         pod("two-instances", {"nvidia.com/mig-1g.10gb": 2}),
@@ -431,7 +436,14 @@ OTHER_KINDS = (
         Accepted(),
     ),
     Variant(
-        other("LimitRange", "v1", "of-pods", spec={"limits": [{"type": "Pod", "max": {GPU: "80"}}]}),
+        # Where it is, a pod that asks for no GPU is refused, so it has another namespace.
+        other(
+            "LimitRange",
+            "v1",
+            "of-pods",
+            metadata={"name": "of-pods", "namespace": "given"},
+            spec={"limits": [{"type": "Pod", "max": {GPU: "80"}}]},
+        ),
         (),
         Accepted(),
     ),
