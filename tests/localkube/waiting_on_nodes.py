@@ -106,7 +106,7 @@ GPUS = (
     Kind(
         pod("gpu-withheld", 1, "away"),
         "gpu-withheld",
-        told="of 20 nodes 1 whose GPUs are given out to no pod",
+        told="of 20 nodes 1 whose GPUs are given out neither whole nor in shares",
         why="the kubelet of away-001 counts no GPU, so the device plugin there is away",
         way_out="see whether gpufleet's agent runs there",
         doctor=("fits-nowhere",),

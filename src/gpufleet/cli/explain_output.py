@@ -106,7 +106,7 @@ def _counted(row: ReasonRow, text: str, width: int) -> Iterator[str]:
     if row.first:
         others = row.all - row.first
         first = f"{row.first:>{MARGIN - 2}}  "
-        text += f"; and {others} that fail for something else first" if others else ""
+        text += f"; and {others} that {verb(others, 'fail')} for something else first" if others else ""
     else:
         first = f"{'':>{MARGIN - 2}}  "
         text = f"also {row.all} {text}"

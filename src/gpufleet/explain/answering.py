@@ -158,7 +158,7 @@ class Answering:
             case causes.NOMINATED:
                 return self._answer(asked, State.WAITS, needs, self._kept(answer), row)
             case causes.GANG_SHORT if row is not None and said.gang is not None:
-                found = short_of_members(row, said.gang.arrived)
+                found = short_of_members(row, said.gang.arrived, self._other_gangs(said.gang.gang))
                 return self._answer(asked, State.WAITS, needs, found, row)
         verdict = said.verdict or NO_VERDICT
         queues = self._queues(meaning)
@@ -169,7 +169,8 @@ class Answering:
             found = does_not_fit(row, said.gang.placeable, said.gang.role, found)
         by_nodes = said.cause != causes.RESERVATION
         notes = self._ahead(entry, meaning) if verdict.nearest is not None and not queues else []
-        notes += queues.notes() if queues else []
+        # Where the queue itself lets nothing start, its turn does not matter.
+        notes += queues.notes() if queues and verdict.bar is None else []
         notes += self._kept_by_budgets(answer) or self._no_eviction(said, meaning, gang)
         notes += self._left_out() if verdict.nodes else []
         whole = self._answer(asked, State.WAITS, needs, found, row, notes)
@@ -226,6 +227,14 @@ class Answering:
             words = f"the reports of GPUs of {counted(len(reports), 'node')} cannot be read"
             notes.append(f"{words}: {reports[min(reports)]}")
         return notes
+
+    def _other_gangs(self, name: GangName) -> list[str]:
+        """The gangs of the namespace that wait for members too, by the names that their pods give."""
+        namespace = name.rpartition("/")[0]
+        short = (
+            one for one in self.facts.gangs.records if one != name and one.rpartition("/")[0] == namespace
+        )
+        return sorted(one.rpartition("/")[2] for one in short if _is_short(gang_row(self.facts, one)))
 
     def _told(self, meaning: model.Pod) -> Gang | None:
         record = None if meaning.gang is None else self.facts.gangs.records.get(meaning.gang)
@@ -350,6 +359,10 @@ def _of_gang(row: GangRow | None) -> list[str]:
 
 def _names(entries: list[Entry]) -> str:
     return listed(str(entry.name) for entry in entries)
+
+
+def _is_short(row: GangRow) -> bool:
+    return row.arrived < row.min_members
 
 
 def _turn(entry: Entry) -> tuple[int, int, str]:

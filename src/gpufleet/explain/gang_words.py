@@ -1,6 +1,7 @@
 """A gang as it stands: which members have come, which are missing and why, and what it needs."""
 
 import datetime as dt
+from collections.abc import Sequence
 
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.pods.pod_entry import Entry, PodStage
@@ -9,6 +10,7 @@ from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.objects.pod import FAILED, Pod
 from gpufleet.model.gang import Gang, short_gang_name
 from gpufleet.model.identifiers import GangName
+from gpufleet.model.label_advice import nearest
 from gpufleet.model.model_errors import printable
 from gpufleet.model.phrases import counted, listed, verb
 
@@ -88,11 +90,12 @@ def _roles(gang: Gang, arrived: list[Entry]) -> list[RoleRow]:
     return [RoleRow(role, needed, roles.count(role)) for role, needed in gang.role_minimums]
 
 
-def short_of_members(row: GangRow, counted_members: int) -> Finding:
+def short_of_members(row: GangRow, counted_members: int, others: Sequence[str] = ()) -> Finding:
     """Too few members have come: how many are missing, of which role, and which pods could still come.
 
     ``counted_members`` are those that the engine counts, which are fewer than have come while some
-    were told to end, or pause.
+    were told to end, or pause. ``others`` are the names of gangs that are short of members too: the name of
+    one of the two may be a slip.
     """
     roles = [one for one in row.roles if one.arrived < one.needed]
     if roles:
@@ -110,6 +113,9 @@ def short_of_members(row: GangRow, counted_members: int) -> Finding:
     failed = [one.pod for one in row.members if one.state is State.ENDED and one.why.startswith(FAILED)]
     if failed:
         ways.append(f"{listed(failed)} failed: see why, and make {'it' if len(failed) == 1 else 'them'} anew")
+    meant = nearest(row.name.rpartition("/")[2], others)
+    if meant is not None:
+        ways.append(f"gang {harmless(meant)} waits for members too: did its pods, or these, mean the other?")
     lower = "" if roles else f", or ask for at most {row.arrived} at once"
     ways.append(f"create the missing {'member' if missing == 1 else 'members'}{lower}")
     return Finding("gang-short", why, tuple(ways))

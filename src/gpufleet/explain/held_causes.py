@@ -3,7 +3,7 @@
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.pods.pod_reader import MALFORMED, Held
 from gpufleet.explain.answer import Finding
-from gpufleet.kube import resources
+from gpufleet.kube import keys, resources
 from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.codec.waits import WaitReason
 from gpufleet.kube.objects.pod import Pod
@@ -33,12 +33,21 @@ def gates(pod: Pod) -> Finding:
     """Scheduling gates that another controller must lift."""
     names = [gate.name for gate in pod.spec.scheduling_gates]
     why = f"its scheduling gates are closed: {listed(names)}"
-    if any(name.startswith(KUEUE_GATE) for name in names):
-        queue = pod.metadata.labels.get("kueue.x-k8s.io/queue-name", "")
-        return Finding("gated", why, (f"Kueue opens it when its queue {harmless(queue)} admits it",))
-    return Finding(
-        "gated", why, ("the controller that closed the gate opens it; no scheduler looks at the pod before",)
-    )
+    kueues = [name for name in names if name.startswith(KUEUE_GATE)]
+    others = [name for name in names if name not in kueues]
+    ways = [_kueue_way(pod, kueues)] if kueues else []
+    if others:
+        gate = f"gate {listed(others)}" if kueues else "gate"
+        ways.append(f"the controller that closed the {gate} opens it; no scheduler looks at the pod before")
+    return Finding("gated", why, tuple(ways))
+
+
+def _kueue_way(pod: Pod, kueues: list[str]) -> str:
+    queue = pod.metadata.labels.get(keys.KUEUE_QUEUE, "")
+    if not queue:
+        names_none = f"it names none (label {keys.KUEUE_QUEUE})"
+        return f"Kueue opens {listed(kueues)} when a queue admits the pod, and {names_none}"
+    return f"Kueue opens {listed(kueues)} when its queue {harmless(queue)} admits it"
 
 
 def held(facts: Facts, pod: Pod, found: Held) -> Finding:

@@ -137,7 +137,7 @@ class Inquiry:
         missing = owned.owner.wanted - len(alive)
         notes = answer.notes
         if missing > 0 and short.cause not in {"", "no-pods"}:
-            notes = (f"{counted(missing, 'pod')} more could not be made: {short.why}", *notes)
+            notes = (f"{counted(missing, 'more pod')} could not be made: {short.why}", *notes)
         whole = msgspec.structs.replace(answer, subject=asked, summary=summary, pods=rows, notes=notes)
         if answer.state in {State.RUNS, State.PLACED} and len(rows) > 1:
             return msgspec.structs.replace(whole, placement=None)

@@ -32,6 +32,12 @@ class QueuePosition:
         """The pod's position, and which queues are served before its own."""
         return [*self._position(), *self._turn()]
 
+    def _title(self, name: QueueName) -> str:
+        """A queue by its name. Work outside of every queue has its turns as if there were one for it."""
+        use = self.uses.get(name)
+        is_there = use is not None and use.is_described
+        return f"queue {harmless(name)}" if is_there else "the work outside of every queue"
+
     def _position(self) -> list[str]:
         mine = [one for one in self.line if one.queue == self.queue and one.position is not None]
         own = next((one for one in mine if self._is_own(one)), None)
@@ -39,7 +45,7 @@ class QueuePosition:
             return []
         ahead = [one for one in mine if (one.position or 0) < (own.position or 0)]
         behind = f", behind {listed(self._name(one) for one in ahead)}" if ahead else ""
-        return [f"it is number {own.position} of {len(mine)} in queue {harmless(self.queue)}{behind}"]
+        return [f"it is number {own.position} of {len(mine)} in {self._title(self.queue)}{behind}"]
 
     def _is_own(self, queued: Queued) -> bool:
         return queued.uid == self.pod.uid or (self.pod.gang is not None and queued.gang == self.pod.gang)
@@ -59,7 +65,7 @@ class QueuePosition:
             if above in names and names.index(above) > 0:
                 own = level[names.index(above)]
                 first = [_rival_words(one, own) for one in level[: names.index(above)]]
-                return [f"before queue {harmless(above)} goes {listed(first)}"]
+                return [f"before {self._title(above)} goes {listed(first)}"]
             parent = self.uses[above].parent if above in self.uses else None
             if parent is None:
                 break

@@ -69,7 +69,7 @@ def the_node_that_the_selector_chose_is_tainted_and_full(world: World) -> None:
 
 @cause(
     "selector",
-    why="on a (pool In [a]), where it does not tolerate gpu=true:NoSchedule and does not fit (gpu-count)",
+    why="on a (pool In [a]), a node with fewer GPUs than asked for, where it does not tolerate gpu=true",
     way='add to its tolerations: {key: gpu, operator: Equal, value: "true", effect: NoSchedule}',
 )
 def the_node_that_the_selector_chose_is_tainted_and_too_small(world: World) -> None:

@@ -71,7 +71,7 @@ def _closed(queue: Manifest) -> tuple[str, bool]:
 def _failure(queue: Manifest, why: str, is_intended: bool, held_up: list[Waiting]) -> Failure:
     titles = [one.workload.title for one in held_up]
     what = "was told to let nothing start" if is_intended else "lets nothing start"
-    whom = f", and {listed(titles)} waits in it" if titles else ""
+    whom = f", and {listed(titles)} {verb(len(titles), 'wait')} in it" if titles else ""
     if is_intended:
         change = '{"state": "Open"}' if queue.kind == "FleetQueue" else '{"stopPolicy": "None"}'
         patch = get_command(queue).replace("kubectl get", "kubectl patch", 1)

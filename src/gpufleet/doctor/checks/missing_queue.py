@@ -13,6 +13,7 @@ from gpufleet.doctor.views.queues import (
     waiting_in_queues,
 )
 from gpufleet.model.label_advice import nearest
+from gpufleet.model.phrases import verb
 
 _FLEET_QUEUE = """\
 apiVersion: gpufleet.io/v1alpha1
@@ -51,7 +52,8 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
 def _missing(queues: Queues, one: Waiting) -> str:
     """The title of the object that lacks; empty if none does, or no controller reads the name."""
     if one.is_ours:
-        known = one.name == DEFAULT_QUEUE or queues.fleet_queue(one) is not None
+        # Where no queue is described, none holds work back, whatever it names.
+        known = one.name == DEFAULT_QUEUE or not queues.are_ours or queues.fleet_queue(one) is not None
         return "" if known else f"FleetQueue {one.name}"
     if not one.is_kueues or KUEUE_GROUP not in queues.facts.served_groups:
         return ""
@@ -81,7 +83,7 @@ def _failure(facts: Facts, title: str, group: list[Waiting]) -> Failure:
     there = f"there are {listed(names, 6)}" if names else f"there is no {kind} at all"
     titles = tuple(one.workload.title for one in group)
     return Failure(
-        f"{listed(titles)}: waits in a queue that does not exist: {title}",
+        f"{listed(titles)}: {verb(len(titles), 'wait')} in a queue that does not exist: {title}",
         titles,
         (f"{first.key}: {first.name}", there),
         (Remedy(f"create it, or name one that exists{hint}", "", manifest),),

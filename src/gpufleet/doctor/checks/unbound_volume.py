@@ -8,7 +8,9 @@ from gpufleet.doctor.objects.pods import PodView
 from gpufleet.doctor.objects.status import age_s
 from gpufleet.doctor.views.warnings import warnings_of
 from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.model.label_advice import nearest
 
+NO_CLAIM = "there is no such claim"
 SLOW_S = 300.0
 """How long a provisioner may take."""
 
@@ -24,7 +26,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
     failed = False
     for (namespace, name), pods in waiting.items():
         claim = facts.find("PersistentVolumeClaim", namespace, name)
-        why = "there is no such claim" if claim is None else _why(facts, claim)
+        why = NO_CLAIM if claim is None else _why(facts, claim)
         if why:
             failed = True
             yield _failure(facts, namespace, name, pods, why)
@@ -85,13 +87,20 @@ def _failure(facts: Facts, namespace: str, name: str, pods: list[PodView], why: 
         f"{listed(titles)}: the volume claim {namespace}/{name} cannot be met: {why}",
         titles,
         (f"PersistentVolumeClaim {namespace}/{name}: {why}", f"StorageClasses: {classes}"),
-        (
-            Remedy(
-                "make the claim anew with a StorageClass that there is: that of a claim cannot be changed",
-                f"kubectl describe pvc -n {namespace} {name}",
-            ),
-        ),
+        (_mend(facts, namespace, name, why),),
         frozenset(titles) | works,
+    )
+
+
+def _mend(facts: Facts, namespace: str, name: str, why: str) -> Remedy:
+    if why != NO_CLAIM:
+        does = "make the claim anew with a StorageClass that there is: that of a claim cannot be changed"
+        return Remedy(does, f"kubectl describe pvc -n {namespace} {name}")
+    there = [one.name for one in facts.of_kind("PersistentVolumeClaim") if one.namespace == namespace]
+    near = nearest(name, sorted(there))
+    hint = f" (did you mean {near}?)" if near else ""
+    return Remedy(
+        f"make a claim of this name, or name one that there is{hint}", f"kubectl get pvc -n {namespace}"
     )
 
 

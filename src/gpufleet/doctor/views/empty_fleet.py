@@ -12,7 +12,7 @@ from gpufleet.model.device import WHOLE_GPU_MILLI, Device, Serves
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
-from gpufleet.model.resource_names import GPU_RESOURCES
+from gpufleet.model.resource_names import GPU_RESOURCES, is_mig_instance
 from gpufleet.model.resources import Resources
 from gpufleet.model.shape import GpuRequest, Shape
 
@@ -53,6 +53,13 @@ def _node(name: str, offered: Amounts, labels: Mapping[Selection, str]) -> Node:
     devices = tuple(
         Device(DeviceId(f"{name}/{kind}/{index}"), serves=Serves.WHOLE)
         for kind in GPU_RESOURCES
+        for index in range(offered.of(kind) // NANO)
+    )
+    # A card that is cut into MIG instances is a GPU as well, and is not given out whole.
+    devices += tuple(
+        Device(DeviceId(f"{name}/{kind}/{index}"), serves=Serves.NOTHING)
+        for kind in sorted(offered.by_name)
+        if is_mig_instance(kind)
         for index in range(offered.of(kind) // NANO)
     )
     chosen = {label: "yes" for names, label in labels.items() if name in names}

@@ -100,6 +100,11 @@ class Queues:
         }
         return own | local
 
+    @property
+    def are_ours(self) -> bool:
+        """Whether any FleetQueue is described: our scheduler has no queues otherwise."""
+        return bool(self.facts.of_kind("FleetQueue"))
+
     def fleet_queue(self, one: Waiting) -> Manifest | None:
         """The FleetQueue that work names, by a name that it has in the namespace or by its own."""
         return self._fleet.get((one.namespace, one.name)) or self._fleet.get(("", one.name))

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from gpufleet.model.phrases import counted
+from gpufleet.model.resource_names import is_huge_pages
 from gpufleet.model.resources import MEBIBYTE
 from gpufleet.model.shape import Within
 
@@ -16,13 +17,23 @@ NEAR = {
 
 def cores(milli: int) -> str:
     """Millicores as cores."""
-    return f"{milli / 1000:g} core{'' if milli == 1000 else 's'} of CPU"
+    return f"{_rounded(milli / 1000)} core{'' if milli == 1000 else 's'} of CPU"
 
 
 def gibibytes(amount: int) -> str:
     """Bytes as GiB, or as MiB below one."""
     mebibytes = amount / MEBIBYTE
-    return f"{mebibytes / 1024:.4g} GiB" if mebibytes >= 1024 else f"{mebibytes:.4g} MiB"
+    return f"{_rounded(mebibytes / 1024)} GiB" if mebibytes >= 1024 else f"{_rounded(mebibytes)} MiB"
+
+
+def _rounded(amount: float) -> str:
+    """Four digits, or all before the point: never a power of ten, which people do not read as an amount."""
+    return f"{amount:.0f}" if amount >= 1000 else f"{amount:.4g}"
+
+
+def amount_of(name: str, amount: int) -> str:
+    """So much of a resource that has no words of its own."""
+    return f"{gibibytes(amount) if is_huge_pages(name) else amount} of {name}"
 
 
 MISSING: dict[str, Callable[[int], str]] = {

@@ -33,7 +33,7 @@ class Case:
 
     ``by_node`` has every node's reasons against it, ``lacking`` those of the nodes that need the least
     change, the hardest first. ``placed`` are all pods that have a node, ``namespaces`` the labels of
-    namespaces.
+    namespaces, ``words`` those of each reason by its name.
     """
 
     def __init__(
@@ -45,6 +45,7 @@ class Case:
         placed: list[PlacedPod],
         namespaces: Mapping[str, dict[str, str]],
         background: Background | None = None,
+        words: Mapping[str, str] | None = None,
     ) -> None:
         self.pod = pod
         self.by_node = by_node
@@ -53,6 +54,7 @@ class Case:
         self.placed = placed
         self.namespaces = namespaces
         self.background: Background = background or NoBackground()
+        self.words = words or {}
 
     @property
     def shape(self) -> Shape:
@@ -84,6 +86,14 @@ class Case:
     def gpus_by_model(self) -> Counter[str]:
         """How many GPUs of each model the cluster has."""
         return Counter(str(device.model) or "unknown" for node in self.nodes for device in node.devices)
+
+    @property
+    def gpus_of_its_resource_in_words(self) -> str:
+        """The models that can be asked for by the name that the pod uses, the most frequent first."""
+        asked = self.shape.gpu_resource
+        nodes = [node for node in self.nodes if not asked or asked in node.gpu_resources] or self.nodes
+        models = Counter(str(device.model) or "unknown" for node in nodes for device in node.devices)
+        return listed((f"{model} ({count})" for model, count in models.most_common()), MODELS_NAMED_MAX)
 
     @property
     def gpus_in_words(self) -> str:

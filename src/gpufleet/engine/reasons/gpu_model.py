@@ -17,7 +17,7 @@ def finding(case: Case) -> Finding:
     why = f"no node{that_would_do} has a GPU of the model {listed(wanted)}; the cluster has {have}"
     near = [gpu_model.nearest_name(model) for model in wanted if gpu_model.find(model) is None]
     ways = [f"did you mean {model}?" for model in near if model]
-    return Finding(why, (*ways, f"ask for {have}, or for any model"))
+    return Finding(why, (*ways, f"ask for {case.gpus_of_its_resource_in_words}, or for any model"))
 
 
 REASON = NodeReason(

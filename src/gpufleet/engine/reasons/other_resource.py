@@ -1,7 +1,7 @@
 """Too little of a resource by name is free on the node: huge pages, network cards, MIG instances."""
 
 from gpufleet.engine.reasons.case import Case, Finding
-from gpufleet.engine.reasons.free_room import PlacedPod
+from gpufleet.engine.reasons.free_room import FreeRoom, PlacedPod
 from gpufleet.engine.reasons.node_reason import Kind, NodeReason
 from gpufleet.engine.reasons.room_words import when_they_end
 from gpufleet.model.model_errors import printable
@@ -19,9 +19,11 @@ def finding(case: Case) -> Finding:
         if all(room.amount(name) < amount for room in case.near_rooms)
     ] or list(case.shape.resources.other)
     name, asked = lacking[0]
-    best = max(case.near_rooms, key=lambda room: room.amount(name))
+    # A node that never had the resource comes no nearer when work on it ends.
+    rooms = [room for room in case.near_rooms if _offered(room, name)] or case.near_rooms
+    best = max(rooms, key=lambda room: (room.amount(name), _offered(room, name)))
     foreign = _in_foreign_hands(case, name)
-    largest = max(dict(room.node.allocatable.other).get(name, 0) for room in case.near_rooms)
+    largest = max(_offered(room, name) for room in rooms)
     if largest < asked:
         most = f"the most that a node that would do offers is {largest}"
         why = f"it needs {asked} of {harmless(name)}, and {most}"
@@ -31,6 +33,11 @@ def finding(case: Case) -> Finding:
             why, (f"ask for at most {largest} of {harmless(name)}",) if largest else _offering(case, name)
         )
     left = max(0, best.amount(name))
+    best = min(
+        (room for room in rooms if room.amount(name) == best.amount(name) and _offered(room, name) >= asked),
+        key=lambda room: room.node.name,
+        default=best,
+    )
     why = f"it needs {asked} of {harmless(name)}, and {best.node.name} has the most left, {left}"
 
     def weight(one: PlacedPod) -> int:
@@ -39,6 +46,11 @@ def finding(case: Case) -> Finding:
     ends = when_they_end(best, weight, asked - left)
     ways = (ends or f"wait until {harmless(name)} comes free",)
     return Finding(why + _held_words(foreign), (*ways, END_THEM)) if foreign else Finding(why, ways)
+
+
+def _offered(room: FreeRoom, name: str) -> int:
+    """What a node has of the resource in all."""
+    return dict(room.node.allocatable.other).get(name, 0)
 
 
 def _in_foreign_hands(case: Case, name: str) -> list[str]:

@@ -71,10 +71,15 @@ def _selected_elsewhere(case: Case, own: tuple[Requirement, ...], terms: tuple[N
         return Finding(why, (f"{would} would do otherwise: {case.near_names}",))
     taints = dict.fromkeys(one for node in selected for one in repelling(shape, node))
     against = {reason for node in selected for reason in case.by_node.get(node.name, ())} - {"taint"}
-    fails = [f"does not tolerate {listed(map(str, taints))}"] if taints else []
-    fails += [f"does not fit ({', '.join(sorted(against))})"] if against else []
     only = listed(node.name for node in selected)
-    why = f"it may only run on {only} ({asked}), where it {' and '.join(fails) or 'does not fit'}"
+    why = f"it may only run on {only} ({asked})"
+    if against:
+        nodes = "a node" if len(selected) == 1 else "nodes"
+        why += f", {nodes} {' and '.join(case.words[reason] for reason in sorted(against))}"
+    if taints:
+        why += f", where it does not tolerate {listed(map(str, taints))}"
+    elif not against:
+        why += ", where it does not fit"
     return Finding(why, (*tolerations(taints), f"let it also run on {case.near_names}, which would do"))
 
 

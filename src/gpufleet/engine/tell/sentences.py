@@ -7,7 +7,7 @@ first is the one that matters: that a hundred nodes have no GPU is not why a pod
 
 from gpufleet.engine.instruction import GangUnknown, GangUnschedulable, ModelsTried, NodesLacking, Verdict
 from gpufleet.engine.reasons import taint
-from gpufleet.engine.reasons.amount_words import MISSING, NEAR, cores, gibibytes
+from gpufleet.engine.reasons.amount_words import MISSING, NEAR, amount_of, cores, gibibytes
 from gpufleet.engine.reasons.node_reason import Kind, NodeReason
 from gpufleet.engine.reasons.table import TABLE
 from gpufleet.engine.tell.queue_words import bar_words, shortage_words
@@ -26,9 +26,9 @@ def asked_for(shape: Shape) -> str:
     host = [cores(shape.resources.cpu_milli)] if shape.resources.cpu_milli else []
     if shape.resources.memory_bytes:
         host.append(f"{gibibytes(shape.resources.memory_bytes)} of memory")
-    if not shape.gpu.count:
-        # Beside GPUs these are mostly the slots in which the kubelet counts them.
-        host += [f"{amount} of {name}" for name, amount in shape.resources.other]
+    if not shape.gpu.count or shape.gpu_resource:
+        # Beside shares of GPUs these are mostly the slots in which the kubelet counts them.
+        host += [amount_of(name, amount) for name, amount in shape.resources.other]
     return ", ".join([*gpus_asked_for(shape.gpu), *host]) or "nothing"
 
 
@@ -124,7 +124,7 @@ def way_out(verdict: Verdict) -> str:
     if near is None:
         return change(verdict)
     missing = " and ".join(
-        MISSING[name](amount) if name in MISSING else f"{amount} of {name}"
+        MISSING[name](amount) if name in MISSING else amount_of(name, amount)
         for name, amount in near.short.items()
     )
     others = f" (and {near.equals - 1} more like it)" if near.equals > 1 else ""

@@ -63,6 +63,9 @@ class _Seen(msgspec.Struct, frozen=True):
     members: tuple[PlacedPod, ...]
 
 
+WORDS = {one.name: one.words for one in TABLE.reasons}
+
+
 class Why:
     """Explains work that waits."""
 
@@ -207,7 +210,7 @@ class Why:
         )
         namespaces = state.neighbours.equivalence_classes.namespaces
         placed = [*self._placed(found.row), *found.members]
-        return Case(pod, found.by_node(), lacking, nodes, placed, namespaces, background)
+        return Case(pod, found.by_node(), lacking, nodes, placed, namespaces, background, WORDS)
 
     def _placed(self, row: int) -> list[PlacedPod]:
         """All pods that have a node, without those of a reservation of the pod itself."""

@@ -2,8 +2,9 @@
 
 ``gpufleet.io/gpu-models: H100,A100`` lists models or families in the order in which they are wanted.
 ``nvidia.com/use-gputype: A100,H100`` lists them without an order, ``nvidia.com/nouse-gputype`` those to keep
-off; both may narrow our list. As in HAMi, a name stands for every model with that name in its own: ``A100``
-for A100-40GB and A100-80GB. A name of no known model is taken for a model that only the fleet knows, because
+off; both may narrow our list. In our list a name stands for that model or family (``A100`` for A100-40GB and
+A100-80GB), and only a name of neither for every model that contains it. In HAMi's lists each name does that:
+``L4`` is L40 and L40S too. A name of no known model is taken for a model that only the fleet knows, because
 refusing it would refuse new hardware. Selection by node labels is node affinity and stays that.
 """
 
@@ -104,11 +105,13 @@ def _groups(text: str, key: str) -> tuple[frozenset[GpuModelName], ...]:
         if not name or not name.isascii() or not name.isprintable():
             expected = "names such as A100, separated by commas"
             raise InputError("not a model of GPU", field=field, value=text, expected=expected)
-    return tuple(frozenset(_named(name)) for name in names)
+    return tuple(frozenset(_named(name, key)) for name in names)
 
 
-def _named(name: str) -> set[GpuModelName]:
+def _named(name: str, key: str) -> set[GpuModelName]:
     exact = {model.name for model in gpu_model.matching(name)}
+    if exact and key == keys.GPU_MODELS:
+        return exact
     part = name.casefold()
     containing = {
         model.name

@@ -30,6 +30,7 @@ from gpufleet.engine.state.fleet import Fleet
 from gpufleet.engine.state.shapes import ShapeBook
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.identifiers import NodeName
+from gpufleet.model.node import Node
 
 TAINT = REASON.name
 # Nodes of a pool are tainted alike, and of more taints a person reads only the first.
@@ -108,6 +109,8 @@ def judge(cache: SurveyCache, slot: int, beyond_room: Int64Array) -> Verdict:
         sets = {as_unknown(found): nodes for found, nodes in sets.items()}
     sets.pop(0, None)
     nearest = None
+    if near[NEAREST_NODE] != layout.NOT_SET and not offered_nowhere:
+        near = among_offering(cache, slot, shape, near, beyond_room)
     node = int(near[NEAREST_NODE])
     if node != layout.NOT_SET and not offered_nowhere:
         nearest = Nearest(
@@ -121,6 +124,28 @@ def judge(cache: SurveyCache, slot: int, beyond_room: Int64Array) -> Verdict:
         lacking = with_taints(lacking, shapes, shape, cache.reasons_by_row(slot, beyond_room))
     first, every = by_reason(sets)
     return Verdict(len(fleet.row_by_name), first, every, nearest, lacking)
+
+
+def among_offering(
+    cache: SurveyCache, slot: int, shape: int, near: Int64Array, beyond_room: Int64Array
+) -> Int64Array:
+    """The nearest node among those that offer each resource asked for by name, if any is near.
+
+    A node that never had the resource comes no nearer when work on it ends, however little it lacks.
+    """
+    nodes = cache.shapes.fleet.nodes
+    asked = {name for name, amount in cache.shapes.shape_at(shape).resources.other if amount}
+    if not asked or _offers(nodes[int(near[NEAREST_NODE])], asked):
+        return near
+    barred = np.zeros(cache.shapes.fleet.row_count, np.int64)
+    barred[: len(beyond_room)] = beyond_room[: len(barred)]
+    barred[[row for row in range(len(barred)) if not _offers(nodes[row], asked)]] |= UNKNOWN_RESOURCE
+    _, found = cache.survey(slot, barred)
+    return near if found[NEAREST_NODE] == layout.NOT_SET else found
+
+
+def _offers(node: Node | None, asked: set[str]) -> bool:
+    return node is not None and asked <= {name for name, amount in node.allocatable.other if amount}
 
 
 def with_taints(lacking: NodesLacking, shapes: ShapeBook, shape: int, found: Int64Array) -> NodesLacking:
