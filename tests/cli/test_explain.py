@@ -46,7 +46,7 @@ Way out:   it fits on gpu-1 when team-a/eval (1 GPU) ends
   or:      ask for at most 3 GPUs in one pod
 
 Nodes:     23, each counted once under its first reason
-        1  with too few free GPUs; and 1 that fail for something else first
+        1  with too few free GPUs; and 1 that fails for something else first
        22  tainted, and the pod does not tolerate it (gpu:NoSchedule on 22)
            also 1 short of CPU
 

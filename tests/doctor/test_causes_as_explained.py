@@ -8,6 +8,7 @@ import pytest
 from gpufleet.doctor.check import Failure
 from gpufleet.doctor.checks import fits_nowhere
 from tests.doctor.facts_of_text import facts_of
+from tests.explain.causes.nodes import cut_node
 from tests.explain.causes.test_causes import answer_in
 from tests.scheduler.world import World, in_world
 
@@ -45,7 +46,13 @@ def a_selector_that_picks_nodes_without_gpus(world: World) -> None:
     world.pod("p", gpus=1, nodeSelector={"node-type": "cpu"})
 
 
+def a_whole_gpu_where_all_are_cut(world: World) -> None:
+    cut_node(world, "a")
+    world.pod("p", gpus=1)
+
+
 CASES = {
+    a_whole_gpu_where_all_are_cut: "gpu-withheld",
     more_gpus_than_any_node_has: "gpu-count",
     gpus_where_no_node_has_any: "no-gpu",
     a_resource_that_no_node_offers: "unknown-resource",

@@ -154,3 +154,59 @@ def test_the_taint_of_the_nodes_that_a_pod_selects_is_told() -> None:
     told = diagnose(facts_of(tainted("a") + tainted("b") + OURS + chosen), all_checks())
     (one,) = (one for one in told.causes if one.check.id == "taint-untolerated")
     assert "pool=b:NoSchedule" in one.failure.says
+
+
+QUEUE = """\
+---
+apiVersion: gpufleet.io/v1alpha1
+kind: FleetQueue
+metadata: {name: research, generation: 1}
+spec: {state: Open}
+status:
+  observedGeneration: 1
+  conditions: [{type: Active, status: "True", reason: Ready, message: ""}]
+"""
+
+
+def queued(name: str, queue: str) -> str:
+    """A pod that names a queue."""
+    metadata = f"{{name: {name}, labels: {{gpufleet.io/queue: {queue}}}, "
+    return pod(name, "gpufleet").replace(f"{{name: {name}, ", metadata, 1)
+
+
+def test_a_name_of_a_queue_holds_nothing_back_where_no_queue_is_described() -> None:
+    assert "queue-missing" not in found(OURS, queued("a", "reserch"))
+    one = found(OURS, QUEUE, queued("a", "reserch"))["queue-missing"]
+    assert one.failure.says == "Pod team/a: waits in a queue that does not exist: FleetQueue reserch"
+
+
+def test_what_is_said_of_queues_agrees_with_the_number_of_pods() -> None:
+    missing = found(OURS, QUEUE, queued("a", "x"), queued("b", "x"))["queue-missing"]
+    assert ": wait in a queue that does not exist" in missing.failure.says
+    closed = CLOSED % 2
+    one = found(OURS, closed, queued("a", "shut"))["queue-closed"]
+    assert one.failure.says == "FleetQueue shut: lets nothing start, and Pod team/a waits in it"
+    two = found(OURS, closed, queued("a", "shut"), queued("b", "shut"))["queue-closed"]
+    assert two.failure.says == "FleetQueue shut: lets nothing start, and Pod team/a, Pod team/b wait in it"
+
+
+CLAIM = """\
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: weights, namespace: team}
+spec: {storageClassName: none}
+status: {phase: Pending}
+"""
+
+
+def test_a_claim_that_is_not_there_is_to_be_made_and_one_without_a_class_to_be_made_anew() -> None:
+    def mend_of(claim: str) -> str:
+        volumes = f"spec:\n  volumes: [{{name: v, persistentVolumeClaim: {{claimName: {claim}}}}}]\n"
+        using = pod("a", "gpufleet").replace("spec:\n", volumes, 1)
+        return found(OURS, CLAIM, using)["volume-unbound"].failure.mends[0].does
+
+    assert mend_of("wieghts") == (
+        "make a claim of this name, or name one that there is (did you mean weights?)"
+    )
+    assert mend_of("weights").startswith("make the claim anew with a StorageClass that there is")

@@ -106,7 +106,7 @@ def test_members_that_end_do_not_count_as_come_for_those_who_start_anew() -> Non
         await world.settle()
         answer = await answer_in(world, "r")
         assert answer.cause == "gang-short"
-        assert "needs 2 members at once and 1 have come: 1 member is missing" in answer.why
+        assert "needs 2 members at once and 1 has come: 1 member is missing" in answer.why
         assert world.why("r") == "gang default/train needs 2 members at once: 1 has arrived"
 
     in_world(story)

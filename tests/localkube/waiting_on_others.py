@@ -165,7 +165,7 @@ GROUPS = (
         member("gang-short", "short", 3),
         "gang-short",
         told="short needs 3 members at once: 1 has arrived",
-        why="gang default/short needs 3 members at once and 1 have come: 2 members are missing",
+        why="gang default/short needs 3 members at once and 1 has come: 2 members are missing",
         way_out="create the missing members",
         queues="incomplete-gang",
     ),

@@ -107,7 +107,8 @@ def short_of_members(row: GangRow, counted_members: int, others: Sequence[str] =
     needed = f"{_title(row)} needs {counted(row.min_members, 'member')} at once"
     if missing < 1:
         return _not_all_count(row, needed, row.arrived - counted_members)
-    why = f"{needed} and {row.arrived} have come: {words} {'is' if missing == 1 else 'are'} missing"
+    came = f"{row.arrived} {verb(row.arrived, 'have')} come"
+    why = f"{needed} and {came}: {words} {verb(missing, 'are')} missing"
     aside = [one for one in row.members if one.state in {State.GATED, State.HELD, State.FOREIGN}]
     ways = [f"{harmless(one.pod)} would count, but is {_aside(one)}" for one in aside]
     failed = [one.pod for one in row.members if one.state is State.ENDED and one.why.startswith(FAILED)]

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from gpufleet.engine.instruction import (
     NodesLacking,
     Verdict,
 )
-from gpufleet.engine.reasons.amount_words import MISSING
+from gpufleet.engine.reasons.amount_words import MISSING, amount_of, cores, gibibytes
 from gpufleet.engine.reasons.table import TABLE
 from gpufleet.engine.tell.sentences import explain, explain_gang, explain_unknown_gang
 from gpufleet.model.identifiers import GangName, GpuModelName, NodeName
@@ -82,3 +83,18 @@ def test_a_number_that_does_not_agree_is_found() -> None:
     assert not agrees("of 1 nodes 1 with too few free GPUs")
     assert not agrees("2 node would do")
     assert agrees("of 11 nodes 1 with too few free GPUs")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (cores(1_000), "1 core of CPU"),
+        (cores(1_234_567_000), "1234567 cores of CPU"),
+        (gibibytes(2**20 * 1536), "1.5 GiB"),
+        (gibibytes(2**30 * 12_345_678), "12345678 GiB"),
+        (amount_of("hugepages-2Mi", 2**26), "64 MiB of hugepages-2Mi"),
+        (amount_of("rdma/hca", 2), "2 of rdma/hca"),
+    ],
+)
+def test_amounts_are_written_as_people_write_them(words: str, expected: str) -> None:
+    assert words == expected

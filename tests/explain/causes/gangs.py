@@ -23,6 +23,18 @@ def a_gang_is_short_of_members(world: World) -> None:
     members(world, 3, 4)
 
 
+@cause(
+    "gang-short",
+    why="gang default/train needs 2 members at once and 1 has come",
+    way="gang trian waits for members too: did its pods, or these, mean the other?",
+)
+def a_slip_parts_a_gang_in_two(world: World) -> None:
+    world.node("a")
+    members(world, 1, 2)
+    annotations = {"gpufleet.io/gang": "trian", "gpufleet.io/gang-min-members": "2"}
+    world.pod("other", annotations=annotations)
+
+
 @cause("gang-short", why="1 member is missing", way="gated-one would count, but is gated", asks="train")
 def a_member_is_gated(world: World) -> None:
     world.node("a")

@@ -13,6 +13,27 @@ def a_gate_is_closed(world: World) -> None:
     world.pod("p", schedulingGates=[{"name": "example.com/approval"}])
 
 
+@cause(
+    "gated",
+    why="kueue.x-k8s.io/admission and example.com/approval",
+    way="the controller that closed the gate example.com/approval opens it",
+)
+def a_gate_of_kueue_and_another(world: World) -> None:
+    world.node("a")
+    gates = [{"name": "kueue.x-k8s.io/admission"}, {"name": "example.com/approval"}]
+    world.pod("p", schedulingGates=gates, labels={"kueue.x-k8s.io/queue-name": "team-a"})
+
+
+@cause(
+    "gated",
+    why="its scheduling gates are closed: kueue.x-k8s.io/admission",
+    way="when a queue admits the pod, and it names none (label kueue.x-k8s.io/queue-name)",
+)
+def a_gate_of_kueue_and_no_queue(world: World) -> None:
+    world.node("a")
+    world.pod("p", schedulingGates=[{"name": "kueue.x-k8s.io/admission"}])
+
+
 @cause("resource-claim", why="resource claims (gpu)", way="leave resourceClaims out")
 def a_claim_of_devices(world: World) -> None:
     world.node("a")

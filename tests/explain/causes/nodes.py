@@ -438,3 +438,40 @@ def a_part_of_nvidias_gpu_where_only_another_vendors_are_shared(world: World) ->
     node_with_devices(world, "a", slots, {**device, "sharing": "mixed", "maxShares": 10})
     limits = {"gpufleet.io/gpu-share": "1", "nvidia.com/gpumem": "3000"}
     world.pod("p", gpus=0, resources=limits)
+
+
+@cause(
+    "gpu-withheld",
+    why="the GPUs of a are given out as nvidia.com/mig-1g.10gb, and none in shares",
+    way="have a GPU given out in shares there",
+)
+def a_share_where_all_are_cut(world: World) -> None:
+    cut_node(world, "a")
+    slots = {"nvidia.com/mig-1g.10gb": "7", "gpufleet.io/gpu-share": "10"}
+    path = "/api/v1/nodes/a/status"
+    assert world.request("PATCH", path, {"status": {"allocatable": slots}}) == 200
+    world.pod("p", gpus=0, annotations={"gpufleet.io/gpu-fraction": "0.5"}, resources=SLOT)
+
+
+@cause(
+    "gpu-model",
+    why="no node has a GPU of the model B200; the cluster has MI300X (4) and H100-80GB (2)",
+    way="ask for H100-80GB (2), or for any model",
+)
+def a_model_is_offered_instead_by_the_name_that_the_pod_uses(world: World) -> None:
+    amd_node(world, "a", 4)
+    world.node("b", gpus=2)
+    world.pod("p", annotations={"gpufleet.io/gpu-models": "B200"})
+
+
+@cause(
+    "other-resource",
+    why="it needs 1 of rdma/hca, and b has the most left, 0",
+    way="b-user",
+)
+def a_card_for_the_network_is_taken_beside_a_node_that_never_had_one(world: World) -> None:
+    world.node("a")
+    device = {"id": "b-0", "vendor": "nvidia", "model": "H100", "memoryMiB": 81559, "sharing": "whole"}
+    node_with_devices(world, "b", {"nvidia.com/gpu": "1", "rdma/hca": "1"}, device)
+    taken(world, "b", 0, resources={"rdma/hca": "1"})
+    world.pod("p", resources={"rdma/hca": "1"})

@@ -187,7 +187,8 @@ def test_models_are_chosen_by_part_of_their_name(annotations: dict[str, str], mo
     ("annotations", "order"),
     [
         ({"gpufleet.io/gpu-models": "Tesla-T4,A30"}, (("T4",), ("A30",))),
-        ({"gpufleet.io/gpu-models": "A100, T4"}, (("A100-40GB", "A100-80GB"), ("T4", "T4G"))),
+        ({"gpufleet.io/gpu-models": "A100, T4"}, (("A100-40GB", "A100-80GB"), ("T4",))),
+        ({"gpufleet.io/gpu-models": "L4"}, (("L4",),)),
         ({"gpufleet.io/gpu-models": "A100-80GB,A100"}, (("A100-80GB",), ("A100-40GB",))),
         (
             {"gpufleet.io/gpu-models": "A100,A30", "nvidia.com/nouse-gputype": "A100-40GB"},

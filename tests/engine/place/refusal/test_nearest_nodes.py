@@ -93,3 +93,16 @@ def test_a_gang_for_which_the_fleet_is_too_small_hears_how_many_would_fit() -> N
     assert said.verdict.first_reasons == {"gpu-busy": 2}
     assert "2 would fit; the next one needs 3 whole GPUs" in explain_gang(said, shape(3))
     assert told.binds == {}
+
+
+def test_the_nearest_node_is_one_that_offers_what_is_asked_for_by_name() -> None:
+    # On "without" less is missing: the card alone, which no end of work brings there.
+    told = Story()
+    told.nodes(node("without", 2), node("with", 1, other=(("rdma/hca", 1),)))
+    wanted = shape(1, other=(("rdma/hca", 1),))
+    told.run_on(pod("user", wanted), "with", "with/0")
+    (said,) = told.arrive(pod("p", wanted))
+    assert isinstance(said, Unschedulable)
+    assert said.verdict.nearest is not None
+    assert said.verdict.nearest.node == "with"
+    assert "1 of rdma/hca" in explain(said.verdict, wanted)
