@@ -292,7 +292,11 @@ def test_an_autoscaler_on_gpu_use_says_that_nothing_serves_its_metric(cluster: L
 
 def test_the_doctor_names_each_pitfall_of_these_manifests(cluster: LocalCluster) -> None:
     # A pod counts as one of no scheduler when none has spoken of it for a while.
-    awaited("it is known", lambda: "scheduler-unknown" in diagnosed(cluster), wait_s=2 * UNHEARD_S)
+    awaited(
+        "it is known",
+        lambda: "gpu-fleet" in diagnosed(cluster).get("scheduler-unknown", ""),
+        wait_s=2 * UNHEARD_S,
+    )
     found = diagnosed(cluster)
     assert (
         "asks for dcgm_gpu_utilization, but no API serves custom.metrics.k8s.io" in found["metric-unserved"]
