@@ -216,6 +216,31 @@ def test_a_report_with_other_devices_leaves_no_more_room_than_the_kubelet_counts
 
 
 @pytest.mark.parametrize("anew", [False, True])
+def test_a_node_without_its_report_has_no_more_gpus_than_its_kubelet_counts_whatever_names_pods_hold(
+    anew: bool,
+) -> None:
+    async def story(world: World) -> None:
+        await full_node(world, 6)
+        usual = [f"GPU-a-{number}" for number in range(8)]
+        put_report(world, {"devices": listed(*usual[:7], "GPU-a-other")})
+        more(world, 2)
+        await world.settle()
+        assert "GPU-a-other" in {world.devices_of(name)[0] for name in running(world)}
+        put_report(world, {"devices": listed(*usual)})
+        await world.settle(5)
+        put_report(world, {"devices": []})
+        await world.settle(5)
+        if anew:
+            await world.stop()
+            world.start()
+        world.pod("huge", gpus=9)
+        await world.settle(60)
+        assert "1 with fewer GPUs than asked for" in world.why("huge")
+
+    in_world(story)
+
+
+@pytest.mark.parametrize("anew", [False, True])
 def test_a_node_made_anew_under_its_name_while_pods_run_there_gives_nothing_twice(anew: bool) -> None:
     async def story(world: World) -> None:
         await full_node(world, 4)

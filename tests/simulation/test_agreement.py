@@ -125,6 +125,15 @@ def test_explain_says_what_becomes_of_work_that_makes_room_by_priority(name: str
     assert not found, "\n".join(map(str, found[:5]))
 
 
+@pytest.mark.parametrize(("name", "seed"), [("two-leaders", 9), ("two-leaders", 12), ("report-restored", 22)])
+def test_explain_says_what_the_scheduler_does_under_these_seeds(name: str, seed: int) -> None:
+    """A leader's clock that is behind, and a report that lists nothing where pods hold unlisted devices."""
+    observer, outcome = watched_run(seed, name, plan=LIVE)
+    assert observer.compared > 20, observer.summary()
+    found = disagreements(outcome)
+    assert not found, "\n".join(map(str, found[:5]))
+
+
 def test_the_comparison_does_not_change_the_run() -> None:
     names = ("random-edits", "kill-after-write-k")
     _, with_comparisons = watched_run(3, *names)

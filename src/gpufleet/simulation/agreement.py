@@ -5,7 +5,7 @@ the whole process is made (``forked_copy``), and in it both sides are asked abou
 API server holds. So the run itself goes on as if nothing had been asked.
 
 - *explain*: all objects are listed as by a user with full rights, and answered from as by ``gpufleet
-  explain``. It knows nothing but these.
+  explain``. It knows nothing but these. Its clock is as the leader's.
 - *the live scheduler*: the leader's mirrors are given the same objects, as if its watches had just
   delivered them, and it takes one round: its next decision. It is then asked through the same functions,
   over its own books and its own engine.
@@ -38,6 +38,7 @@ from gpufleet.cluster.watching.picture import Picture
 from gpufleet.explain.answer import Asked
 from gpufleet.explain.answering import Answering
 from gpufleet.kube import resources
+from gpufleet.kube.clock import Clock
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.scheduler.rounds import Rounds
 from gpufleet.simulation import history
@@ -45,7 +46,7 @@ from gpufleet.simulation.admission import LEASE_NAME, LEASE_NAMESPACE
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.forked_copy import in_a_copy
 from gpufleet.simulation.invariants import Broken
-from gpufleet.simulation.live_answer import let_decide, live_answering
+from gpufleet.simulation.live_answer import LeadersTime, let_decide, live_answering
 from gpufleet.simulation.live_scheduler import LiveScheduler
 from gpufleet.simulation.scenario import World
 from gpufleet.simulation.writes_under_way import (
@@ -182,7 +183,8 @@ def ask_both(server: ApiServer, rounds: Rounds, settings: Settings) -> Iterator[
     shown = with_queue_statuses(with_bindings(listed, rounds, position), rounds)
     shown = with_nominations(shown, rounds)
     let_decide(rounds, shown, position)
-    explained = explain(server, with_conditions(shown, rounds), settings)
+    clock = LeadersTime(server.clock, rounds)
+    explained = explain(server, with_conditions(shown, rounds), settings, clock)
     fresh, leading = explained.facts, explained.leading
     live = live_answering(rounds, fresh, leading)
     for pod in fresh.picture.all(resources.PODS):
@@ -191,20 +193,21 @@ def ask_both(server: ApiServer, rounds: Rounds, settings: Settings) -> Iterator[
             yield Pair(name, ask(live, pod), ask(explained, pod))
 
 
-def explain(server: ApiServer, listed: Listed, settings: Settings) -> Answering:
-    """A fresh explain of what was listed."""
+def explain(server: ApiServer, listed: Listed, settings: Settings, clock: Clock) -> Answering:
+    """A fresh explain of what was listed, on a machine with this clock."""
     picture = Picture()
     for watched, raws in listed.items():
         picture.read(watched, raws)
     lease = server.store.get(history.LEASES, (LEASE_NAMESPACE, LEASE_NAME))
     raw_lease = None if lease is None else msgspec.json.encode(lease)
     leading = leading_by(raw_lease, settings, server.clock.now())
-    return Answering(Facts(picture, settings, server.clock), leading)
+    return Answering(Facts(picture, settings, clock), leading)
 
 
 def load_kernels(server: ApiServer, settings: Settings) -> None:
     """Ask a fresh explain of all pods that wait, so that no copy has to load what it needs of the engine."""
-    answering = explain(server, {watched: raws_of(server, watched) for watched in WATCHED}, settings)
+    listed = {watched: raws_of(server, watched) for watched in WATCHED}
+    answering = explain(server, listed, settings, server.clock)
     for pod in answering.facts.picture.all(resources.PODS):
         if waits(pod, settings):
             ask(answering, pod)

@@ -3,10 +3,14 @@
 Everything here changes the scheduler, so it is to be called in a copy of the run (``forked_copy``).
 """
 
+import datetime as dt
+
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.lease_holder import Leading
 from gpufleet.explain.answering import Answering
 from gpufleet.explain.engine_run import EngineRun
+from gpufleet.kube.clock import Clock
+from gpufleet.kube.codec.lasting_conditions import START_OF_1970
 from gpufleet.scheduler.rounds import Rounds
 from gpufleet.simulation.writes_under_way import Listed, cluster_of
 
@@ -20,6 +24,31 @@ def let_decide(rounds: Rounds, listed: Listed, position: str) -> None:
     for watched, raws in listed.items():
         cluster_of(rounds).mirrors[watched.kind].catch_up(raws, position)
     rounds.turn()
+
+
+class LeadersTime:
+    """The leader's time, for the side that is compared with it.
+
+    The leader writes until when a pod pauses by a clock that a fault may have set wrong. No object tells how
+    wrong it is, so a reader on a right clock takes the pause for over, or for longer, by as much. What is
+    compared is what both sides know, and not their clocks.
+    """
+
+    def __init__(self, clock: Clock, rounds: Rounds) -> None:
+        self.clock = clock
+        self.ahead = dt.timedelta(microseconds=rounds.time.now_us()) - (clock.now() - START_OF_1970)
+
+    def monotonic_s(self) -> float:
+        """Seconds that never go back."""
+        return self.clock.monotonic_s()
+
+    def now(self) -> dt.datetime:
+        """The wall time in UTC as the leader counts it."""
+        return self.clock.now() + self.ahead
+
+    async def sleep(self, duration_s: float) -> None:
+        """Wait so many seconds."""
+        await self.clock.sleep(duration_s)
 
 
 def live_answering(rounds: Rounds, fresh: Facts, leading: Leading) -> Answering:

@@ -284,7 +284,8 @@ class NodeBook:
             others = self._of_others(name)
             last = [one for one in self._last.get(name, ()) if not others(one.id)]
             own = [one for one in held.ids if not others(one)]
-            return unreported(node, written, msgspec.structs.replace(held, ids=tuple(own)), last)
+            kept = msgspec.structs.replace(held, ids=tuple(own), promised=self.pods.promised_on(name))
+            return unreported(node, written, kept, last)
         self._last.pop(name, None)
         return node
 

@@ -71,10 +71,21 @@ def agent_reports(node: wire.Node) -> bool:
 def unreported(node: Node, written: wire.Node, held: HeldOnNode, last: Sequence[Device]) -> Node:
     """A node without a readable report: with the devices that were last reported, else with as many as its
     kubelet counts, among them those that its pods were granted.
+
+    Where pods were granted devices that the last report lacked, the node has no more devices for that than
+    its kubelet counts: as many of the last report that no pod holds are other names of the same GPUs.
     """
     ghosts = [labelled_device(one, written) for one in missing(held.ids, last)]
-    rest = node.devices[len(ghosts) :] if not last else ()
-    return msgspec.structs.replace(node, devices=(*last, *ghosts, *rest), unreported=True, counted_only=False)
+    if not last:
+        return _without_report(node, (*ghosts, *node.devices[len(ghosts) :]))
+    doubled = len(ghosts) - max(0, len(node.devices) - len(last))
+    free = [one.id for one in last if one.id not in {*held.ids, *held.promised}]
+    renamed = set(free[: max(0, doubled)])
+    return _without_report(node, (*(one for one in last if one.id not in renamed), *ghosts))
+
+
+def _without_report(node: Node, devices: tuple[Device, ...]) -> Node:
+    return msgspec.structs.replace(node, devices=devices, unreported=True, counted_only=False)
 
 
 def with_missing(node: Node, written: wire.Node, held: HeldOnNode, taken: frozenset[DeviceId]) -> Node:
