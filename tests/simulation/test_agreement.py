@@ -114,6 +114,7 @@ WITH_PRIORITIES = (
     ("old-grant-version", 5),
     ("gang-member-refused", 2),
     ("gang-member-refused", 3),
+    ("delete-create-same-name", 2),
 )
 
 
