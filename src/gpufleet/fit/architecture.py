@@ -68,6 +68,9 @@ PICTURE_TOKENS = 4 * 1601
 CHUNKED_PATTERN = 4
 """In Llama 4 each fourth layer sees everything, the others a chunk."""
 
+SIZE_MAX = 1 << 40
+"""Far above any size of a model, its context and its vocabulary, so that a broken file gives no sums."""
+
 LAYERS_MAX = 4096
 """Far above any model, so that a broken file does not make millions of layers."""
 
@@ -75,7 +78,7 @@ LAYERS_MAX = 4096
 def facts_of(name: str, config: ModelConfig) -> ModelFacts:
     """The model that a configuration describes; raises InputError naming the first missing field."""
     text = filled(config.text_config) if config.text_config else config
-    _refuse_negative(name, text)
+    _refuse_sizes_beyond(name, text)
     if (text.num_hidden_layers or 0) > LAYERS_MAX:
         raise InputError(
             "no model has so many layers",
@@ -120,11 +123,14 @@ def draft_elements(text: ModelConfig, facts: ModelFacts) -> int:
     return (text.num_nextn_predict_layers or 0) * (one + tables) + (text.mtp_num_hidden_layers or 0) * one
 
 
-def _refuse_negative(name: str, config: ModelConfig) -> None:
+def _refuse_sizes_beyond(name: str, config: ModelConfig) -> None:
     for field in config.__struct_fields__:
         value = getattr(config, field)
         if isinstance(value, int) and value < 0:
             raise InputError("a negative size", where=name, field=field, value=value, expected="0 or more")
+        if isinstance(value, int) and value > SIZE_MAX:
+            what = "no model has such a size"
+            raise InputError(what, where=name, field=field, value=value, expected=f"at most {SIZE_MAX}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,9 @@ AMPLE_PODS = 100_000
 
 # Bounds the memory of a scenario.
 COUNT_MAX = 20_000
+GPUS_MAX = 4096
+"""Of one node or one pod: far above any machine, and it bounds the memory of a scenario too."""
+
 NEVER = "never"
 
 
@@ -42,8 +45,15 @@ def nodes_of(text: NodesText, field: str) -> list[Node]:
     return [_node(text, name, field) for name in numbered(text.name, text.count, field)]
 
 
+def gpus_within_bounds(gpus: int, field: str) -> None:
+    """Raises ScenarioError where no node has and no pod can ask for so many GPUs."""
+    if not 0 <= gpus <= GPUS_MAX:
+        raise ScenarioError("out of range", field=f"{field}.gpus", value=gpus, expected=f"0 to {GPUS_MAX}")
+
+
 def _node(text: NodesText, name: str, field: str) -> Node:
     memory_mib = None if text.gpu_memory is None else mebibytes(text.gpu_memory, f"{field}.gpuMemory")
+    gpus_within_bounds(text.gpus, field)
     linked = text.gpus_linked
     if linked < 1:
         raise ScenarioError("out of range", field=f"{field}.gpusLinked", value=linked, expected="1 or more")

@@ -19,7 +19,7 @@ from gpufleet.model.resources import Resources
 from gpufleet.model.shape import GpuRequest, Shape, Within
 from gpufleet.model.taint import EXISTS, Toleration
 from gpufleet.scenario.amounts import microseconds, milli, units
-from gpufleet.scenario.fleet import COUNT_MAX, numbered
+from gpufleet.scenario.fleet import COUNT_MAX, gpus_within_bounds, numbered
 from gpufleet.scenario.scenario_errors import ScenarioError
 from gpufleet.scenario.text import NeedsText, RoleText, WorkText
 
@@ -158,6 +158,7 @@ def shape_of(text: NeedsText | RoleText | WorkText, field: str) -> Shape:
 
 
 def _gpus(text: NeedsText, field: str) -> GpuRequest:
+    gpus_within_bounds(text.gpus, field)
     if text.models and text.model_order:
         raise ScenarioError("both models and modelOrder", field=field, expected="one of them")
     models = tuple(GpuModelName(model) for model in text.models or sorted(text.model_order))
