@@ -136,7 +136,9 @@ def template_of(written: Written) -> PodTemplate:
 def test_both_count_the_same_gpus(written: Written) -> None:
     shape, template = read_pod(of_scheduler(written)).shape, template_of(written)
     whole = {name: count for name, count in template.asked_devices.items() if name in GPU_RESOURCES}
-    assert whole == ({shape.gpu_resource: shape.gpu.count} if shape.gpu_resource else {})
+    # Of a share the name only says whose GPUs will do.
+    is_whole = bool(shape.gpu_resource) and shape.gpu.whole
+    assert whole == ({shape.gpu_resource: shape.gpu.count} if is_whole else {})
     others = dict(shape.resources.other)
     assert template.asked_devices.get(SLOT, 0) == others.get(SLOT, 0)
     if shape.gpu.count:
