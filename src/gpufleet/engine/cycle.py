@@ -37,6 +37,7 @@ from gpufleet.engine.preempt.victims import (
     VictimSearch,
 )
 from gpufleet.engine.reserve.backfill import Backfill
+from gpufleet.engine.reserve.refused_together import RefusedTogether
 from gpufleet.engine.reserve.reservations import Reservations
 from gpufleet.engine.state.gang_members import Members
 from gpufleet.engine.tell.reservations import ReservationTelling
@@ -69,6 +70,7 @@ class Cycle:
         self.telling = ReservationTelling(state, reservations)
         self.verdicts = Verdicts(state, reservations, self.telling)
         self.search_retries = SearchRetries(state)
+        self.refusing = RefusedTogether(state, victims, reservations, self.search_retries)
         self.at_us = 0
         self.instructions: list[AnyInstruction] = []
         self._gangs_by_waiting_shape: dict[int, dict[LineKey, None]] = {}
@@ -96,7 +98,7 @@ class Cycle:
             self.state.victim_changes += 1
             self._wake_lines_that_may_fit()
         if settled or self.state.queues.is_active:
-            self._wake_kept_out(every_line=settled)
+            self.state.wake_kept_out(every_line=settled)
         if self.state.neighbours.shapes_to_retry:
             self._wake_shapes_to_retry()
         self.search_retries.wake(at_us)
@@ -111,7 +113,7 @@ class Cycle:
         self._serve_queues(at_us)
         if self.reservations.end_round():
             self._wake_lines_that_may_fit()
-            self._wake_kept_out(every_line=False)
+            self.state.wake_kept_out(every_line=False)
             self._serve_queues(at_us)
         if self.violations.watches:
             self._take_gangs_back(at_us)
@@ -136,13 +138,6 @@ class Cycle:
         self.instructions += self.violations.conclude()
         if ending:
             self._serve_queues(at_us)
-
-    def _wake_kept_out(self, *, every_line: bool) -> None:
-        """Wake lines whose queue may have more since usage fell, or every line that queues keep out."""
-        waiting = self.state.waiting
-        fitting = waiting.kept_out.take_fitting(self.state.store)
-        for key in waiting.kept_out.all_keys() if every_line else fitting:
-            waiting.wake(key)
 
     def _serve_nominated(self) -> None:
         """Bind pods that have waited for others to leave, there or on room that is free by now."""
@@ -218,6 +213,9 @@ class Cycle:
         turns.begin(at_us)
         while (line := turns.take()) is not None:
             name = line.key.queue
+            if line.called:
+                self.search_retries.forget(line)
+                waiting.wake(line.key)
             if line.closed or not waiting.trim(line):
                 # The line of a gang whose members were told to end in this step.
                 turns.offer(name)
@@ -229,6 +227,9 @@ class Cycle:
                 turns.offer(name)
             else:
                 turns.rest(name)
+            if not served and waiting.called and self.refusing.is_all_that_is_left(line, at_us):
+                break
+        waiting.end_calls()
 
     def _serve_pod(self, line: Line) -> bool:
         """Place the first pod of a line; otherwise park the line."""
@@ -326,7 +327,7 @@ class Cycle:
 
     def _seek_for_pod(self, line: Line, row: int) -> bool:
         """Look for pods whose end makes room, or frees quota, for the first pod of a line."""
-        if not self._seek(line.key, UnplacedWorkload(row, None, self.at_us), self.state.pods.pod_at(row).uid):
+        if not self._seek(line, UnplacedWorkload(row, None, self.at_us), self.state.pods.pod_at(row).uid):
             return False
         self.state.waiting.advance(line)
         return True
@@ -338,15 +339,15 @@ class Cycle:
         row = next(iter(members.waiting))
         if self.state.gate.is_active and self.state.gate.bar(row) is not None:
             return False
-        return self._seek(line.key, UnplacedWorkload(row, members, self.at_us), gang)
+        return self._seek(line, UnplacedWorkload(row, members, self.at_us), gang)
 
-    def _seek(self, key: LineKey, unplaced: UnplacedWorkload, beneficiary: PodUid | GangName) -> bool:
+    def _seek(self, line: Line, unplaced: UnplacedWorkload, beneficiary: PodUid | GangName) -> bool:
         """Look for pods whose end makes room for a workload; False if there are none."""
         found = self.reservations.guests.plan(unplaced) or self.victims.find(unplaced, self.state)
         self._again_at_us = found.again_at_us if isinstance(found, NoEvictionPlan) else None
         if not isinstance(found, EvictionPlan):
             if found is not None:
-                self.search_retries.note(key, found)
+                self.search_retries.note(line, found)
             return False
         self._take(found, beneficiary, self.state.queue_of(unplaced.row))
         nomination = self.nominations.nominate(found.placements, found.waits_for)
@@ -494,7 +495,6 @@ class Cycle:
                 continue
             for sequence, row in line.untold:
                 if waiting.is_waiting(line, sequence, row):
-                    pod = self.state.pods.pod_at(row)
-                    verdict = self.verdicts.of(row, self.at_us)
-                    self.instructions.append(Unschedulable(pod.uid, verdict))
+                    uid = self.state.pods.pod_at(row).uid
+                    self.instructions.append(Unschedulable(uid, self.verdicts.of(row, self.at_us)))
             line.untold.clear()

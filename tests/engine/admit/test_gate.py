@@ -117,7 +117,7 @@ def test_who_waits_for_quota_is_not_looked_at_when_only_room_comes_free() -> Non
     told.arrive(pod("idle", shape(1)), pod("one", shape(1), queue="team"), pod("two", shape(1), queue="team"))
     waiting = told.engine.state.waiting
     key = next(key for key in waiting.lines if key.queue == "team")
-    assert key in waiting.kept_out
+    assert waiting.lines[key] in waiting.kept_out
     assert not waiting.waits_for_room(key)
     assert placed(told.depart("idle")) == []
     assert placed(told.depart("one")) == ["two"]

@@ -4,6 +4,7 @@ from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import placement_of
 from gpufleet.engine.preempt.victims import EvictionPlan, NoEvictionPlan, UnplacedWorkload
 from gpufleet.model.identifiers import PodUid
+from gpufleet.model.queue import Queue
 from tests.engine.arrays.test_journal import snapshot
 from tests.engine.fleet_builder import Story, evicted, node, nominated, placed, pod, shape, share
 
@@ -25,6 +26,10 @@ class LowestFirst:
                 if trial.place_pod(refused.uid):
                     return EvictionPlan((placement_of(state, asking.row),), tuple(victims), tuple(victims))
         return NoEvictionPlan()
+
+    def finds_none(self, _priority: int, _queue: Queue, _state: EngineState) -> bool:
+        """Nothing is known before pods are looked at."""
+        return False
 
     def has_rule_for(self, _asking: UnplacedWorkload, _state: EngineState) -> bool:
         """Every workload may."""

@@ -141,20 +141,25 @@ def is_kept_out(tables: Tables, pod: int) -> bool:
 
 @kernel
 def who_fits(
-    tables: Tables, queues: Int64Array, asked: Int64Array, protected: Int64Array, found: Int64Array
+    tables: Tables,
+    trees: Int64Array,
+    queues: Int64Array,
+    asked: Int64Array,
+    protected: Int64Array,
+    found: Int64Array,
 ) -> int:
-    """Which lines that wait for quota, in trees where usage fell, may have what they ask now.
+    """Which lines that wait for quota may have what they ask now.
 
-    ``queues[number]`` is the row of the queue (NOT_SET: no line), ``asked[number, column]`` what is
-    needed, ``protected[number, column]`` what of that is for protected work; ``found`` gets the numbers, and
-    how many they are is returned.
+    Looked at are those in trees whose root has a 1 in ``trees``. ``queues[number]`` is the row of the queue
+    (NOT_SET: no line), ``asked[number, column]`` what is needed, ``protected[number, column]`` what of that
+    is for protected work; ``found`` gets the numbers, and how many they are is returned.
     """
     count = 0
     for number in range(len(queues)):
         queue = queues[number]
         if queue == layout.NOT_SET or tables.queues[layout.QUEUE_CLOSED, queue] == 1:
             continue
-        if tables.queues[layout.QUEUE_FELL, tables.queues[layout.QUEUE_ROOT, queue]] == 0:
+        if trees[tables.queues[layout.QUEUE_ROOT, queue]] == 0:
             continue
         fits = True
         for column in range(min(asked.shape[1], tables.quota_columns.shape[1])):

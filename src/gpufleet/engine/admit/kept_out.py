@@ -5,6 +5,7 @@ are its lines looked at, all in one pass of compiled code, and only lines that m
 are woken. ``gate`` puts lines here, ``waiting`` takes them away when they are woken or empty.
 """
 
+from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -81,9 +82,17 @@ class KeptOut(Generic[Key]):
         fell = store.tables.queues[layout.QUEUE_FELL]
         if not fell.any():
             return []
-        found = np.zeros(len(self._queues), np.int64)
-        count = 0
-        if self._number_by_key:
-            count = who_fits(store.tables, self._queues, self._asked, self._protected, found)
+        found = list(self._fitting(store, fell))
         fell[:] = 0
-        return [key for number in found[:count].tolist() if (key := self._keys[number]) is not None]
+        return found
+
+    def fitting(self, store: TableStore) -> Iterable[Key]:
+        """The lines that may have what they need now, wherever usage fell."""
+        return self._fitting(store, np.ones_like(store.tables.queues[layout.QUEUE_FELL]))
+
+    def _fitting(self, store: TableStore, trees: Int64Array) -> Iterable[Key]:
+        if not self._number_by_key:
+            return ()
+        found = np.zeros(len(self._queues), np.int64)
+        count = who_fits(store.tables, trees, self._queues, self._asked, self._protected, found)
+        return (key for number in found[:count].tolist() if (key := self._keys[number]) is not None)

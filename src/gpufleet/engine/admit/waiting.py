@@ -11,6 +11,7 @@ such entries is swept, so that work which comes and goes behind a blocked head c
 """
 
 import heapq
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
@@ -29,6 +30,9 @@ CLASS_BITS = 5
 
 SWEEP_FIRST = 64
 """A heap of fewer entries is not worth sweeping."""
+
+CALLED_TOGETHER_MAX = 64
+"""How many lines of a queue are called at most: each turn looks at all of them. Further lines are woken."""
 
 
 class Head(NamedTuple):
@@ -69,25 +73,29 @@ class LineKey(NamedTuple):
     template: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Line:
     """Interchangeable workloads; ``waiting`` is a heap of (created, name, sequence,
     pod row).
 
     ``untold`` are pods that have not heard yet why they wait. ``offered`` is the turn under which
     the line stands in its queue, at the latest its head's. ``holds_back`` tells of a parked line
-    that nothing behind it in a strict queue may overtake it. ``closed`` is set once its last workload has
-    left: another line stands for its key then, or none.
+    that nothing behind it in a strict queue may overtake it. ``called`` is set for a parked line that
+    takes its turn all the same (``WaitingLines.call``). ``refused_first`` is the entry that was its first
+    when quota kept it out the last time. ``closed`` is set once its last workload has left:
+    another line stands for its key then, or none.
     """
 
     key: LineKey
     waiting: list[tuple[int, str, int, int]] = field(default_factory=list)
     parked: bool = False
+    called: bool = False
     closed: bool = False
     holds_back: bool = False
     untold: dict[tuple[int, int], None] = field(default_factory=dict)
     offered: Head | None = None
     sweep_at: int = SWEEP_FIRST
+    refused_first: tuple[int, str, int, int] | None = None
 
     def head(self) -> Head:
         """The turn of the first workload."""
@@ -103,13 +111,15 @@ class WaitingLines:
         self.lines: dict[LineKey, Line] = {}
         self.parked_by_shape: dict[int, dict[LineKey, None]] = {}
         self.parked_gangs: dict[LineKey, None] = {}
-        self.kept_out: KeptOut[LineKey] = KeptOut()
+        self.kept_out: KeptOut[Line] = KeptOut()
+        self.called: dict[QueueName, list[Line]] = {}
         self.reserved_heads: dict[QueueName, Head] = {}
         self._parked_by_queue: dict[QueueName, dict[LineKey, None]] = {}
         self._heads: dict[QueueName, list[tuple[Head, LineKey]]] = {}
         self._place_by_row: dict[int, tuple[int, LineKey]] = {}
         self._sequence = 0
         self._parked = 0
+        self._called = 0
         self._untold: dict[LineKey, None] = {}
 
     def queue(self, name: QueueName) -> Queue:
@@ -194,8 +204,10 @@ class WaitingLines:
         if line.parked:
             self._parked -= 1
         line.parked = False
+        self._called -= line.called
+        line.called = False
         self.parked_gangs.pop(line.key, None)
-        self.kept_out.discard(line.key)
+        self.kept_out.discard(line)
         take_from(self.parked_by_shape, line.key.shape_row, line.key)
         take_from(self._parked_by_queue, line.key.queue, line.key)
 
@@ -225,7 +237,7 @@ class WaitingLines:
 
     def others_wait(self, line: Line) -> bool:
         """True if there may be work besides this line's that has not been refused yet."""
-        return len(self.lines) - self._parked > (not line.parked)
+        return len(self.lines) - self._parked + self._called > (not line.parked)
 
     def retime(self, line: Line, created_at_us: int) -> None:
         """The one workload of a line has its turn as if it had come at this time."""
@@ -274,8 +286,62 @@ class WaitingLines:
         if self.trim(line):
             self._offer(line)
 
+    def call(self, lines: Iterable[Line]) -> None:
+        """The queues of lines that quota keeps out may have more: these take their turn.
+
+        Most lines that are called are not served, because the quota is gone before. So a line stays parked
+        until it is its turn and it is woken. Where one line holds back others, and for a gang, which is
+        retimed, that would not be the same, so these are woken at once.
+        """
+        called, queues = self.called, self.queues
+        for line in lines:
+            name = line.key.queue
+            beside = called.get(name)
+            if line.called:
+                continue
+            if line.key.gang is None and beside is not None and len(beside) < CALLED_TOGETHER_MAX:
+                beside.append(line)
+            else:
+                queue = queues.get(name)
+                if queue is None or queue.strict or line.key.gang is not None or beside is not None:
+                    self.wake(line.key)
+                    continue
+                called[name] = [line]
+            line.called = True
+            self._called += 1
+
+    def end_calls(self) -> None:
+        """Lines that were called stay parked: it was not their turn, or they were refused together."""
+        for lines in self.called.values():
+            for line in lines:
+                line.called = False
+        self._called = 0
+        self.called.clear()
+
     def first(self, name: QueueName) -> Line | None:
         """The line of a queue whose turn it is, None if nothing in the queue can run."""
+        awake = self._first_awake(name)
+        called = self._first_called(name) if name in self.called else None
+        if called is None or awake is None:
+            return awake or called
+        return called if called.head() < awake.head() else awake
+
+    def _first_called(self, name: QueueName) -> Line | None:
+        """The parked line of a queue that was called and has the best turn."""
+        while True:
+            first = None
+            for line in self.called[name]:
+                if line.called and (first is None or _goes_before(line, first)):
+                    first = line
+            if first is None:
+                return None
+            entry = first.waiting[0]
+            # What stands for no waiting pod any more is dropped, and then another may be first.
+            if self.trim(first) and first.waiting[0] is entry:
+                return first
+
+    def _first_awake(self, name: QueueName) -> Line | None:
+        """The line of a queue that is not parked and has the best turn."""
         heads = self._heads.get(name)
         while heads:
             head, key = heads[0]
@@ -318,12 +384,24 @@ class WaitingLines:
 
     @property
     def has_turns(self) -> bool:
-        """True if some queue may have a workload that is not parked."""
-        return bool(self._heads)
+        """True if some queue may have a workload that is not parked, or was called."""
+        return bool(self._heads or self.called)
 
     def queues_with_work(self) -> list[QueueName]:
-        """Queues that may have a workload that is not parked."""
-        return list(self._heads)
+        """Queues that may have a workload that is not parked, or was called."""
+        return list(self._heads | self.called) if self.called else list(self._heads)
+
+    def awake(self) -> Iterator[Line]:
+        """The lines that are not parked."""
+        entries = (entry for heads in self._heads.values() for entry in heads)
+        return (line for entry in entries if (line := self._offered_at(*entry)) is not None)
+
+
+def _goes_before(one: Line, other: Line) -> bool:
+    """True if the first workload of one line has a better turn than that of another of the queue."""
+    if one.key.priority != other.key.priority:
+        return one.key.priority > other.key.priority
+    return one.waiting[0] < other.waiting[0]
 
 
 def run_time_class(pod: Pod) -> int:

@@ -140,14 +140,24 @@ class EngineState:
         self.waiting.park(line, holds_back=holds_back, lacks_room=lacks_room)
         asked = self.gate.asked(row)
         protected = self.gate.protected_part(row, asked)
-        self.waiting.kept_out.put(line.key, self.queues.queue_row(row), asked, protected)
+        self.waiting.kept_out.put(line, self.queues.queue_row(row), asked, protected)
+        line.refused_first = line.waiting[0]
+
+    def wake_kept_out(self, *, every_line: bool) -> None:
+        """Lines whose queue may have more since usage fell take their turn, or all that queues keep out."""
+        fitting = self.waiting.kept_out.take_fitting(self.store)
+        if every_line:
+            for line in self.waiting.kept_out.all_keys():
+                self.waiting.wake(line.key)
+            return
+        self.waiting.call(fitting)
 
     def keep_gang_out(self, line: Line, members: Members, *, lacks_room: bool) -> None:
         """A gang waits for quota, and, if it may lack that too, for room."""
         rows, asked, protected = self._asked_by_gang(members)
         holds_back = members.missing > 0 and not self.gate.holds_back_nothing(rows[0])
         self.waiting.park(line, holds_back=holds_back, lacks_room=lacks_room)
-        self.waiting.kept_out.put(line.key, self.queues.queue_row(rows[0]), asked, protected)
+        self.waiting.kept_out.put(line, self.queues.queue_row(rows[0]), asked, protected)
 
     def gang_lacks_quota(self, members: Members) -> bool:
         """True if its queue has less left than the members that a gang lacks need at least."""

@@ -9,8 +9,9 @@ until one comes.
 """
 
 import heapq
+from collections.abc import Iterable
 
-from gpufleet.engine.admit.waiting import LineKey
+from gpufleet.engine.admit.waiting import Line
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt.victims import NoEvictionPlan
 
@@ -25,30 +26,30 @@ class SearchRetries:
 
     def __init__(self, state: EngineState) -> None:
         self.state = state
-        self.cut: dict[LineKey, None] = {}
-        self._failed_at: dict[LineKey, int] = {}
-        self._due: list[tuple[int, int, LineKey]] = []
-        self._due_us_by_key: dict[LineKey, int] = {}
+        self._failed_at: dict[Line, int] = {}
+        self._due: list[tuple[int, int, Line]] = []
+        self._due_us: dict[Line, int] = {}
         self._number = 0
         self._looks_on_at_us: int | None = None
         self._least_priority: int | None = None
+        self._all_noted_at = -1
 
-    def note(self, key: LineKey, found: NoEvictionPlan) -> None:
+    def note(self, line: Line, found: NoEvictionPlan) -> None:
         """A search failed."""
-        self._failed_at.pop(key, None)
+        self._failed_at.pop(line, None)
         if found.lacks_lower_priority:
             self._least_priority = self.state.pods.least_priority
             return
-        self._failed_at[key] = self.state.victim_changes
-        if found.cut:
-            self.cut[key] = None
-        else:
-            self.cut.pop(key, None)
+        self._failed_at[line] = self.state.victim_changes
         due_us = found.again_at_us
-        if due_us is not None and self._due_us_by_key.get(key) != due_us:
+        if due_us is not None and self._due_us.get(line) != due_us:
             self._number += 1
-            self._due_us_by_key[key] = due_us
-            heapq.heappush(self._due, (due_us, self._number, key))
+            self._due_us[line] = due_us
+            heapq.heappush(self._due, (due_us, self._number, line))
+
+    def note_alike(self, lines: Iterable[Line]) -> None:
+        """The searches for all of these failed, and nothing but a change lets them find more."""
+        self._failed_at.update(dict.fromkeys(lines, self.state.victim_changes))
 
     def wake(self, at_us: int) -> None:
         """Wake the lines whose search may find more than before."""
@@ -57,23 +58,33 @@ class SearchRetries:
         if self.state.departures.end_refusals(at_us):
             self.state.victim_changes += 1
         while self._due and self._due[0][0] <= at_us:
-            due_us, _, key = heapq.heappop(self._due)
-            if self._due_us_by_key.get(key) == due_us:
-                del self._due_us_by_key[key]
-                self._failed_at[key] = -1
+            due_us, _, line = heapq.heappop(self._due)
+            if self._due_us.get(line) == due_us:
+                del self._due_us[line]
+                self._failed_at[line] = -1
+                self._all_noted_at = -1
         self._looks_on_at_us = None
+        if self._all_noted_at != self.state.victim_changes:
+            self._wake_some(at_us)
+
+    def _wake_some(self, at_us: int) -> None:
+        """Wake as many of the lines since whose search something has changed as a step may look at."""
+        changes = self._all_noted_at = self.state.victim_changes
         searches = 0
-        for key in list(self._failed_at):
-            line = self.state.waiting.lines.get(key)
-            if line is None or not line.parked:
-                self._forget(key)
-            elif self._failed_at[key] != self.state.victim_changes:
+        for line, failed_at in list(self._failed_at.items()):
+            if line.called:
+                # It takes its turn in this step anyway, and what fails then is noted anew.
+                continue
+            if not line.parked:
+                self.forget(line)
+            elif failed_at != changes:
                 if searches == SEARCHES_A_STEP_MAX:
                     self._looks_on_at_us = at_us + LOOK_ON_AFTER_US
+                    self._all_noted_at = -1
                     break
                 searches += 1
-                self._forget(key)
-                self.state.waiting.wake(key)
+                self.forget(line)
+                self.state.waiting.wake(line.key)
 
     def _wake_for_lower_priority(self, before: int) -> None:
         """Wake the lines that have a higher priority than some pod, now that a lower one is there."""
@@ -83,9 +94,9 @@ class SearchRetries:
                 if line.parked and key.priority > least:
                     self.state.waiting.wake(key)
 
-    def _forget(self, key: LineKey) -> None:
-        del self._failed_at[key]
-        self.cut.pop(key, None)
+    def forget(self, line: Line) -> None:
+        """A line takes its turn: whether its search fails is not known."""
+        self._failed_at.pop(line, None)
 
     def next_due_us(self) -> int | None:
         """When there is a reason to look again even if nothing happens."""

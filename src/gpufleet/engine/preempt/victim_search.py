@@ -58,9 +58,7 @@ class PreemptionSearch:
             if state.pods.least_priority >= rank.priority:
                 return NoEvictionPlan(lacks_lower_priority=True)
             queue = Queue(rank.queue, preemption=BY_PRIORITY_ALONE)
-        if self._quick_reject is None or self._quick_reject.state is not state:
-            self._quick_reject = QuickReject(state)
-        if not self._quick_reject.may_find(rank.priority, queue):
+        if self.finds_none(rank.priority, queue, state):
             return NoEvictionPlan()
         if self._search_cache is None or self._search_cache.state is not state:
             self._search_cache = SearchCache(state)
@@ -75,6 +73,12 @@ class PreemptionSearch:
             if run.outcome is not None and is_whole:
                 self._search_cache.store(unplaced, run.outcome, run.leaving.left, run.proof.charges)
         return found
+
+    def finds_none(self, priority: int, queue: Queue, state: EngineState) -> bool:
+        """True if sums tell that work of this priority in this queue can evict no pod."""
+        if self._quick_reject is None or self._quick_reject.state is not state:
+            self._quick_reject = QuickReject(state)
+        return not self._quick_reject.may_find(priority, queue)
 
     def has_rule_for(self, unplaced: UnplacedWorkload, state: EngineState) -> bool:
         """True for work of a described queue, and outside of all queues where priority decides."""

@@ -12,6 +12,7 @@ from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Placement
 from gpufleet.engine.state.gang_members import Members
 from gpufleet.model.identifiers import PodUid
+from gpufleet.model.queue import Queue
 
 
 class UnplacedWorkload(NamedTuple):
@@ -63,6 +64,12 @@ class VictimSearch(Protocol):
         """
         ...
 
+    def finds_none(self, priority: int, queue: Queue, state: EngineState) -> bool:
+        """True if ``find`` has no plan for single pods of this priority in this described queue, as is known
+        without a look at any pod.
+        """
+        ...
+
     def has_rule_for(self, unplaced: UnplacedWorkload, state: EngineState) -> bool:
         """True for work for which pods may be evicted by some rule: of its queue, or outside of queues."""
         ...
@@ -77,6 +84,10 @@ class NoVictims:
 
     def find(self, unplaced: UnplacedWorkload, state: EngineState) -> None:
         """No victim."""
+
+    def finds_none(self, _priority: int, _queue: Queue, _state: EngineState) -> bool:
+        """There never is a plan."""
+        return True
 
     def has_rule_for(self, unplaced: UnplacedWorkload, state: EngineState) -> bool:
         """Work of a queue keeps what others leave: an earlier scheduler may have evicted them."""

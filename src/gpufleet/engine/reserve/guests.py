@@ -53,6 +53,11 @@ class Guests:
         self.evicts = evicts
         self._seats: dict[Holder, dict[PodUid, Seat]] = {}
 
+    @property
+    def has_seats(self) -> bool:
+        """True if any pod was let in behind a holder."""
+        return bool(self._seats)
+
     # Guests that come.
 
     def may_come(self, unplaced: UnplacedWorkload, holder: Holder, nomination: Nomination) -> bool:

@@ -221,6 +221,30 @@ class Reservations:
         self._dues.note(line.key, tried_us + TRY_AGAIN_US)
         return False
 
+    def none_is_near(self, lines: Iterable[Line], at_us: int) -> bool:
+        """True if nothing is reserved, and none of these lines of described queues has waited for long enough
+        to reserve a place. When each of them has is noted then, as ``hold`` does it.
+        """
+        if self._held or self._former or self.guests.has_seats:
+            return False
+        queues, news = self.state.waiting.queues, []
+        name, after_us = None, None
+        for line in lines:
+            if line.key.queue != name:
+                name = line.key.queue
+                after_us = queues[name].reserve_after_us
+            if after_us is None or line.key.late:
+                continue
+            first = line.waiting[0]
+            if first[0] + after_us <= at_us:
+                return False
+            # What was noted when the same pod was refused still is.
+            if first is not line.refused_first:
+                news.append((line.key, first[0] + after_us))
+        for key, due_us in news:
+            self._dues.note(key, due_us)
+        return True
+
     def _note_in_vain(self, key: LineKey, at_us: int) -> None:
         """No end of running work helps a workload: not to be asked again at once."""
         lines = self.state.waiting.lines

@@ -226,7 +226,7 @@ def reason_of(state: EngineState, line: Line, row: int) -> str:
         return bar.why
     if not line.parked:
         return TURN
-    if line.key not in state.waiting.kept_out:
+    if line not in state.waiting.kept_out:
         return NODES
     lacks_room = state.waiting.waits_for_room(line.key)
     return NODES if lacks_room and state.gate.shortage(row) is None else QUOTA
