@@ -1,12 +1,17 @@
 """Among few candidates every set is asked, the cheapest first, and only sets that hold what is short."""
 
+from collections import Counter
+from collections.abc import Sequence
+
 import pytest
 
 from gpufleet.engine import event
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.place.choose.placement import NO_NODES
+from gpufleet.engine.place.choose.trial import Trial
 from gpufleet.engine.preempt.every_set import PROOFS_MAX, EverySet
 from gpufleet.engine.preempt.proof import Placements, Proof
+from gpufleet.model.identifiers import PodUid
 from tests.engine.fleet_builder import Story, evicted, gang, node, pod, refused, shape
 from tests.engine.preempt.test_reclaim import two_teams, work
 
@@ -71,6 +76,26 @@ def test_where_many_sets_are_unjust_the_search_is_given_up(monkeypatch: pytest.M
     assert refused(said) == ["a0"]
     assert watch.cut == [True]
     assert watch.proofs == [1 + PROOFS_MAX]
+
+
+def test_pods_that_leave_are_released_for_few_of_many_proofs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty pods leave, and 257 sets of others are tried: once all of them together, and then one by one."""
+    told = two_teams(gpus=10, a=4, b=8)
+    told.arrive(*work("b", 10), *(pod(f"ends{number}", queue="b") for number in range(20)))
+    told.told_to_end(*(f"ends{number}" for number in range(20)))
+    watch, released = Watch(monkeypatch), Counter[int]()
+    release_all = Trial.release_all
+
+    def counted(trial: Trial, rows: Sequence[int], *, uncharged: bool = False) -> None:
+        if len(watch.proofs) > len(watch.cut):
+            released.update(rows)
+        release_all(trial, rows, uncharged=uncharged)
+
+    monkeypatch.setattr(Trial, "release_all", counted)
+    assert refused(told.arrive(*work("a", 1, shape(4)))) == ["a0"]
+    assert watch.proofs == [1 + PROOFS_MAX]
+    row_by_uid = told.engine.state.pods.row_by_uid
+    assert {released[row_by_uid[PodUid(f"ends{number}")]] for number in range(20)} == {2}
 
 
 def test_two_small_pods_of_low_priority_go_rather_than_a_large_one_above_them() -> None:

@@ -127,7 +127,8 @@ class ByNode:
         unit = self._cheapest_single(np.zeros_like(self.short))[0] if len(self.quota.lacks) else None
         if unit is None:
             return None
-        placements = self.proof.fits_without([*self.leaving.rows.tolist(), *unit.rows])
+        with self.proof.without_leaving(self.leaving.rows.tolist()):
+            placements = self.proof.fits_without(unit.rows)
         return victims([unit], placements) if placements else None
 
     def _cheapest_single(self, short: Int64Array) -> tuple[Unit | None, int]:

@@ -51,6 +51,7 @@ class EverySet:
         self.found = found
         self.short = short
         self.is_cut = False
+        self._node_by_row: dict[int, int] = {}
 
     @property
     def is_small(self) -> bool:
@@ -62,13 +63,15 @@ class EverySet:
     def find(self) -> tuple[list[Unit], Placements] | None:
         """The cheapest set, and where the workload goes; None if no set would do (or ``is_cut``)."""
         units = self.found.in_order()
+        self._node_by_row = nodes_of(self.state, units)
         if not self._proven(units, judged=False):
             return None
         ordered = sorted(self._sets(units), key=in_turn)
-        for chosen in ordered[:PROOFS_MAX]:
-            placements = self._proven(chosen)
-            if placements:
-                return list(chosen), placements
+        with self.proof.without_leaving(self.departing):
+            for chosen in ordered[:PROOFS_MAX]:
+                placements = self._proven(chosen)
+                if placements:
+                    return list(chosen), placements
         self.is_cut = len(ordered) > PROOFS_MAX
         return None
 
@@ -138,17 +141,24 @@ class EverySet:
         return found
 
     def _proven(self, units: Sequence[Unit], *, judged: bool = True) -> Placements:
-        rows = dict.fromkeys([row for unit in units for row in unit.rows])
+        rows = list(dict.fromkeys([row for unit in units for row in unit.rows]))
         nodes = NO_NODES
         if self.short is not None:
-            nodes = np.unique(self.state.store.tables.pods[layout.POD_NODE, list(rows)])
-        together = dict.fromkeys([*self.departing, *rows])
-        return self.proof.fits_without(list(together), nodes, judged=judged)
+            nodes = np.unique([self._node_by_row[row] for row in rows])
+        with self.proof.without_leaving(self.departing):
+            return self.proof.fits_without(rows, nodes, judged=judged)
 
 
 def in_turn(chosen: tuple[Unit, ...]) -> tuple[Cost, list[int], tuple[Unit, ...]]:
     """By what sets are sorted: by their cost, and equals in the order of their pods."""
     return cost_of(chosen), [unit.order for unit in chosen], chosen
+
+
+def nodes_of(state: EngineState, units: Sequence[Unit]) -> dict[int, int]:
+    """By the rows of all pods of these units the row of the node on which each is."""
+    rows = [row for unit in units for row in unit.rows]
+    nodes: list[int] = state.store.tables.pods[layout.POD_NODE, rows].tolist()
+    return dict(zip(rows, nodes, strict=True))
 
 
 def sums_by_unit(gives: Int64Array, units: Sequence[Unit]) -> Int64Array:

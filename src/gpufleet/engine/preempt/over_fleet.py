@@ -24,6 +24,7 @@ from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt.candidates import Surplus, Unit
 from gpufleet.engine.preempt.capacity_bound import suitable
 from gpufleet.engine.preempt.cheapest_room import cheapest_room
+from gpufleet.engine.preempt.every_set import nodes_of
 from gpufleet.engine.preempt.proof import Placements, Proof
 
 PROOFS_MAX = 512
@@ -48,10 +49,12 @@ class OverFleet:
         self.surplus = surplus
         self.cut = False
         self._tries = proof.tries
+        self._node_by_row: dict[int, int] = {}
 
     def find(self, units: list[Unit]) -> tuple[list[Unit], Placements] | None:
         """A minimal set of these units, given the cheapest first, and where the workload goes."""
         units = self._within_surplus(units)
+        self._node_by_row = nodes_of(self.state, units)
         allowed = self._within_budgets(units)
         fits = bool(allowed and self._proven(allowed))
         found = self._minimal(allowed) if fits else None
@@ -65,11 +68,22 @@ class OverFleet:
 
         ``judged``: only what it is just to evict is preferred to more.
         """
-        chosen = units[: self._enough(units)]
+        with self.proof.without_leaving(self.departing):
+            chosen = units[: self._enough(units)]
         cheapest = self._cheapest_room(units, chosen)
         if cheapest:
             chosen, judged = cheapest, True
-        else:
+        with self.proof.without_leaving(self.departing):
+            return self._taken_off(chosen, judged=judged, is_used=bool(cheapest))
+
+    def _taken_off(
+        self, chosen: list[Unit], *, judged: bool, is_used: bool
+    ) -> tuple[list[Unit], Placements] | None:
+        """What is left of these once all that can be spared are taken off, the dearest first.
+
+        ``is_used``: none of them is of no use on the nodes where the workload goes.
+        """
+        if not is_used:
             chosen = self._only_used(chosen, self._proven(chosen), judged=judged)
         tries_max = PROOFS_MAX + (self.proof.tries if judged else self._tries)
         for unit in reversed(list(chosen)):
@@ -154,12 +168,11 @@ class OverFleet:
         if self.proof.is_tied:
             return units
         nodes = {one.node for one in placements}
-        here = self.state.pods.node_row
-        used = [unit for unit in units if any(here(row) in nodes for row in unit.rows)]
+        here = self._node_by_row
+        used = [unit for unit in units if any(here[row] in nodes for row in unit.rows)]
         return used if len(used) < len(units) and self._proven(used, judged=judged) else units
 
     def _proven(self, units: list[Unit], *, judged: bool = False) -> Placements:
-        rows = dict.fromkeys(self.departing)
-        for unit in units:
-            rows.update(dict.fromkeys(unit.rows))
-        return self.proof.fits_without(list(rows), judged=judged)
+        rows = list(dict.fromkeys([row for unit in units for row in unit.rows]))
+        with self.proof.without_leaving(self.departing):
+            return self.proof.fits_without(rows, judged=judged)

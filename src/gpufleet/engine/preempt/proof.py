@@ -38,6 +38,7 @@ class Proof:
         self.just_parts: Callable[[Sequence[Unit]], Iterable[list[Unit]]] = lambda _units: ()
         self.tries = 0
         self._in_future = False
+        self._none_leaves = False
         self.charges: Charges | None = None
 
     @property
@@ -64,6 +65,23 @@ class Proof:
                 yield
             finally:
                 self._in_future = False
+
+    @contextmanager
+    def without_leaving(self, rows: Sequence[int]) -> Iterator[None]:
+        """Meanwhile these, which leave anyway, are gone: each proof releases only what it tries besides.
+
+        Thousands may leave, and a search makes many proofs. Within another it changes nothing.
+        """
+        if self._none_leaves:
+            yield
+            return
+        with self.state.trial() as gone:
+            gone.release_all(rows, uncharged=self._in_future)
+            self._none_leaves = True
+            try:
+                yield
+            finally:
+                self._none_leaves = False
 
     def fits_without(
         self, rows: Sequence[int], nodes: Int64Array = NO_NODES, *, judged: bool = True

@@ -292,6 +292,9 @@ class SearchRun:
         if not self.lacks_only_room:
             placements = self.proof.fits_without(self.leaving.rows.tolist())
             return ([], placements) if placements else None
+        # What leaves is not charged already: its end gives back room and no quota.
+        if self.state.gate.is_active and self.state.gate.keeps_out(self.unplaced.row):
+            return None
         roomy = np.flatnonzero((self.short <= 0).all(axis=1))
         if not len(roomy):
             return None
