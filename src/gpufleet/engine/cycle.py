@@ -493,8 +493,5 @@ class Cycle:
             if not line.parked:
                 waiting.tell_later(key)
                 continue
-            for sequence, row in line.untold:
-                if waiting.is_waiting(line, sequence, row):
-                    uid = self.state.pods.pod_at(row).uid
-                    self.instructions.append(Unschedulable(uid, self.verdicts.of(row, self.at_us)))
+            self.instructions += self.verdicts.of_untold(line, self.at_us)
             line.untold.clear()

@@ -72,6 +72,7 @@ class Gate:
         self.sequence_of: Callable[[int], int] = lambda _row: 0
         self.created_of: Callable[[int], int] = lambda _row: 0
         self.members_of: Callable[[int], Iterable[int]] = lambda row: (row,)
+        self.nominated_rows: Callable[[], Iterable[int]] = tuple
         self._options: dict[int, Options] = {}
         self._options_at = -1
 
@@ -374,10 +375,11 @@ class Gate:
     def _used(self, counts: Int64Array, row: int, column: int) -> int:
         """What a queue is charged for work that runs: a place that is kept is charged, and not used yet."""
         pods = self.store.tables.pods
-        is_kept = (pods[layout.POD_STATE] == layout.PodState.NOMINATED) & (
-            pods[layout.POD_NODE] != layout.NOT_SET
+        nominated = np.fromiter(sorted(self.nominated_rows()), np.int64)
+        is_kept = (pods[layout.POD_STATE, nominated] == layout.PodState.NOMINATED) & (
+            pods[layout.POD_NODE, nominated] != layout.NOT_SET
         )
-        kept = np.flatnonzero(is_kept)
+        kept = nominated[is_kept]
         if not len(kept):
             return int(counts[row, column])
         self.store.make_journal_room(len(kept) * self.store.writes_a_charge)

@@ -66,9 +66,14 @@ class QueueBook:
             return
         name = self._admitting(row, name)
         before = self.queue_row(row)
+        is_placed = self.pods.node_row(row) is not None
+        if before == layout.NOT_SET and not is_placed:
+            # Most pods that come: nothing of theirs is charged anywhere.
+            self.store.tables.pods[layout.POD_QUEUE, row] = self.tree.hold(name)
+            return
         if before != layout.NOT_SET and self.tree.name_at(before) == name:
             return
-        if before != layout.NOT_SET and self.pods.node_row(row) is not None and not self._may_move(row, name):
+        if before != layout.NOT_SET and is_placed and not self._may_move(row, name):
             self._charged_elsewhere[row] = None
             return
         self._charge_if_placed(row, -1)

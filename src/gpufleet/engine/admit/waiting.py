@@ -141,13 +141,15 @@ class WaitingLines:
         line = self.lines.get(key)
         if line is None:
             line = self.lines[key] = Line(key)
-        heapq.heappush(line.waiting, (created_at_us, name, sequence, pod_row))
+        entry = (created_at_us, name, sequence, pod_row)
+        heapq.heappush(line.waiting, entry)
         line.untold[sequence, pod_row] = None
         self._untold[key] = None
         self._place_by_row[pod_row] = (sequence, line.key)
         if len(line.waiting) > line.sweep_at or len(line.untold) > line.sweep_at:
             self._sweep(line)
-        if not line.parked:
+        # Behind the first of a line that stands in its queue nothing changes there.
+        if not line.parked and (line.offered is None or line.waiting[0] is entry):
             self._offer(line)
 
     def _sweep(self, line: Line) -> None:

@@ -71,6 +71,7 @@ class EngineState:
         self.past_use = PastUse(self.store, self.queues.tree, self.queues.resources)
         self.turns = Turns(self.store, self.waiting, self.gangs.by_name, self.queues.tree, self.past_use)
         self.departures = Departures(self.pods)
+        self.gate.nominated_rows = self.departures.by_row.keys
         self.budgets = Budgets()
         self.learned = LearnedRunTimes()
         self.eviction_lineage = EvictionLineage()

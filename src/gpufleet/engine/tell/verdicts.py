@@ -5,9 +5,11 @@ completed with what reservations have to do with it. ``cycle`` tells it with a r
 asked.
 """
 
-from gpufleet.engine.admit.waiting import SeenLabels
+from collections.abc import Iterator
+
+from gpufleet.engine.admit.waiting import Line, SeenLabels
 from gpufleet.engine.arrays import layout
-from gpufleet.engine.instruction import GangUnschedulable, Verdict
+from gpufleet.engine.instruction import GangUnschedulable, Unschedulable, Verdict
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.reserve.reservations import Reservations
 from gpufleet.engine.state.gang_members import Members
@@ -37,6 +39,24 @@ class Verdicts:
                 without.release_all(list(own.nomination.rows))
                 found = self._of_others(row)
         return self.telling.complete(found, row, at_us)
+
+    def of_untold(self, line: Line, at_us: int) -> Iterator[Unschedulable]:
+        """Why the pods of a parked line wait that have not heard it yet."""
+        state, verdict = self.state, None
+        alike = self._are_alike_in_a_line()
+        for sequence, row in line.untold:
+            if state.waiting.is_waiting(line, sequence, row):
+                if verdict is None or not alike:
+                    verdict = self.of(row, at_us)
+                yield Unschedulable(state.pods.pod_at(row).uid, verdict)
+
+    def _are_alike_in_a_line(self) -> bool:
+        """True if nothing tells the pods of a line apart: no reservation or neighbour, no namespace that a
+        queue admits or does not, and no queue that was draining when some of them came.
+        """
+        queues = self.state.queues
+        asks_queues = queues.tree.has_admitted_namespaces or queues.drained_at
+        return not (asks_queues or self.state.neighbours.is_watchful or self.reservations.held())
 
     def _of_others(self, row: int) -> Verdict:
         """Why a waiting pod fits nowhere as of now, without a word of reservations."""
