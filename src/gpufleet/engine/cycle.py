@@ -227,6 +227,8 @@ class Cycle:
                 turns.offer(name)
             else:
                 turns.rest(name)
+            # What was decided stays: no trial is open, and thousands may start in one step.
+            self.state.store.keep()
             if not served and waiting.called and self.refusing.is_all_that_is_left(line, at_us):
                 break
         waiting.end_calls()

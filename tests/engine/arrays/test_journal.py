@@ -8,6 +8,7 @@ from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.arrays.tables import Tables
 from tests.engine.crowded_fleet import CrowdedFleet
 from tests.engine.effort import seeds
+from tests.engine.fleet_builder import Story, node, placed, pod, shape
 from tests.engine.state_check import check_node, check_rankings
 
 POLICIES_TRIED = ("best-fit", "gpu-packing", "random", "fgd")
@@ -80,3 +81,13 @@ def test_an_error_inside_a_trial_undoes_it_too() -> None:
     with pytest.raises(ZeroDivisionError):
         fail()
     assert snapshot(state.store.tables) == before
+
+
+def test_a_step_that_starts_many_pods_keeps_no_journal_of_them() -> None:
+    """Eight hundred pods start in one step: no more writes are remembered than one of them takes."""
+    told = Story()
+    told.nodes(*(node(f"n{number}", 8) for number in range(100)))
+    store = told.engine.state.store
+    room = len(store.tables.journal)
+    assert len(placed(told.arrive(*(pod(f"p{number}", shape(1)) for number in range(800))))) == 800
+    assert len(store.tables.journal) == room
