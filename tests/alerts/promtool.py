@@ -1,0 +1,195 @@
+"""Alert rules on made-up series, as promtool evaluates them.
+
+A trial says what is scraped while all is well and when there is a fault, and which alert that gives. From it
+follow the cases that every alert must pass: it fires, not before its time, not without the fault, once
+though a process is scraped twice, in one of two clusters, over a change of the process that is scraped, and
+not without any series. What is special about an alert stands in cases of its own.
+"""
+
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tests.house.project import ROOT
+from tests.lacking import lacking
+
+FOLDER = ROOT / "charts" / "gpufleet" / "monitoring"
+RULES = FOLDER / "alerts.yaml"
+
+Values = Sequence[float | None]
+"""One value a minute from minute 0 on; None where nothing is scraped."""
+Scraped = Mapping[str, Values]
+"""Values by series, as `name{label="value"}`."""
+Labels = dict[str, str]
+
+
+def steady(value: float | None, minutes: int) -> list[float | None]:
+    """The same value for so many minutes."""
+    return [value] * minutes
+
+
+def rising(start: float, step: float, minutes: int) -> list[float | None]:
+    """From ``start`` on, more by ``step`` each minute."""
+    return [start + step * minute for minute in range(minutes)]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """An alert, what is scraped in health and in fault, and the alert that the fault gives.
+
+    ``fires_at`` is the minute from which it fires, ``quiet_at`` the last looked at before. ``summary`` is its
+    sentence. ``handed_over_at`` is the minute in which another process takes the scraped one's place.
+    """
+
+    alert: str
+    severity: str
+    well: Scraped
+    fault: Scraped
+    labels: Labels
+    summary: str
+    quiet_at: int
+    fires_at: int
+    handed_over_at: int | None = None
+    fires_without_series: bool = False
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is scraped, and at which minute which alerts of a name fire."""
+
+    name: str
+    alert: str
+    scraped: Scraped
+    at: int
+    firing: tuple[Labels, ...] = ()
+    summary: str = ""
+    interval: str = "1m"
+    extra: Labels = field(default_factory=dict)
+
+
+def with_labels(scraped: Scraped, **labels: str) -> dict[str, Values]:
+    """The same series with further labels."""
+    more = ",".join(f'{name}="{value}"' for name, value in labels.items())
+
+    def widened(series: str) -> str:
+        name, _, rest = series.partition("{")
+        inner = rest.removesuffix("}")
+        return f"{name}{{{inner},{more}}}" if inner else f"{name}{{{more}}}"
+
+    return {widened(series): values for series, values in scraped.items()}
+
+
+def cut(values: Values, start: int, end: int | None = None) -> list[float | None]:
+    """What is scraped from one minute on, and before another; nothing outside."""
+    return [
+        value if start <= minute and (end is None or minute < end) else None
+        for minute, value in enumerate(values)
+    ]
+
+
+def cases_of(trial: Trial) -> Iterator[Case]:
+    """The cases that follow for every alert."""
+    labels = {"severity": trial.severity, **trial.labels}
+    fault, well = with_labels(trial.fault, instance="a:9400"), with_labels(trial.well, instance="a:9400")
+    yield Case("fires", trial.alert, fault, trial.fires_at, (labels,), trial.summary)
+    yield Case("not before its time", trial.alert, fault, trial.quiet_at)
+    for at in (trial.quiet_at, trial.fires_at):
+        yield Case(f"well at {at}", trial.alert, well, at)
+    twice = {**with_labels(fault, job="one"), **with_labels(fault, job="two")}
+    yield Case("scraped twice", trial.alert, twice, trial.fires_at, (labels,))
+    two = {**with_labels(well, cluster="east"), **with_labels(fault, cluster="west")}
+    yield Case("two clusters", trial.alert, two, trial.fires_at, ({**labels, "cluster": "west"},))
+    nothing = (labels,) if trial.fires_without_series else ()
+    yield Case("no series", trial.alert, {}, trial.fires_at, nothing)
+    over = trial.handed_over_at
+    if over is not None:
+        before = {series: cut(values, 0, over) for series, values in trial.fault.items()}
+        after = {series: cut(values, over) for series, values in trial.fault.items()}
+        both = {**with_labels(before, instance="a:9400"), **with_labels(after, instance="b:9400")}
+        yield Case("another process", trial.alert, both, trial.fires_at, (labels,))
+
+
+def _written(values: Values) -> str:
+    """As promtool reads it: a series that ends is told to be stale, as Prometheus does at a failed scrape."""
+    found: list[str] = []
+    for minute, value in enumerate(values):
+        if value is not None:
+            found.append(repr(float(value)))
+        else:
+            ended = minute > 0 and values[minute - 1] is not None
+            found.append("stale" if ended else "_")
+    return " ".join(found)
+
+
+def _test_of(case: Case) -> dict[str, Any]:
+    expected = [
+        {"exp_labels": labels, "exp_annotations": {"summary": case.summary} if case.summary else {}}
+        for labels in case.firing
+    ]
+    return {
+        "name": case.name,
+        "interval": case.interval,
+        "input_series": [
+            {"series": series, "values": _written(values)} for series, values in case.scraped.items()
+        ],
+        "alert_rule_test": [
+            {"eval_time": f"{case.at}m", "alertname": case.alert, "exp_alerts": expected},
+        ],
+    }
+
+
+def groups() -> list[dict[str, Any]]:
+    """The groups of rules that ship."""
+    found: list[dict[str, Any]] = msgspec.yaml.decode(RULES.read_bytes())["groups"]
+    return found
+
+
+def all_alerts() -> list[dict[str, Any]]:
+    """The rules that are alerts."""
+    return [rule for group in groups() for rule in group["rules"] if "alert" in rule]
+
+
+def said_of(cases: Sequence[Case], folder: Path) -> str:
+    """What promtool says of the cases; empty if all are as they say.
+
+    promtool compares annotations too, so the rules are tried without, and where a case has a sentence with the
+    summary alone.
+    """
+    return "".join(
+        _said_of([case for case in cases if bool(case.summary) is summaries], folder, summaries=summaries)
+        for summaries in (False, True)
+    )
+
+
+def _said_of(cases: Sequence[Case], folder: Path, *, summaries: bool) -> str:
+    tool = shutil.which("promtool")
+    if tool is None:
+        lacking("there is no promtool on PATH; it comes with Debian's package prometheus")
+    if not cases:
+        return ""
+    names = {case.alert for case in cases}
+    kept = []
+    for group in groups():
+        rules = [_bare(rule, summaries=summaries) for rule in group["rules"] if rule.get("alert", "") in names or "record" in rule]
+        if rules:
+            kept.append({**group, "rules": rules})
+    (folder / "rules.yaml").write_bytes(msgspec.yaml.encode({"groups": kept}))
+    tests = {
+        "rule_files": ["rules.yaml"],
+        "evaluation_interval": "1m",
+        "tests": [_test_of(case) for case in cases],
+    }
+    file = folder / "tests.yaml"
+    file.write_bytes(msgspec.yaml.encode(tests))
+    done = subprocess.run([tool, "test", "rules", str(file)], capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def _bare(rule: dict[str, Any], *, summaries: bool) -> dict[str, Any]:
+    rest = {key: value for key, value in rule.items() if key != "annotations"}
+    return {**rest, "annotations": {"summary": rule["annotations"]["summary"]}} if summaries and "alert" in rule else rest

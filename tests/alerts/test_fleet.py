@@ -1,0 +1,172 @@
+"""Alerts about agents, about what is held and not used, and about queues."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.alerts.promtool import Case, Labels, Scraped, Trial, cases_of, rising, said_of, steady
+
+NODE = {"node": "n1"}
+HOLDS = 'node="n1",gpu="0",uuid="GPU-a",namespace="ml",pod="train-0"'
+HOLDER = {"node": "n1", "uuid": "GPU-a", "namespace": "ml", "pod": "train-0"}
+CARD = {"node": "n1", "gpu": "0", "uuid": "GPU-a"}
+QUEUE = {"queue": "ml"}
+CARD_BYTES = 80e9
+
+
+def agent_gauge(alert: str, name: str, count: int, summary: str) -> Trial:
+    """A number that is 0 in health, of an agent, for fifteen minutes."""
+    series = f'gpufleet_agent_{name}{{node="n1"}}'
+    well, fault = {series: steady(0, 60)}, {series: steady(0, 10) + steady(count, 50)}
+    return Trial(alert, "warning", well, fault, NODE, f"n1: {summary}", 24, 25, 20)
+
+
+def nodes(silent: int) -> Scraped:
+    """Ten nodes that report GPUs, so many of which are scraped no more from minute 10 on."""
+    found: dict[str, list[float | None]] = {}
+    for number in range(10):
+        found[f'gpufleet_scheduler_node_report{{node="n{number}"}}'] = steady(1, 60)
+        value = None if number < silent else 1
+        found[f'gpufleet_agent_info{{node="n{number}"}}'] = steady(1, 10) + steady(value, 50)
+    return found
+
+
+def used(then: float, minutes: int) -> Scraped:
+    """A pod that computes for ten minutes, and from then on only so much."""
+    return {
+        f"gpufleet_pod_gpu_held_ratio{{{HOLDS}}}": steady(1, minutes),
+        f"gpufleet_pod_gpu_used_ratio{{{HOLDS}}}": steady(0.9, 10) + steady(then, minutes - 10),
+    }
+
+
+def memory(*then: float | None) -> Scraped:
+    """A card's memory: half full for ten minutes, and these parts from then on."""
+    return {
+        'gpufleet_gpu_memory_bytes{node="n1",gpu="0",uuid="GPU-a"}': steady(CARD_BYTES, 50),
+        'gpufleet_gpu_memory_used_bytes{node="n1",gpu="0",uuid="GPU-a"}': [
+            None if part is None else part * CARD_BYTES for part in [*steady(0.5, 10), *then]
+        ],
+    }
+
+
+def owed(holds: int, oldest_s: list[float | None], cause: str = "nodes") -> Scraped:
+    """A queue with a fair share of 8 GPUs that holds so many while its oldest work waits."""
+    gpus = f'{{queue="ml",resource="gpu"}}'
+    minutes = len(oldest_s)
+    return {
+        f"gpufleet_scheduler_queue_fair_share{gpus}": steady(8, minutes),
+        f"gpufleet_scheduler_queue_used{gpus}": steady(holds, minutes),
+        f'gpufleet_scheduler_oldest_wait_seconds{{queue="ml",cause="{cause}"}}': oldest_s,
+    }
+
+
+def queue_trial(alert: str, series: str, labels: Labels, summary: str, quiet: int, fires: int) -> Trial:
+    """A gauge of the scheduler that grows by a minute every minute, and is absent in health."""
+    return Trial(alert, "warning", {}, {series: rising(0, 60, 90)}, labels, summary, quiet, fires, quiet - 3)
+
+
+def never(cause: str) -> Scraped:
+    """Two pods that can never start, from minute 10 on."""
+    series = f'gpufleet_scheduler_never_fits_pods{{queue="ml",cause="{cause}"}}'
+    return {series: steady(None, 10) + steady(2, 50)}
+
+
+TRIALS = [
+    Trial(
+        "AgentSilent", "warning", nodes(0), nodes(1), {"node": "n0"}, "n0: the agent is not scraped", 19, 20, 15
+    ),
+    Trial(
+        "AgentsSilent", "critical", nodes(1), nodes(2), {}, "20% of the agents are not scraped", 19, 20, 15
+    ),
+    agent_gauge("AgentProblems", "problems", 2, "2 things keep the agent from knowing more"),
+    agent_gauge("GPUMetricsNotMade", "untold_gpus", 1, "no metrics of 1 GPUs"),
+    agent_gauge("GPUHoldersLost", "lost_holders", 3, "3 containers hold GPUs that the kubelet forgot"),
+    Trial(
+        "GPUIdleHeld", "info", used(0.6, 100), used(0.01, 100), HOLDER,
+        "ml/train-0 holds a GPU and computes nothing", 39, 41, 35,
+    ),
+    Trial(
+        "GPUIdleHeldLong", "warning", used(0.6, 300), used(0.01, 300), HOLDER,
+        "ml/train-0 has held a GPU for four hours and computed nothing", 249, 251, 200,
+    ),
+    Trial(
+        "GPUMemoryNearFull", "info", memory(*steady(0.5, 40)), memory(*rising(0.975, 0.0005, 40)), CARD,
+        "n1: GPU 0: memory is 98.5% full, and grows", 20, 30, 20,
+    ),
+    Trial(
+        "QueueStarved", "warning", owed(8, rising(0, 60, 90)), owed(4, rising(0, 60, 90)), QUEUE,
+        "Queue ml waits although it is owed 4 GPUs more", 60, 62, 45,
+    ),
+    queue_trial(
+        "GangStuck", 'gpufleet_scheduler_partial_gang_seconds{queue="ml"}', QUEUE,
+        "Queue ml: a gang has run in part for 32m 0s", 30, 32,
+    ),
+    Trial(
+        "PodNeverFits", "warning", {}, never("nodes"), {**QUEUE, "cause": "nodes"},
+        "2 pods of queue ml can never start (nodes)", 24, 25, 20,
+    ),
+    Trial(
+        "QuotaNeverSuffices", "warning", {}, never("queue-quota"), {**QUEUE, "cause": "queue-quota"},
+        "2 pods of queue ml want more than it may ever have", 24, 25, 20,
+    ),
+    queue_trial(
+        "ReservationOverdue", 'gpufleet_scheduler_reservation_overdue_seconds{queue="ml"}', QUEUE,
+        "Queue ml: a reservation is overdue by 22m 0s", 20, 22,
+    ),
+]  # fmt: skip
+
+YOUNG: Scraped = {
+    f"gpufleet_pod_gpu_held_ratio{{{HOLDS}}}": steady(None, 40) + steady(1, 60),
+    f"gpufleet_pod_gpu_used_ratio{{{HOLDS}}}": steady(None, 40) + steady(0.01, 60),
+}
+BURSTS: Scraped = {
+    f"gpufleet_pod_gpu_held_ratio{{{HOLDS}}}": steady(1, 125),
+    f"gpufleet_pod_gpu_used_ratio{{{HOLDS}}}": [*steady(0.01, 24), 0.8] * 5,
+}
+UNTOLD: Scraped = {f"gpufleet_pod_gpu_held_ratio{{{HOLDS}}}": steady(1, 100)}
+NO_LEADER_FOR_TWO_MINUTES: Scraped = {
+    series: [*values[:40], None, None, *values[42:]] for series, values in owed(4, rising(0, 60, 90)).items()
+}
+LEFT: Scraped = {
+    'gpufleet_scheduler_node_report{node="n1"}': steady(1, 10) + steady(None, 60),
+    'gpufleet_agent_info{node="n1"}': steady(1, 10) + steady(None, 60),
+}
+A_GAP_OF_THE_LEADER: Scraped = {
+    'gpufleet_scheduler_node_report{node="n1"}': steady(1, 14) + steady(None, 2) + steady(1, 40),
+    'gpufleet_agent_info{node="n1"}': steady(1, 10) + steady(None, 46),
+}
+
+SPECIAL = [
+    Case("a pod that is twenty minutes old", "GPUIdleHeld", YOUNG, 60),
+    Case("work in bursts", "GPUIdleHeld", BURSTS, 120),
+    Case("a shared card of which no use is told", "GPUIdleHeld", UNTOLD, 90),
+    Case("a program that takes all memory at its start", "GPUMemoryNearFull", memory(*steady(0.98, 40)), 45),
+    Case(
+        "another leader after two minutes", "QueueStarved", NO_LEADER_FOR_TWO_MINUTES, 62,
+        ({**QUEUE, "severity": "warning"},),
+    ),
+    Case("a queue that waits beyond its share", "QueueStarved", owed(8, rising(0, 60, 90)), 80),
+    Case("a queue whose work is new", "QueueStarved", owed(4, steady(30, 90)), 80),
+    Case(
+        "work that can never start has its own alert", "QueueStarved",
+        {**owed(4, rising(0, 60, 90)), **never("nodes")}, 55,
+    ),
+    Case("a quota is not the nodes' fault", "PodNeverFits", never("queue-quota"), 40),
+    Case("nodes are not the quota's fault", "QuotaNeverSuffices", never("nodes"), 40),
+    # The scheduler's list of nodes outlasts the node by the quarter of an hour that bridges a change of the leader.
+    Case("a node that left: no longer than its report is remembered", "AgentSilent", LEFT, 27),
+    Case(
+        "a change of the leader", "AgentSilent", A_GAP_OF_THE_LEADER, 20, ({**NODE, "severity": "warning"},)
+    ),
+    Case("one agent of ten is no failure of the roll-out", "AgentsSilent", nodes(1), 40),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: trial.alert)
+def test_an_alert_fires_for_its_fault_alone(trial: Trial, tmp_path: Path) -> None:
+    assert said_of(list(cases_of(trial)), tmp_path) == ""
+
+
+@pytest.mark.parametrize("case", SPECIAL, ids=lambda case: f"{case.alert}: {case.name}")
+def test_what_is_special_about_an_alert(case: Case, tmp_path: Path) -> None:
+    assert said_of([case], tmp_path) == ""
