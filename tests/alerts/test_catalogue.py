@@ -1,0 +1,168 @@
+"""What holds of all alerts: each is tried, explained, and asks only for metrics and labels that there are."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import promql_parser as promql
+import pytest
+
+from tests.alerts import inventory, test_cards, test_fleet, test_scheduler
+from tests.alerts.promtool import FOLDER, RULES, all_alerts, cases_of, groups
+from tests.chart.rendering import rendered
+from tests.house.project import ROOT
+
+TRIALS = [*test_cards.TRIALS, *test_fleet.TRIALS, *test_scheduler.TRIALS]
+SPECIAL = [*test_cards.SPECIAL, *test_fleet.SPECIAL, *test_scheduler.SPECIAL]
+CASES_MIN = 6
+FOREIGN = {
+    "kube_node_status_capacity": {"node", "resource"},
+    "kube_node_status_allocatable": {"node", "resource"},
+    "kube_node_spec_unschedulable": {"node"},
+}
+"""Metrics of kube-state-metrics and their labels (its docs/metrics, version 2.17)."""
+SCRAPED = {"cluster", "instance", "job"}
+"""Labels that Prometheus itself puts on every series; ``cluster`` where it is told to."""
+UNTRIED = {"Heartbeat"}
+"""Fires whatever is scraped, so there is no health to try; it has cases of its own."""
+PAGE = (ROOT / "docs" / "alerts.md").read_text(encoding="utf-8")
+
+KNOWN = {metric.name: {*metric.labels, *SCRAPED} for metric in inventory.listed()} | {
+    name: labels | SCRAPED for name, labels in FOREIGN.items()
+}
+TYPES = {metric.name: metric.type for metric in inventory.listed()}
+
+
+def rules() -> list[dict[str, Any]]:
+    """All rules, alerts and records."""
+    return [rule for group in groups() for rule in group["rules"]]
+
+
+RECORDS = {rule["record"] for rule in rules() if "record" in rule}
+EXPRESSIONS = [pytest.param(rule["expr"], id=rule.get("alert") or rule["record"]) for rule in rules()]
+
+
+def below(node: Any) -> Iterator[Any]:
+    """A part of a query and all its parts."""
+    yield node
+    for name in ("lhs", "rhs", "expr", "vector_selector"):
+        part = getattr(node, name, None)
+        if part is not None:
+            yield from below(part)
+    for part in getattr(node, "args", None) or ():
+        yield from below(part)
+
+
+def selectors(expression: str) -> list[Any]:
+    """What a query asks for."""
+    found = below(promql.parse(expression))
+    return [part for part in found if isinstance(part, promql.VectorSelector)]
+
+
+def base_name(name: str) -> str:
+    """The metric of a series: a histogram has several names."""
+    plain = re.sub(r"_(bucket|count|sum)$", "", name)
+    return plain if TYPES.get(plain) == "histogram" else name
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_every_metric_and_label_that_is_asked_for_exists(expression: str) -> None:
+    for one in selectors(expression):
+        if one.name in RECORDS:
+            continue
+        labels = KNOWN[base_name(one.name)] | ({"le"} if one.name.endswith("_bucket") else set())
+        assert {matcher.name for matcher in one.matchers.matchers} <= labels
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_clusters_are_not_mixed(expression: str) -> None:
+    for part in below(promql.parse(expression)):
+        modifier = getattr(part, "modifier", None)
+        labels = modifier if isinstance(part, promql.AggregateExpr) else getattr(modifier, "matching", None)
+        if isinstance(part, promql.AggregateExpr):
+            assert labels is not None, f"nothing is kept by {part}"
+        if labels is not None:
+            assert "cluster" in labels.labels, f"clusters are mixed by {part}"
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_what_only_grows_is_compared_by_its_growth(expression: str) -> None:
+    for part in below(promql.parse(expression)):
+        if isinstance(part, promql.VectorSelector) and TYPES.get(part.name) == "counter":
+            growing = rf"(increase|rate)\({re.escape(part.name)}(\{{[^}}]*\}})?\["
+            assert len(re.findall(growing, expression)) == expression.count(part.name)
+
+
+def test_every_alert_passes_six_cases_and_more() -> None:
+    tried = {trial.alert: len(list(cases_of(trial))) for trial in TRIALS}
+    names = {rule["alert"] for rule in all_alerts()}
+    assert names - UNTRIED == set(tried)
+    assert min(tried.values()) >= CASES_MIN
+    assert {case.alert for case in SPECIAL} <= names
+    assert {case.alert for case in SPECIAL} >= UNTRIED
+
+
+def test_every_alert_has_a_section_that_its_link_leads_to() -> None:
+    sections = {name.lower() for name in re.findall(r"^### (\w+)$", PAGE, flags=re.MULTILINE)}
+    links = {rule["annotations"]["runbook_url"].partition("#")[2] for rule in all_alerts()}
+    assert links == sections == {rule["alert"].lower() for rule in all_alerts()}
+
+
+def test_every_alert_says_how_bad_it_is_and_what_there_is() -> None:
+    for rule in all_alerts():
+        assert rule["labels"]["severity"] in {"critical", "warning", "info", "none"}
+        assert {"summary", "description", "runbook_url"} == rule["annotations"].keys()
+
+
+def test_what_is_inhibited_exists() -> None:
+    names = {rule["alert"] for rule in all_alerts()} | {"KubeNodeNotReady"}
+    for rule in msgspec.yaml.decode((FOLDER / "inhibit-rules.yaml").read_bytes())["inhibit_rules"]:
+        for matcher in (*rule["source_matchers"], *rule["target_matchers"]):
+            label, _, wanted = re.fullmatch(r'(\w+) (=~?) "?([^"]+)"?', matcher).groups()  # type: ignore[union-attr]
+            if label == "alertname":
+                assert any(re.fullmatch(wanted, name) for name in names), matcher
+        assert "cluster" in rule["equal"]
+
+
+def test_the_inventory_is_what_the_pages_have() -> None:
+    assert inventory.listed() == inventory.all_metrics()
+
+
+def test_a_name_ends_by_its_unit() -> None:
+    for metric in inventory.listed():
+        plain = metric.name.removesuffix("_total")
+        assert metric.name.endswith("_total") == (metric.type == "counter"), metric.name
+        assert not metric.unit or plain.endswith(f"_{metric.unit}"), metric.name
+        assert metric.help, metric.name
+
+
+def test_the_documents_name_every_metric() -> None:
+    pages = [(ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8") for page in ("metrics", "scheduler")]
+    text = "\n".join(pages)
+    for metric in inventory.listed():
+        short = metric.name.removeprefix("gpufleet_scheduler_")
+        assert f"`{metric.name}`" in text or f"`{short}`" in text, metric.name
+
+
+def test_the_charts_rules_are_those_of_the_file() -> None:
+    (found,) = [one for one in rendered({"prometheusRule.enabled": True}) if one["kind"] == "PrometheusRule"]
+    assert found["spec"]["groups"] == msgspec.yaml.decode(RULES.read_bytes())["groups"]
+
+
+def test_an_alert_can_be_left_out_labelled_and_linked_elsewhere() -> None:
+    values = {
+        "prometheusRule.enabled": True,
+        "prometheusRule.disabled": ["GPUIdleHeld"],
+        "prometheusRule.alertLabels": {"team": "platform", "severity": "none"},
+        "prometheusRule.runbookUrl": "https://docs.example.com/alerts.html",
+        "prometheusRule.dcgmNames": True,
+    }
+    found = [one for one in rendered(values) if one["kind"] == "PrometheusRule"]
+    assert [one["metadata"]["name"] for one in found] == ["gpufleet-alerts", "gpufleet-dcgm-names"]
+    alerts = {
+        rule["alert"]: rule for group in found[0]["spec"]["groups"] for rule in group["rules"] if "alert" in rule
+    }
+    assert alerts.keys() == {rule["alert"] for rule in all_alerts()} - {"GPUIdleHeld"}
+    assert alerts["GPUGone"]["labels"] == {"severity": "critical", "team": "platform"}
+    assert alerts["GPUGone"]["annotations"]["runbook_url"] == "https://docs.example.com/alerts.html#gpugone"
