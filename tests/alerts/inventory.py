@@ -1,4 +1,4 @@
-"""The metrics of scheduler and agent, as their pages have them, and as the inventory beside the rules lists them.
+"""The metrics of scheduler and agent: those of their pages, and those of the inventory beside the rules.
 
     python -m tests.alerts.inventory
 
@@ -36,8 +36,9 @@ from tests.alerts.promtool import FOLDER
 
 FILE = FOLDER / "metrics.yaml"
 HEAD = """\
-# Every metric of gpufleet's scheduler and agents under names of our own, with its type, unit and labels. A label without a
-# value is left out of a series. Written by `python -m tests.alerts.inventory`; rules and documents are held to it.
+# Every metric of gpufleet's scheduler and agents under names of our own, with its type, unit and labels. A
+# label without a value is left out of a series. `python -m tests.alerts.inventory` writes it; rules and documents
+# are held to it.
 """
 UNITS = ("seconds", "bytes", "celsius", "watts", "joules", "ratio")
 """Base units of Prometheus, by which a name ends."""
@@ -80,7 +81,9 @@ def agent_page() -> str:
         nvlink_errors=dict.fromkeys(LinkErrorKind, 0),
     )
     node.reads(0, readings)
-    node.reads(1, readings, {small.uuid: sample(memory=memory(10), activity=Activity(graphics_engine_ratio=0.5))})
+    node.reads(
+        1, readings, {small.uuid: sample(memory=memory(10), activity=Activity(graphics_engine_ratio=0.5))}
+    )
     node.exporter.draw()
     return node.raw()
 
@@ -102,8 +105,8 @@ def scheduler_metrics() -> Metrics:
         )
     )
     for one in vars(metrics).values():
-        if isinstance(one, MetricWrapperBase) and one._labelnames:  # noqa: SLF001  nothing else tells them
-            one.labels(*one._labelnames)  # noqa: SLF001
+        if isinstance(one, MetricWrapperBase) and one._labelnames:
+            one.labels(*one._labelnames)
     return metrics
 
 

@@ -157,8 +157,8 @@ def all_alerts() -> list[dict[str, Any]]:
 def said_of(cases: Sequence[Case], folder: Path) -> str:
     """What promtool says of the cases; empty if all are as they say.
 
-    promtool compares annotations too, so the rules are tried without, and where a case has a sentence with the
-    summary alone.
+    promtool compares annotations too: the rules are tried without any, and for a case that has a sentence
+    with the summary alone.
     """
     return "".join(
         _said_of([case for case in cases if bool(case.summary) is summaries], folder, summaries=summaries)
@@ -175,7 +175,11 @@ def _said_of(cases: Sequence[Case], folder: Path, *, summaries: bool) -> str:
     names = {case.alert for case in cases}
     kept = []
     for group in groups():
-        rules = [_bare(rule, summaries=summaries) for rule in group["rules"] if rule.get("alert", "") in names or "record" in rule]
+        rules = [
+            _bare(rule, summaries=summaries)
+            for rule in group["rules"]
+            if rule.get("alert", "") in names or "record" in rule
+        ]
         if rules:
             kept.append({**group, "rules": rules})
     (folder / "rules.yaml").write_bytes(msgspec.yaml.encode({"groups": kept}))
@@ -192,4 +196,8 @@ def _said_of(cases: Sequence[Case], folder: Path, *, summaries: bool) -> str:
 
 def _bare(rule: dict[str, Any], *, summaries: bool) -> dict[str, Any]:
     rest = {key: value for key, value in rule.items() if key != "annotations"}
-    return {**rest, "annotations": {"summary": rule["annotations"]["summary"]}} if summaries and "alert" in rule else rest
+    return (
+        {**rest, "annotations": {"summary": rule["annotations"]["summary"]}}
+        if summaries and "alert" in rule
+        else rest
+    )

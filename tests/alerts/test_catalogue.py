@@ -89,9 +89,10 @@ def test_clusters_are_not_mixed(expression: str) -> None:
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_what_only_grows_is_compared_by_its_growth(expression: str) -> None:
     for part in below(promql.parse(expression)):
-        if isinstance(part, promql.VectorSelector) and TYPES.get(part.name) == "counter":
-            growing = rf"(increase|rate)\({re.escape(part.name)}(\{{[^}}]*\}})?\["
-            assert len(re.findall(growing, expression)) == expression.count(part.name)
+        name = (part.name or "") if isinstance(part, promql.VectorSelector) else ""
+        if TYPES.get(name) == "counter":
+            growing = rf"(increase|rate)\({re.escape(name)}(\{{[^}}]*\}})?\["
+            assert len(re.findall(growing, expression)) == expression.count(name)
 
 
 def test_every_alert_passes_six_cases_and_more() -> None:
@@ -161,7 +162,10 @@ def test_an_alert_can_be_left_out_labelled_and_linked_elsewhere() -> None:
     found = [one for one in rendered(values) if one["kind"] == "PrometheusRule"]
     assert [one["metadata"]["name"] for one in found] == ["gpufleet-alerts", "gpufleet-dcgm-names"]
     alerts = {
-        rule["alert"]: rule for group in found[0]["spec"]["groups"] for rule in group["rules"] if "alert" in rule
+        rule["alert"]: rule
+        for group in found[0]["spec"]["groups"]
+        for rule in group["rules"]
+        if "alert" in rule
     }
     assert alerts.keys() == {rule["alert"] for rule in all_alerts()} - {"GPUIdleHeld"}
     assert alerts["GPUGone"]["labels"] == {"severity": "critical", "team": "platform"}

@@ -51,7 +51,7 @@ def memory(*then: float | None) -> Scraped:
 
 def owed(holds: int, oldest_s: list[float | None], cause: str = "nodes") -> Scraped:
     """A queue with a fair share of 8 GPUs that holds so many while its oldest work waits."""
-    gpus = f'{{queue="ml",resource="gpu"}}'
+    gpus = '{queue="ml",resource="gpu"}'
     minutes = len(oldest_s)
     return {
         f"gpufleet_scheduler_queue_fair_share{gpus}": steady(8, minutes),
@@ -73,7 +73,15 @@ def never(cause: str) -> Scraped:
 
 TRIALS = [
     Trial(
-        "AgentSilent", "warning", nodes(0), nodes(1), {"node": "n0"}, "n0: the agent is not scraped", 19, 20, 15
+        "AgentSilent",
+        "warning",
+        nodes(0),
+        nodes(1),
+        {"node": "n0"},
+        "n0: the agent is not scraped",
+        19,
+        20,
+        15,
     ),
     Trial(
         "AgentsSilent", "critical", nodes(1), nodes(2), {}, "20% of the agents are not scraped", 19, 20, 15
@@ -82,38 +90,88 @@ TRIALS = [
     agent_gauge("GPUMetricsNotMade", "untold_gpus", 1, "no metrics of 1 GPUs"),
     agent_gauge("GPUHoldersLost", "lost_holders", 3, "3 containers hold GPUs that the kubelet forgot"),
     Trial(
-        "GPUIdleHeld", "info", used(0.6, 100), used(0.01, 100), HOLDER,
-        "ml/train-0 holds a GPU and computes nothing", 39, 41, 35,
+        "GPUIdleHeld",
+        "info",
+        used(0.6, 100),
+        used(0.01, 100),
+        HOLDER,
+        "ml/train-0 holds a GPU and computes nothing",
+        39,
+        41,
+        35,
     ),
     Trial(
-        "GPUIdleHeldLong", "warning", used(0.6, 300), used(0.01, 300), HOLDER,
-        "ml/train-0 has held a GPU for four hours and computed nothing", 249, 251, 200,
+        "GPUIdleHeldLong",
+        "warning",
+        used(0.6, 300),
+        used(0.01, 300),
+        HOLDER,
+        "ml/train-0 has held a GPU for four hours and computed nothing",
+        249,
+        251,
+        200,
     ),
     Trial(
-        "GPUMemoryNearFull", "info", memory(*steady(0.5, 40)), memory(*rising(0.975, 0.0005, 40)), CARD,
-        "n1: GPU 0: memory is 98.5% full, and grows", 20, 30, 20,
+        "GPUMemoryNearFull",
+        "info",
+        memory(*steady(0.5, 40)),
+        memory(*rising(0.975, 0.0005, 40)),
+        CARD,
+        "n1: GPU 0: memory is 98.5% full, and grows",
+        20,
+        30,
+        20,
     ),
     Trial(
-        "QueueStarved", "warning", owed(8, rising(0, 60, 90)), owed(4, rising(0, 60, 90)), QUEUE,
-        "Queue ml waits although it is owed 4 GPUs more", 60, 62, 45,
+        "QueueStarved",
+        "warning",
+        owed(8, rising(0, 60, 90)),
+        owed(4, rising(0, 60, 90)),
+        QUEUE,
+        "Queue ml waits although it is owed 4 GPUs more",
+        60,
+        62,
+        45,
     ),
     queue_trial(
-        "GangStuck", 'gpufleet_scheduler_partial_gang_seconds{queue="ml"}', QUEUE,
-        "Queue ml: a gang has run in part for 32m 0s", 30, 32,
+        "GangStuck",
+        'gpufleet_scheduler_partial_gang_seconds{queue="ml"}',
+        QUEUE,
+        "Queue ml: a gang has run in part for 32m 0s",
+        30,
+        32,
     ),
     Trial(
-        "PodNeverFits", "warning", {}, never("nodes"), {**QUEUE, "cause": "nodes"},
-        "2 pods of queue ml can never start (nodes)", 24, 25, 20,
+        "PodNeverFits",
+        "warning",
+        {},
+        never("nodes"),
+        {**QUEUE, "cause": "nodes"},
+        "2 pods of queue ml can never start (nodes)",
+        24,
+        25,
+        20,
     ),
     Trial(
-        "QuotaNeverSuffices", "warning", {}, never("queue-quota"), {**QUEUE, "cause": "queue-quota"},
-        "2 pods of queue ml want more than it may ever have", 24, 25, 20,
+        "QuotaNeverSuffices",
+        "warning",
+        {},
+        never("queue-quota"),
+        {**QUEUE, "cause": "queue-quota"},
+        "2 pods of queue ml want more than it may ever have",
+        24,
+        25,
+        20,
     ),
     queue_trial(
-        "ReservationOverdue", 'gpufleet_scheduler_reservation_overdue_seconds{queue="ml"}', QUEUE,
-        "Queue ml: a reservation is overdue by 22m 0s", 20, 22,
+        "ReservationOverdue",
+        'gpufleet_scheduler_reservation_overdue_seconds{queue="ml"}',
+        QUEUE,
+        "Queue ml: a reservation is overdue by 22m 0s",
+        20,
+        22,
     ),
-]  # fmt: skip
+]
 
 YOUNG: Scraped = {
     f"gpufleet_pod_gpu_held_ratio{{{HOLDS}}}": steady(None, 40) + steady(1, 60),
@@ -142,24 +200,29 @@ SPECIAL = [
     Case("a shared card of which no use is told", "GPUIdleHeld", UNTOLD, 90),
     Case("a program that takes all memory at its start", "GPUMemoryNearFull", memory(*steady(0.98, 40)), 45),
     Case(
-        "another leader after two minutes", "QueueStarved", NO_LEADER_FOR_TWO_MINUTES, 62,
+        "another leader after two minutes",
+        "QueueStarved",
+        NO_LEADER_FOR_TWO_MINUTES,
+        62,
         ({**QUEUE, "severity": "warning"},),
     ),
     Case("a queue that waits beyond its share", "QueueStarved", owed(8, rising(0, 60, 90)), 80),
     Case("a queue whose work is new", "QueueStarved", owed(4, steady(30, 90)), 80),
     Case(
-        "work that can never start has its own alert", "QueueStarved",
-        {**owed(4, rising(0, 60, 90)), **never("nodes")}, 55,
+        "work that can never start has its own alert",
+        "QueueStarved",
+        {**owed(4, rising(0, 60, 90)), **never("nodes")},
+        55,
     ),
     Case("a quota is not the nodes' fault", "PodNeverFits", never("queue-quota"), 40),
     Case("nodes are not the quota's fault", "QuotaNeverSuffices", never("nodes"), 40),
-    # The scheduler's list of nodes outlasts the node by the quarter of an hour that bridges a change of the leader.
+    # A scheduler's list of nodes outlasts a node by the quarter of an hour that bridges a new leader.
     Case("a node that left: no longer than its report is remembered", "AgentSilent", LEFT, 27),
     Case(
         "a change of the leader", "AgentSilent", A_GAP_OF_THE_LEADER, 20, ({**NODE, "severity": "warning"},)
     ),
     Case("one agent of ten is no failure of the roll-out", "AgentsSilent", nodes(1), 40),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: trial.alert)

@@ -65,7 +65,7 @@ def failing(share: float, minutes: int) -> Scraped:
     }
 
 
-# The Site Reliability Workbook, chapter 5: for 99 %, a share of failures just above 14.4, 6, 3 and 1 in a hundred.
+# The Site Reliability Workbook, chapter 5: at 99 %, shares of failures above 14.4, 6, 3 and 1 in a hundred.
 WINDOWS = (
     ("1h", "critical", 0.2, 1, 10),
     ("6h", "critical", 0.1, 14, 25),
@@ -81,40 +81,75 @@ def burn_rates() -> Iterator[Trial]:
         told = f"{100 * share:.4g}% within {window}"
         for alert, words, fault, well in (
             (
-                "SchedulerDecisionsSlow", "Decision rounds take more than 0.1 s",
-                slow("round_seconds", "0.1", share, 200), slow("round_seconds", "0.1", 0.001, 200),
+                "SchedulerDecisionsSlow",
+                "Decision rounds take more than 0.1 s",
+                slow("round_seconds", "0.1", share, 200),
+                slow("round_seconds", "0.1", 0.001, 200),
             ),
             (
-                "SchedulerVerdictsSlow", "Pods wait more than 1 s for their first verdict",
-                slow("first_verdict_seconds", "1.0", share, 200), slow("first_verdict_seconds", "1.0", 0.001, 200),
+                "SchedulerVerdictsSlow",
+                "Pods wait more than 1 s for their first verdict",
+                slow("first_verdict_seconds", "1.0", share, 200),
+                slow("first_verdict_seconds", "1.0", 0.001, 200),
             ),
             ("SchedulerBindingsFail", "Bindings fail", failing(share, 200), failing(0.001, 200)),
-        ):  # fmt: skip
+        ):
             yield Trial(alert, severity, well, fault, labels, f"{words}: {told}", quiet, fires)
 
 
 TRIALS = [
     Trial(
-        "SchedulerNoLeader", "critical", LEADS, scheduler("leader", steady(1, 10) + steady(0, 50)), {},
-        "Not exactly one scheduler leads", 11, 12, 11, fires_without_series=True,
+        "SchedulerNoLeader",
+        "critical",
+        LEADS,
+        scheduler("leader", steady(1, 10) + steady(0, 50)),
+        {},
+        "Not exactly one scheduler leads",
+        11,
+        12,
+        11,
+        fires_without_series=True,
     ),
     Trial(
-        "SchedulerStalled", "critical", {**scheduler("rounds_total", rising(0, 12, 61)), **LEADS},
-        {**STOPPED, **LEADS}, ITS, "The scheduler leads and decides nothing", 19, 21,
+        "SchedulerStalled",
+        "critical",
+        {**scheduler("rounds_total", rising(0, 12, 61)), **LEADS},
+        {**STOPPED, **LEADS},
+        ITS,
+        "The scheduler leads and decides nothing",
+        19,
+        21,
     ),
     Trial(
-        "SchedulerWatchSilent", "critical", {**scheduler("watch_age_seconds", steady(5, 60), 'kind="pods"'), **LEADS},
+        "SchedulerWatchSilent",
+        "critical",
+        {**scheduler("watch_age_seconds", steady(5, 60), 'kind="pods"'), **LEADS},
         {**scheduler("watch_age_seconds", steady(5, 10) + steady(200, 50), 'kind="pods"'), **LEADS},
-        {**ITS, "kind": "pods"}, "The scheduler has heard nothing of pods for 3m 20s", 14, 15,
+        {**ITS, "kind": "pods"},
+        "The scheduler has heard nothing of pods for 3m 20s",
+        14,
+        15,
     ),
-    Trial("BindFailures", "warning", binds(0), binds(2), {}, "20 Bindings failed within ten minutes", 20, 32, 31),
     Trial(
-        "KubeletRejections", "warning", scheduler("kubelet_rejections_total", steady(0, 60), 'reason="OutOfcpu"'),
-        scheduler("kubelet_rejections_total", steady(0, 10) + rising(1, 1, 50), 'reason="OutOfcpu"'),
-        {"reason": "OutOfcpu"}, "Kubelets turned 11 pods away within an hour (OutOfcpu)", 12, 20, 18,
+        "BindFailures", "warning", binds(0), binds(2), {}, "20 Bindings failed within ten minutes", 20, 32, 31
     ),
-    leader_gauge("NodesUnreported", "unreported_nodes", {}, "3 nodes with GPUs get no work for want of a report"),
-    leader_gauge("ObjectsUnreadable", "unreadable_objects", {"kind": "pods"}, "3 objects of pods cannot be read"),
+    Trial(
+        "KubeletRejections",
+        "warning",
+        scheduler("kubelet_rejections_total", steady(0, 60), 'reason="OutOfcpu"'),
+        scheduler("kubelet_rejections_total", steady(0, 10) + rising(1, 1, 50), 'reason="OutOfcpu"'),
+        {"reason": "OutOfcpu"},
+        "Kubelets turned 11 pods away within an hour (OutOfcpu)",
+        12,
+        20,
+        18,
+    ),
+    leader_gauge(
+        "NodesUnreported", "unreported_nodes", {}, "3 nodes with GPUs get no work for want of a report"
+    ),
+    leader_gauge(
+        "ObjectsUnreadable", "unreadable_objects", {"kind": "pods"}, "3 objects of pods cannot be read"
+    ),
     leader_gauge(
         "GPUsHeldWithoutGrant", "foreign_gpus", {"holder": "pod"}, "3 GPUs are held without a grant (by: pod)"
     ),
@@ -125,16 +160,28 @@ TRIALS = [
         "CredentialEndsSoon", "critical", DAY_S // 2, "The client-certificate of a:9400 ends in 11h 45m 0s"
     ),
     Trial(
-        "TokenNotRenewed", "critical", ends("token", rising(3600, 60, 80)), ends("token", steady(3700, 80)), ITS,
-        "The token of a:9400 ends in 40s", 59, 61,
+        "TokenNotRenewed",
+        "critical",
+        ends("token", rising(3600, 60, 80)),
+        ends("token", steady(3700, 80)),
+        ITS,
+        "The token of a:9400 ends in 40s",
+        59,
+        61,
     ),
     Trial(
-        "NodeCordoned", "none", {'kube_node_spec_unschedulable{node="n1"}': steady(0, 30)},
-        {'kube_node_spec_unschedulable{node="n1"}': steady(0, 10) + steady(1, 20)}, {"node": "n1"},
-        "n1 is cordoned", 9, 10, 10,
+        "NodeCordoned",
+        "none",
+        {'kube_node_spec_unschedulable{node="n1"}': steady(0, 30)},
+        {'kube_node_spec_unschedulable{node="n1"}': steady(0, 10) + steady(1, 20)},
+        {"node": "n1"},
+        "n1 is cordoned",
+        9,
+        10,
+        10,
     ),
     *burn_rates(),
-]  # fmt: skip
+]
 
 CRITICAL = {"severity": "critical"}
 TWO_LEADERS: Scraped = {
@@ -158,24 +205,48 @@ SPECIAL = [
     Case("two lead", "SchedulerNoLeader", TWO_LEADERS, 20, (CRITICAL,)),
     Case("a stand-by takes over within a minute", "SchedulerNoLeader", HANDED_OVER, 20),
     Case(
-        "the scheduler of one cluster is gone", "SchedulerNoLeader", ONE_CLUSTER_GONE, 20,
+        "the scheduler of one cluster is gone",
+        "SchedulerNoLeader",
+        ONE_CLUSTER_GONE,
+        20,
         ({**CRITICAL, "cluster": "west"},),
     ),
     Case("a stand-by decides nothing", "SchedulerStalled", {**STOPPED, **STANDS_BY}, 40),
-    Case("a stand-by hears nothing", "SchedulerWatchSilent", {**scheduler("watch_age_seconds", steady(900, 60)), **STANDS_BY}, 40),
-    Case("few Bindings of many fail", "BindFailures", {
-        **scheduler("binds_total", rising(0, 100, 60), 'outcome="bound"'),
-        **scheduler("binds_total", rising(0, 2, 60), 'outcome="refused"'),
-    }, 50),
-    Case("pods that were deleted meanwhile are no failures", "BindFailures", scheduler("binds_total", rising(0, 5, 60), 'outcome="gone"'), 50),
+    Case(
+        "a stand-by hears nothing",
+        "SchedulerWatchSilent",
+        {**scheduler("watch_age_seconds", steady(900, 60)), **STANDS_BY},
+        40,
+    ),
+    Case(
+        "few Bindings of many fail",
+        "BindFailures",
+        {
+            **scheduler("binds_total", rising(0, 100, 60), 'outcome="bound"'),
+            **scheduler("binds_total", rising(0, 2, 60), 'outcome="refused"'),
+        },
+        50,
+    ),
+    Case(
+        "pods that were deleted meanwhile are no failures",
+        "BindFailures",
+        scheduler("binds_total", rising(0, 5, 60), 'outcome="gone"'),
+        50,
+    ),
     Case("one slow decision of six", "SchedulerDecisionsSlow", SLOW_START, 50),
     Case("a token that is renewed in time", "CredentialEnds", ends("token", rising(3600, 60, 60)), 50),
-    Case("what was left behind by a leader that stands by now", "ObjectsUnreadable", {
-        **scheduler("unreadable_objects", steady(3, 60), 'kind="pods"'), **STANDS_BY,
-    }, 50),
+    Case(
+        "what was left behind by a leader that stands by now",
+        "ObjectsUnreadable",
+        {
+            **scheduler("unreadable_objects", steady(3, 60), 'kind="pods"'),
+            **STANDS_BY,
+        },
+        50,
+    ),
     Case("the heartbeat, whatever is scraped", "Heartbeat", {}, 0, ({"severity": "none"},)),
     Case("the heartbeat, an hour later", "Heartbeat", {}, 60, ({"severity": "none"},)),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: f"{trial.alert}{trial.labels.get('window', '')}")
