@@ -36,9 +36,9 @@ from tests.alerts.promtool import FOLDER
 
 FILE = FOLDER / "metrics.yaml"
 HEAD = """\
-# Every metric of gpufleet's scheduler and agents under names of our own, with its type, unit and labels. A
-# label without a value is left out of a series. `python -m tests.alerts.inventory` writes it; rules and documents
-# are held to it.
+# Every metric of gpufleet's scheduler and agents under names of our own, with its type, unit and labels.
+# A label without a value is left out of a series. `python -m tests.alerts.inventory` writes this list;
+# rules and documents are held to it.
 """
 UNITS = ("seconds", "bytes", "celsius", "watts", "joules", "ratio")
 """Base units of Prometheus, by which a name ends."""
