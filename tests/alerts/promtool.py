@@ -9,7 +9,7 @@ not without any series. What is special about an alert stands in cases of its ow
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,10 @@ class Trial:
 
 @dataclass(frozen=True)
 class Case:
-    """What is scraped, and at which minute which alerts of a name fire."""
+    """What is scraped, and which alerts of a name fire at a minute.
+
+    ``also_at`` are further minutes at which that holds, ``also`` further alerts of which it does.
+    """
 
     name: str
     alert: str
@@ -68,8 +71,8 @@ class Case:
     at: int
     firing: tuple[Labels, ...] = ()
     summary: str = ""
-    interval: str = "1m"
-    extra: Labels = field(default_factory=dict)
+    also_at: tuple[int, ...] = ()
+    also: tuple[str, ...] = ()
 
 
 def with_labels(scraped: Scraped, **labels: str) -> dict[str, Values]:
@@ -133,12 +136,14 @@ def _test_of(case: Case) -> dict[str, Any]:
     ]
     return {
         "name": case.name,
-        "interval": case.interval,
+        "interval": "1m",
         "input_series": [
             {"series": series, "values": _written(values)} for series, values in case.scraped.items()
         ],
         "alert_rule_test": [
-            {"eval_time": f"{case.at}m", "alertname": case.alert, "exp_alerts": expected},
+            {"eval_time": f"{minute}m", "alertname": name, "exp_alerts": expected}
+            for minute in (case.at, *case.also_at)
+            for name in (case.alert, *case.also)
         ],
     }
 
@@ -172,7 +177,7 @@ def _said_of(cases: Sequence[Case], folder: Path, *, summaries: bool) -> str:
         lacking("there is no promtool on PATH; it comes with Debian's package prometheus")
     if not cases:
         return ""
-    names = {case.alert for case in cases}
+    names = {name for case in cases for name in (case.alert, *case.also)}
     kept = []
     for group in groups():
         rules = [
