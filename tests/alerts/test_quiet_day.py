@@ -143,16 +143,10 @@ def scheduler() -> dict[str, Values]:
         inner = ",".join(part for part in (labels, f'instance="{instance}:8080"') if part)
         found[f"gpufleet_scheduler_{name}{{{inner}}}"] = [value(minute) for minute in range(DAY)]
 
-    for instance in ("a", "b"):
-        of(
-            instance,
-            "leader",
-            "",
-            lambda minute, own=instance: int(
-                (minute < FAILOVER_AT) == (own == "a") and minute != FAILOVER_AT + 1
-            ),
-            leads=False,
-        )
+    first_led: At = lambda minute: int(minute < FAILOVER_AT)  # noqa: E731
+    second_led: At = lambda minute: int(minute >= FAILOVER_AT + 2)  # noqa: E731
+    for instance, led in (("a", first_led), ("b", second_led)):
+        of(instance, "leader", "", led, leads=False)
         end = 'credential="token"'
         of(
             instance,
