@@ -141,6 +141,8 @@ kind = "apiVersion: coordination.k8s.io/v1, kind: Lease"
 lease = "{" + kind + ", metadata: {name: ours}, spec: {holderIdentity: me}}"
 kubectl = [sys.argv[1], "--kubeconfig=ours.kubeconfig", "create", "-f-"]
 subprocess.run(kubectl, input=lease, text=True, check=True)
+time.sleep(1)
+print("at work", flush=True)
 time.sleep(1000)
 """
 
@@ -156,6 +158,19 @@ def test_a_component_is_waited_for_until_it_holds_its_lease(tmp_path: Path) -> N
         with running.api() as api:
             lease = api.call("GET", "/apis/coordination.k8s.io/v1/namespaces/default/leases/ours")
         assert lease["spec"]["holderIdentity"] == "me"
+
+
+def test_a_component_is_waited_for_until_its_log_says_that_it_is_at_work(tmp_path: Path) -> None:
+    command = (sys.executable, "-c", HOLDING, str(program("kubectl")))
+    component = Component(
+        "ours", command, "ours", ("system:masters",), lease=("default", "ours"), at_work="at work"
+    )
+    options = Options(kubernetes=KUBERNETES)
+    programs = all_programs(options)
+    with LocalCluster.start(tmp_path / "c", "c", programs, options, components=[component]) as running:
+        running.furnished()
+        running.await_component(component)
+        assert b"at work" in (running.folder / "logs" / "ours.log").read_bytes()
 
 
 def test_a_component_that_ends_is_named_with_the_end_of_its_log(tmp_path: Path) -> None:

@@ -145,6 +145,7 @@ def components() -> "tuple[Component, ...]":
     """Our own programs that run with a cluster, each under the name it has inside a real one."""
     from gpufleet.kube.manifests import DEFAULT_IDENTITY
     from gpufleet.localkube.control_plane import Component
+    from gpufleet.progress.logged import DECIDING
 
     scheduler = Component(
         name="scheduler",
@@ -152,5 +153,6 @@ def components() -> "tuple[Component, ...]":
         user=DEFAULT_IDENTITY.user,
         groups=DEFAULT_IDENTITY.groups,
         lease=(DEFAULT_IDENTITY.namespace, DEFAULT_IDENTITY.account),
+        at_work=DECIDING,
     )
     return (scheduler,)

@@ -217,7 +217,9 @@ class LocalCluster:
         self._tell(FURNISHED)
 
     def await_component(self, component: Component, unless: Callable[[str], bool] = lambda _: False) -> bool:
-        """Whether a component holds its lease; returns when it does, or when its log's end is ``unless``.
+        """Whether a component is at work; returns when it is, or when its log's end is ``unless``.
+
+        It is when it holds its lease and its log says ``at_work``.
 
         ProgramFailedError if it ends or takes too long.
         """
@@ -227,7 +229,7 @@ class LocalCluster:
         log = self.log_of(component)
         limit_s = time.monotonic() + COMPONENT_WAIT_S
         with self.api() as api:
-            while not _is_held(*api.request("GET", path)):
+            while not (_is_held(*api.request("GET", path)) and child.has_said(log, component.at_work)):
                 written = self.processes()
                 its = None if written is None else written.programs.get(component.name)
                 if its is not None and its.restarts:

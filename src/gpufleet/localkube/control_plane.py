@@ -67,7 +67,7 @@ class Component:
     """A program of ours that runs with the cluster, as this user, with NAME.kubeconfig in its folder.
 
     ``lease`` (namespace, name) is one that it holds when it is at work; the start waits for a program with a
-    lease alone.
+    lease alone. ``at_work`` is what its log says when it is at work, where holding the lease is not all.
     """
 
     name: str
@@ -75,6 +75,7 @@ class Component:
     user: str
     groups: tuple[str, ...] = ()
     lease: tuple[str, str] | None = None
+    at_work: str = ""
 
     @property
     def program(self) -> Program:

@@ -14,6 +14,8 @@ from gpufleet.progress.durations import Step, expected_s, record
 from gpufleet.progress.telling import IN_LOG_S, Revised, revised_s, telling_every
 
 BEGINS, GOES_ON, ENDS = "begins", "goes on", "ends"
+DECIDING = "the first decision is made"
+"""What a scheduler says when all was listed and decided on once; `gpufleet up` waits for it."""
 
 
 class ToLog:

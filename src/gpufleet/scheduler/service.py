@@ -38,6 +38,7 @@ from gpufleet.kube.lease import IN_FLIGHT_S, LAST_EPOCH, Lease, Terms
 from gpufleet.kube.mirror import Pace
 from gpufleet.kube.transport import Transport
 from gpufleet.model.model_errors import InternalError
+from gpufleet.progress.logged import DECIDING
 from gpufleet.scheduler.binder import Binder, BindResult, Outcome
 from gpufleet.scheduler.condition_writer import ConditionWriter
 from gpufleet.scheduler.dispatch import Dispatch, scheduled_note
@@ -181,6 +182,9 @@ class Service:
             for worker in workers:
                 group.create_task(worker)
             change_queue.ring()
+            await change_queue.wait(None)
+            rounds.turn()
+            LOG.info(DECIDING, extra={"epoch": epoch})
             await rounds.run()
 
     def _assemble(

@@ -28,6 +28,8 @@ LEASHED_STOP_WAIT_S = 40.0
 # The last lines of a log say why a program ended; more hide the message above.
 LOG_TAIL_LINES = 20
 LOG_TAIL_BYTES = 20_000
+# A program is at work within its first lines, of which the longest tell of kernels that are compiled.
+LOG_HEAD_BYTES = 1_000_000
 
 _prctl = ctypes.CDLL(None, use_errno=True).prctl
 
@@ -123,6 +125,14 @@ def _wait_for_end(pid: int, wait_s: float) -> None:
         select.select([descriptor], [], [], wait_s)
     finally:
         os.close(descriptor)
+
+
+def has_said(log: Path, text: str) -> bool:
+    """Whether the first lines of a log have this text; an empty text needs no log."""
+    if not text:
+        return True
+    with log.open("rb") as file:
+        return text.encode() in file.read(LOG_HEAD_BYTES)
 
 
 def log_tail(log: Path) -> str:
