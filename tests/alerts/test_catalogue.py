@@ -2,19 +2,21 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import promql_parser as promql
 import pytest
 
-from tests.alerts import inventory, test_cards, test_fleet, test_scheduler
-from tests.alerts.promtool import FOLDER, RULES, all_alerts, cases_of, groups
+from tests.alerts import cards, fleet, inventory, scheduler
+from tests.alerts.inhibition import inhibit_rules, parts
+from tests.alerts.promtool import RULES, Case, Trial, all_alerts, cases_of, groups, said_of
 from tests.chart.rendering import rendered
 from tests.house.project import ROOT
 
-TRIALS = [*test_cards.TRIALS, *test_fleet.TRIALS, *test_scheduler.TRIALS]
-SPECIAL = [*test_cards.SPECIAL, *test_fleet.SPECIAL, *test_scheduler.SPECIAL]
+TRIALS = [*cards.TRIALS, *fleet.TRIALS, *scheduler.TRIALS]
+SPECIAL = [*cards.SPECIAL, *fleet.SPECIAL, *scheduler.SPECIAL]
 CASES_MIN = 6
 FOREIGN = {
     "kube_node_status_capacity": {"node", "resource"},
@@ -95,6 +97,16 @@ def test_what_only_grows_is_compared_by_its_growth(expression: str) -> None:
             assert len(re.findall(growing, expression)) == expression.count(name)
 
 
+@pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: f"{trial.alert}{trial.labels.get('window', '')}")
+def test_an_alert_fires_for_its_fault_alone(trial: Trial, tmp_path: Path) -> None:
+    assert said_of(list(cases_of(trial)), tmp_path) == ""
+
+
+@pytest.mark.parametrize("case", SPECIAL, ids=lambda case: f"{case.alert}: {case.name}")
+def test_what_is_special_about_an_alert(case: Case, tmp_path: Path) -> None:
+    assert said_of([case], tmp_path) == ""
+
+
 def test_every_alert_passes_six_cases_and_more() -> None:
     tried = {trial.alert: len(list(cases_of(trial))) for trial in TRIALS}
     names = {rule["alert"] for rule in all_alerts()}
@@ -118,9 +130,9 @@ def test_every_alert_says_how_bad_it_is_and_what_there_is() -> None:
 
 def test_what_is_inhibited_exists() -> None:
     names = {rule["alert"] for rule in all_alerts()} | {"KubeNodeNotReady"}
-    for rule in msgspec.yaml.decode((FOLDER / "inhibit-rules.yaml").read_bytes())["inhibit_rules"]:
+    for rule in inhibit_rules():
         for matcher in (*rule["source_matchers"], *rule["target_matchers"]):
-            label, _, wanted = re.fullmatch(r'(\w+) (=~?) "?([^"]+)"?', matcher).groups()  # type: ignore[union-attr]
+            label, _, wanted = parts(matcher)
             if label == "alertname":
                 assert any(re.fullmatch(wanted, name) for name in names), matcher
         assert "cluster" in rule["equal"]

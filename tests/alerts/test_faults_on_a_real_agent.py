@@ -27,7 +27,8 @@ from gpufleet.devices.simulated.orders import (
     SetReading,
 )
 from tests.agent.test_process import an_agent, fetched, lines
-from tests.alerts.promtool import FOLDER, groups
+from tests.alerts.inhibition import sent
+from tests.alerts.promtool import groups
 from tests.usage.prometheus.server import prometheus
 from tests.waiting import until
 
@@ -92,33 +93,6 @@ def rules() -> bytes:
             if "for" in rule:
                 rule["for"] = shorter(f" {rule['for']}", WAITS_SHORTER).strip()
     return msgspec.yaml.encode({"groups": found})
-
-
-def matches(labels: dict[str, str], matchers: list[str]) -> bool:
-    """As Alertmanager has it: all matchers hold, and a regular expression is for the whole value."""
-    for one in matchers:
-        label, kind, wanted = re.fullmatch(r'(\w+) (=~?) "?([^"]+)"?', one).groups()  # type: ignore[union-attr]
-        value = labels.get(label, "")
-        if not (value == wanted if kind == "=" else re.fullmatch(wanted, value)):
-            return False
-    return True
-
-
-def sent(firing: list[dict[str, str]]) -> list[dict[str, str]]:
-    """The alerts that Alertmanager sends of those that fire."""
-    inhibits = msgspec.yaml.decode((FOLDER / "inhibit-rules.yaml").read_bytes())["inhibit_rules"]
-
-    def is_inhibited(target: dict[str, str]) -> bool:
-        return any(
-            matches(target, rule["target_matchers"])
-            and matches(source, rule["source_matchers"])
-            and all(source.get(label, "") == target.get(label, "") for label in rule["equal"])
-            for rule in inhibits
-            for source in firing
-            if source is not target
-        )
-
-    return [labels for labels in firing if not is_inhibited(labels)]
 
 
 def firing(address: str) -> list[dict[str, str]]:

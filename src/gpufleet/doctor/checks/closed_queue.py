@@ -71,7 +71,7 @@ def _closed(queue: Manifest) -> tuple[str, bool]:
 def _failure(queue: Manifest, why: str, is_intended: bool, held_up: list[Waiting]) -> Failure:
     titles = [one.workload.title for one in held_up]
     what = "was told to let nothing start" if is_intended else "lets nothing start"
-    whom = f", and {listed(titles)} {verb(len(titles), 'wait')} in it" if titles else ""
+    waiting_work = f", and {listed(titles)} {verb(len(titles), 'wait')} in it" if titles else ""
     if is_intended:
         change = '{"state": "Open"}' if queue.kind == "FleetQueue" else '{"stopPolicy": "None"}'
         patch = get_command(queue).replace("kubectl get", "kubectl patch", 1)
@@ -79,7 +79,7 @@ def _failure(queue: Manifest, why: str, is_intended: bool, held_up: list[Waiting
     else:
         mend = Remedy("mend what its condition names", get_command(queue) + " -o yaml")
     return Failure(
-        f"{queue.title}: {what}{whom}",
+        f"{queue.title}: {what}{waiting_work}",
         (queue.title, *titles),
         (why,),
         (mend,),

@@ -1,11 +1,8 @@
 """Alerts about the scheduler, its service levels, credentials and the alerts themselves."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
-
-from tests.alerts.promtool import Case, Labels, Scraped, Trial, Values, cases_of, rising, said_of, steady
+from tests.alerts.promtool import Case, Labels, Scraped, Trial, Values, rising, steady
 
 DAY_S = 86_400
 ITS = {"instance": "a:9400"}
@@ -247,13 +244,3 @@ SPECIAL = [
     Case("the heartbeat, whatever is scraped", "Heartbeat", {}, 0, ({"severity": "none"},)),
     Case("the heartbeat, an hour later", "Heartbeat", {}, 60, ({"severity": "none"},)),
 ]
-
-
-@pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: f"{trial.alert}{trial.labels.get('window', '')}")
-def test_an_alert_fires_for_its_fault_alone(trial: Trial, tmp_path: Path) -> None:
-    assert said_of(list(cases_of(trial)), tmp_path) == ""
-
-
-@pytest.mark.parametrize("case", SPECIAL, ids=lambda case: f"{case.alert}: {case.name}")
-def test_what_is_special_about_an_alert(case: Case, tmp_path: Path) -> None:
-    assert said_of([case], tmp_path) == ""

@@ -1,10 +1,6 @@
 """Alerts about cards: each fires for its fault alone."""
 
-from pathlib import Path
-
-import pytest
-
-from tests.alerts.promtool import Case, Scraped, Trial, Values, cases_of, rising, said_of, steady
+from tests.alerts.promtool import Case, Scraped, Trial, Values, rising, steady
 
 CARD = {"node": "n1", "gpu": "0", "uuid": "GPU-a"}
 POD = 'namespace="ml",pod="train-0"'
@@ -377,13 +373,3 @@ SPECIAL = [
         30,
     ),
 ]
-
-
-@pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: trial.alert)
-def test_an_alert_fires_for_its_fault_alone(trial: Trial, tmp_path: Path) -> None:
-    assert said_of(list(cases_of(trial)), tmp_path) == ""
-
-
-@pytest.mark.parametrize("case", SPECIAL, ids=lambda case: f"{case.alert}: {case.name}")
-def test_what_is_special_about_an_alert(case: Case, tmp_path: Path) -> None:
-    assert said_of([case], tmp_path) == ""

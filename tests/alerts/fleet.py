@@ -1,10 +1,6 @@
 """Alerts about agents, about what is held and not used, and about queues."""
 
-from pathlib import Path
-
-import pytest
-
-from tests.alerts.promtool import Case, Labels, Scraped, Trial, cases_of, rising, said_of, steady
+from tests.alerts.promtool import Case, Labels, Scraped, Trial, rising, steady
 
 NODE = {"node": "n1"}
 HOLDS = 'node="n1",gpu="0",uuid="GPU-a",namespace="ml",pod="train-0"'
@@ -223,13 +219,3 @@ SPECIAL = [
     ),
     Case("one agent of ten is no failure of the roll-out", "AgentsSilent", nodes(1), 40),
 ]
-
-
-@pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: trial.alert)
-def test_an_alert_fires_for_its_fault_alone(trial: Trial, tmp_path: Path) -> None:
-    assert said_of(list(cases_of(trial)), tmp_path) == ""
-
-
-@pytest.mark.parametrize("case", SPECIAL, ids=lambda case: f"{case.alert}: {case.name}")
-def test_what_is_special_about_an_alert(case: Case, tmp_path: Path) -> None:
-    assert said_of([case], tmp_path) == ""
