@@ -111,7 +111,12 @@ def test_alerts_of_which_none_is_about_gpus(patient: Patient) -> None:
     patient.define(MONITORING, "v1", *KINDS)
     rules = [{"alert": "NodeDown", "expr": "up == 0"}, {"record": "a:b", "expr": "DCGM_FI_DEV_GPU_UTIL"}]
     patient.apply(of_operator("PrometheusRule", "nodes", groups=[{"name": "nodes", "rules": rules}]))
-    patient.finds("gpu-alerts-missing", "no alert in 1 PrometheusRule is about GPUs")
+    found = patient.finds("gpu-alerts-missing", "no alert in 1 PrometheusRule is about GPUs")
+    (mend,) = found.failure.mends
+    assert mend.command == (
+        "helm upgrade gpufleet charts/gpufleet --namespace gpufleet-system --reuse-values"
+        " --set prometheusRule.enabled=true"
+    )
 
 
 def test_an_exporter_that_does_not_start(patient: Patient) -> None:

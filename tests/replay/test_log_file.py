@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from gpufleet.files.files_errors import FileWriteError
 from gpufleet.replay.log_file import log_file
-from gpufleet.replay.replay_errors import FileWriteError
 
 
 def test_lines_go_to_the_file(tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ class OutputFile(GivenPath):
 
     def check(self, path: Path, field: str) -> None:
         """There is a folder for it, and no folder in its place."""
-        from gpufleet.replay.atomic_write import check_target
+        from gpufleet.files.atomic_write import check_target
 
         check_target(path, field)
 

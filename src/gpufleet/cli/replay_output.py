@@ -14,11 +14,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from gpufleet.cli.output import terminal_of
+from gpufleet.files.atomic_write import check_target, write_whole
+from gpufleet.files.files_errors import FileWriteError, shown_path
 from gpufleet.model import visible
 from gpufleet.model.phrases import counted
-from gpufleet.replay.atomic_write import atomic_write, check_target
 from gpufleet.replay.plan import SweepPlan, titles
-from gpufleet.replay.replay_errors import FileWriteError, shown_path
 from gpufleet.replay.results import MeanDeviation, SweepResult
 from gpufleet.replay.run_request import RunRequest
 from gpufleet.replay.sweep import Outcome, sweep
@@ -122,12 +122,12 @@ class Output:
         """Write what was asked for; a sweep that ended early writes what it has."""
         text = json_text(result)
         if self._out is not None:
-            write_text(text, self._out / RESULTS)
+            write_whole(self._out / RESULTS, text.encode())
         if self._json_path == STDOUT:
             sys.stdout.buffer.write(text.encode())
             sys.stdout.flush()
         elif self._json_path is not None:
-            write_text(text, Path(self._json_path))
+            write_whole(self._json_path, text.encode())
         if self._out is not None:
             self._write_report(result, self._out)
 
@@ -185,12 +185,6 @@ class Output:
 def json_text(result: SweepResult) -> str:
     """The whole result as JSON."""
     return visible.json_text(result, indent=1) + "\n"
-
-
-def write_text(text: str, path: Path) -> None:
-    """Write a text as a whole file."""
-    with atomic_write(path) as file:
-        file.write(text)
 
 
 def figure(value: MeanDeviation | None, digits: int = 2) -> str:

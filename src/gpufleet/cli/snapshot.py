@@ -33,9 +33,9 @@ def command(
     """
     from gpufleet.cluster.settings import Settings
     from gpufleet.cluster.snapshots.command import gaps, snapshot_of
+    from gpufleet.files.atomic_write import check_target
     from gpufleet.kube.connection import ClusterChoice
     from gpufleet.model.phrases import counted
-    from gpufleet.replay.atomic_write import check_target
     from gpufleet.replay.log_file import log_file
 
     path = output or Path(f"gpufleet-snapshot-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.gz")

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import BinaryIO, cast
 
-from gpufleet.replay.atomic_write import atomic_write
+from gpufleet.files.atomic_write import atomic_write
 
 LEVEL = 3
 """A low level: a long log is packed while the replay runs."""

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from gpufleet import __version__
+from gpufleet.files.atomic_write import atomic_write
 from gpufleet.files.regular import read_regular
 from gpufleet.model.model_errors import InputError, WorldError
-from gpufleet.replay.atomic_write import atomic_write
 from gpufleet.replay.results import RunResult
 from gpufleet.replay.run import run
 from gpufleet.replay.run_request import RunRequest

@@ -5,13 +5,10 @@ InputError
     BadRowsError      several rows of one file are bad, shown together
 WorldError
   FileReadError       the disk failed while a file was read
-  FileWriteError      a result could not be written
   ShippedTraceError   the trace that comes with gpufleet is not where it should be
 """
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from gpufleet.model.model_errors import InputError, WorldError
 
@@ -62,10 +59,6 @@ class FileReadError(WorldError):
     """The disk or network share failed in the middle of a file."""
 
 
-class FileWriteError(WorldError):
-    """A result could not be written; the file that was there before is untouched."""
-
-
 class ShippedTraceError(WorldError):
     """The trace that comes with gpufleet is missing: the installation is not complete."""
 
@@ -75,9 +68,3 @@ def rebuilt(kind: type[TraceError], args: tuple[object, ...], fields: dict[str, 
     error = kind.__new__(kind, *args)
     error.__dict__.update(fields)
     return error
-
-
-def shown_path(path: str | os.PathLike[str]) -> str:
-    """The path as it may stand in a message: one line, escaped if it would forge another."""
-    text = str(Path(path))
-    return text if text.isprintable() else ascii(text)

@@ -16,9 +16,9 @@ import msgspec
 from gpufleet.engine.compile import story_of_gangs, story_of_pods
 from gpufleet.engine.policy import find_policy
 from gpufleet.engine.preempt.by_name import BY_PRIORITY, BY_QUEUES
+from gpufleet.files.atomic_write import atomic_write
 from gpufleet.model.node import Node
 from gpufleet.replay.arrivals import Unit, gpu_capacity_milli, ranked, saturating, source_of, units_of
-from gpufleet.replay.atomic_write import atomic_write
 from gpufleet.replay.csv_export import Placement, write_placements
 from gpufleet.replay.driver import Driver, LineSink
 from gpufleet.replay.fragmentation_meter import FragmentationMeter

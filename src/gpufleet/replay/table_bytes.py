@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 import msgspec
 
+from gpufleet.files.files_errors import shown_path
 from gpufleet.files.regular import UnfitFileError, open_regular
-from gpufleet.replay.replay_errors import FileReadError, TraceError, shown_path
+from gpufleet.replay.replay_errors import FileReadError, TraceError
 
 # Limits are told in MiB.
 MEBIBYTE = 1024 * 1024

@@ -26,6 +26,7 @@ from gpufleet.engine.event import Event
 from gpufleet.engine.event_log import header_line, step_line
 from gpufleet.engine.instruction import AnyInstruction
 from gpufleet.engine.policy import find_policy
+from gpufleet.files.atomic_write import growing_file
 from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.connection import ClusterChoice, check_choice, connect
 from gpufleet.kube.expiry import Expiry
@@ -183,10 +184,10 @@ def settings_of(options: ProcessOptions) -> Settings:
 
 def _recorder(settings: Settings, path: Path, stack: contextlib.AsyncExitStack) -> Record:
     """A function that appends each step to the event log."""
-    file = stack.enter_context(path.open("wb"))
-    file.write(header_line(__version__, settings.policy, 0, settings.victims))
+    append = stack.enter_context(growing_file(path))
+    append(header_line(__version__, settings.policy, 0, settings.victims))
 
     def record(at_us: int, events: tuple[Event, ...], instructions: list[AnyInstruction]) -> None:
-        file.write(step_line(at_us, events, instructions))
+        append(step_line(at_us, events, instructions))
 
     return record

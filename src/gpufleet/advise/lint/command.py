@@ -12,6 +12,7 @@ from gpufleet.advise.lint.baseline import Fingerprint, baseline_text, read_basel
 from gpufleet.advise.lint.inputs import SIZE_MAX_BYTES, STANDARD_INPUT, Inputs, find_inputs
 from gpufleet.advise.lint.settings import NAME, Settings, read_settings
 from gpufleet.advise.lint.snapshot_file import PACKED_MAX_BYTES, is_snapshot, snapshot_cluster
+from gpufleet.files.atomic_write import write_whole
 from gpufleet.files.regular import read_regular
 from gpufleet.lint.context import Context
 from gpufleet.lint.findings import Finding, Report
@@ -91,7 +92,7 @@ def run(paths: Sequence[str], options: LintOptions) -> Outcome:
             report = _judged(fixed, inputs, terms, cluster, use)
     if options.new_baseline is not None:
         accepted = [one.finding for one in report.suppressed if one.reason == FROM_BASELINE]
-        options.new_baseline.write_text(baseline_text([*report.findings, *accepted]), encoding="utf-8")
+        write_whole(options.new_baseline, baseline_text([*report.findings, *accepted]).encode())
     messages = (*map(str, report.problems), *report.notices)
     code = (
         CODE_FINDINGS
@@ -207,5 +208,5 @@ def _write(readings: Sequence[Reading], fixed: Sequence[Reading]) -> str:
                 if read_regular(path, SIZE_MAX_BYTES).startswith(BYTE_ORDER_MARK.encode())
                 else ""
             )
-            path.write_bytes((mark + new.source.text).encode())
+            write_whole(path, (mark + new.source.text).encode())
     return output

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.replay.atomic_write import atomic_write
+from gpufleet.files.atomic_write import write_whole
 from gpufleet.replay.report.class_charts import class_charts
 from gpufleet.replay.report.curve_charts import allocation_charts, fragmentation_charts
 from gpufleet.replay.report.figures import listed, plural
@@ -106,20 +106,15 @@ def _page(result: SweepResult) -> Page:
     )
 
 
-def _write_bytes(path: Path, content: bytes) -> None:
-    with atomic_write(path) as file:
-        file.buffer.write(content)
-
-
 def _write_charts(page: Page, folder: Path) -> Iterator[Path]:
     for section in page.sections:
         for chart in section.charts:
             path = folder / f"{chart.name}.png"
-            _write_bytes(path, chart_png(chart))
+            write_whole(path, chart_png(chart))
             yield path
         if section.maps:
             path = folder / NODE_MAPS_FILE
-            _write_bytes(path, node_maps_png(section.maps))
+            write_whole(path, node_maps_png(section.maps))
             yield path
 
 
@@ -133,6 +128,5 @@ def write_report(result: SweepResult, folder: Path) -> ReportFiles:
     charts_folder.mkdir(parents=True, exist_ok=True)
     charts = tuple(_write_charts(page, charts_folder))
     page_path = folder / REPORT_FILE
-    with atomic_write(page_path) as file:
-        file.write(page_html(page))
+    write_whole(page_path, page_html(page).encode())
     return ReportFiles(page_path, charts)

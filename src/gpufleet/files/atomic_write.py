@@ -1,7 +1,8 @@
-"""Writes a result beside its place and renames it in when it is complete.
+"""Writes a file beside its place and renames it in when it is complete.
 
-A report is then either the old one or the whole new one: a full disk or a Ctrl-C in the middle
-leaves nothing half-written behind. ``csv_export`` and the report write through this.
+A file is then either the old one or the whole new one: a full disk or a Ctrl-C in the middle leaves nothing
+half-written behind. Every command that writes a file which its user names writes it through this;
+``tests/house/test_writing.py`` holds that. A log that grows while a program runs is ``growing_file``.
 """
 
 import contextlib
@@ -9,12 +10,12 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TextIO
 
+from gpufleet.files.files_errors import FileWriteError, shown_path
 from gpufleet.model.model_errors import InputError
-from gpufleet.replay.replay_errors import FileWriteError, shown_path
 
 NEW_FILE_MODE = 0o666
 """The mode with which ``open`` makes files; the umask takes rights away."""
@@ -68,6 +69,42 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[TextIO]:
     _sync_folder(target.parent)
 
 
+def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file of this content, complete or not at all. Raises FileWriteError."""
+    with atomic_write(path) as file:
+        file.buffer.write(content)
+
+
+@contextlib.contextmanager
+def growing_file(path: str | os.PathLike[str]) -> Iterator[Callable[[bytes], None]]:
+    """A new file that grows while the block runs, and a function that appends to it.
+
+    Raises FileWriteError when it cannot be opened, written or closed; what was appended before then stays.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        _check_target(target)
+        file = target.open("wb")
+    except InputError as error:
+        raise FileWriteError(str(error)) from error
+    except OSError as error:
+        raise _explained(target, error) from error
+
+    def append(content: bytes) -> None:
+        try:
+            file.write(content)
+        except OSError as error:
+            raise _explained(target, error) from error
+
+    try:
+        yield append
+    finally:
+        try:
+            file.close()
+        except OSError as error:
+            raise _explained(target, error) from error
+
+
 def _check_target(target: Path, field: str = "") -> None:
     if not target.parent.is_dir():
         problem = f"there is no folder {shown_path(target.parent)}"
@@ -87,8 +124,10 @@ def _create(beside: Path, target: Path) -> TextIO:
     except OSError as error:
         raise _explained(target, error) from error
     with contextlib.suppress(OSError):
-        # A file that is replaced keeps its permissions.
-        os.fchmod(descriptor, stat.S_IMODE(target.stat().st_mode))
+        # A file that is replaced keeps its permissions, and its owner where this user may give it away.
+        before = target.stat()
+        os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
+        os.fchown(descriptor, before.st_uid, before.st_gid)
     return os.fdopen(descriptor, "w", encoding="utf-8", newline="")
 
 

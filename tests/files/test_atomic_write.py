@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.replay.atomic_write import atomic_write
-from gpufleet.replay.replay_errors import FileWriteError
+from gpufleet.files.atomic_write import atomic_write
+from gpufleet.files.files_errors import FileWriteError
 
 TEXT = "pod,node\r\nµ,1\n"
 
