@@ -44,6 +44,11 @@ FLEX_170 = {
 INTEGRATED = {"vendor": "0x8086", "device": "0x46a6", "numa_node": 0}
 
 
+def no_time() -> float:
+    """The time of a backend that is asked for no sample."""
+    raise AssertionError
+
+
 class Machine:
     """A Max 1550 under xe, a Flex 170 under i915 and a processor's own graphics, on a test's clock."""
 
@@ -156,7 +161,7 @@ def test_a_wait_for_events_ends_when_the_backend_is_closed(machine: Machine) -> 
 
 
 def test_a_node_without_the_driver_says_so(tmp_path: Path) -> None:
-    backend = IntelBackend(KernelFiles(tmp_path).roots)
+    backend = IntelBackend(KernelFiles(tmp_path).roots, no_time)
     with pytest.raises(DriverError, match="neither xe nor i915"):
         backend.open()
     with pytest.raises(DriverError):
@@ -166,7 +171,7 @@ def test_a_node_without_the_driver_says_so(tmp_path: Path) -> None:
 def test_a_driver_of_its_own_version_shows_that(tmp_path: Path) -> None:
     files = KernelFiles(tmp_path)
     files.load("i915", "1.24.8.10")
-    assert IntelBackend(files.roots).fleet().driver.version == "1.24.8.10"
+    assert IntelBackend(files.roots, no_time).fleet().driver.version == "1.24.8.10"
 
 
 @pytest.mark.parametrize(
@@ -190,5 +195,5 @@ def test_the_way_between_two_cards_is_the_way_between_their_slots(
     numa_node = int(link is Link.SYSTEM)
     files.card(0, first, "xe", {"vendor": "0x8086", "device": "0xe211", "numa_node": 0})
     files.card(1, other, "xe", {"vendor": "0x8086", "device": "0xe211", "numa_node": numa_node})
-    fleet = IntelBackend(files.roots).fleet()
+    fleet = IntelBackend(files.roots, no_time).fleet()
     assert fleet.link(fleet.gpus[0].uuid, fleet.gpus[1].uuid) is link

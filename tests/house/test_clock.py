@@ -1,4 +1,4 @@
-"""The agent takes its time from the clock that it is given, so that the simulation can give it another.
+"""Agent and devices ask the clock that they are given, so that the simulation can give them another.
 
 Only the assembly of the process may make the machine's clock. ``asyncio.timeout`` is the loop's own time,
 which a simulation gives too.
@@ -12,8 +12,9 @@ import pytest
 
 from tests.house.project import ROOT
 
-AGENT = ROOT / "src/gpufleet/agent"
-ASSEMBLED = {AGENT / "process.py"}
+SOURCE = ROOT / "src/gpufleet"
+CLOCKED = (SOURCE / "agent", SOURCE / "devices")
+ASSEMBLED = {SOURCE / "agent/process.py"}
 """Where the machine's clock is made."""
 
 CLOCKS = {
@@ -58,7 +59,11 @@ def test_a_use_of_the_machines_time_is_found(text: str) -> None:
     assert list(clock_uses(ast.parse(text)))
 
 
-@pytest.mark.parametrize("path", sorted(AGENT.rglob("*.py")), ids=lambda path: str(path.relative_to(AGENT)))
-def test_the_agent_asks_its_clock_for_the_time(path: Path) -> None:
+@pytest.mark.parametrize(
+    "path",
+    sorted(path for folder in CLOCKED for path in folder.rglob("*.py")),
+    ids=lambda path: str(path.relative_to(SOURCE)),
+)
+def test_agent_and_devices_ask_their_clock_for_the_time(path: Path) -> None:
     if path not in ASSEMBLED:
         assert not list(clock_uses(ast.parse(path.read_text(encoding="utf-8"))))

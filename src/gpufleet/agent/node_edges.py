@@ -45,14 +45,16 @@ class NodeEdges(msgspec.Struct, frozen=True):
     listens: bool = True
 
 
-def machine_edges(settings: AgentSettings, clock_s: Callable[[], float]) -> NodeEdges:
+def machine_edges(
+    settings: AgentSettings, clock_s: Callable[[], float], wall_s: Callable[[], float]
+) -> NodeEdges:
     """Those of this machine, or of the simulated one that the settings name. Raises InputError."""
     machine = None
     if settings.simulated is not None:
         machine = read_machine(settings.simulated, settings.node, list, clock_s)
     return NodeEdges(
         read_boot_id(),
-        real_backends() if machine is None else simulated_backends(machine),
+        real_backends(clock_s, wall_s) if machine is None else simulated_backends(machine),
         lambda vendor: machine is not None or vendor in vendors(),
         GrpcKubeletLink(settings.device_plugins),
         PodResources(settings.pod_resources),

@@ -48,7 +48,7 @@ async def _live(settings: AgentSettings) -> int:
         client, transport, _ = connection
         try:
             settings.state_folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
-            edges = machine_edges(settings, time.monotonic)
+            edges = machine_edges(settings, time.monotonic, time.time)
             expiries = ExpiryWatch(transport.expiries, client.clock)
             agent = Agent(settings, client, client.jitter, edges, expiries)
             life = asyncio.ensure_future(agent.run())

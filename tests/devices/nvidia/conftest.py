@@ -1,7 +1,7 @@
 """The fake library, compiled once, and a machine and a backend for each test."""
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,9 +26,15 @@ def machine(library: ctypes.CDLL, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.fixture
-def backend(library: ctypes.CDLL, machine: Machine) -> Iterator[NvidiaBackend]:
+def clock_s() -> Callable[[], float]:
+    """A clock that stands still."""
+    return lambda: 5.0
+
+
+@pytest.fixture
+def backend(library: ctypes.CDLL, machine: Machine, clock_s: Callable[[], float]) -> Iterator[NvidiaBackend]:
     """A backend of this machine, opened; whatever it took from the library it has to give back."""
-    backend = NvidiaBackend(machine.folder, clock_s=lambda: 5.0, wall_s=lambda: 1000.0)
+    backend = NvidiaBackend(machine.folder, clock_s=clock_s, wall_s=lambda: 1000.0)
     backend.open()
     yield backend
     backend.close()

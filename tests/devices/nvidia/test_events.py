@@ -1,5 +1,8 @@
 """What NVIDIA's driver reports by itself, and what becomes of it."""
 
+import itertools
+from collections.abc import Callable
+
 import pytest
 
 from gpufleet.devices.backend import Changed, XidEvent
@@ -11,6 +14,24 @@ from tests.devices.nvidia.machine import XID, Machine
 
 SOON_S = 0.02
 LONG_S = 10.0
+YEAR_S = 365 * 86_400.0
+
+
+@pytest.fixture
+def clock_s() -> Callable[[], float]:
+    """A clock on which half of ``SOON_S`` goes by between two questions."""
+    asked = itertools.count()
+    return lambda: next(asked) * SOON_S / 2
+
+
+@pytest.mark.usefixtures("library")
+def test_a_wait_lasts_as_long_as_its_clock_says(machine: Machine) -> None:
+    machine.add()
+    backend = NvidiaBackend(machine.folder, clock_s=iter([0.0, YEAR_S]).__next__, wall_s=lambda: 0.0)
+    backend.open()
+    backend.fleet()
+    assert backend.wait_event(YEAR_S) is None
+    backend.close()
 
 
 def test_an_xid_names_its_card(backend: NvidiaBackend, machine: Machine) -> None:

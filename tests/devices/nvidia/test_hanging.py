@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -17,7 +18,7 @@ SHORT_S = 0.3
 @pytest.fixture
 def hanging(library: ctypes.CDLL, machine: Machine) -> Iterator[NvidiaBackend]:
     """A backend that its test leaves with a call under way, released at the end."""
-    backend = NvidiaBackend(machine.folder)
+    backend = NvidiaBackend(machine.folder, clock_s=time.monotonic, wall_s=time.time)
     yield backend
     machine.card(0, hang=None)
     session = backend._old[-1]

@@ -21,10 +21,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def told(story: str, machine: Machine, search: Path) -> list[str]:
     """What a process prints that finds its library in a folder."""
     begin = f"""
+import time
 from pathlib import Path
 from gpufleet.devices.device_errors import DriverError
 from gpufleet.devices.nvidia.backend import NvidiaBackend
-backend = NvidiaBackend(Path({str(machine.folder)!r}))
+backend = NvidiaBackend(Path({str(machine.folder)!r}), clock_s=time.monotonic, wall_s=time.time)
 def opened():
     try:
         backend.open()

@@ -26,13 +26,18 @@ TOPOLOGY_MARKS = (b"nodePools", b"gpuProduct")
 """Fields of a topology of fake-gpu-operator, of a cluster or of one node, that our own form does not have."""
 
 
-def real_backends(root: Path = Path("/")) -> Backends:
-    """Those of all vendors; below ``root`` are this machine's sys, dev and proc."""
+def real_backends(
+    clock_s: Callable[[], float], wall_s: Callable[[], float], root: Path = Path("/")
+) -> Backends:
+    """Those of all vendors; below ``root`` are this machine's sys, dev and proc.
+
+    ``clock_s`` counts on steadily, and ``wall_s`` is the time since the epoch; threads ask both.
+    """
     roots = Roots(root / "sys", root / "dev", platform.release())
     return {
-        Vendor.NVIDIA: lambda: ThreadedBackend(_nvidia(root)),
-        Vendor.AMD: lambda: ThreadedBackend(_amd(roots)),
-        Vendor.INTEL: lambda: ThreadedBackend(_intel(roots)),
+        Vendor.NVIDIA: lambda: ThreadedBackend(_nvidia(root, clock_s, wall_s)),
+        Vendor.AMD: lambda: ThreadedBackend(_amd(roots, clock_s)),
+        Vendor.INTEL: lambda: ThreadedBackend(_intel(roots, clock_s)),
     }
 
 
@@ -62,19 +67,19 @@ def _description(text: bytes, where: str) -> Description:
     return read_description(text, where)
 
 
-def _nvidia(root: Path) -> Backend:
+def _nvidia(root: Path, clock_s: Callable[[], float], wall_s: Callable[[], float]) -> Backend:
     from gpufleet.devices.nvidia.backend import NvidiaBackend
 
-    return NvidiaBackend(root)
+    return NvidiaBackend(root, clock_s=clock_s, wall_s=wall_s)
 
 
-def _amd(roots: Roots) -> Backend:
+def _amd(roots: Roots, clock_s: Callable[[], float]) -> Backend:
     from gpufleet.devices.amd.backend import AmdBackend
 
-    return AmdBackend(roots)
+    return AmdBackend(roots, clock_s)
 
 
-def _intel(roots: Roots) -> Backend:
+def _intel(roots: Roots, clock_s: Callable[[], float]) -> Backend:
     from gpufleet.devices.intel.backend import IntelBackend
 
-    return IntelBackend(roots)
+    return IntelBackend(roots, clock_s)

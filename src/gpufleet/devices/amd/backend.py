@@ -7,7 +7,6 @@ ras) and of the compute driver's topology.
 """
 
 import threading
-import time
 from collections.abc import Callable
 
 from gpufleet.devices.amd.gpu_metrics import energy_mj
@@ -42,7 +41,7 @@ class AmdBackend:
     def __init__(
         self,
         roots: Roots,
-        clock_s: Callable[[], float] = time.monotonic,
+        clock_s: Callable[[], float],
         load: Callable[[], Library | None] = load_library,
     ) -> None:
         self.roots = roots

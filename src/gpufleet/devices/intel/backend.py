@@ -6,7 +6,6 @@ xe is the physical size of each tile, which is a little more than programs get.
 """
 
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,7 +28,7 @@ LOOK_S = 1.0
 class IntelBackend:
     """Intel's GPUs on this node."""
 
-    def __init__(self, roots: Roots, clock_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, roots: Roots, clock_s: Callable[[], float]) -> None:
         self.roots = roots
         self.clock_s = clock_s
         self._listing = CardListing(roots, DRIVERS)

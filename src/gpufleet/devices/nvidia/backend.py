@@ -1,7 +1,6 @@
 """NVIDIA's library behind the interface of all vendors."""
 
 import re
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,14 +27,18 @@ MODULE_VERSION = re.compile(r"Kernel Module\s+(?:for \S+\s+)?(\d[\d.]*)")
 
 
 class NvidiaBackend:
-    """The GPUs of NVIDIA's driver. ``root`` is the folder below which sys and proc are mounted."""
+    """The GPUs of NVIDIA's driver; ``root`` is the folder below which sys and proc are mounted.
+
+    ``clock_s`` counts on steadily, for samples and waits. ``wall_s`` is the time since the epoch, by which
+    the driver stamps what it remembers of processes.
+    """
 
     def __init__(
         self,
-        root: Path = Path("/"),
+        root: Path,
         *,
-        clock_s: Callable[[], float] = time.monotonic,
-        wall_s: Callable[[], float] = time.time,
+        clock_s: Callable[[], float],
+        wall_s: Callable[[], float],
     ) -> None:
         self._root = root
         self._clock_s = clock_s
@@ -57,7 +60,7 @@ class NvidiaBackend:
             if not self._old:
                 nvml.forget()
             raise problem from None
-        self._session = Session(nvml)
+        self._session = Session(nvml, self._clock_s)
 
     def close(self) -> None:
         """End the session; NVML is shut down when the last call under way has come back."""

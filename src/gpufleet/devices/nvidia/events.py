@@ -9,8 +9,7 @@ it waits in slices, so that it sees soon when the library is to be closed.
 """
 
 import threading
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from gpufleet.devices.backend import Changed, Event, XidEvent
 from gpufleet.devices.device_errors import DriverError, GpuLostError
@@ -41,10 +40,14 @@ WANTED = XID | sum(OTHERS)
 
 
 class Events:
-    """The events of all GPUs. ``wait`` is called from one thread, the rest from any."""
+    """The events of all GPUs. ``wait`` is called from one thread, the rest from any.
 
-    def __init__(self, nvml: Nvml) -> None:
+    ``clock_s`` tells how long a wait has lasted.
+    """
+
+    def __init__(self, nvml: Nvml, clock_s: Callable[[], float]) -> None:
         self._nvml = nvml
+        self._clock_s = clock_s
         self._closing = threading.Event()
         self._set: EventSet | None = None
         self._listed: tuple[Fleet | None, Mapping[DeviceId, Handle]] = (None, {})
@@ -68,9 +71,9 @@ class Events:
 
     def wait(self, limit_s: float) -> Event | None:
         """The next event; None if there was none within the limit. Raises DriverError."""
-        until_s = time.monotonic() + limit_s
+        until_s = self._clock_s() + limit_s
         while True:
-            left_s = max(0.0, until_s - time.monotonic())
+            left_s = max(0.0, until_s - self._clock_s())
             event = self._wait_slice(min(left_s, SLICE_S))
             if event is not None or left_s == 0 or self._closing.is_set():
                 return event

@@ -6,7 +6,7 @@ last. Until then a new session may have begun; the library counts how often it w
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from gpufleet.devices.device_errors import DriverError, GpuLostError
@@ -21,9 +21,9 @@ from gpufleet.model.identifiers import DeviceId
 class Session:
     """What is kept while the library is open: handles, buffers, the set of events."""
 
-    def __init__(self, nvml: Nvml) -> None:
+    def __init__(self, nvml: Nvml, clock_s: Callable[[], float]) -> None:
         self.nvml = nvml
-        self.events = Events(nvml)
+        self.events = Events(nvml, clock_s)
         self.over = threading.Event()
         """Set when the library was let go."""
         self._handles: dict[DeviceId, Handle] = {}

@@ -1,4 +1,8 @@
-"""The death of the agent at its writes: before or after each step on its disk and each writing request."""
+"""The death of the agent: before or after a write to its disk or the API server, or a call of the kubelet.
+
+``Crashes`` counts the steps of all processes of a run. The kubelet's ends of its calls (``kubelet``) count
+theirs here, too. ``run`` draws the step of death, and ``every_death`` tries each.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -16,14 +20,15 @@ class Crashes:
     """Counts the steps of one process, and kills the process at one of them."""
 
     def __init__(self, kill: Callable[[str], None]) -> None:
-        self.steps = 0
+        self.passed: list[str] = []
+        """The steps so far, in words."""
         self.left: int | None = None
         """The number of steps until the process is killed; None while it is left alone."""
         self._kill = kill
 
     def is_last(self, what: str) -> bool:
         """Count a step; True where the process was killed at it."""
-        self.steps += 1
+        self.passed.append(what)
         if self.left is None:
             return False
         self.left -= 1
@@ -37,6 +42,11 @@ class Crashes:
         """Count a step that cannot wait. Raises ProcessKilledError where it is the last one."""
         if self.is_last(what):
             raise ProcessKilledError(what)
+
+    async def step_of_call(self, what: str) -> None:
+        """Count a step that can wait; where it is the last one, nothing of the process goes on."""
+        if self.is_last(what):
+            await asyncio.get_running_loop().create_future()
 
 
 class CrashingDisk(MachineDisk):
@@ -61,6 +71,7 @@ class CrashingDisk(MachineDisk):
 
     def remove(self, path: Path) -> None:
         """As Disk."""
+        self._crashes.step(f"before it removes {path.name}")
         super().remove(path)
         self._crashes.step(f"after it removed {path.name}")
 
@@ -76,9 +87,9 @@ class CrashingTransport:
         """As Transport."""
         if request.method == "GET":
             return await self._inner.call(request, timeout_s=timeout_s)
-        await self._step(f"before {request.method} {request.target}")
+        await self._crashes.step_of_call(f"before {request.method} {request.target}")
         answer = await self._inner.call(request, timeout_s=timeout_s)
-        await self._step(f"after {request.method} {request.target}")
+        await self._crashes.step_of_call(f"after {request.method} {request.target}")
         return answer
 
     async def open(self, request: Request, *, timeout_s: float) -> ResponseStream:
@@ -88,8 +99,3 @@ class CrashingTransport:
     async def close(self) -> None:
         """As Transport."""
         await self._inner.close()
-
-    async def _step(self, what: str) -> None:
-        if self._crashes.is_last(what):
-            # Nothing of a dead process goes on.
-            await asyncio.get_running_loop().create_future()

@@ -32,7 +32,7 @@ from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.history import PODS
-from gpufleet.simulation.node.crashes import ProcessKilledError
+from gpufleet.simulation.node.crashes import Crashes, ProcessKilledError
 from gpufleet.simulation.pod_facts import is_over
 from gpufleet.simulation.process import SimulatedProcess
 from gpufleet.simulation.refusal import JsonObject
@@ -70,9 +70,10 @@ class Allocation(msgspec.Struct, frozen=True):
 class SimulatedServer:
     """The agent's end for one resource: a ``ResourceServer`` of one process of the agent."""
 
-    def __init__(self, allocator: Allocator, process: SimulatedProcess) -> None:
+    def __init__(self, allocator: Allocator, process: SimulatedProcess, crashes: Crashes) -> None:
         self.allocator = allocator
         self.process = process
+        self.crashes = crashes
         self.units: tuple[Unit, ...] = ()
         self.is_open = False
 
@@ -95,11 +96,15 @@ class SimulatedServer:
 
 
 class SimulatedLink:
-    """The way of one process of the agent to the kubelet: a ``KubeletLink`` and a ``Lister``."""
+    """The way of one process of the agent to the kubelet: a ``KubeletLink`` and a ``Lister``.
 
-    def __init__(self, kubelet: "SimulatedKubelet", process: SimulatedProcess) -> None:
+    The process may die before and after each call, in both directions.
+    """
+
+    def __init__(self, kubelet: "SimulatedKubelet", process: SimulatedProcess, crashes: Crashes) -> None:
         self._kubelet = kubelet
         self._process = process
+        self._crashes = crashes
 
     def sight(self) -> Sight | None:
         """As KubeletLink."""
@@ -107,19 +112,25 @@ class SimulatedLink:
 
     def server(self, allocator: Allocator) -> SimulatedServer:
         """As KubeletLink."""
-        return SimulatedServer(allocator, self._process)
+        return SimulatedServer(allocator, self._process, self._crashes)
 
     async def register(self, server: ResourceServer) -> None:
         """As KubeletLink."""
         if not self._kubelet.up or not isinstance(server, SimulatedServer):
             raise KubeletError("the kubelet does not listen")
-        self._kubelet.plugins[server.allocator.resource] = server
+        resource = server.allocator.resource
+        await self._crashes.step_of_call(f"before it registers {resource}")
+        self._kubelet.plugins[resource] = server
+        await self._crashes.step_of_call(f"after it registered {resource}")
 
     async def list(self) -> Holders:
         """As Lister."""
         if not self._kubelet.up:
             raise KubeletError("the kubelet does not listen")
-        return self._kubelet.listed()
+        await self._crashes.step_of_call("before it asks for the list of pods")
+        listed = self._kubelet.listed()
+        await self._crashes.step_of_call("after it asked for the list of pods")
+        return listed
 
 
 class SimulatedKubelet:
@@ -266,8 +277,8 @@ class SimulatedKubelet:
         free = [one.id for one in server.units if one.healthy and one.id not in taken]
         if len(free) < size:
             raise RefusedError(f"{size} of {resource} were asked for, and {len(free)} are free")
-        units = await self._call(server, server.allocator.prefer(free, [], size))
-        given = await self._call(server, server.allocator.allocate(units))
+        units = await self._call(server, "prefer", lambda: server.allocator.prefer(free, [], size))
+        given = await self._call(server, "allocate", lambda: server.allocator.allocate(units))
         if started != self.starts or not self.up:
             raise PluginGoneError("the kubelet died after the answer")
         if uid in self.pods:
@@ -280,7 +291,7 @@ class SimulatedKubelet:
         allocation = self.allocated[uid]
         server = self._plugin(allocation.resource)
         if server.allocator.prepares:
-            await self._call(server, server.allocator.prepare(allocation.units))
+            await self._call(server, "prepare", lambda: server.allocator.prepare(allocation.units))
         if uid not in self.allocated:
             raise PluginGoneError("the pod ended while its container was started")
         return tuple(part for name in allocation.cdi_devices for part in self._of_runtime(name))
@@ -305,11 +316,14 @@ class SimulatedKubelet:
             raise PluginGoneError(f"{resource} is not registered")
         return server
 
-    async def _call(self, server: SimulatedServer, work: Awaitable[Value]) -> Value:
+    async def _call(self, server: SimulatedServer, name: str, work: Callable[[], Awaitable[Value]]) -> Value:
         """A call that the agent's process answers. Raises PluginGoneError where that dies meanwhile."""
 
         async def answer() -> Value:
-            return await work
+            server.crashes.step(f"before it answers {name}")
+            result = await work()
+            server.crashes.step(f"after it has the answer to {name}")
+            return result
 
         task = server.process.start(answer())
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
