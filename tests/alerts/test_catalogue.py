@@ -1,7 +1,6 @@
 """What holds of all alerts: each is tried, explained, and asks only for metrics and labels that there are."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +11,16 @@ import pytest
 from tests.alerts import cards, fleet, inventory, scheduler
 from tests.alerts.inhibition import inhibit_rules, parts
 from tests.alerts.promtool import RULES, Case, Trial, all_alerts, cases_of, groups, said_of
+from tests.alerts.queries import KNOWN, TYPES, base_name, below, selectors
 from tests.chart.rendering import rendered
 from tests.house.project import ROOT
 
 TRIALS = [*cards.TRIALS, *fleet.TRIALS, *scheduler.TRIALS]
 SPECIAL = [*cards.SPECIAL, *fleet.SPECIAL, *scheduler.SPECIAL]
 CASES_MIN = 6
-FOREIGN = {
-    "kube_node_status_capacity": {"node", "resource"},
-    "kube_node_status_allocatable": {"node", "resource"},
-    "kube_node_spec_unschedulable": {"node"},
-}
-"""Metrics of kube-state-metrics and their labels (its docs/metrics, version 2.17)."""
-SCRAPED = {"cluster", "instance", "job"}
-"""Labels that Prometheus itself puts on every series; ``cluster`` where it is told to."""
 UNTRIED = {"Heartbeat"}
 """Fires whatever is scraped, so there is no health to try; it has cases of its own."""
 PAGE = (ROOT / "docs" / "alerts.md").read_text(encoding="utf-8")
-
-KNOWN = {metric.name: {*metric.labels, *SCRAPED} for metric in inventory.listed()} | {
-    name: labels | SCRAPED for name, labels in FOREIGN.items()
-}
-TYPES = {metric.name: metric.type for metric in inventory.listed()}
 
 
 def rules() -> list[dict[str, Any]]:
@@ -43,29 +30,6 @@ def rules() -> list[dict[str, Any]]:
 
 RECORDS = {rule["record"] for rule in rules() if "record" in rule}
 EXPRESSIONS = [pytest.param(rule["expr"], id=rule.get("alert") or rule["record"]) for rule in rules()]
-
-
-def below(node: Any) -> Iterator[Any]:
-    """A part of a query and all its parts."""
-    yield node
-    for name in ("lhs", "rhs", "expr", "vector_selector"):
-        part = getattr(node, name, None)
-        if part is not None:
-            yield from below(part)
-    for part in getattr(node, "args", None) or ():
-        yield from below(part)
-
-
-def selectors(expression: str) -> list[Any]:
-    """What a query asks for."""
-    found = below(promql.parse(expression))
-    return [part for part in found if isinstance(part, promql.VectorSelector)]
-
-
-def base_name(name: str) -> str:
-    """The metric of a series: a histogram has several names."""
-    plain = re.sub(r"_(bucket|count|sum)$", "", name)
-    return plain if TYPES.get(plain) == "histogram" else name
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)

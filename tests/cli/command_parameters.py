@@ -42,6 +42,7 @@ LINES = {
     "rerun": "log",
     "up": "",
     "down": "",
+    "dashboards": "",
     "kubeconfig": "",
     "status": "",
     "explain": "a-pod --kubeconfig config",

@@ -15,6 +15,11 @@ def test_every_command_of_a_page_does_what_it_says(tmp_path: Path) -> None:
         assert walk(DOCS / "moving-to-queues.md", shell, tmp_path / "memory") == 1
 
 
+def test_the_dashboards_are_written_as_the_page_says(tmp_path: Path) -> None:
+    with newcomers_shell(tmp_path) as shell:
+        assert walk(DOCS / "dashboards.md", shell, tmp_path / "memory") == 1
+
+
 def test_a_trace_is_replayed_as_the_page_says(tmp_path: Path) -> None:
     with newcomers_shell(tmp_path) as shell:
         assert walk(DOCS / "replay.md", shell, tmp_path / "memory") == 8

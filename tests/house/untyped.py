@@ -5,6 +5,7 @@ TYPED = {
     "docs/advise-sharing.md": "tests/advise/sharing/test_command.py",
     "docs/commands.md": "tests/cli/test_page_commands.py",
     "docs/cuda.md": "tests/advise/cuda/test_command.py",
+    "docs/dashboards.md": "tests/cli/test_page_commands.py",
     "docs/defragmentation.md": "tests/defragment/test_defragment_on_a_real_server.py",
     "docs/doctor.md": "tests/localkube/test_doctor_walk.py",
     "docs/explain.md": "tests/localkube/test_page_walks.py",

@@ -14,8 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from gpufleet.cli.output import terminal_of
-from gpufleet.files.atomic_write import check_target, write_whole
-from gpufleet.files.files_errors import FileWriteError, shown_path
+from gpufleet.files.atomic_write import check_target, make_folder, write_whole
 from gpufleet.model import visible
 from gpufleet.model.phrases import counted
 from gpufleet.replay.plan import SweepPlan, titles
@@ -83,12 +82,7 @@ class Output:
     def check_targets(self, log_path: Path | None) -> None:
         """Make the folder for the results, and find out now whether they can be written."""
         if self._out is not None:
-            try:
-                self._out.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise FileWriteError(
-                    f"{shown_path(self._out)}: this folder cannot be made ({error.strerror}); name another"
-                ) from error
+            make_folder(self._out)
             check_target(self._out / RESULTS)
         if self._json_path is not None and self._json_path != STDOUT:
             check_target(self._json_path)

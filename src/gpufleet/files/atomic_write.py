@@ -105,6 +105,16 @@ def growing_file(path: str | os.PathLike[str]) -> Iterator[Callable[[bytes], Non
             raise _explained(target, error) from error
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder for files, and those above it, unless it is there. Raises FileWriteError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileWriteError(
+            f"{shown_path(folder)}: this folder cannot be made ({error.strerror}); name another"
+        ) from error
+
+
 def _check_target(target: Path, field: str = "") -> None:
     if not target.parent.is_dir():
         problem = f"there is no folder {shown_path(target.parent)}"

@@ -1,0 +1,151 @@
+"""The board of those who run work: what their pods hold, what they use of it, and why others wait."""
+
+from gpufleet.dashboards.board import (
+    Board,
+    Colour,
+    Column,
+    Panel,
+    PanelKind,
+    Query,
+    QueryKind,
+    Row,
+    Threshold,
+    Unit,
+)
+from gpufleet.dashboards.promql import growth, legend, one_per, ratio, series
+from gpufleet.dashboards.variables import CLUSTER, NAMESPACE, POD
+
+CHOSEN = ('namespace=~"$namespace"', 'pod=~"$pod"')
+PART = "namespace, pod, node, uuid, mig_id"
+OF_POD = "namespace, pod"
+BY_POD = legend("namespace", "pod")
+
+
+def part(name: str) -> str:
+    """A figure of each part of a card that the chosen pods hold."""
+    return one_per(PART, series(f"gpufleet_pod_gpu_{name}", *CHOSEN))
+
+
+def of_pod(name: str) -> str:
+    """The sum over all parts of a pod."""
+    return f"sum by (cluster, {OF_POD}) ({part(name)})"
+
+
+USED_GPUS = f"sum by (cluster, {OF_POD}) ({part('held_ratio')} * on (cluster, {PART}) {part('used_ratio')})"
+MEMORY_SHARE = ratio(of_pod("memory_used_bytes"), of_pod("memory_held_bytes"), OF_POD)
+
+NOW = Row(
+    "What do my pods use?",
+    (
+        Panel(
+            "Pods",
+            "What each pod holds, uses, and has of memory. Computing far below what is held means that a "
+            "smaller part would do.",
+            PanelKind.TABLE,
+            (
+                Query(of_pod("held_ratio")),
+                Query(USED_GPUS),
+                Query(of_pod("memory_held_bytes")),
+                Query(of_pod("memory_used_bytes")),
+                Query(MEMORY_SHARE),
+            ),
+            width=24,
+            at=QueryKind.NOW,
+            columns=(
+                Column("cluster", "Cluster"),
+                Column("namespace", "Namespace"),
+                Column("pod", "Pod"),
+                Column(0, "GPUs held", Unit.COUNT),
+                Column(1, "GPUs computing", Unit.COUNT),
+                Column(2, "Memory held", Unit.BYTES),
+                Column(3, "Memory used", Unit.BYTES),
+                Column(4, "Memory used of held", Unit.RATIO, (Threshold(0.97, Colour.WARNING),)),
+            ),
+            empty_when_well="no pod holds a GPU",
+        ),
+    ),
+)
+
+USE = Row(
+    "Use over time",
+    (
+        Panel(
+            "GPUs held",
+            "What each pod holds, in whole GPUs.",
+            PanelKind.LINES,
+            (Query(of_pod("held_ratio"), BY_POD),),
+            Unit.COUNT,
+            width=8,
+            minimum=0,
+            empty_when_well="no pod holds a GPU",
+        ),
+        Panel(
+            "GPUs computing",
+            "What each pod holds by the part of the time in which it computes there. Absent where the card "
+            "does "
+            "not tell whose computing it is.",
+            PanelKind.LINES,
+            (Query(USED_GPUS, BY_POD),),
+            Unit.COUNT,
+            width=8,
+            minimum=0,
+            empty_when_well="no pod holds a GPU",
+        ),
+        Panel(
+            "Memory used of what is held",
+            "At 100 % the next allocation fails. Engines for inference take nearly all at the start.",
+            PanelKind.LINES,
+            (Query(MEMORY_SHARE, BY_POD),),
+            Unit.RATIO,
+            width=8,
+            minimum=0,
+            maximum=1,
+            empty_when_well="no pod holds a GPU",
+        ),
+        Panel(
+            "Power",
+            "The pod's part of what its cards draw.",
+            PanelKind.LINES,
+            (
+                Query(
+                    f"sum by (cluster, {OF_POD}) (max by (cluster, {PART}) ("
+                    + growth(series("gpufleet_pod_gpu_energy_joules_total", *CHOSEN))
+                    + "))",
+                    BY_POD,
+                ),
+            ),
+            Unit.WATTS,
+            width=8,
+            minimum=0,
+            empty_when_well="no pod holds a GPU",
+        ),
+        Panel(
+            "Pods of the scheduler by state",
+            "All pods of the cluster, not of the chosen namespace alone.",
+            PanelKind.LINES,
+            (Query(one_per("state", series("gpufleet_scheduler_pods")), legend("state")),),
+            Unit.COUNT,
+            width=8,
+            minimum=0,
+        ),
+        Panel(
+            "Why does a pod wait?",
+            "Where the answer for one pod is.",
+            PanelKind.TEXT,
+            (),
+            width=8,
+            text="A pod that waits has no figures here. `gpufleet explain POD -n NAMESPACE` says why it "
+            "waits, its "
+            "position in the queue, the start that is expected, and the nearest way out. The pod's condition "
+            "`PodScheduled` has the same words. The board *Queues* shows who else waits.",
+        ),
+    ),
+)
+
+WORKLOAD = Board(
+    "gpufleet-workload",
+    "Workload",
+    "For those who run work: what their pods hold, and what they use of it.",
+    (NOW, USE),
+    (CLUSTER, NAMESPACE, POD),
+)
