@@ -18,7 +18,7 @@ from tests.chaos.stage import LEASE_S, LiveFault, Stage
 from tests.chaos.traffic import RECIPE
 
 if TYPE_CHECKING:
-    from gpufleet.simulation.scenario import SchedulerProcess
+    from gpufleet.simulation.world import SchedulerProcess
 
 PAST_THE_LEASE_S = LEASE_S + 2.0
 

@@ -20,7 +20,7 @@ from tests.chaos.proxy import PASSING, CutAnswerError
 from tests.chaos.stage import LiveFault, Stage
 
 if TYPE_CHECKING:
-    from gpufleet.simulation.scenario import SchedulerProcess
+    from gpufleet.simulation.world import SchedulerProcess
 
 ELSEWHERE = "elsewhere"
 LAG_REVISIONS = 40

@@ -35,7 +35,7 @@ WRITES_BY_ITSELF = {
     "replay/ray_sweep.py": "a folder of a worker",
     "simulation/forked_copy.py": "a pipe",
     "simulation/node/kubelet.py": "the folder of a simulated node",
-    "simulation/node/run.py": "the folder of a simulated node",
+    "simulation/node/world.py": "the folder of a simulated node",
 }
 WRITING_METHODS = {"write_bytes", "write_text"}
 

@@ -19,7 +19,7 @@ from gpufleet.kube.codec.pod import read_pod
 from gpufleet.kube.meanings.queue_names import named_queue
 from gpufleet.kube.meanings.shares import read_share
 from gpufleet.kube.objects.pod import Pod
-from gpufleet.lint.context import Context
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.gangs import gangs_of
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate

@@ -20,7 +20,7 @@ from gpufleet.simulation import pod_facts
 from gpufleet.simulation.free_capacity import NodeRoom, rooms_of
 from gpufleet.simulation.history import NODE_DEVICES, NODES, PODS, RECORDED, History, Rules
 from gpufleet.simulation.object_store import Written
-from gpufleet.simulation.scenario import Scheduler
+from gpufleet.simulation.world import Scheduler
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/gpufleet-system/leases/gpufleet-scheduler"
 STRATEGIC = "application/strategic-merge-patch+json"

@@ -20,7 +20,8 @@ from gpufleet.simulation.cluster_recipe import Recipe
 from gpufleet.simulation.faults.catalogue import BY_NAME, CATALOGUE, Row, make_faults
 from gpufleet.simulation.invariants import Broken
 from gpufleet.simulation.live_scheduler import LIVE, PRIORITIES, TEAMS, LiveScheduler
-from gpufleet.simulation.scenario import Outcome, RunPlan, run_scenario
+from gpufleet.simulation.scenario import Outcome, run_scenario
+from gpufleet.simulation.world import RunPlan
 
 CROWDED = msgspec.structs.replace(
     LIVE,

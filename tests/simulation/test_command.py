@@ -5,7 +5,7 @@ import pytest
 from gpufleet.cli.main import run_program
 from gpufleet.simulation.command import command
 from gpufleet.simulation.faults.catalogue import CATALOGUE
-from gpufleet.simulation.scenario import Scheduler
+from gpufleet.simulation.world import Scheduler
 from tests.simulation.naive_binder import naive
 
 

@@ -19,7 +19,8 @@ from gpufleet.simulation.faults.catalogue import CATALOGUE, make_faults
 from gpufleet.simulation.history import PODS
 from gpufleet.simulation.live_scheduler import LIVE, PRIORITIES, TEAMS, Life, LiveScheduler, Step
 from gpufleet.simulation.pod_facts import gang_of, node_of
-from gpufleet.simulation.scenario import Outcome, RunPlan, run_scenario
+from gpufleet.simulation.scenario import Outcome, run_scenario
+from gpufleet.simulation.world import RunPlan
 from tests.house.project import ROOT
 
 SEEDS = (1, 2, 3)

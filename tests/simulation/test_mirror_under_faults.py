@@ -15,7 +15,8 @@ from gpufleet.kube.resources import PODS
 from gpufleet.kube.transport import Transport
 from gpufleet.simulation import history
 from gpufleet.simulation.faults.catalogue import BY_NAME, make_faults
-from gpufleet.simulation.scenario import RunPlan, run_scenario
+from gpufleet.simulation.scenario import run_scenario
+from gpufleet.simulation.world import RunPlan
 
 NAMES = (
     "watch-cut", "watch-410-status", "watch-410-event", "list-410-mid-page", "compacted-while-paused",

@@ -8,7 +8,8 @@ import pytest
 
 from gpufleet.simulation.cluster_recipe import Recipe
 from gpufleet.simulation.faults.catalogue import CATALOGUE, Row, make_faults
-from gpufleet.simulation.scenario import Outcome, RunPlan, run_scenario
+from gpufleet.simulation.scenario import Outcome, run_scenario
+from gpufleet.simulation.world import RunPlan
 from tests.house.project import ROOT
 from tests.simulation.naive_binder import naive
 

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from gpufleet.doctor.objects.nodes import NodeView, node_views
 from gpufleet.doctor.objects.pods import PodView
 from gpufleet.doctor.objects.workloads import Workload, workload_titles, workloads_of
-from gpufleet.lint.context import Context
 from gpufleet.lint.objects.cluster import Cluster
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 
 Value = TypeVar("Value")

@@ -7,9 +7,9 @@ import enum
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from gpufleet.lint.context import Context
 from gpufleet.lint.edits.edits import Fix
-from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.lint.objects.context import Context
+from gpufleet.lint.objects.manifest import Manifest, has_gpu_pods
 from gpufleet.lint.source.fields import Field
 
 
@@ -66,16 +66,6 @@ CLUSTER_NEEDED = cluster_needed("nodes")
 """What most rules of the scope ``CLUSTER`` lack where nothing of a cluster is known."""
 
 Verdicts = Iterable[RuleFinding | Unjudged]
-
-
-def has_gpu_pods(manifest: Manifest) -> bool:
-    """Whether pods of the object run on GPUs, those of the GPU stack itself left out."""
-    return any(one.uses_gpu and not one.is_gpu_infrastructure for one in manifest.templates)
-
-
-def has_workload_pods(manifest: Manifest) -> bool:
-    """Whether the object makes pods that are not part of the GPU stack itself."""
-    return any(not one.is_gpu_infrastructure for one in manifest.templates)
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ Pure: reads no file and no clock. ``inputs`` finds the texts, ``fixing`` mends t
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gpufleet.lint.context import Context
 from gpufleet.lint.findings import Finding, Report, Unknown
 from gpufleet.lint.objects.cluster import Cluster
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest, manifests_of
 from gpufleet.lint.objects.measured_use import MeasuredUse
 from gpufleet.lint.objects.shapes import wrong_types

@@ -48,7 +48,7 @@ from gpufleet.simulation.forked_copy import in_a_copy
 from gpufleet.simulation.invariants import Broken
 from gpufleet.simulation.live_answer import LeadersTime, let_decide, live_answering
 from gpufleet.simulation.live_scheduler import LiveScheduler
-from gpufleet.simulation.scenario import World
+from gpufleet.simulation.world import World
 from gpufleet.simulation.writes_under_way import (
     Listed,
     with_bindings,

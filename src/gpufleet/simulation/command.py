@@ -14,9 +14,10 @@ from gpufleet.model.label_advice import nearest
 from gpufleet.model.model_errors import InternalError
 from gpufleet.simulation.faults.catalogue import BY_NAME, CATALOGUE, make_faults
 from gpufleet.simulation.invariants import PROMISES
-from gpufleet.simulation.scenario import Outcome, RunObserver, RunPlan, Scheduler, run_scenario
+from gpufleet.simulation.scenario import Outcome, RunObserver, run_scenario
 from gpufleet.simulation.simulation_errors import ScenarioError
 from gpufleet.simulation.timeline import timeline
+from gpufleet.simulation.world import RunPlan, Scheduler
 
 HELD, BROKEN = 0, 1
 MOST_SEEDS = 1_000_000

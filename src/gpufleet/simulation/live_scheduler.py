@@ -28,7 +28,7 @@ from gpufleet.scheduler.status import Status
 from gpufleet.simulation.cluster_recipe import Recipe
 from gpufleet.simulation.faults.catalogue import BY_NAME
 from gpufleet.simulation.invariants import Broken
-from gpufleet.simulation.scenario import RunPlan
+from gpufleet.simulation.world import RunPlan
 
 LIVE = RunPlan(recipe=Recipe(claims=3, drains=2, arrive_within_s=40.0), gang_deadline_s=60.0)
 TEAMS = RunPlan(

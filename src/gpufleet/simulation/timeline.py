@@ -10,7 +10,8 @@ from gpufleet.simulation import pod_facts
 from gpufleet.simulation.history import LEASES, NODES, PODS, History
 from gpufleet.simulation.object_store import Written
 from gpufleet.simulation.refusal import JsonObject
-from gpufleet.simulation.scenario import Happened, Outcome
+from gpufleet.simulation.scenario import Outcome
+from gpufleet.simulation.world import Happened
 
 WORDS_MAX = 160
 """A line of a story is read beside others; longer words of the API server are cut."""

@@ -14,10 +14,10 @@ from gpufleet.advise.lint.settings import NAME, Settings, read_settings
 from gpufleet.advise.lint.snapshot_file import PACKED_MAX_BYTES, is_snapshot, snapshot_cluster
 from gpufleet.files.atomic_write import write_whole
 from gpufleet.files.regular import read_regular
-from gpufleet.lint.context import Context
 from gpufleet.lint.findings import Finding, Report
 from gpufleet.lint.fixing import fix
 from gpufleet.lint.objects.cluster import Cluster
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.measured_use import MeasuredUse
 from gpufleet.lint.outputs.annotations import as_annotations
 from gpufleet.lint.outputs.json_report import as_json

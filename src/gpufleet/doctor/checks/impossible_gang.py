@@ -11,8 +11,8 @@ from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.objects.status import age_s
 from gpufleet.doctor.views.growth import may_grow
 from gpufleet.doctor.views.queues import is_suspended
-from gpufleet.lint.context import Context
 from gpufleet.lint.objects.cluster import Cluster
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import RuleFinding
 from gpufleet.lint.rules.gang_too_large import RULE

@@ -15,7 +15,7 @@ from gpufleet.cuda.toolkit import check_toolkit
 from gpufleet.doctor.check import Check, Failure, Grade, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.workloads import Workload
-from gpufleet.lint.objects.images_on_nodes import cuda_containers, image_facts
+from gpufleet.lint.objects.cuda_images import cuda_containers, image_facts
 from gpufleet.lint.objects.node_facts import node_facts
 from gpufleet.model.phrases import subject, verb
 

@@ -17,7 +17,7 @@ from gpufleet.kube.meanings.group_names import (
     LEAST_MEMBERS,
     NATIVE,
 )
-from gpufleet.lint.context import Context
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.source.fields import Field

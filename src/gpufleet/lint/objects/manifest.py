@@ -100,3 +100,13 @@ def _objects(field: Field) -> Iterator[Field]:
 
 def _problem(source: SourceText, field: Field, reason: str) -> Problem:
     return Problem(source.name, source.position(field.offset), reason)
+
+
+def has_gpu_pods(manifest: Manifest) -> bool:
+    """Whether pods of the object run on GPUs, those of the GPU stack itself left out."""
+    return any(one.uses_gpu and not one.is_gpu_infrastructure for one in manifest.templates)
+
+
+def has_workload_pods(manifest: Manifest) -> bool:
+    """Whether the object makes pods that are not part of the GPU stack itself."""
+    return any(not one.is_gpu_infrastructure for one in manifest.templates)

@@ -1,8 +1,7 @@
 """What an autoscaler scales, as far as it is among the objects of the run."""
 
-from gpufleet.lint.context import Context
-from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.rule import has_gpu_pods
+from gpufleet.lint.objects.context import Context
+from gpufleet.lint.objects.manifest import Manifest, has_gpu_pods
 
 AUTOSCALERS = frozenset({"HorizontalPodAutoscaler", "ScaledObject"})
 NO_TARGET = "the object that it scales, linted together with it (gpufleet lint FILE FILE)"

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from gpufleet.cuda.requirement import DISABLE, check_requirement, is_disabled
-from gpufleet.lint.context import Context
-from gpufleet.lint.objects.images_on_nodes import cuda_containers, image_facts, judged
+from gpufleet.lint.images_on_nodes import judged
+from gpufleet.lint.objects.context import Context
+from gpufleet.lint.objects.cuda_images import cuda_containers, image_facts
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import Rule, RuleFinding, Scope, Severity, Unjudged
 

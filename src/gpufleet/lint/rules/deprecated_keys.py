@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from gpufleet.kube.meanings import node_labels
 from gpufleet.kube.meanings.gpu_resources import OLD_NVIDIA_GPU
-from gpufleet.lint.context import Context
 from gpufleet.lint.edits.edits import Edit, Fix, Remove, Rename, Replace
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.node_pools import DO_NOT_DISRUPT
 from gpufleet.lint.objects.pods import PodTemplate

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator
 
-from gpufleet.lint.context import Context
 from gpufleet.lint.edits.edits import Fix, removals
-from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.lint.objects.context import Context
+from gpufleet.lint.objects.manifest import Manifest, has_workload_pods
 from gpufleet.lint.objects.pods import PodTemplate, Volume
-from gpufleet.lint.rule import Rule, RuleFinding, Severity, has_workload_pods
+from gpufleet.lint.rule import Rule, RuleFinding, Severity
 
 _DEVICE = re.compile(r"/dev/?|/dev/(nvidia[^/]*|dri|kfd)(/.*)?")
 

@@ -6,8 +6,8 @@ from gpufleet.cuda.answer import Answer, Check, Question
 from gpufleet.cuda.architecture import check_architecture
 from gpufleet.cuda.image import ImageFacts
 from gpufleet.cuda.node import NodeFacts
-from gpufleet.lint.context import Context
-from gpufleet.lint.objects.images_on_nodes import judged
+from gpufleet.lint.images_on_nodes import judged
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import Rule, RuleFinding, Scope, Severity, Unjudged
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpufleet.kube import keys
 from gpufleet.kube.meanings.group_names import GROUP_NAMES
-from gpufleet.lint.context import Context
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import Rule, RuleFinding, Severity
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from gpufleet.kube import keys
 from gpufleet.kube.meanings.queue_names import named_queue
-from gpufleet.lint.context import Context
 from gpufleet.lint.objects.cluster import Cluster
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.gangs import Gang, gangs_of, is_pod_group, may_be_gang
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from gpufleet.lint.context import Context
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.measured_use import HOUR_S, IDLE_BELOW_MILLI, IdlePod, MeasuredUse
 from gpufleet.lint.rule import Rule, RuleFinding, Scope, Severity, Unjudged

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from gpufleet.lint.context import Context
-from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.rule import Rule, RuleFinding, Scope, Severity, Unjudged, has_gpu_pods
+from gpufleet.lint.objects.context import Context
+from gpufleet.lint.objects.manifest import Manifest, has_gpu_pods
+from gpufleet.lint.rule import Rule, RuleFinding, Scope, Severity, Unjudged
 
 SETTING = "ENABLE_CULLING"
 _NEEDED = (

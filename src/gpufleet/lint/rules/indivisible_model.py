@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from gpufleet.fit.division import refusals
 from gpufleet.kube.meanings.gpu_resources import is_whole_gpu
-from gpufleet.lint.context import Context
 from gpufleet.lint.objects.cluster import Cluster, ClusterNode
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.fast_links import CLIQUE, offered_links, uses_fast_link
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.vllm_command import MODEL_NEEDED, served

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from gpufleet.kube.keys import KUEUE_RUN_TIME_MAX
-from gpufleet.lint.context import Context
-from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.rule import Rule, RuleFinding, Severity, has_gpu_pods
+from gpufleet.lint.objects.context import Context
+from gpufleet.lint.objects.manifest import Manifest, has_gpu_pods
+from gpufleet.lint.rule import Rule, RuleFinding, Severity
 from gpufleet.lint.source.fields import Field
 
 # How long, how long it is kept, and how often it may fail.

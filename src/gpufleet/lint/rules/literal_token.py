@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from gpufleet.lint.context import Context
 from gpufleet.lint.objects.containers import Container
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.placeholders import is_placeholder
 from gpufleet.lint.objects.pods import PodTemplate

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from gpufleet.lint.context import Context
 from gpufleet.lint.objects.cluster import Cluster, Condition, node_terms
-from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.rule import CLUSTER_NEEDED, Rule, RuleFinding, Scope, Severity, Unjudged, has_gpu_pods
+from gpufleet.lint.objects.context import Context
+from gpufleet.lint.objects.manifest import Manifest, has_gpu_pods
+from gpufleet.lint.rule import CLUSTER_NEEDED, Rule, RuleFinding, Scope, Severity, Unjudged
 from gpufleet.model.label_advice import advise
 
 

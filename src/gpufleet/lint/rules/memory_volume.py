@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from gpufleet.lint.context import Context
 from gpufleet.lint.edits.edits import Fix, setting
 from gpufleet.lint.objects.amounts import amount
 from gpufleet.lint.objects.containers import Container
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate, Volume
 from gpufleet.lint.objects.shared_memory import fitting_size

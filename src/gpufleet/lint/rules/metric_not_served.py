@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.lint.context import Context
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import Rule, RuleFinding, Scope, Severity, Unjudged, cluster_needed
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from gpufleet.kube.meanings.node_labels import NVIDIA_PRODUCT
-from gpufleet.lint.context import Context
 from gpufleet.lint.objects.cluster import Cluster
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.rule import CLUSTER_NEEDED, Rule, RuleFinding, Scope, Severity, Unjudged

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from gpufleet.kube.meanings.gpu_resources import is_gpu, meant_gpu
-from gpufleet.lint.context import Context
 from gpufleet.lint.edits.edits import Edit, Fix, Remove, Rename
 from gpufleet.lint.objects.containers import Container
-from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.rule import Rule, RuleFinding, Severity, has_workload_pods
+from gpufleet.lint.objects.context import Context
+from gpufleet.lint.objects.manifest import Manifest, has_workload_pods
+from gpufleet.lint.rule import Rule, RuleFinding, Severity
 
 
 def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:

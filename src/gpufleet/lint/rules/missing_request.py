@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from gpufleet.kube.keys import HIDING_VALUES, VISIBLE_DEVICES
-from gpufleet.lint.context import Context
-from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.lint.objects.context import Context
+from gpufleet.lint.objects.manifest import Manifest, has_gpu_pods
 from gpufleet.lint.objects.template_paths import RUNTIMES
-from gpufleet.lint.rule import Rule, RuleFinding, Severity, has_gpu_pods
+from gpufleet.lint.rule import Rule, RuleFinding, Severity
 from gpufleet.lint.rules.misnamed_resource import misnamed
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from gpufleet.lint.context import Context
 from gpufleet.lint.edits.edits import Append, Fix
 from gpufleet.lint.objects.cluster import Cluster, ClusterNode, tolerations_on
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.rule import CLUSTER_NEEDED, Rule, RuleFinding, Scope, Severity, Unjudged

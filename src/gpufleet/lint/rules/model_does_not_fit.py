@@ -6,9 +6,9 @@ from gpufleet.fit.answer import CardFit, Verdict
 from gpufleet.fit.catalogue import CardEntry, find_cards
 from gpufleet.fit.search import on_card
 from gpufleet.kube.meanings.node_labels import NVIDIA_PRODUCT
-from gpufleet.lint.context import Context
 from gpufleet.lint.objects.cluster import node_terms
 from gpufleet.lint.objects.containers import Container
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.objects.vllm_command import MODEL_NEEDED, served

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from gpufleet.cuda.toolkit import check_toolkit
-from gpufleet.lint.context import Context
-from gpufleet.lint.objects.images_on_nodes import judged
+from gpufleet.lint.images_on_nodes import judged
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import Rule, RuleFinding, Scope, Severity, Unjudged
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from gpufleet.kube.meanings.gpu_resources import is_whole_gpu
-from gpufleet.lint.context import Context
 from gpufleet.lint.objects.amounts import amount
 from gpufleet.lint.objects.cluster import ClusterNode
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.rule import CLUSTER_NEEDED, Rule, RuleFinding, Scope, Severity, Unjudged

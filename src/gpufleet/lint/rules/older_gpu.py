@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpufleet.kube.meanings.node_labels import NVIDIA_PRODUCT
-from gpufleet.lint.context import Context
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.node_facts import node_facts
 from gpufleet.lint.objects.vllm_command import Served, served

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.lint.context import Context
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.device_plugins import ANNOUNCING_KINDS, Announcers, announcers
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.node_groups import (

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from gpufleet.kube.meanings.gpu_resources import is_gpu
-from gpufleet.lint.context import Context
 from gpufleet.lint.edits.edits import Edit, Fix, Insert, Remove, Rename, Replace, removal
-from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.rule import Rule, RuleFinding, Severity, has_gpu_pods
+from gpufleet.lint.objects.context import Context
+from gpufleet.lint.objects.manifest import Manifest, has_gpu_pods
+from gpufleet.lint.rule import Rule, RuleFinding, Severity
 from gpufleet.lint.source.fields import Field
 
 NONE = "0"

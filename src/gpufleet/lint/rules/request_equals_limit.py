@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from gpufleet.kube.meanings.gpu_resources import is_gpu
-from gpufleet.lint.context import Context
 from gpufleet.lint.edits.edits import Fix, Insert, Replace
 from gpufleet.lint.objects.amounts import amount
 from gpufleet.lint.objects.containers import Container
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import Rule, RuleFinding, Severity
 from gpufleet.lint.rules.deprecated_keys import RESOURCES

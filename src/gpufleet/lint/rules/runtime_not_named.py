@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from gpufleet.lint.context import Context
 from gpufleet.lint.edits.edits import Fix, Insert
-from gpufleet.lint.objects.images_on_nodes import cuda_containers
+from gpufleet.lint.objects.context import Context
+from gpufleet.lint.objects.cuda_images import cuda_containers
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import Rule, RuleFinding, Scope, Severity, Unjudged, cluster_needed
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from gpufleet.lint.context import Context
 from gpufleet.lint.objects.amounts import amount
 from gpufleet.lint.objects.cluster import ClusterNode
 from gpufleet.lint.objects.containers import Container
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import CLUSTER_NEEDED, Rule, RuleFinding, Scope, Severity, Unjudged
 from gpufleet.lint.source.fields import Field

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator
 
-from gpufleet.lint.context import Context
 from gpufleet.lint.edits.edits import Append, Edit, Fix
 from gpufleet.lint.objects.containers import Container
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.objects.shared_memory import fitting_size

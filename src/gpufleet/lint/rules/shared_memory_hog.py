@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from gpufleet.kube.keys import GPU_SHARE
 from gpufleet.kube.meanings.gpu_resources import is_shared
-from gpufleet.lint.context import Context
 from gpufleet.lint.objects.containers import Container
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.servers import serves_language_model
 from gpufleet.lint.rule import Rule, RuleFinding, Severity

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from gpufleet.lint.context import Context
 from gpufleet.lint.edits.edits import Fix, setting
 from gpufleet.lint.objects.cluster import node_terms
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.rule import Rule, RuleFinding, Severity

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from gpufleet.lint.context import Context
 from gpufleet.lint.edits.edits import Fix, Insert
 from gpufleet.lint.objects.containers import Container
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.servers import serves_language_model
 from gpufleet.lint.rule import Rule, RuleFinding, Severity

@@ -3,20 +3,11 @@
 import math
 from collections.abc import Iterator
 
-from gpufleet.lint.context import Context
 from gpufleet.lint.objects.cluster import Cluster, ClusterNode
-from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.lint.objects.context import Context
+from gpufleet.lint.objects.manifest import Manifest, has_gpu_pods
 from gpufleet.lint.objects.pods import PodTemplate
-from gpufleet.lint.rule import (
-    CLUSTER_NEEDED,
-    Rule,
-    RuleFinding,
-    Scope,
-    Severity,
-    Unjudged,
-    cluster_needed,
-    has_gpu_pods,
-)
+from gpufleet.lint.rule import CLUSTER_NEEDED, Rule, RuleFinding, Scope, Severity, Unjudged, cluster_needed
 from gpufleet.lint.source.fields import Field
 
 _QUARTER = "25%"

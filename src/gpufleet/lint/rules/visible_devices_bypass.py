@@ -6,11 +6,11 @@ What it finds is what gpufleet's policies refuse on a cluster (``kube/manifests/
 from collections.abc import Iterator
 
 from gpufleet.kube.keys import HIDING_VALUES, VISIBLE_DEVICES
-from gpufleet.lint.context import Context
 from gpufleet.lint.edits.edits import Fix, removal
 from gpufleet.lint.objects.containers import Container, Variable
-from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.rule import Rule, RuleFinding, Severity, has_workload_pods
+from gpufleet.lint.objects.context import Context
+from gpufleet.lint.objects.manifest import Manifest, has_workload_pods
+from gpufleet.lint.rule import Rule, RuleFinding, Severity
 
 BESIDE_A_GPU_TOO = frozenset(
     {

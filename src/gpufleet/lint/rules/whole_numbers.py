@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from gpufleet.kube.meanings.gpu_resources import is_gpu
-from gpufleet.lint.context import Context
 from gpufleet.lint.objects.amounts import amount
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.placeholders import is_placeholder
 from gpufleet.lint.rule import Rule, RuleFinding, Severity, Unjudged

@@ -4,8 +4,8 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from gpufleet.lint.context import Context
 from gpufleet.lint.objects.containers import Container
+from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.wide_models import SPANS_PODS
 from gpufleet.lint.rule import Rule, RuleFinding, Severity

@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from random import Random
-from typing import TYPE_CHECKING
 
 from gpufleet.kube.transport import Request, Response, ResponseStream, TransportError
 from gpufleet.simulation import cluster_recipe, pod_facts
@@ -14,9 +13,7 @@ from gpufleet.simulation.faults.interference import Fault, status, whole_lines
 from gpufleet.simulation.faults.writes import make_anew
 from gpufleet.simulation.history import NODE_DEVICES, NODES, PODS
 from gpufleet.simulation.refusal import JsonObject
-
-if TYPE_CHECKING:
-    from gpufleet.simulation.scenario import SchedulerProcess, World
+from gpufleet.simulation.world import SchedulerProcess, World
 
 
 class ServerDown(Fault):
@@ -26,7 +23,7 @@ class ServerDown(Fault):
     blinds_s = 30.0
     lasts_s = 300.0
 
-    async def before_call(self, request: Request, owner: "SchedulerProcess | None") -> Response | None:
+    async def before_call(self, request: Request, owner: SchedulerProcess | None) -> Response | None:
         self.acted += 1
         raise TransportError("connection refused", reached=False)
 
@@ -48,7 +45,7 @@ class CompactedWhilePaused(Fault):
     blinds_s = 0.0
     lasts_s = 620.0
 
-    async def drive(self, world: "World") -> None:
+    async def drive(self, world: World) -> None:
         await asyncio.sleep(self.random.uniform(0.0, 10.0))
         for one in world.processes:
             one.process.pause()
@@ -57,7 +54,7 @@ class CompactedWhilePaused(Fault):
         world.server.store.compact()
         await self.undo(world)
 
-    async def undo(self, world: "World") -> None:
+    async def undo(self, world: World) -> None:
         for one in world.processes:
             one.process.resume()
 
@@ -70,7 +67,7 @@ class LeaderPaused(Fault):
     schedulers = 2
     lasts_s = 150.0
 
-    async def drive(self, world: "World") -> None:
+    async def drive(self, world: World) -> None:
         while True:
             await asyncio.sleep(self.random.uniform(0.5, 10.0))
             leader = world.leader()
@@ -85,7 +82,7 @@ class LeaderPaused(Fault):
             world.tell(f"{leader.identity} wakes")
             process.resume()
 
-    async def undo(self, world: "World") -> None:
+    async def undo(self, world: World) -> None:
         for one in world.processes:
             one.process.resume()
 
@@ -100,7 +97,7 @@ class SameNameAgain(Fault):
         self._hushed = False
         self._expire = 0
 
-    async def drive(self, world: "World") -> None:
+    async def drive(self, world: World) -> None:
         while True:
             await asyncio.sleep(self.random.uniform(3.0, 8.0))
             bare = [
@@ -122,7 +119,7 @@ class SameNameAgain(Fault):
             self._expire += 1
             self._hushed = False
 
-    async def undo(self, world: "World") -> None:
+    async def undo(self, world: World) -> None:
         self._hushed = False
 
     async def before_open(self, request: Request) -> Response | ResponseStream | None:
@@ -143,14 +140,14 @@ class WallClockJump(Fault):
 
     name = "wall-clock-jump"
 
-    async def drive(self, world: "World") -> None:
+    async def drive(self, world: World) -> None:
         while True:
             await asyncio.sleep(self.random.uniform(1.0, 8.0))
             self.acted += 1
             for one in world.processes:
                 one.clock.offset_s = self.random.choice((-3600.0, 3600.0, 0.0, -0.5, 59.0))
 
-    async def undo(self, world: "World") -> None:
+    async def undo(self, world: World) -> None:
         for one in world.processes:
             one.clock.offset_s = 0.0
 
@@ -163,7 +160,7 @@ class Starved(Fault):
     MORE_PODS = 150
     """Far more than the GPUs of the cluster: each round then has many pods to look at."""
 
-    async def drive(self, world: "World") -> None:
+    async def drive(self, world: World) -> None:
         for number in range(self.MORE_PODS):
             extra = cluster_recipe.pod(f"crowd-{number}", 1, world.plan.recipe)
             world.server.add(extra, USER)
@@ -173,7 +170,7 @@ class Starved(Fault):
                 one.process.callback_cost_s = 0.003
             await asyncio.sleep(1.0)
 
-    async def undo(self, world: "World") -> None:
+    async def undo(self, world: World) -> None:
         for one in world.processes:
             one.process.callback_cost_s = 0.0
 
@@ -183,7 +180,7 @@ class GangMemberRefused(Fault):
 
     name = "gang-member-refused"
 
-    async def prepare(self, world: "World") -> None:
+    async def prepare(self, world: World) -> None:
         refusing: list[str] = []
 
         def rejects(pod: JsonObject) -> str:
@@ -203,7 +200,7 @@ class TwinsSwapped(Fault):
 
     name = "twins-swapped"
 
-    async def prepare(self, world: "World") -> None:
+    async def prepare(self, world: World) -> None:
         def twin_of(pod: JsonObject) -> JsonObject | None:
             if not self.active:
                 return None
@@ -217,7 +214,7 @@ class TwinsSwapped(Fault):
 
         world.actors.twin_of = twin_of
 
-    def _starting(self, world: "World") -> list[JsonObject]:
+    def _starting(self, world: World) -> list[JsonObject]:
         """Pods that have a node and do not run yet."""
         pods = [pod for _, pod in sorted(world.server.store.all(PODS).items())]
         return [
@@ -246,7 +243,7 @@ class PoisonObject(Fault):
 
     name = "poison-object"
 
-    async def drive(self, world: "World") -> None:
+    async def drive(self, world: World) -> None:
         recipe = world.plan.recipe
         for number, fraction in enumerate(("NaN", "abc", "1e999", "-1", "\u202e0.5")):
             pod = cluster_recipe.pod(f"poison-{number}", 0.5, recipe)
@@ -271,7 +268,7 @@ class PoisonObject(Fault):
             world, NODE_DEVICES, "", {**report, "metadata": {"name": "poison-node", "uid": "poison-report"}}
         )
 
-    def _store(self, world: "World", kind: tuple[str, str], namespace: str, value: JsonObject) -> None:
+    def _store(self, world: World, kind: tuple[str, str], namespace: str, value: JsonObject) -> None:
         self.acted += 1
         name = (namespace, value["metadata"]["name"])
         world.server.store.put(kind, name, value, at_s=world.loop.time(), user="system:older-server")
@@ -282,7 +279,7 @@ class OldGrantVersion(Fault):
 
     name = "old-grant-version"
 
-    async def prepare(self, world: "World") -> None:
+    async def prepare(self, world: World) -> None:
         device = {"id": "GPU-node-0-0", "kind": "whole", "gpuMilli": 1000}
         for number, version in enumerate((99, 0)):
             pod = cluster_recipe.pod(f"other-version-{number}", 1, world.plan.recipe)

@@ -2,7 +2,6 @@
 
 import asyncio
 from random import Random
-from typing import TYPE_CHECKING
 
 from gpufleet.kube import keys
 from gpufleet.simulation import pod_facts
@@ -11,9 +10,7 @@ from gpufleet.simulation.cluster_recipe import NAMESPACE, USER, gang_template, p
 from gpufleet.simulation.faults.interference import Fault
 from gpufleet.simulation.history import NODES, PODS
 from gpufleet.simulation.refusal import JsonObject, Refusal
-
-if TYPE_CHECKING:
-    from gpufleet.simulation.scenario import World
+from gpufleet.simulation.world import World
 
 PAUSE_S = (0.2, 2.0)
 RACK = "example.com/rack"
@@ -50,14 +47,14 @@ class RandomEdits(Fault):
         self._made = 0
         self._reworded: set[str] = set()
 
-    async def drive(self, world: "World") -> None:
+    async def drive(self, world: World) -> None:
         acts = (self._reword, self._drop, self._node, self._rack, self._ask, self._guard)
         while True:
             await asyncio.sleep(self.random.uniform(*PAUSE_S))
             self.random.choices(acts, weights=ACTS)[0](world)
             self.acted += 1
 
-    async def undo(self, world: "World") -> None:
+    async def undo(self, world: World) -> None:
         for node in _nodes(world):
             self._patch_node(world, node, {"spec": {"taints": None, "unschedulable": None}})
         # What is left of late work and of words that make no sense is withdrawn: the judges of rest know the
@@ -69,7 +66,7 @@ class RandomEdits(Fault):
             if (reworded or name.startswith(LATE)) and not pod_facts.is_leaving(one):
                 world.actors.ask(USER, "DELETE", _path(one))
 
-    def _waiting(self, world: "World") -> list[JsonObject]:
+    def _waiting(self, world: World) -> list[JsonObject]:
         pods = [one for _, one in sorted(world.server.store.all(PODS).items())]
         return [
             one
@@ -79,7 +76,7 @@ class RandomEdits(Fault):
             and not pod_facts.is_leaving(one)
         ]
 
-    def _reword(self, world: "World") -> None:
+    def _reword(self, world: World) -> None:
         waiting = self._waiting(world)
         if not waiting:
             return
@@ -89,29 +86,29 @@ class RandomEdits(Fault):
         world.actors.ask(USER, "PATCH", _path(one), change)
         self._reworded.add(one["metadata"]["name"])
 
-    def _drop(self, world: "World") -> None:
+    def _drop(self, world: World) -> None:
         waiting = self._waiting(world)
         if waiting:
             world.actors.ask(USER, "DELETE", _path(self.random.choice(waiting)))
 
-    def _some_node(self, world: "World") -> str | None:
+    def _some_node(self, world: World) -> str | None:
         names = _nodes(world)
         return self.random.choice(names) if names else None
 
-    def _node(self, world: "World") -> None:
+    def _node(self, world: World) -> None:
         taints = self.random.choice(([TAINT], None))
         closed = self.random.choice((True, None))
         self._patch_node(world, self._some_node(world), {"spec": {"taints": taints, "unschedulable": closed}})
 
-    def _rack(self, world: "World") -> None:
+    def _rack(self, world: World) -> None:
         labels = {RACK: self.random.choice(RACKS)}
         self._patch_node(world, self._some_node(world), {"metadata": {"labels": labels}})
 
-    def _patch_node(self, world: "World", node: str | None, change: JsonObject) -> None:
+    def _patch_node(self, world: World, node: str | None, change: JsonObject) -> None:
         if node is not None:
             world.actors.ask(ADMIN, "PATCH", f"/api/v1/nodes/{node}", change)
 
-    def _ask(self, world: "World") -> None:
+    def _ask(self, world: World) -> None:
         """Work of some kind that the recipe does not make."""
         self._made += 1
         number, recipe = self._made, world.plan.recipe
@@ -150,7 +147,7 @@ class RandomEdits(Fault):
                 return
         self._add(world, one)
 
-    def _guard(self, world: "World") -> None:
+    def _guard(self, world: World) -> None:
         """A disruption budget comes or goes."""
         name = self.random.choice(("guard-red", "guard-blue"))
         path = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets/{name}"
@@ -163,7 +160,7 @@ class RandomEdits(Fault):
             {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": spec},
         )
 
-    def _add(self, world: "World", value: JsonObject) -> None:
+    def _add(self, world: World, value: JsonObject) -> None:
         try:
             world.server.add(value, USER)
         except Refusal:
@@ -171,7 +168,7 @@ class RandomEdits(Fault):
             self.acted -= 1
 
 
-def _nodes(world: "World") -> list[str]:
+def _nodes(world: World) -> list[str]:
     """The nodes of the recipe; what another fault has added stays as closed as that fault needs it."""
     made = {f"node-{number}" for number in range(world.plan.recipe.nodes)}
     return [name for _, name in sorted(world.server.store.all(NODES)) if name in made]

@@ -1,14 +1,11 @@
 """Faults of evictions: refused for ever, lost, of unknown outcome, half done, and victims that never end."""
 
 from random import Random
-from typing import TYPE_CHECKING
 
 from gpufleet.kube.transport import Request, Response, TransportError
 from gpufleet.simulation.faults.interference import Fault, status
 from gpufleet.simulation.refusal import JsonObject
-
-if TYPE_CHECKING:
-    from gpufleet.simulation.scenario import SchedulerProcess, World
+from gpufleet.simulation.world import SchedulerProcess, World
 
 NOT_NOW = "Cannot evict pod as it would violate the pod's disruption budget."
 
@@ -24,7 +21,7 @@ class EvictionRefused(Fault):
 
     name = "eviction-429"
 
-    async def before_call(self, request: Request, owner: "SchedulerProcess | None") -> Response | None:
+    async def before_call(self, request: Request, owner: SchedulerProcess | None) -> Response | None:
         path = request.target.partition("?")[0]
         if not path.endswith("/eviction") or Random(path).random() < 0.5:
             return None
@@ -39,7 +36,7 @@ class EvictionUnknown(Fault):
     name = "eviction-unknown-applied"
 
     async def after_call(
-        self, request: Request, response: Response, owner: "SchedulerProcess | None"
+        self, request: Request, response: Response, owner: SchedulerProcess | None
     ) -> Response:
         if not is_eviction(request) or not self.chance(0.5):
             return response
@@ -53,7 +50,7 @@ class EvictionLost(Fault):
 
     name = "eviction-unknown-lost"
 
-    async def before_call(self, request: Request, owner: "SchedulerProcess | None") -> Response | None:
+    async def before_call(self, request: Request, owner: SchedulerProcess | None) -> Response | None:
         if not is_eviction(request) or not self.chance(0.5):
             return None
         if self.random.random() < 0.5:
@@ -66,11 +63,11 @@ class KillWhileEvicting(Fault):
 
     name = "kill-while-evicting"
 
-    async def prepare(self, world: "World") -> None:
+    async def prepare(self, world: World) -> None:
         self._world = world
 
     async def after_call(
-        self, request: Request, response: Response, owner: "SchedulerProcess | None"
+        self, request: Request, response: Response, owner: SchedulerProcess | None
     ) -> Response:
         if owner is not None and is_eviction(request) and owner.process.alive and self.chance(0.4):
             self._world.tell(f"after {request.target}:")
@@ -84,7 +81,7 @@ class VictimNeverEnds(Fault):
     name = "victim-never-ends"
     lasts_s = 120.0
 
-    async def prepare(self, world: "World") -> None:
+    async def prepare(self, world: World) -> None:
         def lets_end(_: JsonObject) -> bool:
             self.acted += self.active
             return not self.active

@@ -8,14 +8,11 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from random import Random
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from gpufleet.kube.transport import Request, Response, ResponseStream, Transport, TransportError
-
-if TYPE_CHECKING:
-    from gpufleet.simulation.scenario import SchedulerProcess, World
+from gpufleet.simulation.world import SchedulerProcess, World
 
 
 class Fault:
@@ -43,13 +40,13 @@ class Fault:
         self.acted += acts
         return acts
 
-    async def prepare(self, world: "World") -> None:
+    async def prepare(self, world: World) -> None:
         """Before the schedulers start."""
 
-    async def drive(self, world: "World") -> None:
+    async def drive(self, world: World) -> None:
         """While it is active, in a task of its own; cancelled at its end."""
 
-    async def undo(self, world: "World") -> None:
+    async def undo(self, world: World) -> None:
         """Make the world whole again."""
 
     def rewrite(self, request: Request) -> Request:
@@ -59,13 +56,13 @@ class Fault:
     async def before_call(
         self,
         request: Request,
-        owner: "SchedulerProcess | None",
+        owner: SchedulerProcess | None,
     ) -> Response | None:
         """An answer, or TransportError, in place of a request; None lets it pass."""
         return None
 
     async def after_call(
-        self, request: Request, response: Response, owner: "SchedulerProcess | None"
+        self, request: Request, response: Response, owner: SchedulerProcess | None
     ) -> Response:
         """What becomes of an answer."""
         return response
@@ -86,7 +83,7 @@ class FaultyTransport:
     """A transport with faults in the way, outermost first."""
 
     def __init__(
-        self, inner: Transport, faults: Sequence[Fault], owner: "SchedulerProcess | None" = None
+        self, inner: Transport, faults: Sequence[Fault], owner: SchedulerProcess | None = None
     ) -> None:
         self._inner = inner
         self._faults = faults

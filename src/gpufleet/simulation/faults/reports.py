@@ -1,15 +1,12 @@
 """Faults of what nodes report: deleted, restored from a backup, gone with their definition or their Node."""
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from gpufleet.simulation.actors import ADMIN
 from gpufleet.simulation.faults.interference import Fault
 from gpufleet.simulation.history import NODE_DEVICES, NODES
 from gpufleet.simulation.refusal import JsonObject
-
-if TYPE_CHECKING:
-    from gpufleet.simulation.scenario import World
+from gpufleet.simulation.world import World
 
 BETWEEN_S = (1.0, 6.0)
 AWAY_S = (0.5, 15.0)
@@ -19,29 +16,29 @@ REPORTS = "/apis/gpufleet.io/v1alpha1/nodedevices"
 class ReportFault(Fault):
     """One that takes reports away; agents write them again a while later, and at the end at the latest."""
 
-    async def drive(self, world: "World") -> None:
+    async def drive(self, world: World) -> None:
         while True:
             await asyncio.sleep(self.random.uniform(*BETWEEN_S))
             await self.strike(world)
 
-    async def strike(self, world: "World") -> None:
+    async def strike(self, world: World) -> None:
         """Let the fault act once."""
 
-    async def undo(self, world: "World") -> None:
+    async def undo(self, world: World) -> None:
         for name in sorted(world.reported):
             self.write(world, name)
 
-    def some_node(self, world: "World") -> str | None:
+    def some_node(self, world: World) -> str | None:
         """A node that reports."""
         names = [name for _, name in sorted(world.server.store.all(NODE_DEVICES)) if name in world.reported]
         return self.random.choice(names) if names else None
 
-    def write(self, world: "World", node: str) -> None:
+    def write(self, world: World, node: str) -> None:
         """The agent of a node writes what is so."""
         if world.server.store.get(NODES, ("", node)) is not None:
             world.actors.write_report(node, world.reported[node])
 
-    async def after_a_while(self, world: "World", node: str) -> None:
+    async def after_a_while(self, world: World, node: str) -> None:
         """The agent of a node notices, and writes."""
         await asyncio.sleep(self.random.uniform(*AWAY_S))
         self.write(world, node)
@@ -52,7 +49,7 @@ class ReportDeleted(ReportFault):
 
     name = "report-deleted"
 
-    async def strike(self, world: "World") -> None:
+    async def strike(self, world: World) -> None:
         node = self.some_node(world)
         if node is not None and world.actors.ask(ADMIN, "DELETE", f"{REPORTS}/{node}") == 200:
             self.acted += 1
@@ -65,7 +62,7 @@ class ReportRestored(ReportFault):
 
     name = "report-restored"
 
-    async def strike(self, world: "World") -> None:
+    async def strike(self, world: World) -> None:
         node = self.some_node(world)
         if node is None:
             return
@@ -98,7 +95,7 @@ class NodeMadeAnew(ReportFault):
 
     name = "node-made-anew"
 
-    async def strike(self, world: "World") -> None:
+    async def strike(self, world: World) -> None:
         node = self.some_node(world)
         known = None if node is None else world.server.store.get(NODES, ("", node))
         if node is None or known is None:
@@ -122,7 +119,7 @@ class DefinitionDeleted(ReportFault):
     name = "crd-deleted"
     lasts_s = 90.0
 
-    async def strike(self, world: "World") -> None:
+    async def strike(self, world: World) -> None:
         kind = world.server.kinds.get(("gpufleet.io", "v1alpha1", "nodedevices"))
         if kind is None:
             return

@@ -1,7 +1,6 @@
 """Tenants that say one thing to get in and another once they run."""
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from gpufleet.simulation import pod_facts
 from gpufleet.simulation.actors import Workload
@@ -10,9 +9,7 @@ from gpufleet.simulation.faults.interference import Fault
 from gpufleet.simulation.history import PODS
 from gpufleet.simulation.pod_facts import GANG, GANG_MIN, QUEUE
 from gpufleet.simulation.refusal import JsonObject
-
-if TYPE_CHECKING:
-    from gpufleet.simulation.scenario import World
+from gpufleet.simulation.world import World
 
 NARROW = "narrow"
 NARROW_GPUS = 2
@@ -37,7 +34,7 @@ class LyingTenant(Fault):
 
     name = "lying-tenant"
 
-    async def prepare(self, world: "World") -> None:
+    async def prepare(self, world: World) -> None:
         """A queue that may hold two GPUs, and pods of it that want more."""
         quota = {"resource": "gpu", "nominal": 0, "hardLimit": NARROW_GPUS}
         kind = {"apiVersion": "gpufleet.io/v1alpha1", "kind": "FleetQueue"}
@@ -48,14 +45,14 @@ class LyingTenant(Fault):
             template["metadata"]["labels"] = {QUEUE: NARROW}
             world.actors.add_workload(Workload(f"narrow-{number}", template, 1))
 
-    async def drive(self, world: "World") -> None:
+    async def drive(self, world: World) -> None:
         while True:
             await asyncio.sleep(self.random.uniform(*PAUSE_S))
             running = [one for _, one in sorted(world.server.store.all(PODS).items()) if _runs(one)]
             if running:
                 self._lie(world, self.random.choice(running))
 
-    def _lie(self, world: "World", one: JsonObject) -> None:
+    def _lie(self, world: World, one: JsonObject) -> None:
         where, key, words = self.random.choice(WORDS)
         word = self.random.choice(words)
         namespace, name = one["metadata"]["namespace"], one["metadata"]["name"]

@@ -2,15 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
 
 from gpufleet.kube.transport import Request, Response, ResponseStream, TransportError
 from gpufleet.simulation.admission import SCHEDULER_USER
 from gpufleet.simulation.faults.interference import Fault, status, whole_lines
 from gpufleet.simulation.network import SimulatedTransport
-
-if TYPE_CHECKING:
-    from gpufleet.simulation.scenario import SchedulerProcess, World
+from gpufleet.simulation.world import SchedulerProcess, World
 
 EXPIRED_EVENT = (
     b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",'
@@ -77,7 +74,7 @@ class ListGone(WatchGone):
         target = f"{head}limit=3{separator}{rest}"
         return Request("GET", target, accept=request.accept)
 
-    async def before_call(self, request: Request, owner: "SchedulerProcess | None") -> Response | None:
+    async def before_call(self, request: Request, owner: SchedulerProcess | None) -> Response | None:
         if request.method == "GET" and "continue=" in request.target and self.chance(0.3):
             return status(410, "Expired", "The provided continue parameter is too old")
         return None
@@ -127,12 +124,12 @@ class LaggingServer(Fault):
 
     name = "lagging-second-server"
 
-    async def prepare(self, world: "World") -> None:
+    async def prepare(self, world: World) -> None:
         self._way = SimulatedTransport(
             world.server, SCHEDULER_USER, self.random, world.plan.delays, lag_s=LAG_S
         )
 
-    async def before_call(self, request: Request, owner: "SchedulerProcess | None") -> Response | None:
+    async def before_call(self, request: Request, owner: SchedulerProcess | None) -> Response | None:
         if request.method == "GET" and self.chance(0.3):
             return await self._way.call(request, timeout_s=30)
         return None

@@ -1,7 +1,6 @@
 """Faults of writes: refused for now, answered wrongly, overtaken by another writer."""
 
 import abc
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -10,9 +9,7 @@ from gpufleet.simulation.cluster_recipe import USER
 from gpufleet.simulation.faults.interference import Fault, is_binding, is_write, status
 from gpufleet.simulation.history import PODS
 from gpufleet.simulation.refusal import JsonObject
-
-if TYPE_CHECKING:
-    from gpufleet.simulation.scenario import SchedulerProcess, World
+from gpufleet.simulation.world import SchedulerProcess, World
 
 ELSEWHERE = "elsewhere"
 
@@ -22,7 +19,7 @@ class TooManyRequests(Fault):
 
     name = "too-many-requests"
 
-    async def before_call(self, request: Request, owner: "SchedulerProcess | None") -> Response | None:
+    async def before_call(self, request: Request, owner: SchedulerProcess | None) -> Response | None:
         if self.chance(0.6 if request.method != "GET" else 0.1):
             words = "the server has received too many requests and has asked us to try again later"
             return status(429, "TooManyRequests", words, self.random.randint(1, 3))
@@ -35,7 +32,7 @@ class BindUnknownApplied(Fault):
     name = "bind-unknown-applied"
 
     async def after_call(
-        self, request: Request, response: Response, owner: "SchedulerProcess | None"
+        self, request: Request, response: Response, owner: SchedulerProcess | None
     ) -> Response:
         if not is_binding(request) or not self.chance(0.5):
             return response
@@ -49,7 +46,7 @@ class BindUnknownLost(Fault):
 
     name = "bind-unknown-lost"
 
-    async def before_call(self, request: Request, owner: "SchedulerProcess | None") -> Response | None:
+    async def before_call(self, request: Request, owner: SchedulerProcess | None) -> Response | None:
         if not is_binding(request) or not self.chance(0.5):
             return None
         if self.random.random() < 0.5:
@@ -60,10 +57,10 @@ class BindUnknownLost(Fault):
 class _Overtaking(Fault, abc.ABC):
     """Something that happens to a pod just before its Binding arrives."""
 
-    async def prepare(self, world: "World") -> None:
+    async def prepare(self, world: World) -> None:
         self._world = world
 
-    async def before_call(self, request: Request, owner: "SchedulerProcess | None") -> Response | None:
+    async def before_call(self, request: Request, owner: SchedulerProcess | None) -> Response | None:
         if is_binding(request):
             parts = request.target.split("/")
             pod = self._world.server.store.get(PODS, (parts[4], parts[6]))
@@ -81,7 +78,7 @@ class BindConflict(_Overtaking):
 
     name = "bind-conflict"
 
-    async def prepare(self, world: "World") -> None:
+    async def prepare(self, world: World) -> None:
         await super().prepare(world)
         amounts = {"cpu": "64", "memory": "512Gi", "pods": "110"}
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": ELSEWHERE}}
@@ -111,7 +108,7 @@ class PodChanged(_Overtaking):
             make_anew(self._world, pod)
 
 
-def make_anew(world: "World", pod: JsonObject) -> None:
+def make_anew(world: World, pod: JsonObject) -> None:
     """Another pod under the same name."""
     kept = {
         key: pod["metadata"][key]
@@ -133,7 +130,7 @@ class WritesFail(Fault):
     name = "reads-work-writes-fail"
     blinds_s = 30.0
 
-    async def before_call(self, request: Request, owner: "SchedulerProcess | None") -> Response | None:
+    async def before_call(self, request: Request, owner: SchedulerProcess | None) -> Response | None:
         if request.method != "GET" and self.chance(1.0):
             return status(500, "InternalError", "etcdserver: mvcc: database space exceeded")
         return None
@@ -144,12 +141,12 @@ class KillAfterWrite(Fault):
 
     name = "kill-after-write-k"
 
-    async def prepare(self, world: "World") -> None:
+    async def prepare(self, world: World) -> None:
         self._world = world
         self._left = self.random.randint(1, 12)
 
     async def after_call(
-        self, request: Request, response: Response, owner: "SchedulerProcess | None"
+        self, request: Request, response: Response, owner: SchedulerProcess | None
     ) -> Response:
         if owner is None or not is_write(request) or "/leases" in request.target:
             return response
@@ -169,14 +166,14 @@ class LeaseUnreachable(Fault):
     blinds_s = 0.0
     schedulers = 2
 
-    async def drive(self, world: "World") -> None:
+    async def drive(self, world: World) -> None:
         for one in world.processes:
             one.clock.offset_s = self.random.uniform(-30.0, 30.0)
 
-    async def prepare(self, world: "World") -> None:
+    async def prepare(self, world: World) -> None:
         self._world = world
 
-    async def before_call(self, request: Request, owner: "SchedulerProcess | None") -> Response | None:
+    async def before_call(self, request: Request, owner: SchedulerProcess | None) -> Response | None:
         if owner is None or "/leases" not in request.target or owner is not self._world.leader():
             return None
         if self.chance(0.9):

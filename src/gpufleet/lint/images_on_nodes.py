@@ -10,37 +10,20 @@ from gpufleet.cuda.image import ImageFacts
 from gpufleet.cuda.node import NodeFacts
 from gpufleet.kube import keys
 from gpufleet.kube.meanings.node_labels import FULL_DRIVER, NVIDIA_PRODUCT
-from gpufleet.lint.context import Context
 from gpufleet.lint.objects.cluster import ClusterNode
 from gpufleet.lint.objects.containers import Container
+from gpufleet.lint.objects.context import Context
+from gpufleet.lint.objects.cuda_images import cuda_containers, image_facts
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.node_facts import TELLING_LABELS, node_facts
-from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.rule import CLUSTER_NEEDED, RuleFinding, Unjudged
 
 Question = Callable[[ImageFacts, NodeFacts], Check]
-OTHER_MAKERS = ("amd.com/", "gpu.intel.com/")
 FACTS_NEEDED = (
     f"the CUDA of the image, by its tag or {keys.REQUIRE_CUDA}, and on every node that may take the pod"
     f" the labels {NVIDIA_PRODUCT} and {FULL_DRIVER}"
 )
 """What is lacking where no node refuses an image and not all are known to take it."""
-
-
-def cuda_containers(template: PodTemplate) -> Iterator[Container]:
-    """Containers that are given GPUs which run CUDA, as far as their resources tell."""
-    if template.is_gpu_infrastructure:
-        return
-    for one in template.all_containers:
-        others = bool(one.gpu_names) and all(name.startswith(OTHER_MAKERS) for name in one.gpu_names)
-        if one.has_gpu and not others and one.image is not None:
-            yield one
-
-
-def image_facts(container: Container) -> ImageFacts:
-    """What the manifest tells of a container's image: its name, and the variables that are set for it."""
-    name = container.image.text if container.image is not None else ""
-    return ImageFacts(name).run_with({one.name: one.value for one in container.env if one.value is not None})
 
 
 def judged(manifest: Manifest, context: Context, question: Question) -> Iterator[RuleFinding | Unjudged]:
