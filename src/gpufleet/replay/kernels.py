@@ -5,7 +5,6 @@ set-up runs it. A replay asks ``prepare`` first, so that its workers find them i
 compiling them.
 """
 
-import contextlib
 import sys
 
 from gpufleet.engine.arrays.compiled import CACHE_FOLDER, ENGINE_FOLDER
@@ -19,20 +18,20 @@ from gpufleet.progress.telling import Progress, ToPerson
 # Counted, and measured on two cores of a virtual machine.
 OF_A_REPLAY, OF_A_REPLAY_STEP = 108, Step("kernels of a replay", 35)
 ALL, ALL_STEP = 140, Step("kernels", 50)
-MARK = CACHE_FOLDER / "compiled-for-replay"
-"""Is there once these kernels are in the cache."""
-
+REPLAY = "replay"
+"""The mark of these kernels is that of no policy."""
 EVERY = "--all"
 
 
 def prepare(progress: Progress) -> None:
     """Have what a replay calls in the cache; at once where it is there."""
-    if MARK.exists():
+    mark = _mark(REPLAY)
+    if mark.holds():
         return
     with CompilingTold(progress, OF_A_REPLAY_STEP, OF_A_REPLAY):
         for name in ("fgd", "gpufleet"):
             story_of_pods(find_policy(name))
-    _mark()
+    mark.set()
 
 
 def prepare_all(progress: Progress) -> None:
@@ -40,17 +39,14 @@ def prepare_all(progress: Progress) -> None:
     with CompilingTold(progress, ALL_STEP, ALL):
         for name in sorted(POLICIES):
             story(POLICIES[name])
-    _mark()
-    for name in sorted(POLICIES):
-        Mark(CACHE_FOLDER, name, ENGINE_FOLDER, processor()).set()
+    for name in (REPLAY, *sorted(POLICIES)):
+        _mark(name).set()
     sweep_old_caches()
 
 
-def _mark() -> None:
-    # In an image the cache is filled and read-only.
-    with contextlib.suppress(OSError):
-        CACHE_FOLDER.mkdir(parents=True, exist_ok=True)
-        MARK.touch()
+def _mark(name: str) -> Mark:
+    """That of this very checkout: others with the same sources share the folder, but no kernel in it."""
+    return Mark(CACHE_FOLDER, name, ENGINE_FOLDER, processor())
 
 
 if __name__ == "__main__":
