@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from gpufleet.cli.main import main
-from gpufleet.cli.queues_output import Look, lines, plain, show
+from gpufleet.cli.queues_output import Look, lines, show
 from gpufleet.cli.queues_table import Glyphs
 from gpufleet.explain.queue_answer import (
     SCHEMA,
@@ -21,6 +21,7 @@ from gpufleet.explain.queue_answer import (
     WaitingRow,
 )
 from gpufleet.explain.queue_inquiry import only
+from gpufleet.explain.queue_phrases import plain
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.visible import visible_line
 from tests.explain.test_seeing_queues import add_queue, crowded, quota, seen

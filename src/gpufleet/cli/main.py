@@ -29,6 +29,7 @@ COMMANDS = {
     "status": "Show the local clusters and whether their programs run.",
     "explain": "Say why a pod or a group waits, and what would help.",
     "queues": "Show the tree of queues: quota, use, fair share, and what waits.",
+    "top": "Show what GPUs do, who holds them, and who waits why; live on a terminal.",
     "snapshot": "Write all that decisions depend on in a cluster to one file.",
     "whatif": "Say what more nodes, another quota or more work would change in a cluster.",
     "defragment": "Say which running pods to move so that larger ones fit.",

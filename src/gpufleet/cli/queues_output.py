@@ -14,7 +14,8 @@ import click
 from gpufleet.cli.output import echo_json, echo_line, echo_painted
 from gpufleet.cli.queues_table import Column, Glyphs, Line, laid_out, tree_names
 from gpufleet.cli.terminal import with_color
-from gpufleet.explain.queue_answer import QueueRow, QueuesAnswer, ReservationRow, ResourceRow, WaitingRow
+from gpufleet.explain.queue_answer import QueueRow, QueuesAnswer, ReservationRow, ResourceRow
+from gpufleet.explain.queue_phrases import plain, queue_words, waiting_words
 from gpufleet.kube.yaml_documents import yaml_text
 from gpufleet.model.label_advice import nearest
 from gpufleet.model.model_errors import InputError
@@ -31,22 +32,6 @@ BAR_CELLS = 10
 WAITING_MAX = 20
 # Where the terminal does not tell its width.
 WIDTH_FALLBACK = 100
-REASONS = {
-    "quota": "quota",
-    "nodes": "nodes",
-    "turn": "behind others",
-    "backoff": "pause",
-    "nominated": "room coming free",
-    "reserved": "place reserved",
-    "incomplete-gang": "members to come",
-    "starts": "about to start",
-    "unknown": "unknown queue",
-    "inner": "not a leaf",
-    "cycle": "a circle of parents",
-    "no-parent": "parent missing",
-    "too-deep": "too deep",
-}
-"""What people read for a reason; others as they are."""
 
 
 class Look(NamedTuple):
@@ -166,24 +151,9 @@ def _cells(row: QueueRow, found: ResourceRow | None, look: Look, *, first: bool)
         waits = [
             NONE if row.share is None else plain(row.share),
             str(row.pods_waiting) if row.pods_waiting else NONE,
-            _why(row),
+            queue_words(row),
         ]
     return [*amounts, *waits, *(_wide(row, use, first=first) if look.wide else [])]
-
-
-def _reason(one: WaitingRow) -> str:
-    """What a workload waits for, and of nodes also the cause, as ``explain`` tells it."""
-    words = REASONS.get(one.reason, one.reason)
-    cause = f" ({one.cause})" if one.reason == "nodes" and one.cause else ""
-    return f"{words}{cause}" + (f": {one.why}" if one.why else "")
-
-
-def _why(row: QueueRow) -> str:
-    state = "" if row.policy is None or row.policy.state == "Open" else row.policy.state.lower()
-    problem = row.problems[0].reason if row.problems and not row.active else ""
-    broken = f"! {problem}" if problem.lower() != state else ""
-    reasons = [f"{one.pods} {REASONS.get(one.reason, one.reason)}" for one in row.pending]
-    return ", ".join(part for part in (state, broken, *reasons) if part)
 
 
 def _wide(row: QueueRow, use: ResourceRow, *, first: bool) -> list[str]:
@@ -263,7 +233,7 @@ def _waiting(row: QueueRow) -> Iterator[Line]:
                 f"{one.kind} {one.namespace}/{one.name}",
                 str(one.pods),
                 str(one.priority),
-                _reason(one),
+                waiting_words(one),
                 one.created,
             ],
             "",
@@ -283,13 +253,6 @@ def _color(row: QueueRow) -> str:
 
 def _or_none(amount: str) -> str:
     return NONE if not _number(amount) else plain(amount)
-
-
-def plain(amount: str) -> str:
-    """An amount as people read it: 17.5 for 17500m, sizes as they are."""
-    if amount.endswith("m"):
-        return f"{parse_quantity(amount).nano / 10**9:.12g}"
-    return amount
 
 
 def _number(amount: str) -> int:

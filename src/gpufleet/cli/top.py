@@ -1,0 +1,118 @@
+"""``gpufleet top``: what GPUs do, who holds them, who waits and why; live on a terminal, once in a pipe.
+
+``gpufleet.top`` reads and lays out; ``top_output`` prints a single look.
+"""
+
+import sys
+from pathlib import Path
+
+import click
+
+from gpufleet.cli.parameters import KUBECONFIG, InputFile, OneOf, Real
+
+
+@click.command(name="top")
+@click.argument(
+    "view", type=OneOf(["node", "queue", "gang", "pod", "idle"]), default="node", metavar="[VIEW]"
+)
+@click.option(
+    "-n",
+    "--namespace",
+    "namespaces",
+    multiple=True,
+    metavar="NAME",
+    help="Only this namespace; repeat for more.",
+)
+@click.option(
+    "-A",
+    "--all-namespaces",
+    is_flag=True,
+    help="Refuse to show less than all.  [default: all that you may list]",
+)
+@click.option("--sort-by", default="", metavar="COLUMN", help="A column such as use, memory, power or age.")
+@click.option("--reverse", is_flag=True, help="The other way round.")
+@click.option(
+    "--filter", "filtered", default="", metavar="TEXT", help="Lines with this text; !TEXT: those without."
+)
+@click.option("-o", "--output", type=OneOf(["text", "wide", "json"]), default="text", help="[default: text]")
+@click.option("--no-headers", is_flag=True, help="No headings, in a pipe.")
+@click.option("--once", is_flag=True, help="One look, on a terminal too.")
+@click.option(
+    "--interval",
+    "interval_s",
+    type=Real(0.5, 3600),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Between two reads.",
+)
+@click.option(
+    "--prometheus", "url", metavar="URL", help="Take use from this Prometheus instead of the agents."
+)
+@click.option(
+    "--prometheus-token-file", "token_file", type=InputFile("a file with a bearer token"), help="Its token."
+)
+@click.option(
+    "--prometheus-ca-file",
+    "authority_file",
+    type=InputFile("a file of PEM certificates"),
+    help="Its authority.",
+)
+@click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG and ~/.kube/config.")
+@click.option("--context", "context_name", default="", help="The kubeconfig's context to use.")
+@click.option("--scheduler-name", default="gpufleet", show_default=True, help="The scheduler's name in pods.")
+@click.option(
+    "--lease-namespace", default="gpufleet-system", show_default=True, help="Where the scheduler's Lease is."
+)
+@click.option("--color", type=OneOf(["auto", "always", "never"]), default="auto", help="[default: auto]")
+def command(
+    view: str,
+    namespaces: tuple[str, ...],
+    all_namespaces: bool,
+    sort_by: str,
+    reverse: bool,
+    filtered: str,
+    output: str,
+    no_headers: bool,
+    once: bool,
+    interval_s: float,
+    url: str | None,
+    token_file: Path | None,
+    authority_file: Path | None,
+    kubeconfig: Path | None,
+    context_name: str,
+    scheduler_name: str,
+    lease_namespace: str,
+    color: str,
+) -> int:
+    """Show nodes, queues, gangs, pods or idle GPUs: what they use, who waits, and why.
+
+    VIEW is node, queue, gang, pod or idle. On a terminal it is live, and ? tells the keys; in a pipe it is
+    one table. Only reads, with your own rights; what is not known is ?. Use comes from gpufleet's agents, or
+    from the Prometheus server that scrapes them.
+    """
+    from gpufleet.cli.terminal import with_color
+    from gpufleet.cli.top_output import show
+    from gpufleet.kube.connection import ClusterChoice
+    from gpufleet.top.command import look, watch
+    from gpufleet.top.request import Request
+    from gpufleet.usage.prometheus.access import read_access
+
+    request = Request(
+        view=view,
+        cluster=ClusterChoice(kubeconfig, context_name),
+        namespaces=tuple(dict.fromkeys(namespaces)),
+        all_namespaces=all_namespaces,
+        sort_by=sort_by,
+        reverse=reverse,
+        filter=filtered,
+        wide=output == "wide",
+        interval_s=interval_s,
+        prometheus=None if url is None else read_access(url, token_file, authority_file),
+        scheduler_name=scheduler_name,
+        lease_namespace=lease_namespace,
+    )
+    if output != "json" and not once and sys.stdout.isatty() and sys.stdin.isatty():
+        return watch(request, colored=with_color(color))
+    show(look(request), request, output, headings=not no_headers, colored=with_color(color))
+    return 0

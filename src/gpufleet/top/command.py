@@ -1,0 +1,16 @@
+"""``gpufleet top`` as two functions: ``watch`` shows it live on a terminal, ``look`` looks once."""
+
+import asyncio
+import sys
+
+from gpufleet.top.once import look
+from gpufleet.top.request import Request
+
+__all__ = ["look", "watch"]
+
+
+def watch(request: Request, *, colored: bool) -> int:
+    """Show it live on the terminal of standard input and output; returns the exit code."""
+    from gpufleet.top.live.session import run
+
+    return asyncio.run(run(request, reads=sys.stdin.fileno(), writes=sys.stdout.fileno(), colored=colored))

@@ -1,0 +1,98 @@
+"""Asks the engine over the cluster as it is, as ``gpufleet queues`` and ``explain`` do.
+
+Who may not list all that decisions depend on gets what a scheduler wrote into the FleetQueues, and is told
+so.
+"""
+
+import asyncio
+import datetime as dt
+import time
+
+from gpufleet.cluster.facts import Facts
+from gpufleet.cluster.lease_holder import who_leads
+from gpufleet.cluster.pods.gang_book import GangRecord
+from gpufleet.cluster.pods.pod_entry import Entry, PodStage
+from gpufleet.cluster.settings import Settings
+from gpufleet.cluster.watching.mirrors import WATCHED
+from gpufleet.cluster.watching.picture import INDISPENSABLE, Picture, take_picture
+from gpufleet.explain.queue_answer import SCHEMA, QueueRow, QueuesAnswer, Source
+from gpufleet.explain.queue_inquiry import AS_WRITTEN
+from gpufleet.explain.queue_statuses import rows_by_status
+from gpufleet.explain.queue_tree import in_tree_order
+from gpufleet.kube.client import Client
+from gpufleet.kube.codec.times import whole_time
+from gpufleet.model.gang import Gang
+from gpufleet.model.identifiers import GangName
+from gpufleet.model.phrases import listed
+from gpufleet.top.rows.told import GangTold, Told
+
+
+async def ask_engine(client: Client, settings: Settings) -> Told:
+    """The answer. Raises KubeErrors; what may not be listed is said in the notes."""
+    began_s = time.monotonic()
+    async with asyncio.TaskGroup() as group:
+        listing = group.create_task(take_picture(client, WATCHED))
+        lease = group.create_task(who_leads(client, settings))
+    picture, leading = listing.result(), lease.result()
+    at = whole_time(client.clock.now())
+    missing = sorted(kind.plural for kind in picture.forbidden if kind in INDISPENSABLE)
+    leader = f"{leading.problem}: nothing starts; {leading.way_out}" if leading.problem else ""
+    if missing:
+        rows = tuple(in_tree_order(rows_by_status(picture)))
+        notes = (f"you may not list {listed(missing)} of the whole cluster", AS_WRITTEN)
+        answer = QueuesAnswer(SCHEMA, Source.STATUS, at, rows)
+        took_s = time.monotonic() - began_s
+        return Told(answer, leader=leader, notes=notes, by_engine=False, took_s=took_s)
+    facts = Facts(picture, leading.settings(settings), client.clock)
+    answer = QueuesAnswer(SCHEMA, Source.ENGINE, at, tuple(in_tree_order(_rows(facts))))
+    held = {
+        str(uid): entry.held.message for uid, entry in facts.pods.entries.items() if entry.held is not None
+    }
+    gangs = tuple(_gang(facts, name, record) for name, record in sorted(facts.gangs.records.items()))
+    present = tuple(one for one in gangs if one.pods)
+    return Told(answer, present, held, leader, _gaps(picture), took_s=time.monotonic() - began_s)
+
+
+def _rows(facts: Facts) -> list[QueueRow]:
+    """Loads the engine, which takes a second."""
+    from gpufleet.explain.queue_figures import count_queues
+    from gpufleet.explain.queue_rows import rows_by_engine
+
+    return rows_by_engine(facts, count_queues(facts))
+
+
+def _gang(facts: Facts, name: GangName, record: GangRecord) -> GangTold:
+    entries = [entry for entry in record.pods.values() if entry.object.metadata.deletion_timestamp is None]
+    told = record.told
+    _, _, path = name.partition("/")
+    return GangTold(
+        path.partition("/")[0],
+        path.partition("/")[2],
+        _queue(told, entries),
+        0 if told is None else told.min_members,
+        len(entries),
+        sum(entry.place is PodStage.PLACED for entry in entries),
+        sum(0 if entry.meaning is None else entry.meaning.shape.gpu.total_milli for entry in entries),
+        _created(told, entries),
+        facts.gangs.problem(name),
+        tuple(sorted(entry.name.name for entry in entries)),
+    )
+
+
+def _queue(told: Gang | None, entries: list[Entry]) -> str:
+    if told is not None:
+        return str(told.queue)
+    return next((str(entry.meaning.queue) for entry in entries if entry.meaning is not None), "")
+
+
+def _created(told: Gang | None, entries: list[Entry]) -> str:
+    times = [entry.meaning.created_at_us for entry in entries if entry.meaning is not None]
+    at_us = told.created_at_us if told is not None else min(times, default=0)
+    return whole_time(dt.datetime.fromtimestamp(at_us / 1_000_000, dt.UTC)) if at_us else ""
+
+
+def _gaps(picture: Picture) -> tuple[str, ...]:
+    if not picture.forbidden:
+        return ()
+    kinds = listed(sorted({kind.plural for kind in picture.forbidden}))
+    return (f"you may not list {kinds}: what they would have added is missing",)

@@ -1,0 +1,25 @@
+"""What goes between ``gpufleet top`` and the process that asks the engine for it. Loads no engine."""
+
+import struct
+
+import msgspec
+
+from gpufleet.top.rows.told import Told
+
+LENGTH = struct.Struct(">Q")
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """Which cluster and which scheduler; the one argument of the process, as JSON."""
+
+    kubeconfig: str
+    context: str
+    scheduler_name: str
+    lease_namespace: str
+
+
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Either of the two."""
+
+    told: Told | None = None
+    problem: str = ""

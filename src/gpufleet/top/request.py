@@ -1,0 +1,59 @@
+"""What was asked of ``gpufleet top``, checked: which view, of what, in which order, and where use comes
+from.
+"""
+
+import msgspec
+
+from gpufleet.cluster.settings import LEASE_NAMESPACE, SCHEDULER_NAME, Settings
+from gpufleet.kube.connection import ClusterChoice
+from gpufleet.model.label_advice import nearest
+from gpufleet.model.model_errors import InputError
+from gpufleet.top.readings.engine_protocol import Asked
+from gpufleet.top.screen.choice import Choice
+from gpufleet.top.screen.views import VIEWS
+from gpufleet.usage.prometheus.access import Access
+
+
+class Request(msgspec.Struct, frozen=True):
+    """The request. Without ``prometheus`` agents are asked for use; ``interval_s`` is the time between two
+    reads.
+    """
+
+    view: str = "node"
+    cluster: ClusterChoice = ClusterChoice()
+    namespaces: tuple[str, ...] = ()
+    all_namespaces: bool = False
+    sort_by: str = ""
+    reverse: bool = False
+    filter: str = ""
+    wide: bool = False
+    interval_s: float = 2.0
+    prometheus: Access | None = None
+    scheduler_name: str = SCHEDULER_NAME
+    lease_namespace: str = LEASE_NAMESPACE
+
+    @property
+    def settings(self) -> Settings:
+        """The scheduler that is meant."""
+        return Settings(
+            identity="top", scheduler_name=self.scheduler_name, lease_namespace=self.lease_namespace
+        )
+
+    @property
+    def of_engine(self) -> Asked:
+        """The same for the process that asks the engine."""
+        path = self.cluster.kubeconfig
+        return Asked(
+            "" if path is None else str(path), self.cluster.context, self.scheduler_name, self.lease_namespace
+        )
+
+    def choice(self) -> Choice:
+        """What is chosen at first. Raises InputError for a column that the view lacks."""
+        view = VIEWS[self.view]
+        if self.sort_by and view.column(self.sort_by) is None:
+            names = [one.name for one in view.columns]
+            near = nearest(self.sort_by, names)
+            expected = f"one of {', '.join(names)}{f'; did you mean {near}?' if near else ''}"
+            raise InputError("no such column", field="--sort-by", value=self.sort_by, expected=expected)
+        sorts = {self.view: self.sort_by} if self.sort_by else {}
+        return Choice(self.view, sorts, self.reverse, self.filter, self.wide)

@@ -1,0 +1,128 @@
+"""Lines of the view of nodes: those with GPUs, what of them is held, and what their agents measure."""
+
+from collections.abc import Iterable
+
+from gpufleet.kube.codec.node import counted_gpus
+from gpufleet.kube.objects.node import READY, Node
+from gpufleet.kube.objects.node_devices import HEALTHY, NodeDevices, ReportedDevice
+from gpufleet.model.model_errors import InputError
+from gpufleet.model.phrases import counted
+from gpufleet.top.rows.known import Known, Part
+from gpufleet.top.rows.lines import NodeLine
+from gpufleet.top.rows.pod_facts import MILLI, PodFact
+from gpufleet.top.rows.use import NodeUse, total
+
+READY_STATE = "ready"
+
+
+def node_lines(known: Known, facts: list[PodFact]) -> list[NodeLine]:
+    """A line for each node with GPUs; of a node that may not be looked at, what its report says."""
+    placed: dict[str, list[PodFact]] = {}
+    for fact in facts:
+        if fact.pod.spec.node_name:
+            placed.setdefault(fact.pod.spec.node_name, []).append(fact)
+    names = {name for _, name in known.nodes} | ({name for _, name in known.devices})
+    found = []
+    for name in sorted(names):
+        node, report = known.nodes.get(("", name)), known.devices.get(("", name))
+        # A report may outlive its node by a moment.
+        if node is None and known.reads(Part.NODES):
+            continue
+        line = _line(name, node, report, placed.get(name, []), known)
+        if line is not None:
+            found.append(line)
+    return found
+
+
+def _line(
+    name: str, node: Node | None, report: NodeDevices | None, placed: list[PodFact], known: Known
+) -> NodeLine | None:
+    devices = () if report is None else report.spec.devices
+    gpus = len(devices) if devices else _counted(node)
+    if gpus == 0 and not placed:
+        return None
+    unwell = [one for one in devices if one.health != HEALTHY or one.taints]
+    state, reason = _state(node, report, unwell, known)
+    sees_all = known.reads(Part.PODS) and not known.namespaces
+    use = known.use.get(name)
+    return NodeLine(
+        name,
+        state,
+        reason,
+        ", ".join(sorted({one.model for one in devices if one.model})),
+        gpus,
+        _held(placed) if sees_all else _reported_held(report),
+        len(unwell) if report is not None else None,
+        len(placed) if sees_all else None,
+        *_measured(use),
+    )
+
+
+def _counted(node: Node | None) -> int | None:
+    if node is None:
+        return None
+    try:
+        return counted_gpus(node)
+    except InputError:
+        return None
+
+
+def _state(
+    node: Node | None, report: NodeDevices | None, unwell: list[ReportedDevice], known: Known
+) -> tuple[str, str]:
+    """The worst that is known of it, and more words."""
+    words = "; ".join(dict.fromkeys(f"{one.id}: {one.health_reason or one.health}" for one in unwell))
+    if node is None:
+        return "?", known.unread.get(Part.NODES, "")
+    ready = next((one for one in node.status.conditions if one.type == READY), None)
+    if ready is None or ready.status != "True":
+        said = "it has no condition Ready" if ready is None else f"Ready is {ready.status}: {ready.reason}"
+        return "not ready", said
+    if unwell:
+        return f"{len(unwell)} unwell", words
+    if node.spec.unschedulable:
+        return "cordoned", "it takes no new pods (kubectl uncordon)"
+    if report is None and known.reads(Part.DEVICES):
+        return "no report", "no agent reports its GPUs: nothing with GPUs is placed there"
+    return READY_STATE, ""
+
+
+def _held(placed: Iterable[PodFact]) -> float | None:
+    milli = 0
+    for fact in placed:
+        if fact.gpus_milli is None:
+            return None
+        milli += fact.gpus_milli
+    return milli / MILLI
+
+
+def _reported_held(report: NodeDevices | None) -> float | None:
+    """What the agent sees to be held, for a person who may not list all pods."""
+    return None if report is None else sum(one.gpu_milli for one in report.spec.holders) / MILLI
+
+
+def _measured(use: NodeUse | None) -> tuple[float | None, ...]:
+    cards = [] if use is None else list(use.cards.values())
+    busy = total(card.busy_ratio for card in cards)
+    hottest = [card.temperature_celsius for card in cards if card.temperature_celsius is not None]
+    return (
+        None if busy is None else busy / len(cards),
+        total(card.memory_used_bytes for card in cards),
+        total(card.memory_bytes for card in cards),
+        total(card.power_watts for card in cards),
+        max(hottest, default=None),
+    )
+
+
+def fleet_words(lines: list[NodeLine]) -> str:
+    """The fleet in a few words."""
+    held, unwell = total(line.gpus_held for line in lines), sum(line.gpus_unwell or 0 for line in lines)
+    away = sum(line.state in {"not ready", "no report"} for line in lines)
+    said = [
+        counted(len(lines), "node"),
+        counted(sum(line.gpus or 0 for line in lines), "GPU"),
+        f"{'?' if held is None and lines else f'{held or 0:.6g}'} held",
+        f"{unwell} unwell" if unwell else "",
+        f"{counted(away, 'node')} away" if away else "",
+    ]
+    return ", ".join(part for part in said if part)

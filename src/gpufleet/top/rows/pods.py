@@ -1,0 +1,86 @@
+"""Lines of the view of pods: those that ask for GPUs, where each stands, what it uses, and why it waits."""
+
+from gpufleet.explain.answer import State
+from gpufleet.explain.queue_phrases import waiting_words
+from gpufleet.kube.objects.pod import POD_SCHEDULED, Pod
+from gpufleet.top.rows.known import Known
+from gpufleet.top.rows.lines import PodLine
+from gpufleet.top.rows.pod_facts import MILLI, PodFact
+from gpufleet.top.rows.use import pod_use
+
+WITHOUT_NODE = frozenset({State.WAITS, State.GATED, State.FOREIGN, State.LEAVES, State.HELD})
+
+
+def pod_lines(known: Known, facts: list[PodFact]) -> list[PodLine]:
+    """A line for each of the pods."""
+    words = WaitingWords(known)
+    return [_line(fact, known, words) for fact in facts if known.shows(fact.pod.metadata.namespace)]
+
+
+class WaitingWords:
+    """Why pods wait: what the engine says now, else what a scheduler wrote into the pod last."""
+
+    def __init__(self, known: Known) -> None:
+        told = known.told
+        self._held = {} if told is None else told.held
+        self._waiting = {} if told is None else told.waiting()
+        self._gang_of = {
+            (gang.namespace, pod): (gang.namespace, gang.name)
+            for gang in (() if told is None else told.gangs)
+            for pod in gang.pods
+        }
+
+    def line(self, fact: PodFact) -> PodLine:
+        """The line of a pod without a node, without its use."""
+        pod = fact.pod
+        namespace, name = pod.metadata.namespace, pod.metadata.name
+        state, cause, why, position, queue = fact.state, "", written(pod), None, fact.queue
+        held = self._held.get(pod.metadata.uid)
+        if state is State.WAITS and held is not None:
+            state, cause, why = State.HELD, "held", held
+        gang = self._gang_of.get((namespace, name))
+        key = ("pod", namespace, name) if gang is None else ("gang", *gang)
+        if state is State.WAITS and key in self._waiting:
+            queue, row = self._waiting[key]
+            position, cause = row.position, row.cause or row.reason
+            why = why or waiting_words(row)
+        return PodLine(
+            namespace,
+            name,
+            state.value,
+            queue=queue,
+            gpus=_gpus(fact),
+            created=pod.metadata.creation_timestamp or "",
+            position=position,
+            cause=cause or state.value,
+            why=why,
+        )
+
+
+def written(pod: Pod) -> str:
+    """What a scheduler wrote into the pod last about why it waits; "" for nothing."""
+    told = pod.condition(POD_SCHEDULED)
+    return told.message or told.reason if told is not None and told.status == "False" else ""
+
+
+def _line(fact: PodFact, known: Known, words: WaitingWords) -> PodLine:
+    pod = fact.pod
+    if fact.state in WITHOUT_NODE:
+        return words.line(fact)
+    key, node = (pod.metadata.namespace, pod.metadata.name), pod.spec.node_name
+    use = pod_use(key, known.use.get(node), known.before.get(node))
+    return PodLine(
+        *key,
+        fact.state.value,
+        node,
+        fact.queue,
+        _gpus(fact),
+        use.used_ratio,
+        use.memory_used_bytes,
+        use.power_watts,
+        pod.metadata.creation_timestamp or "",
+    )
+
+
+def _gpus(fact: PodFact) -> float | None:
+    return None if fact.gpus_milli is None else fact.gpus_milli / MILLI

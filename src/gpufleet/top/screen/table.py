@@ -1,0 +1,108 @@
+"""Lines in columns of fixed width: nothing moves sideways when values change, and no line is wider than
+asked.
+
+Widths are in cells of a terminal, of which some characters take two. Every text is made visible first, so
+that a name or a message from the cluster cannot move the cursor or change the colour.
+"""
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+from rich.cells import cell_len, chop_cells
+
+from gpufleet.model.visible import visible_line
+from gpufleet.top.screen.columns import Column, View
+
+GAP = 2
+CUT = "~"
+"""Stands at the end of what was cut; in ASCII, so that every terminal shows it."""
+
+
+def fitted(text: str, width: int, *, right: bool = False) -> str:
+    """The text made visible, in exactly so many cells."""
+    shown = cut(visible_line(text), width)
+    space = " " * (width - cell_len(shown))
+    return f"{space}{shown}" if right else f"{shown}{space}"
+
+
+def cut(text: str, width: int) -> str:
+    """A visible text, in at most so many cells."""
+    # An ASCII text, which most are, takes a cell for each character.
+    if (len(text) if text.isascii() else cell_len(text)) <= width:
+        return text
+    if width <= 0:
+        return ""
+    head = text[: width - 1] if text.isascii() else (chop_cells(text, width - 1) or [""])[0]
+    return f"{head}{CUT}" if width > 1 else CUT
+
+
+def wrapped(text: str, width: int, lines_max: int) -> list[str]:
+    """A visible text over several lines, the last one cut."""
+    found: list[str] = []
+    rest = visible_line(text)
+    while rest and len(found) < lines_max - 1 and cell_len(rest) > width:
+        head = (chop_cells(rest, width) or [""])[0]
+        place = head.rfind(" ")
+        head = head[:place] if place > width // 2 else head
+        found.append(head)
+        rest = rest[len(head) :].lstrip()
+    return [*found, cut(rest, width)] if rest else found
+
+
+def placed(view: View[Any], width: int | None, *, wide: bool) -> list[tuple[Column[Any], int]]:
+    """The columns that have room in ``width`` (all of them where it is None), each with its width."""
+    columns = [one for one in view.columns if wide or not one.is_wide]
+    while width is not None and _least(columns) > width:
+        droppable = [one for one in columns if one.drops]
+        if not droppable:
+            break
+        columns.remove(max(droppable, key=lambda one: one.drops))
+    spare = 0 if width is None else max(0, width - _least(columns))
+    shares = sum(one.share for one in columns)
+    found, last = [], max((number for number, one in enumerate(columns) if one.share), default=-1)
+    given = 0
+    for number, one in enumerate(columns):
+        more = spare - given if number == last else spare * one.share // shares if one.share else 0
+        given += more
+        found.append((one, one.width + more))
+    return found
+
+
+def laid_out(
+    view: View[Any], lines: Sequence[Any], now: dt.datetime, width: int, *, wide: bool
+) -> tuple[str, list[str]]:
+    """The headings and the lines, each in exactly ``width`` cells."""
+    columns = placed(view, width, wide=wide)
+    headings = [fitted(one.heading, room, right=one.right) for one, room in columns]
+    rows = [
+        (" " * GAP).join(fitted(one.text(line, now), room, right=one.right) for one, room in columns)
+        for line in lines
+    ]
+    return fitted((" " * GAP).join(headings), width), [fitted(row, width) for row in rows]
+
+
+def in_full(view: View[Any], lines: Sequence[Any], now: dt.datetime, *, wide: bool) -> tuple[str, list[str]]:
+    """The headings and the lines for a pipe, as wide as they need."""
+    columns = [one for one, _ in placed(view, None, wide=wide)]
+    texts = [[visible_line(one.text(line, now)) for one in columns] for line in lines]
+    widths = [
+        max(cell_len(one.heading), *(cell_len(row[number]) for row in texts))
+        if texts
+        else cell_len(one.heading)
+        for number, one in enumerate(columns)
+    ]
+    every = [[one.heading for one in columns], *texts]
+    heading, *rows = [
+        (" " * GAP)
+        .join(
+            fitted(cell, room, right=one.right) for cell, room, one in zip(row, widths, columns, strict=True)
+        )
+        .rstrip()
+        for row in every
+    ]
+    return heading, rows
+
+
+def _least(columns: Sequence[Column[Any]]) -> int:
+    return sum(one.width for one in columns) + GAP * (len(columns) - 1)
