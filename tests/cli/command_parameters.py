@@ -47,6 +47,7 @@ LINES = {
     "status": "",
     "explain": "a-pod --kubeconfig config",
     "queues": "--kubeconfig config",
+    "top": "--kubeconfig config --once",
     "snapshot": "--kubeconfig config",
     "whatif": "--add-nodes 1 --kubeconfig config",
     "defragment": "--kubeconfig config",

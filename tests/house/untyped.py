@@ -26,6 +26,7 @@ TYPED = {
     "docs/scenarios.md": "tests/cli/test_page_commands.py",
     "docs/snapshots.md": "tests/localkube/test_page_walks.py",
     "docs/standards.md": "tests/chart/test_standards.py",
+    "docs/top.md": "tests/localkube/test_page_walks.py",
     "docs/whatif.md": "tests/localkube/test_page_walks.py",
     "examples/README.md": "tests/localkube/test_page_walks.py",
 }
@@ -126,6 +127,10 @@ UNTYPED: dict[str, dict[str, str]] = {
     },
     "docs/queue-figures.md": {
         "python -m bench.queues --add kai thousand": "measures for an hour",
+    },
+    "docs/top.md": {
+        "gpufleet top idle --prometheus https://prometheus.example.com"
+        " --prometheus-token-file token": _OTHER_PROGRAM,
     },
     "docs/queues.md": {
         "gpufleet queues": _LARGER,

@@ -17,6 +17,7 @@ from tests.localkube.walk import newcomers_shell, walk
         "docs/getting-started.md",
         "examples/README.md",
         "docs/explain.md",
+        "docs/top.md",
         "docs/guides-walk.md",
     ],
 )

@@ -41,7 +41,7 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def of_engine(self) -> Asked:
-        """The same for the process that asks the engine."""
+        """The cluster and the scheduler, as the process that asks the engine is told."""
         path = self.cluster.kubeconfig
         return Asked(
             "" if path is None else str(path), self.cluster.context, self.scheduler_name, self.lease_namespace

@@ -1,6 +1,7 @@
 """The lines of a view from what is known, and what stands above them."""
 
 import datetime as dt
+from dataclasses import dataclass
 from typing import Any
 
 from gpufleet.model.phrases import counted
@@ -28,7 +29,7 @@ class ViewLines:
 
     def of(self, view: str, known: Known) -> tuple[list[Any], str]:
         """The lines, and the fleet in a few words."""
-        facts = self._facts.of(known.pods.values())
+        facts = self._facts.of(known.pods.values(), known.devices)
         nodes = node_lines(known, facts)
         return _lines(view, known, facts, nodes), _summary(known, facts, nodes)
 
@@ -44,27 +45,34 @@ def missing(view: str, known: Known) -> list[str]:
     return found
 
 
-def header(
-    summary: str,
-    stale_s: float | None,
-    trouble: str,
-    problems: list[str],
-    now: dt.datetime,
-    *,
-    is_whole: bool,
-) -> Header:
-    """What stands above the table. The first of the problems is shown, and how many more there are."""
-    if trouble:
-        problems = [f"the API server does not answer: {trouble}", *problems]
-    problem = problems[0] if problems else ""
-    if len(problems) > 1:
-        problem = f"({len(problems)}) {problem}"
-    if stale_s is None:
-        return Header(summary, "reading", problem)
-    if stale_s > 0:
-        at = clock_time(now - dt.timedelta(seconds=stale_s))
-        return Header(summary, f"as of {at}, {duration(stale_s)} ago", problem, is_stale=True)
-    return Header(summary, "live" if is_whole else "reading", problem)
+@dataclass(frozen=True)
+class Freshness:
+    """How old what is shown is: None before anything was read, 0 while it is followed; and why it is not
+    current.
+    """
+
+    stale_s: float | None
+    trouble: str
+    is_whole: bool
+
+
+def header(summary: str, fresh: Freshness, problems: list[str], notes: list[str], now: dt.datetime) -> Header:
+    """What stands above the table. The first problem or note is shown, and how many there are."""
+    if fresh.trouble:
+        problems = [f"the API server does not answer: {fresh.trouble}", *problems]
+    problem, note = _first(problems), _first(notes)
+    if fresh.stale_s is not None and fresh.stale_s > 0:
+        at = clock_time(now - dt.timedelta(seconds=fresh.stale_s))
+        return Header(summary, f"as of {at}, {duration(fresh.stale_s)} ago", problem, note, is_stale=True)
+    is_live = fresh.stale_s is not None and fresh.is_whole
+    return Header(summary, "live" if is_live else "reading", problem, note, is_whole=fresh.is_whole)
+
+
+def _first(sentences: list[str]) -> str:
+    """The first sentence, and of how many."""
+    if len(sentences) < 2:
+        return "".join(sentences)
+    return f"(1 of {len(sentences)}) {sentences[0]}"
 
 
 def _lines(view: str, known: Known, facts: list[PodFact], nodes: list[NodeLine]) -> list[Any]:

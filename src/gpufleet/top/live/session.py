@@ -19,14 +19,13 @@ from gpufleet.top.readings.engine_process import EngineProcess
 from gpufleet.top.readings.prometheus_use import PrometheusUse
 from gpufleet.top.readings.readings import Readings, Scope, following
 from gpufleet.top.request import Request
-from gpufleet.top.rows.known import Part
 from gpufleet.top.rows.lines import NodeLine
 from gpufleet.top.screen import keys
 from gpufleet.top.screen.choice import Choice, pressed
 from gpufleet.top.screen.frame import Frame, frame
 from gpufleet.top.screen.order import Order, matching
 from gpufleet.top.screen.views import VIEWS
-from gpufleet.top.showing import NEEDS_ENGINE, NEEDS_USE, ViewLines, header, missing
+from gpufleet.top.showing import NEEDS_ENGINE, NEEDS_USE, Freshness, ViewLines, header, missing
 
 CONNECTIONS = 16
 """Pages of agents are read beside lists; a watch has a connection of its own."""
@@ -42,6 +41,7 @@ it seconds, and its API server a list of everything."""
 MORE_NODES = 32
 """Beside the nodes on the screen, so many others are measured each time, in turns."""
 BLOCK = 4096
+"""Bytes of keys at a time; pasted text may be longer and comes in several."""
 
 
 class Session:
@@ -81,14 +81,9 @@ class Session:
         ordered = self.orders[choice.view].of(view, self._all, choice.sort_by, reverse=choice.reverse)
         self.lines = matching(view, ordered, choice.filter)
         now = self.readings.client.clock.now()
-        above = header(
-            self._summary,
-            self.readings.stale_s(),
-            self.readings.trouble(),
-            self._problems(),
-            now,
-            is_whole=self.readings.is_whole,
-        )
+        readings = self.readings
+        fresh = Freshness(readings.stale_s(), readings.trouble(), readings.is_whole)
+        above = header(self._summary, fresh, self._problems(), self._notes(), now)
         size = self.terminal.size()
         self.shown = frame(view, self.lines, above, choice, size, now, colored=self.colored)
         self.terminal.draw(self.shown.rows)
@@ -114,12 +109,17 @@ class Session:
         return list(dict.fromkeys([*(one for one in on_screen if one), *others]))
 
     def _problems(self) -> list[str]:
-        known, leading = self._known, self.readings.leading
-        found = [f"{leading.problem}: nothing starts; {leading.way_out}"] if leading.problem else []
-        lacks = missing(self.choice.view, known) if self.readings.is_whole else []
-        found += lacks
-        if Part.USE not in known.unread and self.choice.view in NEEDS_USE:
-            found.append(use_problem(self.readings, known.use))
+        """What needs a person."""
+        leading = self.readings.leading
+        return [f"{leading.problem}: nothing starts; {leading.way_out}"] if leading.problem else []
+
+    def _notes(self) -> list[str]:
+        """What is not known, once all was read that can be."""
+        if not self.readings.is_whole:
+            return []
+        found = missing(self.choice.view, self._known)
+        if self.choice.view in NEEDS_USE:
+            found.append(use_problem(self.readings, self._known.use))
         return [one for one in found if one]
 
     async def follow_use(self) -> None:

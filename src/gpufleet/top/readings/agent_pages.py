@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping
 
 from gpufleet.kube.backoff import ONE_TRY
 from gpufleet.kube.client import Client
+from gpufleet.kube.installation import AGENTS
 from gpufleet.kube.kube_errors import KubeError, TransportError
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.resources import NODES, PODS
-from gpufleet.kube.status import Forbidden, NotFound, Unauthorized
+from gpufleet.kube.status import Forbidden, NotFound, StatusError, Unauthorized
 from gpufleet.model.model_errors import GpufleetError, WorldError
 from gpufleet.top.readings.page_text import samples_of
 from gpufleet.top.rows.known import Key
@@ -24,21 +25,29 @@ AT_ONCE = 8
 TIMEOUT_S = 3.0
 PAGE_BYTES_MAX = 8 << 20
 """A page has some hundred kilobytes; a server that sends more is no agent."""
+# A node that hangs costs its time limit once in so long.
 FAILED_AGAIN_S = 15.0
 METRICS_PORT = 9400
-NAME_LABEL, COMPONENT_LABEL = "app.kubernetes.io/name", "app.kubernetes.io/component"
+"""The agent's default, and the port of dcgm-exporter."""
+FRESH_S = 90.0
+"""A measurement of a node that had no turn since is old, and an old number is no number."""
 SCHEMES = ("", "https:")
 
 
-def agents_of(pods: Iterable[Pod]) -> dict[str, Key]:
-    """The agent's pod on each node that has one."""
+def agents_of(pods: Iterable[Pod], namespace: str) -> dict[str, Key]:
+    """The agent's pod on each node that has one, of the DaemonSet that the chart installs in this
+    namespace.
+    """
     return {
-        pod.spec.node_name: (pod.metadata.namespace, pod.metadata.name)
+        pod.spec.node_name: (namespace, pod.metadata.name)
         for pod in pods
-        if pod.metadata.labels.get(COMPONENT_LABEL) == "agent"
-        and pod.metadata.labels.get(NAME_LABEL) == "gpufleet"
-        and pod.spec.node_name
+        if pod.metadata.namespace == namespace and pod.spec.node_name and _is_agent(pod)
     }
+
+
+def _is_agent(pod: Pod) -> bool:
+    owner = pod.metadata.controller
+    return owner is not None and (owner.kind, owner.name) == ("DaemonSet", AGENTS)
 
 
 class AgentPages:
@@ -55,6 +64,7 @@ class AgentPages:
     async def read(self, nodes: Iterable[str], agents: Mapping[str, Key]) -> None:
         """Ask the agents of these nodes."""
         now_s = self._client.clock.monotonic_s()
+        self._forget_old()
         due = [node for node in nodes if self._again_at_s.get(node, 0.0) <= now_s]
         places = asyncio.Semaphore(AT_ONCE)
 
@@ -65,6 +75,12 @@ class AgentPages:
         async with asyncio.TaskGroup() as group:
             for node in due:
                 group.create_task(one(node))
+
+    def _forget_old(self) -> None:
+        oldest_s = self._client.clock.now().timestamp() - FRESH_S
+        for node in [node for node, use in self.use.items() if use.at_s < oldest_s]:
+            self.use.pop(node)
+            self.before.pop(node, None)
 
     async def _ask(self, node: str, agent: Key | None) -> None:
         try:
@@ -117,4 +133,6 @@ def _why(error: Exception, agent: Key | None) -> str:
         return "there is no agent"
     if isinstance(error, TimeoutError):
         return f"its agent does not answer within {TIMEOUT_S:.0f} s"
+    if agent is None and isinstance(error, StatusError):
+        return "no pod is the agent of the node, and its port cannot be reached either"
     return f"its agent cannot be asked: {error}"

@@ -17,6 +17,8 @@ from gpufleet.top.rows.told import Told
 
 MODULE = "gpufleet.top.readings.engine_worker"
 ANSWER_BYTES_MAX = 1 << 30
+"""An answer has some hundred bytes for each workload that waits."""
+# What a process that ended has written lies in the pipe already.
 END_S = 1.0
 _DECODER = msgspec.json.Decoder(Answer)
 

@@ -110,7 +110,7 @@ async def _apart(work: Callable[[], Value]) -> Value:
             result = work()
         except BaseException as error:  # noqa: BLE001  it comes out where the result is awaited
             failure = error
-        # The loop may have ended meanwhile, and then nobody waits.
+        # The loop may have ended meanwhile: then nothing waits for it.
         if not loop.is_closed():
             loop.call_soon_threadsafe(settle, result, failure)
 

@@ -1,7 +1,7 @@
 """All that ``gpufleet top`` reads, side by side, and what is known of it at a moment.
 
-Objects are followed; the Lease is looked at every few seconds; the engine and measured use are asked by
-whoever shows them, as often as a view needs.
+Objects are followed; the Lease is looked at every few seconds; the engine and measured use are asked
+as often as a view needs them.
 """
 
 import asyncio
@@ -28,6 +28,7 @@ from gpufleet.top.rows.told import Told
 from gpufleet.top.rows.use import NodeUse, pod_use
 
 LEASE_EVERY_S = 5.0
+"""A Lease ends after fifteen seconds: its end is seen soon after."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,9 @@ class Readings:
         if self.prometheus is not None:
             await self.prometheus.read(with_past=with_past)
         else:
-            await self.agents.read(list(nodes), agents_of(self._all_pods().values()))
+            await self.agents.read(
+                list(nodes), agents_of(self._all_pods().values(), self.settings.lease_namespace)
+            )
         self._note_quiet()
 
     def use(self) -> tuple[Mapping[str, NodeUse], Mapping[str, NodeUse]]:

@@ -1,9 +1,12 @@
 """What a pod that asks for GPUs says of itself: how many, where it stands, in which queue.
 
+A share that is asked for by memory counts as that part of its card, whose memory the report of the node
+tells.
+
 Read once for each version of a pod, since a fleet has tens of thousands and a frame is drawn every second.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from gpufleet.explain.answer import State
@@ -12,11 +15,13 @@ from gpufleet.kube.codec.grant import granted_devices, read_grant
 from gpufleet.kube.codec.pod import read_shape
 from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.meanings.queue_names import named_queue
+from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.model.grant import Grant
 from gpufleet.model.model_errors import InputError
 
 MILLI = 1000
+"""Thousandths of a GPU in a GPU."""
 
 
 class PodFact(NamedTuple):
@@ -35,7 +40,7 @@ class PodFacts:
         self._scheduler_name = scheduler_name
         self._known: dict[str, PodFact | tuple[Pod]] = {}
 
-    def of(self, pods: Iterable[Pod]) -> list[PodFact]:
+    def of(self, pods: Iterable[Pod], devices: Mapping[tuple[str, str], NodeDevices]) -> list[PodFact]:
         """The pods that ask for GPUs and have not ended."""
         known: dict[str, PodFact | tuple[Pod]] = {}
         found = []
@@ -45,14 +50,14 @@ class PodFacts:
             uid = pod.metadata.uid
             fact = self._known.get(uid)
             if fact is None or fact[0] is not pod:
-                fact = self._read(pod)
+                fact = self._read(pod, devices)
             known[uid] = fact
             if isinstance(fact, PodFact):
                 found.append(fact)
         self._known = known
         return found
 
-    def _read(self, pod: Pod) -> PodFact | tuple[Pod]:
+    def _read(self, pod: Pod, devices: Mapping[tuple[str, str], NodeDevices]) -> PodFact | tuple[Pod]:
         """The fact, or the pod alone if it asks for no GPU."""
         try:
             gpu = read_shape(pod).gpu
@@ -67,8 +72,7 @@ class PodFacts:
         grant = None if gpu.gpu_milli and named is not None else _grant(pod)
         milli: int | None = gpu.total_milli
         if not gpu.gpu_milli:
-            # A share by memory alone is some part of a card; the grant says which.
-            milli = sum(one.gpu_milli for one in granted_devices(grant)) if grant is not None else None
+            milli = None if grant is None else _milli_by_memory(grant, devices.get(("", pod.spec.node_name)))
         queue = named[1] if named is not None else ""
         if not queue and grant is not None and grant.terms is not None:
             queue = str(grant.terms.queue)
@@ -83,6 +87,18 @@ class PodFacts:
         if pod.metadata.deletion_timestamp is not None:
             return State.LEAVES
         return State.GATED if pod.gated else State.WAITS
+
+
+def _milli_by_memory(grant: Grant, report: NodeDevices | None) -> int | None:
+    """The parts of cards that the granted memory is; None where a card's memory is not known."""
+    of_card = {} if report is None else {one.id: one.memory_mib for one in report.spec.devices}
+    total = 0
+    for one in granted_devices(grant):
+        whole_mib = of_card.get(str(one.device))
+        if one.memory_mib is None or not whole_mib:
+            return None
+        total += one.memory_mib * MILLI // whole_mib
+    return total or None
 
 
 def _grant(pod: Pod) -> Grant | None:

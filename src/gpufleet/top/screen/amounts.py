@@ -8,6 +8,8 @@ from gpufleet.model.model_errors import InputError
 UNKNOWN = "?"
 NONE = "-"
 GIBIBYTE = 1 << 30
+"""Bytes in the unit that is shown."""
+# Four digits of watts still fit into a column.
 KILOWATT_FROM = 10_000
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
 

@@ -12,6 +12,7 @@ from gpufleet.top.screen.views import VIEWS
 
 FILTER, COMMAND = "/", ":"
 TYPED_MAX = 200
+"""More than a name has, and less than a paste by mistake."""
 NAMES = tuple(VIEWS)
 # What k9s and kubectl call these.
 ALIASES = {
@@ -56,7 +57,7 @@ def pressed(choice: Choice, key: str, shown: Sequence[str], page: int) -> Choice
     """The choice after a key. ``shown`` are the keys of all lines in their order, ``page`` how many a screen
     has.
     """
-    if key in {keys.INTERRUPT, keys.QUIT}:
+    if key in {keys.INTERRUPT, keys.F10}:
         return replace(choice, is_over=True)
     choice = replace(choice, message="")
     if choice.typing:

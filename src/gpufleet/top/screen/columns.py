@@ -28,7 +28,7 @@ class Column(Generic[LineType]):
 
     Of columns with ``drops`` the one with the highest goes first where the screen is narrow; 0 stays. Sorted
     by it, the largest is first if it is ``descending``. A line keeps its place while its value moves by less
-    than ``slack``, and by less than a tenth.
+    than ``slack``, and by less than a tenth. A name is cut in its middle, since names differ at their ends.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Column(Generic[LineType]):
     descending: bool = False
     slack: float = 0.0
     is_wide: bool = False
+    is_name: bool = False
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ WIDTH_LEAST, HEIGHT_LEAST = 20, 6
 """A smaller screen shows only that it is too small."""
 
 DETAIL_LINES = 2
+"""Most reasons fit into two rows of 80 columns; the table needs the others."""
 KEYS = "q quit  ? help  / filter  : view  s sort  r reverse  w wide  1-5 views"
 HELP = (
     "1 2 3 4 5, Tab   nodes, queues, gangs, pods, idle GPUs",
@@ -46,12 +47,18 @@ HELP = (
 
 @dataclass(frozen=True)
 class Header:
-    """What stands above the table. ``age`` is how old the data are, in words; ``problem`` "" for none."""
+    """What stands above the table. ``age`` is how old the data are, in words.
+
+    ``problem`` is what needs a person, ``note`` what is not known; "" for none. Without ``is_whole`` the
+    first lists are still coming in.
+    """
 
     summary: str
     age: str
     problem: str = ""
+    note: str = ""
     is_stale: bool = False
+    is_whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -92,7 +99,7 @@ def frame(
     head = [
         _title(choice, header, size.width, paint),
         paint.row(fitted(header.summary, size.width), ""),
-        paint.row(fitted(_problem(header), size.width), "31" if header.problem else "2"),
+        paint.row(fitted(_problem(header), size.width), _problem_color(header)),
     ]
     if choice.helps:
         body = [paint.row(fitted(row, size.width), "") for row in HELP]
@@ -111,7 +118,7 @@ def frame(
         color = COLORS.get(view.tone(line), "")
         body.append(paint.row(_marked(row, chosen=is_chosen, paint=paint), color, chosen=is_chosen))
     if not lines:
-        body.append(paint.row(fitted(_nothing(view, choice), size.width), COLORS[Tone.QUIET]))
+        body.append(paint.row(fitted(_nothing(view, choice, header), size.width), COLORS[Tone.QUIET]))
     feet = [paint.row(fitted(row, size.width), "") for row in detail[:detail_rows]]
     feet += [" " * size.width] * (detail_rows - len(feet))
     feet.append(_last(choice, view, len(lines), size.width, paint))
@@ -143,12 +150,21 @@ def _marked(row: str, *, chosen: bool, paint: _Paint) -> str:
 def _title(choice: Choice, header: Header, width: int, paint: _Paint) -> str:
     """The views, the present one in brackets, and at the right the age of the data."""
     names = " ".join(f"[{name}]" if name == choice.view else name for name in NAMES)
-    text = _both_ends(f"gpufleet top  {names}", visible_line(header.age), width)
+    left, age = f"gpufleet top  {names}", visible_line(header.age)
+    if len(left) + cell_len(age) + 2 > width:
+        left = f"[{choice.view}]"
+    text = _both_ends(left, age, width)
     return paint.row(text, "1;31" if header.is_stale else BOLD)
 
 
 def _problem(header: Header) -> str:
-    return f"! {header.problem}" if header.problem else "no problem is seen"
+    if header.problem:
+        return f"! {header.problem}"
+    return header.note or ("no problem is seen" if header.is_whole else "reading the cluster")
+
+
+def _problem_color(header: Header) -> str:
+    return COLORS[Tone.BAD if header.problem else Tone.WARN if header.note else Tone.QUIET]
 
 
 def _place(view: View[Any], lines: Sequence[Any], choice: Choice) -> int:
@@ -157,7 +173,9 @@ def _place(view: View[Any], lines: Sequence[Any], choice: Choice) -> int:
     return next((number for number, line in enumerate(lines) if view.key(line) == choice.selected), 0)
 
 
-def _nothing(view: View[Any], choice: Choice) -> str:
+def _nothing(view: View[Any], choice: Choice, header: Header) -> str:
+    if not header.is_whole:
+        return ""
     return f"no line has {choice.filter}" if choice.filter else view.empty
 
 

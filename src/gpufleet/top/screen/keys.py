@@ -11,7 +11,7 @@ ESCAPE = "escape"
 UP, DOWN, PAGE_UP, PAGE_DOWN, HOME, END = "up", "down", "page up", "page down", "home", "end"
 LEFT, RIGHT, DELETE = "left", "right", "delete"
 ENTER, BACKSPACE, TAB, BACK_TAB = "enter", "backspace", "tab", "back tab"
-INTERRUPT, REFRESH, WIDE, QUIT = "ctrl-c", "ctrl-r", "ctrl-w", "f10"
+INTERRUPT, REFRESH, WIDE, F10 = "ctrl-c", "ctrl-r", "ctrl-w", "f10"
 
 _SEQUENCES = {
     "[A": UP,
@@ -34,7 +34,7 @@ _SEQUENCES = {
     "[3~": DELETE,
     "[5~": PAGE_UP,
     "[6~": PAGE_DOWN,
-    "[21~": QUIT,
+    "[21~": F10,
 }
 _CONTROLS = {
     "\r": ENTER,

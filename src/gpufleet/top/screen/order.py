@@ -11,6 +11,7 @@ from typing import Any
 from gpufleet.top.screen.columns import Column, SortValue, View
 
 TENTH = 0.1
+"""What people call about the same."""
 
 
 class Order:

@@ -15,13 +15,18 @@ from gpufleet.model.visible import visible_line
 from gpufleet.top.screen.columns import Column, View
 
 GAP = 2
+TEXT_LEAST = 8
+"""A shorter piece of a name or of a reason tells nothing."""
 CUT = "~"
 """Stands at the end of what was cut; in ASCII, so that every terminal shows it."""
 
 
-def fitted(text: str, width: int, *, right: bool = False) -> str:
-    """The text made visible, in exactly so many cells."""
-    shown = cut(visible_line(text), width)
+def fitted(text: str, width: int, *, right: bool = False, middle: bool = False) -> str:
+    """The text made visible, in exactly so many cells; what is too long is cut at its end, or in its
+    middle.
+    """
+    shown = visible_line(text)
+    shown = cut_in_the_middle(shown, width) if middle else cut(shown, width)
     space = " " * (width - cell_len(shown))
     return f"{space}{shown}" if right else f"{shown}{space}"
 
@@ -35,6 +40,14 @@ def cut(text: str, width: int) -> str:
         return ""
     head = text[: width - 1] if text.isascii() else (chop_cells(text, width - 1) or [""])[0]
     return f"{head}{CUT}" if width > 1 else CUT
+
+
+def cut_in_the_middle(text: str, width: int) -> str:
+    """A visible text, in at most so many cells, of which beginning and end stay."""
+    if not text.isascii() or len(text) <= width or width < 3:
+        return cut(text, width)
+    tail = (width - 1) // 2
+    return f"{text[: width - 1 - tail]}{CUT}{text[-tail:]}"
 
 
 def wrapped(text: str, width: int, lines_max: int) -> list[str]:
@@ -53,20 +66,36 @@ def wrapped(text: str, width: int, lines_max: int) -> list[str]:
 def placed(view: View[Any], width: int | None, *, wide: bool) -> list[tuple[Column[Any], int]]:
     """The columns that have room in ``width`` (all of them where it is None), each with its width."""
     columns = [one for one in view.columns if wide or not one.is_wide]
-    while width is not None and _least(columns) > width:
+    if width is None:
+        return [(one, one.width) for one in columns]
+    while _least(columns) > width:
         droppable = [one for one in columns if one.drops]
         if not droppable:
             break
         columns.remove(max(droppable, key=lambda one: one.drops))
-    spare = 0 if width is None else max(0, width - _least(columns))
+    if _least(columns) > width:
+        return _squeezed(columns, width)
+    spare = width - _least(columns)
     shares = sum(one.share for one in columns)
-    found, last = [], max((number for number, one in enumerate(columns) if one.share), default=-1)
-    given = 0
+    last = max((number for number, one in enumerate(columns) if one.share), default=-1)
+    found, given = [], 0
     for number, one in enumerate(columns):
         more = spare - given if number == last else spare * one.share // shares if one.share else 0
         given += more
         found.append((one, one.width + more))
     return found
+
+
+def _squeezed(columns: list[Column[Any]], width: int) -> list[tuple[Column[Any], int]]:
+    """Texts shrink and whole columns go, from the right; a number is never cut, as it would be another."""
+    while True:
+        widths = [min(one.width, TEXT_LEAST) if one.share else one.width for one in columns]
+        spare = width - sum(widths) - GAP * (len(columns) - 1)
+        if spare >= 0 or len(columns) == 1:
+            break
+        columns.remove(next((one for one in reversed(columns) if not one.share), columns[-1]))
+    widths[0] = max(1, widths[0] + spare)
+    return list(zip(columns, widths, strict=True))
 
 
 def laid_out(
@@ -76,7 +105,9 @@ def laid_out(
     columns = placed(view, width, wide=wide)
     headings = [fitted(one.heading, room, right=one.right) for one, room in columns]
     rows = [
-        (" " * GAP).join(fitted(one.text(line, now), room, right=one.right) for one, room in columns)
+        (" " * GAP).join(
+            fitted(one.text(line, now), room, right=one.right, middle=one.is_name) for one, room in columns
+        )
         for line in lines
     ]
     return fitted((" " * GAP).join(headings), width), [fitted(row, width) for row in rows]

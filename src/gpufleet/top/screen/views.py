@@ -27,6 +27,12 @@ def _or_none(text: str | None) -> str:
     return text or NONE
 
 
+def _short(amount: str) -> str:
+    """An amount with at most two digits behind the point, so that it is never cut."""
+    number = _amount(amount)
+    return amount if number is None else f"{round(number, 2):.8g}"
+
+
 def _amount(text: str | None) -> float | None:
     try:
         return None if text is None else float(text)
@@ -56,7 +62,7 @@ NODE: View[NodeLine] = View(
     "node",
     "nodes",
     (
-        Column("name", "NODE", 12, lambda n, _: n.name, lambda n: n.name, share=1),
+        Column("name", "NODE", 16, lambda n, _: n.name, lambda n: n.name, is_name=True, share=1),
         Column(
             "state",
             "STATE",
@@ -151,9 +157,10 @@ POD: View[PodLine] = View(
         Column(
             "name",
             "POD",
-            16,
+            26,
             lambda p, _: _path(p.namespace, p.name),
             lambda p: _path(p.namespace, p.name),
+            is_name=True,
             share=5,
         ),
         Column("state", "STATE", 7, lambda p, _: p.state, lambda p: float(POD_RANKS.get(p.state, 9))),
@@ -208,7 +215,7 @@ POD: View[PodLine] = View(
         ),
         Column("queue", "QUEUE", 14, lambda p, _: _or_none(p.queue), lambda p: p.queue, drops=4),
         Column(
-            "place", "NODE OR REASON", 14, lambda p, _: _pod_place(p), lambda p: p.node or p.cause, share=4
+            "place", "NODE OR REASON", 20, lambda p, _: _pod_place(p), lambda p: p.node or p.cause, share=4
         ),
     ),
     key=lambda p: _path(p.namespace, p.name),
@@ -238,9 +245,10 @@ GANG: View[GangLine] = View(
         Column(
             "name",
             "GANG",
-            16,
+            24,
             lambda g, _: _path(g.namespace, g.name),
             lambda g: _path(g.namespace, g.name),
+            is_name=True,
             share=4,
         ),
         Column("state", "STATE", 7, lambda g, _: g.state, lambda g: float(GANG_RANKS.get(g.state, 9))),
@@ -276,7 +284,7 @@ GANG: View[GangLine] = View(
             drops=1,
         ),
         Column("queue", "QUEUE", 14, lambda g, _: _or_none(g.queue), lambda g: g.queue, drops=2),
-        Column("why", "REASON", 14, lambda g, _: _gang_why(g), lambda g: g.cause, share=5),
+        Column("why", "REASON", 22, lambda g, _: _gang_why(g), lambda g: g.cause, share=5),
     ),
     key=lambda g: _path(g.namespace, g.name),
     tone=lambda g: (
@@ -290,12 +298,12 @@ GANG: View[GangLine] = View(
 
 
 def _known(text: str | None) -> str:
-    return UNKNOWN if text is None else text
+    return UNKNOWN if text is None else _short(text)
 
 
 def _if_any(text: str | None) -> str:
     """A figure that is mostly 0: then a dash."""
-    return UNKNOWN if text is None else NONE if text == "0" else text
+    return UNKNOWN if text is None else NONE if text == "0" else _short(text)
 
 
 def _queue_why(line: QueueLine) -> str:
@@ -307,11 +315,19 @@ QUEUE: View[QueueLine] = View(
     "queue",
     "queues",
     (
-        Column("name", "QUEUE", 14, lambda q, _: f"{'  ' * q.depth}{q.name}", lambda q: q.name, share=4),
+        Column(
+            "name",
+            "QUEUE",
+            18,
+            lambda q, _: f"{'  ' * q.depth}{q.name}",
+            lambda q: q.name,
+            is_name=True,
+            share=4,
+        ),
         Column(
             "used",
             "USED",
-            5,
+            6,
             lambda q, _: _known(q.used),
             lambda q: _amount(q.used),
             right=True,
@@ -349,7 +365,7 @@ QUEUE: View[QueueLine] = View(
         Column(
             "fair",
             "FAIR",
-            5,
+            6,
             lambda q, _: _known(q.fair_share),
             lambda q: _amount(q.fair_share),
             right=True,
@@ -393,9 +409,10 @@ IDLE: View[IdleLine] = View(
         Column(
             "name",
             "IDLE",
-            16,
+            26,
             lambda i, _: _path(i.namespace, i.name),
             lambda i: _path(i.namespace, i.name),
+            is_name=True,
             share=5,
         ),
         Column("state", "STATE", 7, lambda i, _: i.state, lambda i: float(IDLE_RANKS.get(i.state, 9))),
