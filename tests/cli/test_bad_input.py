@@ -48,6 +48,8 @@ FIRST_NEEDS = {
     "advise sharing --prometheus-ca-file": "--prometheus https://127.0.0.1:1",
     "lint --prometheus-token-file": "--prometheus https://127.0.0.1:1",
     "lint --prometheus-ca-file": "--prometheus https://127.0.0.1:1",
+    "top --prometheus-token-file": "--prometheus https://127.0.0.1:1",
+    "top --prometheus-ca-file": "--prometheus https://127.0.0.1:1",
     "fit --kubeconfig": "--cluster",
     "lint --kubeconfig": "--live",
     "import --kubeconfig": "",
@@ -297,6 +299,7 @@ def test_a_file_in_place_of_a_folder_is_refused(
 MAY_BE = {
     ("lint PATH", empty): "a file with comments only is no fault, and a word says that it is empty",
     ("lint --prometheus-token-file", broken_json): "a line of ASCII may be a token",
+    ("top --prometheus-token-file", broken_json): "a line of ASCII may be a token",
     ("advise sharing --prometheus-token-file", broken_json): "a line of ASCII may be a token",
 }
 

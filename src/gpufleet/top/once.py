@@ -38,9 +38,9 @@ def look(request: Request) -> Look:
 
 async def _look(request: Request) -> Look:
     choice = request.choice()
+    source = None if request.prometheus is None else PrometheusUse(request.prometheus)
     async with connect(request.cluster, connections=CONNECTIONS) as connection:
         scope = Scope(request.namespaces, request.all_namespaces, connection.namespace)
-        source = None if request.prometheus is None else PrometheusUse(request.prometheus)
         readings = Readings(connection.client, request.settings, scope, source)
         await readings.list_all()
         notes = []

@@ -170,9 +170,9 @@ async def run(request: Request, *, reads: int, writes: int, colored: bool) -> in
     """Show the view until a key or a signal ends it; returns 0, or 128 and the number of the signal."""
     logging.getLogger().addHandler(logging.NullHandler())
     request.choice()
+    source = None if request.prometheus is None else PrometheusUse(request.prometheus)
     async with connect(request.cluster, connections=CONNECTIONS) as connection:
         scope = Scope(request.namespaces, request.all_namespaces, connection.namespace)
-        source = None if request.prometheus is None else PrometheusUse(request.prometheus)
         readings = Readings(connection.client, request.settings, scope, source)
         with Terminal(reads, writes) as terminal:
             session = Session(request, readings, terminal, colored=colored)

@@ -36,10 +36,10 @@ def cut(text: str, width: int) -> str:
     # An ASCII text, which most are, takes a cell for each character.
     if (len(text) if text.isascii() else cell_len(text)) <= width:
         return text
-    if width <= 0:
-        return ""
+    if width <= 1:
+        return CUT[:width]
     head = text[: width - 1] if text.isascii() else (chop_cells(text, width - 1) or [""])[0]
-    return f"{head}{CUT}" if width > 1 else CUT
+    return f"{head}{CUT}"
 
 
 def cut_in_the_middle(text: str, width: int) -> str:
