@@ -134,6 +134,23 @@ def test_a_sentence_stands_on_the_page_once(browser: "Browser", report_of: Writt
     report.page.close()
 
 
+@pytest.mark.parametrize("name", SWEEPS)
+def test_the_heading_of_a_wide_table_is_read_without_scrolling(
+    browser: "Browser", report_of: Written, name: str
+) -> None:
+    report = OpenReport(browser, report_of, name, 400, "light")
+    report.page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    cut = report.page.evaluate(
+        "[...document.querySelectorAll('caption span')].filter((one) => {"
+        " const box = one.getBoundingClientRect();"
+        " return box.right > one.closest('.scroll').getBoundingClientRect().right + 1; })"
+        ".map((one) => one.innerText)"
+    )
+    assert report.page.locator("caption span").count() > 0
+    assert cut == []
+    report.page.close()
+
+
 def test_every_chart_has_words_and_a_table(browser: "Browser", report_of: Written) -> None:
     report = OpenReport(browser, report_of, "usual", 1280, "light")
     silent = report.page.evaluate(
