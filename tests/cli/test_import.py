@@ -45,7 +45,7 @@ def test_from_standard_input(capsys: pytest.CaptureFixture[str], monkeypatch: py
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["kueue", str(CASES / "kai-departments.yaml")], 2, "found Node., Queue.scheduling.run.ai"),
+        (["kueue", str(CASES / "kai-departments.yaml")], 2, "found Node, Queue.scheduling.run.ai"),
         (["kueue", str(CASES / "missing.yaml")], 2, "is not there"),
         (["slurm"], 2, "no such choice"),
         (["kueue", "--context=x", str(CASES / "kai-departments.yaml")], 2, "either files or a cluster"),

@@ -46,7 +46,7 @@ PLUGIN = {
     "31-bomb": "too many values",
     "32-misspelt": r"flags\.migStrategie.*did you mean migStrategy",
     "32-wrong-case": "did you mean migStrategy",
-    "32-wrong-place": "did you mean migStrategy",
+    "32-wrong-place": "did you mean flags.migStrategy",
     "33-duplicate": r"flags: is written twice \(line 3\)",
     "36-emptied": "the file is empty",
     MEGABYTE: "longer than 262144 bytes|is larger than 256 KiB",

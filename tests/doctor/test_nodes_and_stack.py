@@ -87,6 +87,26 @@ spec: {extendedResourceName: example.com/gpu-small}
     assert not failures(misnamed_resource.CHECK, facts_of(asking + device_class))
 
 
+@pytest.mark.parametrize(
+    ("resource", "way_out"),
+    [
+        ("amd.com/gpu", "ask for nvidia.com/gpu"),
+        ("nvidia.com/mig-1g.5gb", "no GPU is split into MIG instances of this profile"),
+    ],
+)
+def test_what_fits_nowhere_has_the_way_out_that_explain_gives(resource: str, way_out: str) -> None:
+    """The words of `tests/localkube/waiting_on_nodes.py`, which are the same on every surface."""
+    (found,) = failures(fits_nowhere.CHECK, facts_of(a_node() + a_pod(resource)))
+    assert found.mends[0].does.startswith(way_out)
+    assert found.mends[0].does.endswith("or add nodes that have it")
+
+
+def test_too_many_gpus_have_the_way_out_that_explain_gives() -> None:
+    asking = a_pod("nvidia.com/gpu").replace("'nvidia.com/gpu': '1'", "'nvidia.com/gpu': '16'")
+    (found,) = failures(fits_nowhere.CHECK, facts_of(a_node() + asking))
+    assert found.mends[0].does.startswith("ask for at most 8 in one pod")
+
+
 def test_cpu_and_memory_that_no_one_node_has_together() -> None:
     small = a_node().replace("gpu-1", "gpu-2").replace('cpu: "64"', 'cpu: "16"').replace("512Gi", "1Ti")
     facts = facts_of(a_node() + "---" + small + a_pod("nvidia.com/gpu", cpu="32", memory="800Gi"))

@@ -43,7 +43,7 @@ def test_names_are_read_as_kubectl_reads_them(text: str, meant: Wanted) -> None:
     assert read_name(text) == meant
 
 
-@pytest.mark.parametrize("text", ["", "/", "pod/", "/train", "pod/a/b"])
+@pytest.mark.parametrize("text", ["", "/", "pod/", "/train", "pod/a/b", "../train", "./train", "-/train"])
 def test_what_is_no_name_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="not a name"):
         read_name(text)

@@ -36,36 +36,50 @@ def converted(plain: object, kind: type[T], where: str, refusal: type[InputError
         path = path.rstrip("`").lstrip(".")
         unknown = problem.partition("unknown field `")[2].partition("`")[0]
         field = ".".join(part for part in (under, path, unknown) if part).replace(".[", "[")
-        meant = nearest(unknown, _field_names(kind)) if unknown else None
-        expected = f"a known field; did you mean {meant}?" if meant else ""
+        expected = _meant(unknown, path, kind) if unknown else ""
         if not field:
             names = (one.encode_name for one in msgspec.structs.fields(kind)) if _is_struct(kind) else ()
             expected = f"an object with fields such as {', '.join(names)}"
         raise refusal(problem, field=field, expected=expected, where=where) from error
 
 
+def _meant(unknown: str, path: str, kind: object) -> str:
+    """What is expected in place of a field that is not known there."""
+    known = _field_paths(kind)
+    near = nearest(unknown, known)
+    if near == unknown:
+        return f"a field that is known in this place; did you mean {known[unknown]}?"
+    if near:
+        return f"a known field; did you mean {near}?"
+    if not path and _is_struct(kind):
+        return f"one of {', '.join(one.encode_name for one in msgspec.structs.fields(kind))}"
+    return ""
+
+
 def _is_struct(kind: object) -> TypeGuard[type[msgspec.Struct]]:
     return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
-def _field_names(kind: object) -> set[str]:
-    """The fields of a kind and of all kinds within it."""
-    names: set[str] = set()
+def _field_paths(kind: object) -> dict[str, str]:
+    """Where each field of a kind, and of all kinds within it, stands, by its name; the outermost holds."""
+    paths: dict[str, str] = {}
     seen: set[type] = set()
-    waiting = [msgspec.inspect.type_info(kind)]
+    waiting = [("", msgspec.inspect.type_info(kind))]
     while waiting:
-        info = waiting.pop()
+        path, info = waiting.pop(0)
         if isinstance(info, msgspec.inspect.StructType):
             if info.cls not in seen:
                 seen.add(info.cls)
-                names.update(field.encode_name for field in info.fields)
-                waiting.extend(field.type for field in info.fields)
+                for field in info.fields:
+                    inner = f"{path}.{field.encode_name}".lstrip(".")
+                    paths.setdefault(field.encode_name, inner)
+                    waiting.append((inner, field.type))
         elif isinstance(info, msgspec.inspect.UnionType):
-            waiting.extend(info.types)
+            waiting.extend((path, one) for one in info.types)
         elif isinstance(info, msgspec.inspect.TupleType):
-            waiting.extend(info.item_types)
+            waiting.extend((f"{path}[]", one) for one in info.item_types)
         elif isinstance(info, msgspec.inspect.CollectionType):
-            waiting.append(info.item_type)
+            waiting.append((f"{path}[]", info.item_type))
         elif isinstance(info, msgspec.inspect.DictType):
-            waiting.append(info.value_type)
-    return names
+            waiting.append((f"{path}.NAME", info.value_type))
+    return paths

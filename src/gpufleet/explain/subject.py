@@ -4,6 +4,8 @@ People write ``pod/NAME``, ``NAME``, ``job/NAME``, ``podgroup/NAME``; a plain na
 pods first, then among gangs and groups, then among controllers.
 """
 
+import re
+
 import msgspec
 
 from gpufleet.cluster.facts import Facts
@@ -37,6 +39,9 @@ ALIASES = {
 }
 """What else people call the kinds; others (JobSet, PyTorchJob, RayCluster, ...) are looked for as gangs."""
 
+KIND = re.compile(r"[A-Za-z][A-Za-z0-9.-]*")
+"""A kind as people type it, perhaps with its group behind a dot."""
+
 OWNER_KINDS = ("job", "deployment", "statefulset", "replicaset", "daemonset")
 """Controllers that make pods themselves, under the names that people use."""
 
@@ -51,7 +56,7 @@ class Wanted(msgspec.Struct, frozen=True):
 def read_name(text: str) -> Wanted:
     """``KIND/NAME`` or ``NAME`` as it was written. Raises InputError."""
     kind, slash, name = text.rpartition("/")
-    if not name or kind.count("/") or (slash and not kind):
+    if not name or (slash and not KIND.fullmatch(kind)):
         expected = "NAME, pod/NAME, job/NAME, deployment/NAME, podgroup/NAME"
         raise InputError("not a name", field="POD|GROUP", value=text, expected=expected)
     folded = kind.lower().partition(".")[0]

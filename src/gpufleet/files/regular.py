@@ -133,4 +133,6 @@ def size_words(count: int) -> str:
 def _check_kind(found: os.stat_result, path: AnyPath, field: str, expected: str) -> None:
     for is_kind, words in _KINDS:
         if is_kind(found.st_mode):
+            if expected == _EXPECTED and is_kind is stat.S_ISDIR:
+                expected = "a regular file"
             raise UnfitFileError(words, field=field, where=str(path), expected=expected)

@@ -55,6 +55,6 @@ def converted(name: str, sources: Sequence[Source]) -> Outcome:
 
 
 def _nothing(system: System, sources: Sequence[Source]) -> str:
-    seen = sorted({f"{one.kind}.{one.group}" for one in sources})
+    seen = sorted({f"{one.kind}.{one.group}".removesuffix(".") for one in sources})
     wanted = ", ".join(f"{kind}.{group}" for group in system.groups for kind in system.kinds)
     return f"none of {wanted}; found {', '.join(seen[:8]) or 'nothing'}"

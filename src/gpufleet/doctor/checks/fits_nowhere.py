@@ -10,7 +10,7 @@ from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, li
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.objects.pods import PodView
-from gpufleet.doctor.views.empty_fleet import causes_on_empty
+from gpufleet.doctor.views.empty_fleet import Barrier, barriers_on_empty
 from gpufleet.doctor.views.free_capacity import (
     CPU,
     MEMORY,
@@ -28,7 +28,7 @@ from gpufleet.model.phrases import subject
 
 def judge(facts: Facts) -> Iterator[Failure | Good]:
     """The pods by why they fit nowhere."""
-    stuck: dict[tuple[str, str], list[PodView]] = {}
+    stuck: dict[tuple[str, Barrier], list[PodView]] = {}
     empty = {one.name: offered_by(one.seen) for one in facts.nodes}
     # Of thousands of pods a few differ in what they ask for and select.
     grows = may_grow(facts)
@@ -38,20 +38,20 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
             asking.setdefault((asked_by(pod.template), facts.cluster.taken(pod.template)), []).append(pod)
     words = {key: _impossible(facts, key[0], [empty[name] for name in key[1]]) for key in asking}
     impossible = [key for key, why in words.items() if why]
-    causes = causes_on_empty(facts, impossible) if impossible else {}
+    barriers = barriers_on_empty(facts, impossible) if impossible else {}
     for key in impossible:
         # What the engine would place on an empty node waits for room only.
-        if causes[key]:
-            stuck.setdefault((words[key], causes[key]), []).extend(asking[key])
-    for (why, cause), pods in stuck.items():
+        barrier = barriers[key]
+        if barrier is not None:
+            stuck.setdefault((words[key], barrier), []).extend(asking[key])
+    for (why, barrier), pods in stuck.items():
         titles = tuple(one.title for one in pods)
         seen = tuple(f"{one.title}: {one.verdict}" for one in pods if one.verdict) or (
             "its scheduler says nothing",
         )
-        mend = Remedy(
-            "ask for what a node has, or add nodes that have it", get_command(pods[0].manifest) + " -o yaml"
-        )
-        yield Failure(f"{listed(titles)}: {why} ({cause})", titles, seen, (mend,), frozenset(titles))
+        does = f"{barrier.way_out or 'ask for what a node has'}, or add nodes that have it"
+        mend = Remedy(does, get_command(pods[0].manifest) + " -o yaml")
+        yield Failure(f"{listed(titles)}: {why} ({barrier.cause})", titles, seen, (mend,), frozenset(titles))
     if facts.waiting and not stuck:
         yield Good(
             f"{subject(len(facts.waiting), 'GPU pod', 'wait')}, and each would fit on a node that is free"

@@ -5,6 +5,8 @@ The cause is the one that ``gpufleet explain`` tells where only the amounts stan
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.views.free_capacity import CPU, MEMORY, NANO, Amounts, offered_by
@@ -15,6 +17,9 @@ from gpufleet.model.pod import Pod
 from gpufleet.model.resource_names import GPU_RESOURCES, is_mig_instance
 from gpufleet.model.resources import Resources
 from gpufleet.model.shape import GpuRequest, Shape
+
+if TYPE_CHECKING:
+    from gpufleet.engine.scheduler import Engine
 
 NANO_PER_MILLI = NANO // 1000
 POLICY = "best-fit"
@@ -27,8 +32,18 @@ Selection = frozenset[str]
 """The names of the nodes that a pod selects."""
 
 
-def causes_on_empty(facts: Facts, wanted: Iterable[tuple[Amounts, Selection]]) -> dict[object, str]:
-    """By amounts and selection the cause by which a pod fits on no empty node; "" where it fits on one."""
+@dataclass(frozen=True)
+class Barrier:
+    """Why a pod fits on no empty node: the cause, and the nearest way out as ``explain`` says it, or ""."""
+
+    cause: str
+    way_out: str
+
+
+def barriers_on_empty(
+    facts: Facts, wanted: Iterable[tuple[Amounts, Selection]]
+) -> dict[object, Barrier | None]:
+    """By amounts and selection what keeps a pod off every empty node; None where it fits on one."""
     # The engine takes a second to load, and few clusters have a pod to ask about.
     from gpufleet.engine.event import NodeSet, PodAdded, PodRemoved
     from gpufleet.engine.policy import find_policy
@@ -39,14 +54,22 @@ def causes_on_empty(facts: Facts, wanted: Iterable[tuple[Amounts, Selection]]) -
     labels = {names: f"selection-{number}" for number, (_, names) in enumerate(asked)}
     engine = Engine(find_policy(POLICY))
     engine.step(0, [NodeSet(_node(one.name, offered_by(one.seen), labels)) for one in facts.nodes])
-    found: dict[object, str] = {}
+    found: dict[object, Barrier | None] = {}
     for number, (amounts, names) in enumerate(asked):
         uid = PodUid(str(number))
         engine.step(0, [PodAdded(Pod(uid, _shape(amounts, labels[names])))])
         cause = engine.cause(uid)
-        found[amounts, names] = "" if cause == ABOUT_TO_RUN else cause
+        found[amounts, names] = None if cause in {"", ABOUT_TO_RUN} else Barrier(cause, _way_out(engine, uid))
         engine.step(0, [PodRemoved(uid)])
     return found
+
+
+def _way_out(engine: "Engine", uid: PodUid) -> str:
+    explained = engine.explanation(uid)
+    if explained is None:
+        return ""
+    ways = (one.way_out for one in explained.findings if one.reason == explained.cause)
+    return next((way[0] for way in ways if way), "")
 
 
 def _node(name: str, offered: Amounts, labels: Mapping[Selection, str]) -> Node:
