@@ -18,7 +18,7 @@ from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.network import SimulatedTransport
 from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop, run
 from tests.at_work import at_work
-from tests.simulation.spoilt_way import Lost, SpoiltWay, too_many
+from tests.simulation.spoilt_way import Lost, SpoiltWay, refused, too_many
 
 ADMIN = "system:masters"
 CONTROLLER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "rs", "controller": True}
@@ -318,5 +318,123 @@ def test_no_pod_is_evicted_once_the_right_to_write_is_lost() -> None:
         with pytest.raises(LeadershipLost):
             await case.evictions.evict(victim)
         assert not case.way.asked
+
+    in_case(story)
+
+
+def test_a_pod_that_is_evicted_for_a_person_is_answered_with_the_refusal_itself() -> None:
+    async def story(case: Case) -> None:
+        free, kept = case.pod("free"), case.pod("kept", app="x")
+        case.budget("keeps", 0, app="x")
+        assert await case.evictions.evict(free) is None
+        refusal = await case.evictions.evict(kept)
+        assert refusal is not None
+        assert (refusal.victim, refusal.cause, refusal.for_s) == (kept, Cause.BUDGET, 0.0)
+        assert case.leaving(free)
+        assert not case.leaving(kept)
+
+    in_case(story)
+
+
+def test_a_plan_that_a_shell_refuses_is_told_and_no_server_asked() -> None:
+    async def story(case: Case) -> None:
+        asker = Listening()
+        plan = EvictionPlan((case.pod("p"), case.pod("q")), asker)
+        case.evictions.refuse(plan, Cause.NOT_NEEDED, "no work waits for it")
+        await case.wait()
+        assert [one.cause for one in asker.refusals] == [Cause.NOT_NEEDED] * 2
+        assert case.names() == [("p", Cause.NOT_NEEDED), ("q", Cause.NOT_NEEDED)]
+        assert not case.way.asked
+
+    in_case(story)
+
+
+def test_a_pod_that_is_refused_for_ever_is_asked_for_every_160_seconds() -> None:
+    async def story(case: Case) -> None:
+        plan = EvictionPlan((case.pod("p"),), PodsWatchedByAsker())
+        for _ in range(7):
+            case.evictions.refuse(plan, Cause.NOT_NEEDED, "no work waits for it")
+        assert [one.for_s for one in case.refusals] == [10.0, 20.0, 40.0, 80.0, 160.0, 160.0, 160.0]
+
+    in_case(story)
+
+
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        ("pods may not be evicted here", Cause.FORBIDDEN),
+        ("another scheduler has taken over: epoch 3", Cause.FENCED),
+    ],
+)
+def test_what_the_server_forbids_is_told_with_its_words_and_not_tried_again(words: str, cause: Cause) -> None:
+    async def story(case: Case) -> None:
+        case.way.spoilt = [refused(403, words)]
+        case.submit(case.pod("p"))
+        await case.wait(GIVE_UP_S + 5)
+        assert case.names() == [("p", cause)]
+        assert words in case.refusals[0].words
+        assert len(case.way.asked) == 1
+
+    in_case(story)
+
+
+def test_a_pod_is_looked_after_when_it_is_due_and_again_if_the_server_does_not_say() -> None:
+    async def story(case: Case) -> None:
+        assert case.evictions.next_due_s() is None
+        began_s = case.clock.monotonic_s()
+        case.way.spoilt = [Response(201, {}, b"{}")]
+        case.submit(case.pod("p"))
+        await case.wait()
+        due_s = case.evictions.next_due_s()
+        assert due_s is not None
+        assert began_s + BEGINS_WITHIN_S <= due_s <= began_s + BEGINS_WITHIN_S + 5.0
+        # The first look at the pod finds no server, so its end is expected once more.
+        pods = SpoiltWay(case.way.inner, case.clock, "/pods/p")
+        pods.spoilt = [Lost.REQUEST] * 1000
+        case.way.inner = pods
+        await case.wait(BEGINS_WITHIN_S)
+        assert not case.refusals
+        await case.wait(2 * GIVE_UP_S)
+        pods.spoilt = []
+        await case.wait(BEGINS_WITHIN_S)
+        assert case.names() == [("p", Cause.NOT_BEGUN)]
+
+    in_case(story)
+
+
+def test_a_pod_that_is_seen_to_end_is_not_asked_about() -> None:
+    async def story(case: Case) -> None:
+        pods = SpoiltWay(case.way.inner, case.clock, "/pods/p")
+        case.way.inner = pods
+        case.submit(case.pod("p"))
+        await case.wait(BEGINS_WITHIN_S + 1)
+        assert case.evictions.next_due_s() is None
+        assert not pods.asked
+
+    in_case(story)
+
+
+def test_a_single_guarded_pod_is_evicted_without_a_question_before() -> None:
+    async def story(case: Case) -> None:
+        case.budget("lets-go", 1, app="x")
+        case.submit(case.pod("p", app="x"), together=True)
+        await case.wait()
+        assert len(case.way.asked) == 1
+
+    in_case(story)
+
+
+def test_of_several_guarded_pods_each_is_asked_about_before_the_first_ends() -> None:
+    """Of two pods that one budget lets go one at a time, the second is refused once the first has ended."""
+
+    async def story(case: Case) -> None:
+        case.budget("lets-one-go", 1, app="x")
+        free = msgspec.structs.replace(case.pod("free"), guarded=False)
+        case.submit(case.pod("p", app="x"), free, case.pod("q", app="x"), together=True)
+        await case.wait()
+        assert [str(pod) for pod in case.ended] == ["default/p"]
+        assert not case.leaving(free)
+        assert case.names() == [("q", Cause.BUDGET)]
+        assert len(case.way.asked) == 4
 
     in_case(story)

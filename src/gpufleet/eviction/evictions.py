@@ -299,7 +299,12 @@ class Evictions:
         """End a pod that no budget may keep; it has its time to end all the same."""
         try:
             await self.client.delete(PODS, pod.name, namespace=pod.namespace, uid=pod.uid, dry_run=dry_run)
-        except (NotFound, Conflict):
+        except NotFound:
+            return None
+        # As of an eviction: the name may be another's by now, or two writes met.
+        except Conflict:
+            if await self._read(pod) is not None:
+                raise
             return None
         except (TooManyRequests, ServerFailure):
             raise
