@@ -61,6 +61,7 @@ class RetainedKind:
                 self._vanished.set()
             case Appeared(found) if _key(found) in self._kept:
                 self._sink(Changed(self._kept.pop(_key(found)), found))
+                self._settle()
             case _:
                 self._sink(change)
 
@@ -107,6 +108,10 @@ class RetainedKind:
             if self._kept.get(_key(found)) is found:
                 del self._kept[_key(found)]
                 self._sink(Vanished(found))
+        self._settle()
+
+    def _settle(self) -> None:
+        """With nothing kept, what vanishes next is judged by itself: the kind may have been back for long."""
         if not self._kept:
             self._away, self._back_at_s = False, None
 
