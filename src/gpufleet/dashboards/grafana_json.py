@@ -97,6 +97,7 @@ class ThresholdStyle(Part, frozen=True):
 class Drawing(Part, frozen=True):
     """How the marks of a panel look; which fields count depends on its kind."""
 
+    draw_style: str = ""
     line_width: int | None = None
     fill_opacity: int | None = None
     show_points: str = ""

@@ -88,6 +88,7 @@ def _drawing(panel: Panel) -> Drawing:
     match panel.kind:
         case PanelKind.LINES:
             return Drawing(
+                draw_style="bars" if any(query.step for query in panel.queries) else "line",
                 line_width=1 if panel.is_stacked else 2,
                 fill_opacity=60 if panel.is_stacked else 0,
                 show_points="never",

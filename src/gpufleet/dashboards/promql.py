@@ -4,6 +4,8 @@ A series is chosen by the board's cluster. One process may be scraped by two job
 change their ``instance`` with the leader: ``one_per`` makes one series of what is about one thing.
 """
 
+from collections.abc import Sequence
+
 CLUSTER = 'cluster=~"$cluster"'
 
 
@@ -29,8 +31,16 @@ def count_among(found: str, all_of: str) -> str:
 
 def quantile(share: float, buckets: str, *labels: str) -> str:
     """A quantile over buckets of a histogram, by these labels; absent while nothing was observed."""
+    return _quantile(share, growth(buckets), labels)
+
+
+def quantile_of_all(share: float, buckets: str) -> str:
+    """A quantile over the whole time shown; absent if nothing was observed in it."""
+    return _quantile(share, f"increase({buckets}[$__range])", ())
+
+
+def _quantile(share: float, rate: str, labels: Sequence[str]) -> str:
     kept = ", ".join(("cluster", *labels))
-    rate = growth(buckets)
     return f"histogram_quantile({share}, sum by ({kept}, le) ({rate})) and sum by ({kept}) ({rate}) > 0"
 
 

@@ -192,6 +192,7 @@ HEALTH = Row(
                 ),
             ),
             Unit.COUNT,
+            height=6,
             is_stacked=True,
             minimum=0,
             empty_when_well="no card is out of service",
@@ -209,6 +210,7 @@ HEALTH = Row(
                 ),
             ),
             Unit.COUNT,
+            height=6,
             is_stacked=True,
             minimum=0,
             empty_when_well="no pod waits in a queue",
@@ -226,6 +228,7 @@ HEALTH = Row(
                     )
                 ),
             ),
+            height=6,
             at=QueryKind.NOW,
             columns=(
                 Column("cluster", "Cluster"),
@@ -246,6 +249,7 @@ HEALTH = Row(
                 Query(f"sum by (cluster, node) ({HELD})"),
                 Query(f"avg by (cluster, node) ({BUSY})"),
             ),
+            height=6,
             at=QueryKind.NOW,
             columns=(
                 Column("cluster", "Cluster"),

@@ -170,7 +170,7 @@ TEAMS = Row(
                 Column("cluster", "Cluster"),
                 Column("queue", "Queue"),
                 Column(0, "Held", Unit.HOURS),
-                Column(1, "of it borrowed", Unit.HOURS),
+                Column(1, "Of it borrowed", Unit.HOURS),
             ),
         ),
         Panel(

@@ -32,6 +32,7 @@ def gpus(name: str) -> str:
 
 OLDEST = of_queue("oldest_wait_seconds", by="queue, cause")
 PENDING = of_queue("queue_pending_pods", by="queue, reason")
+ACTIVE = of_queue("queue_active")
 NEVER = of_queue("never_fits_pods", by="queue, cause")
 
 
@@ -64,25 +65,25 @@ NOW = Row(
         tile(
             "Pods that wait",
             "Pods that wait in the chosen queues.",
-            f"sum({PENDING}) or 0 * count({of_queue('queue_active')})",
+            f"sum({PENDING}) or 0 * count({ACTIVE})",
         ),
         tile(
             "Oldest wait",
             "Age of the pod that waits longest, for whatever cause.",
-            f"max({OLDEST}) or 0 * count({of_queue('queue_active')})",
+            f"max({OLDEST}) or 0 * count({ACTIVE})",
             Unit.SECONDS,
             (Threshold(HOUR_S, Colour.WARNING),),
         ),
         tile(
             "Pods that never fit",
             "Pods that start only after they, their queue or the nodes are changed.",
-            f"sum({NEVER}) or 0 * count({of_queue('queue_active')})",
+            f"sum({NEVER}) or 0 * count({ACTIVE})",
             thresholds=(Threshold(1, Colour.WARNING),),
         ),
         tile(
             "Queues that start nothing",
             "Queues in which no work may start because of the queue itself, or one above it.",
-            f"count({of_queue('queue_active')} == 0) or 0 * count({of_queue('queue_active')})",
+            f"count({ACTIVE} == 0) or 0 * count({ACTIVE})",
             thresholds=(Threshold(1, Colour.WARNING),),
         ),
         Panel(
@@ -97,8 +98,8 @@ NOW = Row(
                 Query(gpus("nominal")),
                 Query(gpus("borrowed")),
                 Query(gpus("lent")),
-                Query(f"sum by (cluster, queue) ({PENDING})"),
-                Query(f"max by (cluster, queue) ({OLDEST})"),
+                Query(f"sum by (cluster, queue) ({PENDING}) or 0 * {ACTIVE}"),
+                Query(f"max by (cluster, queue) ({OLDEST}) or 0 * {ACTIVE}"),
             ),
             width=24,
             at=QueryKind.NOW,
