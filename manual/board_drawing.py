@@ -164,12 +164,14 @@ def _stat(panel: Panel, answers: Sequence[Answer], _: Shown, box: Box, theme: Th
     each = box.width / len(found)
     for place, (name, series) in enumerate(found):
         words = written(series.last, panel.unit)
-        ink = theme.ink(colour_of(series.last, panel.below, panel.thresholds, panel.meanings))
+        colour = colour_of(series.last, panel.below, panel.thresholds, panel.meanings)
+        ink = theme.ink(colour)
         own = Box(box.x + place * each, box.y, each - 3, box.height)
         size = min(34, int(own.width / max(3, len(words)) / 0.62))
         middle, y = own.x + own.width / 2, own.y + own.height / 2 + size / 3
         if panel.thresholds:
-            yield rectangle(own, ink, rx="3")
+            # White words stand on it in both themes.
+            yield rectangle(own, Theme(is_dark=False).ink(colour), rx="3")
         front = "#ffffff" if panel.thresholds else ink
         yield text(words, middle, y, front, size, text_anchor="middle", font_weight="bold")
         if name and len(found) > 1:

@@ -96,17 +96,18 @@ WRONG = Row(
         ),
         Panel(
             "Alerts that fire",
-            "Alerts of gpufleet with what they are about; docs/alerts.md says of each what to do.",
+            "Critical alerts and warnings of gpufleet with what they are about; docs/alerts.md says of each "
+            "what to do.",
             PanelKind.TABLE,
             (
                 Query(
                     "count by (cluster, severity, alertname, node, gpu, queue, namespace, pod) ("
-                    + series("ALERTS", 'alertstate="firing"', 'severity!="none"', OURS)
+                    + series("ALERTS", 'alertstate="firing"', 'severity=~"critical|warning"', OURS)
                     + ")"
                 ),
             ),
             width=24,
-            height=6,
+            height=8,
             at=QueryKind.NOW,
             columns=(
                 Column("severity", "Severity"),
@@ -240,13 +241,13 @@ HEALTH = Row(
             empty_when_well="no card is out of service",
         ),
         Panel(
-            "Nodes: free cards",
+            "Cards of each node",
             "Cards of each node in service, and what pods hold of them.",
             PanelKind.TABLE,
             (
                 Query(f"count by (cluster, node) ({CARDS})"),
                 Query(f"count by (cluster, node) ({IN_SERVICE})"),
-                Query(f"sum by (cluster, node) ({HELD})"),
+                Query(f"sum by (cluster, node) ({HELD}) or 0 * count by (cluster, node) ({CARDS})"),
                 Query(f"avg by (cluster, node) ({BUSY})"),
             ),
             height=6,

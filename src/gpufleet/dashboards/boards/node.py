@@ -159,7 +159,7 @@ AGAINST = Row(
             empty_when_well="no card lowers its clocks",
         ),
         Panel(
-            "Xids by what follows, in an hour",
+            "Xids by what follows, in 1 h",
             "Reports of the driver. Class pod is a program's fault; reset and gone take the card out of "
             "service.",
             PanelKind.LINES,
@@ -177,7 +177,7 @@ AGAINST = Row(
             empty_when_well="the driver reports no Xid",
         ),
         Panel(
-            "Memory errors that could not be corrected, in an hour",
+            "Uncorrected memory errors in 1 h",
             "Data was lost. The card needs a reset when nothing runs on it.",
             PanelKind.LINES,
             (
@@ -194,27 +194,36 @@ AGAINST = Row(
             empty_when_well="memory has no errors",
         ),
         Panel(
-            "Errors of NVLink, by kind",
-            "Errors over all links of the nodes' cards, a second.",
+            "Errors of NVLink in 1 h, by kind",
+            "Errors over all links of the nodes' cards. Some at the start, while links are trained, are "
+            "normal.",
             PanelKind.LINES,
             (
                 Query(
-                    f"sum by (cluster, node, kind) ({growth_of('nvlink_errors_total', 'node, uuid, kind')}) "
-                    f"> 0",
+                    "sum by (cluster, node, kind) (max by (cluster, node, uuid, kind) (increase("
+                    + series("gpufleet_gpu_nvlink_errors_total", OF_NODE)
+                    + "[1h]))) > 0",
                     legend("node", "kind"),
                 ),
             ),
-            Unit.PER_SECOND,
+            Unit.COUNT,
             width=8,
             minimum=0,
             empty_when_well="links have no errors",
         ),
         Panel(
-            "PCI Express: packets sent again",
-            "A second, of each card. A few are normal.",
+            "PCI Express: packets sent again in 1 h",
+            "Of each card. A few are normal.",
             PanelKind.LINES,
-            (Query(f"{growth_of('pcie_replays_total', CARD)} > 0", BY_CARD),),
-            Unit.PER_SECOND,
+            (
+                Query(
+                    "max by (cluster, node, gpu, uuid) (increase("
+                    + series("gpufleet_gpu_pcie_replays_total", OF_NODE)
+                    + "[1h])) > 0",
+                    BY_CARD,
+                ),
+            ),
+            Unit.COUNT,
             width=8,
             minimum=0,
             empty_when_well="no packet is sent again",

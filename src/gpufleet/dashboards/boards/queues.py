@@ -198,14 +198,15 @@ TROUBLE = Row(
     "What goes wrong",
     (
         Panel(
-            "Pods taken back, by reason",
-            "Pods that were told to end for the sake of queues, by why, in the time between two points.",
+            "Pods taken back, of all queues",
+            "Pods that were told to end, by why, in the time between two points. The counter by queue begins "
+            "with its first pod, so its growth would miss that one; this one begins at 0.",
             PanelKind.LINES,
             (
                 Query(
                     "sum by (cluster, reason) (increase("
-                    + series("gpufleet_scheduler_queue_evictions_total", OF_QUEUE)
-                    + "[$__rate_interval]))",
+                    + series("gpufleet_scheduler_evictions_total", 'outcome=~"evicted|deleted"')
+                    + "[$__rate_interval])) > 0",
                     legend("reason"),
                 ),
             ),

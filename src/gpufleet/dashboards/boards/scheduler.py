@@ -179,10 +179,10 @@ WAYS = Row(
     "The way to the API server, and evictions",
     (
         Panel(
-            "Age of watches",
-            "Time since each watch said anything.",
+            "Age of the most silent watch",
+            "Time since it said anything. The metric gpufleet_scheduler_watch_age_seconds tells the kind.",
             PanelKind.LINES,
-            (Query(WATCH_AGE, legend("kind")),),
+            (Query(f"max by (cluster) ({WATCH_AGE})", f"most silent {legend()}"),),
             Unit.SECONDS,
             width=8,
             minimum=0,
