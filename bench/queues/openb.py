@@ -5,9 +5,10 @@ applications are dealt to teams in turn, in the order in which they first appear
 and some small. A few of its nodes are less than it needs in its busy weeks. Each team owns as
 many GPUs as a node has and may use what the others leave; the same engine decides for all.
 
-*queues* is that, *queues, nothing reserved* the same without reservations, *queues, nobody evicted* without
-taking back; *FIFO* has one strict queue, *best-effort* none at all. Waits go from a task's arrival to the
-start from which it ran to its end, so that what an eviction cost is in them.
+*queues* is that, *queues, run times learned* the same with ``learnRunTimes``, *queues, nothing reserved*
+without reservations, *queues, nobody evicted* without taking back; *FIFO* has one strict queue, *best-effort*
+none at all. Waits go from a task's arrival to the start from which it ran to its end, so that what an
+eviction cost is in them.
 """
 
 import itertools
@@ -82,6 +83,7 @@ def ways(gpus: int) -> tuple[Way, ...]:
     """The ways to share so many GPUs."""
     return (
         Way("queues", teams_of(gpus, VictimScope.ANY)),
+        Way("queues, run times learned", teams_of(gpus, VictimScope.ANY, learn=True)),
         Way("queues, nothing reserved", teams_of(gpus, VictimScope.ANY, reserve=False)),
         Way("queues, nobody evicted", teams_of(gpus, VictimScope.NEVER)),
         Way("FIFO", (Queue(LINE, strict=True),), LINE),
@@ -89,7 +91,9 @@ def ways(gpus: int) -> tuple[Way, ...]:
     )
 
 
-def teams_of(gpus: int, reclaim: VictimScope, *, reserve: bool = True) -> tuple[Queue, ...]:
+def teams_of(
+    gpus: int, reclaim: VictimScope, *, reserve: bool = True, learn: bool = False
+) -> tuple[Queue, ...]:
     """A queue for each team: equal parts, and all may borrow."""
     after_us = RESERVE_AFTER_US if reserve else None
     policy = PreemptionPolicy(within_queue=VictimScope.NEVER, reclaim=reclaim)
@@ -101,6 +105,7 @@ def teams_of(gpus: int, reclaim: VictimScope, *, reserve: bool = True) -> tuple[
             quotas=owned,
             preemption=policy,
             reserve_after_us=after_us,
+            learn_run_times=learn,
         )
         for number in range(TEAMS)
     ]

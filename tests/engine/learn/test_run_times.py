@@ -39,15 +39,16 @@ def runs(story: Story, *minutes: float, name: str = "nightly") -> None:
         story.depart(one.uid)
 
 
-def large_waits(*minutes: float, until_min: int = 60) -> Story:
-    """A pod holds a reservation of two nodes, on one of which work runs that says when it ends; before that,
-    runs of so many minutes have ended.
+def large_waits(*minutes: float, until_min: int | None = 60) -> Story:
+    """A pod holds a reservation of two nodes, on one of which work runs that says when it ends (None: that
+    does not say it); before that, runs of so many minutes have ended.
     """
     story = Story()
     story.nodes(node("a", 1), node("b", 1))
     story.queues(team(), LEARNS)
     runs(story, *minutes)
-    story.run_on(running("old", shape(1), for_s=until_min * MINUTE_S), "a", "a/0")
+    for_s = None if until_min is None else until_min * MINUTE_S
+    story.run_on(running("old", shape(1), for_s=for_s), "a", "a/0")
     story.gangs(gang("g", 2, queue="team"))
     story.arrive(*members("g", 2, shape(1)))
     assert holders(story) == ["g"]
@@ -71,6 +72,25 @@ def test_work_like_which_others_ended_in_time_runs_before_a_reservation() -> Non
 def test_others_wait(minutes: tuple[float, ...], why: str) -> None:
     story = large_waits(*minutes)
     assert placed(story.arrive(named("next", "nightly-28934599-b7zzz"))) == [], why
+
+
+def test_a_place_is_lent_to_learned_work_while_nobody_knows_when_its_holder_can_start() -> None:
+    story = large_waits(10, 20, 30, 40, 600, until_min=None)
+    assert placed(story.arrive(named("next", "nightly-28934599-b7zzz"))) == ["next"]
+    assert holders(story) == ["g"]
+    assert evicted(story.depart("old")) == {"next": "g"}
+    assert placed(story.depart("next")) == ["g-0", "g-1"]
+
+
+def test_a_place_is_not_lent_to_work_of_which_too_little_was_learned() -> None:
+    story = large_waits(10, 20, 30, 40, until_min=None)
+    assert placed(story.arrive(named("next", "nightly-28934599-b7zzz"))) == []
+
+
+def test_a_place_is_not_lent_to_work_that_says_how_long_it_runs() -> None:
+    story = large_waits(10, 20, 30, 40, 48, until_min=None)
+    said = msgspec.structs.replace(named("next", "nightly-28934599-b7zzz"), run_time_us=60 * SECOND_US)
+    assert placed(story.arrive(said)) == []
 
 
 def test_the_start_of_the_holder_is_told_by_what_work_says_itself_alone() -> None:

@@ -14,9 +14,10 @@ def team(name: str = "team", *, reserve_after_s: int | None = 0) -> Queue:
     return queue(name, reserve_after_s=reserve_after_s)
 
 
-def running(uid: str, needs: Shape, *, for_s: int, queue: str = "team") -> Pod:
-    """A pod that says how long it runs."""
-    return msgspec.structs.replace(pod(uid, needs, queue=queue), run_time_us=for_s * SECOND_US)
+def running(uid: str, needs: Shape, *, for_s: int | None, queue: str = "team") -> Pod:
+    """A pod that says how long it runs, or does not say it (None)."""
+    run_time_us = None if for_s is None else for_s * SECOND_US
+    return msgspec.structs.replace(pod(uid, needs, queue=queue), run_time_us=run_time_us)
 
 
 def holders(story: Story) -> list[str]:

@@ -3,7 +3,9 @@
 It is placed as if the reservations that it does not delay were not there, and these are booked again on top
 of it, where they were. Work without a known end stays off, because it may end too late, so that the reserved
 nodes empty however much small work there is; unless it may be interrupted (``guests``). Work whose run time
-is only learned is let in as a guest too, if it is expected to end before.
+is only learned is let in as a guest too, if it is expected to end before, or if no end of the work that the
+holder waits for is known: such a place could stay empty for weeks, and a guest ends as soon as the holder
+can start.
 """
 
 from typing import NamedTuple
@@ -75,7 +77,7 @@ class Backfill:
             may_come = guests.may_come(unplaced, one.holder, one.nomination)
             in_time = self._ends_before(one, end_us, at_us)
             within_us = None if end_us is None or not in_time else end_us - at_us
-            if may_come and (learned_us == at_us or self._ends_before(one, learned_us, at_us)):
+            if may_come and self._may_be_guest(one, learned_us, at_us):
                 found.append(Passage(one, None if learned_us == at_us else within_us))
             elif in_time:
                 found.append(Passage(one, within_us))
@@ -95,6 +97,14 @@ class Backfill:
                     return None
                 end_us = max(end_us, unplaced.at_us + length_us)
         return end_us
+
+    def _may_be_guest(self, one: HeldReservation, learned_us: int | None, at_us: int) -> bool:
+        """True for work that is expected to end in time, or if the holder's start is not known."""
+        if learned_us is None:
+            return False
+        if learned_us == at_us or self._ends_before(one, learned_us, at_us):
+            return True
+        return self.reservations.start_us(one, at_us) is None
 
     def _ends_before(self, one: HeldReservation, end_us: int | None, at_us: int) -> bool:
         return end_us is not None and self.reservations.is_free_until(one, end_us, at_us)
