@@ -207,12 +207,12 @@ docs: setup ## Build the documentation into build/docs; a broken link fails
 protos: setup ## Generate the kubelet's messages from their .proto files
 	@cd src && ../$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. gpufleet/agent/kubelet/kubelet_api/*.proto
 
-BENCHMARKS := engine quality lists live profile agent queues advise
+BENCHMARKS := engine quality lists live profile agent queues advise see
 
 .PHONY: bench
 bench: $(BENCHMARKS:%=bench-%) ## Run every benchmark
 
-bench-%: setup ## Run one benchmark: engine, quality, lists, live, profile, agent, queues, advise
+bench-%: setup ## Run one benchmark: engine, quality, lists, live, profile, agent, queues, advise, see
 	@$(BIN)/python -m bench.$*
 
 .PHONY: lock

@@ -54,6 +54,7 @@ def pod(name: str, *, on: str = "", gpus: int = 1, why: str = "", **more: Any) -
         "creationTimestamp": "2026-03-01T11:00:00Z",
         "labels": more.pop("labels", {}),
         "annotations": more.pop("annotations", {}),
+        "ownerReferences": more.pop("owners", []),
     }
     phase = more.pop("phase", "Running" if on else "Pending")
     told = [{"type": "PodScheduled", "status": "False", "message": why}] if why else []

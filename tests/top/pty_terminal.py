@@ -75,12 +75,12 @@ class PtyTerminal:
         """The rows, without what follows them."""
         return "\n".join(row.rstrip() for row in self.rows)
 
-    def until(self, holds: Callable[[str], bool], wait_s: float = 60.0) -> str:
+    def until(self, holds: Callable[[str], bool], wait_s: float = 60.0, *, every_s: float = 0.1) -> str:
         """The screen once this holds of it."""
         limit_s = time.monotonic() + wait_s
         while not holds(self.screen):
             assert time.monotonic() < limit_s, f"not within {wait_s:.0f} s:\n{self.screen}\n{self.plain}"
-            self._take(0.1)
+            self._take(every_s)
         return self.screen
 
     def ended(self, wait_s: float = 20.0) -> int:

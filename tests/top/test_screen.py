@@ -80,7 +80,7 @@ def test_the_chosen_line_is_marked_without_colour_too() -> None:
 def test_data_that_are_not_current_say_since_when() -> None:
     found = header("", Freshness(25.0, "connection refused", is_whole=True), [], [], NOW)
     assert re.fullmatch(r"as of \d\d:59:35|as of \d\d:\d\d:35, 25s ago", found.age)
-    assert (found.is_stale, found.problem) == (True, "the API server does not answer: connection refused")
+    assert (found.is_stale, found.problem) == (True, "not current: connection refused")
 
 
 def test_before_the_first_list_nothing_is_said_to_be_well() -> None:

@@ -4,7 +4,6 @@ import asyncio
 import datetime as dt
 from typing import Any, NamedTuple
 
-from gpufleet.cluster.watching.picture import CONNECTIONS
 from gpufleet.kube.connection import connect
 from gpufleet.model.model_errors import GpufleetError
 from gpufleet.model.phrases import counted
@@ -12,11 +11,12 @@ from gpufleet.top.readings.prometheus_use import PrometheusUse
 from gpufleet.top.readings.readings import Readings, Scope
 from gpufleet.top.request import Request
 from gpufleet.top.rows.known import Known
-from gpufleet.top.rows.use import NodeUse
 from gpufleet.top.screen.order import Order, matching
 from gpufleet.top.screen.views import VIEWS
 from gpufleet.top.showing import NEEDS_ENGINE, NEEDS_USE, ViewLines, missing
 
+CONNECTIONS = 8
+"""As many agents as are asked at one time."""
 USE_S = 10.0
 """After this time a table is more worth than the use of the nodes that are left."""
 
@@ -89,12 +89,5 @@ def _notes(request: Request, readings: Readings, known: Known, notes: list[str])
     found = [f"{readings.leading.problem}: nothing starts"] if readings.leading.problem else []
     found += [readings.leading.note, readings.lease_problem, *missing(request.view, known), *notes]
     if request.view in NEEDS_USE and known.use:
-        found.append(use_problem(readings, known.use))
+        found.append(readings.use_problem())
     return tuple(dict.fromkeys(note for note in found if note))
-
-
-def use_problem(readings: Readings, use: dict[str, NodeUse] | Any) -> str:
-    """Why the use of some nodes is not known, while that of others is; "" if it is known of all."""
-    if not use:
-        return ""
-    return readings.agents_problem() if readings.prometheus is None else readings.prometheus.problem

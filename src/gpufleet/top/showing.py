@@ -9,7 +9,7 @@ from gpufleet.top.rows.gangs import gang_lines
 from gpufleet.top.rows.idle import idle_lines
 from gpufleet.top.rows.known import Known, Part
 from gpufleet.top.rows.lines import NodeLine
-from gpufleet.top.rows.nodes import fleet_words, node_lines
+from gpufleet.top.rows.nodes import NodeLines, fleet_words
 from gpufleet.top.rows.pod_facts import PodFact, PodFacts
 from gpufleet.top.rows.pods import WITHOUT_NODE, pod_lines
 from gpufleet.top.rows.queues import queue_lines
@@ -26,11 +26,12 @@ class ViewLines:
 
     def __init__(self, scheduler_name: str) -> None:
         self._facts = PodFacts(scheduler_name)
+        self._nodes = NodeLines()
 
     def of(self, view: str, known: Known) -> tuple[list[Any], str]:
         """The lines, and the fleet in a few words."""
         facts = self._facts.of(known.pods.values(), known.devices)
-        nodes = node_lines(known, facts)
+        nodes = self._nodes.of(known, facts)
         return _lines(view, known, facts, nodes), _summary(known, facts, nodes)
 
 
@@ -59,7 +60,7 @@ class Freshness:
 def header(summary: str, fresh: Freshness, problems: list[str], notes: list[str], now: dt.datetime) -> Header:
     """What stands above the table. The first problem or note is shown, and how many there are."""
     if fresh.trouble:
-        problems = [f"the API server does not answer: {fresh.trouble}", *problems]
+        problems = [f"not current: {fresh.trouble}", *problems]
     problem, note = _first(problems), _first(notes)
     if fresh.stale_s is not None and fresh.stale_s > 0:
         at = clock_time(now - dt.timedelta(seconds=fresh.stale_s))

@@ -14,7 +14,6 @@ from typing import Any
 from gpufleet.kube.connection import connect
 from gpufleet.model.model_errors import GpufleetError
 from gpufleet.top.live.terminal import Terminal
-from gpufleet.top.once import use_problem
 from gpufleet.top.readings.engine_process import EngineProcess
 from gpufleet.top.readings.prometheus_use import PrometheusUse
 from gpufleet.top.readings.readings import Readings, Scope, following
@@ -29,8 +28,10 @@ from gpufleet.top.showing import NEEDS_ENGINE, NEEDS_USE, Freshness, ViewLines, 
 
 CONNECTIONS = 16
 """Pages of agents are read beside lists; a watch has a connection of its own."""
-READING_S = 0.2
-"""Between two frames while the first lists come in."""
+READING_S = 0.05
+"""Between two looks for the first lines."""
+LISTING_S = 0.5
+"""Between two frames while further pages come in: each makes all lines, and the lists have to go on."""
 TICK_S = 1.0
 """Between two frames later on: ages grow by the second."""
 ESCAPE_S = 0.05
@@ -119,7 +120,7 @@ class Session:
             return []
         found = missing(self.choice.view, self._known)
         if self.choice.view in NEEDS_USE:
-            found.append(use_problem(self.readings, self._known.use))
+            found.append(self.readings.use_problem() if self._known.use else "")
         return [one for one in found if one]
 
     async def follow_use(self) -> None:
@@ -163,7 +164,8 @@ class Session:
                 seen = self.readings.changes
                 self.read()
                 self.woken.set()
-            await asyncio.sleep(self.request.interval_s if self.readings.is_whole else READING_S)
+            pause_s = LISTING_S if self._all else READING_S
+            await asyncio.sleep(self.request.interval_s if self.readings.is_whole else pause_s)
 
 
 async def run(request: Request, *, reads: int, writes: int, colored: bool) -> int:

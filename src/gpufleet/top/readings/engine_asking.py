@@ -44,24 +44,33 @@ async def ask_engine(client: Client, settings: Settings) -> Told:
         took_s = time.monotonic() - began_s
         return Told(answer, leader=leader, notes=notes, by_engine=False, took_s=took_s)
     facts = Facts(picture, leading.settings(settings), client.clock)
-    answer = QueuesAnswer(SCHEMA, Source.ENGINE, at, tuple(in_tree_order(_rows(facts))))
+    described, causes = _rows(facts)
+    answer = QueuesAnswer(SCHEMA, Source.ENGINE, at, tuple(in_tree_order(described)))
     held = {
         str(uid): entry.held.message for uid, entry in facts.pods.entries.items() if entry.held is not None
     }
-    gangs = tuple(_gang(facts, name, record) for name, record in sorted(facts.gangs.records.items()))
+    gangs = tuple(_gang(facts, name, record, causes) for name, record in sorted(facts.gangs.records.items()))
     present = tuple(one for one in gangs if one.pods)
-    return Told(answer, present, held, leader, _gaps(picture), took_s=time.monotonic() - began_s)
+    took_s = time.monotonic() - began_s
+    return Told(answer, present, causes, held, leader, _gaps(picture), took_s=took_s)
 
 
-def _rows(facts: Facts) -> list[QueueRow]:
-    """Loads the engine, which takes a second."""
+def _rows(facts: Facts) -> tuple[list[QueueRow], dict[str, str]]:
+    """The queues, and where none is described the causes of pods that wait. Loads the engine, which takes a
+    second.
+    """
     from gpufleet.explain.queue_figures import count_queues
     from gpufleet.explain.queue_rows import rows_by_engine
 
-    return rows_by_engine(facts, count_queues(facts))
+    counts = count_queues(facts)
+    rows = rows_by_engine(facts, counts)
+    if counts.waiting:
+        return rows, {}
+    waits = (uid for uid, entry in facts.pods.entries.items() if entry.place is PodStage.WAITING)
+    return rows, {str(uid): cause for uid in waits if (cause := counts.engine.cause(uid))}
 
 
-def _gang(facts: Facts, name: GangName, record: GangRecord) -> GangTold:
+def _gang(facts: Facts, name: GangName, record: GangRecord, causes: dict[str, str]) -> GangTold:
     entries = [entry for entry in record.pods.values() if entry.object.metadata.deletion_timestamp is None]
     told = record.told
     _, _, path = name.partition("/")
@@ -75,6 +84,7 @@ def _gang(facts: Facts, name: GangName, record: GangRecord) -> GangTold:
         sum(0 if entry.meaning is None else entry.meaning.shape.gpu.total_milli for entry in entries),
         _created(told, entries),
         facts.gangs.problem(name),
+        next((causes[uid] for uid in map(str, record.pods) if uid in causes), ""),
         tuple(sorted(entry.name.name for entry in entries)),
     )
 

@@ -194,9 +194,12 @@ class Readings:
         if self.told is None:
             found[Part.ENGINE] = self.engine_problem or "the engine has not answered yet"
         if not self.use()[0]:
-            why = self.prometheus.problem if self.prometheus is not None else self.agents_problem()
-            found[Part.USE] = why or "use has not been measured yet"
+            found[Part.USE] = self.use_problem() or "use has not been measured yet"
         return found
+
+    def use_problem(self) -> str:
+        """Why use is not known of all nodes; "" if it is."""
+        return self.agents_problem() if self.prometheus is None else self.prometheus.problem
 
     def agents_problem(self) -> str:
         """The most common reason for which agents could not be asked, and of how many; "" for none."""

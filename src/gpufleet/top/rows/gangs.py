@@ -25,14 +25,14 @@ def gang_lines(known: Known) -> list[GangLine]:
 def _line(
     gang: GangTold, known: Known, waiting: Waiting, starts: dict[tuple[str, str], ReservationRow]
 ) -> GangLine:
-    queue, row = waiting.get(("gang", gang.namespace, gang.name), (gang.queue, None))
+    queue, row = waiting.get(("gang", gang.namespace, gang.name), ("", None))
     held = starts.get((gang.namespace, gang.name))
-    cause = "gang-malformed" if gang.problem else "" if row is None else row.cause or row.reason
+    cause = "gang-malformed" if gang.problem else gang.cause if row is None else row.cause or row.reason
     return GangLine(
         gang.namespace,
         gang.name,
         _state(gang),
-        queue,
+        queue or gang.queue,
         gang.members_placed,
         gang.members_arrived,
         gang.members_min,

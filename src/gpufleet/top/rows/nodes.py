@@ -1,6 +1,7 @@
 """Lines of the view of nodes: those with GPUs, what of them is held, and what their agents measure."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from gpufleet.kube.codec.node import counted_gpus
 from gpufleet.kube.objects.node import READY, Node
@@ -15,23 +16,48 @@ from gpufleet.top.rows.use import NodeUse, total
 READY_STATE = "ready"
 
 
-def node_lines(known: Known, facts: list[PodFact]) -> list[NodeLine]:
-    """A line for each node with GPUs; of a node that may not be looked at, what its report says."""
-    placed: dict[str, list[PodFact]] = {}
-    for fact in facts:
-        if fact.pod.spec.node_name:
-            placed.setdefault(fact.pod.spec.node_name, []).append(fact)
-    names = {name for _, name in known.nodes} | ({name for _, name in known.devices})
-    found = []
-    for name in sorted(names):
+class NodeLines:
+    """Lines of nodes; one is made anew when something of its node has changed."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, tuple[tuple[Any, ...], NodeLine | None]] = {}
+
+    def of(self, known: Known, facts: list[PodFact]) -> list[NodeLine]:
+        """A line for each node with GPUs; of a node that may not be looked at, what its report says."""
+        placed: dict[str, list[PodFact]] = {}
+        for fact in facts:
+            if fact.pod.spec.node_name:
+                placed.setdefault(fact.pod.spec.node_name, []).append(fact)
+        names = {name for _, name in known.nodes} | {name for _, name in known.devices}
+        made: dict[str, tuple[tuple[Any, ...], NodeLine | None]] = {}
+        for name in sorted(names):
+            # A report may outlive its node by a moment.
+            if ("", name) in known.nodes or not known.reads(Part.NODES):
+                made[name] = self._made_of(name, placed.get(name, []), known)
+        self._made = made
+        return [line for _, line in made.values() if line is not None]
+
+    def _made_of(
+        self, name: str, placed: list[PodFact], known: Known
+    ) -> tuple[tuple[Any, ...], NodeLine | None]:
         node, report = known.nodes.get(("", name)), known.devices.get(("", name))
-        # A report may outlive its node by a moment.
-        if node is None and known.reads(Part.NODES):
-            continue
-        line = _line(name, node, report, placed.get(name, []), known)
-        if line is not None:
-            found.append(line)
-    return found
+        use = known.use.get(name)
+        rights = tuple(sorted(part.value for part in known.unread)), known.namespaces
+        made_of = (node, report, use, rights, placed)
+        before = self._made.get(name)
+        if before is not None and _are_same(before[0], made_of):
+            return before
+        return made_of, _line(name, node, report, placed, known)
+
+
+def _are_same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Whether a line is made of the very same values: comparing them in full would cost as much as the
+    line.
+    """
+    if one[3] != other[3] or len(one[4]) != len(other[4]):
+        return False
+    pairs = (*zip(one[:3], other[:3], strict=True), *zip(one[4], other[4], strict=True))
+    return all(left is right for left, right in pairs)
 
 
 def _line(

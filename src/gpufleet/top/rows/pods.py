@@ -23,6 +23,7 @@ class WaitingWords:
     def __init__(self, known: Known) -> None:
         told = known.told
         self._held = {} if told is None else told.held
+        self._causes = {} if told is None else told.causes
         self._waiting = {} if told is None else told.waiting()
         self._gang_of = {
             (gang.namespace, pod): (gang.namespace, gang.name)
@@ -40,6 +41,8 @@ class WaitingWords:
             state, cause, why = State.HELD, "held", held
         gang = self._gang_of.get((namespace, name))
         key = ("pod", namespace, name) if gang is None else ("gang", *gang)
+        if state is State.WAITS:
+            cause = self._causes.get(pod.metadata.uid, "")
         if state is State.WAITS and key in self._waiting:
             queue, row = self._waiting[key]
             position, cause = row.position, row.cause or row.reason
@@ -52,7 +55,7 @@ class WaitingWords:
             gpus=_gpus(fact),
             created=pod.metadata.creation_timestamp or "",
             position=position,
-            cause=cause or state.value,
+            cause=cause or ("" if state is State.WAITS else state.value),
             why=why,
         )
 

@@ -23,18 +23,21 @@ class GangTold(msgspec.Struct, frozen=True, omit_defaults=True):
     gpus_milli: int = 0
     created: str = ""
     problem: str = ""
+    cause: str = ""
     pods: tuple[str, ...] = ()
 
 
 class Told(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The answer, and how long it took. ``held`` says of pods that no place is sought for why, by uid.
+    """The answer, and how long it took.
 
-    ``leader`` says why nothing starts, "" if a scheduler leads. ``by_engine`` is False where rights were
-    lacking.
+    ``held`` says by uid of pods that no place is sought for why, ``causes`` of those that wait where no queue
+    is described. ``leader`` says why nothing starts, "" if a scheduler leads. ``by_engine`` is False where
+    rights were lacking.
     """
 
     queues: QueuesAnswer
     gangs: tuple[GangTold, ...] = ()
+    causes: dict[str, str] = {}
     held: dict[str, str] = {}
     leader: str = ""
     notes: tuple[str, ...] = ()

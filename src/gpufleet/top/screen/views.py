@@ -141,7 +141,7 @@ def _pod_place(line: PodLine) -> str:
     if line.node:
         return line.node
     number = "" if line.position is None else f"#{line.position} "
-    why = f": {line.why}" if line.why else ""
+    why = f": {line.why}" if line.why and line.cause else line.why
     return f"{number}{line.cause}{why}"
 
 

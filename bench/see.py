@@ -1,0 +1,18 @@
+"""What people see, and how soon: the terminal view at 10,000 nodes. Run it with ``make bench-see``."""
+
+import click
+
+from bench import frame
+from bench.figures import publish
+from gpufleet.cli.main import run_program
+
+
+@click.command()
+def main() -> None:
+    """Measure how soon the terminal view shows its first lines and answers keys at 10,000 nodes."""
+    notes = ["the view is started at a pseudo-terminal; its server is a process of its own on this machine"]
+    publish("see", frame.figures(), notes)
+
+
+if __name__ == "__main__":
+    raise SystemExit(run_program(main, None, program="bench.see"))
