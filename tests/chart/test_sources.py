@@ -62,7 +62,9 @@ def test_pods_are_completed_with_the_scheduler_that_is_there() -> None:
 
 
 def test_the_doors_of_queues_are_asked_of_pods_of_the_scheduler_that_is_there() -> None:
-    policy = one(rendered({"scheduler.name": "fleet"}), "ValidatingAdmissionPolicy", "gpufleet-queue-doors")
+    policy = one(
+        rendered({"scheduler.name": "fleet"}), "ValidatingAdmissionPolicy", "gpufleet-queue-namespaces"
+    )
     is_ours, _ = policy["spec"]["matchConditions"]
     assert is_ours["expression"].endswith("== 'fleet'")
 

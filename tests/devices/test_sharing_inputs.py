@@ -1,4 +1,4 @@
-"""Malformed configurations of sharing: each is refused at the door, with the field and the way out.
+"""Malformed configurations of sharing: each is refused when it is read, with the field and the way out.
 
 The numbers are those of the catalogue of malformed inputs. Whoever asked keeps the plans it has.
 """

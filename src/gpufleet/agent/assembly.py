@@ -170,7 +170,7 @@ class Agent:
         return parts
 
     def _simulation(self) -> list[Part]:
-        """What makes a simulated machine live, and the door through which it is told to fail."""
+        """What makes a simulated machine live, and the socket through which it is told to fail."""
         machine = self.edges.machine
         if machine is None:
             return []

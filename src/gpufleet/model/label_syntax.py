@@ -1,6 +1,6 @@
 """The syntax of label keys and values, which taints share with labels.
 
-Checked when a value is made, so that what is past the door need not be doubted again; the rules
+Checked when a value is made, so that what was taken in need not be doubted again; the rules
 are those of the API server. ``labels`` and ``taint`` build on it.
 """
 

@@ -33,7 +33,7 @@ class QueueBook:
         self.is_active = False
         self.changes = 0
         self.drained_at: dict[QueueName, int] = {}
-        self._had_doors = False
+        self._had_admitted_namespaces = False
         self._charged_elsewhere: dict[int, None] = {}
 
     def set(self, queue: Queue, last_sequence: int) -> None:
@@ -122,10 +122,10 @@ class QueueBook:
         # Where the tree was stale this was not asked above, and the kinds have to be taken over all the same.
         self.resources.kinds_changed()
         self.tree.settle()
-        had_doors = self._had_doors
-        self._had_doors = self.tree.has_admitted_namespaces
-        if not self._switch(name_of) and (had_doors or self.tree.has_admitted_namespaces):
-            self._ask_doors_of_foreign(name_of)
+        had_admitted_namespaces = self._had_admitted_namespaces
+        self._had_admitted_namespaces = self.tree.has_admitted_namespaces
+        if not self._switch(name_of) and (had_admitted_namespaces or self.tree.has_admitted_namespaces):
+            self._ask_admission_of_foreign(name_of)
         self._move_charges(name_of)
         self.resources.write_all()
         columns = 1 + max(self.resources.column_by_name.values(), default=-1)
@@ -171,7 +171,7 @@ class QueueBook:
             self.store.tables.pods[layout.POD_QUEUE, row] = self.tree.hold(named)
             self.tree.drop(before)
 
-    def _ask_doors_of_foreign(self, name_of: Callable[[int], QueueName]) -> None:
+    def _ask_admission_of_foreign(self, name_of: Callable[[int], QueueName]) -> None:
         """What other schedulers placed is charged where a queue admits its namespace now."""
         for row, pod in enumerate(self.pods.pods):
             if pod is None or not pod.foreign or not self.is_active:

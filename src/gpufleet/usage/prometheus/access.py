@@ -19,7 +19,7 @@ FILE_BYTES_MAX = 4 * 2**20
 
 
 class Access(msgspec.Struct, frozen=True):
-    """The base address without a slash at its end, and the files that open the door."""
+    """The base address without a slash at its end, and the files that give access."""
 
     url: str
     token_file: Path | None = None

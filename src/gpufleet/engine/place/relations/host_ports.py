@@ -6,21 +6,21 @@ from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.reasons.ports import BIT as PORTS
 from gpufleet.model.host_port import HostPort
 
-Door = tuple[int, str]
-"""Port and protocol: ports of different doors never conflict."""
+PortKey = tuple[int, str]
+"""Port and protocol: two ports that differ in either never conflict."""
 
 
 class HostPorts:
     """Ports in use: by port and protocol, by node, how many pods hold it with which address."""
 
     def __init__(self) -> None:
-        self._holders: dict[Door, dict[int, dict[HostPort, int]]] = {}
+        self._holders: dict[PortKey, dict[int, dict[HostPort, int]]] = {}
 
     def count(self, ports: tuple[HostPort, ...], node: int, pods: int) -> None:
         """So many more (or fewer) pods on the node hold these ports."""
         for port in ports:
-            door = (port.port, port.protocol)
-            by_node = self._holders.setdefault(door, {})
+            port_key = (port.port, port.protocol)
+            by_node = self._holders.setdefault(port_key, {})
             held = by_node.setdefault(node, {})
             held[port] = held.get(port, 0) + pods
             if not held[port]:
@@ -28,7 +28,7 @@ class HostPorts:
             if not held:
                 del by_node[node]
             if not by_node:
-                del self._holders[door]
+                del self._holders[port_key]
 
     def reasons(self, ports: tuple[HostPort, ...], rows: int) -> Int64Array:
         """Nodes on which one of the ports is taken."""

@@ -41,14 +41,14 @@ QUEUE_SPECS: dict[str, dict[str, Any]] = {
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """A cluster in which everything is installed."""
-    with a_cluster(tmp_path_factory.mktemp("doors")) as cluster:
+    with a_cluster(tmp_path_factory.mktemp("namespaces")) as cluster:
         install_all(cluster)
         yield cluster
 
 
 @pytest.fixture(scope="module")
 def admin(installed: LocalCluster) -> Iterator[Person]:
-    """Somebody who may do everything, in a cluster with queues and namespaces whose doors are guarded."""
+    """Somebody who may do everything, in a cluster with queues and namespaces whose admission is guarded."""
     with Person(installed, "root", ("system:masters",)) as person:
         for name in ("vision", "tenant"):
             assert person.ask("POST", NAMESPACES, namespace(name))[0] == 201
@@ -131,7 +131,7 @@ def test_a_pod_may_not_name_a_queue_that_names_other_namespaces(
         ("local", "vision", 201),
         ("everybody", "tenant", 201),
         ("nobody", "tenant", 201),
-        # The scheduler sees these doors, which depend on other queues.
+        # The scheduler sees what these queues admit, which depends on other queues.
         ("silent", "tenant", 201),
         ("below", "tenant", 201),
     ],
