@@ -135,9 +135,8 @@ def _panel(panel: Panel, answers: Sequence[Answer], shown: Shown, box: Box, them
     if panel.kind is PanelKind.TEXT:
         yield from _words(panel.text, inner, theme)
     elif not found:
-        words = panel.no_value or f"No data: {panel.empty_when_well}".removesuffix(": ")
         middle = inner.x + inner.width / 2
-        words = cut(words, inner.width)
+        words = cut(panel.words_without_answer, inner.width)
         yield text(words, middle, inner.y + inner.height / 2, theme.ink("muted"), text_anchor="middle")
     else:
         yield from DRAWERS[panel.kind](panel, answers, shown, inner, theme)

@@ -168,6 +168,18 @@ def test_columns_of_a_table_are_labels_that_its_queries_keep(board: Board) -> No
                 assert column.source < len(panel.queries)
 
 
+@boards
+def test_a_click_on_a_value_opens_a_board_that_has_this_choice(board: Board) -> None:
+    choices = {one.uid: {variable.name for variable in one.variables} for one in BOARDS}
+    opened = [column for panel in board.panels for column in panel.columns if column.opens]
+    for column in opened:
+        assert column.opens is not None
+        assert column.opens.variable == column.source
+        assert column.opens.variable in choices[column.opens.uid]
+        assert column.opens.uid != board.uid
+    assert encode(board).decode().count('"Open this ') == len(opened)
+
+
 def keeps(panel: Panel, label: str) -> Iterator[bool]:
     """Whether the first query of a table names the label among those that it keeps."""
     by = re.findall(r"by \(([^)]*)\)", panel.queries[0].expression)

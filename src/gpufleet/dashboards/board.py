@@ -83,6 +83,14 @@ class Meaning:
 
 
 @dataclass(frozen=True)
+class Opens:
+    """What a click on a value opens: another board, with the value chosen there."""
+
+    uid: str
+    variable: str
+
+
+@dataclass(frozen=True)
 class Column:
     """A column of a table: a label, or the values of the query at that place (0 for the first)."""
 
@@ -90,6 +98,7 @@ class Column:
     title: str
     unit: Unit = Unit.NONE
     thresholds: tuple[Threshold, ...] = ()
+    opens: Opens | None = None
 
 
 @dataclass(frozen=True)
@@ -119,6 +128,11 @@ class Panel:
     no_value: str = ""
     empty_when_well: str = ""
     text: str = ""
+
+    @property
+    def words_without_answer(self) -> str:
+        """What stands in the panel where nothing is answered."""
+        return self.no_value or (f"No data: {self.empty_when_well}" if self.empty_when_well else "No data")
 
 
 @dataclass(frozen=True)

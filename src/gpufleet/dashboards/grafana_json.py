@@ -127,11 +127,18 @@ class Matcher(Part, frozen=True):
     options: str
 
 
+class ValueLink(Part, frozen=True):
+    """A link from a value."""
+
+    title: str
+    url: str
+
+
 class Property(Part, frozen=True):
     """What an override sets."""
 
     id: str
-    value: str | Steps | ColorMode
+    value: str | Steps | ColorMode | tuple[ValueLink, ...]
 
 
 class Override(Part, frozen=True):

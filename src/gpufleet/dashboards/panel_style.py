@@ -3,7 +3,7 @@
 ``grafana_codec`` asks for each panel's; all boards look alike because no board says it itself.
 """
 
-from gpufleet.dashboards.board import Colour, Column, Panel, PanelKind, Threshold, Unit
+from gpufleet.dashboards.board import Colour, Column, Opens, Panel, PanelKind, Threshold, Unit
 from gpufleet.dashboards.grafana_json import (
     ColorMode,
     Defaults,
@@ -24,6 +24,7 @@ from gpufleet.dashboards.grafana_json import (
     Steps,
     ThresholdStyle,
     Tooltip,
+    ValueLink,
 )
 
 LAST = Reduce(calcs=("lastNotNull",), fields="", values=False)
@@ -58,20 +59,37 @@ def field_config(panel: Panel) -> FieldConfig:
         min=panel.minimum,
         max=panel.maximum,
         decimals=panel.decimals,
-        no_value=panel.no_value,
+        no_value=_no_value(panel),
     )
-    overrides = tuple(
-        _override(column) for column in panel.columns if column.unit is not Unit.NONE or column.thresholds
-    )
-    return FieldConfig(defaults=defaults, overrides=overrides)
+    overrides = (_override(column) for column in panel.columns if _differs(column))
+    return FieldConfig(defaults=defaults, overrides=tuple(overrides))
+
+
+def _no_value(panel: Panel) -> str:
+    """Grafana writes it into empty cells of tables too, where it would say more than is so."""
+    return panel.no_value if panel.kind is PanelKind.TABLE else panel.words_without_answer
+
+
+def _differs(column: Column) -> bool:
+    """Whether a column has anything that the others lack."""
+    return column.unit is not Unit.NONE or bool(column.thresholds) or column.opens is not None
 
 
 def _override(column: Column) -> Override:
-    properties = [Property(id="unit", value=column.unit.value)]
+    properties = [Property(id="unit", value=column.unit.value)] if column.unit is not Unit.NONE else []
     if column.thresholds:
         properties.append(Property(id="thresholds", value=steps(Colour.IDLE, column.thresholds)))
         properties.append(Property(id="color", value=BY_THRESHOLD))
+    if column.opens:
+        properties.append(Property(id="links", value=(_link(column.opens),)))
     return Override(matcher=Matcher(id="byName", options=column.title), properties=tuple(properties))
+
+
+def _link(opens: Opens) -> ValueLink:
+    """To the other board, for the same time, data source and cluster."""
+    kept = "${datasource:queryparam}&${cluster:queryparam}&${__url_time_range}"
+    url = f"/d/{opens.uid}?{kept}&var-{opens.variable}=${{__value.text}}"
+    return ValueLink(title=f"Open this {opens.variable}", url=url)
 
 
 def _mappings(panel: Panel) -> tuple[Mapping, ...]:

@@ -14,7 +14,7 @@ from gpufleet.dashboards.board import (
 )
 from gpufleet.dashboards.cards import BUSY, CARDS, HELD, IN_SERVICE, OUT_OF_SERVICE, room_for
 from gpufleet.dashboards.promql import count_among, legend, one_per, series
-from gpufleet.dashboards.variables import CLUSTER
+from gpufleet.dashboards.variables import CLUSTER, OPENS_NAMESPACE, OPENS_NODE, OPENS_POD, OPENS_QUEUE
 
 OURS = (
     'alertname=~"(GPU|Agent|Gang|Scheduler|Queue|Quota|Reservation|PodNever|Node(s|C)|Bind|Kubelet|Objects'
@@ -113,11 +113,11 @@ WRONG = Row(
                 Column("severity", "Severity"),
                 Column("alertname", "Alert"),
                 Column("cluster", "Cluster"),
-                Column("node", "Node"),
+                Column("node", "Node", opens=OPENS_NODE),
                 Column("gpu", "GPU"),
-                Column("queue", "Queue"),
-                Column("namespace", "Namespace"),
-                Column("pod", "Pod"),
+                Column("queue", "Queue", opens=OPENS_QUEUE),
+                Column("namespace", "Namespace", opens=OPENS_NAMESPACE),
+                Column("pod", "Pod", opens=OPENS_POD),
             ),
             empty_when_well="no alert fires",
         ),
@@ -233,7 +233,7 @@ HEALTH = Row(
             at=QueryKind.NOW,
             columns=(
                 Column("cluster", "Cluster"),
-                Column("node", "Node"),
+                Column("node", "Node", opens=OPENS_NODE),
                 Column("gpu", "GPU"),
                 Column("reason", "Reason"),
                 Column("uuid", "Card"),
@@ -254,7 +254,7 @@ HEALTH = Row(
             at=QueryKind.NOW,
             columns=(
                 Column("cluster", "Cluster"),
-                Column("node", "Node"),
+                Column("node", "Node", opens=OPENS_NODE),
                 Column(0, "Cards", Unit.COUNT),
                 Column(1, "In service", Unit.COUNT),
                 Column(2, "Held", Unit.COUNT),

@@ -18,7 +18,7 @@ from gpufleet.dashboards.board import (
 )
 from gpufleet.dashboards.cards import CARDS, COMPUTING, HELD, IDLE, MODEL
 from gpufleet.dashboards.promql import hours, legend, one_per, series
-from gpufleet.dashboards.variables import CLUSTER
+from gpufleet.dashboards.variables import CLUSTER, OPENS_NAMESPACE, OPENS_QUEUE
 
 PRICE = TextVariable("price", "Price of a GPU-hour", "1")
 DAY = "[1d:5m]"
@@ -123,7 +123,7 @@ def table(
         at=QueryKind.NOW,
         columns=(
             Column("cluster", "Cluster"),
-            Column(label, heading),
+            Column(label, heading, opens=OPENS_NAMESPACE if label == OPENS_NAMESPACE.variable else None),
             Column(0, "Held", Unit.HOURS),
             Column(1, "Computing", Unit.HOURS),
             Column(2, "Idle", Unit.HOURS),
@@ -168,7 +168,7 @@ TEAMS = Row(
             at=QueryKind.NOW,
             columns=(
                 Column("cluster", "Cluster"),
-                Column("queue", "Queue"),
+                Column("queue", "Queue", opens=OPENS_QUEUE),
                 Column(0, "Held", Unit.HOURS),
                 Column(1, "Of it borrowed", Unit.HOURS),
             ),

@@ -14,7 +14,7 @@ from gpufleet.dashboards.board import (
     Unit,
 )
 from gpufleet.dashboards.promql import growth, legend, one_per, ratio, series
-from gpufleet.dashboards.variables import CLUSTER, NODE
+from gpufleet.dashboards.variables import CLUSTER, NODE, OPENS_NAMESPACE, OPENS_POD
 
 OF_NODE = 'node=~"$node"'
 CARD = "node, gpu, uuid"
@@ -276,8 +276,8 @@ HOLDERS = Row(
                 Column("node", "Node"),
                 Column("gpu", "GPU"),
                 Column("mode", "Mode"),
-                Column("namespace", "Namespace"),
-                Column("pod", "Pod"),
+                Column("namespace", "Namespace", opens=OPENS_NAMESPACE),
+                Column("pod", "Pod", opens=OPENS_POD),
                 Column(0, "Holds", Unit.RATIO),
                 Column(1, "Computes", Unit.RATIO),
             ),
