@@ -26,8 +26,8 @@ from gpufleet.cluster.watching.change_queue import ChangeQueue, Seen
 from gpufleet.cluster.watching.picture import Picture
 from gpufleet.engine import event
 from gpufleet.engine.instruction import Bind
-from gpufleet.kube.changes import Appeared, Changed, Vanished
 from gpufleet.kube.clock import MachineClock
+from gpufleet.kube.mirror_changes import Appeared, Changed, Vanished
 from gpufleet.kube.resources import Kind
 from gpufleet.model.disruption_budget import DisruptionBudget
 from gpufleet.model.gang import Gang

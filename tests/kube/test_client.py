@@ -15,7 +15,6 @@ from gpufleet.kube.client import Client, PatchType
 from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.kube_errors import TransportError
 from gpufleet.kube.listing import Selection
-from gpufleet.kube.outcome import OutcomeUnknown
 from gpufleet.kube.resources import CONFIG_MAPS, NODES, PODS, PRIORITY_CLASSES, RAY_CLUSTERS
 from gpufleet.kube.status import (
     AlreadyExists,
@@ -30,6 +29,7 @@ from gpufleet.kube.status import (
     retry_after_s,
 )
 from gpufleet.kube.transport import Response
+from gpufleet.kube.unknown_outcome import OutcomeUnknown
 from gpufleet.model.model_errors import InternalError
 from tests.kube.scripted_transport import (
     BROKEN,

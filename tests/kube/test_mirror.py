@@ -7,10 +7,18 @@ from typing import Any
 
 import msgspec
 
-from gpufleet.kube.changes import Appeared, Change, Changed, Listed, Unreadable, UnreadableGone, Vanished
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.mirror import Mirror, Pace
+from gpufleet.kube.mirror_changes import (
+    Appeared,
+    Change,
+    Changed,
+    Listed,
+    Unreadable,
+    UnreadableGone,
+    Vanished,
+)
 from gpufleet.kube.resources import PLUGINS_POD_GROUPS, PODS
 from gpufleet.kube.watch_stream import ADDED, DELETED, ERROR, MODIFIED
 from tests.kube.scripted_transport import (

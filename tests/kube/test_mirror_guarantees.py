@@ -11,10 +11,18 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from gpufleet.kube.changes import Appeared, Change, Changed, Listed, Unreadable, UnreadableGone, Vanished
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.mirror import Mirror, Pace
+from gpufleet.kube.mirror_changes import (
+    Appeared,
+    Change,
+    Changed,
+    Listed,
+    Unreadable,
+    UnreadableGone,
+    Vanished,
+)
 from gpufleet.kube.resources import PODS
 from tests.kube.model_server import ModelServer
 from tests.kube.scripted_transport import BROKEN, UNREACHABLE, refusal

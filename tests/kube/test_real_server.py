@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from gpufleet.kube.changes import Appeared, Change, Changed, Listed, Vanished
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.following_access import find_access
 from gpufleet.kube.http_transport import HttpTransport
 from gpufleet.kube.lease import Lease
 from gpufleet.kube.mirror import Mirror, Pace
+from gpufleet.kube.mirror_changes import Appeared, Change, Changed, Listed, Vanished
 from gpufleet.kube.resources import (
     CONFIG_MAPS,
     NAMESPACES,

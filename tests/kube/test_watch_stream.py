@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.kube.changes import Change
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.mirror import Mirror
+from gpufleet.kube.mirror_changes import Change
 from gpufleet.kube.resources import PODS
 from gpufleet.kube.watch_stream import LineSplitter, WatchBroken, decode_event
 from tests.kube.scripted_transport import BROKEN, ScriptedStream, ScriptedTransport, event, item, page

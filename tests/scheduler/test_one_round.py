@@ -18,8 +18,8 @@ from gpufleet.cluster.watching.change_queue import ChangeQueue, Seen
 from gpufleet.cluster.watching.picture import Picture
 from gpufleet.engine.event import Event, PodAdded, PodBound, PodRemoved
 from gpufleet.kube import resources
-from gpufleet.kube.changes import Appeared, Change, Changed, Vanished
 from gpufleet.kube.clock import MachineClock
+from gpufleet.kube.mirror_changes import Appeared, Change, Changed, Vanished
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.objects.pod_groups import PodGroup
 from gpufleet.kube.resources import Kind

@@ -44,7 +44,6 @@ from gpufleet.engine.event import (
     VolumeRefused,
 )
 from gpufleet.kube import keys, resources
-from gpufleet.kube.changes import Appeared, Changed, Listed, Unreadable, UnreadableGone, Vanished
 from gpufleet.kube.clock import Clock
 from gpufleet.kube.codec.lasting_conditions import (
     read_bind_pause,
@@ -55,6 +54,7 @@ from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.moved import moves_before
 from gpufleet.kube.codec.nomination_parts import NominationPart, read_nomination
 from gpufleet.kube.codec.salvage import salvage_pod
+from gpufleet.kube.mirror_changes import Appeared, Changed, Listed, Unreadable, UnreadableGone, Vanished
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.resources import Kind
 from gpufleet.model.defragmentation import DefragmentationRules

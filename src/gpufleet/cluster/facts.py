@@ -17,12 +17,12 @@ from gpufleet.cluster.watching.change_queue import ChangeQueue
 from gpufleet.cluster.watching.picture import Picture
 from gpufleet.engine.event import Event
 from gpufleet.kube import resources
-from gpufleet.kube.changes import Unreadable
 from gpufleet.kube.clock import Clock
 from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.codec.gang_terms import Membership
 from gpufleet.kube.codec.gangs import read_membership
 from gpufleet.kube.kube_errors import ObjectError
+from gpufleet.kube.mirror_changes import Unreadable
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.model.identifiers import GangName, PodUid
 from gpufleet.model.model_errors import printable

@@ -33,9 +33,9 @@ from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.lease import LeadershipLost
 from gpufleet.kube.objects.disruption import PodDisruptionBudget
 from gpufleet.kube.objects.metadata import Metadata, PartialObject
-from gpufleet.kube.outcome import OutcomeUnknown
 from gpufleet.kube.resources import POD_DISRUPTION_BUDGETS, PODS
 from gpufleet.kube.status import Conflict, NotFound, ServerFailure, StatusError, TooManyRequests
+from gpufleet.kube.unknown_outcome import OutcomeUnknown
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.model_errors import GpufleetError
 from gpufleet.model.pod_name import PodName

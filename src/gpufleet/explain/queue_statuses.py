@@ -8,10 +8,10 @@ from gpufleet.cluster.watching.picture import Picture
 from gpufleet.explain.queue_answer import MALFORMED, PendingRow, Problem, QueueRow, ResourceRow
 from gpufleet.explain.queue_words import policy_row, reservation_row, unread_row
 from gpufleet.kube import resources
-from gpufleet.kube.changes import Unreadable
 from gpufleet.kube.codec.fleet_queues import read_fleet_queue
 from gpufleet.kube.codec.quota_amounts import read_amount, written_amount
 from gpufleet.kube.kube_errors import ObjectError
+from gpufleet.kube.mirror_changes import Unreadable
 from gpufleet.kube.objects.fleet_queues import ACTIVE, FleetQueue, FleetQueueStatus, ResourceStatus, status_of
 from gpufleet.model.identifiers import QuotaResource
 from gpufleet.model.model_errors import InputError

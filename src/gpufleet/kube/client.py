@@ -3,7 +3,7 @@
 Reads are tried again within a budget when the server or the way to it fails. A write is repeated
 only where the server surely did nothing: the connection was never made, or it answered "come back
 later" (429, or 503 with Retry-After). Any other failure of a write is ``OutcomeUnknown``; see
-``outcome`` for what to do then. Answers are bytes; ``answer.decode`` reads them with a decoder of
+``unknown_outcome`` for what to do then. Answers are bytes; ``answer.decode`` reads them with a decoder of
 the caller's choice. ``mirror`` keeps a local copy of a kind on top of ``list_pages`` and ``watch``.
 """
 
@@ -20,7 +20,6 @@ from gpufleet.kube.clock import Clock
 from gpufleet.kube.discovery import read_kinds, read_versions, takes_new
 from gpufleet.kube.kube_errors import KubeError, TransportError
 from gpufleet.kube.listing import ALL, Page, Selection, read_page, with_query
-from gpufleet.kube.outcome import Asked, OutcomeUnknown
 from gpufleet.kube.resources import PODS, Kind
 from gpufleet.kube.status import (
     NotFound,
@@ -38,6 +37,7 @@ from gpufleet.kube.transport import (
     ResponseStream,
     Transport,
 )
+from gpufleet.kube.unknown_outcome import Asked, OutcomeUnknown
 from gpufleet.kube.watch_stream import Watch
 from gpufleet.kube.write_bodies import (
     Binding,

@@ -23,9 +23,9 @@ from gpufleet.kube.answer import decode
 from gpufleet.kube.backoff import ONE_TRY
 from gpufleet.kube.client import Client
 from gpufleet.kube.kube_errors import KubeError
-from gpufleet.kube.outcome import OutcomeUnknown
 from gpufleet.kube.resources import LEASES
 from gpufleet.kube.status import AlreadyExists, Conflict, NotFound
+from gpufleet.kube.unknown_outcome import OutcomeUnknown
 from gpufleet.model.model_errors import printable
 
 

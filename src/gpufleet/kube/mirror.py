@@ -11,10 +11,10 @@ from typing import Generic
 import msgspec
 
 from gpufleet.kube.backoff import Backoff, RetryLimits
-from gpufleet.kube.changes import Change, Object
 from gpufleet.kube.client import PAGE_SIZE, WATCH_S, Client
 from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.listing import ALL, Selection
+from gpufleet.kube.mirror_changes import Change, Object
 from gpufleet.kube.replica import Bad, Identity, Inconsistent, Key, Replica, is_newer
 from gpufleet.kube.resources import Kind
 from gpufleet.kube.status import (

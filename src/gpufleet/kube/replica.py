@@ -11,7 +11,7 @@ from typing import Generic
 
 import msgspec
 
-from gpufleet.kube.changes import (
+from gpufleet.kube.mirror_changes import (
     Appeared,
     Change,
     Changed,

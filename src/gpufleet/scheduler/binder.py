@@ -20,9 +20,9 @@ from gpufleet.kube.client import Client
 from gpufleet.kube.fencing import FENCED
 from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.lease import LeadershipLost
-from gpufleet.kube.outcome import OutcomeUnknown
 from gpufleet.kube.resources import PODS
 from gpufleet.kube.status import NotFound, ServerFailure, StatusError, TooManyRequests
+from gpufleet.kube.unknown_outcome import OutcomeUnknown
 from gpufleet.model.identifiers import DeviceId, NodeName
 from gpufleet.model.pod_name import PodName
 from gpufleet.scheduler.metrics import Metrics

@@ -17,8 +17,8 @@ from gpufleet.engine.event import Event
 from gpufleet.engine.instruction import AnyInstruction, Learn, RequeueAfter
 from gpufleet.engine.scheduler import Engine
 from gpufleet.kube import resources
-from gpufleet.kube.changes import Appeared
 from gpufleet.kube.clock import Clock
+from gpufleet.kube.mirror_changes import Appeared
 from gpufleet.model.identifiers import PodUid
 from gpufleet.scheduler.dispatch import Dispatch
 from gpufleet.scheduler.metrics import Metrics

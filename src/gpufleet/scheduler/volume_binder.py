@@ -14,9 +14,9 @@ from gpufleet.kube import keys
 from gpufleet.kube.client import Client
 from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.objects.storage import PersistentVolume, PersistentVolumeClaim
-from gpufleet.kube.outcome import OutcomeUnknown
 from gpufleet.kube.replica import is_newer
 from gpufleet.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from gpufleet.kube.unknown_outcome import OutcomeUnknown
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.model_errors import WorldError
 from gpufleet.model.pod_name import PodName

@@ -33,8 +33,8 @@ from gpufleet.kube.client import Client
 from gpufleet.kube.codec.queue_status import nominations_patch
 from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.objects.fleet_queues import NominationStatus
-from gpufleet.kube.outcome import OutcomeUnknown
 from gpufleet.kube.status import Conflict
+from gpufleet.kube.unknown_outcome import OutcomeUnknown
 from gpufleet.model.identifiers import GangName, PodUid, QueueName
 from gpufleet.scheduler.pod_nominations import Failing, PodNominations
 from gpufleet.scheduler.queue_statuses import QueueStatuses

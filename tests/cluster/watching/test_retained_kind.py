@@ -16,8 +16,8 @@ from gpufleet.cluster.watching.retained_kind import (
     RetainedKind,
 )
 from gpufleet.kube import resources
-from gpufleet.kube.changes import Appeared, Change, Changed, Vanished
 from gpufleet.kube.kube_errors import KubeError
+from gpufleet.kube.mirror_changes import Appeared, Change, Changed, Vanished
 from gpufleet.kube.objects.metadata import Metadata, PartialObject
 from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop, run
 from tests.at_work import at_work

@@ -15,12 +15,20 @@ from gpufleet.agent.state.node_state import GRACE_S, NodePod, NodePods
 from gpufleet.agent.state.topic import Topic
 from gpufleet.kube import keys
 from gpufleet.kube.backoff import ONE_TRY
-from gpufleet.kube.changes import Appeared, Change, Changed, Listed, Unreadable, UnreadableGone, Vanished
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.grant import read_grant
 from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.listing import Selection
 from gpufleet.kube.mirror import PACE, Mirror, Pace
+from gpufleet.kube.mirror_changes import (
+    Appeared,
+    Change,
+    Changed,
+    Listed,
+    Unreadable,
+    UnreadableGone,
+    Vanished,
+)
 from gpufleet.kube.objects.pod import FAILED, SUCCEEDED
 from gpufleet.kube.objects.structure import Structure
 from gpufleet.kube.replica import Bad, Replica

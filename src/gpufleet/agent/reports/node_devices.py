@@ -21,11 +21,11 @@ from gpufleet.agent.state.node_state import Holders, NodeGpus, NodePods
 from gpufleet.agent.state.topic import Topic, any_change
 from gpufleet.kube.answer import AnswerUnreadable, decode
 from gpufleet.kube.backoff import ONE_TRY, Backoff, RetryLimits
-from gpufleet.kube.changes import Appeared, Change, Changed, Listed, Vanished
 from gpufleet.kube.client import Client
 from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.listing import Selection
 from gpufleet.kube.mirror import Mirror, Pace
+from gpufleet.kube.mirror_changes import Appeared, Change, Changed, Listed, Vanished
 from gpufleet.kube.objects.metadata import OwnerReference, PartialObject
 from gpufleet.kube.objects.node_devices import (
     NodeDevices,

@@ -17,11 +17,11 @@ from gpufleet.agent.sharing.sharing_texts import NOT_LOADED, ConfigMap, Texts
 from gpufleet.agent.state.topic import Topic
 from gpufleet.kube import resources
 from gpufleet.kube.backoff import ONE_TRY
-from gpufleet.kube.changes import Change
 from gpufleet.kube.client import Client
 from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.listing import Selection
 from gpufleet.kube.mirror import Mirror
+from gpufleet.kube.mirror_changes import Change
 from gpufleet.kube.status import NotFound
 
 # No event says that a device plugin starts or ends; a look is a list of one small folder.

@@ -13,11 +13,11 @@ from gpufleet.agent.state.topic import Topic
 from gpufleet.devices.yaml_text import SIZE_MAX_BYTES
 from gpufleet.files.regular import UnfitFileError, read_regular
 from gpufleet.kube import resources
-from gpufleet.kube.changes import Change
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import Clock
 from gpufleet.kube.listing import Selection
 from gpufleet.kube.mirror import Mirror
+from gpufleet.kube.mirror_changes import Change
 from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.structure import Structure
 

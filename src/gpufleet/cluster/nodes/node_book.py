@@ -24,12 +24,12 @@ from gpufleet.cluster.nodes.node_gpus import (
 )
 from gpufleet.engine.event import DevicesOffered, Event, NodeDistrustRecalled, NodeRemoved, NodeSet
 from gpufleet.kube import resources
-from gpufleet.kube.changes import Appeared, Changed, Listed, Unreadable, Vanished
 from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.codec.lasting_conditions import Distrust, read_distrust
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.node import is_anonymous, read_node
 from gpufleet.kube.kube_errors import ObjectError
+from gpufleet.kube.mirror_changes import Appeared, Changed, Listed, Unreadable, Vanished
 from gpufleet.kube.objects import node as wire
 from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.storage import VolumeAttachment

@@ -13,8 +13,8 @@ from gpufleet.cluster.watching.change_queue import Seen
 from gpufleet.cluster.watching.mirrors import WATCHED, Watched
 from gpufleet.cluster.watching.picture import Picture
 from gpufleet.kube import keys, resources
-from gpufleet.kube.changes import Unreadable
 from gpufleet.kube.codec.salvage import salvage_pod
+from gpufleet.kube.mirror_changes import Unreadable
 from gpufleet.kube.objects.fleet_queues import FleetQueue, FleetQueueStatus, status_of
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.resources import Kind

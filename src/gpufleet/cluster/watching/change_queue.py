@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from gpufleet.kube.changes import Change
 from gpufleet.kube.clock import Clock
+from gpufleet.kube.mirror_changes import Change
 from gpufleet.kube.resources import Kind
 
 

@@ -13,8 +13,8 @@ import msgspec
 from gpufleet.cluster.watching.change_queue import Seen
 from gpufleet.cluster.watching.mirrors import Watched
 from gpufleet.kube import resources
-from gpufleet.kube.changes import Appeared, Unreadable
 from gpufleet.kube.client import Client
+from gpufleet.kube.mirror_changes import Appeared, Unreadable
 from gpufleet.kube.objects.metadata import PartialObject
 from gpufleet.kube.resources import Kind
 from gpufleet.kube.status import Forbidden, Gone, NotFound

@@ -13,9 +13,9 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from gpufleet.kube.changes import Appeared, Change, Changed, Vanished
 from gpufleet.kube.client import Client
 from gpufleet.kube.kube_errors import KubeError
+from gpufleet.kube.mirror_changes import Appeared, Change, Changed, Vanished
 from gpufleet.kube.resources import Kind
 
 LOG = logging.getLogger(__name__)

@@ -10,10 +10,10 @@ from typing import Generic
 
 import msgspec
 
-from gpufleet.kube.changes import Change, Object
 from gpufleet.kube.client import Client
 from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.mirror import Mirror
+from gpufleet.kube.mirror_changes import Change, Object
 from gpufleet.kube.resources import Kind
 from gpufleet.kube.status import Forbidden, Gone, NotFound
 from gpufleet.top.rows.known import Key
