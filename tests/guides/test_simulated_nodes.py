@@ -32,7 +32,8 @@ from tests.guides.guide_files import (
     pods,
     running,
 )
-from tests.guides.variants import VARIANTS, Variant
+from tests.guides.variant_objects import Variant
+from tests.guides.variants import VARIANTS
 from tests.house.project import ROOT
 from tests.localkube.cluster import KUBERNETES, a_cluster
 from tests.localkube.real_node import awaited
@@ -45,8 +46,16 @@ OWN_LABELS = {
     "gpu-type": "nvidia-a100",
     "node-type": "gpu",
 }
-TAINTS = {"true": (GPU, "true"), "present": (GPU, "present"), "word": ("gpu", "true"), "full": ("full", "")}
-"""Pools with a taint, those in the three dialects of guides among them."""
+TAINTS = {
+    "true": (GPU, "true", "NoSchedule"),
+    "present": (GPU, "present", "NoSchedule"),
+    "word": ("gpu", "true", "NoSchedule"),
+    "full": ("full", "", "NoSchedule"),
+    "dedicated": ("dedicated", "gpu", "NoSchedule"),
+    "bare": (GPU, "", "NoExecute"),
+    "cloud": ("sku", "gpu", "NoSchedule"),
+}
+"""Pools with a taint, those in the three dialects of guides and in further ones among them."""
 
 POOLS = (
     SimulatedNodes(5, 8, A100, prefix="a100-", labels=tuple(OWN_LABELS.items())),
@@ -54,7 +63,12 @@ POOLS = (
     SimulatedNodes(1, 4, T4, prefix="present-", labels=(("pool", "taint-present"),)),
     SimulatedNodes(1, 4, T4, prefix="word-", labels=(("pool", "taint-gpu"),)),
     SimulatedNodes(1, 3, T4, prefix="full-", labels=(("pool", "full"),)),
+    SimulatedNodes(1, 2, T4, prefix="dedicated-", labels=(("pool", "taint-dedicated"),)),
+    SimulatedNodes(1, 2, T4, prefix="bare-", labels=(("pool", "taint-bare"),)),
+    SimulatedNodes(1, 2, T4, prefix="cloud-", labels=(("pool", "taint-cloud"),)),
     SimulatedNodes(1, 1, A100, prefix="mig-", mig=cut(A100, "7x1g.10gb", "--mig")),
+    SimulatedNodes(1, 1, A100, prefix="mixed-", mig=cut(A100, "4g.40gb,2g.20gb,1g.10gb", "--mig")),
+    SimulatedNodes(1, 1, A100, prefix="whole-", mig=cut(A100, "7g.80gb", "--mig")),
     SimulatedNodes(1, 1, gpu_model("MI300X"), prefix="amd-"),
     SimulatedNodes(1, 1, gpu_model("Max-1550"), prefix="intel-"),
 )
@@ -105,8 +119,8 @@ def furnish(cluster: LocalCluster, api: Api) -> None:
         )
     for pool in POOLS:
         simulated_nodes.create(cluster, pool)
-    for pool_name, (key, value) in TAINTS.items():
-        taint = {"key": key, "value": value, "effect": "NoSchedule"}
+    for pool_name, (key, value, effect) in TAINTS.items():
+        taint = {"key": key, "value": value, "effect": effect}
         body = {"spec": {"taints": [taint]}}
         api.call("PATCH", f"{NODES}/{pool_name}-001", body, "application/merge-patch+json")
     for name in NAMESPACES:
@@ -207,15 +221,15 @@ def test_the_condition_names_the_taint_of_the_node_that_the_selector_chose(clust
 
 
 @pytest.mark.parametrize("operator", ["Equal", "Exists"])
-@pytest.mark.parametrize("pool", ["true", "present", "word"])
+@pytest.mark.parametrize("pool", ["true", "present", "word", "dedicated", "bare", "cloud"])
 def test_each_taint_of_guides_is_tolerated_in_both_ways(
     cluster: LocalCluster, pool: str, operator: str
 ) -> None:
-    key, value = TAINTS[pool]
+    key, value, effect = TAINTS[pool]
     name = f"{operator.lower()}-{pool}"
-    toleration = {"key": key, "operator": operator, "effect": "NoSchedule"}
+    toleration = {"key": key, "operator": operator, "effect": effect}
     toleration |= {"value": value} if operator == "Equal" else {}
-    label = {"true": "taint-true", "present": "taint-present", "word": "taint-gpu"}[pool]
+    label = "taint-gpu" if pool == "word" else f"taint-{pool}"
     make(cluster, a_pod(name, {GPU: "1"}, tolerations=[toleration], nodeSelector={"pool": label}))
     awaited(f"{name} runs", lambda: running(cluster, name, f"{pool}-"))
 

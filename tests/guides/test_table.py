@@ -16,7 +16,8 @@ from gpufleet.lint.source.parse import RENDER_FIRST
 from tests.chart.standards_apps import copied, rendered_app, update
 from tests.guides.entries import ENTRIES, Entry, NoObject
 from tests.guides.guide_files import FOLDER, NOT_YET, PAGE, objects
-from tests.guides.variants import VARIANTS, Variant
+from tests.guides.variant_objects import Variant
+from tests.guides.variants import VARIANTS
 from tests.house.project import ROOT
 from tests.lacking import lacking
 from tests.lint.linting import found, pod, report_of

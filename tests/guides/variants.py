@@ -4,79 +4,23 @@ Each variant is of a kind that guides teach: another label, a toleration that mi
 be, a resource of another name. ``entries`` has the lines of the guides themselves.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from tests.guides.entries import PRIORITY, Accepted, Refused, Runs, Waits
+from tests.guides.variant_objects import (
+    GPU,
+    ONE,
+    Variant,
+    affinity,
+    kind_of_another_system,
+    other,
+    pod,
+    scaler,
+    template,
+    toleration,
+)
 
-from gpufleet.localkube.access.api import Object
-from tests.guides.entries import PRIORITY, Accepted, Outcome, Refused, Runs, Waits
-
-GPU = "nvidia.com/gpu"
-ONE: Mapping[str, object] = {GPU: 1}
-CUDA = "nvidia/cuda:12.3.2-runtime-ubuntu22.04"
 LABEL_IT = "label the nodes that are meant, or leave it out"
 TOLERATE = 'add to its tolerations: {key: gpu, operator: Equal, value: "true", effect: NoSchedule}'
 BARRED = "1 node would do, but for a taint that it does not tolerate"
-
-
-@dataclass(frozen=True)
-class Variant:
-    """An object, the rules of lint that find something in it, and what comes of it."""
-
-    object: Object
-    lint: tuple[str, ...]
-    outcome: Outcome
-
-    @property
-    def name(self) -> str:
-        """The object's own name."""
-        return str(self.object["metadata"]["name"])
-
-
-def pod(name: str, limits: Mapping[str, object] = ONE, **spec: object) -> Object:
-    """A pod as short as guides have them."""
-    requests = spec.pop("requests", None)
-    resources: Object = {"limits": dict(limits)} if limits else {}
-    resources |= {"requests": requests} if requests is not None else {}
-    container = {"name": "main", "image": CUDA, "command": ["sleep", "infinity"], "resources": resources}
-    spec = {"terminationGracePeriodSeconds": 0, "containers": [container], **spec}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
-
-
-def template(**spec: object) -> Object:
-    """The pod template of a controller."""
-    container = {"name": "main", "image": CUDA, "resources": {"limits": dict(ONE)}}
-    return {"metadata": {"labels": {"app": "variant"}}, "spec": {"containers": [container], **spec}}
-
-
-def other(kind: str, api_version: str, name: str, **fields: object) -> Object:
-    """An object of another kind."""
-    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, **fields}
-
-
-def affinity(key: str, operator: str, *values: str) -> Object:
-    """A required node affinity with one expression."""
-    expression = {"key": key, "operator": operator, "values": list(values)}
-    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
-    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-
-
-def toleration(key: str, value: str, effect: str) -> list[Object]:
-    """One toleration with Equal."""
-    return [{"key": key, "operator": "Equal", "value": value, "effect": effect}]
-
-
-def scaler(name: str, metric: Object) -> Object:
-    """An autoscaler of a Deployment that is not there."""
-    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "queue-worker"}
-    spec = {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 10, "metrics": [metric]}
-    return other("HorizontalPodAutoscaler", "autoscaling/v2", name, spec=spec)
-
-
-def kind_of_another_system(kind: str, api_version: str) -> Variant:
-    """An object of a system that is not installed: kubectl says so."""
-    words = f'no matches for kind "{kind}" in version "{api_version}"'
-    return Variant(other(kind, api_version, f"{kind.lower()}-of-a-guide"), (), Refused(words))
-
 
 SELECTION = (
     Variant(
@@ -147,6 +91,29 @@ SELECTION = (
 )
 TOLERATIONS = (
     Variant(
+        pod(
+            "other-case",
+            nodeSelector={"pool": "taint-gpu"},
+            tolerations=toleration("GPU", "true", "NoSchedule"),
+        ),
+        (PRIORITY,),
+        Waits("other-case", "taint", f"{BARRED}: gpu=true:NoSchedule", TOLERATE),
+    ),
+    Variant(
+        pod(
+            "no-dedicated-toleration",
+            nodeSelector={"pool": "taint-dedicated"},
+            tolerations=toleration("nvidia.com/gpu", "present", "NoSchedule"),
+        ),
+        (PRIORITY,),
+        Waits(
+            "no-dedicated-toleration",
+            "taint",
+            f"{BARRED}: dedicated=gpu:NoSchedule",
+            'add to its tolerations: {key: dedicated, operator: Equal, value: "gpu", effect: NoSchedule}',
+        ),
+    ),
+    Variant(
         pod("tolerates-all", nodeSelector={"pool": "taint-true"}, tolerations=[{"operator": "Exists"}]),
         (PRIORITY,),
         Runs("tolerates-all", node="true-"),
@@ -186,6 +153,21 @@ TOLERATIONS = (
     ),
 )
 AMOUNTS = (
+    Variant(pod("as-a-text", {GPU: "2"}, requests={GPU: "2"}), ("GPU021", PRIORITY), Runs("as-a-text")),
+    Variant(
+        pod("with-a-unit", {GPU: "1k"}),
+        ("GPU021", PRIORITY),
+        Waits(
+            "with-a-unit",
+            "malformed",
+            "too many GPUs, found 1000; expected at most 256 GPUs in one pod",
+            "correct that field; labels and annotations can be edited, most of a spec only by a new pod",
+        ),
+    ),
+    Variant(pod("in-thousandths", {GPU: "500m"}), ("GPU002", PRIORITY), Refused("must be an integer")),
+    Variant(
+        pod("negative", {GPU: "-1"}), ("GPU002", PRIORITY), Refused("must be greater than or equal to 0")
+    ),
     Variant(
         pod("requests-alone", {}, requests=dict(ONE)),
         ("GPU001", PRIORITY),
@@ -278,6 +260,21 @@ NAMES = (
             "other-resource",
             "it needs 8 of nvidia.com/mig-1g.10gb, and the most that a node that would do offers is 7",
             "ask for at most 7 of nvidia.com/mig-1g.10gb",
+        ),
+    ),
+    Variant(pod("two-slices", {"nvidia.com/mig-2g.20gb": 1}), (PRIORITY,), Runs("two-slices", node="mixed-")),
+    Variant(
+        pod("four-slices", {"nvidia.com/mig-4g.40gb": 1}), (PRIORITY,), Runs("four-slices", node="mixed-")
+    ),
+    Variant(pod("whole-card", {"nvidia.com/mig-7g.80gb": 1}), (PRIORITY,), Runs("whole-card", node="whole-")),
+    Variant(
+        pod("instance-with-media", {"nvidia.com/mig-1g.10gb.me": 1}),
+        (PRIORITY,),
+        Waits(
+            "instance-with-media",
+            "unknown-resource",
+            "no node offers nvidia.com/mig-1g.10gb.me",
+            "did you mean nvidia.com/mig-1g.10gb?",
         ),
     ),
     Variant(

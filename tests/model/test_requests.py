@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpufleet.engine.arrays.layout import DEVICES_A_NODE_MAX
 from gpufleet.model.gpu_share import GpuShare
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.quantity import parse_quantity
 from gpufleet.model.requests import (
+    GPUS_A_POD_MAX,
     ContainerAmounts,
     PodAmounts,
     gpu_request,
@@ -106,6 +108,14 @@ def test_two_kinds_of_gpu_in_one_pod_are_refused() -> None:
     with pytest.raises(InputError, match="several kinds of GPU"):
         pod_needs(limited(nvidia_com__gpu="1", amd_com__gpu="1"))
     assert pod_needs(limited(nvidia_com__gpu="1", amd_com__gpu="0")).gpu.count == 1
+
+
+def test_more_gpus_than_any_node_of_the_engine_has_are_refused() -> None:
+    """Before, the engine turned such a pod away, and nothing told its owner why."""
+    assert GPUS_A_POD_MAX == DEVICES_A_NODE_MAX
+    assert pod_needs(limited(nvidia_com__gpu="256")).gpu.count == GPUS_A_POD_MAX
+    with pytest.raises(InputError, match="too many GPUs, found 1000; expected at most 256 GPUs in one pod"):
+        pod_needs(limited(nvidia_com__gpu="1k"))
 
 
 @pytest.mark.parametrize(

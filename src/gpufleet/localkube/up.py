@@ -16,6 +16,7 @@ from gpufleet.localkube.control_plane import Component, Options, needed_programs
 from gpufleet.localkube.node import images, machine
 from gpufleet.localkube.processes.child import log_tail
 from gpufleet.localkube.processes.folders import cluster_folder, is_locked, lock_of
+from gpufleet.localkube.processes.room import check_room
 from gpufleet.localkube.programs import binaries
 from gpufleet.localkube.programs.releases import release_of
 from gpufleet.localkube.simulated_nodes import SimulatedNodes
@@ -53,7 +54,8 @@ class Request:
 def up(request: Request, progress: Progress) -> LocalCluster:
     """A cluster that lives on when this process ends.
 
-    InputError if one of this name runs already, ClusterError with the way out if it cannot be had.
+    InputError if one of this name runs already, FileWriteError if the disk has no room for it, ClusterError
+    with the way out if it cannot be had.
     """
     if request.real_node:
         machine.check()
@@ -67,6 +69,7 @@ def up(request: Request, progress: Progress) -> LocalCluster:
         )
     if persistent.remove_left_over(request.name):
         progress.say(f"removed what a cluster {request.name} left behind that ended without `gpufleet down`")
+    check_room(folder)
     options = Options(
         kubernetes=request.kubernetes, real_node=request.real_node, kube_scheduler=request.kube_scheduler
     )

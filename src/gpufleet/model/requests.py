@@ -34,6 +34,9 @@ from gpufleet.model.shape import GpuRequest
 
 # More than any machine will hold; it keeps thousandths of all devices within 64 bits.
 MAXIMUM_DEVICES = 1_000_000
+GPUS_A_POD_MAX = 256
+"""No node of the engine has more GPUs, so a pod that asks for more could never run."""
+
 MAXIMUM_WORDS = "at most 2^63-1"
 
 Amounts = dict[str, Quantity]
@@ -246,8 +249,8 @@ def _gpu_count(total: Amounts, *, several_kinds: bool) -> tuple[str, int]:
         expected = "GPUs of one kind in one pod"
         raise InputError("several kinds of GPU", field="limits", value=kinds, expected=expected)
     name, count = next(iter(counts.items()), ("", 0))
-    if count > MAXIMUM_DEVICES:
-        expected = f"at most {MAXIMUM_DEVICES} GPUs"
+    if count > GPUS_A_POD_MAX:
+        expected = f"at most {GPUS_A_POD_MAX} GPUs in one pod; several pods can start together as a gang"
         raise InputError("too many GPUs", field=f"the sum of {name}", value=count, expected=expected)
     return name, count
 

@@ -14,7 +14,7 @@ from gpufleet.kube import keys
 from gpufleet.model.gpu_share import GpuShare, parse_fraction_milli, parse_memory_mib
 from gpufleet.model.model_errors import InputError, printable
 from gpufleet.model.quantity import parse_quantity
-from gpufleet.model.requests import MAXIMUM_DEVICES, ContainerAmounts, PodAmounts, device_count
+from gpufleet.model.requests import GPUS_A_POD_MAX, ContainerAmounts, PodAmounts, device_count
 from gpufleet.model.resource_names import GPU_RESOURCES
 
 _OUR_KEYS = (keys.GPU_FRACTION, keys.GPU_MEMORY)
@@ -234,8 +234,8 @@ def _whole_amount(amounts: Mapping[str, str], name: str, field: str) -> int | No
 def _count(text: str, field: str) -> int:
     # The length first: Python refuses to read numbers of more than 4,300 digits.
     plain = text.isascii() and text.isdecimal() and len(text) <= 7
-    if not plain or not 0 < int(text) <= MAXIMUM_DEVICES:
-        expected = f"a whole number from 1 to {MAXIMUM_DEVICES}"
+    if not plain or not 0 < int(text) <= GPUS_A_POD_MAX:
+        expected = f"a whole number from 1 to {GPUS_A_POD_MAX}"
         raise InputError("not a number of devices", field=field, value=text, expected=expected)
     return int(text)
 
