@@ -118,7 +118,7 @@ def test_an_agent_that_is_not_there_leaves_unknowns_and_a_word(cluster: LocalClu
     ended = once(cluster.kubeconfig, "node")
     assert "?" in ended.stdout.splitlines()[1]
     assert "0%" not in ended.stdout
-    assert "use is not known on 2 of the nodes asked" in ended.stderr
+    assert "use is not known on 2 nodes: no agent can be reached there" in ended.stderr
 
 
 def test_a_prometheus_that_is_not_there_is_said_and_harms_nothing(cluster: LocalCluster) -> None:

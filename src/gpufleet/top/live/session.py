@@ -121,6 +121,9 @@ class Session:
         found = missing(self.choice.view, self._known)
         if self.choice.view in NEEDS_USE:
             found.append(self.readings.use_problem() if self._known.use else "")
+        told, problem = self.readings.told, self.readings.engine_problem
+        if self.choice.view in NEEDS_ENGINE and told is not None and problem:
+            found.append(f"reasons are of {told.queues.at}: {problem}")
         return [one for one in found if one]
 
     async def follow_use(self) -> None:
@@ -142,7 +145,7 @@ class Session:
                     told = await engine.ask()
                 except GpufleetError as error:
                     self.readings.engine_problem = f"the engine could not be asked: {error}"
-                    # An old answer stays, and its age is said.
+                    # An old answer stays, and since when it is old is said.
                 else:
                     self.readings.told, self.readings.engine_problem = told, ""
                     pause_s = max(pause_s, ENGINE_PAUSE_FACTOR * told.took_s)

@@ -134,5 +134,5 @@ def _why(error: Exception, agent: Key | None) -> str:
     if isinstance(error, TimeoutError):
         return f"its agent does not answer within {TIMEOUT_S:.0f} s"
     if agent is None and isinstance(error, StatusError):
-        return "no pod is the agent of the node, and its port cannot be reached either"
+        return "no agent can be reached there"
     return f"its agent cannot be asked: {error}"

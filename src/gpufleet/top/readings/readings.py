@@ -19,6 +19,7 @@ from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.resources import NODE_DEVICES, NODES, PODS
 from gpufleet.model.model_errors import InputError
+from gpufleet.model.phrases import counted
 from gpufleet.top.readings.agent_pages import AgentPages, agents_of
 from gpufleet.top.readings.kind_reader import KindReader
 from gpufleet.top.readings.prometheus_use import PrometheusUse
@@ -209,7 +210,7 @@ class Readings:
         if not reasons:
             return ""
         most = max(reasons, key=lambda why: reasons[why])
-        return f"use is not known on {len(self.agents.failed)} of the nodes asked: {most}"
+        return f"use is not known on {counted(len(self.agents.failed), 'node')}: {most}"
 
     def _note_quiet(self) -> None:
         """Remember since when pods were measured to be idle, while this program looks on."""

@@ -219,7 +219,7 @@ POD: View[PodLine] = View(
         ),
     ),
     key=lambda p: _path(p.namespace, p.name),
-    tone=lambda p: Tone.WARN if p.state in {"held", "waits", "foreign"} else Tone.PLAIN,
+    tone=lambda p: Tone.WARN if p.state in {"held", "foreign"} else Tone.PLAIN,
     detail=lambda p: "" if p.node else _pod_place(p),
     words=lambda p: (_path(p.namespace, p.name), p.state, p.queue, p.node, p.cause),
     sort_by="state",
@@ -287,9 +287,7 @@ GANG: View[GangLine] = View(
         Column("why", "REASON", 22, lambda g, _: _gang_why(g), lambda g: g.cause, share=5),
     ),
     key=lambda g: _path(g.namespace, g.name),
-    tone=lambda g: (
-        Tone.BAD if g.state in {"in part", "held"} else Tone.WARN if g.state == "waits" else Tone.PLAIN
-    ),
+    tone=lambda g: Tone.BAD if g.state in {"in part", "held"} else Tone.PLAIN,
     detail=lambda g: "" if g.state == "runs" else _gang_why(g),
     words=lambda g: (_path(g.namespace, g.name), g.state, g.queue, g.cause),
     sort_by="state",
@@ -393,7 +391,7 @@ QUEUE: View[QueueLine] = View(
         Column("why", "WHY", 14, lambda q, _: _queue_why(q), lambda q: q.why, share=5),
     ),
     key=lambda q: q.name,
-    tone=lambda q: Tone.BAD if not q.is_active else Tone.WARN if q.pods_waiting else Tone.PLAIN,
+    tone=lambda q: Tone.PLAIN if q.is_active else Tone.BAD,
     detail=lambda q: _queue_why(q) if q.why or q.expected_start else "",
     words=lambda q: (q.name, q.why),
     sort_by="name",
