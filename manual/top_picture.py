@@ -1,4 +1,4 @@
-"""Draws a view of ``gpufleet top`` as SVG: what the cluster of the kubeconfig shows now, on a screen of 100 columns.
+"""Draws a view of ``gpufleet top`` as SVG: what the cluster of the kubeconfig shows now, at 100 columns.
 
 The frame is the one that a terminal gets, in colour; only the window around it is drawn here.
 Run it as ``python -m manual.top_picture VIEW FILE``.
