@@ -2,6 +2,7 @@
 
 import os
 import pty
+import select
 import termios
 from collections.abc import Iterator
 
@@ -9,6 +10,9 @@ import pytest
 
 from gpufleet.top.live.terminal import LEAVE, Terminal
 from gpufleet.top.screen.frame import Size
+
+QUIET_S = 0.2
+"""What was written arrives at the other side within a fraction of this."""
 
 
 @pytest.fixture
@@ -21,7 +25,11 @@ def sides() -> Iterator[tuple[int, int]]:
 
 
 def written(ours: int) -> str:
-    return os.read(ours, 1 << 16).decode()
+    """All that was written so far; the kernel may hand it over in pieces."""
+    found = b""
+    while select.select([ours], [], [], QUIET_S)[0]:
+        found += os.read(ours, 1 << 16)
+    return found.decode()
 
 
 def test_keys_come_at_once_and_unshown_and_afterwards_as_before(sides: tuple[int, int]) -> None:
