@@ -26,7 +26,7 @@ RIGHTS = "/apis/rbac.authorization.k8s.io/v1"
 
 
 def furnished(running: LocalCluster) -> None:
-    """Two nodes of four GPUs, a queue, and two pods of which one has a name that would steer a terminal."""
+    """Two nodes of four GPUs, a queue, and two pods of which one has no room in its quota."""
     with running.api() as api:
         manifests.install(api)
         simulated_nodes.create(running, SimulatedNodes(2, 4, gpu_model("H100-80GB")))

@@ -49,7 +49,8 @@ class PodFacts:
                 continue
             uid = pod.metadata.uid
             fact = self._known.get(uid)
-            if fact is None or fact[0] is not pod:
+            # What was not known may be told by a report that came since.
+            if fact is None or fact[0] is not pod or (isinstance(fact, PodFact) and fact.gpus_milli is None):
                 fact = self._read(pod, devices)
             known[uid] = fact
             if isinstance(fact, PodFact):
