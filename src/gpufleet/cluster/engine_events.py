@@ -123,6 +123,7 @@ class EngineEvents:
         self.change_queue = change_queue
         self.dependencies = dependencies
         self.nodes = nodes
+        # The books are made before they know of one another; a node is read with what its pods hold.
         self.nodes.pods = pods
         self.pods = pods
         self.queues = pods.reader.queues
@@ -144,6 +145,7 @@ class EngineEvents:
     def result(self, result: BindEnded) -> None:
         """What came of a bind; taken in with the next round."""
         self._results.append(result)
+        # A result is no change of an object, so nothing else would wake the round.
         self.change_queue.ring()
 
     def refused(self, refusal: EvictionRefused) -> None:
@@ -166,8 +168,12 @@ class EngineEvents:
             if key is None:
                 continue
             if kind in NODE_KINDS:
+                # Only noted here: a node is read once a round, however many of its objects changed.
                 nodes[NodeName(key.name)] = None
                 if kind == resources.NODE_DEVICES:
+                    # One device in two reports is one node's only, so a report may change what other nodes
+                    # have. Sorted, because a set has another order in each process, and a rerun needs the
+                    # same one.
                     nodes |= dict.fromkeys(sorted(self.nodes.hear_report(NodeName(key.name), change)))
             elif kind == resources.VOLUME_ATTACHMENTS:
                 attached_to = self.nodes.attach(change)
@@ -184,16 +190,21 @@ class EngineEvents:
             elif kind == resources.POD_DISRUPTION_BUDGETS:
                 problem = change.problem if isinstance(change, Unreadable) else ""
                 first += self.budgets.regard(key.namespace, key.name, problem)
+            # A dict in place of a set keeps the order in which things were seen: the engine must hear the
+            # same on each run.
             touched.update(dict.fromkeys(self.dependencies.dependants(key)))
+        # What an earlier leader wrote comes before any pod, so that the first decision already knows it.
         if not self._filled:
             first += self.queues.recalled()
             if self.defragmentation is not None:
                 spent = moves_before(self.cluster.all(resources.PODS))
                 first.append(DefragmentationSet(self.defragmentation, spent))
+        # A label of a namespace can move its pods to another queue without a change of any pod.
         moved = self.queues.take_moved(relabelled)
         for namespace in moved:
             key = ObjectKey(resources.NAMESPACES, "", namespace)
             touched.update(dict.fromkeys(self.dependencies.dependants(key)))
+        # Taken whole: what is refused from now on belongs to the next round.
         refusals, self._refusals = self._refusals, []
         first += refusals
         for result in self._take_results():  # Before what is seen of pods, which is newer.
@@ -201,16 +212,21 @@ class EngineEvents:
         for kind, change in seen:
             if kind == resources.PODS:
                 pod_events += self._pod(change, first)
+        # After the pods that changed themselves: those are read with all that is new already.
         pod_events += self.pods.read_again(touched)
         pod_events += self.pods.queue_again({*moved, *relabelled})
         pod_events += self.pods.protect_again(classes)
         changed = self.pods.take_changed()  # What a node has to give depends on what its pods hold.
         nodes |= dict.fromkeys(name for name in changed if self.nodes.depends_on(name, changed[name]))
         nodes |= dict.fromkeys(
-            other for name in list(nodes) for other in sorted(self.nodes.claims.group(name))
+            # A copy, because the dict grows while it is walked.
+            other
+            for name in list(nodes)
+            for other in sorted(self.nodes.claims.group(name))
         )
         for name in nodes:
             first += self.nodes.regard(name)
+        # After the nodes: which device a pod has is looked up among the devices that its node shows now.
         for name in dict.fromkeys((*nodes, *self.pods.take_unsettled())):
             renamed = self.nodes.take_renamed(name)
             pod_events += self.pods.rebook(name, self.nodes.known.get(name), renamed=renamed)
@@ -244,6 +260,7 @@ class EngineEvents:
                 events.append(ViolationFound(violation, since_us))
         gone = (told for subject, told in self._violations.items() if subject not in now)
         events += [ViolationEnded(told) for told in gone]
+        # The old ones are compared with until here, so they are replaced last.
         self._violations = now
         return events
 
@@ -265,6 +282,8 @@ class EngineEvents:
             for level in WIDER_LEVELS
             if level not in self._levels and divided and all(level in labels for labels in divided)
         ]
+        # The engine wants the widest level first, and the level's name breaks a tie so that the order is the
+        # same in each process.
         levels = (*wider, *sorted(self._levels, key=domains))
         topology = Topology(tuple(TopologyLevel(level, level) for level in levels))
         if topology == self._topology_told:
@@ -297,6 +316,8 @@ class EngineEvents:
         match change:
             case Appeared(pod) | Changed(_, pod):
                 first += self._rejected(change)
+                # What an earlier leader wrote into a pod is news only to a process that starts; later it is
+                # our own writing.
                 if self._filled:
                     return self.pods.regard(pod)
                 first += self._refused_before(pod)
@@ -305,6 +326,7 @@ class EngineEvents:
                 return [*self.pods.regard(pod), *self._eviction_refused_before(pod)]
             case Vanished(pod):
                 return self.pods.vanish(PodUid(pod.metadata.uid))
+            # Asked for its line in the log; the key itself is not needed here.
             case Unreadable(_, _, _, problem, raw):
                 self._key(resources.PODS, change)
                 return self.pods.quarantine(salvage_pod(raw), problem)
@@ -359,6 +381,7 @@ class EngineEvents:
         match change:
             case Changed(before, pod) if not before.terminal and pod.spec.node_name:
                 reason = pod.rejection
+                # Without a reason the pod ended by itself, which says nothing of the node.
                 if reason:
                     self.observer.rejected(reason)
                     if keys.GRANT in pod.metadata.annotations:
@@ -404,7 +427,9 @@ class EngineEvents:
         pod = None if entry is None else entry.meaning
         if pod is None:
             return
+        # By the wall clock, because the moment at which a pod was made is the API server's.
         wait_s = self.clock.now().timestamp() - pod.created_at_us / 1_000_000
+        # A gang waits in the queue that its object names, which may be another than that of its pod's label.
         record = None if pod.gang is None else self.gangs.records.get(pod.gang)
         told = None if record is None else record.told
         self.observer.waited(pod.queue if told is None else told.queue, wait_s)
@@ -420,6 +445,7 @@ class EngineEvents:
         """All events now, but at the first time others than half-bound gangs' members later."""
         if self._filled:
             return events
+        # Set before anything is sorted out: the next round must not hold back anything.
         self._filled = True
         urgent = {half.gang for half in self.gangs.half_bound()}
         # The holder of a reservation or of a nomination must be known as waiting by then.
@@ -437,6 +463,7 @@ class EngineEvents:
                 waits = False
             (self._later if waits else now).append(event)
         now.extend(kept)
+        # Where nothing is held back there is no second wave that they could come with.
         (self._later or now).extend(reserved)
         return now
 
@@ -448,6 +475,8 @@ def _in_order(events: list[Event]) -> list[Event]:
     of the devices that are left, and not one that is granted to another pod. All that is told of one pod
     keeps its order: the answer to a Binding may name fewer devices than the pod itself, which is read later.
     """
+    # Of two events about one pod the later one says which devices are known; both are ordered by that, so
+    # that they stay together.
     newest = {event.pod.uid: event.devices for event in events if isinstance(event, PodBound)}
 
     def rank(event: Event) -> int:
@@ -457,4 +486,5 @@ def _in_order(events: list[Event]) -> list[Event]:
             return 2 if None in newest[event.pod.uid] else 1
         return 3
 
+    # Python's sort is stable: within a rank everything keeps the order in which it was seen.
     return sorted(events, key=rank)

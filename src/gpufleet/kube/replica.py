@@ -109,10 +109,12 @@ class Replica(Generic[Object]):
         version that differs from ours is the truth.
         """
         fresh = {_key(found): found for found in listed}
+        # Gone ones first: a reader then never sees two objects that cannot be there together.
         for key in [key for key in self._objects if key not in fresh]:
             self._vanish(key)
         for key in [key for key in self._bad if key not in fresh]:
             self._forget_bad(key)
+        # Before the objects are told: a reader that asks for the position gets that of what it hears.
         self.position = position
         for key, found in fresh.items():
             self._put(key, found, restored=restored)
@@ -128,6 +130,7 @@ class Replica(Generic[Object]):
         """
         if event.type == DELETED:
             identity = _identity(event.object)
+            # The version of a deletion is that of the deletion, not of the object's last change.
             if self._advance(identity.resource_version):
                 self._remove((identity.namespace, identity.name), identity)
             return
@@ -142,6 +145,7 @@ class Replica(Generic[Object]):
     def _advance(self, version: str) -> bool:
         if not is_newer(version, self.position):
             return False
+        # An unreadable object has no version; what the server said before still holds.
         if version:
             self.position = version
         return True
@@ -150,6 +154,7 @@ class Replica(Generic[Object]):
         meta = found.metadata
         self._make_room(key, meta.uid)
         held, bad = self._objects.get(key), self._bad.get(key)
+        # An unreadable version is always newer than the readable one that is kept beside it.
         newest = bad if bad is not None or held is None else held.metadata
         if newest is not None:
             version, known = meta.resource_version, newest.resource_version
@@ -158,6 +163,7 @@ class Replica(Generic[Object]):
                 return
         if isinstance(found, Bad):
             self._bad[key] = found.metadata
+            # The readable version stays in ``_objects``: what it holds is not given away.
             self._sink(Unreadable(*key, meta.uid, found.problem, found.raw))
             return
         self._bad.pop(key, None)
@@ -175,6 +181,7 @@ class Replica(Generic[Object]):
     def _remove(self, key: Key, identity: Identity) -> None:
         held = self._objects.get(key)
         bad = self._bad.get(key)
+        # Both can be there: a readable version, and a newer one that cannot be read.
         known_uids = {known.uid for known in (held.metadata if held is not None else None, bad) if known}
         if known_uids - {identity.uid}:
             raise Inconsistent(

@@ -116,6 +116,7 @@ class Binder:
         self.tell = tell
         self.at_once = at_once
         self._tasks: asyncio.Queue[BindTask] = asyncio.Queue()
+        # A queue of its own: a volume takes up to minutes, and no worker may stand still for one.
         self._with_volumes: asyncio.Queue[BindTask] = asyncio.Queue()
         self._busy = 0
 
@@ -131,6 +132,7 @@ class Binder:
     async def run(self) -> None:
         """Carry out binds, several at a time."""
         async with asyncio.TaskGroup() as group:
+            # The number of workers is the limit: each has one request under way.
             for _ in range(self.at_once):
                 group.create_task(self._work())
             while True:
@@ -143,6 +145,7 @@ class Binder:
         except VolumeProblemError as problem:
             self._end(BindResult(task, Outcome.NO_VOLUME, str(problem), problem.refused_claim))
         else:
+            # Only the Binding counts against the limit; preparing a volume asks the server now and then.
             self._tasks.put_nowait(task)
 
     async def _work(self) -> None:
@@ -152,6 +155,7 @@ class Binder:
             began_s = self.client.clock.monotonic_s()
             try:
                 result = await self._carry_out(task)
+            # Also when the work is cancelled, so that the backlog stays true.
             finally:
                 self._busy -= 1
             self.metrics.bind_seconds.observe(self.client.clock.monotonic_s() - began_s)
@@ -172,6 +176,7 @@ class Binder:
             result, words = await self._try(task)
             if result is not None:
                 return BindResult(task, result, words)
+            # Before the pause and not after it: waiting for a deadline that will have passed helps no pod.
             if self.client.clock.monotonic_s() + pause_s > give_up_at_s:
                 return BindResult(task, Outcome.GAVE_UP, words)
             await self.client.clock.sleep(pause_s * (0.5 + self.client.jitter.random()))
@@ -179,6 +184,7 @@ class Binder:
 
     async def _try(self, task: BindTask) -> tuple[Outcome | None, str]:
         """Send the Binding once; None where it is worth sending again."""
+        # Checked before each request, and not once a task: a task is tried for up to ``GIVE_UP_S``.
         if not self.may_write():
             raise LeadershipLost("leadership is no longer certain, so nothing more is bound")
         try:
@@ -189,13 +195,16 @@ class Binder:
                 node=task.node,
                 annotations=task.annotations,
             )
+        # The pod itself says whether the Binding arrived; sending it again could be answered with a conflict.
         except OutcomeUnknown as unknown:
             return await self._read_back(task, str(unknown))
         except NotFound as answer:
             return Outcome.GONE, str(answer)
+        # Both are about the server and not about this pod.
         except (TooManyRequests, ServerFailure) as answer:
             return None, str(answer)
         except StatusError as answer:
+            # A conflict may come from our own Binding of an earlier try, whose answer was lost.
             known, _ = await self._read_back(task, str(answer))
             return known or refusal(answer), str(answer)
         except KubeError as problem:
@@ -211,10 +220,12 @@ class Binder:
             return Outcome.GONE, words
         except (KubeError, msgspec.DecodeError):
             return None, words
+        # Another pod has the name by now; what it has was not decided here.
         if pod.metadata.uid != task.pod.uid:
             return Outcome.GONE, words
         if not pod.spec.node_name:
             return None, words
+        # The same node is not enough: another scheduler may have bound it there, without our grant.
         ours = pod.spec.node_name == task.node and all(
             pod.metadata.annotations.get(key) == value for key, value in task.annotations.items()
         )

@@ -66,11 +66,15 @@ class Rounds:
     def turn(self) -> None:
         """One round, now."""
         began_s = self.clock.monotonic_s()
+        # Each step names anew when it wants to be asked; what an earlier one wanted is met by this round.
         self._due_us = None
+        # The moment first: ``take`` empties the queue and forgets it.
         first_at_s, seen = self.change_queue.first_at_s, self.change_queue.take()
         self._step(self.engine_events.take(seen))
+        # A second step: those of the first have their places before the others are considered.
         for wave in self.engine_events.waves():
             self._step(wave)
+        # After all steps: what is told of a pod is what holds at the end of the round.
         self.dispatch.after_round()
         self.short_gangs.regard()
         self.turned_at_s = self.clock.monotonic_s()
@@ -99,6 +103,7 @@ class Rounds:
         at_us = max(self.engine.at_us, self.time.now_us())
         instructions = self.engine.step(at_us, events)
         if self.record is not None:
+            # The log has a decision before any of it is carried out.
             self.record(at_us, tuple(events), instructions)
         learn = False
         for instruction in instructions:
@@ -108,6 +113,8 @@ class Rounds:
                 learn = True
             else:
                 self.dispatch.carry_out(instruction)
+        # The victims of one workload come in several instructions and are evicted as one plan, so that begins
+        # when the step is over.
         self.dispatch.after_step()
         return learn
 
@@ -118,4 +125,5 @@ class Rounds:
         due_s = self.dispatch.next_due_s()
         if due_s is not None:
             pauses.append(due_s - self.clock.monotonic_s())
+        # A moment that has passed already gives a negative pause.
         return max(0.0, min(pauses))

@@ -60,6 +60,7 @@ class HolderMemory:
     def __init__(self, clock: Clock, record: HolderRecord | None = None) -> None:
         self._record = record or HolderRecord()
         self._clock = clock
+        # Read before anything else: containers that run may be known here alone.
         left = self._record.load()
         self._kept: dict[Key, RememberedHolder] = {_key(one): one for one in left.holders}
         self._vanished = VanishedPods(clock, left.pods)
@@ -76,6 +77,7 @@ class HolderMemory:
 
     def report_said(self, holders: tuple[Holder, ...]) -> None:
         """What the node's report said when the agent began."""
+        # Without a UID it cannot be found again whether its pod is gone.
         self._reported = tuple(one for one in holders if one.pod_uid)
 
     def kubelet_silent(self) -> None:
@@ -84,6 +86,7 @@ class HolderMemory:
 
     async def answered(self, answer: AllocateAnswer) -> None:
         """An Allocate is about to be answered so; on the disk before the kubelet gets the answer."""
+        # The newest are kept: an old answer was taken up long ago, or its pod is gone.
         self.answers = (*self.answers, answer)[-ANSWERS_MOST:]
         await self.keep()
 
@@ -110,14 +113,19 @@ class HolderMemory:
         units = node_units(seen.node)
         index = UnitIndex(seen.node, units)
         known = {(one.pod_uid, one.container, one.resource) for one in listed}
+        # First, because what is learned says which answers were taken up.
         self._learn(listed, known, seen, index, units)
         self.answers = tuple(open_answers(self.answers, listed, lambda uid: self._is_gone(uid, seen)))
+        # Once more after answers were dropped, so that their pods are not remembered for ever.
         self._watch(seen)
         found = {key: _held(one) for key, one in self._kept.items() if key not in known}
+        # A grant is only a wish: it counts where no source says what the container really got.
         found |= _only_granted([*listed, *found.values()], seen.pods, index)
         self._add_answers(found, known, seen.pods)
         unknown = _unknown([*listed, *found.values()], seen.pods, {one.resource for one in units.values()})
+        # What the kubelet lists is taken as it is; only what it does not list can be lost.
         both = (*listed, *self._dated((*found.values(), *unknown), seen.pods))
+        # In one order whatever the kubelet's is, so that an unchanged node is not reported anew.
         return tuple(sorted(both, key=lambda one: (one.namespace, one.pod, one.container, one.resource)))
 
     def _learn(self, listed: Holders, known: set[Key], seen: Seen, index: UnitIndex, units: Units) -> None:
@@ -126,6 +134,7 @@ class HolderMemory:
         told = [one.pod_uid for one in self._reported]
         for one in kept_of_report(self._reported, seen.pods, index, units):
             told = [uid for uid in told if uid != one.pod_uid]
+            # The report may be older than the kubelet's list, so it speaks only where the list does not.
             if _key(one) not in known:
                 self._kept[_key(one)] = _and(self._kept.get(_key(one)), one)
         self._watch(seen)
@@ -150,6 +159,7 @@ class HolderMemory:
         pod = seen.pods.get(uid)
         if pod is not None:
             return pod.finished
+        # A pod that is not there may not be listed yet; only a whole list tells that it is gone.
         return seen.complete and (uid in seen.ended or self._vanished.is_over(uid))
 
     def _add_answers(self, found: dict[Key, Held], known: set[Key], pods: NodePods) -> None:
@@ -157,6 +167,7 @@ class HolderMemory:
         for answer in self.answers:
             for place in answer.possible:
                 pod, key = pods.get(place.pod_uid), (place.pod_uid, place.container, answer.resource)
+                # A container that has not started holds nothing, whatever was answered for it.
                 if (pod is None or place.container in pod.started) and key not in known:
                     before = found.get(key) or _asked(place, answer.resource)
                     units = tuple(sorted({*before.units, *answer.units}))
@@ -172,6 +183,7 @@ class HolderMemory:
                 yield held
                 continue
             key = (held.pod_uid, held.container, held.resource)
+            # Only those seen now are kept: one that is back and missed again begins anew.
             since_s = self._missed_since_s[key] = before.get(key, now_s)
             yield msgspec.structs.replace(held, lost=now_s - since_s >= LOST_AFTER_S)
 

@@ -92,12 +92,16 @@ class NodeBook:
         self.problems: dict[NodeName, str] = {}
         self.unread_reports: dict[NodeName, str] = {}
         self.pods: OnNodes = NoPods()
+        # Nodes of which the words of an earlier leader were taken in; kept apart from ``known``, which lacks
+        # nodes that cannot be read.
         self._seen: set[NodeName] = set()
         self._offered_since: dict[NodeName, str] = {}
         self._attachments: dict[NodeName, dict[str, VolumeAttachment]] = {}
         self._unreadable: dict[NodeName, str] = {}
+        # Devices of the last report that was believed: what a node keeps when its report goes away.
         self._last: dict[NodeName, tuple[Device, ...]] = {}
         self._lacking: dict[NodeName, list[DeviceId]] = {}
+        # Which node shows a device now; a device is never shown by two, or it would be given twice.
         self._shown_by: dict[DeviceId, NodeName] = {}
         self._unknown: dict[NodeName, UnknownHeld] = {}
         self.claims = DeviceClaims(
@@ -148,6 +152,7 @@ class NodeBook:
         """The node's report changed, or cannot be read any more, or can again: other nodes it concerns."""
         if isinstance(change, Unreadable):
             self._unreadable[name] = f"NodeDevices {harmless(name)}: {printable(change.problem)}"
+        # Listed says nothing of a single report; any other change means that it is readable again, or gone.
         elif not isinstance(change, Listed):
             self._unreadable.pop(name, None)
         match change:
@@ -159,12 +164,15 @@ class NodeBook:
     def depends_on(self, name: NodeName, devices: set[DeviceId]) -> bool:
         """Whether pods with these devices, which came or went, change what the node has to give."""
         known = self.known.get(name)
+        # Here devices are shown for the sake of pods, so every pod that comes or goes counts.
         if known is None or known.unreported or name in self._lacking:
             return known is not None
         if self.claims.shared(name) or self._unknown.get(name, UnknownHeld()) != self.pods.unknown_on(name):
             return True
         if not devices:
             return False
+        # A device that the node shows anyway is booked by the engine itself; only an unknown one changes the
+        # node.
         shown = {device.id for device in known.devices}
         return any(one not in shown and not is_anonymous(one) for one in devices)
 
@@ -174,9 +182,11 @@ class NodeBook:
         if written is None:
             return self._forget(name)
         devices = self.cluster.find(resources.NODE_DEVICES, name)
+        # Before the node is read: whether it may show a device depends on the claims of all.
         concerned = self._claim_grants(name, devices)
         own = [*self._recalled(name, written), *self._offered(name, devices)]
         own += self._regard_own(name, written, devices)
+        # Sorted, because a set has another order in each process, and a rerun needs the same one.
         return [*own, *(event for other in sorted(concerned) for event in self.regard(other))]
 
     def _recalled(self, name: NodeName, written: wire.Node) -> list[Event]:
@@ -200,6 +210,7 @@ class NodeBook:
 
     def _claim_grants(self, name: NodeName, report: NodeDevices | None) -> set[NodeName]:
         """A node without a readable report claims what its pods were granted: other nodes it concerns."""
+        # A readable report claims for itself; grants speak only where there is none.
         if report is not None and report.spec.devices and name not in self._unreadable:
             return set()
         return self.claims.without_report(name, self.pods.granted_on(name))
@@ -211,14 +222,18 @@ class NodeBook:
         except ObjectError as problem:
             self._report(name, str(problem))
             return []
+        # Most changes of a Node are heartbeats, which change nothing that the engine knows.
         if self.known.get(name) == node:
             return []
+        # This and the steps below compare with what was known, so they come before it is replaced.
         self._tell(name, node)
         before = self.known.get(name)
         if before is not None and {one.id for one in before.devices} != {one.id for one in node.devices}:
             self._renamed.add(name)
         self._release(name, {device.id for device in node.devices})
         self.known[name] = node
+        # The former owner loses the device before the new one shows it, so that the engine never has it
+        # twice.
         return [*self._given_up(node), NodeSet(node)]
 
     def take_renamed(self, name: NodeName) -> bool:
@@ -236,6 +251,7 @@ class NodeBook:
         self._last.pop(name, None)
         self._lacking.pop(name, None)
         self._unknown.pop(name, None)
+        # A report that is still there keeps its claim: the Node may only have been made anew.
         if self.cluster.find(resources.NODE_DEVICES, name) is None:
             self.claims.without_report(name, ())
         self._release(name, set())
@@ -271,7 +287,10 @@ class NodeBook:
             except ObjectError as bad:
                 problem = str(bad)
             else:
+                # A report can be well written and still name another node's device.
                 problem = self._claimed(name)
+                # An empty report is not believed where pods hold devices by id: they cannot hold what is not
+                # there.
                 if not problem and (node.devices or not held.by_id):
                     self.problems.pop(name, None)
                     self._report_unread(name, "")
@@ -280,12 +299,17 @@ class NodeBook:
         self._lacking.pop(name, None)
         self.problems.pop(name, None)
         self._report_unread(name, problem)
+        # Each of these says that this node's GPUs are named; a node without any of them is one of a plain
+        # device plugin, which only counts.
         if problem or report is not None or held.by_id or agent_reports(written):
             others = self._of_others(name)
             last = [one for one in self._last.get(name, ()) if not others(one.id)]
+            # A grant may be forged or old: what another node shows is not shown here for its sake.
             own = [one for one in held.ids if not others(one)]
             kept = msgspec.structs.replace(held, ids=tuple(own), promised=self.pods.promised_on(name))
             return unreported(node, written, kept, last)
+        # Devices of a report that nothing refers to any more would come back when an agent is installed
+        # again.
         self._last.pop(name, None)
         return node
 
@@ -295,6 +319,7 @@ class NodeBook:
         return lambda one: beaten if one in shared else self._shown_by.get(one, name) != name
 
     def _reported(self, name: NodeName, node: Node, written: wire.Node, held: HeldOnNode) -> Node:
+        # Before anything is added or closed below: the next fallback starts from what was reported.
         self._last[name] = node.devices
         # Told with each change, but not when the last of them is gone.
         if self._unknown.get(name, UnknownHeld()) != held.unknown != UnknownHeld():
@@ -329,6 +354,7 @@ class NodeBook:
         events: list[Event] = []
         for device in node.devices:
             owner = self._shown_by.get(device.id)
+            # Set before the former owner is read again, which then no longer shows the device.
             self._shown_by[device.id] = node.name
             if owner not in {None, node.name}:
                 events += self.regard(NodeName(str(owner)))

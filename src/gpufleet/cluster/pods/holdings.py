@@ -46,6 +46,7 @@ class Holdings:
         self._conflicts: dict[NodeName, list[DeviceConflict]] = {}
         self._exceeding: dict[NodeName, list[MemoryExceeded]] = {}
         self._foreign: dict[NodeName, list[ForeignHolder]] = {}
+        # Grants as they were read, because every report of a node asks for those of all its pods.
         self._granted: dict[PodUid, _Granted] = {}
 
     def violations(self) -> Iterator[AnyViolation]:
@@ -71,15 +72,20 @@ class Holdings:
         claims = [
             self._claim(entry, held.get(uid, ()))
             for uid, entry in by_uid.items()
+            # A pod that asks for no GPU claims none, whatever its annotations say.
             if entry.meaning is not None and entry.meaning.shape.gpu.count
         ]
         _put(self._foreign, name, list(self._without_grant(claims, by_uid, held)))
+        # Booked from all claims together: which device a pod has depends on what the others hold.
         found = booked(claims)
         devices = () if node is None else node.devices
         memory_mib = {device.id: device.memory_mib for device in devices}
+        # Grants alone are kept apart by the scheduler; only what a report says can contradict them.
         told = conflicts(claims, found, memory_mib) if any(claim.held for claim in claims) else []
+        # Pods of another scheduler are not ours to end; they still count in ``found``.
         told_of_ours = [self._conflict(one, by_uid) for one in told if self._ours(by_uid[one.uid])]
         _put(self._conflicts, name, told_of_ours)
+        # From the report and not from the pods: only a report measures memory.
         exceeding = (self._exceeded(by_uid.get(uid), held[uid]) for uid in held)
         _put(self._exceeding, name, [one for one in exceeding if one is not None])
         return found
@@ -88,6 +94,7 @@ class Holdings:
         self, claims: Iterable[Claim], by_uid: dict[PodUid, Entry], held: dict[PodUid, list[Holder]]
     ) -> Iterator[ForeignHolder]:
         for claim in claims:
+            # Whether a grant makes sense is judged elsewhere; a pod that has one is not foreign.
             if keys.GRANT not in by_uid[claim.uid].object.metadata.annotations:
                 yield ForeignHolder(claim.request.count, is_pod=True)
         gone = (one for uid, holders in held.items() if uid not in by_uid for one in holders)
@@ -108,6 +115,7 @@ class Holdings:
 
     def _claim(self, entry: Entry, holders: Sequence[Holder]) -> Claim:
         request = GpuRequest() if entry.meaning is None else entry.meaning.shape.gpu
+        # A pod that asked for a whole GPU and was given a part of one does not own that GPU.
         shared = {DeviceId(one.device) for one in holders if _is_part(one)} if request.whole else set()
         granted = self._grant(entry)
         held = _devices_of(holders)
@@ -123,6 +131,8 @@ class Holdings:
         for entry in entries:
             granted = self._grant(entry)
             opaque = opaque or not granted.readable
+            # The report comes first: a kubelet may have exchanged devices between pods that were granted as
+            # many.
             ids |= dict.fromkeys(_devices_of(held.get(entry.name.uid, ())) or granted.ids)
         return HeldOnNode(tuple(ids), opaque)
 
@@ -135,6 +145,7 @@ class Holdings:
     ) -> UnknownHeld:
         """What a node reports as held beside the requests of its pods; ``entries`` are those pods."""
         reported = self.reader.reported(name)
+        # Without a uid the holder is no pod; such processes are told apart by their instances below.
         found = [one for one in reported if one.pod_uid and not known(PodUid(one.pod_uid))]
         instances = [one for one in reported if one.mig_profile and _is_part(one)]
         if not found and not instances:
@@ -150,8 +161,10 @@ class Holdings:
         """What a pod was granted, and when it was placed; read once, for nodes report often."""
         text = entry.object.metadata.annotations.get(keys.GRANT, "")
         known = self._granted.get(entry.name.uid)
+        # The annotation is compared as text, which is cheaper than reading it and never misses a change.
         if known is None or known.text != text:
             noted = scheduled_at(entry.object)
+            # 0 is the oldest: a pod of unknown age gives way to none that came after it.
             placed_at_us = 0 if noted is None else int(noted.timestamp() * 1e6)
             devices = self.reader.grant(entry.object)
             ids = tuple(one.device for one in devices or ())
@@ -172,6 +185,7 @@ class Holdings:
         if entry is None or not self._ours(entry):
             return None
         for one in holders:
+            # Either is absent where it is not measured or not limited, which is no offence.
             if one.used_memory_mib and one.memory_mib and one.used_memory_mib > one.memory_mib:
                 return MemoryExceeded(
                     entry.name.uid,
@@ -205,7 +219,9 @@ def _uncounted_instances(
     Such an instance is held by a process outside Kubernetes, by a pod that the API does not know there, or by
     a pod that was given more instances than it asks for by that name.
     """
+    # Counted down below: a request pays for one instance, and a second one of the same pod is beside it.
     left = {uid: _requested(entry) for uid, entry in entries.items()}
+    # One instance can have several holders, for example the pod and a process in it; it is judged once.
     by_place: dict[tuple[str, int | None], list[Holder]] = {}
     for one in instances:
         by_place.setdefault((one.device, one.mig_start), []).append(one)

@@ -39,6 +39,8 @@ class PodBook:
         self.reader = reader
         self.gangs = gangs
         self.entries: dict[PodUid, Entry] = {}
+        # A dict in place of a set: pods of a node are walked in the order in which they came, on each run
+        # alike.
         self.by_node: dict[NodeName, dict[PodUid, None]] = {}
         self.holdings = Holdings(scheduler_name, reader)
         self.ended = EndedPods()
@@ -58,6 +60,7 @@ class PodBook:
 
     def held_on(self, node: NodeName) -> HeldOnNode:
         """What the pods of a node hold, by report or grant."""
+        # Only placed pods: one that is on its way has no container yet that could hold anything.
         held = self.holdings.held_on(node, self.on_node(node))
         return msgspec.structs.replace(held, unknown=self.unknown_on(node))
 
@@ -74,6 +77,7 @@ class PodBook:
         """Whether a pod is on a node, is on its way there, or ended there."""
         entry = self.entries.get(uid)
         if entry is None:
+            # A pod that ended is known, so that a report which still names it closes none of its devices.
             return self.ended.ended_on(uid, node)
         return node in {entry.node, None if entry.intent is None else entry.intent.node}
 
@@ -102,11 +106,13 @@ class PodBook:
     def regard(self, pod: Pod) -> list[Event]:
         """A pod as it is now: what that means for the engine."""
         uid = PodUid(pod.metadata.uid)
+        # A pod that ended is told to its gang first, while the gang still has it as a member.
         if pod.terminal:
             self.gangs.ended(pod, self.reader.cluster, self.reader.terms(pod))
             if pod.spec.node_name:
                 self.ended.end(uid, NodeName(pod.spec.node_name))
             return self.leave(uid)
+        # Before the scheduler's name is looked at: pods of every scheduler hold what they hold.
         if pod.spec.node_name:
             return self._placed(uid, pod)
         if pod.spec.scheduler_name != self.scheduler_name:
@@ -114,6 +120,7 @@ class PodBook:
         if pod.metadata.deletion_timestamp is not None:
             # A pod that is being deleted is not placed any more, and without a node it holds no room.
             return self.leave(uid)
+        # A gated pod asks for nothing until its gates are taken away.
         if pod.gated:
             return self._aside(uid, pod, PodStage.GATED, None)
         entry = self.entries.get(uid)
@@ -121,6 +128,7 @@ class PodBook:
             # What was decided for it is on its way: what it says now is read when that came to nothing.
             entry.newer = pod
             return []
+        # Read last, because this alone is costly and may note other objects on which the pod depends.
         reading = self.reader.read(pod)
         if isinstance(reading, Held):
             return self._aside(uid, pod, PodStage.HELD, reading)
@@ -131,11 +139,13 @@ class PodBook:
         uid = PodUid(pod.metadata.uid)
         before = self.entries.get(uid)
         placed = before is not None and before.place is PodStage.PLACED
+        # Without a uid the object cannot be told from a later one of the same name.
         if not uid or (placed and not pod.terminal):
             # The last reading of what it holds was better than this one.
             return []
         waits = not pod.terminal and not pod.spec.node_name and pod.metadata.deletion_timestamp is None
         bound_now = before is not None and before.intent is not None
+        # What can be read is enough for all that does not wait for a decision of ours.
         if not waits or bound_now or pod.spec.scheduler_name != self.scheduler_name:
             return self.regard(pod)
         events = self._aside(uid, pod, PodStage.HELD, Held(MALFORMED, problem))
@@ -145,6 +155,7 @@ class PodBook:
 
     def take_newly_held(self) -> list[Entry]:
         """Pods that are held for a reason that their owners have not been told yet."""
+        # Looked up anew when they are taken: in between a pod may have left, or be held no more.
         uids, self._newly_held = self._newly_held, {}
         entries = (self.entries.get(uid) for uid in uids)
         return [entry for entry in entries if entry is not None and entry.held is not None]
@@ -163,6 +174,7 @@ class PodBook:
     def bind_failed(self, uid: PodUid) -> list[Event]:
         """A bind came to nothing: the pod waits again, as what it says now."""
         entry = self.entries[uid]
+        # Before the pod is read: with an intent its newer version would only be laid aside again.
         entry.intent = None
         return [BindRefused(uid), *self.regard(entry.newer or entry.object)]
 
@@ -171,10 +183,12 @@ class PodBook:
         events: list[Event] = []
         for uid in uids:
             entry = self.entries.get(uid)
+            # What is on its way is read when its answer comes.
             if entry is None or entry.intent is not None:
                 continue
             if entry.place is not PodStage.PLACED:
                 events += self.regard(entry.object)
+            # A grant with terms says for good what the pod means; only its words on the way may change.
             elif entry.terms is not None:
                 self.reader.read_words_again(entry.object, entry.terms)
         return events
@@ -235,13 +249,16 @@ class PodBook:
         self._unlink(uid, entry)
         self.reader.forget(uid)
         self.holdings.forget(uid)
+        # The devices that it leaves may be those that another pod there was granted and does not have.
         if self.holdings.concern(entry.node) or (entry.node and self.reader.holders(entry.object)):
             self._unsettled[entry.node] = None
+        # The engine was never told of a pod that is held or gated.
         return [PodRemoved(uid)] if entry.meaning is not None else []
 
     def vanish(self, uid: PodUid) -> list[Event]:
         """A pod is no longer in the API at all."""
         events = self.leave(uid)
+        # Only now: a gang still counts a member that succeeded while the API has it.
         self.gangs.forget(uid)
         node = self.ended.delete(uid)
         if node is not None:
@@ -271,9 +288,11 @@ class PodBook:
     def _placed(self, uid: PodUid, pod: Pod) -> list[Event]:
         before = self.entries.get(uid)
         was_placed = before is not None and before.place is PodStage.PLACED
+        # A running pod changes its status often. Nothing else depends on most of it.
         if before is not None and was_placed and same_for_others(before.object, pod):
             return self._started(before, pod)
         known = before if was_placed else None
+        # The report came before the pod was seen there, so its devices were an unknown holder's until now.
         if self.reader.holders(pod):
             self._unsettled[NodeName(pod.spec.node_name)] = None
         if before is not None and before.meaning and before.intent and as_meant(before, pod):
@@ -282,6 +301,8 @@ class PodBook:
                 # The node may have told by now which GPUs it has.
                 self._unsettled[before.intent.node] = None
             terms = before.intent.terms
+            # With the terms of the grant and not as the pod reads now: its owner may have edited it
+            # meanwhile.
             meaning = as_bound(before.meaning, terms)
             self.gangs.hold(pod, terms, self.reader.cluster)
             entry = Entry(
@@ -290,6 +311,7 @@ class PodBook:
             return self._enter_placed(uid, entry, known)
         placed = self.reader.read_placed(pod)
         meaning = placed.meaning
+        # Another scheduler's pod takes room and is never evicted for work of ours.
         if pod.spec.scheduler_name != self.scheduler_name:
             meaning = msgspec.structs.replace(meaning, foreign=True)
         devices = self.reader.devices(pod, meaning.shape.gpu.count)
@@ -316,6 +338,7 @@ class PodBook:
             # Another pod holds a device that this one was granted: it gets the device that the other left.
             self._unsettled[entry.node] = None
         known_us = 0 if before is None else before.saved_us
+        # Told only if it changed: the engine then weighs anew what an eviction would lose.
         saved = [] if entry.saved_us == known_us else [PodCheckpointed(uid, entry.saved_us)]
         started_us = started_at_us(entry.object, entry.terms)
         return [PodBound(entry.meaning, NodeName(entry.node), entry.devices, started_us), *saved]
@@ -324,6 +347,7 @@ class PodBook:
         """True if a device of a pod that has whole ones is booked for another pod, too."""
         if entry.meaning is None or not entry.meaning.shape.gpu.whole:
             return False
+        # Devices without a name cannot be the same as another pod's.
         own = {device for device in entry.devices if device is not None}
         others = (self.entries[other] for other in self.by_node[entry.node] if other != uid) if own else ()
         return any(not own.isdisjoint(other.devices) for other in others)
@@ -354,6 +378,8 @@ class PodBook:
         self.ended.forget_unnamed(name, self.holdings.named_on(name))
         for uid, devices in self.holdings.settle(name, entries, node).items():
             entry = self.entries[uid]
+            # After a change of names a None means another device than before, so it is told though it looks
+            # equal.
             if entry.meaning is not None and (devices != entry.devices or (renamed and None in devices)):
                 entry.devices = devices
                 events.append(PodBound(entry.meaning, name, devices))
@@ -361,6 +387,7 @@ class PodBook:
 
     def _enter(self, uid: PodUid, entry: Entry) -> None:
         before = self.entries.get(uid)
+        # A pod can change its gang or get a node: the old links would stay behind.
         if before is not None:
             self._unlink(uid, before)
         self.entries[uid] = entry
@@ -378,6 +405,7 @@ class PodBook:
         if on_node is not None:
             self._note(entry)
             on_node.pop(uid, None)
+            # Nodes come and go for years; empty ones would pile up.
             if not on_node:
                 del self.by_node[entry.node]
         if entry.meaning is not None and entry.meaning.gang is not None:
@@ -396,6 +424,7 @@ def as_meant(entry: Entry, pod: Pod) -> bool:
     decided, found = entry.object.metadata, pod.metadata
     # Words that were written while the Binding was under way may shorten or weaken what the pod holds.
     same_words = found.annotations == {**decided.annotations, **entry.intent.annotations}
+    # Labels can move a pod to another queue, and a resize changes its amounts.
     same = decided.labels == found.labels and entry.object.spec.containers == pod.spec.containers
     return same_words and same and found.deletion_timestamp is None
 

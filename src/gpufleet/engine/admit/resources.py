@@ -64,6 +64,7 @@ def check_resource(resource: QuotaResource, field: str) -> None:
 
 def mig_slices(resources: Resources) -> int:
     """Compute slices of the MIG profiles that are asked for by name."""
+    # A compute instance (1c.3g) takes its own slices only, which is the first number.
     matches = ((MIG_PROFILE.match(name), count) for name, count in resources.other)
     return sum(int(match[1] or match[2]) * count for match, count in matches if match)
 
@@ -85,8 +86,10 @@ def gpu_milli_of(gpu: GpuRequest, total_mib: int) -> int:
     """What one device with this memory (NOT_SET: not known) is charged for, in thousandths of it."""
     if gpu.gpu_milli == WHOLE_GPU_MILLI or gpu.memory_mib is None:
         return gpu.gpu_milli
+    # By memory alone, on a card of unknown memory: it may be all of it.
     if total_mib <= 0:
         return gpu.gpu_milli or WHOLE_GPU_MILLI
+    # Rounded up: shares of a third each must not seem to leave a thousandth.
     by_memory = -(-gpu.memory_mib * WHOLE_GPU_MILLI // total_mib)
     return min(WHOLE_GPU_MILLI, max(gpu.gpu_milli, by_memory))
 
@@ -94,6 +97,7 @@ def gpu_milli_of(gpu: GpuRequest, total_mib: int) -> int:
 def memory_mib_of(gpu: GpuRequest, total_mib: int) -> int:
     """What memory one device with this memory is charged for."""
     if gpu.gpu_milli == WHOLE_GPU_MILLI:
+        # NOT_SET is negative; nothing is charged for memory that is not known.
         return max(0, total_mib)
     if gpu.memory_mib is not None:
         return gpu.memory_mib
@@ -133,6 +137,7 @@ class QuotaResources:
         is_new = resource not in self.column_by_name
         column = self._columns.hold(resource)
         if is_new:
+            # Arrays grow before the column is written, since kernels read every column up to the last.
             self.store.make_queue_room(0, column + 1)
             self._open(column, resource)
         return column
@@ -142,6 +147,8 @@ class QuotaResources:
         column = self.column_by_name[resource]
         self._columns.drop(column)
         if resource not in self.column_by_name:
+            # The number is given out again, and the next resource must not begin with the charges of this
+            # one.
             self.store.tables.quota_columns[:, column] = layout.NOT_SET
             self.store.tables.shape_charges[:, column] = 0
 
@@ -157,6 +164,7 @@ class QuotaResources:
 
     def kinds_changed(self) -> bool:
         """True if other kinds of devices are in the fleet than when this was last asked."""
+        # Sorted, because kinds come in the order of nodes, which says nothing.
         kinds = tuple(sorted(DeviceKind(*kind) for kind in self.fleet.device_kinds))
         changed = kinds != self._kinds
         self._kinds = kinds
@@ -176,8 +184,11 @@ class QuotaResources:
         """By column, the least that a pod of the shape is charged wherever it runs."""
         least = np.zeros(self.store.tables.shape_charges.shape[1], np.int64)
         for resource, column in self.column_by_name.items():
+            # Bounded here, so that sums in kernels stay within 64 bits.
             least[column] = min(CHARGE_MAX, amount_of(resource, shape.resources))
         if shape.gpu.count:
+            # With no device that fits, the pod cannot run; it still is charged something where quota is asked
+            # about it.
             accepted = self.accepted(shape) or [self._likely(shape)]
             least += np.min([self.gpu_charges(shape.gpu, kind) for kind in accepted], axis=0)
         return least
@@ -203,6 +214,7 @@ class QuotaResources:
         amounts = {
             layout.CHARGE_GPU: milli,
             layout.CHARGE_GPU_MEMORY: memory_mib_of(gpu, kind.total_mib),
+            # Rounded up like amounts of memory: many small shares may not be free.
             layout.CHARGE_COST: -(-milli * price // layout.ONE_PRICE_MILLI),
         }
         for column in self.column_by_name.values():

@@ -76,9 +76,12 @@ class PolicyState:
 
         Those that want the same part of a GPU stand side by side (``score.fragmentation``).
         """
+        # Python's sort is stable, so equal parts keep the order of the policy and each run scores alike.
         entries = tuple(sorted(entries, key=lambda entry: entry[0].gpu.gpu_milli))
         codes = [[self.fleet.model_code(model) for model in shape.gpu.models] for shape, _ in entries]
         target = np.zeros((policy_tables.TARGET_COLUMNS, len(entries)), np.int64)
+        # Some columns to spare: a new model then needs no new array, whose address kernels would have to be
+        # given.
         models = np.zeros((len(entries), max(8, len(self.fleet.model_codes))), np.bool_)
         for entry, (shape, count) in enumerate(entries):
             target[policy_tables.TARGET_CPU_MILLI, entry] = shape.resources.cpu_milli
@@ -96,6 +99,7 @@ class PolicyState:
         """Nodes came, went or changed: every table with a row a node or a model keeps up."""
         worth = self.tables.worth
         node_rows = len(self.fleet.store.tables.changed_at)
+        # Compared with the table of the fleet and not with the number of nodes: rows of removed nodes stay.
         if worth.of_node.shape[1] < node_rows:
             self._replace_worth(of_node=np.zeros((WORTH_COLUMNS, node_rows), np.int64))
         models = len(self.fleet.model_codes)
@@ -103,15 +107,18 @@ class PolicyState:
             known = len(worth.price)
             price, free = self._by_model({}, ONE_PRICE), self._by_model({}, 0)
             low = self._by_model({}, layout.NOT_SET)
+            # What was learned of known models stays; what is free of them is counted anew.
             price[:known], low[:known] = worth.price, worth.model_low
             self._replace_worth(price=price, model_low=low, model_free=free)
         if self.tables.target_models.shape[1] < models:
+            # Twice as many, so that a fleet that grows model by model does not copy each time.
             grown = np.zeros((len(self.tables.target_models), 2 * models), np.bool_)
             grown[:, : self.tables.target_models.shape[1]] = self.tables.target_models
             self.tables = self.tables._replace(target_models=grown)
 
     def _replace_worth(self, **arrays: Int64Array) -> None:
         worth = self.tables.worth._replace(**arrays)
+        # Worths of nodes were computed with the old arrays, so the next decision computes them anew.
         worth.state[WORTH_STALE] = 1
         self.tables = self.tables._replace(worth=worth)
 
@@ -126,6 +133,7 @@ class PolicyState:
             return False
         if self.mix.arrivals >= self._next_lesson_at:
             return True
+        # A fleet in which nodes come and go would otherwise be studied at each step.
         if self.mix.arrivals < self._quiet_until:
             return False
         return lesson_is_due_by_handle(self.fleet.store.handle, self.handle)
@@ -138,6 +146,7 @@ class PolicyState:
         """Value nodes by this lesson from now on; None teaches nothing. False if no score changes."""
         if lesson is not None:
             check(lesson)
+        # Also where there is no lesson: else it would be asked for again at the next arrival.
         self._next_lesson_at = next_lesson_at(self.mix.arrivals)
         self._quiet_until = self.mix.arrivals + LESSON_GAP_ARRIVALS
         if lesson is None:
@@ -145,8 +154,11 @@ class PolicyState:
         known, new = self._lesson, True
         if known is not None:
             new = says_something_new(known, lesson)
+            # The marks say when scores change enough to study again; they follow the fleet though nothing new
+            # was learned.
             lesson = lesson if new else with_marks_of(known, lesson)
         self._lesson = lesson
+        # The largest table is used again: it has a row a node, and a lesson changes none of its sizes.
         worth = untaught()._replace(of_node=self.tables.worth.of_node)
         worth.value[:] = lesson.value_by_milli
         for row, curve in enumerate((lesson.cpu, lesson.memory)):

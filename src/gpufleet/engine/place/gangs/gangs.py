@@ -89,18 +89,24 @@ class Gangs:
         """
         by_shape = self.places.by_shape(list(members.waiting))
         with trial:
+            # Members that run already count towards the minimum, so the worst attempt is not 0.
             best = Attempt([], len(members.placed))
             for models in self.places.models_to_try(members):
                 trial.only_models = models
+                # At least 1: a gang that has its minimum asks for one member more.
                 for plan in self.places.to_try(members, by_shape, max(1, members.missing), models):
                     attempt = self._place_all(members, plan, trial, surplus=surplus)
                     if attempt.placed:
                         trial.keep()
                         return attempt
+                    # Taken back at once, so that the next domain is tried on the fleet as it is.
                     best = fuller(best, attempt)
                     trial.undo()
+            # A reason costs as much as a placement; a gang that was told it waits does not need it each time.
             if asked or not members.told:
                 best = self._with_reason(best, members, by_shape, trial)
+        # No domain had room by count, so nothing was tried that could say why: the first member is asked by
+        # itself.
         if best.verdict is None:
             best.verdict = self._verdict(next(iter(by_shape.values()))[0], ())
         return best
@@ -155,6 +161,7 @@ class Gangs:
         for plan in self.places.to_try(members, by_shape, 1, models):
             best = fuller(best, self._place_all(members, plan, trial))
             trial.undo()
+        # What fitted was taken back above; only how many it was is told.
         best.placed = []
         return best
 
@@ -165,21 +172,25 @@ class Gangs:
         placed: dict[int, None] = {}
         parts = [OpenPart(nodes, most) for nodes, most in plan]
         role_short, verdict = "", None
+        # Minimums of roles first: members of another role may not take the room that a role needs.
         for role, count in members.missing_by_role.items():
             rows = [row for row, of_role in members.waiting.items() if of_role == role]
             done, refused = self._place_rows(rows, count, parts, trial, judged=judged)
             placed.update(dict.fromkeys(done))
             if len(done) < count:
+                # One role without its minimum is enough for a no, and the owner is told of this one.
                 role_short, verdict = role, refused
                 break
         if not role_short:
             rest = [row for row in members.waiting if row not in placed]
+            # ``missing`` is of the whole gang, and those of roles are among ``placed`` already.
             most = len(rest) if surplus else members.missing - len(placed)
             done, verdict = self._place_rows(rest, most, parts, trial, judged=judged)
             placed.update(dict.fromkeys(done))
         placeable = len(members.placed) + len(placed)
         if role_short or not placed or len(placed) < members.missing:
             return Attempt([], placeable, verdict, role_short)
+        # Only the whole choice shows whether each slice is full, so it is judged last.
         if not self.places.keeps_slices(members, placed):
             return Attempt([], len(members.placed), verdict)
         return Attempt(list(placed), placeable, verdict)
@@ -201,10 +212,12 @@ class Gangs:
                 fitting = self._place_alike(shape, waiting[: most - len(placed)], parts, trial)
                 placed.extend(fitting)
                 left = [row for row in waiting if row not in fitting]
+                # Only the first refusal is told: those behind it may fail only because of it.
                 if left and len(placed) < most and not refused:
                     refused = True
                     verdict = self._verdict(left[0], trial.only_models) if judged else None
                 by_shape[shape] = left
+            # Without rules about neighbours a second pass cannot place more: nothing became free.
             if not refused or len(placed) == before or not self.neighbours.is_active:
                 return placed, verdict
 
@@ -224,6 +237,7 @@ class Gangs:
     def _place_on(self, shape: int, rows: list[int], nodes: Int64Array, trial: Trial) -> dict[int, None]:
         """Place members of one shape on these nodes; those that were."""
         if not (self.neighbours.is_watchful and any(map(self.neighbours.concerns, rows))):
+            # Members that no rule about neighbours concerns are alike, so one kernel call places them all.
             return dict.fromkeys(rows[: trial.place(shape, rows, nodes)])
         placed: dict[int, None] = {}
         refused: dict[SeenLabels, None] = {}
