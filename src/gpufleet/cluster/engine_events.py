@@ -216,6 +216,16 @@ class EngineEvents:
         pod_events += self.pods.read_again(touched)
         pod_events += self.pods.queue_again({*moved, *relabelled})
         pod_events += self.pods.protect_again(classes)
+        first += self._read_nodes_again(nodes)
+        pod_events += self._rebooked(nodes)
+        gang_events = [*self.gangs.changes(), *self._topology(nodes_changed=bool(nodes))]
+        lasting = [event for event in (*self._starts_before(), *pod_events) if self._lasts(event)]
+        # Of what an earlier leader saw the API says since when; of what we see ourselves we know it.
+        violations = self._violations_changed(told_since=not self._filled)
+        return [*first, *gang_events, *self._in_waves(_in_order(lasting)), *violations]
+
+    def _read_nodes_again(self, nodes: dict[NodeName, None]) -> list[Event]:
+        """What is new of these nodes and of those that changes of these concern, which are added to them."""
         changed = self.pods.take_changed()  # What a node has to give depends on what its pods hold.
         nodes |= dict.fromkeys(name for name in changed if self.nodes.depends_on(name, changed[name]))
         nodes |= dict.fromkeys(
@@ -224,17 +234,18 @@ class EngineEvents:
             for name in list(nodes)
             for other in sorted(self.nodes.claims.group(name))
         )
-        for name in nodes:
-            first += self.nodes.regard(name)
-        # After the nodes: which device a pod has is looked up among the devices that its node shows now.
+        return [event for name in nodes for event in self.nodes.regard(name)]
+
+    def _rebooked(self, nodes: dict[NodeName, None]) -> list[Event]:
+        """Pods of these nodes of which another device is known now.
+
+        After the nodes: which device a pod has is looked up among the devices that its node shows now.
+        """
+        events: list[Event] = []
         for name in dict.fromkeys((*nodes, *self.pods.take_unsettled())):
             renamed = self.nodes.take_renamed(name)
-            pod_events += self.pods.rebook(name, self.nodes.known.get(name), renamed=renamed)
-        gang_events = [*self.gangs.changes(), *self._topology(nodes_changed=bool(nodes))]
-        lasting = [event for event in (*self._starts_before(), *pod_events) if self._lasts(event)]
-        # Of what an earlier leader saw the API says since when; of what we see ourselves we know it.
-        violations = self._violations_changed(told_since=not self._filled)
-        return [*first, *gang_events, *self._in_waves(_in_order(lasting)), *violations]
+            events += self.pods.rebook(name, self.nodes.known.get(name), renamed=renamed)
+        return events
 
     def waves(self) -> list[list[Event]]:
         """What the engine shall hear after it has decided on the events of ``take``."""
@@ -390,10 +401,8 @@ class EngineEvents:
         return []
 
     def _take_results(self) -> list[list[Event]]:
-        found = []
-        while self._results:
-            found.append(self._result(self._results.popleft()))
-        return found
+        results, self._results = self._results, deque()
+        return [self._result(result) for result in results]
 
     def _result(self, result: BindEnded) -> list[Event]:
         if result.bound:
