@@ -1,4 +1,4 @@
-"""Our locked Python packages, without those that only a replay, its report or a local cluster needs."""
+"""Our locked Python packages, without those that only a replay, its report, a local cluster or top needs."""
 
 import re
 import shutil
@@ -22,7 +22,7 @@ LEFT_OUT = {
     "pyarrow": "traces in Parquet",
     "pycparser": "cffi",
     "pygments": "rich",
-    "rich": "the replay's tables",
+    "rich": "the tables of the replay, and the views of top",
     "vl-convert-python": "the replay's report",
 }
 """Who needs it, by package; together they are two thirds of all bytes."""
