@@ -2,12 +2,17 @@
 
 Two questions, each to the engine and, as an integer program, to HiGHS (highspy), on random fleets of 20 to
 50 nodes with fixed seeds. *Victims*: who goes for a gang that needs whole GPUs? The highest priority among
-them as low as possible comes first; with it HiGHS finds the least work lost, and the fewest pods.
+them as low as possible comes first; with it HiGHS finds the least work lost, the fewest pods, and the least
+of both together, where a pod has a price in work lost. What that has more than either minimum is the price of
+such an order, and what the engine's victims cost beyond it is the gap of its search.
 *Admission*: how many GPUs does one cycle give to a backlog that does not fit whole? The engine serves by
-age, one after another; the optimum may choose.
+age, one after another. Of two optima the one may leave out any work. The other keeps to that order: work
+starts if it fits in any way beside all that is older and starts, so what lies between them is the price of
+the order.
 """
 
 import random
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import highspy
@@ -17,6 +22,7 @@ from bench.progress import say
 from gpufleet.engine import event
 from gpufleet.engine.instruction import AnyInstruction, Bind, Evict
 from gpufleet.engine.policy import find_policy
+from gpufleet.engine.preempt.candidates import LOST_STEP, STEPS_A_POD
 from gpufleet.engine.scheduler import Engine
 from gpufleet.model.device import Device
 from gpufleet.model.gang import Gang
@@ -29,6 +35,12 @@ from gpufleet.model.shape import GpuRequest, Shape
 
 GPUS_A_NODE = 8
 SECOND_US = 1_000_000
+BETWEEN_STARTS_S = 45
+"""Seconds between the starts of two pods, so that the oldest one has run for one to two hours."""
+PRICE_S = STEPS_A_POD * LOST_STEP // 1000
+"""What a pod counts in the engine's order, in seconds of a GPU."""
+PRICES_MINUTES = (0, 15, 30, 45, 60, 75, 105, 150, 300)
+"""Prices of a pod for which the optimum is found, in minutes of a GPU."""
 TEAM = QueueName("team")
 POLICIES = ("gpufleet", "best-fit")
 VICTIM_SEEDS = range(40)
@@ -53,8 +65,8 @@ class VictimCase(NamedTuple):
     gpus_a_node: int = GPUS_A_NODE
 
     def lost(self, number: int) -> int:
-        """The work that is lost with a pod: they began a second apart, in their order."""
-        return (len(self.running) + 1 - number) * self.running[number].gpus
+        """The work that is lost with a pod: they began one after the other, in their order."""
+        return (len(self.running) + 1 - number) * BETWEEN_STARTS_S * self.running[number].gpus
 
     def free(self, node: int) -> int:
         """GPUs of a node that nobody has."""
@@ -70,6 +82,10 @@ class Victims(NamedTuple):
     pods: int
     lost: int
 
+    def together(self, price_s: int) -> int:
+        """What they cost where a pod counts as much as so many seconds of a GPU."""
+        return self.pods * price_s + self.lost
+
 
 class AdmissionCase(NamedTuple):
     """Free GPUs and cores by node, and a backlog of pods (GPUs, cores), the oldest first."""
@@ -83,6 +99,7 @@ class Compared(NamedTuple):
 
     ours: float
     best: float
+    in_order: float
 
 
 def victim_case(seed: int) -> VictimCase:
@@ -146,7 +163,25 @@ def best_victims(case: VictimCase) -> Victims | None:
 
 
 def least_cost(case: VictimCase, priority: int, costs: list[int]) -> int | None:
-    """What pods of at most this priority must cost together; None if even all are too few.
+    """What pods of at most this priority must cost together; None if even all are too few."""
+    chosen = cheapest(case, priority, costs)
+    return None if chosen is None else sum(costs[number] for number in chosen)
+
+
+def best_at_price(case: VictimCase, priority: int, price_s: int) -> Victims:
+    """The pods of at most this priority that cost the least if each counts as so many seconds of a GPU.
+
+    Raises RuntimeError if even all are too few.
+    """
+    lost = [case.lost(number) for number in range(len(case.running))]
+    chosen = cheapest(case, priority, [price_s + one for one in lost])
+    if chosen is None:
+        raise RuntimeError(f"no pods of priority {priority} or less make room")
+    return Victims(priority, len(chosen), sum(lost[number] for number in chosen))
+
+
+def cheapest(case: VictimCase, priority: int, costs: list[int]) -> list[int] | None:
+    """The pods of at most this priority that cost the least; None if even all are too few.
 
     A number of members for each node, and for each pod whether it goes: members need no more GPUs of a node
     than are free or left by those who go.
@@ -154,14 +189,18 @@ def least_cost(case: VictimCase, priority: int, costs: list[int]) -> int | None:
     model = program()
     members = [column(model, 0.0, case.gpus_a_node // case.gpus) for _ in range(case.nodes)]
     needs: list[dict[int, float]] = [{one: float(case.gpus)} for one in members]
-    for one, cost in zip(case.running, costs, strict=True):
+    goes: dict[int, int] = {}
+    for number, (one, cost) in enumerate(zip(case.running, costs, strict=True)):
         if one.priority <= priority:
-            needs[one.node][column(model, float(cost), 1.0)] = -float(one.gpus)
+            goes[number] = column(model, float(cost), 1.0)
+            needs[one.node][goes[number]] = -float(one.gpus)
     for node, terms in enumerate(needs):
         row(model, -highspy.kHighsInf, case.free(node), terms)
     row(model, case.members, highspy.kHighsInf, dict.fromkeys(members, 1.0))
-    found = solved(model)
-    return None if found is None else round(found)
+    if solved(model) is None:
+        return None
+    values = model.getSolution().col_value
+    return [number for number, at in goes.items() if round(values[at])]
 
 
 def node(number: int, gpus: int, cores: int) -> Node:
@@ -190,12 +229,12 @@ def our_victims(case: VictimCase, policy: str) -> Victims | None:
         taken[one.node] += one.gpus
         held = tuple(DeviceId(f"{name}/{index}") for index in range(first, taken[one.node]))
         pod = work(f"run-{number}", one.gpus, priority=one.priority)
-        told.append(event.PodBound(pod, NodeName(name), held, number * SECOND_US))
-    at_us = len(case.running) * SECOND_US
-    engine.step(at_us, told)
+        told.append(event.PodBound(pod, NodeName(name), held, number * BETWEEN_STARTS_S * SECOND_US))
+    at_us = (len(case.running) + 1) * BETWEEN_STARTS_S * SECOND_US
+    engine.step(at_us - SECOND_US, told)
     gang = Gang(GangName("gang"), case.members, TEAM, 9)
     pods = [work(f"gang-{index}", case.gpus, priority=9, gang=gang.name) for index in range(case.members)]
-    said = engine.step(at_us + SECOND_US, [event.GangSet(gang), *map(event.PodAdded, pods)])
+    said = engine.step(at_us, [event.GangSet(gang), *map(event.PodAdded, pods)])
     victims = [int(one.uid.split("-")[1]) for one in said if isinstance(one, Evict)]
     if not victims:
         return Victims(-1, 0, 0) if binds(said) else None
@@ -223,11 +262,16 @@ def admission_case(seed: int) -> AdmissionCase:
 
 
 def best_admission(case: AdmissionCase) -> int:
-    """The most GPUs that can be given away: for each node and kind of pod a number of them."""
+    """The most GPUs that can be given away."""
+    return most_given(case.free, case.backlog)
+
+
+def most_given(free: Sequence[tuple[int, int]], backlog: Sequence[tuple[int, int]]) -> int:
+    """The most GPUs that can be given to these: for each node and kind of pod a number of them."""
     model = program()
-    kinds = sorted(set(case.backlog))
+    kinds = sorted(set(backlog))
     placed: dict[tuple[int, int], dict[int, float]] = {kind: {} for kind in kinds}
-    for gpus_free, cores_free in case.free:
+    for gpus_free, cores_free in free:
         gpus: dict[int, float] = {}
         cores: dict[int, float] = {}
         for kind in kinds:
@@ -238,9 +282,35 @@ def best_admission(case: AdmissionCase) -> int:
         row(model, 0.0, gpus_free, gpus)
         row(model, 0.0, cores_free, cores)
     for kind, terms in placed.items():
-        row(model, 0.0, case.backlog.count(kind), terms)
-    found = solved(model)
+        row(model, 0.0, backlog.count(kind), terms)
+    found = solved(model) if model.getNumCol() else None
     return 0 if found is None else -round(found)
+
+
+def ordered_admission(case: AdmissionCase) -> int:
+    """The GPUs that go to work of which each starts if it fits in any way beside the older that starts.
+
+    Where one does not fit, no later one of its kind does.
+    """
+    started: list[tuple[int, int]] = []
+    waiting = list(case.backlog)
+    while waiting:
+        few, many = 0, len(waiting) + 1
+        while many - few > 1:
+            middle = (few + many) // 2
+            if all_fit(case.free, started + waiting[:middle]):
+                few = middle
+            else:
+                many = middle
+        started += waiting[:few]
+        waiting = [one for one in waiting[few + 1 :] if one != waiting[few]] if few < len(waiting) else []
+    return sum(gpus for gpus, _ in started)
+
+
+def all_fit(free: Sequence[tuple[int, int]], work: Sequence[tuple[int, int]]) -> bool:
+    """Whether all of these have room together."""
+    wanted = sum(gpus for gpus, _ in work)
+    return wanted <= sum(gpus for gpus, _ in free) and most_given(free, work) == wanted
 
 
 def our_admission(case: AdmissionCase, policy: str) -> int:
@@ -269,9 +339,42 @@ def compared(what: str, ours: Victims | None, best: Victims | None) -> tuple[Vic
 
 
 def compare_admission(seed: int, policy: str) -> Compared:
-    """The GPUs that the engine gives away, and the most that can be."""
+    """The GPUs that the engine gives away, and the most that can be, in any order and in that of age."""
     case = admission_case(seed)
-    return Compared(our_admission(case, policy), best_admission(case))
+    return Compared(our_admission(case, policy), best_admission(case), ordered_admission(case))
+
+
+def gap_at_price(seeds: Iterable[int], policy: str) -> list[Figure]:
+    """What the engine's victims cost beyond the least at the price of its own order."""
+    gaps_percent: list[float] = []
+    for seed in seeds:
+        pair = compare_victims(seed, policy)
+        if pair is not None and pair[0].priority == pair[1].priority:
+            ours, best = pair[0], best_at_price(victim_case(seed), pair[1].priority, PRICE_S)
+            gaps_percent.append(100 * (ours.together(PRICE_S) / best.together(PRICE_S) - 1))
+    title = f"against HiGHS, 20 to 50 nodes, {policy}: victims of a gang, cost beyond the least at that price"
+    return [
+        figure(f"{title}, mean", sum(gaps_percent) / len(gaps_percent), "%", "lower"),
+        figure(f"{title}, worst", max(gaps_percent), "%", "lower"),
+    ]
+
+
+def frontier(seeds: Iterable[int]) -> list[Figure]:
+    """What the optimum has beyond the least work lost and the fewest pods, at each price of a pod."""
+    cases = [(case, best) for case in map(victim_case, seeds) if (best := best_victims(case)) and best.pods]
+    found: list[Figure] = []
+    for minutes in PRICES_MINUTES:
+        each = [(best_at_price(case, best.priority, 60 * minutes), best) for case, best in cases]
+        lost = [100 * (one.lost / best.lost - 1) for one, best in each]
+        pods = [100 * (one.pods / best.pods - 1) for one, best in each]
+        title = f"HiGHS, a pod counts as {minutes} GPU minutes:"
+        found += [
+            figure(f"{title} work lost beyond the least, mean", sum(lost) / len(lost), "%", "lower"),
+            figure(f"{title} work lost beyond the least, worst", max(lost), "%", "lower"),
+            figure(f"{title} pods beyond the fewest, mean", sum(pods) / len(pods), "%", "lower"),
+            figure(f"{title} pods beyond the fewest, worst", max(pods), "%", "lower"),
+        ]
+    return found
 
 
 def gaps(title: str, pairs: list[tuple[Victims, Victims]]) -> list[Figure]:
@@ -297,10 +400,21 @@ def figures(victim_seeds: range = VICTIM_SEEDS, admission_seeds: range = ADMISSI
         say(f"how far {policy} is from what HiGHS finds")
         pairs = [pair for seed in victim_seeds if (pair := compare_victims(seed, policy)) is not None]
         found += gaps(f"against HiGHS, 20 to 50 nodes, {policy}: victims of a gang", pairs)
-        parts = [ours / best for ours, best in (compare_admission(seed, policy) for seed in admission_seeds)]
+        found += gap_at_price(victim_seeds, policy)
+        compared_at = [compare_admission(seed, policy) for seed in admission_seeds]
         title = f"against HiGHS, 20 to 50 nodes, {policy}: GPUs given in a cycle"
-        found += [
-            figure(f"{title}, of the most possible, mean", 100 * sum(parts) / len(parts), "%", "higher"),
-            figure(f"{title}, of the most possible, worst", 100 * min(parts), "%", "higher"),
-        ]
-    return found
+        for of, parts in (
+            ("the most possible", [one.ours / one.best for one in compared_at]),
+            ("what the order allows", [one.ours / one.in_order for one in compared_at]),
+        ):
+            found += [
+                figure(f"{title}, of {of}, mean", 100 * sum(parts) / len(parts), "%", "higher"),
+                figure(f"{title}, of {of}, worst", 100 * min(parts), "%", "higher"),
+            ]
+    order = [one.in_order / one.best for one in compared_at]
+    title = "HiGHS, GPUs given in a cycle: what the order allows, of the most possible"
+    found += [
+        figure(f"{title}, mean", 100 * sum(order) / len(order), "%", "higher"),
+        figure(f"{title}, worst", 100 * min(order), "%", "higher"),
+    ]
+    return found + frontier(victim_seeds)

@@ -107,6 +107,10 @@ def test_a_log_of_another_version_says_so(
             b'{"log":"gpufleet.io/engine-log/v1","version":"0.3","policy":"fgd","seed":1}\n',
             "decided by the rules of an earlier version; gpufleet 0.3 can run it again",
         ),
+        (
+            b'{"log":"gpufleet.io/engine-log/v2","version":"0.4","policy":"fgd","seed":1}\n',
+            "decided by the rules of an earlier version; gpufleet 0.4 can run it again",
+        ),
         (b"\x1f\x8bno gzip", "the log cannot be read"),
         (gzip.compress(b"x" * 99999)[:-20], "the log cannot be read"),
         (b"[" * 100_000 + b"\n", "line 1"),

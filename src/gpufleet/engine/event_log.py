@@ -16,9 +16,11 @@ from gpufleet.engine.policy import find_policy
 from gpufleet.engine.preempt.by_name import NO_EVICTIONS, find_search
 from gpufleet.engine.scheduler import Engine
 
-FORMAT = "gpufleet.io/engine-log/v2"
-OLDER_RULES = frozenset({"gpufleet.io/engine-log/v1"})
-"""Formats of logs that were decided by other rules: v1 evicted own work before it took back what is owed."""
+FORMAT = "gpufleet.io/engine-log/v3"
+OLDER_RULES = frozenset({"gpufleet.io/engine-log/v1", "gpufleet.io/engine-log/v2"})
+"""Formats of logs that were decided by other rules: v1 evicted own work before it took back what is owed.
+For a gang v2 compared the number of pods before the work lost.
+"""
 
 
 class Header(msgspec.Struct, frozen=True):

@@ -7,10 +7,11 @@ import pytest
 
 from gpufleet.engine import event
 from gpufleet.engine.preempt import cheapest_room
-from gpufleet.engine.preempt.candidates import Unit, cost_of
+from gpufleet.engine.preempt.candidates import LOST_STEP, Unit, cost_of
 from gpufleet.engine.preempt.cheapest_room import NOTHING, Held, chosen_from, options_on, weights_of
+from gpufleet.model.identifiers import DeviceId, NodeName
 from tests.engine.effort import seeds
-from tests.engine.fleet_builder import Story, evicted, gang, node, pod, shape
+from tests.engine.fleet_builder import Story, binds, evicted, gang, node, pod, shape
 
 Node = tuple[int, list[Held]]
 """Free GPUs of a node, and the pods there that may go."""
@@ -21,7 +22,8 @@ def random_nodes(chance: random.Random) -> list[Node]:
     rows = itertools.count()
 
     def one() -> Held:
-        unit = Unit(chance.randint(-2, 2), False, chance.randint(0, 9), (next(rows),))
+        lost = chance.randint(0, 9) * chance.choice((1, LOST_STEP))
+        unit = Unit(chance.randint(-2, 2), False, lost, (next(rows),))
         return Held(chance.randint(1, 4), unit)
 
     return [(chance.randint(0, 3), [one() for _ in range(3)]) for _ in range(chance.randint(2, 3))]
@@ -41,8 +43,8 @@ def found_in(nodes: list[Node], gpus: int, missing: int) -> list[Unit]:
 
 def added_up(units: list[Unit]) -> tuple[int, int, int]:
     """The costs of a set that are sums; fewer come first."""
-    _, _, _, pods, _, _, priorities, lost = cost_of(units)
-    return pods, priorities, lost
+    _, _, _, pods_and_lost, _, _, priorities, lost = cost_of(units, for_gang=True)
+    return pods_and_lost, priorities, lost
 
 
 @pytest.mark.parametrize("seed", seeds(60))
@@ -72,6 +74,23 @@ def test_of_many_nodes_those_go_first_where_a_member_costs_the_least(
     large = [(0, [Held(4, Unit(0, False, 1, (next(rows),)))]) for _ in range(3)]
     small = [(0, [Held(1, Unit(0, False, 1, (next(rows),))) for _ in range(4)]) for _ in range(3)]
     assert [unit.rows for unit in found_in([*small, *large], 2, 6)] == [(0,), (1,), (2,)]
+
+
+def test_many_young_pods_go_rather_than_one_that_has_run_for_long() -> None:
+    """Eight GPUs for two hours are 16 GPU hours, and one pod; eight pods that just began count as eight."""
+    told = Story()
+    told.queue("team")
+    large = pod("large", shape(8), queue="team")
+    told.nodes(node("n0", 8))
+    name, devices = binds(told.arrive(large))["large"]
+    told.happen(event.PodBound(large, NodeName(name), tuple(map(DeviceId, devices)), told.at_us))
+    told.wait_s(2 * 3600)
+    told.nodes(node("n1", 8))
+    told.arrive(*(pod(f"small-{number}", shape(1), queue="team") for number in range(8)))
+    told.wait_s(1)
+    members = [pod(f"g{number}", shape(2), queue="team", gang="g", priority=1) for number in range(4)]
+    said = told.happen(event.GangSet(gang("g", 4, queue="team", priority=1)), *map(event.PodAdded, members))
+    assert set(evicted(said)) == {f"small-{number}" for number in range(8)}
 
 
 def test_one_large_pod_goes_rather_than_many_small_ones() -> None:

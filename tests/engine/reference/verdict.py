@@ -11,7 +11,8 @@ The rules, from docs/queues.md ("What keeps work waiting" and "Taking back") unl
   queue goes first, then that of others.
 - Of sets of one kind the lowest highest priority of a queue decides; then those with the fewest whole gangs
   go first; then the lowest highest priority of a pod, the fewest pods, the least right of their queues, the
-  sum of priorities, the work lost.
+  sum of priorities, the work lost. For a gang pods and work lost count together instead of the pods alone: a
+  pod as much as one GPU hour of lost work, which counts by whole quarters of an hour for each pod.
 """
 
 import enum
@@ -116,11 +117,21 @@ def cost_of(picture: Picture, tree: QuotaTree, job: Job, units: list[Unit]) -> C
         max(queue_priority_of(tree, job, unit) for unit in units),
         sum(unit.is_whole for unit in units),
         max(one.priority for one, _ in pods),
-        pods_in(units),
+        sum(pods_and_lost(picture, unit) for unit in units) if job.is_gang else pods_in(units),
         max(right_of(picture, tree, job, unit) for unit in units),
         sum(one.priority for one, _ in pods),
-        sum(one.gpus * (picture.now_us - picture.runs[pod].since_us) for one, pod in pods),
+        sum(lost_gpu_us(picture, unit) for unit in units),
     )
+
+
+def pods_and_lost(picture: Picture, unit: Unit) -> int:
+    """What pods and the work lost with them count for a gang, in quarters of a GPU hour."""
+    return 4 * len(unit.pods) + lost_gpu_us(picture, unit) // (15 * 60 * 1_000_000)
+
+
+def lost_gpu_us(picture: Picture, unit: Unit) -> int:
+    """The work that is lost with a unit, in microseconds of a GPU."""
+    return sum(unit.job.gpus * (picture.now_us - picture.runs[pod].since_us) for pod in unit.pods)
 
 
 def queue_priority_of(tree: QuotaTree, job: Job, unit: Unit) -> float:

@@ -12,6 +12,7 @@ whose sums do not suffice is not tried.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import combinations
 from math import comb
 from typing import NamedTuple
@@ -212,7 +213,7 @@ class ByNode:
             if sets > SETS_A_NODE_MAX:
                 return self._taken_off(bound, among)
             able = [chosen for chosen in combinations(among, size) if self._may_do(bound.node, chosen)]
-            for chosen in sorted(able, key=cost_of):
+            for chosen in sorted(able, key=partial(cost_of, for_gang=False)):
                 if self._allowed(list(chosen)):
                     placements = self._proven(bound.node, list(chosen))
                     if placements:

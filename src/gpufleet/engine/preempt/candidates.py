@@ -39,6 +39,12 @@ NEVER = 1 << 62
 NO_ROWS: frozenset[int] = frozenset()
 NOT_HERE = -1
 """The least run time of a queue whose pods are no candidates."""
+LOST_STEP = 900 * 1000
+"""Work lost counts by the quarter of a GPU hour, in GPU-milliseconds: less decides nothing before spot
+nodes, rights and priorities do."""
+STEPS_A_POD = 4
+"""A pod of a gang's victims counts as much as so many steps of work lost: one GPU hour, about what it costs
+to start it again."""
 LOWEST = -(1 << 62)
 """Below every priority of a queue: that of the own queue, and of queues that are not described."""
 
@@ -71,22 +77,28 @@ class Unit(NamedTuple):
             *(self.spared, self.right, self.lost, self.order, self.rows),
         )
 
+    @property
+    def pods_and_lost(self) -> int:
+        """What the pods and the work lost with them count together, in steps of work lost."""
+        return STEPS_A_POD * len(self.rows) + self.lost // LOST_STEP
+
 
 Cost = tuple[int, int, int, int, int, int, int, int]
 
 
-def cost_of(units: Sequence[Unit]) -> Cost:
+def cost_of(units: Sequence[Unit], *, for_gang: bool) -> Cost:
     """What a set costs; the cheapest goes.
 
     In this order: the highest priority of a queue, how many gangs are broken, the highest priority of a
     pod, how many pods, how many of them are spared, the highest right of a queue, the sum of priorities,
-    and the work lost.
+    and the work lost. For a gang, pods and work lost count together instead of the pods alone: its victims
+    are many, and a few large ones that have run for long lose more than many small ones.
     """
     return (
         max(unit.queue_priority for unit in units),
         sum(unit.whole for unit in units),
         max(unit.priority for unit in units),
-        sum(len(unit.rows) for unit in units),
+        sum(unit.pods_and_lost if for_gang else len(unit.rows) for unit in units),
         sum(unit.spared for unit in units),
         max(unit.right for unit in units),
         sum(unit.priority * len(unit.rows) for unit in units),

@@ -5,9 +5,9 @@ those are taken where a member costs the least, along the lower convex hulls of 
 members, where a node may give more than is needed, every combination of nodes is compared (a multiple-choice
 knapsack: Sinha and Zoltners, Operations Research 27, 1979).
 
-Costs are those of ``candidates.cost_of``, added up: the number of pods, how many of them are spared, rights
-of queues, priorities, work lost. Quota, justice and what else may keep a gang off a node are not looked at:
-the caller proves the set.
+Costs are those of ``candidates.cost_of`` for a gang, added up: pods and work lost, how many pods are spared,
+rights of queues, priorities, the rest of the work lost. Quota, justice and what else may keep a gang off a
+node are not looked at: the caller proves the set.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ from gpufleet.engine.state.gang_members import Members
 from gpufleet.model.device import WHOLE_GPU_MILLI
 
 NODES_MAX = 256
-"""Among so many nodes at most: those whose pods hold the most GPUs each."""
+"""Among so many nodes at most: those whose pods cost the least for each GPU that they hold."""
 STEPS_MAX = 40_000
 """So many combinations of a node and a number of members are compared for the last members."""
 
@@ -82,7 +82,7 @@ def cheapest_room(
         return []
     suited = {node: held for node, held in by_node.items() if short[node, GPU] < FAR_TOO_MUCH}
     weights = weights_of([one.unit for held in suited.values() for one in held])
-    nodes = sorted(suited, key=lambda node: pods_for_a_gpu(suited[node]))[:NODES_MAX]
+    nodes = sorted(suited, key=lambda node: cost_of_a_gpu(suited[node]))[:NODES_MAX]
     options = [options_on(suited[node], int(free[node]), gpus, missing, weights) for node in nodes]
     return list(chosen_from([[NOTHING, *one] for one in options if one], missing))
 
@@ -96,9 +96,9 @@ def whole_gpus_of(state: EngineState, unit: Unit) -> int:
     return int(tables.shapes[layout.SHAPE_GPU_COUNT, shape])
 
 
-def pods_for_a_gpu(held: Sequence[Held]) -> Fraction:
-    """How many of these pods hold one GPU in the mean."""
-    return Fraction(len(held), sum(one.gpus for one in held))
+def cost_of_a_gpu(held: Sequence[Held]) -> Fraction:
+    """What these pods and the work lost with them count for each GPU that they hold, in the mean."""
+    return Fraction(sum(one.unit.pods_and_lost for one in held), sum(one.gpus for one in held))
 
 
 def weights_of(units: Iterable[Unit]) -> Weights:
@@ -111,8 +111,8 @@ def weights_of(units: Iterable[Unit]) -> Weights:
 
 
 def costs_of(unit: Unit) -> tuple[int, ...]:
-    """The costs of one pod, in the order of ``candidates.cost_of``."""
-    return 1, unit.spared, unit.right, unit.priority, unit.lost
+    """The costs of one pod, in the order of ``candidates.cost_of`` for a gang."""
+    return unit.pods_and_lost, unit.spared, unit.right, unit.priority, unit.lost
 
 
 def options_on(held: Sequence[Held], free: int, gpus: int, missing: int, weights: Weights) -> list[Option]:

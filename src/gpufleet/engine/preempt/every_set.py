@@ -66,7 +66,7 @@ class EverySet:
         self._node_by_row = nodes_of(self.state, units)
         if not self._proven(units, judged=False):
             return None
-        ordered = sorted(self._sets(units), key=in_turn)
+        ordered = sorted(self._sets(units), key=self._in_turn)
         with self.proof.without_leaving(self.departing):
             for chosen in ordered[:PROOFS_MAX]:
                 placements = self._proven(chosen)
@@ -74,6 +74,11 @@ class EverySet:
                     return list(chosen), placements
         self.is_cut = len(ordered) > PROOFS_MAX
         return None
+
+    def _in_turn(self, chosen: tuple[Unit, ...]) -> tuple[Cost, list[int], tuple[Unit, ...]]:
+        """By what sets are sorted: by their cost, and equals in the order of their pods."""
+        cost = cost_of(chosen, for_gang=self.proof.unplaced.members is not None)
+        return cost, [unit.order for unit in chosen], chosen
 
     def _sets(self, units: Sequence[Unit]) -> Iterator[tuple[Unit, ...]]:
         """Sets that may go together and give back enough. With a gang go no members of it."""
@@ -147,11 +152,6 @@ class EverySet:
             nodes = np.unique([self._node_by_row[row] for row in rows])
         with self.proof.without_leaving(self.departing):
             return self.proof.fits_without(rows, nodes, judged=judged)
-
-
-def in_turn(chosen: tuple[Unit, ...]) -> tuple[Cost, list[int], tuple[Unit, ...]]:
-    """By what sets are sorted: by their cost, and equals in the order of their pods."""
-    return cost_of(chosen), [unit.order for unit in chosen], chosen
 
 
 def nodes_of(state: EngineState, units: Sequence[Unit]) -> dict[int, int]:
