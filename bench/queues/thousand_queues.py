@@ -28,7 +28,10 @@ from gpufleet.model.shape import GpuRequest, Shape
 LEVELS = 3
 CORES = (1, 2, 4, 8)
 SEED = 7
-CYCLE_BAR_S = 1.0
+CYCLE_BARS_MS = {1000: 150.0, 10: 20.0}
+"""By how many pods the cycle starts."""
+TAKING_IN_BAR_S = 2.0
+MEMORY_BAR_MIB = 400.0
 
 
 class Size(msgspec.Struct, frozen=True):
@@ -104,22 +107,24 @@ def figures() -> list[Figure]:
 
 
 def figures_of(measured: Measured, size: Size) -> list[Figure]:
-    """What is published; the bar is for the cycle that starts the most."""
+    """What is published; the bars are for the full size."""
+    bars_ms = CYCLE_BARS_MS if size == FULL else {}
+    taking_in_s, memory_mib = (TAKING_IN_BAR_S, MEMORY_BAR_MIB) if size == FULL else (None, None)
     cycles = [
         figure(
             f"{size.title}: a cycle that starts {measured.started[count]:,}",
             1000 * took_s,
             "ms",
             "lower",
-            1000 * CYCLE_BAR_S if count == max(measured.cycle_s) else None,
+            bars_ms.get(count),
         )
         for count, took_s in measured.cycle_s.items()
     ]
     return [
         *cycles,
         figure(f"{size.title}: a cycle without change", 1000 * measured.idle_s, "ms", "lower"),
-        figure(f"{size.title}: taking the pods in", measured.submit_s, "s", "lower"),
-        figure(f"{size.title}: peak memory", measured.peak_rss_mib, "MiB", "lower"),
+        figure(f"{size.title}: taking the pods in", measured.submit_s, "s", "lower", taking_in_s),
+        figure(f"{size.title}: peak memory", measured.peak_rss_mib, "MiB", "lower", memory_mib),
     ]
 
 

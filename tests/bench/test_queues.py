@@ -98,8 +98,22 @@ def test_a_thousand_queues_in_small() -> None:
     size = thousand_queues.Size(nodes=10, branches=2, pending=50, ending=(10, 5))
     measured = thousand_queues.measure(size)
     assert measured.started == {10: 10, 5: 5}
-    judged = [one for one in thousand_queues.figures_of(measured, size) if one.target is not None]
-    assert [one.name for one in judged] == ["10 nodes, 8 queues, 50 waiting: a cycle that starts 10"]
+    found = thousand_queues.figures_of(measured, size)
+    assert len(found) == 5
+    assert all(one.value > 0 and one.target is None for one in found)
+
+
+def test_a_thousand_queues_are_judged_at_full_size() -> None:
+    measured = thousand_queues.Measured(
+        set_up_s=1,
+        submit_s=3,
+        cycle_s={1000: 0.15, 10: 0.021},
+        started={1000: 1000, 10: 10},
+        idle_s=0,
+        peak_rss_mib=400,
+    )
+    found = thousand_queues.figures_of(measured, thousand_queues.FULL)
+    assert [one.met for one in found] == [True, False, None, False, True]
 
 
 def test_gaps_in_small() -> None:
