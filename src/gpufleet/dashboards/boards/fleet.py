@@ -150,7 +150,8 @@ CAPACITY = Row(
         ),
         Panel(
             "GPUs over time",
-            "The same four steps. What is held and does not compute is between the two lower lines.",
+            "GPUs that are present, in service, held and computing. What is held and does not compute is "
+            "between the two lower lines.",
             PanelKind.LINES,
             STEPS,
             Unit.COUNT,

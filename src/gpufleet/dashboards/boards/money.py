@@ -135,7 +135,7 @@ def table(
 
 
 TEAMS = Row(
-    "Who and what",
+    "By namespace, model and queue",
     (
         table(
             "By namespace",

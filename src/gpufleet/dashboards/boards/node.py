@@ -249,7 +249,7 @@ AGAINST = Row(
 )
 
 HOLDERS = Row(
-    "Who holds the cards",
+    "Pods on the cards",
     (
         Panel(
             "Pods and their parts",

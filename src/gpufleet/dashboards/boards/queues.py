@@ -60,7 +60,7 @@ def tile(
 
 
 NOW = Row(
-    "Who waits?",
+    "What waits?",
     (
         tile(
             "Pods that wait",

@@ -105,7 +105,7 @@ DECIDING = Row(
     "Decisions",
     (
         Panel(
-            "Who leads",
+            "The leader",
             "Each process of the scheduler, and when it led.",
             PanelKind.STATES,
             (Query(f"max by (cluster, instance) ({own('leader')})", legend("instance")),),

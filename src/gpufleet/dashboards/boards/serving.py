@@ -100,7 +100,7 @@ OUTPUT = Row(
         ),
         lines(
             "Tokens a second for each GPU",
-            "The same by the GPUs that the pods of the engines hold.",
+            "Tokens a second, divided by the GPUs that the pods of the engines hold.",
             (Query(ratio(f"sum by (cluster, {MODEL}) ({GENERATED})", HELD_BY_ENGINES, MODEL), BY_MODEL),),
             Unit.PER_SECOND,
         ),
