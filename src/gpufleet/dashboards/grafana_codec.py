@@ -27,7 +27,7 @@ from gpufleet.dashboards.grafana_json import (
     TransformOptions,
 )
 from gpufleet.dashboards.layout import Placed, placed
-from gpufleet.dashboards.panel_style import field_config, field_of, options
+from gpufleet.dashboards.panel_style import field_config, field_of, letter, options
 from gpufleet.dashboards.promql import CLUSTER
 
 TAG = "gpufleet"
@@ -145,11 +145,6 @@ def _panel(number: int, one: Placed) -> GrafanaPanel:
         options=options(thing),
         transformations=tuple(_transformations(thing)),
     )
-
-
-def letter(index: int) -> str:
-    """The name of a query of a panel: A for the first."""
-    return chr(ord("A") + index)
 
 
 def _target(panel: Panel, index: int, query: Query) -> Target:

@@ -40,11 +40,16 @@ def steps(below: Colour, thresholds: tuple[Threshold, ...]) -> Steps:
     return Steps(mode="absolute", steps=(first, *rest))
 
 
+def letter(index: int) -> str:
+    """The name of a query of a panel: A for the first."""
+    return chr(ord("A") + index)
+
+
 def field_of(panel: Panel, column: Column) -> str:
     """The name of a column's field before it has its title."""
     if isinstance(column.source, str):
         return column.source
-    return "Value" if len(panel.queries) == 1 else f"Value #{chr(ord('A') + column.source)}"
+    return "Value" if len(panel.queries) == 1 else f"Value #{letter(column.source)}"
 
 
 def field_config(panel: Panel) -> FieldConfig:

@@ -68,7 +68,7 @@ async def _ask_engine(readings: Readings) -> None:
     try:
         readings.told = await ask_engine(readings.client, readings.settings)
     except* GpufleetError as group:
-        readings.engine_problem = f"the engine could not be asked: {group.exceptions[0]}"
+        readings.engine_failed(group.exceptions[0])
 
 
 async def _measure(readings: Readings, *, with_past: bool) -> list[str]:

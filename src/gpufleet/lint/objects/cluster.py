@@ -11,7 +11,7 @@ from functools import cached_property
 from gpufleet.kube.meanings.gpu_resources import is_gpu
 from gpufleet.lint.objects.amounts import amount
 from gpufleet.lint.objects.device_plugins import ANNOUNCING_KINDS, Announcers, announcers
-from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.lint.objects.manifest import Manifest, by_kind
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.source.fields import Field
 from gpufleet.model.labels import Operator, Requirement
@@ -96,10 +96,7 @@ class Cluster:
 
     @cached_property
     def _by_kind(self) -> dict[str, list[Manifest]]:
-        found: dict[str, list[Manifest]] = {}
-        for one in self.manifests:
-            found.setdefault(one.kind, []).append(one)
-        return found
+        return by_kind(self.manifests)
 
     @cached_property
     def announcers(self) -> Announcers:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from gpufleet.kube.meanings.group_names import GroupName, named_groups
 from gpufleet.lint.objects.cluster import Cluster
-from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.lint.objects.manifest import Manifest, by_kind
 from gpufleet.lint.objects.measured_use import MeasuredUse
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.objects.queue_quotas import QUEUE_KINDS, Queues
@@ -22,10 +22,7 @@ class Context:
 
     @cached_property
     def _by_kind(self) -> dict[str, list[Manifest]]:
-        found: dict[str, list[Manifest]] = {}
-        for one in self.manifests:
-            found.setdefault(one.kind, []).append(one)
-        return found
+        return by_kind(self.manifests)
 
     def of_kind(self, *kinds: str, beside: Manifest | None = None) -> Iterator[Manifest]:
         """The objects of these kinds; ``beside`` keeps those of the same namespace."""

@@ -1,6 +1,6 @@
 """One Kubernetes object of the input: what it is, its pod templates, and where its fields stand."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -110,3 +110,11 @@ def has_gpu_pods(manifest: Manifest) -> bool:
 def has_workload_pods(manifest: Manifest) -> bool:
     """Whether the object makes pods that are not part of the GPU stack itself."""
     return any(not one.is_gpu_infrastructure for one in manifest.templates)
+
+
+def by_kind(manifests: Iterable[Manifest]) -> dict[str, list[Manifest]]:
+    """The objects by their kinds, in the order of the input."""
+    found: dict[str, list[Manifest]] = {}
+    for one in manifests:
+        found.setdefault(one.kind, []).append(one)
+    return found

@@ -144,8 +144,8 @@ class Session:
                 try:
                     told = await engine.ask()
                 except GpufleetError as error:
-                    self.readings.engine_problem = f"the engine could not be asked: {error}"
                     # An old answer stays, and since when it is old is said.
+                    self.readings.engine_failed(error)
                 else:
                     self.readings.told, self.readings.engine_problem = told, ""
                     pause_s = max(pause_s, ENGINE_PAUSE_FACTOR * told.took_s)

@@ -198,6 +198,10 @@ class Readings:
             found[Part.USE] = self.use_problem() or "use has not been measured yet"
         return found
 
+    def engine_failed(self, error: Exception) -> None:
+        """The engine could not be asked; what it told before stays."""
+        self.engine_problem = f"the engine could not be asked: {error}"
+
     def use_problem(self) -> str:
         """Why use is not known of all nodes; "" if it is."""
         return self.agents_problem() if self.prometheus is None else self.prometheus.problem

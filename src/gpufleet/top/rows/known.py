@@ -32,8 +32,7 @@ class Part(enum.Enum):
 class Known:
     """The parts, and when they were looked at. ``before`` has earlier measurements, by node.
 
-    ``quiet_since_s`` says since when a pod was seen without use, in seconds since 1970. ``agents`` are the
-    nodes on which an agent can be asked.
+    ``quiet_since_s`` says since when a pod was seen without use, in seconds since 1970.
     """
 
     now: dt.datetime

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from gpufleet.usage.prometheus.labels import named_pod
+
 BUSY = "gpufleet_gpu_busy_ratio"
 MEMORY = "gpufleet_gpu_memory_bytes"
 MEMORY_USED = "gpufleet_gpu_memory_used_bytes"
@@ -102,7 +104,8 @@ def node_uses(samples: Iterable[Sample], at_s: float, node: str = "") -> dict[st
             if not labels.get("mig_id"):
                 setattr(use.cards.setdefault(uuid, CardUse()), CARD_FIELDS[name], value)
         elif name in POD_FIELDS:
-            devices = use.pods.setdefault(_pod(labels), {})
+            pod = named_pod(labels)
+            devices = use.pods.setdefault((pod.namespace, pod.name), {})
             device = devices.setdefault(f"{uuid}/{labels.get('mig_id', '')}", DeviceUse(uuid))
             setattr(device, POD_FIELDS[name], value)
     return found
@@ -144,8 +147,3 @@ def _power(device: DeviceUse, use: NodeUse, before: DeviceUse | None, since_s: f
     joules = device.energy_joules - before.energy_joules
     # A counter that went back belongs to an agent that began anew.
     return joules / since_s if joules >= 0 else None
-
-
-def _pod(labels: Mapping[str, str]) -> PodKey:
-    namespace = labels.get("exported_namespace") or labels.get("namespace", "")
-    return namespace, labels.get("exported_pod") or labels.get("pod", "")

@@ -45,6 +45,19 @@ class Column(Generic[LineType]):
     is_name: bool = False
 
 
+def number_column(
+    name: str,
+    heading: str,
+    width: int,
+    text: Callable[[LineType, dt.datetime], str],
+    value: Callable[[LineType], SortValue],
+    drops: int = 0,
+    slack: float = 0.0,
+) -> Column[LineType]:
+    """A column of numbers: at the right, the largest first."""
+    return Column(name, heading, width, text, value, right=True, drops=drops, descending=True, slack=slack)
+
+
 @dataclass(frozen=True)
 class View(Generic[LineType]):
     """A view: its name on a command line, its columns, and what identifies, colours and explains a line.

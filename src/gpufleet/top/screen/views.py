@@ -6,7 +6,7 @@ from typing import Any
 from gpufleet.top.rows.lines import GangLine, IdleLine, NodeLine, PodLine, QueueLine
 from gpufleet.top.screen import amounts
 from gpufleet.top.screen.amounts import NONE, UNKNOWN
-from gpufleet.top.screen.columns import Column, Tone, View
+from gpufleet.top.screen.columns import Column, Tone, View, number_column
 
 NODE_RANKS = {"not ready": 0, "?": 1, "no report": 2, "cordoned": 4, "ready": 5}
 POD_RANKS = {"held": 0, "waits": 1, "gated": 2, "foreign": 3, "leaves": 4, "placed": 5, "runs": 6}
@@ -19,8 +19,19 @@ HOT_CELSIUS = 85.0
 """From here on a card's temperature is worth a look; cards lower their clocks a little above."""
 
 
-def _path(namespace: str, name: str) -> str:
-    return f"{namespace}/{name}" if namespace else name
+def _path(line: PodLine | GangLine | IdleLine) -> str:
+    return f"{line.namespace}/{line.name}" if line.namespace else line.name
+
+
+def _reason(line: PodLine | GangLine, start: str = "") -> str:
+    """The place in the queue, the start that is expected, and the cause with its words."""
+    number = "" if line.position is None else f"#{line.position} "
+    why = f": {line.why}" if line.why and line.cause else line.why
+    return f"{number}{start}{line.cause}{why}"
+
+
+def _start(line: GangLine | QueueLine) -> str:
+    return f"starts {line.expected_start}; " if line.expected_start else ""
 
 
 def _or_none(text: str | None) -> str:
@@ -70,58 +81,48 @@ NODE: View[NodeLine] = View(
             lambda n, _: n.state,
             lambda n: float(NODE_RANKS.get(n.state, UNWELL_RANK)),
         ),
-        Column("gpus", "HELD", 7, _held, lambda n: n.gpus_held, right=True, descending=True, slack=0.5),
-        Column(
+        number_column("gpus", "HELD", 7, _held, lambda n: n.gpus_held, slack=0.5),
+        number_column(
             "use",
             "USE",
             4,
             lambda n, _: amounts.percent(n.busy_ratio),
             lambda n: n.busy_ratio,
-            right=True,
-            descending=True,
             slack=RATIO_SLACK,
         ),
-        Column(
+        number_column(
             "memory",
             "MEM",
             4,
             lambda n, _: amounts.percent(_memory_ratio(n)),
             _memory_ratio,
-            right=True,
-            descending=True,
             slack=RATIO_SLACK,
         ),
-        Column(
+        number_column(
             "power",
             "POWER",
             6,
             lambda n, _: amounts.watts(n.power_watts),
             lambda n: n.power_watts,
-            right=True,
             drops=2,
-            descending=True,
             slack=100.0,
         ),
-        Column(
+        number_column(
             "temperature",
             "TEMP",
             4,
             lambda n, _: amounts.celsius(n.temperature_celsius),
             lambda n: n.temperature_celsius,
-            right=True,
             drops=3,
-            descending=True,
             slack=3.0,
         ),
-        Column(
+        number_column(
             "pods",
             "PODS",
             4,
             lambda n, _: UNKNOWN if n.pods is None else str(n.pods),
             lambda n: n.pods,
-            right=True,
             drops=4,
-            descending=True,
         ),
         Column("model", "MODEL", 14, lambda n, _: n.model or UNKNOWN, lambda n: n.model, drops=5),
         Column(
@@ -138,11 +139,7 @@ NODE: View[NodeLine] = View(
 
 
 def _pod_place(line: PodLine) -> str:
-    if line.node:
-        return line.node
-    number = "" if line.position is None else f"#{line.position} "
-    why = f": {line.why}" if line.why and line.cause else line.why
-    return f"{number}{line.cause}{why}"
+    return line.node or _reason(line)
 
 
 def _pod_use(line: PodLine, text: str) -> str:
@@ -154,54 +151,32 @@ POD: View[PodLine] = View(
     "pod",
     "pods",
     (
-        Column(
-            "name",
-            "POD",
-            26,
-            lambda p, _: _path(p.namespace, p.name),
-            lambda p: _path(p.namespace, p.name),
-            is_name=True,
-            share=5,
-        ),
+        Column("name", "POD", 26, lambda line, _: _path(line), _path, is_name=True, share=5),
         Column("state", "STATE", 7, lambda p, _: p.state, lambda p: float(POD_RANKS.get(p.state, 9))),
-        Column(
-            "gpus",
-            "GPUS",
-            4,
-            lambda p, _: amounts.plain_number(p.gpus),
-            lambda p: p.gpus,
-            right=True,
-            descending=True,
-        ),
-        Column(
+        number_column("gpus", "GPUS", 4, lambda p, _: amounts.plain_number(p.gpus), lambda p: p.gpus),
+        number_column(
             "use",
             "USE",
             4,
             lambda p, _: _pod_use(p, amounts.percent(p.used_ratio)),
             lambda p: p.used_ratio,
-            right=True,
-            descending=True,
             slack=RATIO_SLACK,
         ),
-        Column(
+        number_column(
             "memory",
             "MEMORY",
             6,
             lambda p, _: _pod_use(p, amounts.gibibytes(p.memory_used_bytes)),
             lambda p: p.memory_used_bytes,
-            right=True,
-            descending=True,
             slack=GIBIBYTE,
         ),
-        Column(
+        number_column(
             "power",
             "POWER",
             6,
             lambda p, _: _pod_use(p, amounts.watts(p.power_watts)),
             lambda p: p.power_watts,
-            right=True,
             drops=3,
-            descending=True,
             slack=50.0,
         ),
         Column(
@@ -218,10 +193,10 @@ POD: View[PodLine] = View(
             "place", "NODE OR REASON", 20, lambda p, _: _pod_place(p), lambda p: p.node or p.cause, share=4
         ),
     ),
-    key=lambda p: _path(p.namespace, p.name),
+    key=_path,
     tone=lambda p: Tone.WARN if p.state in {"held", "foreign"} else Tone.PLAIN,
     detail=lambda p: "" if p.node else _pod_place(p),
-    words=lambda p: (_path(p.namespace, p.name), p.state, p.queue, p.node, p.cause),
+    words=lambda p: (_path(p), p.state, p.queue, p.node, p.cause),
     sort_by="state",
     empty="no pod asks for GPUs",
 )
@@ -232,48 +207,20 @@ def _gang_members(line: GangLine, _: dt.datetime) -> str:
 
 
 def _gang_why(line: GangLine) -> str:
-    number = "" if line.position is None else f"#{line.position} "
-    start = f"starts {line.expected_start}; " if line.expected_start else ""
-    why = f": {line.why}" if line.why and line.cause else line.why
-    return f"{number}{start}{line.cause}{why}" or NONE
+    return _reason(line, _start(line)) or NONE
 
 
 GANG: View[GangLine] = View(
     "gang",
     "gangs",
     (
-        Column(
-            "name",
-            "GANG",
-            24,
-            lambda g, _: _path(g.namespace, g.name),
-            lambda g: _path(g.namespace, g.name),
-            is_name=True,
-            share=4,
-        ),
+        Column("name", "GANG", 24, lambda line, _: _path(line), _path, is_name=True, share=4),
         Column("state", "STATE", 7, lambda g, _: g.state, lambda g: float(GANG_RANKS.get(g.state, 9))),
-        Column(
-            "members", "PLACED", 7, _gang_members, lambda g: g.members_placed, right=True, descending=True
+        number_column("members", "PLACED", 7, _gang_members, lambda g: g.members_placed),
+        number_column(
+            "arrived", "CAME", 4, lambda g, _: str(g.members_arrived), lambda g: g.members_arrived, drops=3
         ),
-        Column(
-            "arrived",
-            "CAME",
-            4,
-            lambda g, _: str(g.members_arrived),
-            lambda g: g.members_arrived,
-            right=True,
-            drops=3,
-            descending=True,
-        ),
-        Column(
-            "gpus",
-            "GPUS",
-            4,
-            lambda g, _: amounts.plain_number(g.gpus),
-            lambda g: g.gpus,
-            right=True,
-            descending=True,
-        ),
+        number_column("gpus", "GPUS", 4, lambda g, _: amounts.plain_number(g.gpus), lambda g: g.gpus),
         Column(
             "age",
             "AGE",
@@ -286,10 +233,10 @@ GANG: View[GangLine] = View(
         Column("queue", "QUEUE", 14, lambda g, _: _or_none(g.queue), lambda g: g.queue, drops=2),
         Column("why", "REASON", 22, lambda g, _: _gang_why(g), lambda g: g.cause, share=5),
     ),
-    key=lambda g: _path(g.namespace, g.name),
+    key=_path,
     tone=lambda g: Tone.BAD if g.state in {"in part", "held"} else Tone.PLAIN,
     detail=lambda g: "" if g.state == "runs" else _gang_why(g),
-    words=lambda g: (_path(g.namespace, g.name), g.state, g.queue, g.cause),
+    words=lambda g: (_path(g), g.state, g.queue, g.cause),
     sort_by="state",
     empty="there are no gangs",
 )
@@ -305,8 +252,7 @@ def _if_any(text: str | None) -> str:
 
 
 def _queue_why(line: QueueLine) -> str:
-    start = f"starts {line.expected_start}; " if line.expected_start else ""
-    return f"{start}{line.why}" or NONE
+    return f"{_start(line)}{line.why}" or NONE
 
 
 QUEUE: View[QueueLine] = View(
@@ -322,62 +268,26 @@ QUEUE: View[QueueLine] = View(
             is_name=True,
             share=4,
         ),
-        Column(
-            "used",
-            "USED",
-            6,
-            lambda q, _: _known(q.used),
-            lambda q: _amount(q.used),
-            right=True,
-            descending=True,
-        ),
-        Column(
-            "quota",
-            "QUOTA",
-            5,
-            lambda q, _: _known(q.quota),
-            lambda q: _amount(q.quota),
-            right=True,
-            descending=True,
-        ),
-        Column(
+        number_column("used", "USED", 6, lambda q, _: _known(q.used), lambda q: _amount(q.used)),
+        number_column("quota", "QUOTA", 5, lambda q, _: _known(q.quota), lambda q: _amount(q.quota)),
+        number_column(
             "borrowed",
             "BORROWED",
             8,
             lambda q, _: _if_any(q.borrowed),
             lambda q: _amount(q.borrowed),
-            right=True,
             drops=2,
-            descending=True,
         ),
-        Column(
-            "lent",
-            "LENT",
-            5,
-            lambda q, _: _if_any(q.lent),
-            lambda q: _amount(q.lent),
-            right=True,
-            drops=4,
-            descending=True,
+        number_column("lent", "LENT", 5, lambda q, _: _if_any(q.lent), lambda q: _amount(q.lent), drops=4),
+        number_column(
+            "fair", "FAIR", 6, lambda q, _: _known(q.fair_share), lambda q: _amount(q.fair_share), drops=1
         ),
-        Column(
-            "fair",
-            "FAIR",
-            6,
-            lambda q, _: _known(q.fair_share),
-            lambda q: _amount(q.fair_share),
-            right=True,
-            drops=1,
-            descending=True,
-        ),
-        Column(
+        number_column(
             "waiting",
             "PENDING",
             7,
             lambda q, _: _if_any(None if q.pods_waiting is None else str(q.pods_waiting)),
             lambda q: q.pods_waiting,
-            right=True,
-            descending=True,
         ),
         Column(
             "oldest",
@@ -404,26 +314,10 @@ IDLE: View[IdleLine] = View(
     "idle",
     "idle GPUs",
     (
-        Column(
-            "name",
-            "IDLE",
-            26,
-            lambda i, _: _path(i.namespace, i.name),
-            lambda i: _path(i.namespace, i.name),
-            is_name=True,
-            share=5,
-        ),
+        Column("name", "IDLE", 26, lambda line, _: _path(line), _path, is_name=True, share=5),
         Column("state", "STATE", 7, lambda i, _: i.state, lambda i: float(IDLE_RANKS.get(i.state, 9))),
-        Column(
-            "gpus",
-            "GPUS",
-            4,
-            lambda i, _: amounts.plain_number(i.gpus),
-            lambda i: i.gpus,
-            right=True,
-            descending=True,
-        ),
-        Column(
+        number_column("gpus", "GPUS", 4, lambda i, _: amounts.plain_number(i.gpus), lambda i: i.gpus),
+        number_column(
             "since",
             "SEEN",
             5,
@@ -431,48 +325,40 @@ IDLE: View[IdleLine] = View(
                 NONE if i.state == "free" else UNKNOWN if i.idle_s is None else amounts.duration(i.idle_s)
             ),
             lambda i: i.idle_s,
-            right=True,
-            descending=True,
             slack=60.0,
         ),
-        Column(
+        number_column(
             "use",
             "USE",
             4,
             lambda i, _: NONE if i.state == "free" else amounts.percent(i.used_ratio),
             lambda i: i.used_ratio,
-            right=True,
-            descending=True,
             slack=RATIO_SLACK,
         ),
-        Column(
+        number_column(
             "memory",
             "MEMORY",
             6,
             lambda i, _: NONE if i.state == "free" else amounts.gibibytes(i.memory_used_bytes),
             lambda i: i.memory_used_bytes,
-            right=True,
-            descending=True,
             slack=GIBIBYTE,
         ),
-        Column(
+        number_column(
             "power",
             "POWER",
             6,
             lambda i, _: NONE if i.state == "free" else amounts.watts(i.power_watts),
             lambda i: i.power_watts,
-            right=True,
             drops=2,
-            descending=True,
             slack=50.0,
         ),
         Column("queue", "QUEUE", 14, lambda i, _: _or_none(i.queue), lambda i: i.queue, drops=3),
         Column("node", "NODE", 12, lambda i, _: i.node, lambda i: i.node, share=3, drops=1),
     ),
-    key=lambda i: _path(i.namespace, i.name) if i.namespace else f"node {i.name}",
+    key=lambda i: _path(i) if i.namespace else f"node {i.name}",
     tone=lambda i: Tone.WARN if i.state == "empty" else Tone.PLAIN,
     detail=lambda _: "",
-    words=lambda i: (_path(i.namespace, i.name), i.state, i.queue, i.node),
+    words=lambda i: (_path(i), i.state, i.queue, i.node),
     sort_by="gpus",
     empty="no GPU is seen to be idle",
 )

@@ -86,6 +86,6 @@ def holder_of(
 
 
 def named_pod(labels: Labels) -> PodName:
-    """The pod that a series of kube-state-metrics is about."""
+    """The pod that a series of kube-state-metrics, or of gpufleet's agents, is about."""
     namespace = labels.get("exported_namespace") or labels.get("namespace", "")
     return PodName(namespace, labels.get("exported_pod") or labels.get("pod", ""))
