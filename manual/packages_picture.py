@@ -25,6 +25,7 @@ LAYERS = (
     ("command line", "#e8eefc"),
     ("simulated cluster", "#e8eefc"),
     ("the fleet on a terminal", "#e8eefc"),
+    ("the fleet as rows", "#e8eefc"),
     ("shells", "#dbe7ff"),
     ("rules for manifests", "#e3f3ea"),
     ("judgement, a cluster as values, evictions, virtual time", "#fdf0d9"),

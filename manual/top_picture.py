@@ -15,8 +15,8 @@ from rich.text import Text
 
 from gpufleet.cluster.watching.picture import CONNECTIONS
 from gpufleet.kube.connection import connect
-from gpufleet.top.readings.engine_asking import ask_engine
-from gpufleet.top.readings.readings import Readings, Scope
+from gpufleet.overview.readings.engine_asking import ask_engine
+from gpufleet.overview.readings.readings import Readings, Scope
 from gpufleet.top.request import Request
 from gpufleet.top.screen.choice import Choice
 from gpufleet.top.screen.frame import ABOVE, DETAIL_LINES, Size, frame

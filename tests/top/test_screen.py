@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from gpufleet.explain.queue_answer import PendingRow, QueueRow, ResourceRow, WaitingRow
-from gpufleet.top.rows.lines import NodeLine, PodLine
-from gpufleet.top.rows.told import GangTold
+from gpufleet.overview.rows.lines import NodeLine, PodLine
+from gpufleet.overview.rows.told import GangTold
 from gpufleet.top.screen.choice import Choice
 from gpufleet.top.screen.frame import Frame, Header, Size, frame
 from gpufleet.top.screen.order import Order, matching
 from gpufleet.top.screen.table import cut_in_the_middle, fitted, in_full, wrapped
 from gpufleet.top.screen.views import NODE, POD, VIEWS
 from gpufleet.top.showing import Freshness, ViewLines, header
-from tests.top.known_values import NOW, known, measured, node, pod, report, told
+from tests.overview.known_values import NOW, known, measured, node, pod, report, told
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 FRESH = Freshness(0.0, "", is_whole=True)

@@ -10,9 +10,9 @@ import msgspec
 
 from gpufleet.cli.output import echo_json, echo_line, echo_painted
 from gpufleet.kube.codec.times import whole_time
+from gpufleet.overview.rows.lines import GangLine, IdleLine, NodeLine, PodLine, QueueLine
 from gpufleet.top.once import Look
 from gpufleet.top.request import Request
-from gpufleet.top.rows.lines import GangLine, IdleLine, NodeLine, PodLine, QueueLine
 from gpufleet.top.screen.columns import Tone
 from gpufleet.top.screen.table import in_full
 from gpufleet.top.screen.views import VIEWS

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from gpufleet.kube.connection import connect
 from gpufleet.model.model_errors import GpufleetError
 from gpufleet.model.phrases import counted
-from gpufleet.top.readings.prometheus_use import PrometheusUse
-from gpufleet.top.readings.readings import Readings, Scope
+from gpufleet.overview.readings.prometheus_use import PrometheusUse
+from gpufleet.overview.readings.readings import Readings, Scope
+from gpufleet.overview.rows.known import Known
 from gpufleet.top.request import Request
-from gpufleet.top.rows.known import Known
 from gpufleet.top.screen.order import Order, matching
 from gpufleet.top.screen.views import VIEWS
 from gpufleet.top.showing import NEEDS_ENGINE, NEEDS_USE, ViewLines, missing
@@ -63,7 +63,7 @@ async def _look(request: Request) -> Look:
 
 async def _ask_engine(readings: Readings) -> None:
     """Loads the engine, which takes a second."""
-    from gpufleet.top.readings.engine_asking import ask_engine
+    from gpufleet.overview.readings.engine_asking import ask_engine
 
     try:
         readings.told = await ask_engine(readings.client, readings.settings)

@@ -8,7 +8,7 @@ from gpufleet.cluster.settings import LEASE_NAMESPACE, SCHEDULER_NAME, Settings
 from gpufleet.kube.connection import ClusterChoice
 from gpufleet.model.label_advice import nearest
 from gpufleet.model.model_errors import InputError
-from gpufleet.top.readings.engine_protocol import Asked
+from gpufleet.overview.readings.engine_protocol import Asked
 from gpufleet.top.screen.choice import Choice
 from gpufleet.top.screen.views import VIEWS
 from gpufleet.usage.prometheus.access import Access

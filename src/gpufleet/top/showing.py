@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpufleet.model.phrases import counted
-from gpufleet.top.rows.gangs import gang_lines
-from gpufleet.top.rows.idle import idle_lines
-from gpufleet.top.rows.known import Known, Part
-from gpufleet.top.rows.lines import NodeLine
-from gpufleet.top.rows.nodes import NodeLines, fleet_words
-from gpufleet.top.rows.pod_facts import PodFact, PodFacts
-from gpufleet.top.rows.pods import WITHOUT_NODE, pod_lines
-from gpufleet.top.rows.queues import queue_lines
+from gpufleet.overview.rows.gangs import gang_lines
+from gpufleet.overview.rows.idle import idle_lines
+from gpufleet.overview.rows.known import Known, Part
+from gpufleet.overview.rows.lines import NodeLine
+from gpufleet.overview.rows.nodes import NodeLines, fleet_words
+from gpufleet.overview.rows.pod_facts import PodFact, PodFacts
+from gpufleet.overview.rows.pods import WITHOUT_NODE, pod_lines
+from gpufleet.overview.rows.queues import queue_lines
 from gpufleet.top.screen.amounts import clock_time, duration
 from gpufleet.top.screen.frame import Header
 

@@ -13,12 +13,12 @@ from typing import Any
 
 from gpufleet.kube.connection import connect
 from gpufleet.model.model_errors import GpufleetError
+from gpufleet.overview.readings.engine_process import EngineProcess
+from gpufleet.overview.readings.prometheus_use import PrometheusUse
+from gpufleet.overview.readings.readings import Readings, Scope, following
+from gpufleet.overview.rows.lines import NodeLine
 from gpufleet.top.live.terminal import Terminal
-from gpufleet.top.readings.engine_process import EngineProcess
-from gpufleet.top.readings.prometheus_use import PrometheusUse
-from gpufleet.top.readings.readings import Readings, Scope, following
 from gpufleet.top.request import Request
-from gpufleet.top.rows.lines import NodeLine
 from gpufleet.top.screen import keys
 from gpufleet.top.screen.choice import Choice, pressed
 from gpufleet.top.screen.frame import Frame, frame

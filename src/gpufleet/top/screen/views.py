@@ -3,7 +3,7 @@
 import datetime as dt
 from typing import Any
 
-from gpufleet.top.rows.lines import GangLine, IdleLine, NodeLine, PodLine, QueueLine
+from gpufleet.overview.rows.lines import GangLine, IdleLine, NodeLine, PodLine, QueueLine
 from gpufleet.top.screen import amounts
 from gpufleet.top.screen.amounts import NONE, UNKNOWN
 from gpufleet.top.screen.columns import Column, Tone, View, number_column

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from gpufleet.kube.objects.node import Node
 from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import Pod
-from gpufleet.top.rows.told import Told
-from gpufleet.top.rows.use import NodeUse
+from gpufleet.overview.rows.told import Told
+from gpufleet.overview.rows.use import NodeUse
 
 Key = tuple[str, str]
 """The namespace, "" for objects of the cluster, and the name of an object."""

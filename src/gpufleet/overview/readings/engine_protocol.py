@@ -1,10 +1,10 @@
-"""What goes between ``gpufleet top`` and the process that asks the engine for it. Loads no engine."""
+"""What goes between a view of the fleet and the process that asks the engine for it. Loads no engine."""
 
 import struct
 
 import msgspec
 
-from gpufleet.top.rows.told import Told
+from gpufleet.overview.rows.told import Told
 
 LENGTH = struct.Struct(">Q")
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from gpufleet.explain.queue_answer import PendingRow, QueueRow, ReservationRow, ResourceRow, WaitingRow
-from gpufleet.top.rows.known import Known, Part
-from gpufleet.top.rows.told import GangTold
+from gpufleet.overview.rows.known import Known, Part
+from gpufleet.overview.rows.told import GangTold
 from gpufleet.top.showing import ViewLines, missing
-from tests.top.known_values import GIB, NOW, known, measured, node, pod, report, told
+from tests.overview.known_values import GIB, NOW, known, measured, node, pod, report, told
 
 
 def lines(view: str, seen: Known) -> list[Any]:

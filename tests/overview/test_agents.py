@@ -7,9 +7,9 @@ from typing import Any
 
 from gpufleet.kube.client import Client
 from gpufleet.kube.transport import Request, Response, ResponseStream
+from gpufleet.overview.readings.agent_pages import AT_ONCE, FRESH_S, AgentPages, agents_of
 from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop, run
-from gpufleet.top.readings.agent_pages import AT_ONCE, FRESH_S, AgentPages, agents_of
-from tests.top.known_values import pod
+from tests.overview.known_values import pod
 
 PAGE = b'gpufleet_gpu_busy_ratio{node="x",uuid="A"} 0.5\n'
 AGENT = [{"kind": "DaemonSet", "name": "gpufleet-agent", "controller": True}]

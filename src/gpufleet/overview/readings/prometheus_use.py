@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from gpufleet.model.model_errors import GpufleetError
-from gpufleet.top.rows.idle import IDLE_BELOW
-from gpufleet.top.rows.known import Key
-from gpufleet.top.rows.use import NAMES, POD_ENERGY, POD_USED, NodeUse, Sample, node_uses
+from gpufleet.overview.rows.idle import IDLE_BELOW
+from gpufleet.overview.rows.known import Key
+from gpufleet.overview.rows.use import NAMES, POD_ENERGY, POD_USED, NodeUse, Sample, node_uses
 from gpufleet.usage.prometheus.access import Access
 from gpufleet.usage.prometheus.answer import Series
 from gpufleet.usage.prometheus.client import Prometheus, Source

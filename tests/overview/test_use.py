@@ -3,8 +3,8 @@
 import pytest
 
 from gpufleet.model.model_errors import WorldError
-from gpufleet.top.readings.page_text import samples_of
-from gpufleet.top.rows.use import NodeUse, PodUse, Sample, node_uses, pod_use
+from gpufleet.overview.readings.page_text import samples_of
+from gpufleet.overview.rows.use import NodeUse, PodUse, Sample, node_uses, pod_use
 
 PAGE = """\
 # HELP gpufleet_gpu_busy_ratio Part of the time.

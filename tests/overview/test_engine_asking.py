@@ -4,10 +4,10 @@ from typing import Any
 
 from gpufleet.cluster.settings import Settings
 from gpufleet.kube.client import Client
-from gpufleet.top.readings.engine_asking import ask_engine
-from gpufleet.top.readings.readings import Readings, Scope
-from gpufleet.top.rows.known import Part
-from gpufleet.top.rows.told import Told
+from gpufleet.overview.readings.engine_asking import ask_engine
+from gpufleet.overview.readings.readings import Readings, Scope
+from gpufleet.overview.rows.known import Part
+from gpufleet.overview.rows.told import Told
 from gpufleet.top.showing import ViewLines
 from tests.explain.test_seeing_queues import GANG, WithoutPods, add_queue, crowded
 from tests.scheduler.world import World, in_world

@@ -6,11 +6,11 @@ alone.
 """
 
 from gpufleet.explain.answer import State
-from gpufleet.top.rows.known import Known
-from gpufleet.top.rows.lines import IdleLine, NodeLine
-from gpufleet.top.rows.nodes import READY_STATE
-from gpufleet.top.rows.pod_facts import MILLI, PodFact
-from gpufleet.top.rows.use import pod_use
+from gpufleet.overview.rows.known import Known
+from gpufleet.overview.rows.lines import IdleLine, NodeLine
+from gpufleet.overview.rows.nodes import READY_STATE
+from gpufleet.overview.rows.pod_facts import MILLI, PodFact
+from gpufleet.overview.rows.use import pod_use
 
 IDLE_BELOW = 0.05
 """As in the alert on idle GPUs."""

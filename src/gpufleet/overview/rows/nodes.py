@@ -8,10 +8,10 @@ from gpufleet.kube.objects.node import READY, Node
 from gpufleet.kube.objects.node_devices import HEALTHY, NodeDevices, ReportedDevice
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.phrases import counted
-from gpufleet.top.rows.known import Known, Part
-from gpufleet.top.rows.lines import NodeLine
-from gpufleet.top.rows.pod_facts import MILLI, PodFact
-from gpufleet.top.rows.use import NodeUse, total
+from gpufleet.overview.rows.known import Known, Part
+from gpufleet.overview.rows.lines import NodeLine
+from gpufleet.overview.rows.pod_facts import MILLI, PodFact
+from gpufleet.overview.rows.use import NodeUse, total
 
 READY_STATE = "ready"
 

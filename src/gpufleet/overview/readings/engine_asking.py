@@ -24,7 +24,7 @@ from gpufleet.kube.codec.times import whole_time
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import GangName
 from gpufleet.model.phrases import listed
-from gpufleet.top.rows.told import GangTold, Told
+from gpufleet.overview.rows.told import GangTold, Told
 
 
 async def ask_engine(client: Client, settings: Settings) -> Told:

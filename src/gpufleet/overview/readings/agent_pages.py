@@ -16,9 +16,9 @@ from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.resources import NODES, PODS
 from gpufleet.kube.status import Forbidden, NotFound, StatusError, Unauthorized
 from gpufleet.model.model_errors import GpufleetError, WorldError
-from gpufleet.top.readings.page_text import samples_of
-from gpufleet.top.rows.known import Key
-from gpufleet.top.rows.use import NodeUse, node_uses
+from gpufleet.overview.readings.page_text import samples_of
+from gpufleet.overview.rows.known import Key
+from gpufleet.overview.rows.use import NodeUse, node_uses
 
 AT_ONCE = 8
 """Nodes that are asked at one time."""

@@ -9,9 +9,9 @@ from gpufleet.explain.queue_answer import SCHEMA, QueueRow, QueuesAnswer, Source
 from gpufleet.kube.objects.node import Node
 from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import Pod
-from gpufleet.top.rows.known import Known
-from gpufleet.top.rows.told import GangTold, Told
-from gpufleet.top.rows.use import CardUse, DeviceUse, NodeUse
+from gpufleet.overview.rows.known import Known
+from gpufleet.overview.rows.told import GangTold, Told
+from gpufleet.overview.rows.use import CardUse, DeviceUse, NodeUse
 
 NOW = dt.datetime(2026, 3, 1, 12, 0, 0, tzinfo=dt.UTC)
 GIB = 1 << 30

@@ -3,10 +3,10 @@
 from gpufleet.explain.answer import State
 from gpufleet.explain.queue_phrases import waiting_words
 from gpufleet.kube.objects.pod import POD_SCHEDULED, Pod
-from gpufleet.top.rows.known import Known
-from gpufleet.top.rows.lines import PodLine
-from gpufleet.top.rows.pod_facts import MILLI, PodFact
-from gpufleet.top.rows.use import pod_use
+from gpufleet.overview.rows.known import Known
+from gpufleet.overview.rows.lines import PodLine
+from gpufleet.overview.rows.pod_facts import MILLI, PodFact
+from gpufleet.overview.rows.use import pod_use
 
 WITHOUT_NODE = frozenset({State.WAITS, State.GATED, State.FOREIGN, State.LEAVES, State.HELD})
 

@@ -16,7 +16,7 @@ from gpufleet.kube.mirror import Mirror
 from gpufleet.kube.mirror_changes import Change, Object
 from gpufleet.kube.resources import Kind
 from gpufleet.kube.status import Forbidden, Gone, NotFound
-from gpufleet.top.rows.known import Key
+from gpufleet.overview.rows.known import Key
 
 AGAIN_S = 2.0
 """After a list that failed."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from prometheus_client.parser import text_string_to_metric_families
 
 from gpufleet.model.model_errors import WorldError, printable
-from gpufleet.top.rows.use import NAMES, Sample
+from gpufleet.overview.rows.use import NAMES, Sample
 
 
 def samples_of(page: str) -> Iterator[Sample]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from gpufleet.model.model_errors import WorldError
-from gpufleet.top.readings.prometheus_use import FRESH_S, PrometheusUse, quiet_since_s
-from gpufleet.top.rows.use import POD_ENERGY, POD_USED, pod_use
+from gpufleet.overview.readings.prometheus_use import FRESH_S, PrometheusUse, quiet_since_s
+from gpufleet.overview.rows.use import POD_ENERGY, POD_USED, pod_use
 from gpufleet.usage.prometheus.access import Access
 from gpufleet.usage.prometheus.answer import Answer, Series
 from gpufleet.usage.prometheus.window import Window

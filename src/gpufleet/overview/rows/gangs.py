@@ -2,11 +2,11 @@
 
 from gpufleet.explain.queue_answer import ReservationRow, WaitingRow
 from gpufleet.explain.queue_phrases import waiting_words
-from gpufleet.top.rows.known import Known
-from gpufleet.top.rows.lines import GangLine
-from gpufleet.top.rows.pod_facts import MILLI
-from gpufleet.top.rows.pods import written
-from gpufleet.top.rows.told import GangTold
+from gpufleet.overview.rows.known import Known
+from gpufleet.overview.rows.lines import GangLine
+from gpufleet.overview.rows.pod_facts import MILLI
+from gpufleet.overview.rows.pods import written
+from gpufleet.overview.rows.told import GangTold
 
 Waiting = dict[tuple[str, str, str], tuple[str, WaitingRow]]
 

@@ -12,10 +12,10 @@ from typing import Self
 import msgspec
 
 from gpufleet.model.model_errors import WorldError, printable
-from gpufleet.top.readings.engine_protocol import LENGTH, Answer, Asked
-from gpufleet.top.rows.told import Told
+from gpufleet.overview.readings.engine_protocol import LENGTH, Answer, Asked
+from gpufleet.overview.rows.told import Told
 
-MODULE = "gpufleet.top.readings.engine_worker"
+MODULE = "gpufleet.overview.readings.engine_worker"
 ANSWER_BYTES_MAX = 1 << 30
 """An answer has some hundred bytes for each workload that waits."""
 # What a process that ended has written lies in the pipe already.

@@ -2,8 +2,8 @@
 
 from gpufleet.explain.queue_answer import QueueRow
 from gpufleet.explain.queue_phrases import plain, queue_words
-from gpufleet.top.rows.known import Known
-from gpufleet.top.rows.lines import QueueLine
+from gpufleet.overview.rows.known import Known
+from gpufleet.overview.rows.lines import QueueLine
 
 GPU = "gpu"
 

@@ -1,7 +1,7 @@
-"""The process in which ``gpufleet top`` has the engine asked: an answer for each line on standard input.
+"""The process in which a view of the fleet has the engine asked: an answer for each line on standard input.
 
 An answer is the length of its JSON in eight bytes, then the JSON: ``Told``, or a sentence. The process ends
-with its input. So the engine, which computes for seconds on a large fleet, never keeps the terminal waiting.
+with its input. So the engine, which computes for seconds on a large fleet, never keeps the view waiting.
 """
 
 import asyncio
@@ -15,9 +15,9 @@ from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.watching.picture import CONNECTIONS
 from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.model.model_errors import GpufleetError
-from gpufleet.top.readings.engine_asking import ask_engine
-from gpufleet.top.readings.engine_protocol import LENGTH, Answer, Asked
-from gpufleet.top.rows.told import Told
+from gpufleet.overview.readings.engine_asking import ask_engine
+from gpufleet.overview.readings.engine_protocol import LENGTH, Answer, Asked
+from gpufleet.overview.rows.told import Told
 
 
 def main(argument: str) -> None:

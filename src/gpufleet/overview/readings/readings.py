@@ -1,4 +1,4 @@
-"""All that ``gpufleet top`` reads, side by side, and what is known of it at a moment.
+"""All that a view of a fleet reads, side by side, and what is known of it at a moment.
 
 Objects are followed; the Lease is looked at every few seconds; the engine and measured use are asked
 as often as a view needs them.
@@ -20,13 +20,13 @@ from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.resources import NODE_DEVICES, NODES, PODS
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.phrases import counted
-from gpufleet.top.readings.agent_pages import AgentPages, agents_of
-from gpufleet.top.readings.kind_reader import KindReader
-from gpufleet.top.readings.prometheus_use import PrometheusUse
-from gpufleet.top.rows.idle import IDLE_BELOW
-from gpufleet.top.rows.known import Key, Known, Part
-from gpufleet.top.rows.told import Told
-from gpufleet.top.rows.use import NodeUse, pod_use
+from gpufleet.overview.readings.agent_pages import AgentPages, agents_of
+from gpufleet.overview.readings.kind_reader import KindReader
+from gpufleet.overview.readings.prometheus_use import PrometheusUse
+from gpufleet.overview.rows.idle import IDLE_BELOW
+from gpufleet.overview.rows.known import Key, Known, Part
+from gpufleet.overview.rows.told import Told
+from gpufleet.overview.rows.use import NodeUse, pod_use
 
 LEASE_EVERY_S = 5.0
 """A Lease ends after fifteen seconds: its end is seen soon after."""
