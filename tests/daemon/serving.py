@@ -6,7 +6,16 @@ import gzip
 import ssl
 from collections.abc import Awaitable, Callable
 
-from gpufleet.daemon.http_server import LIMITS, Accepted, Health, HttpServer, Limits, Page
+from gpufleet.daemon.http_server import (
+    LIMITS,
+    Accepted,
+    Answering,
+    Health,
+    HttpServer,
+    Limits,
+    Page,
+    nothing_else,
+)
 from gpufleet.daemon.server_certificate import ServerCertificate
 
 TEXT = b"# TYPE m gauge\nm 1\n"
@@ -24,6 +33,7 @@ def serving(
     ready: Health | None = None,
     certificate: ServerCertificate | None = None,
     limits: Limits = LIMITS,
+    others: Answering = nothing_else,
 ) -> None:
     """A server on a free port, and what happens with it."""
 
@@ -36,6 +46,7 @@ def serving(
             port=0,
             certificate=certificate,
             limits=limits,
+            others=others,
         )
         running = asyncio.create_task(serves.run())
         try:

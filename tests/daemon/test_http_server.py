@@ -4,11 +4,12 @@ import asyncio
 import contextlib
 import gzip
 import socket
+from http import HTTPStatus
 
 import pytest
 
 from gpufleet.daemon import http_server
-from gpufleet.daemon.http_server import Health, HttpServer, Limits, Page
+from gpufleet.daemon.http_server import Health, HttpServer, Limits, Page, Request
 from tests.agent.exporter.builders import happens
 from tests.daemon.serving import TEXT, asked, get, metrics, serving
 
@@ -242,3 +243,29 @@ def test_a_port_that_is_taken_is_told_and_tried_again(monkeypatch: pytest.Monkey
         await asyncio.gather(running, return_exceptions=True)
 
     asyncio.run(story())
+
+
+def test_other_paths_are_answered_by_who_asked_for_them() -> None:
+    async def others(request: Request) -> Page:
+        told = [request.method, request.target, request.path, *request.all_of("x-group")]
+        return Page((" ".join(told).encode(),), status=HTTPStatus.ACCEPTED)
+
+    async def story(serves: HttpServer) -> None:
+        answer = await asked(serves, get("/one/two?name=X", "X-Group: First", "x-group: second"))
+        assert answer.startswith(b"HTTP/1.1 202 Accepted\r\n")
+        assert answer.endswith(b"GET /one/two?name=X /one/two First second")
+        assert b" 200 OK" in await asked(serves, get("/healthz"))
+
+    serving(story, others=others)
+
+
+def test_an_answer_that_takes_too_long_ends_the_connection() -> None:
+    async def never(_: Request) -> Page:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def story(serves: HttpServer) -> None:
+        assert await asked(serves, get("/other")) == b""
+        assert b" 200 OK" in await asked(serves, get("/healthz"))
+
+    serving(story, limits=Limits(answer_s=0.05), others=never)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.daemon.http_server import HttpServer, Limits, Page
+from gpufleet.daemon.http_server import HttpServer, Limits, Page, Request
 from gpufleet.daemon.server_certificate import ServerCertificate
 from gpufleet.localkube.access.certificates import Authority
 from tests.agent.exporter.builders import happens
-from tests.daemon.pem_files import client, issued, mount
+from tests.daemon.pem_files import AUTHORITY, client, issued, mount
 from tests.daemon.serving import TEXT, asked, get, serving
 
 HELLO_BEGINS = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
@@ -194,3 +194,35 @@ def test_a_renewed_certificate_is_shown_without_a_restart(tmp_path: Path) -> Non
         assert await shown(serves) == ssl.PEM_cert_to_DER_cert(renewed.certificate.decode()) != before
 
     serving(story, certificate=certificate)
+
+
+def shows(authority: Authority, folder: Path, *, of: Authority = AUTHORITY) -> ssl.SSLContext:
+    """A client with a certificate of this authority."""
+    identity, context = authority.client("front-proxy", ()), client(of)
+    pair = folder / "client.pem"
+    pair.write_bytes(identity.certificate + identity.key)
+    context.load_cert_chain(pair)
+    return context
+
+
+def test_a_client_may_show_a_certificate_of_the_authorities_of_the_moment(tmp_path: Path) -> None:
+    first, second = Authority.new("first"), Authority.new("second")
+    trusted = [first]
+    certificate = ServerCertificate(
+        *mount(tmp_path, issued()), lambda: "".join(one.identity.certificate.decode() for one in trusted)
+    )
+
+    async def others(request: Request) -> Page:
+        return Page((b"shown" if request.client_certificate else b"not shown",))
+
+    async def story(serves: HttpServer) -> None:
+        assert (await asked(serves, get("/x"), client())).endswith(b"not shown")
+        assert (await asked(serves, get("/x"), shows(first, tmp_path))).endswith(b"\nshown")
+        answer = b""
+        with contextlib.suppress(ssl.SSLError):
+            answer = await asked(serves, get("/x"), shows(second, tmp_path))
+        assert answer == b""
+        trusted[:] = [second]
+        assert (await asked(serves, get("/x"), shows(second, tmp_path))).endswith(b"\nshown")
+
+    serving(story, certificate=certificate, others=others)

@@ -1,5 +1,7 @@
 """A small HTTP and HTTPS server for scrapes and probes: /metrics, /health, /healthz and /readyz.
 
+A daemon that answers more than that gives ``others``, which gets every other request as it came.
+
 What a client can make it hold is bounded: connections, the time of a TLS handshake, the length of a request,
 the time in which it has to arrive, the time in which its answer has to be taken, and bytes on their way,
 which go out piece by piece. A connection counts from its first moment, before its handshake, to its last.
@@ -11,7 +13,7 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from http import HTTPStatus
 
@@ -82,11 +84,40 @@ class Accepted(msgspec.Struct, frozen=True):
     media: str = ""
 
 
-class _Request(msgspec.Struct, frozen=True):
+class Request(msgspec.Struct, frozen=True):
+    """A request as it came: ``target`` is the path with its query, names of fields are in lower case.
+
+    ``client_certificate`` is that of a client whose certificate was verified (DER), or empty.
+    """
+
     method: str
-    path: str
+    target: str
+    fields: tuple[tuple[str, str], ...]
     accepted: Accepted
     keep_alive: bool
+    client_certificate: bytes = b""
+
+    @property
+    def path(self) -> str:
+        """The target without its query."""
+        return self.target.partition("?")[0]
+
+    def all_of(self, name: str) -> list[str]:
+        """The values of a field that may be sent several times, in their order."""
+        return [value for field, value in self.fields if field == name]
+
+    def one_of(self, name: str) -> str:
+        """The value of a field, the last if it was sent several times; "" without it."""
+        return next(reversed(self.all_of(name)), "")
+
+
+Answering = Callable[[Request], Awaitable[Page]]
+
+
+async def nothing_else(_: Request) -> Page:
+    """Say which paths there are, where no other is answered."""
+    there = b"there are /metrics, /health, /healthz, /livez and /readyz\n"
+    return Page((there,), status=HTTPStatus.NOT_FOUND)
 
 
 class _Conversation:
@@ -131,7 +162,7 @@ class HttpServer:
     """Serves until cancelled. ``page`` gives the metrics as the client takes them.
 
     ``alive`` and ``ready`` are asked at every probe. ``listener`` is a socket that listens already. With a
-    ``certificate`` it serves HTTPS, and HTTP without.
+    ``certificate`` it serves HTTPS, and HTTP without. ``others`` answers what is none of these.
     """
 
     def __init__(
@@ -145,8 +176,10 @@ class HttpServer:
         listener: socket.socket | None = None,
         certificate: ServerCertificate | None = None,
         limits: Limits = LIMITS,
+        others: Answering = nothing_else,
     ) -> None:
         self._page = page
+        self._others = others
         self._alive = alive
         self._ready = ready
         self._address = address
@@ -278,7 +311,8 @@ class HttpServer:
         while keep_alive:
             own.answering, own.since_s = False, loop.time()
             try:
-                request = _read(await _head(reader, first_byte_s, limits))
+                head = await _head(reader, first_byte_s, limits)
+                request = _read(head, _certificate_of(writer))
             except _BadRequestError as error:
                 own.answering = True
                 async with asyncio.timeout(limits.answer_s):
@@ -288,9 +322,10 @@ class HttpServer:
             keep_alive, first_byte_s = request.keep_alive, limits.idle_s
             with_body = request.method != "HEAD"
             async with asyncio.timeout(limits.answer_s):
-                await _send(writer, self._answer(request), limits, keep_alive=keep_alive, with_body=with_body)
+                page = await self._answer(request)
+                await _send(writer, page, limits, keep_alive=keep_alive, with_body=with_body)
 
-    def _answer(self, request: _Request) -> Page:
+    async def _answer(self, request: Request) -> Page:
         match request.path:
             case "/metrics":
                 return self._page(request.accepted)
@@ -299,8 +334,7 @@ class HttpServer:
             case "/readyz":
                 return _told(self._ready())
             case _:
-                there = b"there are /metrics, /health, /healthz, /livez and /readyz\n"
-                return Page((there,), status=HTTPStatus.NOT_FOUND)
+                return await self._others(request)
 
 
 def _told(health: Health) -> Page:
@@ -327,7 +361,13 @@ async def _head(reader: asyncio.StreamReader, first_byte_s: float, limits: Limit
         raise _BadRequestError(HTTPStatus.REQUEST_TIMEOUT, problem) from error
 
 
-def _read(head: bytes) -> _Request:
+def _certificate_of(writer: asyncio.StreamWriter) -> bytes:
+    """The certificate that the client showed and that was verified."""
+    secure = writer.get_extra_info("ssl_object")
+    return b"" if secure is None else secure.getpeercert(binary_form=True) or b""
+
+
+def _read(head: bytes, client_certificate: bytes) -> Request:
     """The request that these lines are."""
     first, *lines = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     words = first.split(" ")
@@ -336,18 +376,19 @@ def _read(head: bytes) -> _Request:
     method, target, version = words
     if method not in ("GET", "HEAD"):
         raise _BadRequestError(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD are served")
-    fields: dict[str, str] = {}
+    fields: list[tuple[str, str]] = []
     for line in lines:
         name, colon, value = line.partition(":")
         if not colon or not name or name != name.strip():
             raise _BadRequestError(HTTPStatus.BAD_REQUEST, "not a header field")
-        fields[name.lower()] = value.strip().lower()
+        fields.append((name.lower(), value.strip()))
+    last = {name: value.lower() for name, value in fields}
     # Whatever followed such a request would be taken for the next one.
-    if fields.get("content-length", "0") != "0" or "transfer-encoding" in fields:
+    if last.get("content-length", "0") != "0" or "transfer-encoding" in last:
         raise _BadRequestError(HTTPStatus.BAD_REQUEST, "a request without a body is expected")
-    keep_alive = version != "HTTP/1.0" and fields.get("connection") != "close"
-    accepted = Accepted(_takes_gzip(fields.get("accept-encoding", "")), fields.get("accept", ""))
-    return _Request(method, target.partition("?")[0], accepted, keep_alive)
+    keep_alive = version != "HTTP/1.0" and last.get("connection") != "close"
+    accepted = Accepted(_takes_gzip(last.get("accept-encoding", "")), last.get("accept", ""))
+    return Request(method, target, tuple(fields), accepted, keep_alive, client_certificate)
 
 
 def _takes_gzip(accepted: str) -> bool:

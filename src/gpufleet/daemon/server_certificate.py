@@ -7,6 +7,7 @@ and the pair before stays in use: a server with an old certificate can still be 
 
 import logging
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 
 from gpufleet.files.regular import read_regular
@@ -28,22 +29,33 @@ _Signature = tuple[tuple[int, int, int], ...]
 """Inode, time of the last write in ns, and size of each file: no two versions of a file have all three."""
 
 
-class ServerCertificate:
-    """A certificate with its key, for ``HttpServer``. Raises InputError for a pair that cannot be used."""
+def _no_clients() -> str:
+    return ""
 
-    def __init__(self, certificate: Path, key: Path) -> None:
+
+class ServerCertificate:
+    """A certificate with its key, for ``HttpServer``. Raises InputError for a pair that cannot be used.
+
+    ``clients`` gives the authorities (usable PEM) that sign certificates of clients, as they are at the
+    moment: a client may show one that they signed, and any other ends the handshake. Without authorities,
+    no certificate is asked for.
+    """
+
+    def __init__(self, certificate: Path, key: Path, clients: Callable[[], str] = _no_clients) -> None:
         self._certificate = certificate
         self._key = key
+        self._clients = clients
+        self._trusted = clients()
         self._seen = self._signature()
         self._context = self._load()
 
     def context(self) -> ssl.SSLContext:
         """What the next handshake is done with: the pair as its files are now, if it can be used."""
-        signature = self._signature()
-        if signature == self._seen:
+        signature, trusted = self._signature(), self._clients()
+        if signature == self._seen and trusted == self._trusted:
             return self._context
         # Remembered before the pair is judged: one that cannot be used is read, and told, once.
-        self._seen = signature
+        self._seen, self._trusted = signature, trusted
         try:
             self._context = self._load()
         except InputError as error:
@@ -70,6 +82,11 @@ class ServerCertificate:
         # Each renegotiation costs the server a signature and the client next to nothing.
         context.options |= ssl.OP_NO_RENEGOTIATION
         context.set_alpn_protocols(PROTOCOLS)
+        if self._trusted:
+            context.load_verify_locations(cadata=self._trusted)
+            context.verify_mode = ssl.CERT_OPTIONAL
+            # Authorities of clusters are often made without what strictness asks for.
+            context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         try:
             context.load_cert_chain(self._certificate, self._key, password=_no_password)
         except (OSError, ValueError) as error:
