@@ -372,7 +372,7 @@ class Cycle:
                 why = WhyEvicted.OVERDUE
             self._evict(pods.row_by_uid[uid], beneficiary, why)
         placed = [] if found.why else [pods.pod_at(one.row).uid for one in found.placements]
-        self.state.eviction_lineage.take(queue, placed, queue_by_victim)
+        self.state.eviction_immunity.take(queue, placed, queue_by_victim)
 
     def _evict(
         self,

@@ -317,7 +317,7 @@ class Intake:
         if happened.uid in self.state.departures.evicted:
             self.nominations.cancel_waiting_for(happened.uid)
             self.state.departures.refuse(happened.uid, happened.until_us)
-            self.state.eviction_lineage.stays(happened.uid)
+            self.state.eviction_immunity.stays(happened.uid)
             row = self.state.pods.row_by_uid[happened.uid]
             gang = self.state.pods.pod_at(row).gang
             if self.state.update_end(row) and gang is not None:
@@ -349,7 +349,7 @@ class Intake:
             self.overtime.forget(uid)
             self.reservations.guests.leave(uid)
             ran = self.state.pods.node_row(row) is not None
-            self.state.eviction_lineage.leave(uid, self.state.queue_of(row), ran=ran)
+            self.state.eviction_immunity.leave(uid, self.state.queue_of(row), ran=ran)
             self.state.leave(row)
             self.state.neighbours.forget(row)
             queue_row = self.state.queues.queue_row(row)
@@ -423,14 +423,14 @@ class Intake:
         self.state.queues.set(happened.queue, self.state.waiting.last_sequence)
         self.state.waiting.queues[happened.queue.name] = happened.queue
         self.state.learned.update(happened.queue)
-        self.state.eviction_lineage.begin_anew()
+        self.state.eviction_immunity.begin_anew()
         self.state.victim_changes += 1
 
     def _queue_removed(self, happened: event.QueueRemoved) -> None:
         self.state.queues.remove(happened.name)
         self.state.waiting.queues.pop(happened.name, None)
         self.state.learned.forget(happened.name)
-        self.state.eviction_lineage.begin_anew()
+        self.state.eviction_immunity.begin_anew()
         # What it kept from starting may start now.
         self.state.room_freed = True
 

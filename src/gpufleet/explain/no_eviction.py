@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from gpufleet.cluster.settings import BY_PRIORITY, Settings
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.preempt.candidates import outside_of_queues
-from gpufleet.engine.preempt.reach import Rank
+from gpufleet.engine.preempt.evictable_work import Rank
 from gpufleet.engine.preempt.victim_search import is_outside
 from gpufleet.engine.scheduler import Engine
 from gpufleet.model.gang import Gang

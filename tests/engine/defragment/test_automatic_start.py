@@ -220,15 +220,15 @@ def test_quota_is_charged_once_when_all_is_done() -> None:
 
 def test_a_moved_pod_stands_against_whom_it_stood_against() -> None:
     told = halves()
-    eviction_lineage = told.engine.state.eviction_lineage
-    eviction_lineage.take(
+    eviction_immunity = told.engine.state.eviction_immunity
+    eviction_immunity.take(
         QueueName("default"), [PodUid("a"), PodUid("b")], {PodUid("gone"): QueueName("poor")}
     )
     (victim,) = moved(told.wait_s(60))
     replacement = anew(told, victim)
     told.happen(PodAdded(replacement))
     told.depart(victim)
-    assert eviction_lineage.immune_to(replacement.uid) == {"poor"}
+    assert eviction_immunity.immune_to(replacement.uid) == {"poor"}
 
 
 def test_the_reason_and_what_is_lost_are_told() -> None:

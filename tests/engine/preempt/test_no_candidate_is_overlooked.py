@@ -12,7 +12,7 @@ from gpufleet.engine import event
 from gpufleet.engine.arrays.layout import NOT_SET, POD_NODE
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt import by_node
-from gpufleet.engine.preempt.reach import reach, reach_within
+from gpufleet.engine.preempt.evictable_work import evictable_within_queue, evictable_work
 from gpufleet.engine.preempt.reclaim import Reclaim
 from gpufleet.engine.preempt.victim_search import PreemptionSearch, SearchRun, rank_of
 from gpufleet.engine.preempt.victims import EvictionPlan, NoEvictionPlan, UnplacedWorkload
@@ -65,12 +65,19 @@ def may_go(state: EngineState, row: int, asking: UnplacedWorkload, policy: Queue
     if state.departures.is_departing(one.uid) or row in state.departures.by_row:
         return False
     rank, rules = rank_of(asking, state), policy.preemption
-    if row in state.placed_in_step or one.uid in state.eviction_lineage.pods_immune_to(rank.queue):
+    if row in state.placed_in_step or one.uid in state.eviction_immunity.pods_immune_to(rank.queue):
         return False
     if one.queue == rank.queue:
-        reaches = [] if rules.within_queue is VictimScope.NEVER else [reach_within(rules.within_queue, rank)]
+        reaches = (
+            []
+            if rules.within_queue is VictimScope.NEVER
+            else [evictable_within_queue(rules.within_queue, rank)]
+        )
     else:
-        reaches = [reach(rules.reclaim, rank), reach(rules.borrowing, rank, rules.borrowing_priority_max)]
+        reaches = [
+            evictable_work(rules.reclaim, rank),
+            evictable_work(rules.borrowing, rank, rules.borrowing_priority_max),
+        ]
     return any(each.holds(one.priority, one.created_at_us) for each in reaches)
 
 

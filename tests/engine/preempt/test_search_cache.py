@@ -7,7 +7,7 @@ import pytest
 from gpufleet.engine import event
 from gpufleet.engine.instruction import AnyInstruction, Evict
 from gpufleet.engine.lifecycle.engine_state import EngineState
-from gpufleet.engine.preempt.reach import Rank
+from gpufleet.engine.preempt.evictable_work import Rank
 from gpufleet.engine.preempt.victim_search import PreemptionSearch, SearchRun
 from gpufleet.engine.preempt.victims import EvictionPlan, NoEvictionPlan, UnplacedWorkload
 from gpufleet.model.identifiers import PodUid, QueueName

@@ -8,7 +8,7 @@ from gpufleet.engine import event
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.instruction import Evict, Nominated
 from gpufleet.engine.preempt.candidates import is_in_scope
-from gpufleet.engine.preempt.reach import Rank
+from gpufleet.engine.preempt.evictable_work import Rank
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import Queue

@@ -4,7 +4,7 @@ A *replacement* is a row like the pod that leaves, booked on the new node as if 
 booking like any other, so no other pod is placed into that room and no rule had to be taught. It is made
 together with the eviction. The pod that comes is known by what controllers repeat: namespace, labels,
 queue, priority and shape. It takes the place over, and with it the queues that the moved pod is immune to
-(``eviction_lineage``).
+(``eviction_immunity``).
 
 Nothing of it outlives the process: after a restart the pod that comes is placed like any other.
 """
@@ -63,7 +63,7 @@ class Replacements:
         self._by_row[place.row].origin = origin
         self.nominations.nominate((place,), (victim,), reserved=True)
         queue = state.queue_of(place.row)
-        state.eviction_lineage.take(queue, [state.pods.pod_at(place.row).uid], {victim: queue})
+        state.eviction_immunity.take(queue, [state.pods.pod_at(place.row).uid], {victim: queue})
 
     def drop(self, row: int) -> None:
         """No place is kept for a moved pod any more."""
@@ -73,7 +73,7 @@ class Replacements:
         if nomination is not None:
             self.nominations.take_back(nomination)
         uid = state.pods.pod_at(row).uid
-        state.eviction_lineage.leave(uid, state.queue_of(row), ran=False)
+        state.eviction_immunity.leave(uid, state.queue_of(row), ran=False)
         state.leave(row)
         state.neighbours.forget(row)
         queue_row = state.queues.queue_row(row)
@@ -93,7 +93,7 @@ class Replacements:
             return
         place = placement_of(state, found.row)._replace(row=row)
         queue = state.queue_of(row)
-        state.eviction_lineage.take(queue, [pod.uid], {state.pods.pod_at(found.row).uid: queue})
+        state.eviction_immunity.take(queue, [pod.uid], {state.pods.pod_at(found.row).uid: queue})
         waits_for = (found.victim,) if found.victim in state.pods.row_by_uid else ()
         self.drop(found.row)
         if found.origin is not None:

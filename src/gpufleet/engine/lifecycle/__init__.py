@@ -2,6 +2,6 @@
 
 ``engine_state`` puts the parts of all earlier stages together and keeps them consistent when a pod changes
 from one condition to another. ``departures`` notes which pods end and which workloads wait for that,
-``nominations`` keeps places for these, ``budgets`` counts disruption budgets, ``eviction_lineage``
+``nominations`` keeps places for these, ``budgets`` counts disruption budgets, ``eviction_immunity``
 remembers at whose cost work came to its place. Comes after ``place`` and before ``preempt``.
 """

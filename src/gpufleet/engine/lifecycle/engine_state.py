@@ -21,7 +21,7 @@ from gpufleet.engine.learn.run_times import LearnedRunTimes, stem
 from gpufleet.engine.lifecycle.bind_pauses import BindPauses
 from gpufleet.engine.lifecycle.budgets import Budgets
 from gpufleet.engine.lifecycle.departures import Departures
-from gpufleet.engine.lifecycle.eviction_lineage import EvictionLineage
+from gpufleet.engine.lifecycle.eviction_immunity import EvictionImmunity
 from gpufleet.engine.place.choose.placement import NO_NODES, place_pod_by_handle
 from gpufleet.engine.place.choose.policy_state import PolicyState
 from gpufleet.engine.place.choose.ranking import best_node_by_handle
@@ -74,7 +74,7 @@ class EngineState:
         self.gate.nominated_rows = self.departures.by_row.keys
         self.budgets = Budgets()
         self.learned = LearnedRunTimes()
-        self.eviction_lineage = EvictionLineage()
+        self.eviction_immunity = EvictionImmunity()
         self.replacements: dict[int, None] = {}
         self.room_freed = False
         self.victim_changes = 0

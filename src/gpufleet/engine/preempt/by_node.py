@@ -229,7 +229,7 @@ class ByNode:
         for unit in among:
             if self._allowed([*chosen, unit]):
                 chosen.append(unit)
-        parts = self.proof.just_parts(chosen if self.found.surplus else among)
+        parts = self.proof.reclaimable_subsets(chosen if self.found.surplus else among)
         just = (self._minimal(bound, part, judged=True) for part in parts)
         return self._minimal(bound, chosen) or next(filter(None, just), None)
 

@@ -20,10 +20,10 @@ from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import placement_of
 from gpufleet.engine.preempt.by_node import cheapest_single
 from gpufleet.engine.preempt.candidates import Singles
+from gpufleet.engine.preempt.evictable_work import Rank
 from gpufleet.engine.preempt.leaving import FutureRoom
 from gpufleet.engine.preempt.proof import Placements
 from gpufleet.engine.preempt.quota_shortage import freed_quota, lacking_quota
-from gpufleet.engine.preempt.reach import Rank
 from gpufleet.engine.preempt.reclaim import Lender, Reclaim, ranked
 from gpufleet.engine.preempt.victims import EvictionPlan
 from gpufleet.model.identifiers import QueueName

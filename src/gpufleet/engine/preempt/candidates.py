@@ -25,7 +25,7 @@ from gpufleet.engine.arrays.compiled import kernel, leaf
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.arrays.tables import Tables
 from gpufleet.engine.lifecycle.engine_state import EngineState
-from gpufleet.engine.preempt.reach import Rank, Reach, reach_within
+from gpufleet.engine.preempt.evictable_work import EvictableWork, Rank, evictable_within_queue
 from gpufleet.engine.state.gang_members import Members
 from gpufleet.model.identifiers import DEFAULT_QUEUE, QueueName
 from gpufleet.model.queue import Queue, VictimScope
@@ -249,7 +249,10 @@ class Gathering:
         self._surplus: dict[int, Surplus] = {}
 
     def add_single(
-        self, least_run_us: dict[QueueName, int], reaches: Sequence[Reach], held: frozenset[int] = NO_ROWS
+        self,
+        least_run_us: dict[QueueName, int],
+        reaches: Sequence[EvictableWork],
+        held: frozenset[int] = NO_ROWS,
     ) -> None:
         """Pods of no gang in these queues, each with its least run time, that one of these reaches, but not
         those ``held``.
@@ -385,7 +388,7 @@ def within_queue(state: EngineState, rank: Rank, queue: Queue, at_us: int) -> Ca
     policy = queue.preemption
     if policy.within_queue is VictimScope.NEVER:
         return Candidates(NO_SINGLES, [])
-    reached = reach_within(policy.within_queue, rank)
+    reached = evictable_within_queue(policy.within_queue, rank)
     return reached_in(state, rank, reached, {rank.queue: policy.preempt_after_us}, at_us)
 
 
@@ -395,12 +398,12 @@ def outside_of_queues(state: EngineState, rank: Rank, at_us: int) -> Candidates:
     While no queue is described, the queues that pods name tell no pods apart.
     """
     names = [DEFAULT_QUEUE] if state.waiting.queues else state.pods.eviction_columns.queues
-    reached = reach_within(VictimScope.LOWER_PRIORITY, rank)
+    reached = evictable_within_queue(VictimScope.LOWER_PRIORITY, rank)
     return reached_in(state, rank, reached, dict.fromkeys(names, 0), at_us)
 
 
 def reached_in(
-    state: EngineState, rank: Rank, reached: Reach, least_run_us: dict[QueueName, int], at_us: int
+    state: EngineState, rank: Rank, reached: EvictableWork, least_run_us: dict[QueueName, int], at_us: int
 ) -> Candidates:
     """The work that is reached in these queues, each with its least run time."""
     gathering = Gathering(state, at_us, {}, rank)
@@ -420,7 +423,7 @@ def gangs_that_run(state: EngineState) -> Iterable[Members]:
 
 def is_in_scope(policy: VictimScope, rank: Rank, priority: int, created_at_us: int) -> bool:
     """True if a policy within a queue lets a workload of this rank evict one of that priority and age."""
-    return reach_within(policy, rank).holds(priority, created_at_us)
+    return evictable_within_queue(policy, rank).holds(priority, created_at_us)
 
 
 @leaf
@@ -460,7 +463,7 @@ def single_candidates(
     """Gather pods of no gang into ``rows``, and what would be lost with each; (how many, when to look again).
 
     ``least_run_us`` has for each number of a queue how long its pods must have run, ``reaches`` the
-    fields of each ``Reach``.
+    fields of each ``EvictableWork``.
     """
     count, again_at_us = 0, NEVER
     for pod in range(len(rows)):

@@ -29,7 +29,7 @@ from gpufleet.engine.arrays.placing import SERVES_WHOLE
 from gpufleet.engine.arrays.tables import Tables
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.place.score import locality
-from gpufleet.engine.preempt.reach import Reach
+from gpufleet.engine.preempt.evictable_work import EvictableWork
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.identifiers import DEFAULT_QUEUE
 
@@ -48,7 +48,7 @@ class Leaving:
     changes. ``is_complete``: no pod is left out.
     """
 
-    def __init__(self, state: EngineState, reach: Reach | None = None) -> None:
+    def __init__(self, state: EngineState, reach: EvictableWork | None = None) -> None:
         self.state = state
         cells, count = state.pods.eviction_columns.cells, len(state.pods.pods)
         pods = state.store.tables.pods
@@ -82,7 +82,7 @@ class Leaving:
         return left
 
 
-def unsure_for(state: EngineState, reach: Reach) -> list[int]:
+def unsure_for(state: EngineState, reach: EvictableWork) -> list[int]:
     """The rows of pods that were evicted, do not end yet, and are not within reach of work of no queue."""
     evicted = state.departures.evicted
     if not evicted:
@@ -101,7 +101,7 @@ def _ends_soon(state: EngineState, row: int) -> bool:
     return bool(is_awaited) or not state.departures.evicted[state.pods.pod_at(row).uid]
 
 
-def _gang_is_within(state: EngineState, row: int, reach: Reach) -> bool:
+def _gang_is_within(state: EngineState, row: int, reach: EvictableWork) -> bool:
     """True for a pod of a gang that may be evicted, whose gang is within reach."""
     pod = state.pods.pod_at(row)
     members = None if pod.gang is None else state.gangs.by_name.get(pod.gang)

@@ -60,7 +60,7 @@ class OverFleet:
         found = self._minimal(allowed) if fits else None
         if found is not None or not (fits or len(allowed) < len(units)):
             return found
-        parts = filter(self._proven, self.proof.just_parts(units))
+        parts = filter(self._proven, self.proof.reclaimable_subsets(units))
         return next(filter(None, (self._minimal(part, judged=True) for part in parts)), None)
 
     def _minimal(self, units: list[Unit], *, judged: bool = False) -> tuple[list[Unit], Placements] | None:

@@ -27,7 +27,7 @@ class Proof:
     """Proofs for one workload. ``tries`` counts them.
 
     About all but pods that leave anyway ``is_just``, if it is set, is asked with them gone and the
-    workload placed. ``just_parts`` says which of several may justly go together, if that is known.
+    workload placed. ``reclaimable_subsets`` says which of several may justly go together, if that is known.
     """
 
     def __init__(self, unplaced: UnplacedWorkload, state: EngineState, leaving: Leaving) -> None:
@@ -35,7 +35,7 @@ class Proof:
         self.state = state
         self.leaving = leaving
         self.is_just: Callable[[list[int]], bool] | None = None
-        self.just_parts: Callable[[Sequence[Unit]], Iterable[list[Unit]]] = lambda _units: ()
+        self.reclaimable_subsets: Callable[[Sequence[Unit]], Iterable[list[Unit]]] = lambda _units: ()
         self.tries = 0
         self._in_future = False
         self._none_leaves = False

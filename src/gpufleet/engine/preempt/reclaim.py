@@ -26,8 +26,8 @@ from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt.candidates import LOWEST, Candidates, Gathering, gangs_that_run
+from gpufleet.engine.preempt.evictable_work import EvictableWork, Rank, evictable_work
 from gpufleet.engine.preempt.losses import BorrowedLosses, Loss, losses_by_queue
-from gpufleet.engine.preempt.reach import Rank, Reach, reach
 from gpufleet.model.identifiers import DEFAULT_QUEUE, QueueName
 from gpufleet.model.queue import Queue, VictimScope
 
@@ -43,7 +43,7 @@ class Lender(NamedTuple):
 
     right: Right
     least_run_us: int
-    reaches: tuple[Reach, ...]
+    reaches: tuple[EvictableWork, ...]
     priority: int = LOWEST
 
 
@@ -80,8 +80,8 @@ class Reclaim:
         self.shares: QueueShares = state.turns.shares
         self.least = least
         self.columns = [column for column, amount in enumerate(needed) if amount]
-        self.within = reach(self.policy.reclaim, rank)
-        self.borrowing = reach(self.policy.borrowing, rank, self.policy.borrowing_priority_max)
+        self.within = evictable_work(self.policy.reclaim, rank)
+        self.borrowing = evictable_work(self.policy.borrowing, rank, self.policy.borrowing_priority_max)
         self.owed_only = owed_only
         self.may_borrow = self.policy.borrowing is not VictimScope.NEVER and not owed_only
         self.lenders: dict[QueueName, Lender] = {}
@@ -107,7 +107,7 @@ class Reclaim:
 
     def _held(self) -> frozenset[int]:
         """The rows of pods that came to their places at this queue's cost."""
-        held = self.state.eviction_lineage.pods_immune_to(self.rank.queue)
+        held = self.state.eviction_immunity.pods_immune_to(self.rank.queue)
         return frozenset(map(self.state.pods.row_by_uid.__getitem__, held))
 
     def _lenders(self) -> dict[QueueName, Lender]:
@@ -171,7 +171,7 @@ class Reclaim:
             found |= counted[:, column] > subtree[:, column]
         return found
 
-    def _reaches_by_side(self, sides: list[int]) -> dict[int, tuple[Reach, ...]]:
+    def _reaches_by_side(self, sides: list[int]) -> dict[int, tuple[EvictableWork, ...]]:
         """What the policies reach on each of these sides, from the nearest to the farthest.
 
         What is taken from near queues comes off what all of the beneficiary's side has; so once there are
@@ -187,7 +187,7 @@ class Reclaim:
                 nearest = farness[theirs]
         return found
 
-    def _reaches(self, theirs: int) -> tuple[Reach, ...]:
+    def _reaches(self, theirs: int) -> tuple[EvictableWork, ...]:
         """What the policies reach on another side, whichever pods go; nothing if that could never be just.
 
         What devices cost beyond the least that is charged now can only take the beneficiary's side further,
@@ -201,7 +201,7 @@ class Reclaim:
             return ()
         return (self.borrowing,)
 
-    def _reaches_within(self) -> tuple[Reach, ...]:
+    def _reaches_within(self) -> tuple[EvictableWork, ...]:
         """What the policies reach where the beneficiary's side may be within its own.
 
         What devices cost beyond the least that is charged may take it further.
@@ -275,7 +275,7 @@ class Reclaim:
         used = self.state.store.tables.queue_counted[row].tolist()
         return is_within(used, self.tree.subtree[row].tolist(), [(column, 0) for column in self.columns])
 
-    def _all_are_in(self, reached: Reach, rows: Sequence[int]) -> bool:
+    def _all_are_in(self, reached: EvictableWork, rows: Sequence[int]) -> bool:
         """True if a policy reaches all of these pods; a gang's priority and age are those of its members."""
         for row in rows:
             pod = self.state.pods.pod_at(row)

@@ -17,8 +17,8 @@ from gpufleet.engine.arrays.eviction_columns import PRIORITY
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt.cached_search import AppliedPlan, CachedSearch, SearchOutcome
 from gpufleet.engine.preempt.candidates import LOWEST
+from gpufleet.engine.preempt.evictable_work import Rank
 from gpufleet.engine.preempt.leaving import FutureRoom
-from gpufleet.engine.preempt.reach import Rank
 from gpufleet.engine.preempt.victims import EvictionPlan, UnplacedWorkload
 from gpufleet.model.identifiers import QueueName
 

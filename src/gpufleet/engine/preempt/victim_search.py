@@ -19,13 +19,13 @@ from gpufleet.engine.preempt.cached_search import SearchOutcome
 from gpufleet.engine.preempt.candidates import Candidates, Unit, outside_of_queues, within_queue
 from gpufleet.engine.preempt.capacity_bound import may_suffice
 from gpufleet.engine.preempt.every_set import EverySet
-from gpufleet.engine.preempt.just_part import just_parts
+from gpufleet.engine.preempt.evictable_work import EvictableWork, Rank, evictable_within_queue
 from gpufleet.engine.preempt.leaving import Leaving
 from gpufleet.engine.preempt.over_fleet import OverFleet
 from gpufleet.engine.preempt.proof import Placements, Proof
 from gpufleet.engine.preempt.quick_reject import QuickReject
-from gpufleet.engine.preempt.reach import Rank, Reach, reach_within
 from gpufleet.engine.preempt.reclaim import Reclaim
+from gpufleet.engine.preempt.reclaimable_subset import reclaimable_subsets
 from gpufleet.engine.preempt.search_cache import SearchCache
 from gpufleet.engine.preempt.victims import EvictionPlan, NoEvictionPlan, UnplacedWorkload
 from gpufleet.model.identifiers import DEFAULT_QUEUE
@@ -113,13 +113,13 @@ def is_outside(rank: Rank, state: EngineState) -> bool:
     return rank.queue not in queues and (rank.queue == DEFAULT_QUEUE or not queues)
 
 
-def reach_outside(unplaced: UnplacedWorkload, state: EngineState) -> Reach | None:
+def evictable_outside_queues(unplaced: UnplacedWorkload, state: EngineState) -> EvictableWork | None:
     """What a workload of no queue may evict; None for one of a queue."""
     rank = rank_of(unplaced, state)
     if not is_outside(rank, state):
         return None
     may_evict = all(state.pods.pod_at(row).preempts for row in unplaced.rows)
-    return reach_within(VictimScope.LOWER_PRIORITY if may_evict else VictimScope.NEVER, rank)
+    return evictable_within_queue(VictimScope.LOWER_PRIORITY if may_evict else VictimScope.NEVER, rank)
 
 
 def _rows(units: list[Unit]) -> list[int]:
@@ -137,7 +137,7 @@ class SearchRun:
     def __init__(self, unplaced: UnplacedWorkload, state: EngineState) -> None:
         self.unplaced = unplaced
         self.state = state
-        self.leaving = Leaving(state, reach_outside(unplaced, state))
+        self.leaving = Leaving(state, evictable_outside_queues(unplaced, state))
         self.proof = Proof(unplaced, state, self.leaving)
         self.lacks_only_room = unplaced.members is None and not self.proof.is_tied
         self.cut = False
@@ -205,7 +205,7 @@ class SearchRun:
         """Victims among these of which it is just to evict all."""
         self._reclaim = reclaim
         self.proof.is_just = reclaim.is_just
-        self.proof.just_parts = partial(just_parts, self.state, reclaim)
+        self.proof.reclaimable_subsets = partial(reclaimable_subsets, self.state, reclaim)
         self._note_when_more(candidates)
         return self._seek(candidates)
 

@@ -22,7 +22,7 @@ class Rank(NamedTuple):
     is_protected: bool = False
 
 
-class Reach(NamedTuple):
+class EvictableWork(NamedTuple):
     """Work of a priority below ``below``, and of ``priority`` what came after a time.
 
     Nothing above ``most``.
@@ -39,17 +39,19 @@ class Reach(NamedTuple):
         return (priority < self.below or newer) and priority <= self.most
 
 
-def reach(policy: VictimScope, rank: Rank, most: int | None = None) -> Reach:
+def evictable_work(policy: VictimScope, rank: Rank, most: int | None = None) -> EvictableWork:
     """What a policy towards other queues reaches, up to a priority if there is such a limit."""
     below = {VictimScope.NEVER: NOTHING, VictimScope.ANY: EVERYTHING}.get(policy, rank.priority)
     newer_than_us = rank.created_at_us if policy is VictimScope.LOWER_OR_NEWER_EQUAL_PRIORITY else EVERYTHING
-    return Reach(below, rank.priority, newer_than_us, EVERYTHING if most is None else most)
+    return EvictableWork(below, rank.priority, newer_than_us, EVERYTHING if most is None else most)
 
 
-def reach_within(policy: VictimScope, rank: Rank) -> Reach:
+def evictable_within_queue(policy: VictimScope, rank: Rank) -> EvictableWork:
     """What a policy within a queue reaches.
 
     No workload evicts one that goes before it in their queue, whatever the policy: the other would be owed
     the place at once, and they would evict each other for ever.
     """
-    return reach(VictimScope.LOWER_OR_NEWER_EQUAL_PRIORITY if policy is VictimScope.ANY else policy, rank)
+    return evictable_work(
+        VictimScope.LOWER_OR_NEWER_EQUAL_PRIORITY if policy is VictimScope.ANY else policy, rank
+    )

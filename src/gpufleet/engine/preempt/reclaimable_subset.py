@@ -24,11 +24,11 @@ from gpufleet.engine.preempt.losses import Loss
 from gpufleet.engine.preempt.reclaim import Reclaim
 
 
-def just_parts(state: EngineState, reclaim: Reclaim, units: Sequence[Unit]) -> Iterator[list[Unit]]:
+def reclaimable_subsets(state: EngineState, reclaim: Reclaim, units: Sequence[Unit]) -> Iterator[list[Unit]]:
     """Those of these units that may go together, by one order after the other; each choice once."""
     found: list[set[Unit]] = []
     for order in (units, sorted(units, key=lambda unit: -len(unit.rows)), node_by_node(state, units)):
-        part = just_part(state, reclaim, order)
+        part = reclaimable_subset(state, reclaim, order)
         if part and set(part) not in found:
             found.append(set(part))
             yield part
@@ -47,7 +47,7 @@ def node_by_node(state: EngineState, units: Sequence[Unit]) -> list[Unit]:
     return [unit for node in sorted(on, key=queues.__getitem__) for unit in on[node]]
 
 
-def just_part(state: EngineState, reclaim: Reclaim, units: Sequence[Unit]) -> list[Unit]:
+def reclaimable_subset(state: EngineState, reclaim: Reclaim, units: Sequence[Unit]) -> list[Unit]:
     """Those of these units that may go together, the first rather than the last, in the order in which each
     was found to be just.
 
@@ -56,14 +56,14 @@ def just_part(state: EngineState, reclaim: Reclaim, units: Sequence[Unit]) -> li
     """
     with state.trial() as trial:
         state.future_quota.change(reclaim.least_charged(), 1)
-        part = _Part(state, reclaim, trial)
+        part = _Subset(state, reclaim, trial)
         rest = list(units)
         for _ in range(part.levels(rest)):
             rest = [unit for unit in rest if not part.takes(unit)]
         return part.units
 
 
-class _Part:
+class _Subset:
     """Units that are gone, within a trial; ``gone`` is what each queue has lost with them."""
 
     def __init__(self, state: EngineState, reclaim: Reclaim, trial: Trial) -> None:

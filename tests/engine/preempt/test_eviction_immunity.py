@@ -3,7 +3,7 @@
 import pytest
 
 from gpufleet.engine.instruction import Evict
-from gpufleet.engine.lifecycle.eviction_lineage import EvictionLineage
+from gpufleet.engine.lifecycle.eviction_immunity import EvictionImmunity
 from gpufleet.model.identifiers import PodUid, QueueName
 from gpufleet.model.queue import GPU, PreemptionPolicy, Queue, Quota, VictimScope
 from tests.engine.fleet_builder import SECOND_US, Story, node, pod, shape
@@ -13,53 +13,55 @@ OLD, NEW, NEWER = map(PodUid, ("old", "new", "newer"))
 
 
 @pytest.fixture
-def eviction_lineage() -> EvictionLineage:
+def eviction_immunity() -> EvictionImmunity:
     """Work of b has the place of work of a."""
-    found = EvictionLineage()
+    found = EvictionImmunity()
     found.take(B, [NEW], {OLD: A})
     return found
 
 
-def test_the_loser_cannot_have_it_back(eviction_lineage: EvictionLineage) -> None:
-    assert list(eviction_lineage.pods_immune_to(A)) == [NEW]
-    assert not eviction_lineage.pods_immune_to(C)
+def test_the_loser_cannot_have_it_back(eviction_immunity: EvictionImmunity) -> None:
+    assert list(eviction_immunity.pods_immune_to(A)) == [NEW]
+    assert not eviction_immunity.pods_immune_to(C)
 
 
-def test_who_takes_it_next_stands_against_both(eviction_lineage: EvictionLineage) -> None:
-    eviction_lineage.take(C, [NEWER], {NEW: B})
-    eviction_lineage.leave(NEW, B, ran=True)
-    assert eviction_lineage.immune_to(NEWER) == {A, B}
-    assert list(eviction_lineage.pods_immune_to(A)) == [NEWER]
+def test_who_takes_it_next_stands_against_both(eviction_immunity: EvictionImmunity) -> None:
+    eviction_immunity.take(C, [NEWER], {NEW: B})
+    eviction_immunity.leave(NEW, B, ran=True)
+    assert eviction_immunity.immune_to(NEWER) == {A, B}
+    assert list(eviction_immunity.pods_immune_to(A)) == [NEWER]
 
 
-def test_who_replaces_it_within_its_queue_stands_against_the_same(eviction_lineage: EvictionLineage) -> None:
-    eviction_lineage.take(B, [NEWER], {NEW: B})
-    assert eviction_lineage.immune_to(NEWER) == {A}
+def test_who_replaces_it_within_its_queue_stands_against_the_same(
+    eviction_immunity: EvictionImmunity,
+) -> None:
+    eviction_immunity.take(B, [NEWER], {NEW: B})
+    assert eviction_immunity.immune_to(NEWER) == {A}
 
 
-def test_that_the_victim_is_gone_changes_nothing(eviction_lineage: EvictionLineage) -> None:
-    eviction_lineage.leave(OLD, A, ran=True)
-    assert eviction_lineage.immune_to(NEW) == {A}
+def test_that_the_victim_is_gone_changes_nothing(eviction_immunity: EvictionImmunity) -> None:
+    eviction_immunity.leave(OLD, A, ran=True)
+    assert eviction_immunity.immune_to(NEW) == {A}
 
 
 def test_work_that_ended_by_itself_makes_its_queues_claims_new_ones(
-    eviction_lineage: EvictionLineage,
+    eviction_immunity: EvictionImmunity,
 ) -> None:
-    eviction_lineage.take(C, [NEWER], {NEW: B})
-    eviction_lineage.leave(PodUid("done"), A, ran=True)
-    assert eviction_lineage.immune_to(NEWER) == {B}
-    assert not eviction_lineage.pods_immune_to(A)
+    eviction_immunity.take(C, [NEWER], {NEW: B})
+    eviction_immunity.leave(PodUid("done"), A, ran=True)
+    assert eviction_immunity.immune_to(NEWER) == {B}
+    assert not eviction_immunity.pods_immune_to(A)
 
 
-def test_work_that_never_ran_is_no_reason(eviction_lineage: EvictionLineage) -> None:
-    eviction_lineage.leave(PodUid("withdrawn"), A, ran=False)
-    assert eviction_lineage.immune_to(NEW) == {A}
+def test_work_that_never_ran_is_no_reason(eviction_immunity: EvictionImmunity) -> None:
+    eviction_immunity.leave(PodUid("withdrawn"), A, ran=False)
+    assert eviction_immunity.immune_to(NEW) == {A}
 
 
-def test_a_victim_that_stayed_and_ends_later_ends_by_itself(eviction_lineage: EvictionLineage) -> None:
-    eviction_lineage.stays(OLD)
-    eviction_lineage.leave(OLD, A, ran=True)
-    assert eviction_lineage.immune_to(NEW) == set()
+def test_a_victim_that_stayed_and_ends_later_ends_by_itself(eviction_immunity: EvictionImmunity) -> None:
+    eviction_immunity.stays(OLD)
+    eviction_immunity.leave(OLD, A, ran=True)
+    assert eviction_immunity.immune_to(NEW) == set()
 
 
 def test_a_refused_eviction_is_none() -> None:
@@ -76,10 +78,10 @@ def test_a_refused_eviction_is_none() -> None:
     said = story.arrive(pod("new", shape(1), queue="b"))
     assert [one.uid for one in said if isinstance(one, Evict)] == ["old"]
     story.refuse_eviction("old", for_s=3600)
-    eviction_lineage = story.engine.state.eviction_lineage
-    eviction_lineage.take(B, [PodUid("kept")], {PodUid("other"): A})
+    eviction_immunity = story.engine.state.eviction_immunity
+    eviction_immunity.take(B, [PodUid("kept")], {PodUid("other"): A})
     story.depart("old")
-    assert eviction_lineage.immune_to(PodUid("kept")) == set(), (
+    assert eviction_immunity.immune_to(PodUid("kept")) == set(), (
         "work of a ended by itself: its claims are new ones"
     )
 

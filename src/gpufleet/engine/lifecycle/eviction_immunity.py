@@ -25,7 +25,7 @@ from gpufleet.model.identifiers import PodUid, QueueName
 NO_QUEUES: frozenset[QueueName] = frozenset()
 
 
-class EvictionLineage:
+class EvictionImmunity:
     """Which pods are immune to which queues."""
 
     def __init__(self) -> None:
