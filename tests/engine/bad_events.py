@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from gpufleet.engine import event
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.node import Node
-from tests.engine.admit.quota_ledger import is_bad
+from tests.engine.queueing.quota_ledger import is_bad
 
 
 def is_bad_event(happened: event.Event, nodes: Mapping[NodeName, Node]) -> bool:

@@ -27,8 +27,6 @@ from gpufleet.model.pod import Pod
 from gpufleet.model.queue import Queue
 from gpufleet.model.relations import NO_RELATIONS
 from gpufleet.model.topology import Topology
-from tests.engine.admit.plain_quota import PlainQuota
-from tests.engine.admit.quota_ledger import QuotaLedger, allows, check_usage
 from tests.engine.bad_events import is_bad_event
 from tests.engine.devices_without_ids import check_amounts_kept, devices_of, held
 from tests.engine.distrust_ledger import DistrustLedger
@@ -36,6 +34,8 @@ from tests.engine.evictions_check import check_eviction, is_stand_in
 from tests.engine.plain_fleet import PlainNode, places_on
 from tests.engine.plain_neighbours import Placed, PlainNeighbours
 from tests.engine.pod_life import PodLives
+from tests.engine.queueing.plain_quota import PlainQuota
+from tests.engine.queueing.quota_ledger import QuotaLedger, allows, check_usage
 from tests.engine.reserve.reservation_ledger import ReservationLedger
 from tests.engine.state_check import check_asks_to_be_woken, check_books
 from tests.engine.unknown_gangs_check import check_told_unknown

@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from gpufleet.engine.admit.shares import QueueShares
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.handle import Handle
 from gpufleet.engine.arrays.tables import GROWTH, TableStore
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.place.refusal.survey_cache import SurveyCache
+from gpufleet.engine.queueing.shares import QueueShares
 
 NOT_STATE = {
     ("TableStore", "_handle"): "addresses of arrays",

@@ -4,8 +4,8 @@ import msgspec
 
 from gpufleet.model.identifiers import GangName, PodUid
 from gpufleet.model.queue import PreemptionPolicy
-from tests.engine.admit.queue_builder import queue, quota
 from tests.engine.fleet_builder import SECOND_US, Story, evicted, gang, members, node, placed, pod, shape
+from tests.engine.queueing.queue_builder import queue, quota
 
 
 def count(told: Story, name: str) -> int:

@@ -20,13 +20,13 @@ from gpufleet.model.queue import PreemptionPolicy, Queue, QueueState, Quota, Vic
 from gpufleet.model.shape import Shape
 from gpufleet.model.taint import Taint
 from gpufleet.model.volumes import Attachment
-from tests.engine.admit.queue_builder import queue, quota
 from tests.engine.effort import EFFORT
 from tests.engine.evictions_check import is_stand_in
 from tests.engine.fleet_builder import SECOND_US, device, gang, node, pod, shape, topology
 from tests.engine.ledger import Ledger
 from tests.engine.machine_shapes import ALL_SHAPES, SHAPES
 from tests.engine.overtime_ledger import OvertimeLedger
+from tests.engine.queueing.queue_builder import queue, quota
 from tests.engine.relation_builder import app
 
 Seen = tuple[str, tuple[tuple[str, str], ...]]

@@ -8,16 +8,15 @@ import msgspec
 import pytest
 
 from gpufleet.engine import event
-from gpufleet.engine.admit.fair_shares import FairShare, OwedAmount
-from gpufleet.engine.admit.shares import QueueShares
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.event_log import header_line, rerun, step_line
 from gpufleet.engine.instruction import Bind
 from gpufleet.engine.preempt.by_name import BY_QUEUES
+from gpufleet.engine.queueing.fair_shares import FairShare, OwedAmount
+from gpufleet.engine.queueing.shares import QueueShares
 from gpufleet.model.identifiers import PodUid, QueueName, QuotaResource
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import CPU, GPU, MEMORY
-from tests.engine.admit.tree_builder import queue
 from tests.engine.fleet_builder import (
     GIB,
     SECOND_US,
@@ -30,6 +29,7 @@ from tests.engine.fleet_builder import (
     problems,
     shape,
 )
+from tests.engine.queueing.tree_builder import queue
 
 HOUR_S = 3600
 HOUR_US = HOUR_S * SECOND_US

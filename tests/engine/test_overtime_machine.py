@@ -15,11 +15,11 @@ from gpufleet.engine.policy import POLICIES
 from gpufleet.engine.scheduler import Engine
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.pod import Pod
-from tests.engine.admit.queue_builder import queue
 from tests.engine.effort import EFFORT
 from tests.engine.fleet_builder import SECOND_US, gang, node, pod, shape
 from tests.engine.ledger import Ledger
 from tests.engine.overtime_ledger import OvertimeLedger
+from tests.engine.queueing.queue_builder import queue
 
 TREE = {"root": None, "team": "root", "other": "root"}
 LEAVES = ("team", "other", "default")

@@ -6,8 +6,8 @@ import pytest
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import PreemptionPolicy, Queue, VictimScope
-from tests.engine.admit.queue_builder import queue
 from tests.engine.fleet_builder import Story, evicted, gang, members, node, placed, pod, shape
+from tests.engine.queueing.queue_builder import queue
 
 SPOT = {"karpenter.sh/capacity-type": "spot"}
 TEAM = Queue(queue("team").name, preemption=PreemptionPolicy(within_queue=VictimScope.LOWER_PRIORITY))

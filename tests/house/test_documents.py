@@ -105,7 +105,7 @@ def test_files_and_folders_that_contributors_are_sent_to_exist() -> None:
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
 
 
-# A line that begins with a module and says what it holds: "engine/admit/decay, past_use   what is forgotten".
+# A line that begins with a module and says what it holds: "engine/state/pods, shapes   rows of arrays".
 MODULES_LINE = re.compile(r"^([a-z_]+(?:/[a-z_]+)+/?(?:, [a-z_]+)*)(?: {2}|$)", re.MULTILINE)
 
 

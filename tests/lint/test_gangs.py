@@ -11,9 +11,9 @@ from gpufleet.lint.rules import all_rules
 from gpufleet.lint.run import lint, read
 from gpufleet.lint.source.text import SourceText
 from gpufleet.model.queue import Queue
-from tests.engine.admit.queue_builder import available, queue, quota
 from tests.engine.fleet_builder import Story
 from tests.engine.fleet_builder import node as node_of_engine
+from tests.engine.queueing.queue_builder import available, queue, quota
 from tests.lint.linting import findings_of, report_of
 from tests.lint.test_cluster_rules import A100, node
 

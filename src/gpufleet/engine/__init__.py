@@ -11,7 +11,7 @@ The folders are the stages, in this order; each imports only those before it (``
 
 1. ``arrays``: the state as arrays, and the compiled code that books pods in it.
 2. ``state``: nodes, devices, shapes, pods and gangs as rows of these arrays.
-3. ``admit``: queues, quota, fair share, and which work is next. Beside it ``learn``: what work is typical.
+3. ``queueing``: queues, quota, fair share, and which work is next. Beside it ``learn``: what work is typical.
 4. ``place``: where a pod or a gang goes, and why it goes nowhere.
 5. ``lifecycle``: all of that as one state, and the steps between waiting, placed, nominated and gone.
 6. ``preempt``: which running pods end for the sake of others, or because they may run no longer.

@@ -1,12 +1,11 @@
 """One cycle of decisions: which work is next, where it goes, and what is said of work that waits.
 
-Queues are taken by their turns (``admit.turns``), inside a queue the heads of its lines. What
+Queues are taken by their turns (``queueing.turns``), inside a queue the heads of its lines. What
 fits is booked at once and bound; what does not is parked with its line, or, if the victim search
 finds a way, causes evictions. The cycle ends when every line is empty, parked, or behind the
 parked head of a strict queue. Work that has waited for long holds a reservation (``reserve``).
 """
 
-from gpufleet.engine.admit.waiting import Line, LineKey
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.defragment.automatic import Automatic
@@ -36,6 +35,7 @@ from gpufleet.engine.preempt.victims import (
     UnplacedWorkload,
     VictimSearch,
 )
+from gpufleet.engine.queueing.waiting import Line, LineKey
 from gpufleet.engine.reserve.backfill import Backfill
 from gpufleet.engine.reserve.refused_together import RefusedTogether
 from gpufleet.engine.reserve.reservations import Reservations

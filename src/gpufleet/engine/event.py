@@ -208,7 +208,7 @@ class PastUseOf(msgspec.Struct, frozen=True):
     """What a queue with a half-life used of a resource, as of ``at_us``, and has used since.
 
     ``value`` and ``area`` are whole numbers, as text because they may be longer than 64 bits; what they
-    count says ``admit.decay``.
+    count says ``queueing.decay``.
     """
 
     queue: QueueName

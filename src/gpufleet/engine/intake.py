@@ -11,7 +11,6 @@ from collections.abc import Callable
 import msgspec
 
 from gpufleet.engine import event
-from gpufleet.engine.admit.resources import PRICE_MILLI_MAX
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.defragment.automatic import Automatic
 from gpufleet.engine.engine_errors import EventError
@@ -22,6 +21,7 @@ from gpufleet.engine.lifecycle.nominations import Nominations
 from gpufleet.engine.lifecycle.violations import Violations
 from gpufleet.engine.lifecycle.volume_refusals import VolumeRefusals
 from gpufleet.engine.preempt.overtime import Overtime
+from gpufleet.engine.queueing.resources import PRICE_MILLI_MAX
 from gpufleet.engine.reserve.reservations import Reservations, earliest
 from gpufleet.engine.state.bounds import check_range, check_shape
 from gpufleet.engine.state.gang_members import Members

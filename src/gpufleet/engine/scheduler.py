@@ -8,7 +8,6 @@ draws no random number that is not derived from its seed and its events, so a sa
 
 from collections.abc import Iterable
 
-from gpufleet.engine.admit.fair_shares import FairShare, fair_shares
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.cycle import Cycle
 from gpufleet.engine.defragment.automatic import Automatic
@@ -40,6 +39,7 @@ from gpufleet.engine.policy import Policy
 from gpufleet.engine.preempt.overtime import Overtime
 from gpufleet.engine.preempt.victim_search import PreemptionSearch
 from gpufleet.engine.preempt.victims import NoVictims, UnplacedWorkload, VictimSearch
+from gpufleet.engine.queueing.fair_shares import FairShare, fair_shares
 from gpufleet.engine.reasons.background import Background
 from gpufleet.engine.reserve.reservations import Reservations, earliest
 from gpufleet.engine.tell.line_up import Queued, line_up

@@ -1,6 +1,6 @@
 """A queue: the line in which work of one team waits, what that team is owed, and what it may take.
 
-Queues form trees; work waits in the leaves. What the amounts mean together is written in ``engine.admit``;
+Queues form trees; work waits in the leaves. What the amounts mean together is written in ``engine.queueing``;
 these are the amounts that an administrator states.
 """
 

@@ -16,7 +16,6 @@ from gpufleet.model.disruption_budget import DisruptionBudget
 from gpufleet.model.identifiers import PodUid, QueueName
 from gpufleet.model.labels import LabelSelector
 from gpufleet.model.queue import PreemptionPolicy
-from tests.engine.admit.queue_builder import queue, quota
 from tests.engine.defragment.moving_fleet import MINUTE_US, TO_START, anew, confirm, fleet, moved, runs
 from tests.engine.fleet_builder import (
     SECOND_US,
@@ -30,6 +29,7 @@ from tests.engine.fleet_builder import (
     share,
     withdrawn,
 )
+from tests.engine.queueing.queue_builder import queue, quota
 
 
 def halves(rules: DefragmentationRules | None = TO_START) -> Story:

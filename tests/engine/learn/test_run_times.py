@@ -14,8 +14,8 @@ from gpufleet.engine.instruction import Rejected
 from gpufleet.engine.learn.run_times import ALIKE_MAX, LONGEST_US, LearnedRunTimes, stem
 from gpufleet.model.identifiers import DeviceId, NodeName, QueueName
 from gpufleet.model.pod import Pod
-from tests.engine.admit.queue_builder import queue
 from tests.engine.fleet_builder import SECOND_US, Story, evicted, gang, members, node, placed, pod, shape
+from tests.engine.queueing.queue_builder import queue
 from tests.engine.reserve.holders import holders, running, team
 
 MINUTE_S = 60

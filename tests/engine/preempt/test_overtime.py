@@ -13,8 +13,8 @@ from gpufleet.model.identifiers import NodeName, PodUid, QueueName
 from gpufleet.model.labels import LabelSelector
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import Queue
-from tests.engine.admit.queue_builder import queue, quota
 from tests.engine.fleet_builder import SECOND_US, Story, evicted, gang, members, node, pod, shape
+from tests.engine.queueing.queue_builder import queue, quota
 
 EVERYBODY = LabelSelector()
 

@@ -9,9 +9,9 @@ from gpufleet.model.disruption_budget import DisruptionBudget
 from gpufleet.model.identifiers import PodUid, QueueName
 from gpufleet.model.labels import LabelSelector
 from gpufleet.model.queue import QueueState
-from tests.engine.admit.queue_builder import queue, quota
 from tests.engine.fleet_builder import Story, evicted, gang, members, node, nominated, placed, pod, shape
 from tests.engine.fleet_builder import withdrawn as no_longer_nominated
+from tests.engine.queueing.queue_builder import queue, quota
 
 GPUS = 1000
 

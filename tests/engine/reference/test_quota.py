@@ -8,8 +8,8 @@ import pytest
 
 from gpufleet.model.identifiers import QueueName
 from gpufleet.model.queue import GPU, Queue, Quota
-from tests.engine.admit.plain_quota import PlainQuota
 from tests.engine.effort import seeds
+from tests.engine.queueing.plain_quota import PlainQuota
 from tests.engine.reference.picture import MILLI
 from tests.engine.reference.quota import QuotaTree
 from tests.engine.reference.story import EVERYTHING, random_queues

@@ -5,8 +5,8 @@ import msgspec
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import Queue
 from gpufleet.model.shape import Shape
-from tests.engine.admit.queue_builder import queue
 from tests.engine.fleet_builder import SECOND_US, Story, pod
+from tests.engine.queueing.queue_builder import queue
 
 
 def team(name: str = "team", *, reserve_after_s: int | None = 0) -> Queue:

@@ -23,9 +23,9 @@ from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
 from gpufleet.model.labels import LabelSelector
 from gpufleet.model.pod import Pod
 from gpufleet.model.seat import Seat
-from tests.engine.admit.queue_builder import queue, quota
 from tests.engine.fleet_builder import SECOND_US, Story, gang, members, node, placed, pod, shape
 from tests.engine.ledger import Ledger
+from tests.engine.queueing.queue_builder import queue, quota
 from tests.engine.reserve.holders import guest, holders, running, team
 
 

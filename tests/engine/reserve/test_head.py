@@ -3,8 +3,8 @@
 from gpufleet.engine.instruction import ReservationEnded, Reserved
 from gpufleet.model.identifiers import PodUid, QuotaResource
 from gpufleet.model.queue import Quota
-from tests.engine.admit.queue_builder import queue
 from tests.engine.fleet_builder import SECOND_US, Story, gang, members, node, placed, pod, shape
+from tests.engine.queueing.queue_builder import queue
 from tests.engine.reserve.holders import holders, running, team
 
 

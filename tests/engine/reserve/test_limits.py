@@ -9,8 +9,8 @@ from gpufleet.engine.preempt.victims import NoVictims
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid, QueueName
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import Queue
-from tests.engine.admit.queue_builder import queue
 from tests.engine.fleet_builder import SECOND_US, Story, gang, members, node, placed, pod, shape
+from tests.engine.queueing.queue_builder import queue
 from tests.engine.reserve.holders import running, team
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 import pytest
 
 from gpufleet.engine import event
-from gpufleet.engine.admit.waiting import Line
 from gpufleet.engine.instruction import AnyInstruction, Bind, Evict
+from gpufleet.engine.queueing.waiting import Line
 from gpufleet.model.identifiers import PodUid, QueueName
 from gpufleet.model.queue import CPU, GPU, PreemptionPolicy, Queue, Quota, VictimScope
 from tests.engine.effort import seeds

@@ -8,9 +8,9 @@ import pytest
 from gpufleet.engine.tell.sentences import explain, explain_gang
 from gpufleet.model.host_port import HostPort
 from gpufleet.model.identifiers import GangName, PodUid
-from tests.engine.admit.queue_builder import queue, quota
 from tests.engine.effort import EFFORT
 from tests.engine.fleet_builder import Story, gang, members, node, placed, pod, problems, shape
+from tests.engine.queueing.queue_builder import queue, quota
 from tests.engine.relation_builder import ZONE, asking, prefers_zone
 
 MODELS = ("A100", "H100", "L4", "T4")

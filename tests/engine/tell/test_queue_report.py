@@ -3,8 +3,8 @@
 from gpufleet.engine.tell.queue_report import QueueUse, ResourceUse
 from gpufleet.model.identifiers import QuotaResource
 from gpufleet.model.queue import QueueState
-from tests.engine.admit.queue_builder import queue, quota
 from tests.engine.fleet_builder import Story, gang, members, node, pod, shape
+from tests.engine.queueing.queue_builder import queue, quota
 
 
 def use_of(told: Story, name: str) -> QueueUse:

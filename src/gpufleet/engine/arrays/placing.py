@@ -132,7 +132,7 @@ def release_all(
 ) -> None:
     """Take pods off their nodes, those that are on one.
 
-    ``uncharged`` is 1 where those that leave are not charged any more (``admit.future_quota``).
+    ``uncharged`` is 1 where those that leave are not charged any more (``queueing.future_quota``).
     """
     for index in range(len(pods)):
         pod = pods[index]

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpufleet.engine.admit.waiting import Line, LineKey
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.defragment.consolidation import Consolidation, Limits
 from gpufleet.engine.defragment.for_workload import MovesFor, moves_for
@@ -27,6 +26,7 @@ from gpufleet.engine.instruction import AnyInstruction, Evict, MovedFrom, MovedT
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Nominations, Placement
 from gpufleet.engine.preempt.victims import UnplacedWorkload
+from gpufleet.engine.queueing.waiting import Line, LineKey
 from gpufleet.model.defragmentation import DefragmentationRules
 from gpufleet.model.gang import gang_title
 from gpufleet.model.identifiers import GangName, PodUid

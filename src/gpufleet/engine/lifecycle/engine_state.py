@@ -6,12 +6,6 @@ what runs across several of them (a pod leaves its line, its gang and its node) 
 
 from collections.abc import Iterable
 
-from gpufleet.engine.admit.future_quota import FutureQuota
-from gpufleet.engine.admit.gate import Gate
-from gpufleet.engine.admit.past_use import PastUse
-from gpufleet.engine.admit.queue_book import QueueBook
-from gpufleet.engine.admit.turns import Turns
-from gpufleet.engine.admit.waiting import Line, LineKey, WaitingLines, run_time_class
 from gpufleet.engine.arrays import journal, layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.eviction_columns import PlacedInStep
@@ -31,6 +25,12 @@ from gpufleet.engine.place.gangs.gang_places import GangPlaces
 from gpufleet.engine.place.gangs.gangs import Gangs
 from gpufleet.engine.place.relations.neighbours import Neighbours
 from gpufleet.engine.policy import Policy
+from gpufleet.engine.queueing.future_quota import FutureQuota
+from gpufleet.engine.queueing.gate import Gate
+from gpufleet.engine.queueing.past_use import PastUse
+from gpufleet.engine.queueing.queue_charges import QueueCharges
+from gpufleet.engine.queueing.turns import Turns
+from gpufleet.engine.queueing.waiting import Line, LineKey, WaitingLines, run_time_class
 from gpufleet.engine.state.domains import Domains
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.engine.state.gang_members import Members
@@ -53,7 +53,7 @@ class EngineState:
         self.fleet = Fleet(self.store)
         self.shapes = ShapeBook(self.store, self.fleet)
         self.pods = PodBook(self.store, self.fleet, self.shapes)
-        self.queues = QueueBook(self.store, self.fleet, self.shapes, self.pods)
+        self.queues = QueueCharges(self.store, self.fleet, self.shapes, self.pods)
         self.domains = Domains(self.fleet)
         self.waiting = WaitingLines()
         self.policy = PolicyState(policy, seed, self.fleet)

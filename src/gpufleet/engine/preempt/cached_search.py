@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpufleet.engine.admit.future_quota import Charges
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.lifecycle.engine_state import EngineState
@@ -26,6 +25,7 @@ from gpufleet.engine.preempt.proof import Placements
 from gpufleet.engine.preempt.quota_shortage import freed_quota, lacking_quota
 from gpufleet.engine.preempt.reclaim import Lender, Reclaim, ranked
 from gpufleet.engine.preempt.victims import EvictionPlan
+from gpufleet.engine.queueing.future_quota import Charges
 from gpufleet.model.identifiers import QueueName
 from gpufleet.model.queue import Queue, VictimScope
 

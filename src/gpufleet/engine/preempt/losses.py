@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpufleet.engine.admit.tree import QueueTree
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.lifecycle.engine_state import EngineState
+from gpufleet.engine.queueing.tree import QueueTree
 from gpufleet.model.identifiers import GangName
 
 Amounts = tuple[int, ...]

@@ -8,7 +8,6 @@ named, and what is promised to others is kept (``future_quota``).
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from gpufleet.engine.admit.future_quota import Charges
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.eviction_columns import LEAVING
@@ -19,6 +18,7 @@ from gpufleet.engine.place.choose.trial import Trial
 from gpufleet.engine.preempt.candidates import Unit
 from gpufleet.engine.preempt.leaving import Leaving
 from gpufleet.engine.preempt.victims import UnplacedWorkload
+from gpufleet.engine.queueing.future_quota import Charges
 
 Placements = tuple[Placement, ...]
 

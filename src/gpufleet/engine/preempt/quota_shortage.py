@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpufleet.engine.admit.available import binding
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.charge import charged
 from gpufleet.engine.arrays.compiled import kernel
 from gpufleet.engine.arrays.tables import Tables
+from gpufleet.engine.queueing.available import binding
 
 
 class QuotaLack(NamedTuple):

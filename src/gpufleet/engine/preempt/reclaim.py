@@ -6,7 +6,7 @@ nominal amount of something that the beneficiary needs, and so is every queue be
 victim (``losses``). And the beneficiary's side must end within its
 nominal amounts, or, where its policy lets it evict while it borrows, with a dominant share not above the one
 that the victim's side keeps. So every reclaim strictly lowers the larger of two shares, and no two queues can
-answer each other in kind. What is left over goes by the queues' priority first (``admit.water_filling``):
+answer each other in kind. What is left over goes by the queues' priority first (``queueing.water_filling``):
 while it borrows, a side takes from one of lower priority whatever their shares, and never from one of higher
 priority.
 
@@ -21,13 +21,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpufleet.engine.admit.shares import QueueShares, is_within
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt.candidates import LOWEST, Candidates, Gathering, gangs_that_run
 from gpufleet.engine.preempt.evictable_work import EvictableWork, Rank, evictable_work
 from gpufleet.engine.preempt.losses import BorrowedLosses, Loss, losses_by_queue
+from gpufleet.engine.queueing.shares import QueueShares, is_within
 from gpufleet.model.identifiers import DEFAULT_QUEUE, QueueName
 from gpufleet.model.queue import Queue, VictimScope
 

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpufleet.engine.admit.future_quota import Charges
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.eviction_columns import PRIORITY
@@ -20,6 +19,7 @@ from gpufleet.engine.preempt.candidates import LOWEST
 from gpufleet.engine.preempt.evictable_work import Rank
 from gpufleet.engine.preempt.leaving import FutureRoom
 from gpufleet.engine.preempt.victims import EvictionPlan, UnplacedWorkload
+from gpufleet.engine.queueing.future_quota import Charges
 from gpufleet.model.identifiers import QueueName
 
 

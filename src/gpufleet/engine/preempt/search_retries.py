@@ -11,9 +11,9 @@ until one comes.
 import heapq
 from collections.abc import Iterable
 
-from gpufleet.engine.admit.waiting import Line
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt.victims import NoEvictionPlan
+from gpufleet.engine.queueing.waiting import Line
 
 SEARCHES_A_STEP_MAX = 64
 """How many failed searches a step repeats at most; the others come in the next steps, in turn."""

@@ -6,10 +6,10 @@ reservations look at it again. Where that is so for all work that is left in the
 one look at all of it. ``cycle`` asks after a refusal, and goes on in turns where this does not hold.
 """
 
-from gpufleet.engine.admit.waiting import Line
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt.search_retries import SearchRetries
 from gpufleet.engine.preempt.victims import NoVictims, VictimSearch
+from gpufleet.engine.queueing.waiting import Line
 from gpufleet.engine.reserve.reservations import Reservations
 from gpufleet.model.queue import PreemptionPolicy
 

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from gpufleet.engine.admit.waiting import Head, Line, LineKey
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.event import ReservationsRecalled
 from gpufleet.engine.instruction import Reservation, ReservationHint, ReservedPlace
@@ -23,6 +22,7 @@ from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Nominations, is_welcome, placement_of
 from gpufleet.engine.preempt.overtime import Overtime
 from gpufleet.engine.preempt.victims import UnplacedWorkload
+from gpufleet.engine.queueing.waiting import Head, Line, LineKey
 from gpufleet.engine.reserve.expected_ends import ExpectedEnds
 from gpufleet.engine.reserve.guests import Guests, Holder, holder_of
 from gpufleet.engine.reserve.planning import FuturePlace, Planner, rows_of

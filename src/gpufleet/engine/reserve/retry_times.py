@@ -2,7 +2,7 @@
 
 import heapq
 
-from gpufleet.engine.admit.waiting import LineKey, WaitingLines
+from gpufleet.engine.queueing.waiting import LineKey, WaitingLines
 
 SWEEP_FIRST = 64
 """So many more than there are lines are not worth sweeping."""

@@ -3,7 +3,7 @@
 A request that names an order is tried on one group of its models after the other, each time as if its
 shape accepted no others, so that rankings, quota and trials need to know nothing of it. A later group is
 only tried where no earlier one has room, and quota, now; no pod is evicted for the sake of an earlier
-one while a later one has room. ``admit.gate`` hands out the groups; a gang that wants to be on one model
+one while a later one has room. ``queueing.gate`` hands out the groups; a gang that wants to be on one model
 as a whole is tried model by model by ``gangs``.
 """
 

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from gpufleet.engine.admit.waiting import Head
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.lifecycle.engine_state import EngineState, gang_key, turn_us
+from gpufleet.engine.queueing.waiting import Head
 from gpufleet.engine.state.gang_members import Members
 from gpufleet.engine.tell.queue_report import BACKOFF, INCOMPLETE, kept_for, reason_of, rows_of
 from gpufleet.model.identifiers import GangName, PodUid, QueueName

@@ -6,7 +6,10 @@ at every queue with work, so no decision asks for it.
 
 from typing import NamedTuple
 
-from gpufleet.engine.admit.turns import (
+from gpufleet.engine.arrays import layout
+from gpufleet.engine.arrays.array_types import Int64Array
+from gpufleet.engine.lifecycle.engine_state import EngineState
+from gpufleet.engine.queueing.turns import (
     BEYOND_WHAT_IS_OWED,
     TOP,
     UNDESCRIBED,
@@ -14,10 +17,7 @@ from gpufleet.engine.admit.turns import (
     WITHOUT_WEIGHT,
     lacks_its_own,
 )
-from gpufleet.engine.admit.waiting import Head
-from gpufleet.engine.arrays import layout
-from gpufleet.engine.arrays.array_types import Int64Array
-from gpufleet.engine.lifecycle.engine_state import EngineState
+from gpufleet.engine.queueing.waiting import Head
 from gpufleet.engine.tell.line_up import Queued
 from gpufleet.engine.tell.queue_report import NOMINATED, RESERVED
 from gpufleet.model.identifiers import QueueName

@@ -5,13 +5,13 @@ from collections import Counter, defaultdict
 import msgspec
 import numpy as np
 
-from gpufleet.engine.admit.available import binding_limit
-from gpufleet.engine.admit.waiting import Line
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.instruction import QueueBar
 from gpufleet.engine.lifecycle.departures import Nomination
 from gpufleet.engine.lifecycle.engine_state import EngineState, gang_key
+from gpufleet.engine.queueing.available import binding_limit
+from gpufleet.engine.queueing.waiting import Line
 from gpufleet.model.identifiers import QueueName, QuotaResource
 
 BACKOFF = "backoff"

@@ -7,10 +7,10 @@ asked.
 
 from collections.abc import Iterator
 
-from gpufleet.engine.admit.waiting import Line, SeenLabels
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.instruction import GangUnschedulable, Unschedulable, Verdict
 from gpufleet.engine.lifecycle.engine_state import EngineState
+from gpufleet.engine.queueing.waiting import Line, SeenLabels
 from gpufleet.engine.reserve.reservations import Reservations
 from gpufleet.engine.state.gang_members import Members
 from gpufleet.engine.tell.reservations import ReservationTelling

@@ -5,7 +5,6 @@
 
 import numpy as np
 
-from gpufleet.engine.admit.available import is_kept_out, keeps_quota
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.compiled import entry, kernel
@@ -18,6 +17,7 @@ from gpufleet.engine.place.choose.choice import choose
 from gpufleet.engine.place.choose.ranking import best_node, best_node_in
 from gpufleet.engine.place.score.fit import room
 from gpufleet.engine.place.score.policy_tables import PolicyTables
+from gpufleet.engine.queueing.available import is_kept_out, keeps_quota
 
 NO_NODES: Int64Array = np.zeros(0, np.int64)
 ASSUMED = int(layout.PodState.ASSUMED)

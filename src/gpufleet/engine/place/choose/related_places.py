@@ -6,7 +6,6 @@ ordinary kernels choose among the nodes it prefers most. Costs one pass over the
 
 import numpy as np
 
-from gpufleet.engine.admit.gate import Gate, Narrowed
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.tables import TableStore
@@ -14,6 +13,7 @@ from gpufleet.engine.place.choose.placement import NO_NODES, place_pod_by_handle
 from gpufleet.engine.place.choose.policy_state import PolicyState
 from gpufleet.engine.place.choose.ranking import best_node_by_handle
 from gpufleet.engine.place.relations.neighbours import Neighbours
+from gpufleet.engine.queueing.gate import Gate, Narrowed
 from gpufleet.engine.state.model_order import Models
 from gpufleet.engine.state.pods import PodBook
 from gpufleet.engine.state.shapes import ShapeBook

@@ -1,6 +1,6 @@
 """The whole verdict on a waiting pod: nodes, queues, and each of the models that it wants in an order.
 
-``verdict`` asks the nodes and ``admit.gate`` the queues; here their answers are put together, once for all
+``verdict`` asks the nodes and ``queueing.gate`` the queues; here their answers are put together, once for all
 models that the pod accepts and, where it has an order, once for each group of it.
 """
 
@@ -8,7 +8,6 @@ from collections.abc import Iterable
 
 import msgspec
 
-from gpufleet.engine.admit.gate import Gate
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.tables import TableStore
@@ -16,6 +15,7 @@ from gpufleet.engine.instruction import ModelsTried, Verdict
 from gpufleet.engine.place.refusal.survey_cache import SurveyCache
 from gpufleet.engine.place.refusal.verdict import judge, judge_each
 from gpufleet.engine.place.relations.neighbours import Neighbours
+from gpufleet.engine.queueing.gate import Gate
 from gpufleet.engine.state.model_order import Models, groups_of
 from gpufleet.engine.state.shapes import ShapeBook
 from gpufleet.model.identifiers import NodeName

@@ -24,8 +24,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gpufleet.engine.admit.resources import QuotaResources
-from gpufleet.engine.admit.statement import check_queue
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
 from gpufleet.engine.arrays.compiled import kernel
@@ -35,6 +33,8 @@ from gpufleet.engine.arrays.tables import (
     TableStore,
 )
 from gpufleet.engine.instruction import QueueBar, WhyBarred
+from gpufleet.engine.queueing.resources import QuotaResources
+from gpufleet.engine.queueing.statement import check_queue
 from gpufleet.engine.state.bounds import check_range
 from gpufleet.model.identifiers import DEFAULT_QUEUE, QueueName
 from gpufleet.model.queue import Queue, QueueState

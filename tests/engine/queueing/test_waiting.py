@@ -1,6 +1,6 @@
 """A line of interchangeable work ends with its last workload, and another may then stand for its key."""
 
-from gpufleet.engine.admit.waiting import LineKey, WaitingLines
+from gpufleet.engine.queueing.waiting import LineKey, WaitingLines
 from gpufleet.model.identifiers import QueueName
 
 KEY = LineKey(QueueName("team"), 0, 7)

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.engine.admit.entitlements import Level, top_down
+from gpufleet.engine.queueing.entitlements import Level, top_down
 from gpufleet.model.identifiers import QuotaResource
 from gpufleet.model.queue import GPU, Quota
-from tests.engine.admit.tree_builder import PlannedTree, queue
+from tests.engine.queueing.tree_builder import PlannedTree, queue
 
 MANY = 1_000_000
 

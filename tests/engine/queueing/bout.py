@@ -1,13 +1,13 @@
 """Queues taking turns at a pool of resources: the tournament and the charges, without nodes."""
 
-from gpufleet.engine.admit.available import binding_limit
-from gpufleet.engine.admit.past_use import PastUse
-from gpufleet.engine.admit.turns import Turns
-from gpufleet.engine.admit.waiting import Line, LineKey, WaitingLines
 from gpufleet.engine.arrays.charge import charge_path, writes_for_charge
+from gpufleet.engine.queueing.available import binding_limit
+from gpufleet.engine.queueing.past_use import PastUse
+from gpufleet.engine.queueing.turns import Turns
+from gpufleet.engine.queueing.waiting import Line, LineKey, WaitingLines
 from gpufleet.model.identifiers import QueueName
 from gpufleet.model.queue import Queue
-from tests.engine.admit.tree_builder import PlannedTree
+from tests.engine.queueing.tree_builder import PlannedTree
 
 
 class Bout(PlannedTree):

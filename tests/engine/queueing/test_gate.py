@@ -20,8 +20,8 @@ from gpufleet.engine.preempt.victims import NoVictims
 from gpufleet.engine.tell.sentences import explain
 from gpufleet.model.identifiers import GangName, GpuModelName, PodUid, QueueName, QuotaResource
 from gpufleet.model.queue import Queue, QueueState
-from tests.engine.admit.queue_builder import queue, quota, used
 from tests.engine.fleet_builder import Story, device, gang, members, node, placed, pod, refused, shape, share
+from tests.engine.queueing.queue_builder import queue, quota, used
 
 GPUS = 1000
 

@@ -7,12 +7,12 @@ is never carried over from sums of another tree. ``gate`` decides by it.
 
 from collections.abc import Callable
 
-from gpufleet.engine.admit.namespace_admission import NamespaceAdmission
-from gpufleet.engine.admit.resources import QuotaResources
-from gpufleet.engine.admit.tree import QueueTree
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.charge import charge, recount, writes_for_charge
 from gpufleet.engine.arrays.tables import TableStore
+from gpufleet.engine.queueing.namespace_admission import NamespaceAdmission
+from gpufleet.engine.queueing.resources import QuotaResources
+from gpufleet.engine.queueing.tree import QueueTree
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.engine.state.pods import PodBook
 from gpufleet.engine.state.shapes import ShapeBook
@@ -20,7 +20,7 @@ from gpufleet.model.identifiers import DEFAULT_QUEUE, QueueName
 from gpufleet.model.queue import Queue, QueueState
 
 
-class QueueBook:
+class QueueCharges:
     """The tree of queues, and the pods that are charged along it."""
 
     def __init__(self, store: TableStore, fleet: Fleet, shapes: ShapeBook, pods: PodBook) -> None:

@@ -24,12 +24,12 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gpufleet.engine.admit.past_use import MEAN_SCALE, PastUse
-from gpufleet.engine.admit.shares import QueueShares, RawShare, dominant, is_within
-from gpufleet.engine.admit.tree import QueueTree
-from gpufleet.engine.admit.waiting import Head, Line, WaitingLines
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.tables import TableStore
+from gpufleet.engine.queueing.past_use import MEAN_SCALE, PastUse
+from gpufleet.engine.queueing.shares import QueueShares, RawShare, dominant, is_within
+from gpufleet.engine.queueing.tree import QueueTree
+from gpufleet.engine.queueing.waiting import Head, Line, WaitingLines
 from gpufleet.engine.state.gang_members import Members
 from gpufleet.model.identifiers import GangName, QueueName
 

@@ -10,9 +10,9 @@ This costs the whole tree, so no decision asks for it: ``turns`` needs only one 
 
 from collections.abc import Mapping, Sequence
 
-from gpufleet.engine.admit.tree import QueueTree
-from gpufleet.engine.admit.water_filling import Claim, owed_by_name
 from gpufleet.engine.arrays import layout
+from gpufleet.engine.queueing.tree import QueueTree
+from gpufleet.engine.queueing.water_filling import Claim, owed_by_name
 
 
 class Level:

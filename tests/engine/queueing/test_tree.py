@@ -3,13 +3,13 @@
 import pytest
 
 from gpufleet.engine import event
-from gpufleet.engine.admit.tree import DEPTH_MAX, QUEUES_MAX
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.engine_errors import EventError
+from gpufleet.engine.queueing.tree import DEPTH_MAX, QUEUES_MAX
 from gpufleet.model.identifiers import QueueName
 from gpufleet.model.queue import Queue, QueueState, Quota
-from tests.engine.admit.queue_builder import available, queue, quota, used
 from tests.engine.fleet_builder import Story, node, pod, problems, shape
+from tests.engine.queueing.queue_builder import available, queue, quota, used
 
 GPUS = 1000
 

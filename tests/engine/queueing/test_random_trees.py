@@ -14,10 +14,10 @@ from gpufleet.model.identifiers import PodUid, QueueName
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import Queue, Quota
 from gpufleet.model.shape import Shape
-from tests.engine.admit.queue_builder import queue, quota
 from tests.engine.effort import EFFORT
 from tests.engine.fleet_builder import gang, members, node, pod, shape, share
 from tests.engine.ledger import Ledger
+from tests.engine.queueing.queue_builder import queue, quota
 
 RESOURCES = ("gpu", "gpu", "gpu/A100", "gpu/T4", "gpu-memory", "cost", "cpu")
 SHAPES = (

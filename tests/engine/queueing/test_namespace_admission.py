@@ -15,9 +15,9 @@ from gpufleet.engine.tell.sentences import explain
 from gpufleet.model.identifiers import PodUid, QueueName
 from gpufleet.model.labels import LabelSelector, Operator, Requirement, equals
 from gpufleet.model.queue import AdmittedNamespaces, Queue
-from tests.engine.admit.queue_builder import available, queue, quota, used
 from tests.engine.effort import EFFORT
 from tests.engine.fleet_builder import Story, device, evicted, gang, node, placed, pod, refused, shape
+from tests.engine.queueing.queue_builder import available, queue, quota, used
 
 GPUS = 1000
 ALL = LabelSelector()

@@ -10,13 +10,13 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from gpufleet.engine.admit.available import who_fits
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.tables import (
     TableStore,
     grown,
 )
+from gpufleet.engine.queueing.available import who_fits
 
 Key = TypeVar("Key")
 

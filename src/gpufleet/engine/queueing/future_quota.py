@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpufleet.engine.admit.gate import Gate
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.charge import charge_owner, charge_path, charged
@@ -26,6 +25,7 @@ from gpufleet.engine.arrays.tables import (
     Tables,
     TableStore,
 )
+from gpufleet.engine.queueing.gate import Gate
 from gpufleet.engine.state.pods import PodBook
 
 NOMINATED = int(PodState.NOMINATED)

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.engine.admit.entitlements import Level, top_down
-from gpufleet.engine.admit.shares import QueueShares
-from gpufleet.engine.admit.turns import Contestant
-from gpufleet.engine.admit.waiting import Head
+from gpufleet.engine.queueing.entitlements import Level, top_down
+from gpufleet.engine.queueing.shares import QueueShares
+from gpufleet.engine.queueing.turns import Contestant
+from gpufleet.engine.queueing.waiting import Head
 from gpufleet.model.queue import GPU, Quota
-from tests.engine.admit.bout import Bout
-from tests.engine.admit.tree_builder import queue
+from tests.engine.queueing.bout import Bout
+from tests.engine.queueing.tree_builder import queue
 
 HOUR_US = 3_600_000_000
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gpufleet.engine.admit.water_filling import Claim, owed_by_name
+from gpufleet.engine.queueing.water_filling import Claim, owed_by_name
 
 MANY = 1_000_000
 GPU = 1000

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.engine.admit.shares import NOT_LIMITED, QueueShares, RawShare, Share, dominant
 from gpufleet.engine.arrays import layout
+from gpufleet.engine.queueing.shares import NOT_LIMITED, QueueShares, RawShare, Share, dominant
 from gpufleet.model.identifiers import QueueName
 from gpufleet.model.queue import GPU, Quota
-from tests.engine.admit.tree_builder import PlannedTree, queue
+from tests.engine.queueing.tree_builder import PlannedTree, queue
 
 # Kueue, pkg/cache/fair_sharing_test.go, TestDominantResourceShare: (CPU in milli, GPUs) borrowed, the
 # same of what the cohort has, weight in thousandths, and the share that it wants, in thousandths.

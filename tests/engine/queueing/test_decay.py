@@ -5,7 +5,7 @@ from decimal import Decimal, getcontext
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.engine.admit.decay import (
+from gpufleet.engine.queueing.decay import (
     ERROR_MOST,
     FACTOR_BITS,
     FACTORS,

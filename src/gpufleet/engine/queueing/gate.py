@@ -13,21 +13,21 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from gpufleet.engine.admit.available import (
-    binding_limit,
-    is_kept_out_by_handle,
-    keeps_quota,
-    short_column,
-    short_protected_column,
-)
-from gpufleet.engine.admit.queue_book import QueueBook
-from gpufleet.engine.admit.resources import DeviceKind
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.charge import discharge_each
 from gpufleet.engine.arrays.journal import undo_by_handle
 from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.engine.instruction import QueueBar, QuotaLimit, QuotaShortage, Verdict, WhyBarred
+from gpufleet.engine.queueing.available import (
+    binding_limit,
+    is_kept_out_by_handle,
+    keeps_quota,
+    short_column,
+    short_protected_column,
+)
+from gpufleet.engine.queueing.queue_charges import QueueCharges
+from gpufleet.engine.queueing.resources import DeviceKind
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.engine.state.model_order import Models, groups_of
 from gpufleet.engine.state.shapes import ShapeBook
@@ -64,7 +64,7 @@ class Options(NamedTuple):
 class Gate:
     """Asks the queues."""
 
-    def __init__(self, store: TableStore, fleet: Fleet, shapes: ShapeBook, book: QueueBook) -> None:
+    def __init__(self, store: TableStore, fleet: Fleet, shapes: ShapeBook, book: QueueCharges) -> None:
         self.store = store
         self.fleet = fleet
         self.shapes = shapes

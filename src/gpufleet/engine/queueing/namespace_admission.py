@@ -8,8 +8,8 @@ on whatever a queue says; ``gate`` asks for work that waits.
 
 from collections.abc import Mapping
 
-from gpufleet.engine.admit.tree import QueueTree
 from gpufleet.engine.instruction import QueueBar, WhyBarred
+from gpufleet.engine.queueing.tree import QueueTree
 from gpufleet.model.identifiers import QueueName
 from gpufleet.model.queue import AdmittedNamespaces
 

@@ -14,14 +14,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from gpufleet.engine.admit.decay import FRACTION_BITS, DecayedUse
-from gpufleet.engine.admit.resources import QuotaResources
-from gpufleet.engine.admit.tree import QueueTree
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.engine.engine_errors import EventError
 from gpufleet.engine.event import PastUseOf, PastUseRecalled
+from gpufleet.engine.queueing.decay import FRACTION_BITS, DecayedUse
+from gpufleet.engine.queueing.resources import QuotaResources
+from gpufleet.engine.queueing.tree import QueueTree
 from gpufleet.engine.state.bounds import check_range
 from gpufleet.model.identifiers import QueueName, QuotaResource
 from gpufleet.model.queue import Queue

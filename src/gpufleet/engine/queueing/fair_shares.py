@@ -6,13 +6,13 @@
 import msgspec
 import numpy as np
 
-from gpufleet.engine.admit.entitlements import Level, top_down
-from gpufleet.engine.admit.queue_book import QueueBook
-from gpufleet.engine.admit.turns import Turns
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.arrays.tables import TableStore
+from gpufleet.engine.queueing.entitlements import Level, top_down
+from gpufleet.engine.queueing.queue_charges import QueueCharges
+from gpufleet.engine.queueing.turns import Turns
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.identifiers import QueueName, QuotaResource
 
@@ -47,7 +47,7 @@ class FairShare(msgspec.Struct, frozen=True):
     amounts: tuple[OwedAmount, ...]
 
 
-def fair_shares(queues: QueueBook, turns: Turns, at_us: int) -> tuple[FairShare, ...]:
+def fair_shares(queues: QueueCharges, turns: Turns, at_us: int) -> tuple[FairShare, ...]:
     """Every described queue, parents before their children."""
     if not queues.is_active:
         return ()

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
-from gpufleet.engine.admit.kept_out import KeptOut
+from gpufleet.engine.queueing.kept_out import KeptOut
 from gpufleet.model.identifiers import GangName, QueueName
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import Queue

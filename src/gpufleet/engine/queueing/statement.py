@@ -4,8 +4,8 @@ What is wrong only among several queues (a parent that is its own descendant, on
 described) is no fault of a statement; ``tree`` keeps such queues waiting.
 """
 
-from gpufleet.engine.admit.resources import check_resource
 from gpufleet.engine.engine_errors import EventError
+from gpufleet.engine.queueing.resources import check_resource
 from gpufleet.engine.state.bounds import check_range
 from gpufleet.model.queue import Queue, Quota
 

@@ -1,8 +1,8 @@
 """Builders of queues and quotas, and an engine's view of one resource, for tests of quota."""
 
-from gpufleet.engine.admit.available import binding_limit
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.lifecycle.engine_state import EngineState
+from gpufleet.engine.queueing.available import binding_limit
 from gpufleet.model.identifiers import QueueName, QuotaResource
 from gpufleet.model.queue import AdmittedNamespaces, Queue, QueueState, Quota
 

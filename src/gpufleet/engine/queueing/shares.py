@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpufleet.engine.admit.tree import QueueTree
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.tables import TableStore
+from gpufleet.engine.queueing.tree import QueueTree
 from gpufleet.model.queue import WEIGHT_ONE_MILLI
 
 NOT_LIMITED = -1

@@ -1,9 +1,9 @@
 """Trees of queues without a fleet: what is said of queues, and usage that a test states."""
 
-from gpufleet.engine.admit.resources import QuotaResources
-from gpufleet.engine.admit.tree import QueueTree
 from gpufleet.engine.arrays.charge import charge_path, writes_for_charge
 from gpufleet.engine.arrays.tables import TableStore
+from gpufleet.engine.queueing.resources import QuotaResources
+from gpufleet.engine.queueing.tree import QueueTree
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.engine.state.shapes import ShapeBook
 from gpufleet.model.identifiers import QueueName, QuotaResource

@@ -11,9 +11,9 @@ from gpufleet.engine.tell.sentences import explain
 from gpufleet.model.identifiers import PodUid, QueueName
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import Queue
-from tests.engine.admit.queue_builder import queue, quota
-from tests.engine.admit.test_gate import GPUS, shared_tree, short, story, verdict
 from tests.engine.fleet_builder import Story, evicted, gang, members, node, placed, pod, refused, shape, share
+from tests.engine.queueing.queue_builder import queue, quota
+from tests.engine.queueing.test_gate import GPUS, shared_tree, short, story, verdict
 
 
 def fixed(uid: str, gpus: int = 1, *, team: str = "a", priority: int = 0) -> Pod:

@@ -1,7 +1,7 @@
 """Quota and fair share over a tree of queues: what may start, and which work is next.
 
 ``statement`` checks what is said of a queue, ``resources`` gives resources their columns, ``tree`` the queues
-their rows, limits and paths. ``queue_book`` knows the queue of each pod and keeps the charges
+their rows, limits and paths. ``queue_charges`` knows the queue of each pod and keeps the charges
 (``arrays.charge``) in step with events, ``available`` says what is left and which limit binds, ``gate`` asks
 that for each workload.
 

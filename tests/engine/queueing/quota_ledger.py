@@ -15,9 +15,9 @@ from gpufleet.model.identifiers import DEFAULT_QUEUE, DeviceId, NodeName, PodUid
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import Queue, QueueState
-from tests.engine.admit.plain_quota import Amounts, PlainQuota, plain_charge
-from tests.engine.admit.queue_builder import available, protected, used
 from tests.engine.plain_fleet import PlainNode
+from tests.engine.queueing.plain_quota import Amounts, PlainQuota, plain_charge
+from tests.engine.queueing.queue_builder import available, protected, used
 
 Kind = tuple[str, int | None]
 
