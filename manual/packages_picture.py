@@ -24,7 +24,7 @@ MONOSPACE = "ui-monospace, Menlo, Consolas, monospace"
 LAYERS = (
     ("command line", "#e8eefc"),
     ("simulated cluster", "#e8eefc"),
-    ("the fleet on a terminal", "#e8eefc"),
+    ("the fleet on a terminal and in a browser", "#e8eefc"),
     ("the fleet as rows", "#e8eefc"),
     ("shells", "#dbe7ff"),
     ("rules for manifests", "#e3f3ea"),
