@@ -15,13 +15,13 @@ from typing import Any
 import msgspec
 
 from gpufleet.cluster.engine_events import EngineEvents, Unobserved
-from gpufleet.cluster.nodes.node_book import NodeBook
+from gpufleet.cluster.nodes.node_tracker import NodeTracker
 from gpufleet.cluster.pods.dependencies import Dependencies
-from gpufleet.cluster.pods.gang_book import GangBook
+from gpufleet.cluster.pods.gang_tracker import GangTracker
 from gpufleet.cluster.pods.holding_terms import terms_of
-from gpufleet.cluster.pods.pod_book import PodBook
 from gpufleet.cluster.pods.pod_entry import Intent
 from gpufleet.cluster.pods.pod_reader import PodReader
+from gpufleet.cluster.pods.pod_tracker import PodTracker
 from gpufleet.cluster.watching.change_queue import ChangeQueue, Seen
 from gpufleet.cluster.watching.picture import Picture
 from gpufleet.engine import event
@@ -97,9 +97,9 @@ class Books:
 
     def __init__(self, cluster: ChangingCluster) -> None:
         picture, dependencies = cluster.picture, Dependencies()
-        self.gangs = GangBook(deadline_s=600.0)
-        self.pods = PodBook(SCHEDULER, PodReader(picture, dependencies, self.gangs), self.gangs)
-        self.nodes = NodeBook(picture)
+        self.gangs = GangTracker(deadline_s=600.0)
+        self.pods = PodTracker(SCHEDULER, PodReader(picture, dependencies, self.gangs), self.gangs)
+        self.nodes = NodeTracker(picture)
         self.engine_events = EngineEvents(
             picture,
             ChangeQueue(),

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gpufleet.cluster.engine_events import EngineEvents
-from gpufleet.cluster.nodes.node_book import NodeBook
+from gpufleet.cluster.nodes.node_tracker import NodeTracker
 from gpufleet.cluster.pods.dependencies import Dependencies
-from gpufleet.cluster.pods.gang_book import GangBook
-from gpufleet.cluster.pods.pod_book import PodBook
+from gpufleet.cluster.pods.gang_tracker import GangTracker
 from gpufleet.cluster.pods.pod_entry import Entry
 from gpufleet.cluster.pods.pod_reader import PodReader
+from gpufleet.cluster.pods.pod_tracker import PodTracker
 from gpufleet.cluster.watching.change_queue import ChangeQueue
 from gpufleet.cluster.watching.mirrors import WATCHED
 from gpufleet.cluster.watching.picture import Picture, take_picture
@@ -89,11 +89,11 @@ def _case_of(event: Event) -> str:
             return ""
 
 
-def _read(picture: Picture, client: Client) -> tuple[list[Event], PodBook]:
+def _read(picture: Picture, client: Client) -> tuple[list[Event], PodTracker]:
     """Everything that was listed, as events of the engine."""
-    dependencies, gangs = Dependencies(), GangBook(DEADLINE_S)
-    pods = PodBook(ASKS, PodReader(picture, dependencies, gangs), gangs)
-    nodes = NodeBook(picture)
+    dependencies, gangs = Dependencies(), GangTracker(DEADLINE_S)
+    pods = PodTracker(ASKS, PodReader(picture, dependencies, gangs), gangs)
+    nodes = NodeTracker(picture)
     engine_events = EngineEvents(
         picture, ChangeQueue(), dependencies, nodes, pods, gangs, client.clock, Metrics()
     )

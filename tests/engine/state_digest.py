@@ -23,10 +23,10 @@ from gpufleet.engine.queueing.shares import QueueShares
 
 NOT_STATE = {
     ("TableStore", "_handle"): "addresses of arrays",
-    ("ShapeBook", "rankings"): "scores are brought up to date when they are asked for",
-    ("ShapeBook", "_handle"): "addresses of arrays",
-    ("ShapeBook", "_slot_by_row"): "slots of scores, in the order of their last use",
-    ("ShapeBook", "_variants"): "shapes of which only the models differ, made when they are asked for",
+    ("ShapeTable", "rankings"): "scores are brought up to date when they are asked for",
+    ("ShapeTable", "_handle"): "addresses of arrays",
+    ("ShapeTable", "_slot_by_row"): "slots of scores, in the order of their last use",
+    ("ShapeTable", "_variants"): "shapes of which only the models differ, made when they are asked for",
     ("PolicyState", "_handle"): "addresses of arrays",
     ("PolicyTables", "by_device"): "scratch of a kernel",
     ("PolicyTables", "chosen"): "scratch of a kernel",

@@ -49,7 +49,7 @@ def text_of(module: str) -> str:
 
 
 def as_words(text: str) -> str:
-    """Code as words in small letters: GangBook and gang_book are both ``gang book``."""
+    """Code as words in small letters: GangTracker and gang_tracker are both ``gang book``."""
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text)
     return re.sub(r"[\W_]+", " ", apart).lower()
 

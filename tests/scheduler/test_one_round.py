@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from gpufleet.cluster.engine_events import EngineEvents
-from gpufleet.cluster.nodes.node_book import NodeBook
+from gpufleet.cluster.nodes.node_tracker import NodeTracker
 from gpufleet.cluster.pods.dependencies import Dependencies
-from gpufleet.cluster.pods.gang_book import GangBook
-from gpufleet.cluster.pods.pod_book import PodBook
+from gpufleet.cluster.pods.gang_tracker import GangTracker
 from gpufleet.cluster.pods.pod_entry import PodStage
 from gpufleet.cluster.pods.pod_reader import PodReader
+from gpufleet.cluster.pods.pod_tracker import PodTracker
 from gpufleet.cluster.watching.change_queue import ChangeQueue, Seen
 from gpufleet.cluster.watching.picture import Picture
 from gpufleet.engine.event import Event, PodAdded, PodBound, PodRemoved
@@ -45,13 +45,13 @@ class Books:
 
     def __init__(self) -> None:
         self.picture = Picture()
-        dependencies, gangs = Dependencies(), GangBook(60.0)
-        self.pods = PodBook("gpufleet", PodReader(self.picture, dependencies, gangs), gangs)
+        dependencies, gangs = Dependencies(), GangTracker(60.0)
+        self.pods = PodTracker("gpufleet", PodReader(self.picture, dependencies, gangs), gangs)
         self.engine_events = EngineEvents(
             self.picture,
             ChangeQueue(),
             dependencies,
-            NodeBook(self.picture),
+            NodeTracker(self.picture),
             self.pods,
             gangs,
             StandingClock(),

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpufleet.cluster.queues.queue_book import QueueBook
 from gpufleet.cluster.queues.queue_figures import QueueFigures
+from gpufleet.cluster.queues.queue_tracker import QueueTracker
 from gpufleet.kube.client import Client
 from gpufleet.kube.replica import Identity
 from gpufleet.kube.transport import Request
@@ -65,7 +65,7 @@ class Case:
             SimulatedTransport(self.server, SCHEDULER_USER, Random(seed + 1)), self.clock, "/status"
         )
         client = Client(self.way, self.clock, Random(seed + 2))
-        book = QueueBook(self.seen)
+        book = QueueTracker(self.seen)
         for name in self.names:
             book.regard(QueueName(name))
         unreadable: Mapping[tuple[str, str], Identity] = {}

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpufleet.cluster.nodes.node_book import NodeBook
+from gpufleet.cluster.nodes.node_tracker import NodeTracker
 from gpufleet.cluster.watching.mirrors import Watched
 from gpufleet.cluster.watching.picture import Picture
 from gpufleet.kube import resources
@@ -156,11 +156,11 @@ def test_an_explain_that_sees_a_node_less_is_found(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_scheduler_that_ignores_taints_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    class WithoutTaints(NodeBook):
+    class WithoutTaints(NodeTracker):
         def _read(self, *what: Any) -> Any:
             return msgspec.structs.replace(super()._read(*what), taints=())
 
-    monkeypatch.setattr("gpufleet.scheduler.service.NodeBook", WithoutTaints)
+    monkeypatch.setattr("gpufleet.scheduler.service.NodeTracker", WithoutTaints)
     _, outcome = watched_run(1, "random-edits")
     assert disagreements(outcome)
 

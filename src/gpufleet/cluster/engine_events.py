@@ -15,13 +15,13 @@ from typing import Any, Protocol
 import msgspec
 
 from gpufleet.cluster.engine_time import US_PER_S, EngineTime
-from gpufleet.cluster.nodes.node_book import NodeBook
+from gpufleet.cluster.nodes.node_tracker import NodeTracker
 from gpufleet.cluster.pods.dependencies import Dependencies, ObjectKey
-from gpufleet.cluster.pods.gang_book import GangBook
+from gpufleet.cluster.pods.gang_tracker import GangTracker
 from gpufleet.cluster.pods.nominated_pods import recalled
-from gpufleet.cluster.pods.pod_book import PodBook
 from gpufleet.cluster.pods.pod_entry import Entry
-from gpufleet.cluster.queues.budget_book import BudgetBook
+from gpufleet.cluster.pods.pod_tracker import PodTracker
+from gpufleet.cluster.queues.budget_tracker import BudgetTracker
 from gpufleet.cluster.watching.change_queue import ChangeQueue, Seen
 from gpufleet.engine.event import (
     BindRefusalRecalled,
@@ -113,9 +113,9 @@ class EngineEvents:
         cluster: Lookup,
         change_queue: ChangeQueue,
         dependencies: Dependencies,
-        nodes: NodeBook,
-        pods: PodBook,
-        gangs: GangBook,
+        nodes: NodeTracker,
+        pods: PodTracker,
+        gangs: GangTracker,
         clock: Clock,
         observer: Observer,
     ) -> None:
@@ -123,12 +123,12 @@ class EngineEvents:
         self.change_queue = change_queue
         self.dependencies = dependencies
         self.nodes = nodes
-        # The books are made before they know of one another; a node is read with what its pods hold.
+        # The trackers are made before they know of one another; a node is read with what its pods hold.
         self.nodes.pods = pods
         self.pods = pods
         self.queues = pods.reader.queues
         self.queues.now_us = EngineTime(clock).now_us
-        self.budgets = BudgetBook(cluster)
+        self.budgets = BudgetTracker(cluster)
         self.gangs = gangs
         self.clock = clock
         self.observer = observer

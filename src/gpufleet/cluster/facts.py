@@ -1,4 +1,4 @@
-"""A picture of the cluster, read with the scheduler's own books.
+"""A picture of the cluster, read with the scheduler's own trackers.
 
 Every object goes through the same codecs and the same engine_events as in the live scheduler, so what
 is held back there is held back here, for the same reason. The engine is not needed for that;
@@ -6,12 +6,12 @@ is held back there is held back here, for the same reason. The engine is not nee
 """
 
 from gpufleet.cluster.engine_events import NODE_KINDS, EngineEvents, Unobserved
-from gpufleet.cluster.nodes.node_book import NodeBook
+from gpufleet.cluster.nodes.node_tracker import NodeTracker
 from gpufleet.cluster.pods.dependencies import Dependencies
-from gpufleet.cluster.pods.gang_book import GangBook
-from gpufleet.cluster.pods.pod_book import PodBook
+from gpufleet.cluster.pods.gang_tracker import GangTracker
 from gpufleet.cluster.pods.pod_entry import Entry
 from gpufleet.cluster.pods.pod_reader import PodReader
+from gpufleet.cluster.pods.pod_tracker import PodTracker
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.watching.change_queue import ChangeQueue
 from gpufleet.cluster.watching.picture import Picture
@@ -29,18 +29,18 @@ from gpufleet.model.model_errors import printable
 
 
 class Facts:
-    """The books as a scheduler with these settings would have them, and what it would tell its engine."""
+    """The trackers as a scheduler with these settings would have them, and what it would tell its engine."""
 
     def __init__(self, picture: Picture, settings: Settings, clock: Clock) -> None:
         self.picture = picture
         self.settings = settings
         self.clock = clock
-        self.gangs = GangBook(settings.gang_deadline_s, settings.stale_gang_s)
+        self.gangs = GangTracker(settings.gang_deadline_s, settings.stale_gang_s)
         dependencies = Dependencies()
         reader = PodReader(picture, dependencies, self.gangs)
-        self.pods = PodBook(settings.scheduler_name, reader, self.gangs)
+        self.pods = PodTracker(settings.scheduler_name, reader, self.gangs)
         self.pods.holdings.evict_memory_offenders = settings.evict_memory_offenders
-        self.nodes = NodeBook(picture)
+        self.nodes = NodeTracker(picture)
         engine_events = EngineEvents(
             picture, ChangeQueue(), dependencies, self.nodes, self.pods, self.gangs, clock, Unobserved()
         )
@@ -53,7 +53,7 @@ class Facts:
         return found
 
     def entry(self, pod: Pod) -> Entry | None:
-        """Where the scheduler's book has the pod; None if it is no business of a scheduler's."""
+        """Where the scheduler's tracker has the pod; None if it is no business of a scheduler's."""
         return self.pods.entries.get(PodUid(pod.metadata.uid))
 
     def unreadable(self, namespace: str, name: str) -> str:

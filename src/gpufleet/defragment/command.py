@@ -83,7 +83,7 @@ def pod_path(request: DefragmentRequest) -> str:
 
 
 def waiting_entry(facts: Facts, request: DefragmentRequest) -> Entry:
-    """The pod that is to start, in the scheduler's book."""
+    """The pod that is to start, in the scheduler's tracker of pods."""
     pod = facts.pod(request.namespace, request.pod)
     path = pod_path(request)
     if pod is None:

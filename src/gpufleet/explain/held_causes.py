@@ -51,7 +51,7 @@ def _kueue_way(pod: Pod, kueues: list[str]) -> str:
 
 
 def held(facts: Facts, pod: Pod, found: Held) -> Finding:
-    """What the scheduler's book says of a pod that it does not hand to the engine."""
+    """What the scheduler's tracker says of a pod that it does not hand to the engine."""
     cause = CAUSE_BY_REASON.get(found.reason, "held")
     return Finding(cause, found.message, tuple(_ways(facts, pod, cause)))
 

@@ -82,7 +82,7 @@ def _is_kind(kind: str, wanted: str) -> bool:
 
 
 def _gang_without_a_record(facts: Facts, wanted: Wanted, namespace: str) -> GangName | None:
-    """A gang that no book has, because all its pods are held, gated, foreign or ended."""
+    """A gang that no tracker has, because all its pods are held, gated, foreign or ended."""
     for pod in facts.picture.all(resources.PODS):
         if pod.metadata.namespace == namespace:
             gang = facts.gang_of(pod)

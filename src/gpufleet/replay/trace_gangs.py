@@ -32,7 +32,7 @@ class _Members:
         self.positions_and_rows: list[tuple[int, int]] = []
 
 
-class GangBook:
+class TraceGangs:
     """Collects gang members row by row, then makes the gangs."""
 
     def __init__(self) -> None:

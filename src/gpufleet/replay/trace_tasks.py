@@ -21,7 +21,7 @@ from gpufleet.replay import trace_cells, trace_list_cells
 from gpufleet.replay.results import SkippedRow
 from gpufleet.replay.table_bytes import TableLimits
 from gpufleet.replay.table_columns import Column
-from gpufleet.replay.trace_gangs import GangBook, Turn
+from gpufleet.replay.trace_gangs import TraceGangs, Turn
 from gpufleet.replay.trace_models import ModelNames
 from gpufleet.replay.trace_table import Table, open_table
 from gpufleet.replay.trace_times import RecordedTimes, check_time_columns
@@ -104,11 +104,11 @@ def read_tasks(
         present = table.columns.present
         check_time_columns(present, table.file)
         times = RecordedTimes("creation_time" in present, "scheduled_time" in present)
-        book = GangBook()
-        tasks = _Tasks(table, models, times, book).read()
+        gangs_read = TraceGangs()
+        tasks = _Tasks(table, models, times, gangs_read).read()
         if not table.bad_rows.skipping:
             table.bad_rows.finish()
-        gangs, dropped = book.finish(table.bad_rows)
+        gangs, dropped = gangs_read.finish(table.bad_rows)
         skipped = table.bad_rows.finish()
         if dropped:
             tasks = [task for position, task in enumerate(tasks) if position not in dropped]
@@ -120,7 +120,9 @@ def read_tasks(
 class _Tasks:
     """One walk over the rows."""
 
-    def __init__(self, table: Table, models: Collection[str], times: RecordedTimes, gangs: GangBook) -> None:
+    def __init__(
+        self, table: Table, models: Collection[str], times: RecordedTimes, gangs: TraceGangs
+    ) -> None:
         self._table = table
         self._shapes = _Shapes(models)
         self._turns = _Turns()

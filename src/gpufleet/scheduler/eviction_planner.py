@@ -11,10 +11,10 @@ from collections.abc import Iterable
 
 from gpufleet.cluster.engine_events import EngineEvents
 from gpufleet.cluster.engine_time import EngineTime
-from gpufleet.cluster.pods.gang_book import GangBook, bound_member
-from gpufleet.cluster.pods.pod_book import PodBook
+from gpufleet.cluster.pods.gang_tracker import GangTracker, bound_member
 from gpufleet.cluster.pods.pod_entry import Entry, PodStage
-from gpufleet.cluster.queues.budget_book import BudgetBook
+from gpufleet.cluster.pods.pod_tracker import PodTracker
+from gpufleet.cluster.queues.budget_tracker import BudgetTracker
 from gpufleet.engine.event import EvictionRefused
 from gpufleet.engine.instruction import Evict, MovedTo, Nominated, RunTimeLimit, WhyEvicted
 from gpufleet.eviction.evictions import Evictions
@@ -66,9 +66,9 @@ class EvictionPlanner:
         write_ahead: WriteAhead,
     ) -> None:
         self.engine_events = engine_events
-        self.pods: PodBook = engine_events.pods
-        self.gangs: GangBook = engine_events.gangs
-        self.budgets: BudgetBook = engine_events.budgets
+        self.pods: PodTracker = engine_events.pods
+        self.gangs: GangTracker = engine_events.gangs
+        self.budgets: BudgetTracker = engine_events.budgets
         self.evictions = evictions
         self.reporter = reporter
         self.conditions = conditions

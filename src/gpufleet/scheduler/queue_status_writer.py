@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from gpufleet.cluster.queues.queue_book import QueueBook
 from gpufleet.cluster.queues.queue_conditions import BARS, IN_FORCE, MALFORMED, TROUBLES
 from gpufleet.cluster.queues.queue_figures import QueueFigures
+from gpufleet.cluster.queues.queue_tracker import QueueTracker
 from gpufleet.engine.instruction import QueueBar
 from gpufleet.kube import resources
 from gpufleet.kube.client import Client
@@ -89,7 +89,7 @@ class QueueStatusWriter:
         self,
         client: Client,
         cluster: Lookup,
-        book: QueueBook,
+        book: QueueTracker,
         report: Callable[[], Iterable[QueueFigures]],
         unreadable: Callable[[], Mapping[tuple[str, str], Identity]],
         *,

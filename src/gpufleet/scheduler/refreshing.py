@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from gpufleet.cluster.pods.pod_book import PodBook
 from gpufleet.cluster.pods.pod_entry import Entry, PodStage
+from gpufleet.cluster.pods.pod_tracker import PodTracker
 from gpufleet.cluster.verdict_words import GANG_MALFORMED, words_for_gang, words_for_pod
 from gpufleet.engine.instruction import GangUnschedulable
 from gpufleet.engine.scheduler import Engine
@@ -48,7 +48,7 @@ class Refreshing:
     """Goes round the waiting pods. ``busy`` tells whether something more urgent is under way."""
 
     def __init__(
-        self, engine: Engine, pods: PodBook, reporter: Reporter, clock: Clock, busy: Callable[[], bool]
+        self, engine: Engine, pods: PodTracker, reporter: Reporter, clock: Clock, busy: Callable[[], bool]
     ) -> None:
         self.engine = engine
         self.pods = pods

@@ -17,11 +17,11 @@ from typing import Any
 from gpufleet.cluster.engine_events import EngineEvents
 from gpufleet.cluster.engine_of_settings import engine_of
 from gpufleet.cluster.engine_time import EngineTime
-from gpufleet.cluster.nodes.node_book import NodeBook
+from gpufleet.cluster.nodes.node_tracker import NodeTracker
 from gpufleet.cluster.pods.dependencies import Dependencies
-from gpufleet.cluster.pods.gang_book import GangBook
-from gpufleet.cluster.pods.pod_book import PodBook
+from gpufleet.cluster.pods.gang_tracker import GangTracker
 from gpufleet.cluster.pods.pod_reader import PodReader
+from gpufleet.cluster.pods.pod_tracker import PodTracker
 from gpufleet.cluster.queues.queue_conditions import WRONG
 from gpufleet.cluster.queues.queue_figures import figures_of
 from gpufleet.cluster.settings import Settings
@@ -192,11 +192,11 @@ class Service:
     ) -> tuple[Rounds, list[Worker]]:
         clock, metrics, settings = self.client.clock, self.metrics, self.settings
         dependencies = Dependencies()
-        gangs = GangBook(settings.gang_deadline_s, settings.stale_gang_s)
+        gangs = GangTracker(settings.gang_deadline_s, settings.stale_gang_s)
         reader = PodReader(cluster, dependencies, gangs)
-        pods = PodBook(settings.scheduler_name, reader, gangs)
+        pods = PodTracker(settings.scheduler_name, reader, gangs)
         pods.holdings.evict_memory_offenders = settings.evict_memory_offenders
-        nodes = NodeBook(cluster)
+        nodes = NodeTracker(cluster)
         engine_events = EngineEvents(cluster, change_queue, dependencies, nodes, pods, gangs, clock, metrics)
         engine_events.defragmentation = settings.defragmentation
 

@@ -9,7 +9,7 @@ no write.
 import msgspec
 
 from gpufleet.cluster.engine_time import US_PER_S
-from gpufleet.cluster.pods.gang_book import GangBook, GangRecord, stays
+from gpufleet.cluster.pods.gang_tracker import GangRecord, GangTracker, stays
 from gpufleet.cluster.pods.pod_entry import Entry, PodStage
 from gpufleet.engine.scheduler import Engine
 from gpufleet.kube.codec.lasting_conditions import ShortGang
@@ -30,7 +30,7 @@ class Note(msgspec.Struct, frozen=True):
 class ShortGangs:
     """Compares what was written down of gangs with how they stand."""
 
-    def __init__(self, engine: Engine, gangs: GangBook, conditions: ConditionWriter) -> None:
+    def __init__(self, engine: Engine, gangs: GangTracker, conditions: ConditionWriter) -> None:
         self.engine = engine
         self.gangs = gangs
         self.conditions = conditions

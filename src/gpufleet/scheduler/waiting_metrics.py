@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from gpufleet.cluster.engine_events import EngineEvents
 from gpufleet.cluster.engine_time import US_PER_S
-from gpufleet.cluster.pods.gang_book import GangRecord, HalfBound
+from gpufleet.cluster.pods.gang_tracker import GangRecord, HalfBound
 from gpufleet.cluster.pods.pod_entry import Entry, PodStage
 from gpufleet.engine.instruction import Reservation
 from gpufleet.kube.codec.times import microseconds

@@ -8,7 +8,7 @@ API server holds. So the run itself goes on as if nothing had been asked.
   explain``. It knows nothing but these. Its clock is as the leader's.
 - *the live scheduler*: the leader's mirrors are given the same objects, as if its watches had just
   delivered them, and it takes one round: its next decision. It is then asked through the same functions,
-  over its own books and its own engine.
+  over its own trackers and its own engine.
 
 What the leader has decided and the server does not hold yet is shown as if it had arrived
 (``writes_under_way``): Bindings, statuses of queues and places kept to both sides, other conditions to

@@ -1,6 +1,6 @@
 """Work done in a copy of the whole process: nothing that it changes is changed here.
 
-A fork copies every object of the simulated world at once, the scheduler's engine and books among them. So a
+A fork copies every object of the simulated world at once, the scheduler's engine and trackers too. So a
 judge can let the live scheduler take its next decision without the run's knowing of it.
 """
 

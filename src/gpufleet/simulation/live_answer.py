@@ -52,14 +52,14 @@ class LeadersTime:
 
 
 def live_answering(rounds: Rounds, fresh: Facts, leading: Leading) -> Answering:
-    """Answers from the books and the engine of the live scheduler, about what was just listed."""
+    """Answers from the trackers and the engine of the live scheduler, about what was just listed."""
     answering = Answering(LiveFacts(rounds, fresh), leading)
     answering.engine_run = LiveRun(rounds, fresh)
     return answering
 
 
 class LiveFacts(Facts):
-    """The books of the live scheduler, in the place of those that were just filled."""
+    """The trackers of the live scheduler, in the place of those that were just filled."""
 
     def __init__(self, rounds: Rounds, fresh: Facts) -> None:
         self.picture, self.settings = fresh.picture, fresh.settings

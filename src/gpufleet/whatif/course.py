@@ -13,8 +13,8 @@ import msgspec
 
 from gpufleet.cluster.engine_of_settings import engine_of
 from gpufleet.cluster.facts import Facts
-from gpufleet.cluster.pods.pod_book import started_at_us
 from gpufleet.cluster.pods.pod_entry import Entry, PodStage
+from gpufleet.cluster.pods.pod_tracker import started_at_us
 from gpufleet.cluster.verdict_words import words_for_gang, words_for_pod
 from gpufleet.engine.event import Event, PodAdded, PodBound, PodRemoved
 from gpufleet.engine.instruction import AnyInstruction, Bind, Evict, Rejected

@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from gpufleet.agent.exporter.energy import Account, EnergyBook
+from gpufleet.agent.exporter.energy import Account, EnergyCounters
 from gpufleet.agent.holders.holdings import PodName
 from gpufleet.model.identifiers import DeviceId
 
@@ -13,14 +13,14 @@ A, B, C = ACCOUNTS
 
 
 def test_a_card_begins_with_nothing_to_divide() -> None:
-    book = EnergyBook()
+    book = EnergyCounters()
     book.book(CARD, 5_000_000, {A: 1.0})
     assert book.of_pod(CARD, A) == 0
     assert book.unattributed(CARD) == 0
 
 
 def test_what_was_drawn_is_divided_by_the_parts() -> None:
-    book = EnergyBook()
+    book = EnergyCounters()
     book.book(CARD, 1000, {A: 0.5, B: 0.25})
     book.book(CARD, 2000, {A: 0.5, B: 0.25})
     assert [book.of_pod(CARD, one) for one in ACCOUNTS] == [500, 250, None]
@@ -28,7 +28,7 @@ def test_what_was_drawn_is_divided_by_the_parts() -> None:
 
 
 def test_a_counter_that_begins_anew_loses_nothing_of_what_was_booked() -> None:
-    book = EnergyBook()
+    book = EnergyCounters()
     book.book(CARD, 1000, {A: 1.0})
     book.book(CARD, 3000, {A: 1.0})
     book.book(CARD, 400, {A: 1.0})
@@ -36,7 +36,7 @@ def test_a_counter_that_begins_anew_loses_nothing_of_what_was_booked() -> None:
 
 
 def test_a_card_that_does_not_tell_its_energy_has_no_accounts() -> None:
-    book = EnergyBook()
+    book = EnergyCounters()
     book.book(CARD, None, {A: 1.0})
     assert book.of_pod(CARD, A) is None
     assert book.unattributed(CARD) is None
@@ -48,7 +48,7 @@ class Books(RuleBasedStateMachine):
     @initialize()
     def first(self) -> None:
         """A card that begins at 0."""
-        self.book = EnergyBook()
+        self.book = EnergyCounters()
         self.counter_mj = 0
         self.drawn_mj = 0
         self.closed_mj = 0

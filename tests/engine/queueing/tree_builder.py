@@ -5,7 +5,7 @@ from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.engine.queueing.resources import QuotaResources
 from gpufleet.engine.queueing.tree import QueueTree
 from gpufleet.engine.state.fleet import Fleet
-from gpufleet.engine.state.shapes import ShapeBook
+from gpufleet.engine.state.shapes import ShapeTable
 from gpufleet.model.identifiers import QueueName, QuotaResource
 from gpufleet.model.queue import WEIGHT_ONE_MILLI, Queue, Quota
 
@@ -41,7 +41,7 @@ class PlannedTree:
     def __init__(self, *queues: Queue) -> None:
         self.store = TableStore()
         fleet = Fleet(self.store)
-        self.resources = QuotaResources(self.store, fleet, ShapeBook(self.store, fleet))
+        self.resources = QuotaResources(self.store, fleet, ShapeTable(self.store, fleet))
         self.tree = QueueTree(self.store, self.resources)
         for one in queues:
             self.tree.set(one)

@@ -30,7 +30,7 @@ class GpuEnergy(msgspec.Struct):
     unattributed: int = 0
 
 
-class EnergyBook:
+class EnergyCounters:
     """All GPUs' accounts."""
 
     def __init__(self) -> None:
@@ -40,33 +40,33 @@ class EnergyBook:
         """A GPU counts so much now; since the last time it was drawn by ``parts`` of 1."""
         if energy_mj is None:
             return
-        book = self._gpus.get(gpu)
-        if book is None:
+        energy = self._gpus.get(gpu)
+        if energy is None:
             self._gpus[gpu] = GpuEnergy(energy_mj, dict.fromkeys(parts, 0))
             return
-        drawn = energy_mj - book.seen_mj if energy_mj >= book.seen_mj else energy_mj
+        drawn = energy_mj - energy.seen_mj if energy_mj >= energy.seen_mj else energy_mj
         given, rest = apportioned(drawn, capped(parts))
         for account, amount in given.items():
-            book.by_account[account] = book.by_account.get(account, 0) + amount
-        book.unattributed += rest
-        book.seen_mj = energy_mj
+            energy.by_account[account] = energy.by_account.get(account, 0) + amount
+        energy.unattributed += rest
+        energy.seen_mj = energy_mj
 
     def keep(self, gpu: DeviceId, accounts: Collection[Account]) -> None:
         """Close all accounts of a GPU but these."""
-        book = self._gpus.get(gpu)
-        if book is not None:
-            book.by_account = {one: amount for one, amount in book.by_account.items() if one in accounts}
+        energy = self._gpus.get(gpu)
+        if energy is not None:
+            energy.by_account = {one: amount for one, amount in energy.by_account.items() if one in accounts}
 
     def forget_gpus(self, left: Collection[DeviceId]) -> None:
-        """Close the books of GPUs that are no longer there."""
-        self._gpus = {gpu: book for gpu, book in self._gpus.items() if gpu in left}
+        """End the accounts of GPUs that are no longer there."""
+        self._gpus = {gpu: energy for gpu, energy in self._gpus.items() if gpu in left}
 
     def of_pod(self, gpu: DeviceId, account: Account) -> int | None:
         """The energy of an account so far, in millijoules; None where there is none."""
-        book = self._gpus.get(gpu)
-        return None if book is None else book.by_account.get(account)
+        energy = self._gpus.get(gpu)
+        return None if energy is None else energy.by_account.get(account)
 
     def unattributed(self, gpu: DeviceId) -> int | None:
         """The energy of a GPU that was no pod's; None before its first sample."""
-        book = self._gpus.get(gpu)
-        return None if book is None else book.unattributed
+        energy = self._gpus.get(gpu)
+        return None if energy is None else energy.unattributed

@@ -42,7 +42,7 @@ class _GpuRecord:
         self.begun: Counter[ClockEvent] = Counter()
 
 
-class EventBook:
+class EventCounters:
     """The events of all GPUs."""
 
     def __init__(self) -> None:

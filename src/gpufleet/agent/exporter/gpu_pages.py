@@ -10,9 +10,9 @@ import msgspec
 
 from gpufleet.agent.exporter import amd_series, gpu_series, pod_series
 from gpufleet.agent.exporter.dcgm_series import DcgmSeries
-from gpufleet.agent.exporter.energy import Account, EnergyBook
+from gpufleet.agent.exporter.energy import Account, EnergyCounters
 from gpufleet.agent.exporter.exporter_counters import ExporterCounter
-from gpufleet.agent.exporter.gpu_events import NO_EVENTS, EventBook, GpuEvents
+from gpufleet.agent.exporter.gpu_events import NO_EVENTS, EventCounters, GpuEvents
 from gpufleet.agent.exporter.gpu_snapshot import GpuSnapshot
 from gpufleet.agent.exporter.jobs import Jobs
 from gpufleet.agent.exporter.options import ExporterOptions, pod_label_names
@@ -53,9 +53,9 @@ class GpuPages:
         self._pod_of = pod_of
         self._labels = pod_label_names(options.pod_labels)
         self._dcgm = DcgmSeries(options)
-        self._energy = EnergyBook()
+        self._energy = EnergyCounters()
         wanted = (chosen.counter for chosen in options.counters.counters)
-        self._events = EventBook() if any(isinstance(one, ExporterCounter) for one in wanted) else None
+        self._events = EventCounters() if any(isinstance(one, ExporterCounter) for one in wanted) else None
         self._drawn: dict[DeviceId, _Drawn] = {}
         self._holdings: Holdings = {}
         self._held_from: tuple[NodeGpus, NodePods, Holders] | None = None

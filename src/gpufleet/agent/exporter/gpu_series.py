@@ -8,7 +8,7 @@ beside it.
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from gpufleet.agent.exporter.energy import EnergyBook
+from gpufleet.agent.exporter.energy import EnergyCounters
 from gpufleet.agent.exporter.gpu_snapshot import GpuSnapshot
 from gpufleet.agent.exporter.text import Family, Value, labelled, series
 from gpufleet.agent.exporter.usage import busy_ratio
@@ -132,7 +132,7 @@ AGE = Family(
 Pairs = list[tuple[str, str]]
 
 
-def lines(snapshot: GpuSnapshot, energy: EnergyBook) -> dict[str, str]:
+def lines(snapshot: GpuSnapshot, energy: EnergyCounters) -> dict[str, str]:
     """The series of a GPU, by the name of their family."""
     labels = labelled(device_labels(snapshot))
     return {

@@ -4,7 +4,7 @@ One series for each pod and device (a GPU, or a MIG instance of it), over all co
 pod's use is absent where it cannot be told apart (``usage``).
 """
 
-from gpufleet.agent.exporter.energy import Account, EnergyBook
+from gpufleet.agent.exporter.energy import Account, EnergyCounters
 from gpufleet.agent.exporter.gpu_series import MIB, device_labels, joules
 from gpufleet.agent.exporter.gpu_snapshot import GpuSnapshot
 from gpufleet.agent.exporter.options import ExporterOptions
@@ -33,7 +33,7 @@ ENERGY = Family(
 FAMILIES = (HELD, MEMORY_HELD, MEMORY_USED, USED, ENERGY)
 
 
-def lines(snapshot: GpuSnapshot, energy: EnergyBook, options: ExporterOptions) -> dict[str, str]:
+def lines(snapshot: GpuSnapshot, energy: EnergyCounters, options: ExporterOptions) -> dict[str, str]:
     """The series of the pods on a GPU, by the name of their family."""
     found: dict[str, list[str]] = {family.name: [] for family in FAMILIES}
     for device in snapshot.uses:
@@ -59,7 +59,7 @@ def _labels(
 
 
 def _values(
-    snapshot: GpuSnapshot, device: DeviceUse, use: PodUse, energy: EnergyBook
+    snapshot: GpuSnapshot, device: DeviceUse, use: PodUse, energy: EnergyCounters
 ) -> list[tuple[Family, Value]]:
     account = Account(use.pod, None if device.instance is None else device.instance.uuid)
     return [

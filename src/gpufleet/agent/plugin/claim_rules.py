@@ -5,7 +5,7 @@ is granted and not held yet is an open claim. From that follows, as arithmetic o
 exactly one open claim are that claim's; units that no pod was granted are free for any pod; anything else is
 a part of another grant and is refused, with that pod's name. Two claims of the same size may get each
 other's units that way, and each still has as many as it was granted; what was recorded is reported as
-fact afterwards, and the scheduler's books follow it.
+fact afterwards, and the scheduler's state follows it.
 
 What a container holds is no other's until its pod is finished, also where the kubelet forgot it and where
 the pod went from the API before. Such a

@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from gpufleet.cluster.nodes.node_gpus import HeldOnNode, UncountedInstance, UnknownHeld
-from gpufleet.cluster.pods.gang_book import scheduled_at
+from gpufleet.cluster.pods.gang_tracker import scheduled_at
 from gpufleet.cluster.pods.held_devices import Claim, Conflict, Devices, booked, conflicts
 from gpufleet.cluster.pods.pod_entry import Entry
 from gpufleet.cluster.pods.pod_reader import PodReader

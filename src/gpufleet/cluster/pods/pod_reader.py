@@ -15,7 +15,7 @@ import msgspec
 from gpufleet.cluster.pods.dependencies import Dependencies, ObjectKey
 from gpufleet.cluster.pods.held_devices import devices_of
 from gpufleet.cluster.pods.holding_terms import as_bound, ignored
-from gpufleet.cluster.queues.queue_book import QueueBook
+from gpufleet.cluster.queues.queue_tracker import QueueTracker
 from gpufleet.kube import keys, resources
 from gpufleet.kube.codec.eviction_terms import is_preemptible
 from gpufleet.kube.codec.gang_terms import Membership
@@ -96,7 +96,7 @@ class PodReader:
 
     def __init__(self, cluster: Lookup, dependencies: Dependencies, gangs: FindGang) -> None:
         self.cluster = cluster
-        self.queues = QueueBook(cluster)
+        self.queues = QueueTracker(cluster)
         self.dependencies = dependencies
         self.gangs = gangs
 

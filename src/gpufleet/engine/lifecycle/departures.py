@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from gpufleet.engine.arrays.eviction_columns import AWAITED_BY, LEAVING, NO_NOMINATION, NOMINATION, REFUSED
-from gpufleet.engine.state.pods import PodBook
+from gpufleet.engine.state.pods import PodTable
 from gpufleet.model.identifiers import GangName, PodUid
 
 Key = TypeVar("Key")
@@ -48,7 +48,7 @@ class Departures:
     end for a workload.
     """
 
-    def __init__(self, pods: PodBook) -> None:
+    def __init__(self, pods: PodTable) -> None:
         self.pods = pods
         self.told: dict[PodUid, None] = {}
         self.evicted: dict[PodUid, bool] = {}

@@ -34,8 +34,8 @@ from gpufleet.engine.queueing.waiting import Line, LineKey, WaitingLines, run_ti
 from gpufleet.engine.state.domains import Domains
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.engine.state.gang_members import Members
-from gpufleet.engine.state.pods import PodBook
-from gpufleet.engine.state.shapes import ShapeBook
+from gpufleet.engine.state.pods import PodTable
+from gpufleet.engine.state.shapes import ShapeTable
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import GangName, QueueName
 
@@ -51,8 +51,8 @@ class EngineState:
     def __init__(self, policy: Policy, seed: int) -> None:
         self.store = TableStore()
         self.fleet = Fleet(self.store)
-        self.shapes = ShapeBook(self.store, self.fleet)
-        self.pods = PodBook(self.store, self.fleet, self.shapes)
+        self.shapes = ShapeTable(self.store, self.fleet)
+        self.pods = PodTable(self.store, self.fleet, self.shapes)
         self.queues = QueueCharges(self.store, self.fleet, self.shapes, self.pods)
         self.domains = Domains(self.fleet)
         self.waiting = WaitingLines()

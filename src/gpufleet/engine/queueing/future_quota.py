@@ -26,7 +26,7 @@ from gpufleet.engine.arrays.tables import (
     TableStore,
 )
 from gpufleet.engine.queueing.gate import Gate
-from gpufleet.engine.state.pods import PodBook
+from gpufleet.engine.state.pods import PodTable
 
 NOMINATED = int(PodState.NOMINATED)
 ANY_NOMINATION = 1 << 61
@@ -108,7 +108,7 @@ class Charges(NamedTuple):
 class FutureQuota:
     """Asks what the queues will allow."""
 
-    def __init__(self, store: TableStore, pods: PodBook, gate: Gate) -> None:
+    def __init__(self, store: TableStore, pods: PodTable, gate: Gate) -> None:
         self.store = store
         self.pods = pods
         self.gate = gate

@@ -30,7 +30,7 @@ from gpufleet.engine.queueing.queue_charges import QueueCharges
 from gpufleet.engine.queueing.resources import DeviceKind
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.engine.state.model_order import Models, groups_of
-from gpufleet.engine.state.shapes import ShapeBook
+from gpufleet.engine.state.shapes import ShapeTable
 from gpufleet.model.identifiers import QuotaResource
 from gpufleet.model.shape import Shape
 
@@ -64,11 +64,11 @@ class Options(NamedTuple):
 class Gate:
     """Asks the queues."""
 
-    def __init__(self, store: TableStore, fleet: Fleet, shapes: ShapeBook, book: QueueCharges) -> None:
+    def __init__(self, store: TableStore, fleet: Fleet, shapes: ShapeTable, charges: QueueCharges) -> None:
         self.store = store
         self.fleet = fleet
         self.shapes = shapes
-        self.book = book
+        self.charges = charges
         self.sequence_of: Callable[[int], int] = lambda _row: 0
         self.created_of: Callable[[int], int] = lambda _row: 0
         self.members_of: Callable[[int], Iterable[int]] = lambda row: (row,)
@@ -79,24 +79,24 @@ class Gate:
     @property
     def is_active(self) -> bool:
         """True if any queue is described."""
-        return self.book.is_active
+        return self.charges.is_active
 
     @property
     def is_choosy(self) -> bool:
         """True if it may matter to a pod, beside its shape, where it is tried first."""
-        return self.book.is_active or self.fleet.spot_nodes > 0
+        return self.charges.is_active or self.fleet.spot_nodes > 0
 
     def bar(self, row: int) -> QueueBar | None:
         """Why a pod, or its gang, may not start, however much quota and room there is; None if it may."""
         found = self._own_bar(row)
-        if found is not None or not self.book.tree.has_admitted_namespaces:
+        if found is not None or not self.charges.tree.has_admitted_namespaces:
             return found
         each = (self._refusal(member) for member in self.members_of(row))
         return next((one for one in each if one is not None), None)
 
     def _own_bar(self, row: int) -> QueueBar | None:
         """Why a pod may not start, whatever the other members of its gang say; None if it may."""
-        found = self.book.tree.bar(self.book.queue_row(row))
+        found = self.charges.tree.bar(self.charges.queue_row(row))
         if found is None or found.why is not WhyBarred.UNKNOWN:
             refusal = self._refusal(row)
             if refusal is not None:
@@ -107,10 +107,10 @@ class Gate:
 
     def _refusal(self, row: int) -> QueueBar | None:
         """Why the queue of a pod does not admit its namespace; None where it does."""
-        if not self.book.tree.has_admitted_namespaces:
+        if not self.charges.tree.has_admitted_namespaces:
             return None
-        return self.book.namespace_admission.refusal(
-            self.book.queue_row(row), self.book.pods.pod_at(row).namespace
+        return self.charges.namespace_admission.refusal(
+            self.charges.queue_row(row), self.charges.pods.pod_at(row).namespace
         )
 
     def is_refused(self, row: int) -> bool:
@@ -123,17 +123,17 @@ class Gate:
         """
         if self.is_late(row):
             return True
-        return self.book.tree.has_admitted_namespaces and any(map(self.is_refused, self.members_of(row)))
+        return self.charges.tree.has_admitted_namespaces and any(map(self.is_refused, self.members_of(row)))
 
     def is_late(self, row: int) -> bool:
         """True if the pod, or its gang, came when its queue was draining already."""
-        found = self.book.tree.bar(self.book.queue_row(row)) if self.is_active else None
+        found = self.charges.tree.bar(self.charges.queue_row(row)) if self.is_active else None
         if found is None or found.why is not WhyBarred.DRAINING:
             return False
-        since_us = self.book.tree.described[found.queue].draining_since_us
+        since_us = self.charges.tree.described[found.queue].draining_since_us
         if since_us is not None:
             return self.created_of(row) > since_us
-        return self.sequence_of(row) > self.book.drained_at[found.queue]
+        return self.sequence_of(row) > self.charges.drained_at[found.queue]
 
     def keeps_out(self, row: int) -> bool:
         """True if the pod cannot start on any device; False may still turn out to be wrong."""
@@ -216,7 +216,7 @@ class Gate:
         options = self._options_of(shape_row) if self.is_active else None
         if options is None:
             return Narrowed(self._slot(shape_row, within), nodes)
-        queue_row = self.book.queue_row(row)
+        queue_row = self.charges.queue_row(row)
         codes = {self.fleet.model_codes.get(model) for model in within}
         charges = {kind: asked for kind, asked in options.charges.items() if not codes or kind.model in codes}
         allowed = [
@@ -240,9 +240,9 @@ class Gate:
 
     def _options_of(self, shape_row: int) -> Options | None:
         """The charges of a shape by kind of device, None where all kinds are charged the same."""
-        if self._options_at != self.book.changes:
+        if self._options_at != self.charges.changes:
             self._options.clear()
-            self._options_at = self.book.changes
+            self._options_at = self.charges.changes
         shape = self.shapes.shape_at(shape_row)
         known = self._options.get(shape_row)
         # A row may have been given to another shape.
@@ -251,7 +251,7 @@ class Gate:
         return known if known.charges else None
 
     def _charges(self, shape: Shape) -> dict[DeviceKind, Int64Array]:
-        resources = self.book.resources
+        resources = self.charges.resources
         kinds = resources.accepted(shape) if shape.gpu.count else []
         charges = {kind: resources.gpu_charges(shape.gpu, kind) for kind in kinds}
         differ = len({tuple(asked.tolist()) for asked in charges.values()}) > 1
@@ -274,9 +274,9 @@ class Gate:
         """What, besides its shape, decides what the queues have against a pod."""
         if not self.is_active:
             return layout.NOT_SET, False, False, ""
-        bar = self.bar(row) if self.book.tree.has_admitted_namespaces else None
+        bar = self.bar(row) if self.charges.tree.has_admitted_namespaces else None
         return (
-            self.book.queue_row(row),
+            self.charges.queue_row(row),
             self.is_late(row),
             self.is_protected(row),
             bar.namespace if bar else "",
@@ -316,14 +316,14 @@ class Gate:
 
         That of protected work comes first: no idle quota of others helps it.
         """
-        queue_row = self.book.queue_row(row)
+        queue_row = self.charges.queue_row(row)
         protected = self.protected_part(row, asked)
         if self.is_short_for_protected(queue_row, protected):
             return self._protected_shortage(queue_row, protected)
         return self._shortage_of(queue_row, asked)
 
     def _protected_shortage(self, queue_row: int, protected: Int64Array) -> QuotaShortage:
-        tables, tree = self.store.tables, self.book.tree
+        tables, tree = self.store.tables, self.charges.tree
         column = int(short_protected_column(tables, queue_row, protected))
         owner = int(tree.owner[queue_row, column])
         counted, allowed = int(tables.queue_protected[owner, column]), int(tree.nominal[owner, column])
@@ -341,14 +341,14 @@ class Gate:
         )
 
     def _resource_at(self, column: int) -> QuotaResource:
-        columns = self.book.resources.column_by_name
+        columns = self.charges.resources.column_by_name
         return next(name for name, number in columns.items() if number == column)
 
     def _shortage_of(self, queue_row: int, asked: Int64Array) -> QuotaShortage | None:
         column = int(short_column(self.store.tables, queue_row, asked))
         if column == layout.NOT_SET:
             return None
-        tables, tree = self.store.tables, self.book.tree
+        tables, tree = self.store.tables, self.charges.tree
         left, row, limit = binding_limit(tables, queue_row, column)
         said, counts, allowed = LIMITS[limit], tables.queue_counted, int(tree.subtree[row, column])
         if said is QuotaLimit.HARD and tree.is_outside(row):
@@ -391,7 +391,7 @@ class Gate:
 
     def _another_keeps(self, queue_row: int, column: int) -> bool:
         """True if a queue of the tree, off this one's path, has idle quota that it does not lend."""
-        tree, counted = self.book.tree, self.store.tables.queue_counted[:, column]
+        tree, counted = self.charges.tree, self.store.tables.queue_counted[:, column]
         guaranteed = tree.guaranteed[:, column]
         idle = (guaranteed != layout.NO_LIMIT) & (guaranteed > counted)
         idle[list(tree.path(queue_row))] = False

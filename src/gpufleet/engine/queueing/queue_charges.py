@@ -14,8 +14,8 @@ from gpufleet.engine.queueing.namespace_admission import NamespaceAdmission
 from gpufleet.engine.queueing.resources import QuotaResources
 from gpufleet.engine.queueing.tree import QueueTree
 from gpufleet.engine.state.fleet import Fleet
-from gpufleet.engine.state.pods import PodBook
-from gpufleet.engine.state.shapes import ShapeBook
+from gpufleet.engine.state.pods import PodTable
+from gpufleet.engine.state.shapes import ShapeTable
 from gpufleet.model.identifiers import DEFAULT_QUEUE, QueueName
 from gpufleet.model.queue import Queue, QueueState
 
@@ -23,7 +23,7 @@ from gpufleet.model.queue import Queue, QueueState
 class QueueCharges:
     """The tree of queues, and the pods that are charged along it."""
 
-    def __init__(self, store: TableStore, fleet: Fleet, shapes: ShapeBook, pods: PodBook) -> None:
+    def __init__(self, store: TableStore, fleet: Fleet, shapes: ShapeTable, pods: PodTable) -> None:
         self.store = store
         self.shapes = shapes
         self.pods = pods

@@ -18,7 +18,7 @@ from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.engine.engine_errors import EventError
 from gpufleet.engine.state.bounds import check_range
 from gpufleet.engine.state.fleet import Fleet
-from gpufleet.engine.state.shapes import ShapeBook
+from gpufleet.engine.state.shapes import ShapeTable
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.identifiers import GpuModelName, QuotaResource
 from gpufleet.model.queue import COST, CPU, GPU, GPU_MEMORY, GPU_MODEL_PREFIX, MEMORY, MIG_SLICES
@@ -107,7 +107,7 @@ def memory_mib_of(gpu: GpuRequest, total_mib: int) -> int:
 class QuotaResources:
     """Gives resources their columns and shapes their charges."""
 
-    def __init__(self, store: TableStore, fleet: Fleet, shapes: ShapeBook) -> None:
+    def __init__(self, store: TableStore, fleet: Fleet, shapes: ShapeTable) -> None:
         self.store = store
         self.fleet = fleet
         self.shapes = shapes

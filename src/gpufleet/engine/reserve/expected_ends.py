@@ -7,13 +7,13 @@ time (``preempt.overtime``): then it ends at that.
 """
 
 from gpufleet.engine.preempt.overtime import Overtime
-from gpufleet.engine.state.pods import PodBook
+from gpufleet.engine.state.pods import PodTable
 
 
 class ExpectedEnds:
     """Works out when a pod will be gone."""
 
-    def __init__(self, pods: PodBook, overtime: Overtime) -> None:
+    def __init__(self, pods: PodTable, overtime: Overtime) -> None:
         self.pods = pods
         self.overtime = overtime
 

@@ -24,7 +24,7 @@ from gpufleet.engine.arrays.placing import place, release_by_handle, writes_for
 from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.engine.engine_errors import EventError
 from gpufleet.engine.state.fleet import Fleet
-from gpufleet.engine.state.shapes import ShapeBook
+from gpufleet.engine.state.shapes import ShapeTable
 from gpufleet.model.identifiers import DeviceId, GpuModelName, NodeName, PodUid
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
@@ -35,10 +35,10 @@ ABSENT = int(PodState.ABSENT)
 STATES = {int(one): one for one in PodState}
 
 
-class PodBook:
+class PodTable:
     """Interns pods and books them onto nodes."""
 
-    def __init__(self, store: TableStore, fleet: Fleet, shapes: ShapeBook) -> None:
+    def __init__(self, store: TableStore, fleet: Fleet, shapes: ShapeTable) -> None:
         self.store = store
         self.fleet = fleet
         self.shapes = shapes

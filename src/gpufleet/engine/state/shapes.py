@@ -28,7 +28,7 @@ IDLE_SHAPES_MAX = 2048
 """Shapes without pods that are remembered, because the next pod often has one of them."""
 
 
-class ShapeBook:
+class ShapeTable:
     """Interns shapes and owns the ranking slots."""
 
     def __init__(self, store: TableStore, fleet: Fleet) -> None:

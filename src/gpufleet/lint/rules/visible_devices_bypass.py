@@ -1,4 +1,4 @@
-"""GPU004: GPUs are taken by an environment variable, past the scheduler's books.
+"""GPU004: GPUs are taken by an environment variable, past the scheduler.
 
 What it finds is what gpufleet's policies refuse on a cluster (``kube/manifests/device-access.yaml``).
 """

@@ -15,8 +15,8 @@ from gpufleet.engine.place.choose.ranking import best_node_by_handle
 from gpufleet.engine.place.relations.neighbours import Neighbours
 from gpufleet.engine.queueing.gate import Gate, Narrowed
 from gpufleet.engine.state.model_order import Models
-from gpufleet.engine.state.pods import PodBook
-from gpufleet.engine.state.shapes import ShapeBook
+from gpufleet.engine.state.pods import PodTable
+from gpufleet.engine.state.shapes import ShapeTable
 
 
 class RelatedPlaces:
@@ -25,8 +25,8 @@ class RelatedPlaces:
     def __init__(
         self,
         store: TableStore,
-        shapes: ShapeBook,
-        pods: PodBook,
+        shapes: ShapeTable,
+        pods: PodTable,
         policy: PolicyState,
         neighbours: Neighbours,
         gate: Gate,

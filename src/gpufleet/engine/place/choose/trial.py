@@ -22,8 +22,8 @@ from gpufleet.engine.place.choose.policy_state import PolicyState
 from gpufleet.engine.place.choose.related_places import RelatedPlaces
 from gpufleet.engine.place.relations.unbound_claims import VolumeChoice
 from gpufleet.engine.state.model_order import Models
-from gpufleet.engine.state.pods import PodBook
-from gpufleet.engine.state.shapes import ShapeBook
+from gpufleet.engine.state.pods import PodTable
+from gpufleet.engine.state.shapes import ShapeTable
 from gpufleet.model.identifiers import PodUid
 
 WAITING = int(PodState.WAITING)
@@ -38,8 +38,8 @@ class Trial:
     def __init__(
         self,
         store: TableStore,
-        shapes: ShapeBook,
-        pods: PodBook,
+        shapes: ShapeTable,
+        pods: PodTable,
         policy: PolicyState,
         related: RelatedPlaces,
     ) -> None:

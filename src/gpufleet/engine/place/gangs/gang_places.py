@@ -22,8 +22,8 @@ from gpufleet.engine.place.relations.neighbours import Neighbours
 from gpufleet.engine.state.domains import NO_DOMAIN, Domains, domains_with_room
 from gpufleet.engine.state.gang_members import Members
 from gpufleet.engine.state.model_order import ALL_AT_ONCE, Models, groups_of
-from gpufleet.engine.state.pods import PodBook
-from gpufleet.engine.state.shapes import ShapeBook
+from gpufleet.engine.state.pods import PodTable
+from gpufleet.engine.state.shapes import ShapeTable
 from gpufleet.model.gang import Gang, Slices
 from gpufleet.model.identifiers import TopologyLevelName
 
@@ -59,8 +59,8 @@ class GangPlaces:
     def __init__(
         self,
         store: TableStore,
-        shapes: ShapeBook,
-        pods: PodBook,
+        shapes: ShapeTable,
+        pods: PodTable,
         domains: Domains,
         neighbours: Neighbours,
     ) -> None:

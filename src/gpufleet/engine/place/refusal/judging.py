@@ -17,7 +17,7 @@ from gpufleet.engine.place.refusal.verdict import judge, judge_each
 from gpufleet.engine.place.relations.neighbours import Neighbours
 from gpufleet.engine.queueing.gate import Gate
 from gpufleet.engine.state.model_order import Models, groups_of
-from gpufleet.engine.state.shapes import ShapeBook
+from gpufleet.engine.state.shapes import ShapeTable
 from gpufleet.model.identifiers import NodeName
 
 OTHER_GPUS = frozenset({"no-gpu", "gpu-vendor", "gpu-model"})
@@ -27,7 +27,7 @@ OTHER_GPUS = frozenset({"no-gpu", "gpu-vendor", "gpu-model"})
 class Judging:
     """Says why pods wait."""
 
-    def __init__(self, store: TableStore, shapes: ShapeBook, neighbours: Neighbours, gate: Gate) -> None:
+    def __init__(self, store: TableStore, shapes: ShapeTable, neighbours: Neighbours, gate: Gate) -> None:
         self.store = store
         self.shapes = shapes
         self.neighbours = neighbours

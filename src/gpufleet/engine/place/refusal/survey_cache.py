@@ -20,7 +20,7 @@ from gpufleet.engine.place.refusal.survey import (
     refresh_by_handle,
     survey_by_handle,
 )
-from gpufleet.engine.state.shapes import ShapeBook
+from gpufleet.engine.state.shapes import ShapeTable
 from gpufleet.model.shape import Shape
 
 SURVEY_MEMORY_MIB = 32
@@ -40,7 +40,7 @@ def empty_survey(places: int, node_rows: int) -> Surveyed:
 class SurveyCache:
     """Asks the nodes what they have against the shape of a ranking slot."""
 
-    def __init__(self, store: TableStore, shapes: ShapeBook) -> None:
+    def __init__(self, store: TableStore, shapes: ShapeTable) -> None:
         self.store = store
         self.shapes = shapes
         self._surveyed = empty_survey(1, 0)

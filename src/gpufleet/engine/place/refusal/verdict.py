@@ -27,7 +27,7 @@ from gpufleet.engine.reasons.taint import REASON, repelling
 from gpufleet.engine.reasons.unknown_resource import BIT as UNKNOWN_RESOURCE
 from gpufleet.engine.reasons.unknown_resource import unknown
 from gpufleet.engine.state.fleet import Fleet
-from gpufleet.engine.state.shapes import ShapeBook
+from gpufleet.engine.state.shapes import ShapeTable
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.node import Node
@@ -84,7 +84,7 @@ def barred_by(found: int) -> tuple[str, ...]:
     return TABLE.names_of(found & BY_NEIGHBOURS)
 
 
-def asks_for_unknown(shapes: ShapeBook, shape: int, sets: Collection[int]) -> bool:
+def asks_for_unknown(shapes: ShapeTable, shape: int, sets: Collection[int]) -> bool:
     """True if every node is short of a resource that no node offers; ``sets`` are the nodes' reasons."""
     if not sets or not all(found & OTHER_RESOURCE for found in sets):
         return False
@@ -148,7 +148,7 @@ def _offers(node: Node | None, asked: set[str]) -> bool:
     return node is not None and asked <= {name for name, amount in node.allocatable.other if amount}
 
 
-def with_taints(lacking: NodesLacking, shapes: ShapeBook, shape: int, found: Int64Array) -> NodesLacking:
+def with_taints(lacking: NodesLacking, shapes: ShapeTable, shape: int, found: Int64Array) -> NodesLacking:
     """``lacking`` with the taints that the shape does not tolerate; ``found`` has each row's reasons."""
     # What no node offers is its own reason in ``lacking``, and stands against every node.
     bits = sum(TABLE.by_name[name].bit for name in lacking.reasons) & ~UNKNOWN_RESOURCE

@@ -27,8 +27,8 @@ from gpufleet.engine.place.relations.spread import spread_reasons
 from gpufleet.engine.place.relations.unbound_claims import UnboundClaims, VolumeChoice, Volumes
 from gpufleet.engine.reasons.volume_in_use import BIT as VOLUME_IN_USE
 from gpufleet.engine.state.fleet import Fleet
-from gpufleet.engine.state.pods import PodBook
-from gpufleet.engine.state.shapes import ShapeBook
+from gpufleet.engine.state.pods import PodTable
+from gpufleet.engine.state.shapes import ShapeTable
 from gpufleet.model.identifiers import NodeName, PodUid
 
 NO_REASONS: Int64Array = np.zeros(0, np.int64)
@@ -53,7 +53,7 @@ class HeldClaims(NamedTuple):
 class Neighbours:
     """Counts, choices, and the reasons that follow from them."""
 
-    def __init__(self, store: TableStore, fleet: Fleet, shapes: ShapeBook, pods: PodBook) -> None:
+    def __init__(self, store: TableStore, fleet: Fleet, shapes: ShapeTable, pods: PodTable) -> None:
         self.store = store
         self.fleet = fleet
         self.shapes = shapes

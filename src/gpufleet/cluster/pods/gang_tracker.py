@@ -77,7 +77,7 @@ class GangRecord(msgspec.Struct):
     ran_with: int = 0
 
 
-class GangBook:
+class GangTracker:
     """All gangs by name."""
 
     def __init__(self, deadline_s: float, stale_after_s: float = STALE_AFTER_S) -> None:
@@ -346,7 +346,7 @@ class GangBook:
         return {name: said for name, said in found.items() if said is not None}
 
     def forget_recalled(self) -> None:
-        """From now on the book itself sees what gangs go through."""
+        """From now on the tracker itself sees what gangs go through."""
         self._recalled = {}
 
     def take_regarded(self) -> AbstractSet[GangName]:

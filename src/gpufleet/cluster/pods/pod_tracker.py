@@ -13,7 +13,7 @@ import msgspec
 
 from gpufleet.cluster.nodes.node_gpus import HeldOnNode, UnknownHeld
 from gpufleet.cluster.pods.ended_pods import EndedPods
-from gpufleet.cluster.pods.gang_book import GangBook
+from gpufleet.cluster.pods.gang_tracker import GangTracker
 from gpufleet.cluster.pods.holding_terms import as_bound, saved_at_us, started_by_us
 from gpufleet.cluster.pods.holdings import Holdings
 from gpufleet.cluster.pods.pod_entry import Entry, PodStage
@@ -31,10 +31,10 @@ from gpufleet.model.node import Node
 from gpufleet.model.pod_name import PodName
 
 
-class PodBook:
+class PodTracker:
     """The pods, by uid, node and gang."""
 
-    def __init__(self, scheduler_name: str, reader: PodReader, gangs: GangBook) -> None:
+    def __init__(self, scheduler_name: str, reader: PodReader, gangs: GangTracker) -> None:
         self.scheduler_name = scheduler_name
         self.reader = reader
         self.gangs = gangs

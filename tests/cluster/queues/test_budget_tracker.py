@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.cluster.queues.budget_book import BudgetBook
+from gpufleet.cluster.queues.budget_tracker import BudgetTracker
 from gpufleet.cluster.watching.picture import Picture
 from gpufleet.engine.event import DisruptionBudgetRemoved, DisruptionBudgetSet
 from gpufleet.kube import resources
@@ -30,7 +30,7 @@ def test_the_engine_knows_the_last_good_reading_of_each_budget_that_is_there(
 ) -> None:
     picture = Picture()
     there = picture.objects.setdefault(resources.POD_DISRUPTION_BUDGETS, {})
-    book = BudgetBook(picture)
+    book = BudgetTracker(picture)
     told: dict[tuple[str, str], int] = {}
     model: dict[tuple[str, str], int] = {}
     for act, place, allowed in acts:
@@ -64,6 +64,6 @@ def test_pods_that_are_counted_as_disrupted_are_known_by_their_uids() -> None:
     picture.objects[resources.PODS] = {("red", "p"): known}
     at = "2026-01-01T00:00:00Z"
     picture.objects[resources.POD_DISRUPTION_BUDGETS] = {("red", "a"): budget("red", "a", 1, p=at, gone=at)}
-    (event,) = BudgetBook(picture).regard("red", "a")
+    (event,) = BudgetTracker(picture).regard("red", "a")
     assert isinstance(event, DisruptionBudgetSet)
     assert event.budget.disrupted == (known.metadata.uid,)

@@ -19,7 +19,7 @@ from gpufleet.model.model_errors import printable
 LOG = logging.getLogger(__name__)
 
 
-class BudgetBook:
+class BudgetTracker:
     """Which budgets there are, by namespace."""
 
     def __init__(self, cluster: Lookup) -> None:

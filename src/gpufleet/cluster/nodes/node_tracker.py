@@ -82,7 +82,7 @@ class NoPods:
         return UnknownHeld()
 
 
-class NodeBook:
+class NodeTracker:
     """What the engine knows of each node."""
 
     def __init__(self, cluster: Lookup) -> None:

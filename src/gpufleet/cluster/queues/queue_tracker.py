@@ -40,7 +40,7 @@ LOCAL_NAMES_TOLD = 1000
 LOG = logging.getLogger(__name__)
 
 
-class QueueBook:
+class QueueTracker:
     """What the engine knows of each queue."""
 
     def __init__(self, cluster: Lookup) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gpufleet.cluster.queues.queue_book import QueueBook
+from gpufleet.cluster.queues.queue_tracker import QueueTracker
 from gpufleet.engine.event import PricesSet, QueueRemoved, QueueSet
 from gpufleet.kube import resources
 from gpufleet.kube.codec.queues import NamespaceQueues
@@ -21,7 +21,7 @@ class Followed:
 
     def __init__(self) -> None:
         self.shelf = Shelf()
-        self.book = QueueBook(self.shelf)
+        self.book = QueueTracker(self.shelf)
 
     def queue(self, name: str, **spec: Any) -> list[object]:
         """Put a queue there, and what the engine hears of it."""
