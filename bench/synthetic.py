@@ -17,10 +17,10 @@ from gpufleet.cli.main import run_program
 from gpufleet.cli.parameters import Whole
 from gpufleet.engine.compile import story
 from gpufleet.engine.event import Event, GangSet, NodeSet, PodAdded, PodRemoved
+from gpufleet.engine.explanations.sentences import explain, explain_gang
 from gpufleet.engine.instruction import AnyInstruction, Bind, GangUnschedulable, Learn, Unschedulable
 from gpufleet.engine.policy import find_policy
 from gpufleet.engine.scheduler import Engine
-from gpufleet.engine.tell.sentences import explain, explain_gang
 from gpufleet.model.device import Device
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import DeviceId, GangName, GpuModelName, NodeName, PodUid

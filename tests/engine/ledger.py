@@ -18,7 +18,7 @@ from gpufleet.engine.instruction import (
     Rejected,
     Unschedulable,
 )
-from gpufleet.engine.reasons.pod_affinity import BIT as POD_AFFINITY
+from gpufleet.engine.node_reasons.pod_affinity import BIT as POD_AFFINITY
 from gpufleet.engine.scheduler import Engine
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, QueueName

@@ -6,14 +6,14 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from gpufleet.engine.reasons.others_anti_affinity import BIT as OTHERS_ANTI_AFFINITY
-from gpufleet.engine.reasons.pod_affinity import BIT as POD_AFFINITY
-from gpufleet.engine.reasons.pod_anti_affinity import BIT as POD_ANTI_AFFINITY
-from gpufleet.engine.reasons.ports import BIT as PORTS
-from gpufleet.engine.reasons.spread import BIT as SPREAD
-from gpufleet.engine.reasons.volume_in_use import BIT as VOLUME_IN_USE
-from gpufleet.engine.reasons.volume_limit import BIT as VOLUME_LIMIT
-from gpufleet.engine.reasons.volume_unbound import BIT as VOLUME_UNBOUND
+from gpufleet.engine.node_reasons.others_anti_affinity import BIT as OTHERS_ANTI_AFFINITY
+from gpufleet.engine.node_reasons.pod_affinity import BIT as POD_AFFINITY
+from gpufleet.engine.node_reasons.pod_anti_affinity import BIT as POD_ANTI_AFFINITY
+from gpufleet.engine.node_reasons.ports import BIT as PORTS
+from gpufleet.engine.node_reasons.spread import BIT as SPREAD
+from gpufleet.engine.node_reasons.volume_in_use import BIT as VOLUME_IN_USE
+from gpufleet.engine.node_reasons.volume_limit import BIT as VOLUME_LIMIT
+from gpufleet.engine.node_reasons.volume_unbound import BIT as VOLUME_UNBOUND
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod

@@ -1,8 +1,8 @@
 """Gangs whose members ask something of each other, gangs with roles, and gangs that go on."""
 
 from gpufleet.engine import event
+from gpufleet.engine.explanations.sentences import explain_gang, explain_unknown_gang
 from gpufleet.engine.instruction import GangUnknown, GangUnschedulable
-from gpufleet.engine.tell.sentences import explain_gang, explain_unknown_gang
 from gpufleet.model.host_port import HostPort
 from gpufleet.model.identifiers import GangName
 from gpufleet.model.pod import Pod

@@ -2,7 +2,7 @@
 
 import re
 
-from gpufleet.engine.tell.causes import all_causes
+from gpufleet.engine.explanations.causes import all_causes
 from gpufleet.explain.answer import WITHOUT_ENGINE
 from tests.house.project import ROOT
 

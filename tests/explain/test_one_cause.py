@@ -11,11 +11,11 @@ from gpufleet.cluster.pods.pod_entry import PodStage
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.watching.mirrors import WATCHED
 from gpufleet.cluster.watching.picture import take_picture
+from gpufleet.engine.explanations.causes import all_causes, cause_of, cause_of_gang
 from gpufleet.engine.instruction import GangUnschedulable, Unschedulable
 from gpufleet.engine.policy import find_policy
 from gpufleet.engine.preempt.by_name import find_search
 from gpufleet.engine.scheduler import Engine
-from gpufleet.engine.tell.causes import all_causes, cause_of, cause_of_gang
 from gpufleet.explain.answer import WITHOUT_ENGINE, Answer
 from gpufleet.explain.queue_inquiry import Wanted, ask_for_queues
 from gpufleet.kube.client import Client

@@ -10,7 +10,7 @@ import pytest
 
 from gpufleet.agent.exporter.counters import DEFAULT, SERVED
 from gpufleet.doctor.checks import all_checks
-from gpufleet.engine.reasons.table import TABLE
+from gpufleet.engine.node_reasons.table import TABLE
 from gpufleet.lint.rules import all_rules
 from gpufleet.lint.source.parse import RENDER_FIRST
 from tests.chart.standards_apps import copied, rendered_app, update

@@ -19,7 +19,7 @@ UNITS = frozenset(
 ENUMERATIONS = frozenset({"IntEnum", "IntFlag", "Flag", "Enum"})
 """Members are told apart by their numbers, and the docstring of the class says what they are for."""
 
-REASONS = "src/gpufleet/engine/reasons/"
+REASONS = "src/gpufleet/engine/node_reasons/"
 """The bit of a reason is an identity; ``table`` refuses two that are alike."""
 
 

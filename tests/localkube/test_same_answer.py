@@ -17,7 +17,7 @@ import pytest
 from gpufleet.cli import main as cli
 from gpufleet.cli import up
 from gpufleet.cli.explain_output import lines
-from gpufleet.engine.reasons.table import TABLE
+from gpufleet.engine.node_reasons.table import TABLE
 from gpufleet.explain.answer import WITHOUT_ENGINE, Answer
 from gpufleet.kube.codec.lasting_conditions import Distrust, write_distrust
 from gpufleet.kube.objects.node import GPU_HEALTHY, PODS_REJECTED

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from gpufleet.cluster.watching.mirrors import WaitingPod
-from gpufleet.engine.tell.causes import NOMINATED
+from gpufleet.engine.explanations.causes import NOMINATED
 from gpufleet.kube.client import Client
 from gpufleet.kube.objects.pod import POD_SCHEDULED, Pod
 from gpufleet.kube.transport import Request, Response

@@ -4,6 +4,7 @@ import pytest
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from gpufleet.engine.explanations.causes import never_fits
 from gpufleet.engine.instruction import (
     NodesLacking,
     QueueBar,
@@ -12,7 +13,6 @@ from gpufleet.engine.instruction import (
     Verdict,
     WhyBarred,
 )
-from gpufleet.engine.tell.causes import never_fits
 from gpufleet.model.identifiers import QueueName, QuotaResource
 from gpufleet.scheduler.metrics import Metrics
 from tests.scheduler.test_bound_terms import in_queue

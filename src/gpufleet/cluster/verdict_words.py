@@ -3,9 +3,9 @@
 The engine knows features by name only; ``kube.codec.features``, ``attachments`` and ``cuda`` named them.
 """
 
+from gpufleet.engine.explanations.sentences import explain, explain_gang
 from gpufleet.engine.instruction import GangUnschedulable, Verdict
-from gpufleet.engine.reasons import cuda_driver, feature
-from gpufleet.engine.tell.sentences import explain, explain_gang
+from gpufleet.engine.node_reasons import cuda_driver, feature
 from gpufleet.model.shape import Shape
 
 GANG_MALFORMED = "gang-malformed"

@@ -1,11 +1,12 @@
 """What to do: events of a fleet go in, instructions come out, without I/O, clock or randomness.
 
-The root holds the face (``event``, ``instruction``, ``explanation``, ``lesson``, ``policy``,
-``engine_errors``) and what conducts the rest: ``Engine`` in ``scheduler``, with ``step`` as the one entry
+The root holds what is said to the engine and by it (``event``, ``instruction``, ``lesson``, ``policy``,
+``engine_errors``) and what calls the stages: ``Engine`` in ``scheduler``, with ``step`` as the one entry
 point; ``intake`` takes events in, ``cycle`` decides, ``event_log`` runs a log again, ``compile`` warms the
 kernels.
 
-``reasons`` has everything that is known of each reason of a node against a pod.
+``node_reasons`` has everything that is known of each reason of a node against a pod: its bit, which all
+stages use, and its words, which ``explanations`` uses.
 
 The folders are the stages, in this order; each imports only those before it (``lint-imports`` holds that):
 
@@ -16,5 +17,5 @@ The folders are the stages, in this order; each imports only those before it (``
 5. ``lifecycle``: all of that as one state, and the steps between waiting, placed, nominated and gone.
 6. ``preempt``: which running pods end for the sake of others, or because they may run no longer.
 7. ``reserve``: places held for work that must wait. Beside it ``defragment``: pods that move.
-8. ``tell``: what is said of waiting work, of queues and of reservations.
+8. ``explanations``: what is said of waiting work, of queues and of reservations.
 """

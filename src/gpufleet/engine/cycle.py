@@ -10,6 +10,8 @@ from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.defragment.automatic import Automatic
 from gpufleet.engine.engine_errors import BrokenInvariantError
+from gpufleet.engine.explanations.reservation_report import ReservationReport
+from gpufleet.engine.explanations.verdicts import Verdicts, gang_refusal
 from gpufleet.engine.instruction import (
     AnyInstruction,
     Bind,
@@ -40,8 +42,6 @@ from gpufleet.engine.reserve.backfill import Backfill
 from gpufleet.engine.reserve.refused_together import RefusedTogether
 from gpufleet.engine.reserve.reservations import Reservations
 from gpufleet.engine.state.gang_members import Members
-from gpufleet.engine.tell.reservations import ReservationTelling
-from gpufleet.engine.tell.verdicts import Verdicts, gang_refusal
 from gpufleet.model.identifiers import GangName, PodUid, QueueName
 
 
@@ -67,7 +67,7 @@ class Cycle:
         self.moving = moving
         self.violations = violations
         self.backfill = Backfill(state, reservations)
-        self.telling = ReservationTelling(state, reservations)
+        self.telling = ReservationReport(state, reservations)
         self.verdicts = Verdicts(state, reservations, self.telling)
         self.search_retries = SearchRetries(state)
         self.refusing = RefusedTogether(state, victims, reservations, self.search_retries)

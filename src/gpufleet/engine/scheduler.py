@@ -17,7 +17,10 @@ from gpufleet.engine.defragment.movable import movable
 from gpufleet.engine.defragment.moves import Move, told
 from gpufleet.engine.engine_errors import EventError
 from gpufleet.engine.event import Event, KeptPlaces, LearnedRuns, LessonLearned, PastUseRecalled
-from gpufleet.engine.explanation import Explanation
+from gpufleet.engine.explanations.explanation import Explanation
+from gpufleet.engine.explanations.queue_report import QueueUse, queue_report
+from gpufleet.engine.explanations.waiting_order import Queued, line_up
+from gpufleet.engine.explanations.why import Why
 from gpufleet.engine.instruction import (
     AnyInstruction,
     GangShortage,
@@ -35,16 +38,13 @@ from gpufleet.engine.intake import Intake
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Nominations
 from gpufleet.engine.lifecycle.violations import Violations
+from gpufleet.engine.node_reasons.object_details import ObjectDetails
 from gpufleet.engine.policy import Policy
 from gpufleet.engine.preempt.overtime import Overtime
 from gpufleet.engine.preempt.victim_search import PreemptionSearch
 from gpufleet.engine.preempt.victims import NoVictims, UnplacedWorkload, VictimSearch
 from gpufleet.engine.queueing.fair_shares import FairShare, fair_shares
-from gpufleet.engine.reasons.background import Background
 from gpufleet.engine.reserve.reservations import Reservations, earliest
-from gpufleet.engine.tell.line_up import Queued, line_up
-from gpufleet.engine.tell.queue_report import QueueUse, queue_report
-from gpufleet.engine.tell.why import Why
 from gpufleet.model.identifiers import GangName, NodeName, PodUid
 from gpufleet.model.model_errors import InputError
 
@@ -141,16 +141,16 @@ class Engine:
         return self._why.gang(name, self.at_us)
 
     def cause(self, uid: PodUid) -> str:
-        """The cause by which a pod waits, one of ``tell.causes``; "" if it is unknown or has its place."""
+        """The cause by which a pod waits, one of ``causes``; "" if the pod is unknown or has its place."""
         return self._why.cause(uid, self.at_us)
 
-    def explanation(self, uid: PodUid, background: Background | None = None) -> Explanation | None:
+    def explanation(self, uid: PodUid, details: ObjectDetails | None = None) -> Explanation | None:
         """Everything that there is to say of why a pod waits; None if it is unknown or has its place.
 
-        ``background`` may know more of the cluster, for the words alone. Of a gang it is said why its next
+        ``details`` may know more of the cluster, for the words alone. Of a gang it is said why its next
         member waits. Costs a look at every pod, and for a gang what trying to place it costs.
         """
-        return self._why.explanation(uid, self.at_us, background)
+        return self._why.explanation(uid, self.at_us, details)
 
     def queue_report(self) -> tuple[QueueUse, ...]:
         """What each queue may have, has, and why its work waits; empty while no queue is described."""

@@ -54,7 +54,7 @@ WITHOUT_ENGINE = frozenset(
         "volume-missing",
     }
 )
-"""The causes of work that no engine is asked about; all others are the engine's (``engine.tell.causes``)."""
+"""The causes of work that no engine is asked about; ``engine.explanations.causes`` has all others."""
 
 
 class ReasonRow(msgspec.Struct, frozen=True, omit_defaults=True):

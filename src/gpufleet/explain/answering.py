@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gpufleet.cluster.background import ClusterBackground
 from gpufleet.cluster.engine_time import EngineTime
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.lease_holder import Leading
+from gpufleet.cluster.object_details import ClusterObjectDetails
 from gpufleet.cluster.pods.pod_entry import Entry, PodStage
 from gpufleet.cluster.verdict_words import GANG_MALFORMED
-from gpufleet.engine.explanation import Explanation
+from gpufleet.engine.explanations import causes
+from gpufleet.engine.explanations.causes import has_room
+from gpufleet.engine.explanations.explanation import Explanation
+from gpufleet.engine.explanations.sentences import asked_for
 from gpufleet.engine.instruction import Verdict
-from gpufleet.engine.tell import causes
-from gpufleet.engine.tell.causes import has_room
-from gpufleet.engine.tell.sentences import asked_for
 from gpufleet.explain import held_causes
 from gpufleet.explain import placed_pods as standing
 from gpufleet.explain.answer import SCHEMA, Answer, Asked, Finding, GangRow, State
@@ -148,7 +148,7 @@ class Answering:
         self, entry: Entry, meaning: model.Pod, asked: Asked, needs: str, row: GangRow | None
     ) -> Answer:
         gang = self._told(meaning)
-        answer = self.engine_run.judge(meaning, gang, ClusterBackground(self.facts))
+        answer = self.engine_run.judge(meaning, gang, ClusterObjectDetails(self.facts))
         if answer is None:
             return self._answer(asked, State.WAITS, needs, Finding("unseen", ""), row)
         said = answer.explanation

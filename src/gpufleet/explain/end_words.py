@@ -4,8 +4,8 @@
 """
 
 from gpufleet.cluster.facts import Facts
+from gpufleet.engine.explanations.reservation_words import moment_words, nodes_words
 from gpufleet.engine.instruction import Outlook, RunTimeLimit
-from gpufleet.engine.tell.reservation_words import moment_words, nodes_words
 from gpufleet.explain.reservation_causes import holder_words, until_words
 from gpufleet.kube.codec.durations import written_duration
 from gpufleet.kube.codec.field_path import harmless

@@ -5,7 +5,7 @@ Apart from the engine, which takes a second to load and is not needed for pods t
 
 import msgspec
 
-from gpufleet.engine.explanation import Explanation
+from gpufleet.engine.explanations.explanation import Explanation
 from gpufleet.model.identifiers import PodUid
 
 

@@ -10,14 +10,14 @@ from collections.abc import Iterable
 from gpufleet.cluster.engine_of_settings import engine_of
 from gpufleet.cluster.settings import Settings
 from gpufleet.engine.event import DisruptionBudgetSet, Event
+from gpufleet.engine.explanations.causes import ABOUT_TO_RUN, NOMINATED
 from gpufleet.engine.instruction import (
     AnyInstruction,
     Evict,
     Reservation,
 )
-from gpufleet.engine.reasons.background import Background
+from gpufleet.engine.node_reasons.object_details import ObjectDetails
 from gpufleet.engine.scheduler import Engine
-from gpufleet.engine.tell.causes import ABOUT_TO_RUN, NOMINATED
 from gpufleet.explain.engine_answer import EngineAnswer
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import PodUid
@@ -36,9 +36,9 @@ class EngineRun:
         self.evicted = [one for one in said if isinstance(one, Evict)]
         self.reserved = {place.uid: one for one in self.engine.reservations() for place in one.places}
 
-    def judge(self, pod: Pod, gang: Gang | None, background: Background) -> EngineAnswer | None:
+    def judge(self, pod: Pod, gang: Gang | None, details: ObjectDetails) -> EngineAnswer | None:
         """What the engine says of a pod that waits; None if it does not."""
-        explanation = self.engine.explanation(pod.uid, background)
+        explanation = self.engine.explanation(pod.uid, details)
         if explanation is None or explanation.cause == ABOUT_TO_RUN:
             return None if explanation is None else EngineAnswer(explanation)
         if explanation.cause == NOMINATED:

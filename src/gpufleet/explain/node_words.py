@@ -1,8 +1,8 @@
 """What nodes have against a pod, in words: the engine's findings, and rows about its nodes."""
 
 from gpufleet.cluster.facts import Facts
-from gpufleet.engine.explanation import Explanation
-from gpufleet.engine.tell.causes import GANG_FIT
+from gpufleet.engine.explanations.causes import GANG_FIT
+from gpufleet.engine.explanations.explanation import Explanation
 from gpufleet.explain.answer import Finding, NearRow, ReasonRow
 from gpufleet.kube.codec.field_path import harmless
 from gpufleet.model.gang import Gang

@@ -1,8 +1,8 @@
 """Causes of the queues: one that is closed or broken, and a limit that leaves too little."""
 
+from gpufleet.engine.explanations.causes import BY_BAR, BY_LIMIT
+from gpufleet.engine.explanations.queue_words import amount_words, bar_words, shortage_words
 from gpufleet.engine.instruction import QueueBar, QuotaLimit, QuotaShortage, Verdict
-from gpufleet.engine.tell.causes import BY_BAR, BY_LIMIT
-from gpufleet.engine.tell.queue_words import amount_words, bar_words, shortage_words
 from gpufleet.explain.answer import Finding
 from gpufleet.explain.queue_position import USERS_MAX, QueuePosition
 from gpufleet.kube.codec.field_path import harmless

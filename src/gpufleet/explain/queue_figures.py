@@ -11,11 +11,11 @@ from gpufleet.cluster.engine_of_settings import engine_of
 from gpufleet.cluster.engine_time import EngineTime
 from gpufleet.cluster.facts import Facts
 from gpufleet.engine.event import Event, PodAdded, ReservationsRecalled
+from gpufleet.engine.explanations.queue_report import QueueUse
+from gpufleet.engine.explanations.waiting_order import Queued
 from gpufleet.engine.instruction import Bind
 from gpufleet.engine.queueing.fair_shares import FairShare
 from gpufleet.engine.scheduler import Engine
-from gpufleet.engine.tell.line_up import Queued
-from gpufleet.engine.tell.queue_report import QueueUse
 from gpufleet.model.identifiers import PodUid, QueueName
 
 STARTS = "starts"

@@ -2,12 +2,12 @@
 it lacks.
 """
 
+from gpufleet.engine.explanations.precedence import Rival, precedence
+from gpufleet.engine.explanations.queue_report import QueueUse, ResourceUse
+from gpufleet.engine.explanations.queue_words import amount_words, number
+from gpufleet.engine.explanations.waiting_order import Queued
 from gpufleet.engine.instruction import QuotaShortage
 from gpufleet.engine.scheduler import Engine
-from gpufleet.engine.tell.line_up import Queued
-from gpufleet.engine.tell.precedence import Rival, precedence
-from gpufleet.engine.tell.queue_report import QueueUse, ResourceUse
-from gpufleet.engine.tell.queue_words import amount_words, number
 from gpufleet.kube.codec.field_path import harmless
 from gpufleet.model.identifiers import QueueName, QuotaResource
 from gpufleet.model.phrases import listed

@@ -3,10 +3,10 @@
 import msgspec
 
 from gpufleet.cluster.queues.reservation_records import written
+from gpufleet.engine.explanations.reservation_words import nodes_words
+from gpufleet.engine.explanations.waiting_order import Queued
 from gpufleet.engine.instruction import Reservation
 from gpufleet.engine.scheduler import Engine
-from gpufleet.engine.tell.line_up import Queued
-from gpufleet.engine.tell.reservation_words import nodes_words
 from gpufleet.explain.queue_answer import ReservationRow
 from gpufleet.explain.queue_words import reservation_row
 from gpufleet.explain.reservation_causes import holder_words, until_words

@@ -9,9 +9,9 @@ from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.pods.pod_entry import Entry
 from gpufleet.cluster.queues.queue_conditions import BARS
 from gpufleet.cluster.verdict_words import GANG_MALFORMED
-from gpufleet.engine.tell.causes import ABOUT_TO_RUN
-from gpufleet.engine.tell.line_up import Queued
-from gpufleet.engine.tell.queue_report import QueueUse, ResourceUse
+from gpufleet.engine.explanations.causes import ABOUT_TO_RUN
+from gpufleet.engine.explanations.queue_report import QueueUse, ResourceUse
+from gpufleet.engine.explanations.waiting_order import Queued
 from gpufleet.explain.queue_answer import (
     MALFORMED,
     WORDS_MAX,

@@ -1,8 +1,8 @@
 """Causes of reservations: places that others hold until they can start there, and the pod's own."""
 
+from gpufleet.engine.explanations.causes import RESERVATION, RESERVED
+from gpufleet.engine.explanations.reservation_words import guest_words, moment_words, nodes_words
 from gpufleet.engine.instruction import ReservationHint, Verdict
-from gpufleet.engine.tell.causes import RESERVATION, RESERVED
-from gpufleet.engine.tell.reservation_words import guest_words, moment_words, nodes_words
 from gpufleet.explain.answer import Finding
 from gpufleet.kube import keys
 from gpufleet.kube.codec.field_path import harmless

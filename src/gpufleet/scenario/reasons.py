@@ -1,6 +1,6 @@
 """Why work of a scenario waits, in the words that people are told."""
 
-from gpufleet.engine.tell.sentences import explain, explain_gang
+from gpufleet.engine.explanations.sentences import explain, explain_gang
 from gpufleet.model.identifiers import GangName, PodUid
 from gpufleet.scenario.stage import Stage
 

@@ -13,6 +13,7 @@ from gpufleet.cluster.engine_events import EngineEvents
 from gpufleet.cluster.pods.holding_terms import ignored_note, terms_of
 from gpufleet.cluster.pods.pod_entry import Entry, Intent
 from gpufleet.cluster.verdict_words import GANG_MALFORMED, words_for_gang, words_for_pod
+from gpufleet.engine.explanations.causes import GANG_UNKNOWN, cause_of, cause_of_gang, never_fits
 from gpufleet.engine.instruction import (
     AnyInstruction,
     Bind,
@@ -32,7 +33,6 @@ from gpufleet.engine.instruction import (
     ViolationTold,
     VolumeNodesLeftOut,
 )
-from gpufleet.engine.tell.causes import GANG_UNKNOWN, cause_of, cause_of_gang, never_fits
 from gpufleet.kube import keys
 from gpufleet.kube.clock import Clock
 from gpufleet.kube.codec.lasting_conditions import BindPause, Distrust, RefusedVolume

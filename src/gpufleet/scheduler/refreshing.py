@@ -14,9 +14,9 @@ import msgspec
 from gpufleet.cluster.pods.pod_entry import Entry, PodStage
 from gpufleet.cluster.pods.pod_tracker import PodTracker
 from gpufleet.cluster.verdict_words import GANG_MALFORMED, words_for_gang, words_for_pod
+from gpufleet.engine.explanations.causes import cause_of, cause_of_gang, never_fits
 from gpufleet.engine.instruction import GangUnschedulable
 from gpufleet.engine.scheduler import Engine
-from gpufleet.engine.tell.causes import cause_of, cause_of_gang, never_fits
 from gpufleet.kube.clock import Clock
 from gpufleet.model.identifiers import GangName, PodUid
 from gpufleet.model.pod import Pod

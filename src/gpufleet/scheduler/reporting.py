@@ -20,7 +20,7 @@ from typing import NamedTuple
 import msgspec
 
 from gpufleet.cluster.watching.mirrors import NO_NODE, WaitingPod
-from gpufleet.engine.tell.causes import NOMINATED
+from gpufleet.engine.explanations.causes import NOMINATED
 from gpufleet.kube.client import Client, PatchType
 from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.objects.pod import POD_SCHEDULED

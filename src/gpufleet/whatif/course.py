@@ -17,8 +17,8 @@ from gpufleet.cluster.pods.pod_entry import Entry, PodStage
 from gpufleet.cluster.pods.pod_tracker import started_at_us
 from gpufleet.cluster.verdict_words import words_for_gang, words_for_pod
 from gpufleet.engine.event import Event, PodAdded, PodBound, PodRemoved
+from gpufleet.engine.explanations.queue_report import QueueUse
 from gpufleet.engine.instruction import AnyInstruction, Bind, Evict, Rejected
-from gpufleet.engine.tell.queue_report import QueueUse
 from gpufleet.kube.codec.times import microseconds
 from gpufleet.model.identifiers import GangName, NodeName, PodUid
 from gpufleet.model.model_errors import InputError

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 
-from gpufleet.engine.tell.queue_report import QueueUse, ResourceUse
+from gpufleet.engine.explanations.queue_report import QueueUse, ResourceUse
 from gpufleet.kube.codec.quota_amounts import written_amount
 from gpufleet.kube.objects.pod import Pod as PodObject
 from gpufleet.model.device import WHOLE_GPU_MILLI

@@ -6,6 +6,7 @@ import pytest
 
 from gpufleet.engine import event
 from gpufleet.engine.arrays import layout
+from gpufleet.engine.explanations.sentences import explain
 from gpufleet.engine.instruction import (
     AnyInstruction,
     GangUnschedulable,
@@ -17,7 +18,6 @@ from gpufleet.engine.instruction import (
     WhyBarred,
 )
 from gpufleet.engine.preempt.victims import NoVictims
-from gpufleet.engine.tell.sentences import explain
 from gpufleet.model.identifiers import GangName, GpuModelName, PodUid, QueueName, QuotaResource
 from gpufleet.model.queue import Queue, QueueState
 from tests.engine.fleet_builder import Story, device, gang, members, node, placed, pod, refused, shape, share

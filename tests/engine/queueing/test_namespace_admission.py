@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpufleet.engine import event
+from gpufleet.engine.explanations.queue_words import bar_words, shortage_words
+from gpufleet.engine.explanations.sentences import explain
 from gpufleet.engine.instruction import AnyInstruction, QuotaLimit, Verdict, WhyBarred
 from gpufleet.engine.preempt.victims import NoVictims
-from gpufleet.engine.tell.queue_words import bar_words, shortage_words
-from gpufleet.engine.tell.sentences import explain
 from gpufleet.model.identifiers import PodUid, QueueName
 from gpufleet.model.labels import LabelSelector, Operator, Requirement, equals
 from gpufleet.model.queue import AdmittedNamespaces, Queue

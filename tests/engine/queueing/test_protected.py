@@ -6,8 +6,8 @@ import pytest
 
 from gpufleet.engine import event
 from gpufleet.engine.arrays import layout
+from gpufleet.engine.explanations.sentences import explain
 from gpufleet.engine.instruction import QuotaLimit
-from gpufleet.engine.tell.sentences import explain
 from gpufleet.model.identifiers import PodUid, QueueName
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import Queue

@@ -5,10 +5,10 @@ import random
 import msgspec
 import pytest
 
-from gpufleet.engine.reasons.cordoned import BIT as CORDONED
-from gpufleet.engine.reasons.gpu_unreported import BIT as GPU_UNREPORTED
-from gpufleet.engine.reasons.selector import BIT as SELECTOR
-from gpufleet.engine.reasons.taint import BIT as TAINT
+from gpufleet.engine.node_reasons.cordoned import BIT as CORDONED
+from gpufleet.engine.node_reasons.gpu_unreported import BIT as GPU_UNREPORTED
+from gpufleet.engine.node_reasons.selector import BIT as SELECTOR
+from gpufleet.engine.node_reasons.taint import BIT as TAINT
 from gpufleet.engine.state.eligibility import fleet_reasons, node_reasons
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.labels import NodeAffinity, NodeNameRequirement, NodeTerm, Operator, Requirement

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from gpufleet.engine.tell.sentences import explain, explain_gang
+from gpufleet.engine.explanations.sentences import explain, explain_gang
 from gpufleet.model.host_port import HostPort
 from gpufleet.model.identifiers import GangName, PodUid
 from tests.engine.effort import EFFORT

@@ -4,8 +4,8 @@ import pytest
 
 from gpufleet.cli.explain_output import lines
 from gpufleet.cluster.settings import Settings
-from gpufleet.engine.reasons.table import TABLE
-from gpufleet.engine.tell.causes import all_causes
+from gpufleet.engine.explanations.causes import all_causes
+from gpufleet.engine.node_reasons.table import TABLE
 from gpufleet.explain.answer import WITHOUT_ENGINE, Answer, State
 from gpufleet.explain.inquiry import ask
 from gpufleet.kube.client import Client

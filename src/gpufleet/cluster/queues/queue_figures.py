@@ -4,11 +4,11 @@ import msgspec
 
 from gpufleet.cluster.queues import learned_records, nomination_records, reservation_records
 from gpufleet.engine.event import PastUseOf
+from gpufleet.engine.explanations.queue_report import QueueUse
 from gpufleet.engine.instruction import QueueBar
 from gpufleet.engine.queueing.decay import FRACTION_BITS
 from gpufleet.engine.queueing.fair_shares import FairShare
 from gpufleet.engine.scheduler import Engine
-from gpufleet.engine.tell.queue_report import QueueUse
 from gpufleet.kube.objects.fleet_queues import (
     LearnedRunTimeStatus,
     NominationStatus,

@@ -46,9 +46,9 @@ def barriers_on_empty(
     """By amounts and selection what keeps a pod off every empty node; None where it fits on one."""
     # The engine takes a second to load, and few clusters have a pod to ask about.
     from gpufleet.engine.event import NodeSet, PodAdded, PodRemoved
+    from gpufleet.engine.explanations.causes import ABOUT_TO_RUN
     from gpufleet.engine.policy import find_policy
     from gpufleet.engine.scheduler import Engine
-    from gpufleet.engine.tell.causes import ABOUT_TO_RUN
 
     asked = list(dict.fromkeys(wanted))
     labels = {names: f"selection-{number}" for number, (_, names) in enumerate(asked)}

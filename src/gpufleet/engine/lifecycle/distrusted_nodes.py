@@ -1,7 +1,8 @@
 """What the engine makes of distrust: a node that is left alone is refused to all pods until its time is over.
 
-``node_trust`` counts and decides; here the decision becomes a reason of the node (``reasons.rejects_pods``)
-and an instruction, so that the shell writes it where the next leader finds it.
+``node_trust`` counts and decides; here the decision becomes a reason of the node
+(``node_reasons.rejects_pods``) and an instruction, so that the shell writes it where the next leader finds
+it.
 """
 
 from gpufleet.engine import event

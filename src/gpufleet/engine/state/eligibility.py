@@ -11,18 +11,18 @@ from functools import partial
 import numpy as np
 
 from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
-from gpufleet.engine.reasons.cordoned import BIT as CORDONED
-from gpufleet.engine.reasons.cuda_driver import BIT as CUDA_DRIVER
-from gpufleet.engine.reasons.feature import BIT as FEATURE
-from gpufleet.engine.reasons.gpu_unreported import BIT as GPU_UNREPORTED
-from gpufleet.engine.reasons.gpu_vendor import BIT as GPU_VENDOR
-from gpufleet.engine.reasons.no_agent import BIT as NO_AGENT
-from gpufleet.engine.reasons.node_not_ready import BIT as NODE_NOT_READY
-from gpufleet.engine.reasons.node_not_ready import is_of_readiness
-from gpufleet.engine.reasons.rejects_pods import BIT as REJECTS_PODS
-from gpufleet.engine.reasons.selector import BIT as SELECTOR
-from gpufleet.engine.reasons.taint import BIT as TAINT
-from gpufleet.engine.reasons.volume_affinity import BIT as VOLUME_AFFINITY
+from gpufleet.engine.node_reasons.cordoned import BIT as CORDONED
+from gpufleet.engine.node_reasons.cuda_driver import BIT as CUDA_DRIVER
+from gpufleet.engine.node_reasons.feature import BIT as FEATURE
+from gpufleet.engine.node_reasons.gpu_unreported import BIT as GPU_UNREPORTED
+from gpufleet.engine.node_reasons.gpu_vendor import BIT as GPU_VENDOR
+from gpufleet.engine.node_reasons.no_agent import BIT as NO_AGENT
+from gpufleet.engine.node_reasons.node_not_ready import BIT as NODE_NOT_READY
+from gpufleet.engine.node_reasons.node_not_ready import is_of_readiness
+from gpufleet.engine.node_reasons.rejects_pods import BIT as REJECTS_PODS
+from gpufleet.engine.node_reasons.selector import BIT as SELECTOR
+from gpufleet.engine.node_reasons.taint import BIT as TAINT
+from gpufleet.engine.node_reasons.volume_affinity import BIT as VOLUME_AFFINITY
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.model.cuda_compatibility import DRIVER_FEATURES
 from gpufleet.model.identifiers import NodeName
@@ -34,7 +34,7 @@ from gpufleet.model.taint import CORDON, Taint, untolerated
 
 
 def node_reasons(shape: Shape, node: Node) -> int:
-    """The reasons of labels, taints and cordon against one node, as bits (``reasons``)."""
+    """The reasons of labels, taints and cordon against one node, as bits (``node_reasons``)."""
     found = 0
     if node.unschedulable and untolerated((CORDON,), shape.tolerations) is not None:
         found |= CORDONED
@@ -55,7 +55,7 @@ def node_reasons(shape: Shape, node: Node) -> int:
 
 
 def distrust_reasons(fleet: Fleet, node: Node) -> int:
-    """The reason against every shape of a node whose kubelet turns pods away, as bits (``reasons``)."""
+    """The reason against every shape of a node whose kubelet turns pods away, as bits (``node_reasons``)."""
     return REJECTS_PODS if node.name in fleet.distrusted else 0
 
 

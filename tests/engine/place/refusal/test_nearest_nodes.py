@@ -2,9 +2,9 @@
 
 import pytest
 
+from gpufleet.engine.explanations.sentences import explain, explain_gang
 from gpufleet.engine.instruction import GangUnschedulable, NodesLacking, Unschedulable, Verdict
 from gpufleet.engine.place.refusal.nearest_nodes import lowest
-from gpufleet.engine.tell.sentences import explain, explain_gang
 from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.model.resources import Resources
 from gpufleet.model.shape import Shape

@@ -3,8 +3,8 @@
 import pytest
 
 from gpufleet.engine.arrays import layout
+from gpufleet.engine.node_reasons.table import TABLE
 from gpufleet.engine.place.score import fit
-from gpufleet.engine.reasons.table import TABLE
 from gpufleet.model.device import Serves
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.shape import Shape, Within

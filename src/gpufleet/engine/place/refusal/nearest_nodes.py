@@ -7,7 +7,7 @@ never take it. ``verdict`` collects the reasons by node.
 """
 
 from gpufleet.engine.instruction import NodesLacking
-from gpufleet.engine.reasons.table import TABLE, ReasonTable
+from gpufleet.engine.node_reasons.table import TABLE, ReasonTable
 
 
 def lowest(nodes_by_reasons: dict[int, int], table: ReasonTable = TABLE) -> NodesLacking | None:

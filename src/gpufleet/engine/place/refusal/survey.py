@@ -12,12 +12,12 @@ from gpufleet.engine.arrays.compiled import entry, kernel, leaf
 from gpufleet.engine.arrays.handle import opened
 from gpufleet.engine.arrays.rankings import Rankings
 from gpufleet.engine.arrays.tables import Tables
+from gpufleet.engine.node_reasons.gpu_count import BIT as GPU_COUNT
+from gpufleet.engine.node_reasons.gpu_unreported import BIT as GPU_UNREPORTED
+from gpufleet.engine.node_reasons.no_agent import BIT as NO_AGENT
+from gpufleet.engine.node_reasons.node_reason import Kind
+from gpufleet.engine.node_reasons.table import TABLE
 from gpufleet.engine.place.score import fit, locality
-from gpufleet.engine.reasons.gpu_count import BIT as GPU_COUNT
-from gpufleet.engine.reasons.gpu_unreported import BIT as GPU_UNREPORTED
-from gpufleet.engine.reasons.no_agent import BIT as NO_AGENT
-from gpufleet.engine.reasons.node_reason import Kind
-from gpufleet.engine.reasons.table import TABLE
 
 ONLY_ROOM = TABLE.mask(Kind.ROOM)
 """Reasons that go away when enough of what runs there ends."""
@@ -127,8 +127,8 @@ class Surveyed(NamedTuple):
 
 @leaf
 def reasons_on(tables: Tables, rankings: Rankings, slot: int, node: int) -> int:
-    """Everything against one node, as bits (``reasons``), but what other pods have. Of a node that does not
-    report its GPUs, nothing else is said about them but that they are too few in any case.
+    """Everything against one node, as bits (``node_reasons``), but what other pods have. Of a node that does
+    not report its GPUs, nothing else is said about them but that they are too few in any case.
     """
     shape = rankings.state[slot, layout.RANKING_SHAPE]
     found = rankings.refused[slot, node] | fit.host_reasons(tables, shape, node)

@@ -1,7 +1,7 @@
 """Why a shape fits nowhere: every node asked once, counted by reason, and the nearest way out.
 
 ``survey`` asks the nodes, and only after a refusal. What the nearest nodes lack (``lacking``) is
-judged in ``nearest_nodes``, the words for people are made by ``explanation``.
+judged in ``nearest_nodes``, the words for people are made by ``explanations``.
 """
 
 from collections.abc import Collection
@@ -13,6 +13,11 @@ from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.engine.instruction import Nearest, NodesLacking, Verdict
+from gpufleet.engine.node_reasons.other_resource import BIT as OTHER_RESOURCE
+from gpufleet.engine.node_reasons.table import TABLE
+from gpufleet.engine.node_reasons.taint import REASON, repelling
+from gpufleet.engine.node_reasons.unknown_resource import BIT as UNKNOWN_RESOURCE
+from gpufleet.engine.node_reasons.unknown_resource import unknown
 from gpufleet.engine.place.refusal.nearest_nodes import lowest
 from gpufleet.engine.place.refusal.survey import (
     BY_NEIGHBOURS,
@@ -21,11 +26,6 @@ from gpufleet.engine.place.refusal.survey import (
     NEAREST_NODE,
 )
 from gpufleet.engine.place.refusal.survey_cache import SurveyCache
-from gpufleet.engine.reasons.other_resource import BIT as OTHER_RESOURCE
-from gpufleet.engine.reasons.table import TABLE
-from gpufleet.engine.reasons.taint import REASON, repelling
-from gpufleet.engine.reasons.unknown_resource import BIT as UNKNOWN_RESOURCE
-from gpufleet.engine.reasons.unknown_resource import unknown
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.engine.state.shapes import ShapeTable
 from gpufleet.model.device import WHOLE_GPU_MILLI

@@ -7,12 +7,12 @@ meets the affinity of none.
 import numpy as np
 
 from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
+from gpufleet.engine.node_reasons.others_anti_affinity import BIT as OTHERS_ANTI_AFFINITY
+from gpufleet.engine.node_reasons.pod_affinity import BIT as POD_AFFINITY
+from gpufleet.engine.node_reasons.pod_anti_affinity import BIT as POD_ANTI_AFFINITY
 from gpufleet.engine.place.relations.asks import AffinityAsk, Asks
 from gpufleet.engine.place.relations.equivalence_classes import CountByNode, EquivalenceClass
 from gpufleet.engine.place.relations.label_domains import LabelDomains
-from gpufleet.engine.reasons.others_anti_affinity import BIT as OTHERS_ANTI_AFFINITY
-from gpufleet.engine.reasons.pod_affinity import BIT as POD_AFFINITY
-from gpufleet.engine.reasons.pod_anti_affinity import BIT as POD_ANTI_AFFINITY
 from gpufleet.engine.state.fleet import Fleet
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from gpufleet.engine.arrays.array_types import Int64Array
-from gpufleet.engine.reasons.volume_limit import BIT as VOLUME_LIMIT
+from gpufleet.engine.node_reasons.volume_limit import BIT as VOLUME_LIMIT
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.model.volumes import Attachment
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from gpufleet.engine.arrays.array_types import Int64Array
-from gpufleet.engine.reasons.ports import BIT as PORTS
+from gpufleet.engine.node_reasons.ports import BIT as PORTS
 from gpufleet.model.host_port import HostPort
 
 PortKey = tuple[int, str]

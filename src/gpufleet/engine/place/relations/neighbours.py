@@ -16,6 +16,7 @@ from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.arrays.tables import TableStore
+from gpufleet.engine.node_reasons.volume_in_use import BIT as VOLUME_IN_USE
 from gpufleet.engine.place.relations.affinity import affinity_reasons, anti_affinity_reasons, others_reasons
 from gpufleet.engine.place.relations.asks import Asks
 from gpufleet.engine.place.relations.attachments import Attachments
@@ -25,7 +26,6 @@ from gpufleet.engine.place.relations.host_ports import HostPorts
 from gpufleet.engine.place.relations.preference import avoided_taints, preference
 from gpufleet.engine.place.relations.spread import spread_reasons
 from gpufleet.engine.place.relations.unbound_claims import UnboundClaims, VolumeChoice, Volumes
-from gpufleet.engine.reasons.volume_in_use import BIT as VOLUME_IN_USE
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.engine.state.pods import PodTable
 from gpufleet.engine.state.shapes import ShapeTable
@@ -261,7 +261,7 @@ class Neighbours:
         return any(avoided_taints(taints, tolerations) for taints in self.fleet.soft_taint_sets)
 
     def reasons(self, row: int, *, others: bool = True) -> Int64Array:
-        """For each node row, what other pods and volumes have against the pod, as bits (``reasons``).
+        """For each node row, what other pods and volumes have against the pod, as bits (``node_reasons``).
 
         ``others`` False leaves out the anti-affinity of pods already placed.
         """

@@ -10,10 +10,10 @@ if they do not.
 import numpy as np
 
 from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
+from gpufleet.engine.node_reasons.spread import BIT as SPREAD
 from gpufleet.engine.place.relations.asks import Asks, SpreadAsk
 from gpufleet.engine.place.relations.equivalence_classes import CountByNode
 from gpufleet.engine.place.relations.label_domains import LabelDomains
-from gpufleet.engine.reasons.spread import BIT as SPREAD
 from gpufleet.engine.state.fleet import Fleet
 
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
+from gpufleet.engine.node_reasons.volume_unbound import BIT as VOLUME_UNBOUND
 from gpufleet.engine.place.relations.matching import assign
-from gpufleet.engine.reasons.volume_unbound import BIT as VOLUME_UNBOUND
 from gpufleet.engine.state.eligibility import nodes_of_affinity
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.model.identifiers import NodeName

@@ -9,22 +9,22 @@ from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.compiled import kernel, leaf
 from gpufleet.engine.arrays.request import accepts_model, is_whole, share_mib
 from gpufleet.engine.arrays.tables import Tables
+from gpufleet.engine.node_reasons.cpu import BIT as CPU
+from gpufleet.engine.node_reasons.gpu_apart import BIT as GPU_APART
+from gpufleet.engine.node_reasons.gpu_busy import BIT as GPU_BUSY
+from gpufleet.engine.node_reasons.gpu_count import BIT as GPU_COUNT
+from gpufleet.engine.node_reasons.gpu_fragmented import BIT as GPU_FRAGMENTED
+from gpufleet.engine.node_reasons.gpu_memory import BIT as GPU_MEMORY
+from gpufleet.engine.node_reasons.gpu_model import BIT as GPU_MODEL
+from gpufleet.engine.node_reasons.gpu_sharing import BIT as GPU_SHARING
+from gpufleet.engine.node_reasons.gpu_sick import BIT as GPU_SICK
+from gpufleet.engine.node_reasons.gpu_withheld import BIT as GPU_WITHHELD
+from gpufleet.engine.node_reasons.memory import BIT as MEMORY
+from gpufleet.engine.node_reasons.no_gpu import BIT as NO_GPU
+from gpufleet.engine.node_reasons.other_resource import BIT as OTHER_RESOURCE
+from gpufleet.engine.node_reasons.pods import BIT as PODS
+from gpufleet.engine.node_reasons.storage import BIT as STORAGE
 from gpufleet.engine.place.score import locality
-from gpufleet.engine.reasons.cpu import BIT as CPU
-from gpufleet.engine.reasons.gpu_apart import BIT as GPU_APART
-from gpufleet.engine.reasons.gpu_busy import BIT as GPU_BUSY
-from gpufleet.engine.reasons.gpu_count import BIT as GPU_COUNT
-from gpufleet.engine.reasons.gpu_fragmented import BIT as GPU_FRAGMENTED
-from gpufleet.engine.reasons.gpu_memory import BIT as GPU_MEMORY
-from gpufleet.engine.reasons.gpu_model import BIT as GPU_MODEL
-from gpufleet.engine.reasons.gpu_sharing import BIT as GPU_SHARING
-from gpufleet.engine.reasons.gpu_sick import BIT as GPU_SICK
-from gpufleet.engine.reasons.gpu_withheld import BIT as GPU_WITHHELD
-from gpufleet.engine.reasons.memory import BIT as MEMORY
-from gpufleet.engine.reasons.no_gpu import BIT as NO_GPU
-from gpufleet.engine.reasons.other_resource import BIT as OTHER_RESOURCE
-from gpufleet.engine.reasons.pods import BIT as PODS
-from gpufleet.engine.reasons.storage import BIT as STORAGE
 from gpufleet.model.device import Serves
 
 SERVES_WHOLE = int(Serves.WHOLE)
@@ -150,7 +150,7 @@ def fitting_with(tables: Tables, shape: int, column: int, leader: int, last: int
 
 @leaf
 def host_reasons(tables: Tables, shape: int, node: int) -> int:
-    """Every host resource that is short, as bits (``reasons``)."""
+    """Every host resource that is short, as bits (``node_reasons``)."""
     found = 0
     for column in range(tables.shape_resources.shape[1]):
         asked = tables.shape_resources[shape, column]
@@ -170,7 +170,7 @@ def host_reasons(tables: Tables, shape: int, node: int) -> int:
 
 @leaf
 def gpu_reasons(tables: Tables, shape: int, node: int) -> int:
-    """What is wrong with the node's devices, as bits (``reasons``); 0 if they suffice.
+    """What is wrong with the node's devices, as bits (``node_reasons``); 0 if they suffice.
 
     The devices are narrowed step by step (any, model, sharing mode, health, room); the reason is
     the step at which fewer than the shape asks for are left.
@@ -254,7 +254,7 @@ def lacks_only_memory(tables: Tables, shape: int, device: int) -> bool:
 
 @leaf
 def reasons_against(tables: Tables, shape: int, node: int) -> int:
-    """Every reason of amount against the node, as bits (``reasons``); 0 if it fits."""
+    """Every reason of amount against the node, as bits (``node_reasons``); 0 if it fits."""
     return gpu_reasons(tables, shape, node) | host_reasons(tables, shape, node)
 
 
