@@ -88,12 +88,18 @@ def agent_page() -> str:
     return node.raw()
 
 
-def scheduler_metrics() -> Metrics:
-    """Metrics that have a series of each."""
+def new_scheduler(queue: QueueName) -> Metrics:
+    """Metrics of a scheduler that knows of a queue, to which nothing happened yet."""
     metrics = Metrics()
-    queue = QueueName("q")
     gpus = ResourceFigures(QuotaResource("gpu"), 1000, owed=1000, nominal=1000)
     metrics.queues.regard([QueueFigures(queue, (gpus,), {"quota": 1}, share_milli=1)])
+    return metrics
+
+
+def scheduler_metrics() -> Metrics:
+    """Metrics that have a series of each."""
+    queue = QueueName("q")
+    metrics = new_scheduler(queue)
     metrics.queues.waited(queue, 1.0)
     metrics.waiting.regard(
         WaitingFigures(

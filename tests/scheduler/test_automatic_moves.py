@@ -70,7 +70,7 @@ def test_a_pod_that_waits_because_room_lies_apart_is_started_by_a_move() -> None
         assert "it came in place of default/a, which was moved away from right so that pod default/large" in (
             await explained(world, "b")
         )
-        assert world.metrics.queue_evictions.labels("moved", "default")._value.get() == 1
+        assert world.metrics.queues.evictions.labels("moved", "default")._value.get() == 1
 
     in_world(story, defragmentation=RULES)
 

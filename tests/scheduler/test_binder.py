@@ -16,7 +16,8 @@ from gpufleet.kube.transport import Request
 from gpufleet.model.grant import Grant
 from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.model.pod_name import PodName
-from gpufleet.scheduler.binder import GIVE_UP_S, Binder, BindResult, BindTask, Outcome
+from gpufleet.scheduler.bind_outcome import Outcome
+from gpufleet.scheduler.binder import GIVE_UP_S, Binder, BindResult, BindTask
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.volume_binder import VolumeBinder
 from gpufleet.simulation.admission import SCHEDULER_USER

@@ -3,6 +3,7 @@
 from prometheus_client import generate_latest
 
 from gpufleet.kube.objects.pod import KUBELET_REASONS
+from gpufleet.model.identifiers import QueueName
 from gpufleet.scheduler.bounded_labels import OTHERS, VALUES_MAX, BoundedLabels
 from gpufleet.scheduler.metrics import Metrics
 
@@ -17,9 +18,10 @@ def test_reasons_and_queues_that_others_name_stay_few() -> None:
     for number in range(5 * VALUES_MAX):
         reason = metrics.rejection_reasons.of(f"reason-{number}")
         metrics.rejections.labels(reason).inc()
-        metrics.queue_evictions.labels("reclaim", metrics.queues_evicted.of(f"queue-{number}")).inc()
+        metrics.queues.evicted("reclaimed", QueueName(f"queue-{number}"))
     lines = generate_latest(metrics.registry).decode().splitlines()
     assert sum("kubelet_rejections_total{" in line for line in lines) == VALUES_MAX + 1
-    assert sum("queue_evictions_total{" in line for line in lines) == VALUES_MAX + 1
+    evicted = [line for line in lines if "queue_evictions_total{" in line and not line.endswith(" 0.0")]
+    assert len(evicted) == VALUES_MAX + 1
     counted = next(line for line in lines if "kubelet_rejections_total{" in line and OTHERS in line)
     assert counted.endswith(f" {4.0 * VALUES_MAX + len(KUBELET_REASONS)}")

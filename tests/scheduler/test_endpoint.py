@@ -75,8 +75,10 @@ def test_metrics_are_served_under_their_names(url: str, metrics: Metrics) -> Non
     assert 'gpufleet_scheduler_binds_total{outcome="bound"} 3.0' in text
 
 
-def test_what_was_not_counted_is_absent(url: str) -> None:
-    assert "binds_total{" not in get(url + "/metrics")[1]
+def test_what_was_not_measured_is_absent_and_what_did_not_happen_is_0(url: str) -> None:
+    page = get(url + "/metrics")[1]
+    assert "scheduler_pods{" not in page
+    assert 'gpufleet_scheduler_binds_total{outcome="bound"} 0.0' in page
 
 
 def test_another_path_is_answered_with_those_there_are(url: str) -> None:

@@ -164,7 +164,7 @@ def check(crowd: Crowd) -> None:
     for uid in [uid for uid in crowd.asked if uid not in waits]:
         del crowd.asked[uid]
     crowd.budget_lets_go = crowd.allowed()
-    counted = {reason: crowd.metrics.queue_evictions.labels(reason, "team") for reason in EVENTS}
+    counted = {reason: crowd.metrics.queues.evictions.labels(reason, "team") for reason in EVENTS}
     assert {reason: one._value.get() for reason, one in counted.items()} == {
         reason: crowd.counted[reason] for reason in EVENTS
     }

@@ -8,7 +8,7 @@ from gpufleet.engine.instruction import QueueBar, WhyBarred
 from gpufleet.model.identifiers import QueueName, QuotaResource
 from gpufleet.scheduler.bounded_labels import OTHERS
 from gpufleet.scheduler.metrics import Metrics
-from gpufleet.scheduler.queue_metrics import QUEUES_MAX, WAITS_MAX
+from gpufleet.scheduler.queue_metrics import COUNTED_MAX, QUEUES_MAX
 from tests.explain.test_seeing_queues import crowded
 from tests.scheduler.world import World, in_world
 
@@ -49,7 +49,11 @@ def test_a_scheduler_at_work_tells_how_its_queues_stand() -> None:
         assert series(told, "pending_pods") == {("c", "quota"): 1.0}
         assert series(told, "active") == {(name,): 1.0 for name in ("root", "a", "b", "c")}
         # One pod of c was bound after the first figures, those of a and b before any were there.
-        assert series(told, "wait_seconds_count") == {(OTHERS,): 2.0, ("c",): 1.0}
+        assert series(told, "wait_seconds_count") == {
+            (OTHERS,): 2.0,
+            **{(name,): 0.0 for name in ("root", "a", "b")},
+            ("c",): 1.0,
+        }
         await world.stop()
         assert series(told, "used") == {}
 
@@ -82,8 +86,8 @@ def test_no_number_of_queues_makes_more_series_than_are_bounded() -> None:
         metrics.queues.waited(one.queue, 1.0)
     metrics.queues.waited(QueueName("nobody-described-this"), 1.0)
     counts = series(metrics, "wait_seconds_count")
-    assert len(counts) == WAITS_MAX + 1
-    assert counts[OTHERS,] == QUEUES_MAX + 5 - WAITS_MAX + 1
+    assert len(counts) == COUNTED_MAX + 1
+    assert counts[OTHERS,] == QUEUES_MAX + 5 - COUNTED_MAX + 1
 
 
 def test_a_queue_that_is_gone_takes_its_series_along() -> None:
@@ -92,4 +96,19 @@ def test_a_queue_that_is_gone_takes_its_series_along() -> None:
     metrics.queues.waited(QueueName("a"), 1.0)
     metrics.queues.regard([queue("b")])
     assert series(metrics, "used") == {}
-    assert series(metrics, "wait_seconds_count") == {}
+    assert series(metrics, "wait_seconds_count") == {(OTHERS,): 0, ("b",): 0}
+    assert {name for name, _ in series(metrics, "evictions_total")} == {OTHERS, "b"}
+
+
+def test_a_queue_stands_at_0_for_each_reason_before_a_pod_of_it_is_taken_back() -> None:
+    metrics = Metrics()
+    metrics.queues.regard([queue("a")])
+    before = {
+        reason: count for (name, reason), count in series(metrics, "evictions_total").items() if name == "a"
+    }
+    reasons = ("preempted", "reclaimed", "stopped", "overtime", "moved", "interrupted", "overdue")
+    assert before == dict.fromkeys(reasons, 0)
+    metrics.queues.evicted("reclaimed", QueueName("a"))
+    metrics.queues.evicted("reclaimed", QueueName("nobody-described-this"))
+    counts = series(metrics, "evictions_total")
+    assert (counts["a", "reclaimed"], counts["nobody-described-this", "reclaimed"]) == (1, 1)

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping
 from typing import cast
 
+import msgspec
 import pytest
 
 from gpufleet.cluster.watching.mirrors import Cluster
@@ -43,3 +44,28 @@ def test_what_cannot_be_listed_is_named_and_told_once(caplog: pytest.LogCaptureF
     assert not status.ready().well
     assert f"pods: cannot be listed ({FORBIDDEN})" in status.ready().reasons
     assert [record.kind for record in caplog.records] == ["pods"]  # type: ignore[attr-defined]
+
+
+class ListedAgain(Mirrors):
+    """A cluster of which the nodes were listed so many times."""
+
+    lists = 1
+
+    def health(self) -> dict[Kind, Health]:
+        """As `Cluster.health`."""
+        fine = super().health()[resources.NODES]
+        return {resources.NODES: msgspec.structs.replace(fine, lists=self.lists)}
+
+
+def test_lists_beyond_the_first_of_each_leadership_are_counted() -> None:
+    status, metrics, mirrors = Status(), Metrics(), ListedAgain()
+    counted = metrics.relists.labels("nodes")._value.get
+    for _ in range(2):
+        mirrors.lists = 1
+        status.listing(cast("Cluster", mirrors))
+        status._look(cast("Cluster", mirrors), metrics)
+    assert counted() == 0
+    for lists, expected in ((2, 1), (2, 1), (5, 4)):
+        mirrors.lists = lists
+        status._look(cast("Cluster", mirrors), metrics)
+        assert counted() == expected

@@ -61,7 +61,7 @@ class Health(msgspec.Struct, frozen=True):
     """How a mirror is doing, for readiness and metrics.
 
     ``heard_s_ago`` is None before the server was first heard; ``problem`` is empty while a watch
-    is open.
+    is open. ``lists`` counts whole lists; a kind that the server does not serve has none.
     """
 
     listed: bool
@@ -190,14 +190,15 @@ class Mirror(Generic[Object]):
             found.extend(self._replica.read(raw) for raw in page.items or ())
             position = page.metadata.resource_version
         restored = self._check_position(position)
+        self._lists += 1
         self._take_list(found, position, restored=restored)
 
     def catch_up(self, listed: Iterable[msgspec.Raw], position: str) -> None:
         """Take over a whole list that was made elsewhere, as if the mirror had just made it itself."""
+        self._lists += 1
         self._take_list([self._replica.read(raw) for raw in listed], position)
 
     def _take_list(self, found: list[Object | Bad], position: str, *, restored: bool = False) -> None:
-        self._lists += 1
         self._must_list = False
         self._refusals = 0
         self._heard()

@@ -29,6 +29,11 @@ class Kind(msgspec.Struct, frozen=True):
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
+    def resource(self) -> str:
+        """The name by which rights and people call it: "pods", "fleetqueues.gpufleet.io"."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
     def root(self) -> str:
         """The path of the group and version."""
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"

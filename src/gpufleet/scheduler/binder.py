@@ -9,7 +9,6 @@ A pod with claims to be bound waits for its volumes beside the workers, so that 
 """
 
 import asyncio
-import enum
 import logging
 from collections.abc import Callable
 
@@ -25,6 +24,7 @@ from gpufleet.kube.status import NotFound, ServerFailure, StatusError, TooManyRe
 from gpufleet.kube.unknown_outcome import OutcomeUnknown
 from gpufleet.model.identifiers import DeviceId, NodeName
 from gpufleet.model.pod_name import PodName
+from gpufleet.scheduler.bind_outcome import Outcome
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.volume_binder import VolumeBinder, VolumeProblemError, VolumeTask
 
@@ -35,18 +35,6 @@ GIVE_UP_S = 90.0
 # Pauses before a Binding is sent again; they double, and a pod waits for the outcome.
 PAUSE_FIRST_S = 0.2
 PAUSE_MOST_S = 5.0
-
-
-class Outcome(enum.Enum):
-    """What came of a bind."""
-
-    BOUND = "bound"
-    REFUSED = "refused"
-    FENCED = "fenced"
-    GONE = "gone"
-    TAKEN = "taken"
-    GAVE_UP = "gave-up"
-    NO_VOLUME = "no-volume"
 
 
 class BindTask(msgspec.Struct, frozen=True):
@@ -110,9 +98,6 @@ class Binder:
         self.may_write = may_write
         self.volumes = volumes
         self.metrics = metrics
-        # Each outcome stands at 0 before the first bind.
-        for outcome in Outcome:
-            metrics.binds.labels(outcome.value)
         self.tell = tell
         self.at_once = at_once
         self._tasks: asyncio.Queue[BindTask] = asyncio.Queue()

@@ -26,3 +26,7 @@ class BoundedLabels:
             return OTHERS
         self._known.add(value)
         return value
+
+    def forget(self, value: str) -> None:
+        """Make room: the value has no series any more."""
+        self._known.discard(value)

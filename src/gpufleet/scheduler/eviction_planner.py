@@ -25,6 +25,7 @@ from gpufleet.model.identifiers import GangName, PodUid, QueueName
 from gpufleet.model.pod import Pod
 from gpufleet.scheduler.condition_writer import ConditionWriter
 from gpufleet.scheduler.metrics import Metrics
+from gpufleet.scheduler.queue_metrics import FOR_QUEUES
 from gpufleet.scheduler.reporting import Reporter
 from gpufleet.scheduler.write_ahead import WriteAhead
 
@@ -41,7 +42,7 @@ EVENT_REASONS = {
     WhyEvicted.INTERRUPTED: "Interrupted",
     WhyEvicted.OVERDUE: "RunTimePromised",
 }
-UNTOLD = frozenset({WhyEvicted.GANG_INCOMPLETE, WhyEvicted.DEVICE_CONFLICT, WhyEvicted.GPU_MEMORY})
+UNTOLD = frozenset(WhyEvicted).difference(FOR_QUEUES)
 """The engine says what is told of these (``ViolationTold``): some pods are warned long before they end."""
 
 SEATED = frozenset({WhyEvicted.INTERRUPTED, WhyEvicted.OVERDUE})
@@ -213,8 +214,7 @@ class EvictionPlanner:
         if victim.reason in UNTOLD:
             self._queue.pop(victim.pod.uid, None)
             return
-        queue = self.metrics.queues_evicted.of(str(self._queue.pop(victim.pod.uid, "")))
-        self.metrics.queue_evictions.labels(victim.reason, queue).inc()
+        self.metrics.queues.evicted(victim.reason, self._queue.pop(victim.pod.uid, QueueName("")))
         self.reporter.evicted(victim.pod, EVENT_REASONS[WhyEvicted(victim.reason)], victim.note)
 
     def refused(self, refusal: Refusal) -> None:

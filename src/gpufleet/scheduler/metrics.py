@@ -7,10 +7,12 @@ there on sees the first event too, for which ``increase`` needs a sample before 
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from gpufleet.cluster.watching.mirrors import WATCHED
 from gpufleet.engine.instruction import WhyEvicted
 from gpufleet.eviction.plan import Cause, Refusal, Victim
 from gpufleet.kube.objects.pod import KUBELET_REASONS
 from gpufleet.model.identifiers import QueueName
+from gpufleet.scheduler.bind_outcome import Outcome
 from gpufleet.scheduler.bounded_labels import BoundedLabels
 from gpufleet.scheduler.queue_metrics import QueueMetrics
 from gpufleet.scheduler.waiting_metrics import WaitingMetrics
@@ -50,17 +52,14 @@ class Metrics:
             "Nodes that get no work with GPUs because no readable report tells which they have",
         )
         self.evictions = self._counter("evictions", "Evictions by reason and outcome", ("reason", "outcome"))
-        self.queue_evictions = self._counter(
-            "queue_evictions",
-            "Pods told to end for the queues' sake, by reason and queue",
-            ("reason", "queue"),
-        )
         self.evictions_refused = self._counter(
             "evictions_refused", "Evictions that did not happen, by cause", ("cause",)
         )
         self.nominations = self._counter("nominations", "Pods for which a place was kept")
         self.reports_dropped = self._counter("reports_dropped", "Events not written, to keep memory bounded")
-        self.relists = self._counter("relists", "Lists made anew by kind of object", ("kind",))
+        self.relists = self._counter(
+            "relists", "Lists beyond the first of each leadership, by kind of object", ("kind",)
+        )
         self.watch_age_seconds = self._gauge(
             "watch_age_seconds", "Time since a watch said anything", ("kind",)
         )
@@ -74,15 +73,18 @@ class Metrics:
         self.rejections = self._counter("kubelet_rejections", "Pods that a kubelet turned away", ("reason",))
         self.queues = QueueMetrics(self.registry)
         self.waiting = WaitingMetrics(self.registry)
-        self.queues_evicted = BoundedLabels()
         self.rejection_reasons = BoundedLabels()
         self._begin_at_0()
 
     def _begin_at_0(self) -> None:
         """Make the series of all known values."""
+        for outcome in Outcome:
+            self.binds.labels(outcome.value)
+        for watched in WATCHED:
+            self.relists.labels(watched.kind.resource)
         for why in WhyEvicted:
-            for outcome in ("evicted", "deleted", "refused"):
-                self.evictions.labels(why.value, outcome)
+            for result in ("evicted", "deleted", "refused"):
+                self.evictions.labels(why.value, result)
         for cause in Cause:
             self.evictions_refused.labels(cause.value)
         for reason in sorted(KUBELET_REASONS):

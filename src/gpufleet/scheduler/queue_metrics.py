@@ -1,27 +1,28 @@
-"""What is measured of each queue: its figures as they were last reported, and how long its pods waited.
+"""What is measured of each queue: its figures as they were last reported, its evictions and its pods' waits.
 
-Names of queues come from people, so their number is bounded: the first by name have series of their own, and
-only queues that are described have any. Waits of all others are observed together under ``OTHERS``. The
-figures of a queue that is gone, and of a scheduler that does not lead, are absent.
+Names of queues come from people, so their number is bounded: the first by name have series of their own.
+What is counted of all others is counted together under ``OTHERS``. Counters and histograms of a described
+queue stand at 0 before its first event, which ``increase`` would miss otherwise. The figures of a queue that
+is gone, and of a scheduler that does not lead, are absent.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from gpufleet.cluster.queues.queue_figures import QueueFigures, ResourceFigures
-from gpufleet.engine.instruction import WhyBarred
+from gpufleet.engine.instruction import WhyBarred, WhyEvicted
 from gpufleet.kube.codec.quota_amounts import nano_per_unit
 from gpufleet.model.identifiers import QueueName
-from gpufleet.scheduler.bounded_labels import OTHERS
+from gpufleet.scheduler.bounded_labels import OTHERS, BoundedLabels
 
 QUEUES_MAX = 1000
 """Each queue has a series for each resource and figure; further queues are only counted."""
 
-WAITS_MAX = 200
-"""Histograms are eleven series a queue, so fewer have one."""
+COUNTED_MAX = 200
+"""What is counted is two dozen series a queue, so fewer queues have them."""
 
 WAIT_BUCKETS_S = (0.1, 1, 10, 60, 300, 1800, 7200, 28800, 86400)
 """Coarser than the wait over all pods, because each queue has a histogram of its own."""
@@ -30,6 +31,13 @@ NANO = 1_000_000_000
 """Nano-units in a unit: ``nano_per_unit`` is the size of an amount's step in them, and Prometheus counts
 units.
 """
+
+FOR_QUEUES = tuple(
+    why
+    for why in WhyEvicted
+    if why not in (WhyEvicted.GANG_INCOMPLETE, WhyEvicted.DEVICE_CONFLICT, WhyEvicted.GPU_MEMORY)
+)
+"""Why pods end for the sake of queues and their order; the others end for what they do themselves."""
 
 PREFIX = "gpufleet_scheduler_queue"
 Amount = Callable[[ResourceFigures], int | None]
@@ -53,8 +61,15 @@ class QueueMetrics(Collector):
     def __init__(self, registry: CollectorRegistry) -> None:
         self._figures: tuple[QueueFigures, ...] = ()
         self._left_out = 0
-        self._waiting_known: dict[str, None] = {}
+        self._counted: set[str] = set()
+        self._evicted = BoundedLabels()
         registry.register(self)
+        self.evictions = Counter(
+            f"{PREFIX}_evictions",
+            "Pods told to end for the queues' sake, by reason and queue",
+            ("reason", "queue"),
+            registry=registry,
+        )
         self._waits = Histogram(
             f"{PREFIX}_wait_seconds",
             "Time from a pod's creation to its Binding by queue",
@@ -62,6 +77,13 @@ class QueueMetrics(Collector):
             buckets=WAIT_BUCKETS_S,
             registry=registry,
         )
+        self._begin_at_0(OTHERS)
+
+    def _begin_at_0(self, queue: str) -> None:
+        """Make the series of a queue for all that is counted."""
+        self._waits.labels(queue)
+        for why in FOR_QUEUES:
+            self.evictions.labels(why.value, queue)
 
     def regard(self, figures: Iterable[QueueFigures]) -> list[QueueFigures]:
         """The report as of now; handed on."""
@@ -69,11 +91,23 @@ class QueueMetrics(Collector):
         by_name = sorted(every, key=lambda one: one.queue)
         self._left_out = max(0, len(every) - QUEUES_MAX)
         self._figures = tuple(by_name[:QUEUES_MAX])
-        names = {str(one.queue) for one in by_name}
-        for gone in [name for name in self._waiting_known if name not in names]:
-            del self._waiting_known[gone]
-            self._waits.remove(gone)
+        self._count([str(one.queue) for one in by_name])
         return every
+
+    def _count(self, described: Sequence[str]) -> None:
+        """Begin to count for new queues as far as there is room, and end it for those that are gone."""
+        for gone in self._counted.difference(described):
+            self._counted.remove(gone)
+            self._waits.remove(gone)
+            self._evicted.forget(gone)
+            for why in FOR_QUEUES:
+                self.evictions.remove(why.value, gone)
+        for name in described:
+            if len(self._counted) >= COUNTED_MAX:
+                return
+            if name not in self._counted and self._evicted.of(name) == name:
+                self._counted.add(name)
+                self._begin_at_0(name)
 
     def clear(self) -> None:
         """Forget the figures of all queues: a scheduler that leads no more does not know how they stand."""
@@ -81,14 +115,12 @@ class QueueMetrics(Collector):
 
     def waited(self, queue: QueueName, wait_s: float) -> None:
         """A pod of the queue was bound after so long."""
-        name = str(queue)
-        if name not in self._waiting_known:
-            described = any(one.queue == queue for one in self._figures)
-            if not described or len(self._waiting_known) >= WAITS_MAX:
-                name = OTHERS
-            else:
-                self._waiting_known[name] = None
+        name = str(queue) if queue in self._counted else OTHERS
         self._waits.labels(name).observe(max(0.0, wait_s))
+
+    def evicted(self, reason: str, queue: QueueName) -> None:
+        """A pod of the queue was told to end; it may be a queue that is not described."""
+        self.evictions.labels(reason, self._evicted.of(str(queue))).inc()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Asked from the endpoint's thread: what is looked at is never changed, only replaced."""

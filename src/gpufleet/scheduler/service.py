@@ -39,7 +39,8 @@ from gpufleet.kube.mirror import Pace
 from gpufleet.kube.transport import Transport
 from gpufleet.model.model_errors import InternalError
 from gpufleet.progress.logged import DECIDING
-from gpufleet.scheduler.binder import Binder, BindResult, Outcome
+from gpufleet.scheduler.bind_outcome import Outcome
+from gpufleet.scheduler.binder import Binder, BindResult
 from gpufleet.scheduler.condition_writer import ConditionWriter
 from gpufleet.scheduler.dispatch import Dispatch, scheduled_note
 from gpufleet.scheduler.epochs import newest_epoch

@@ -11,6 +11,7 @@ import time
 from gpufleet.cluster.watching.mirrors import Cluster
 from gpufleet.daemon.http_server import Health
 from gpufleet.kube.clock import Clock
+from gpufleet.kube.resources import Kind
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.rounds import Rounds
 from gpufleet.scheduler.waiting_metrics import WaitingLook
@@ -43,12 +44,14 @@ class Status:
         self._ready = STANDS_BY
         self._beat_at_s = time.monotonic()
         self._told: dict[str, str] = {}
+        self._lists: dict[Kind, int] = {}
         self._waiting: WaitingLook | None = None
         self._waiting_due_s = 0.0
 
     def listing(self, cluster: Cluster) -> None:
         """We lead, and these mirrors are being filled."""
         self._cluster, self.rounds = cluster, None
+        self._lists = {}
         self._ready = Health(well=False, reasons=("the cluster is still being listed",))
 
     def deciding(self, rounds: Rounds) -> None:
@@ -102,11 +105,12 @@ class Status:
     def _look(self, cluster: Cluster, metrics: Metrics) -> None:
         reasons = [] if self.rounds is not None else ["the cluster is still being listed"]
         for kind, health in cluster.health().items():
-            name = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+            name = kind.resource
             metrics.unreadable.labels(name).set(health.unreadable)
             if not health.listed and health.problem:
                 reasons.append(f"{name}: cannot be listed ({health.problem})")
                 self._tell(name, health.problem)
+            self._count_lists(kind, health.lists, metrics)
             if health.heard_s_ago is None:
                 continue
             metrics.watch_age_seconds.labels(name).set(health.heard_s_ago)
@@ -114,8 +118,15 @@ class Status:
                 reasons.append(f"{name}: nothing heard for {health.heard_s_ago:.0f} s ({health.problem})")
         kept = cluster.kept()
         for kind in cluster.lasting:
-            metrics.kept_objects.labels(f"{kind.plural}.{kind.group}").set(kept.get(kind, 0))
+            metrics.kept_objects.labels(kind.resource).set(kept.get(kind, 0))
         self._ready = Health(well=not reasons, reasons=tuple(reasons))
+
+    def _count_lists(self, kind: Kind, lists: int, metrics: Metrics) -> None:
+        """Count each list of a leadership but its first."""
+        known = self._lists.get(kind, 1)
+        if lists > known:
+            metrics.relists.labels(kind.resource).inc(lists - known)
+            self._lists[kind] = lists
 
     def _tell(self, kind: str, problem: str) -> None:
         """Say in the log why nothing is decided, once for each reason."""
