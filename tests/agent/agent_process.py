@@ -19,7 +19,7 @@ from gpufleet.agent.kubelet_side import CHECKPOINT
 from gpufleet.localkube.agent_identity import agent_kubeconfig
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.node.private_view import KUBELET
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 from tests.localkube.real_node import awaited
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 
 PAGE = (ROOT / "docs" / "faults-agent.md").read_text(encoding="utf-8")
 NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE)

@@ -6,7 +6,7 @@ import grpc_tools
 import pytest
 from grpc_tools import protoc
 
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 
 SOURCE = ROOT / "src"
 PROTOS = sorted((SOURCE / "gpufleet" / "agent" / "kubelet_api").glob("*.proto"))

@@ -19,8 +19,8 @@ from gpufleet.agent.state.topic import Topic
 from gpufleet.devices.sharing.delivery_options import DeliveryOptions
 from gpufleet.devices.sharing.plan import Exclusive, Mode, Mps, SharingPlan
 from gpufleet.kube.clock import MachineClock
+from tests.conventions.project import ROOT
 from tests.devices.fleets import fleet_of
-from tests.house.project import ROOT
 
 PROGRAM = ROOT / "tests" / "agent" / "fake_mps_control.py"
 FACTS = fleet_of("model: H100-80GB, count: 2").gpus

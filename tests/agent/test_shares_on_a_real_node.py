@@ -14,7 +14,7 @@ from gpufleet.localkube.access.api import Object
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.node.configuration import NODE_NAME
 from tests.agent.node_values import SHARE
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 from tests.localkube.cluster import a_scheduled_real_node
 from tests.localkube.real_node import PODS, a_pod, await_end, await_pod, awaited, get_pod, logs, run_pod
 

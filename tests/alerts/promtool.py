@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 from tests.lacking import lacking
 
 FOLDER = ROOT / "charts" / "gpufleet" / "monitoring"

@@ -13,7 +13,7 @@ from tests.alerts.inhibition import inhibit_rules, parts
 from tests.alerts.promtool import RULES, Case, Trial, all_alerts, cases_of, groups, said_of
 from tests.alerts.queries import KNOWN, TYPES, base_name, below, selectors
 from tests.chart.rendering import rendered
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 
 TRIALS = [*cards.TRIALS, *fleet.TRIALS, *scheduler.TRIALS]
 SPECIAL = [*cards.SPECIAL, *fleet.SPECIAL, *scheduler.SPECIAL]

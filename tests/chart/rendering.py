@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from tests.chart.programs import HELM, program
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 
 CHART = ROOT / "charts" / "gpufleet"
 FULL_VALUES = Path(__file__).with_name("full-values.yaml")

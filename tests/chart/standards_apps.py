@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from tests.chart.rendering import Object, as_options, helm, pod_specs
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 
 APPS = ("inference", "training", "notebook")
 CONVENTIONS = "charts/standards/templates/_conventions.tpl"

@@ -19,7 +19,7 @@ from gpufleet.localkube.access.certificates import Identity
 from gpufleet.localkube.cluster import LocalCluster
 from tests.chart import https_metrics
 from tests.chart.rendering import CHART, NAMESPACE, RELEASE, as_options, helm
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 from tests.image.built import DIGEST, image
 from tests.localkube.cluster import a_cluster, program
 from tests.localkube.real_node import await_pod, awaited, delete_pod, logs, run_pod

@@ -9,7 +9,7 @@ import pytest
 
 from gpufleet.localkube.cluster import LocalCluster
 from tests.chart.rendering import FULL_VALUES, pod_specs, rendered
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 
 NAMESPACE = "restricted"
 WORKLOADS = ("Deployment gpufleet-scheduler", "Pod gpufleet-check")

@@ -22,7 +22,7 @@ from tests.chart.standards_apps import (
     template_metadata,
     update,
 )
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 
 CHART = ROOT / "charts" / "standards"
 SCHEMA = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))

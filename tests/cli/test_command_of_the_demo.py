@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 from tests.replay.small_traces import small_files
 
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from gpufleet.cli.main import main
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 
 DOCUMENT = ROOT / "docs" / "fit.md"
 

@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 from tests.localkube.walk import newcomers_shell, walk
 
 DOCS = ROOT / "docs"

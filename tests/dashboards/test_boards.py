@@ -18,8 +18,8 @@ from gpufleet.dashboards.layout import COLUMNS, placed
 from tests.alerts.promtool import all_alerts, groups
 from tests.alerts.queries import KNOWN, SCRAPED, base_name, selectors
 from tests.chart.rendering import NAMESPACE, rendered
+from tests.conventions.project import ROOT
 from tests.dashboards.linter import LABEL_VALUES, RULES, name_of, plain, read
-from tests.house.project import ROOT
 
 FOLDER = ROOT / "charts" / "gpufleet" / "monitoring" / "dashboards"
 EXCEPTIONS = {

@@ -17,7 +17,7 @@ from gpufleet.localkube.access.api import Api, Object
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 from tests.localkube.cluster import KUBERNETES, a_cluster
 from tests.scheduler.real_scheduler import node_of, scheduler_at_work
 from tests.waiting import until

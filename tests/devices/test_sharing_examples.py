@@ -6,8 +6,8 @@ import pytest
 
 from gpufleet.devices.sharing.any_format import NodeSharing, read_node_sharing
 from gpufleet.devices.sharing.plan import Exclusive, Fractions, Mig, Mps, TimeSlice
+from tests.conventions.project import ROOT
 from tests.devices.fleets import fleet_of
-from tests.house.project import ROOT
 
 EXAMPLES = ROOT / "examples" / "sharing"
 EIGHT = fleet_of("model: H100-80GB, count: 8")

@@ -4,9 +4,9 @@ import textwrap
 
 from gpufleet.doctor.check import Failure, Good
 from gpufleet.doctor.checks import missing_alerts
+from tests.conventions.project import ROOT
 from tests.doctor.facts_of_text import facts_of
 from tests.doctor.test_waiting_pods import NODE, OURS
-from tests.house.project import ROOT
 
 OWN_ALERTS = ROOT / "charts" / "gpufleet" / "monitoring" / "alerts.yaml"
 ANOTHER = "groups: [{name: nodes, rules: [{alert: NodeDown, expr: up == 0}]}]"

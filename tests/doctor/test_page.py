@@ -4,7 +4,7 @@ import re
 
 from gpufleet.doctor.check import Grade, Point
 from gpufleet.doctor.checks import all_checks
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 
 
 def rows(point: Point) -> str:

@@ -4,7 +4,7 @@ import re
 
 from gpufleet.engine.explanations.causes import all_causes
 from gpufleet.explain.answer import WITHOUT_ENGINE
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 
 PAGE = (ROOT / "docs" / "explain.md").read_text(encoding="utf-8")
 TABLE = PAGE.partition("\n## Causes\n")[2].partition("\n## ")[0]

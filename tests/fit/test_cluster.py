@@ -21,7 +21,7 @@ from gpufleet.kube.listing import Page
 from gpufleet.kube.resources import NODE_DEVICES, NODES, PODS, Kind
 from gpufleet.kube.status import NotFound, Status
 from gpufleet.model.model_errors import InputError
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 
 H100 = "NVIDIA-H100-80GB-HBM3"
 

@@ -12,7 +12,7 @@ from gpufleet.explain.answer import Answer
 from gpufleet.localkube.access.api import Object
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.manifests import BETWEEN_DOCUMENTS
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 from tests.localkube.cluster import program
 
 FOLDER = ROOT / "examples" / "guides"

@@ -4,8 +4,8 @@ import ast
 
 import pytest
 
+from tests.conventions.project import ROOT, tree
 from tests.guides.practice import LINES, Line
-from tests.house.project import ROOT, tree
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda one: one.teaches[:40])

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.agent.exporter.builders import Node, holds, memory, node_of, pod, sample
+from tests.conventions.project import ROOT
 from tests.guides.guide_files import FOLDER, objects
-from tests.house.project import ROOT
 from tests.usage.prometheus.server import prometheus
 from tests.usage.prometheus.test_scraping import serving
 from tests.waiting import until

@@ -20,6 +20,7 @@ from gpufleet.localkube.control_plane import Options
 from gpufleet.localkube.pools import cut
 from gpufleet.localkube.simulated_nodes import NODES, SimulatedNodes, gpu_model
 from tests.chart.standards_apps import copied, rendered_app, update
+from tests.conventions.project import ROOT
 from tests.guides.entries import ENTRIES, TEAM, Accepted, Entry, Refused, Runs, Waits
 from tests.guides.guide_files import (
     NOT_YET,
@@ -34,7 +35,6 @@ from tests.guides.guide_files import (
 )
 from tests.guides.variant_objects import Variant
 from tests.guides.variants import VARIANTS
-from tests.house.project import ROOT
 from tests.localkube.cluster import KUBERNETES, a_cluster
 from tests.localkube.real_node import awaited
 

@@ -14,11 +14,11 @@ from gpufleet.engine.node_reasons.table import TABLE
 from gpufleet.lint.rules import all_rules
 from gpufleet.lint.source.parse import RENDER_FIRST
 from tests.chart.standards_apps import copied, rendered_app, update
+from tests.conventions.project import ROOT
 from tests.guides.entries import ENTRIES, Entry, NoObject
 from tests.guides.guide_files import FOLDER, NOT_YET, PAGE, objects
 from tests.guides.variant_objects import Variant
 from tests.guides.variants import VARIANTS
-from tests.house.project import ROOT
 from tests.lacking import lacking
 from tests.lint.linting import found, pod, report_of
 

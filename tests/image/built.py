@@ -11,7 +11,7 @@ from typing import Any
 
 from image.__main__ import ARCHIVE
 from image.build import problem
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 from tests.lacking import lacking
 
 IMAGE = ROOT / "build" / "image" / ARCHIVE

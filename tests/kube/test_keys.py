@@ -3,7 +3,7 @@
 import pytest
 
 from gpufleet.kube import keys
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 
 # Written and read by storage controllers, our own manifests and scheduler, not by people on pods.
 NOT_OF_PODS = {"BIND_COMPLETED", "SELECTED_NODE", "BETA_STORAGE_CLASS", "VICTIMS"}

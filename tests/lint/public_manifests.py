@@ -14,7 +14,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 
 SETTING = "GPUFLEET_PUBLIC_MANIFESTS"
 TABLE = ROOT / "tests" / "corpus" / "public-manifests" / "sources.csv"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.lint.rule import Severity
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 from tests.lint.linting import fixed, found, report_of
 
 BROKEN = sorted((ROOT / "examples" / "broken").glob("*.yaml"))

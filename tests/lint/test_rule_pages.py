@@ -6,7 +6,7 @@ import pytest
 
 from gpufleet.lint.rule import Rule, Scope, Severity
 from gpufleet.lint.rules import all_rules, page
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 from tests.lint.linting import findings_of, fixed, report_of
 
 RULES = all_rules()

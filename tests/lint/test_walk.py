@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from gpufleet.cli.lint import command
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 
 PAGE = (ROOT / "docs" / "lint.md").read_text(encoding="utf-8").partition("## What it reads")[0]
 

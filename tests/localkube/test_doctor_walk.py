@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gpufleet.localkube.control_plane import Options
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 from tests.localkube.cluster import all_programs
 from tests.localkube.walk import newcomers_shell, walk
 

@@ -14,7 +14,7 @@ import pytest
 from gpufleet.cli import main as cli
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.features import gang_api_version
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 from tests.localkube.cluster import KUBERNETES, program
 
 EXAMPLES = ROOT / "examples"

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 from tests.localkube.cluster import real_node_programs
 from tests.localkube.walk import newcomers_shell, walk
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.localkube.control_plane import Options
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 from tests.localkube.cluster import all_programs, real_node_programs
 from tests.localkube.walk import newcomers_shell, walk
 

@@ -3,7 +3,7 @@
 A line that begins with "$ " is typed; the lines below it have to be in what it prints, sooner or later.
 Dots in such a line stand for anything: names of GPUs and of pods are others each time. A command that the
 page shows to fail, with our own words for it ("gpufleet: ..."), has to end with the code for bad input.
-Commands that ``tests.house.untyped`` names, each with its reason, are left out.
+Commands that ``tests.conventions.untyped`` names, each with its reason, are left out.
 """
 
 import os
@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.house.pages import steps
-from tests.house.project import ROOT, name
-from tests.house.untyped import UNTYPED
+from tests.conventions.pages import steps
+from tests.conventions.project import ROOT, name
+from tests.conventions.untyped import UNTYPED
 from tests.localkube.cluster import program
 
 WAIT_S = 90.0

@@ -10,8 +10,8 @@ from gpufleet.dashboards.catalogue import BOARDS
 from manual.board_drawing import NOTE, cut, drawn
 from manual.board_values import colour_of, round_top, written
 from manual.dashboard_pictures import FOLDER, IN_BOTH
+from tests.conventions.project import ROOT
 from tests.dashboards.asking import Answer, Series, Shown
-from tests.house.project import ROOT
 
 SHOWN = Shown(0.0, 60.0)
 PAGE = ROOT / "docs" / "dashboards.md"

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from manual.packages_picture import PICTURE, drawn, layers
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 
 
 def test_the_picture_in_the_documents_is_that_of_the_contract() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from manual.one_page import PRINTED, Page, main, pages
 from tests.chromium import chromium, needs_chromium
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

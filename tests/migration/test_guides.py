@@ -9,7 +9,7 @@ import pytest
 from gpufleet.cli.main import ExitCode, main
 from gpufleet.migration.command import from_files
 from gpufleet.migration.sources import read_documents
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 from tests.scheduler.world import World, in_world
 
 PAGES = {

@@ -16,7 +16,7 @@ from gpufleet.model.cuda_compatibility import (
     supports,
     write_driver,
 )
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 
 OK, MINOR, NO, UNKNOWN = Support.OK, Support.OK_BY_MINOR_VERSION, Support.NO, Support.UNKNOWN
 DRIVERS = st.tuples(st.integers(390, 700), st.integers(0, 300), st.integers(0, 99))

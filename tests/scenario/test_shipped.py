@@ -9,7 +9,7 @@ import pytest
 
 from gpufleet.scenario.command import files_of
 from gpufleet.scenario.play import play_file
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 
 FILES = files_of([ROOT / "scenarios"])
 

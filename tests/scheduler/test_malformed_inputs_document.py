@@ -3,7 +3,7 @@
 import re
 
 from tests.agent.test_faults_document import defined_in
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 
 PAGE = (ROOT / "docs" / "malformed-inputs.md").read_text(encoding="utf-8")
 NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE)

@@ -10,7 +10,7 @@ from gpufleet.simulation.faults.catalogue import CATALOGUE
 from gpufleet.simulation.history import NODE_DEVICES, PODS, History, Rules
 from gpufleet.simulation.invariants import PROMISES, judge
 from gpufleet.simulation.object_store import Written
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 
 GRANT = '{"v":1,"epoch":1,"containers":{"main":[{"id":"GPU-a-0","kind":"whole","gpuMilli":1000}]}}'
 

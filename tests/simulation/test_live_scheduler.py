@@ -21,7 +21,7 @@ from gpufleet.simulation.live_scheduler import LIVE, PRIORITIES, TEAMS, Life, Li
 from gpufleet.simulation.pod_facts import gang_of, node_of
 from gpufleet.simulation.scenario import Outcome, run_scenario
 from gpufleet.simulation.world import RunPlan
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 
 SEEDS = (1, 2, 3)
 CROWDED = msgspec.structs.replace(

@@ -10,7 +10,7 @@ from gpufleet.simulation.cluster_recipe import Recipe
 from gpufleet.simulation.faults.catalogue import CATALOGUE, Row, make_faults
 from gpufleet.simulation.scenario import Outcome, run_scenario
 from gpufleet.simulation.world import RunPlan
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 from tests.simulation.naive_binder import naive
 
 # What a binder without patience, read-backs or fear of broken objects cannot be asked to survive.

@@ -1,7 +1,7 @@
 """YAML from people, read strictly and in bounded time and memory.
 
-PyYAML, which every other loader of this house stands on, takes the last of two equal keys, lets nine lines of
-aliases grow to gigabytes, and reads ``no`` as false and ``010`` as eight. Such a file says something else
+PyYAML, which every other loader of this project stands on, takes the last of two equal keys, lets nine lines
+of aliases grow to gigabytes, and reads ``no`` as false and ``010`` as eight. Such a file says something else
 than its writer meant, and no error says so. So values are built here from the parser's events, and refused
 are: a key written twice, what is larger or deeper than any person writes, tags, and every plain word that
 YAML 1.1 and 1.2 read differently. ``documents`` makes typed values of it.

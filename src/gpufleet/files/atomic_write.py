@@ -2,7 +2,7 @@
 
 A file is then either the old one or the whole new one: a full disk or a Ctrl-C in the middle leaves nothing
 half-written behind. Every command that writes a file which its user names writes it through this;
-``tests/house/test_writing.py`` holds that. A log that grows while a program runs is ``growing_file``.
+``tests/conventions/test_writing.py`` holds that. A log that grows while a program runs is ``growing_file``.
 """
 
 import contextlib

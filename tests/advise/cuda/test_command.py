@@ -8,7 +8,7 @@ import pytest
 
 from gpufleet.cli.main import main
 from gpufleet.cuda.tables import tables
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 
 PAGE = (ROOT / "docs" / "cuda.md").read_text(encoding="utf-8")
 SHOWN = re.findall(r"^\$ gpufleet (cuda .*)\n((?:(?!\$ |```).*\n)*)", PAGE, flags=re.MULTILINE)

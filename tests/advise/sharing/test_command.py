@@ -17,7 +17,7 @@ from gpufleet.devices.sharing.plan import Mig, replicas_of
 from gpufleet.devices.sharing.plugin import read_plugin_config
 from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.identifiers import DeviceId
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 
 PAGE = (ROOT / "docs" / "advise-sharing.md").read_text(encoding="utf-8")
 USE, NODES = ROOT / "examples" / "advise" / "use.csv", ROOT / "examples" / "advise" / "nodes.csv"

@@ -31,7 +31,7 @@ class ResetSeen(msgspec.Struct, frozen=True):
 
 
 class Library(Protocol):
-    """What this house asks of AMD's library."""
+    """What this project asks of AMD's library."""
 
     version: str | None
 

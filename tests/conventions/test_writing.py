@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.project import ROOT, name, python_files, tree
+from tests.conventions.project import ROOT, name, python_files, tree
 
 SOURCE = "src/gpufleet/"
 THE_ONE_PLACE = "src/gpufleet/files/"

@@ -6,7 +6,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.house.project import ROOT, pyproject
+from tests.conventions.project import ROOT, pyproject
 
 LOCKS = ("requirements.txt", "requirements-dev.txt")
 PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;]+)", flags=re.MULTILINE)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.project import CODE_FOLDERS, ROOT, name, python_files, text_files, tree
+from tests.conventions.project import CODE_FOLDERS, ROOT, name, python_files, text_files, tree
 
 MODULE_LINES = 500
 FUNCTION_LINES = 70

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 
 FOLDERS = ("doctor", "engine", "explain", "migration")
 """What these folders say is read by people, of fleets that may have one of anything."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.project import ROOT, name, python_files, tree
+from tests.conventions.project import ROOT, name, python_files, tree
 
 AT_SET_UP = {
     "src/gpufleet/engine/arrays/compiled.py": "reads the engine's sources to name the kernels' cache",

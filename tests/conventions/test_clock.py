@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 
 SOURCE = ROOT / "src/gpufleet"
 CLOCKED = (SOURCE / "agent", SOURCE / "devices")

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 
 
 def test_it_loads_nothing_else_of_ours_and_nothing_that_is_not_pythons_own() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.project import ROOT, python_files, tree
+from tests.conventions.project import ROOT, python_files, tree
 
 SOURCE = ROOT / "src" / "gpufleet"
 NAME = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+/[A-Za-z0-9._-]+")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.project import name, python_files, tree
+from tests.conventions.project import name, python_files, tree
 
 UNITS = frozenset(
     {

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from tests.house.pages import steps
-from tests.house.project import ROOT, documents, name
-from tests.house.untyped import TYPED, UNTYPED
+from tests.conventions.pages import steps
+from tests.conventions.project import ROOT, documents, name
+from tests.conventions.untyped import TYPED, UNTYPED
 
 COMMANDS = {name(page): [command for command, _ in steps(page)] for page in documents()}
 OTHER_SHELL_BLOCK = re.compile(r"^ *```(sh|bash|shell)\b", re.MULTILINE)

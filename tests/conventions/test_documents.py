@@ -13,7 +13,7 @@ import pytest
 
 from gpufleet.cli.main import COMMANDS, LazyCommand
 from gpufleet.replay import results
-from tests.house.project import ROOT, commands_quoted, documents, name
+from tests.conventions.project import ROOT, commands_quoted, documents, name
 
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 TARGETS = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, flags=re.MULTILINE))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.project import ROOT
+from tests.conventions.project import ROOT
 
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
 TEST = re.compile(r"`(tests/[\w/-]+\.py)::(\w+)`")
