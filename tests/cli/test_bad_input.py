@@ -121,13 +121,19 @@ def assert_refused(ended: Ended, parameter: Parameter, value: str) -> None:
     assert len(said) <= CHARACTERS_MAX
     assert len(said.splitlines()) <= LINES_MAX, said
     assert "[Errno" not in said
-    plain = parameter.name.lstrip("-")
-    assert plain in said or value in said, f"neither the name nor the value: {said}"
+    assert names_parameter(parameter, said, value), f"the parameter is not named as it is typed: {said}"
     shown = ascii(value[:30])[1:-1]
     part = re.search(r"found '(.+?)'", said)
     names_value = shown in said or value[:30] in said or (part is not None and part[1] in value)
     assert names_value, f"the value is not named: {said}"
     assert WAYS_OUT.search(said), f"no way out: {said}"
+
+
+def names_parameter(parameter: Parameter, said: str, value: str) -> bool:
+    """Whether an option is named with its dashes; an argument is known by its name or its value."""
+    if isinstance(parameter.asked, click.Option):
+        return re.search(rf"(?<![\w-]){re.escape(parameter.name)}(?![\w-])", said) is not None
+    return parameter.name in said or value in said
 
 
 def test_every_command_has_its_line() -> None:

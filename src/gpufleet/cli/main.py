@@ -18,6 +18,7 @@ import click
 
 from gpufleet import __version__
 from gpufleet.cli.output import visible_streams
+from gpufleet.cli.refused_option import naming_options
 from gpufleet.model.model_errors import InputError, WorldError, shortened
 
 COMMANDS = {
@@ -85,7 +86,7 @@ class LazyCommand(click.Command):
         **extra: object,
     ) -> click.Context:
         """Import the command and let it read its arguments; click then runs the real one."""
-        command: click.Command = importlib.import_module(self.module_name).command
+        command = naming_options(importlib.import_module(self.module_name).command)
         return command.make_context(info_name, args, parent, **extra)
 
 
@@ -114,7 +115,7 @@ def run_program(command: click.Command, arguments: Sequence[str] | None = None, 
             # What a terminal without UTF-8 cannot show is shown escaped.
             stream.reconfigure(errors="backslashreplace")
     with visible_streams():
-        return _run(command, arguments, program)
+        return _run(naming_options(command), arguments, program)
 
 
 def _run(command: click.Command, arguments: Sequence[str] | None, program: str) -> int:

@@ -8,7 +8,9 @@ import os
 import re
 import tarfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,26 @@ from gpufleet.progress.telling import Progress, Silent
 
 KUBERNETES = releases.kubernetes("1.37.0")
 WANTED = {"kube-apiserver": KUBERNETES}
+PATIENCE_S = 30.0
+
+
+@dataclass
+class Heard(Silent):
+    """Progress that keeps what it is told."""
+
+    said: list[str]
+    heard: Callable[[], None] = lambda: None
+
+    def say(self, sentence: str) -> None:
+        """Keep it."""
+        self.said.append(sentence)
+        self.heard()
+
+    @contextmanager
+    def during(self, what: str, *_: object, **__: object) -> Iterator[None]:
+        """Keep what takes long."""
+        self.say(what)
+        yield
 
 
 def put(folder: Path, program: str, version: str = "1.37.0") -> Path:
@@ -103,16 +125,11 @@ def test_another_version_on_path_is_passed_over(tmp_path: Path, cache: Path) -> 
 
 def test_a_client_of_another_version_on_path_is_used_with_a_word_and_built_by_nobody(tmp_path: Path) -> None:
     put(tmp_path / "path", "kubectl", "1.34.1")
-    said: list[str] = []
-
-    class Heard(Silent):
-        def say(self, text: str) -> None:
-            said.append(text)
-
+    told = Heard(said=[])
     wanted = {"kubectl": KUBERNETES}
-    found = binaries.find(wanted, Heard(), None, Makers(never, never), any_client=True)["kubectl"]
+    found = binaries.find(wanted, told, None, Makers(never, never), any_client=True)["kubectl"]
     assert found.source is Source.PATH
-    assert "kubectl 1.34.1, with Kubernetes 1.37.0" in said[0]
+    assert "kubectl 1.34.1, with Kubernetes 1.37.0" in told.said[0]
 
 
 def test_a_client_of_the_wanted_version_in_the_cache_goes_before_another_on_path(
@@ -149,24 +166,32 @@ def test_only_what_is_missing_is_made(cache: Path) -> None:
     assert asked == ["kubectl", "etcd"]
 
 
-def test_two_commands_at_once_make_it_once() -> None:
+def test_two_commands_at_once_take_turns_and_the_second_says_that_it_waits() -> None:
     made: list[str] = []
-    begun = threading.Barrier(2)
+    waits, told = threading.Event(), Heard(said=[])
+    begun = threading.Event()
 
     def slow(release: Release, programs: Sequence[str], folder: Path, progress: Progress) -> None:
+        begun.set()
+        assert waits.wait(PATIENCE_S), "the other command does not say that it waits"
         made.extend(programs)
         making(release, programs, folder, progress)
 
-    def run() -> None:
-        begun.wait()
-        binaries.find(WANTED, Silent(), None, Makers(slow, never))
+    def second() -> None:
+        assert begun.wait(PATIENCE_S)
+        binaries.find(WANTED, told, None, Makers(never, never))
 
-    threads = [threading.Thread(target=run) for _ in range(2)]
+    told.heard = waits.set
+    threads = [
+        threading.Thread(target=lambda: binaries.find(WANTED, Silent(), None, Makers(slow, never))),
+        threading.Thread(target=second),
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert made == ["kube-apiserver"]
+    assert told.said == ["waiting for another command, which fetches or builds kubernetes 1.37.0"]
 
 
 def test_what_a_killed_command_left_is_removed(cache: Path) -> None:

@@ -95,6 +95,8 @@ class Inspected(msgspec.Struct, frozen=True):
 
 def find_image(text: str, *, tag: str | None, platform: str) -> ImageFacts:
     """The image at a path, or the one of that name if no file of that name is there."""
+    if not text:
+        raise InputError("names no image", field="image", value="", expected="a name or a path")
     path = Path(text)
     if path.is_dir():
         return _saved(Folder(path), f"the layout {text}", tag, platform)

@@ -48,6 +48,6 @@ def _documents(data: bytes, name: str) -> list[dict[str, Any]]:
     readings = [read(source) for source in inputs.sources]
     problems = [*inputs.problems, *(problem for one in readings for problem in one.problems)]
     if problems:
-        raise InputError(str(problems[0]), expected=EXPECTED)
+        raise InputError(problems[0].reason, where=problems[0].place, expected=EXPECTED)
     found = [data_of(one.root.node) for reading in readings for one in reading.manifests if one.root.node]
     return [one for one in found if isinstance(one, dict)]

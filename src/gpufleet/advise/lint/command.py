@@ -131,7 +131,7 @@ def read_cluster(path: Path) -> Cluster:
     readings = [read(source) for source in inputs.sources]
     problems = [*inputs.problems, *(problem for one in readings for problem in one.problems)]
     if problems:
-        raise InputError(str(problems[0]), expected=CLUSTER_EXPECTED)
+        raise InputError(problems[0].reason, where=problems[0].place, expected=CLUSTER_EXPECTED)
     if not any(one.manifests for one in readings):
         raise InputError("holds no object", where=str(path), expected=CLUSTER_EXPECTED)
     return Cluster(tuple(manifest for one in readings for manifest in one.manifests))

@@ -71,7 +71,7 @@ def _cluster(objects: Iterable[dict[str, Any]], forbidden: tuple[str, ...], name
     text = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items}).decode()
     found = read(SourceText(name, text))
     if found.problems:
-        raise InputError(str(found.problems[0]), expected=_EXPECTED)
+        raise InputError(found.problems[0].reason, where=found.problems[0].place, expected=_EXPECTED)
     listed = frozenset(kind for kind, plural in PLURALS.items() if plural not in forbidden)
     return Cluster(found.manifests, listed)
 

@@ -75,6 +75,11 @@ class Problem:
     position: Position
     reason: str
 
+    @property
+    def place(self) -> str:
+        """Where it is, as editors read it."""
+        return f"{self.source}:{self.position.line}:{self.position.column}"
+
     def __str__(self) -> str:
         """The problem as one line, with its place in front."""
-        return f"{self.source}:{self.position.line}:{self.position.column}: {self.reason}"
+        return f"{self.place}: {self.reason}"

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gpufleet.model.model_errors import InputError
+from gpufleet.progress.telling import Progress
 
 CLUSTER_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,38}[a-z0-9])?")
 # The folder has keys of the cluster's authority.
@@ -71,11 +72,15 @@ def try_lock(path: Path) -> int | None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold this lock, waiting for it as long as it takes."""
+def locked(path: Path, progress: Progress, others_work: str) -> Iterator[None]:
+    """Hold this lock, waiting for it as long as it takes; ``others_work`` says what its holder does."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with progress.during(f"waiting for another command, which {others_work}", lambda: ""):
+                fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 

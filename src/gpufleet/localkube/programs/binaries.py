@@ -183,7 +183,8 @@ def _make(release: Release, programs: Sequence[str], progress: Progress, makers:
     """Fill the cache with these programs and say how."""
     folder = binaries_cache() / release.folder_name
     folder.mkdir(parents=True, exist_ok=True)
-    with locked(binaries_cache() / f".{release.folder_name}.lock"):
+    lock = binaries_cache() / f".{release.folder_name}.lock"
+    with locked(lock, progress, f"fetches or builds {release.project} {release.version}"):
         lacking = _lacking(folder, programs)
         if not lacking:
             # Another command made them while this one waited for the lock.

