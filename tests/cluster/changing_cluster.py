@@ -17,8 +17,8 @@ import msgspec
 from gpufleet.cluster.engine_events import EngineEvents, Unobserved
 from gpufleet.cluster.nodes.node_tracker import NodeTracker
 from gpufleet.cluster.pods.dependencies import Dependencies
+from gpufleet.cluster.pods.effective_terms import terms_of
 from gpufleet.cluster.pods.gang_tracker import GangTracker
-from gpufleet.cluster.pods.holding_terms import terms_of
 from gpufleet.cluster.pods.pod_entry import Intent
 from gpufleet.cluster.pods.pod_reader import PodReader
 from gpufleet.cluster.pods.pod_tracker import PodTracker

@@ -6,6 +6,6 @@ This package stands above ``engine`` and ``kube`` and below every shell: the liv
 ``watching`` has the kinds that decisions depend on, followed as mirrors or listed once as a picture.
 ``nodes``, ``queues`` and ``pods`` read their objects and remember what the engine was told of each.
 ``engine_events`` puts changes of objects into the order in which the engine hears of them. ``facts`` is all
-of this for one picture. ``snapshots`` keeps a picture in a file. ``lease_holder`` says which scheduler leads.
-Nothing here decides, and nothing writes to a cluster.
+of this for one picture. ``snapshots`` keeps a picture in a file. ``scheduler_lease`` says which scheduler
+leads. Nothing here decides, and nothing writes to a cluster.
 """

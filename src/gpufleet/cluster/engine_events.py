@@ -262,7 +262,7 @@ class EngineEvents:
         since = {half.gang: half.since for half in half_bound} if told_since else {}
         events: list[Event] = []
         now: dict[tuple[str, str], AnyViolation] = {}
-        for violation in (*self.pods.holdings.violations(), *(half.violation for half in half_bound)):
+        for violation in (*self.pods.holders.violations(), *(half.violation for half in half_bound)):
             subject = subject_of(violation)
             now[subject] = violation
             if self._violations.get(subject) != violation:

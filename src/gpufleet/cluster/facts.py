@@ -39,7 +39,7 @@ class Facts:
         dependencies = Dependencies()
         reader = PodReader(picture, dependencies, self.gangs)
         self.pods = PodTracker(settings.scheduler_name, reader, self.gangs)
-        self.pods.holdings.evict_memory_offenders = settings.evict_memory_offenders
+        self.pods.holders.evict_memory_offenders = settings.evict_memory_offenders
         self.nodes = NodeTracker(picture)
         engine_events = EngineEvents(
             picture, ChangeQueue(), dependencies, self.nodes, self.pods, self.gangs, clock, Unobserved()

@@ -7,7 +7,7 @@ ends. A second signal changes nothing of that.
 import asyncio
 import signal
 
-from gpufleet.cluster.lease_holder import who_leads
+from gpufleet.cluster.scheduler_lease import who_leads
 from gpufleet.cluster.settings import Settings
 from gpufleet.defragment.moving import Mover, StoppedError, Tell
 from gpufleet.defragment.plan import DefragmentPlan

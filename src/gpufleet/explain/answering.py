@@ -11,9 +11,9 @@ import msgspec
 
 from gpufleet.cluster.engine_time import EngineTime
 from gpufleet.cluster.facts import Facts
-from gpufleet.cluster.lease_holder import Leading
 from gpufleet.cluster.object_details import ClusterObjectDetails
 from gpufleet.cluster.pods.pod_entry import Entry, PodStage
+from gpufleet.cluster.scheduler_lease import Leading
 from gpufleet.cluster.verdict_words import GANG_MALFORMED
 from gpufleet.engine.explanations import causes
 from gpufleet.engine.explanations.causes import has_room

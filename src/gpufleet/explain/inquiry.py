@@ -11,8 +11,8 @@ from typing import TypeVar
 import msgspec
 
 from gpufleet.cluster.facts import Facts
-from gpufleet.cluster.lease_holder import who_leads
 from gpufleet.cluster.progress import ENGINE, Say
+from gpufleet.cluster.scheduler_lease import who_leads
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.watching.mirrors import WATCHED
 from gpufleet.cluster.watching.picture import INDISPENSABLE, Picture, take_picture

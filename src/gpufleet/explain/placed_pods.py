@@ -4,7 +4,7 @@ Those that are another scheduler's are explained in ``foreign_pods``.
 """
 
 from gpufleet.cluster.facts import Facts
-from gpufleet.cluster.pods.holding_terms import ignored_note
+from gpufleet.cluster.pods.effective_terms import ignored_note
 from gpufleet.explain.answer import DeviceRow, Finding, Placement
 from gpufleet.kube import keys, resources
 from gpufleet.kube.codec.field_path import harmless

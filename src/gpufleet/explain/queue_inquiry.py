@@ -8,8 +8,8 @@ import asyncio
 import enum
 
 from gpufleet.cluster.facts import Facts
-from gpufleet.cluster.lease_holder import Leading, who_leads
 from gpufleet.cluster.progress import ENGINE, Say
+from gpufleet.cluster.scheduler_lease import Leading, who_leads
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.watching.mirrors import WATCHED
 from gpufleet.cluster.watching.picture import INDISPENSABLE, Picture, take_picture

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 
 from gpufleet.cluster.engine_events import EngineEvents
-from gpufleet.cluster.pods.holding_terms import ignored_note, terms_of
+from gpufleet.cluster.pods.effective_terms import ignored_note, terms_of
 from gpufleet.cluster.pods.pod_entry import Entry, Intent
 from gpufleet.cluster.verdict_words import GANG_MALFORMED, words_for_gang, words_for_pod
 from gpufleet.engine.explanations.causes import GANG_UNKNOWN, cause_of, cause_of_gang, never_fits

@@ -196,7 +196,7 @@ class Service:
         gangs = GangTracker(settings.gang_deadline_s, settings.stale_gang_s)
         reader = PodReader(cluster, dependencies, gangs)
         pods = PodTracker(settings.scheduler_name, reader, gangs)
-        pods.holdings.evict_memory_offenders = settings.evict_memory_offenders
+        pods.holders.evict_memory_offenders = settings.evict_memory_offenders
         nodes = NodeTracker(cluster)
         engine_events = EngineEvents(cluster, change_queue, dependencies, nodes, pods, gangs, clock, metrics)
         engine_events.defragmentation = settings.defragmentation

@@ -85,7 +85,7 @@ class Status:
                 engine_events = self.rounds.engine_events
                 for place, count in engine_events.pods.counts().items():
                     metrics.pods.labels(place.value).set(count)
-                foreign = tuple(engine_events.pods.holdings.foreign())
+                foreign = tuple(engine_events.pods.holders.foreign())
                 for holder, is_pod in (("pod", True), ("unknown", False)):
                     count = sum(one.gpus for one in foreign if one.is_pod is is_pod)
                     metrics.foreign_gpus.labels(holder).set(count)

@@ -31,7 +31,7 @@ from random import Random
 import msgspec
 
 from gpufleet.cluster.facts import Facts
-from gpufleet.cluster.lease_holder import leading_by
+from gpufleet.cluster.scheduler_lease import leading_by
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.watching.mirrors import WATCHED, Watched
 from gpufleet.cluster.watching.picture import Picture

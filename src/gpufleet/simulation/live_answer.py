@@ -6,7 +6,7 @@ Everything here changes the scheduler, so it is to be called in a copy of the ru
 import datetime as dt
 
 from gpufleet.cluster.facts import Facts
-from gpufleet.cluster.lease_holder import Leading
+from gpufleet.cluster.scheduler_lease import Leading
 from gpufleet.explain.answering import Answering
 from gpufleet.explain.engine_run import EngineRun
 from gpufleet.kube.clock import Clock

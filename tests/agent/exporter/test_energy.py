@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from gpufleet.agent.exporter.energy import Account, EnergyCounters
-from gpufleet.agent.holders.holdings import PodName
+from gpufleet.agent.holders.held_parts import PodName
 from gpufleet.model.identifiers import DeviceId
 
 CARD = DeviceId("GPU-1")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet.agent.exporter.usage import DeviceUse, PodOf, Quality, gpu_use
-from gpufleet.agent.holders.holdings import holdings
+from gpufleet.agent.holders.held_parts import held_parts
 from gpufleet.agent.state.node_state import GpuReading, Held, NodeGpus
 from gpufleet.devices.sample import Activity, ProcessUse
 from gpufleet.devices.sharing.plan import Mig, Mps, TimeSlice
@@ -24,7 +24,7 @@ def uses(
     gpus: NodeGpus, reading: GpuReading | None, *given_units: Held, pod_of: PodOf | None = of_pods
 ) -> tuple[DeviceUse, ...]:
     gpu = gpus.gpus[0]
-    return gpu_use(gpu, reading, holdings(gpus, {}, given_units).get(gpu.uuid, ()), pod_of)
+    return gpu_use(gpu, reading, held_parts(gpus, {}, given_units).get(gpu.uuid, ()), pod_of)
 
 
 def sliced() -> tuple[NodeGpus, Held, Held]:

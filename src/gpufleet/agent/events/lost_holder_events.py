@@ -7,7 +7,7 @@ made anew when that suits. Told once for each container, in an Event and in the 
 import logging
 
 from gpufleet.agent.events.pod_events import PodEvents
-from gpufleet.agent.holders.holdings import PodName
+from gpufleet.agent.holders.held_parts import PodName
 from gpufleet.agent.state.node_state import Held, Holders
 from gpufleet.agent.state.topic import Topic
 

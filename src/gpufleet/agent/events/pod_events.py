@@ -7,7 +7,7 @@ import logging
 
 import msgspec
 
-from gpufleet.agent.holders.holdings import PodName
+from gpufleet.agent.holders.held_parts import PodName
 from gpufleet.kube.client import Client
 from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.resources import EVENTS

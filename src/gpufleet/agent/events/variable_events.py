@@ -6,7 +6,7 @@ container was refused before it could hold a device. Told once for each containe
 """
 
 from gpufleet.agent.events.pod_events import PodEvents
-from gpufleet.agent.holders.holdings import PodName
+from gpufleet.agent.holders.held_parts import PodName
 from gpufleet.agent.state.node_state import Held, Holders, NodePods
 from gpufleet.agent.state.topic import Topic, any_change
 from gpufleet.kube.keys import VISIBLE_DEVICES

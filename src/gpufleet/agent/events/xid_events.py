@@ -8,7 +8,7 @@ import asyncio
 from collections import deque
 
 from gpufleet.agent.events.pod_events import PodEvents
-from gpufleet.agent.holders.holdings import PodName, holdings
+from gpufleet.agent.holders.held_parts import PodName, held_parts
 from gpufleet.agent.state.node_state import Gpu, Holders, NodeGpus, NodePods
 from gpufleet.agent.state.topic import Topic
 from gpufleet.devices.backend import XidEvent
@@ -74,7 +74,7 @@ class XidPodEvents:
 
     def _on(self, gpu: Gpu, instance: str | None) -> list[PodName]:
         """The pods on a GPU, or on one instance of it."""
-        held = holdings(self._gpus.value, self._pods.value, self._holders.value).get(gpu.uuid, ())
+        held = held_parts(self._gpus.value, self._pods.value, self._holders.value).get(gpu.uuid, ())
         return list(dict.fromkeys(one.pod for one in held if instance in (None, one.instance)))
 
 

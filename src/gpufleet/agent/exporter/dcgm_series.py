@@ -15,7 +15,7 @@ from gpufleet.agent.exporter.gpu_snapshot import GpuSnapshot
 from gpufleet.agent.exporter.options import ExporterOptions
 from gpufleet.agent.exporter.text import Family, Value, labelled, series
 from gpufleet.agent.exporter.usage import PodUse
-from gpufleet.agent.holders.holdings import Holding
+from gpufleet.agent.holders.held_parts import HeldPart
 from gpufleet.devices.facts import MigFacts
 from gpufleet.devices.sample import Sample
 from gpufleet.devices.xid import xid
@@ -70,16 +70,16 @@ class DcgmSeries:
         held = snapshot.held_of(None if instance is None else instance.uuid)
         jobs = snapshot.jobs_of(None if instance is None else instance.gpu_instance) or ("",)
         found = []
-        for holding in self._holders(held):
-            brought, who = self._holder_labels(snapshot, holding)
+        for part in self._holders(held):
+            brought, who = self._holder_labels(snapshot, part)
             before = [*device, *brought]
             for job in jobs:
                 holder = sorted([*who, ("hpc_job", job)])
                 text = labelled([*before, *holder])
-                found.append(_Line(before, holder, _use_of_shared(snapshot, holding), text))
+                found.append(_Line(before, holder, _use_of_shared(snapshot, part), text))
         return found
 
-    def _holders(self, held: Sequence[Holding]) -> Sequence[Holding | None]:
+    def _holders(self, held: Sequence[HeldPart]) -> Sequence[HeldPart | None]:
         """The holders for which a device has series: each one, or only a holder that has it alone."""
         if not held:
             return (None,)
@@ -106,26 +106,26 @@ class DcgmSeries:
         )
         return [*pairs, *sorted(labels)]
 
-    def _holder_labels(self, snapshot: GpuSnapshot, holding: Holding | None) -> tuple[Pairs, Pairs]:
+    def _holder_labels(self, snapshot: GpuSnapshot, part: HeldPart | None) -> tuple[Pairs, Pairs]:
         """A pod's own labels, and its name."""
-        if holding is None:
+        if part is None:
             return [], []
         names = ("container_name", "pod_namespace", "pod_name") if self._options.old_names else _NAMES
-        values = (holding.container, holding.pod.namespace, holding.pod.name)
+        values = (part.container, part.pod.namespace, part.pod.name)
         who = list(zip(names, values, strict=True))
         if self._options.pod_uid:
-            who.append(("pod_uid", holding.pod.uid))
+            who.append(("pod_uid", part.pod.uid))
         if self._options.virtual_gpus:
-            who.append(("vgpu", holding.replica))
-        return sorted(snapshot.pod_labels.get(holding.pod, ())), who
+            who.append(("vgpu", part.replica))
+        return sorted(snapshot.pod_labels.get(part.pod, ())), who
 
 
 # As dcgm-exporter names them now; ``old_names`` has the former ones.
 _NAMES = ("container", "namespace", "pod")
 
 
-def _use_of_shared(snapshot: GpuSnapshot, holding: Holding | None) -> PodUse | None:
-    return None if holding is None or not holding.shared else snapshot.use(holding.instance, holding.pod)
+def _use_of_shared(snapshot: GpuSnapshot, part: HeldPart | None) -> PodUse | None:
+    return None if part is None or not part.shared else snapshot.use(part.instance, part.pod)
 
 
 def _instances(snapshot: GpuSnapshot) -> Iterator[Reading]:

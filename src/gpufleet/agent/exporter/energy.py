@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from gpufleet.agent.exporter.split import apportioned, capped
-from gpufleet.agent.holders.holdings import PodName
+from gpufleet.agent.holders.held_parts import PodName
 from gpufleet.model.identifiers import DeviceId
 
 

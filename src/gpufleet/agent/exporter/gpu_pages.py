@@ -18,7 +18,7 @@ from gpufleet.agent.exporter.jobs import Jobs
 from gpufleet.agent.exporter.options import ExporterOptions, pod_label_names
 from gpufleet.agent.exporter.text import Family
 from gpufleet.agent.exporter.usage import PodOf, gpu_use
-from gpufleet.agent.holders.holdings import Holding, Holdings, PodName, holdings
+from gpufleet.agent.holders.held_parts import HeldPart, HeldParts, PodName, held_parts
 from gpufleet.agent.state.node_state import Gpu, GpuReading, Holders, NodeGpus, NodePods, Readings
 from gpufleet.devices.facts import Driver
 from gpufleet.model.gpu_catalogue import Vendor
@@ -57,7 +57,7 @@ class GpuPages:
         wanted = (chosen.counter for chosen in options.counters.counters)
         self._events = EventCounters() if any(isinstance(one, ExporterCounter) for one in wanted) else None
         self._drawn: dict[DeviceId, _Drawn] = {}
-        self._holdings: Holdings = {}
+        self._held_parts: HeldParts = {}
         self._held_from: tuple[NodeGpus, NodePods, Holders] | None = None
         self.families: tuple[Family, ...] = (
             *self._dcgm.families,
@@ -98,18 +98,18 @@ class GpuPages:
         event_end = None if self._events is None else self._events.stale_at_s()
         return min([*ends, *([] if event_end is None else [event_end])], default=None)
 
-    def _held(self, known: ExporterInputs) -> Holdings:
+    def _held(self, known: ExporterInputs) -> HeldParts:
         """What is held; worked out anew only where one of what it follows from is another."""
         now = (known.gpus, known.pods, known.holders)
         if self._held_from is None or any(
             new is not old for new, old in zip(now, self._held_from, strict=True)
         ):
-            self._holdings = holdings(*now)
+            self._held_parts = held_parts(*now)
             self._held_from = now
-        return self._holdings
+        return self._held_parts
 
     def _draw_gpu(
-        self, gpu: Gpu, driver: Driver | None, held: tuple[Holding, ...], known: ExporterInputs
+        self, gpu: Gpu, driver: Driver | None, held: tuple[HeldPart, ...], known: ExporterInputs
     ) -> None:
         reading = self._fresh(known.readings.get(gpu.uuid), known.now_s)
         picture = GpuSnapshot(
@@ -170,7 +170,7 @@ class GpuPages:
         return reading if now_s - reading.sample.at_s < self._options.stale_after_s else None
 
     def _pod_labels(
-        self, held: tuple[Holding, ...], pods: NodePods
+        self, held: tuple[HeldPart, ...], pods: NodePods
     ) -> dict[PodName, tuple[tuple[str, str], ...]]:
         found = {}
         for name in {one.pod for one in held} if self._labels else ():

@@ -13,7 +13,7 @@ from gpufleet.agent.exporter.gpu_snapshot import GpuSnapshot
 from gpufleet.agent.exporter.text import Family, Value, labelled, series
 from gpufleet.agent.exporter.usage import busy_ratio
 from gpufleet.agent.gpus.health_reason import reason_class
-from gpufleet.agent.holders.holdings import MODE_NAMES
+from gpufleet.agent.holders.held_parts import MODE_NAMES
 from gpufleet.devices.facts import MigFacts
 from gpufleet.devices.health import Verdict
 from gpufleet.devices.sample import Sample

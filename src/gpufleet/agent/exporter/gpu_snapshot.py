@@ -5,7 +5,7 @@ import msgspec
 from gpufleet.agent.exporter.gpu_events import NO_EVENTS, GpuEvents
 from gpufleet.agent.exporter.jobs import Jobs
 from gpufleet.agent.exporter.usage import DeviceUse, PodUse
-from gpufleet.agent.holders.holdings import Holding, PodName
+from gpufleet.agent.holders.held_parts import HeldPart, PodName
 from gpufleet.agent.state.node_state import Gpu, GpuReading
 from gpufleet.devices.facts import Driver
 from gpufleet.devices.sample import Sample
@@ -22,7 +22,7 @@ class GpuSnapshot(msgspec.Struct, frozen=True):
     gpu: Gpu
     driver: Driver | None = None
     reading: GpuReading | None = None
-    held: tuple[Holding, ...] = ()
+    held: tuple[HeldPart, ...] = ()
     uses: tuple[DeviceUse, ...] = ()
     jobs: Jobs = {}
     events: GpuEvents = NO_EVENTS
@@ -33,7 +33,7 @@ class GpuSnapshot(msgspec.Struct, frozen=True):
         """The fresh readings of the GPU itself."""
         return None if self.reading is None else self.reading.sample
 
-    def held_of(self, instance: str | None) -> list[Holding]:
+    def held_of(self, instance: str | None) -> list[HeldPart]:
         """What is held of the GPU as a whole, or of an instance of it."""
         return [one for one in self.held if one.instance == instance]
 

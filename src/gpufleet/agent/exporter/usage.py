@@ -18,7 +18,7 @@ from typing import TypeVar
 import msgspec
 
 from gpufleet.agent.exporter.split import capped, proportional
-from gpufleet.agent.holders.holdings import Holding, PodName
+from gpufleet.agent.holders.held_parts import HeldPart, PodName
 from gpufleet.agent.state.node_state import Gpu, GpuReading
 from gpufleet.agent.units.instance_part import instance_part
 from gpufleet.devices.facts import MigFacts
@@ -77,14 +77,14 @@ class DeviceUse(msgspec.Struct, frozen=True):
 
 
 def gpu_use(
-    gpu: Gpu, reading: GpuReading | None, held: Sequence[Holding], pod_of: PodOf | None
+    gpu: Gpu, reading: GpuReading | None, held: Sequence[HeldPart], pod_of: PodOf | None
 ) -> tuple[DeviceUse, ...]:
     """The use of a GPU and its instances, as far as pods hold them.
 
     ``reading`` is None where there is none that is fresh; ``pod_of`` where processes are not looked at.
     """
     reading = reading or GpuReading()
-    by_device: dict[str | None, list[Holding]] = {}
+    by_device: dict[str | None, list[HeldPart]] = {}
     for one in held:
         by_device.setdefault(one.instance, []).append(one)
     uses = [_device_use(gpu, uuid, holds, reading, pod_of) for uuid, holds in by_device.items()]
@@ -92,7 +92,7 @@ def gpu_use(
 
 
 def _device_use(
-    gpu: Gpu, uuid: str | None, held: Sequence[Holding], reading: GpuReading, pod_of: PodOf | None
+    gpu: Gpu, uuid: str | None, held: Sequence[HeldPart], reading: GpuReading, pod_of: PodOf | None
 ) -> DeviceUse:
     instance = None if uuid is None else gpu.instance(uuid)
     sample = reading.sample if uuid is None else reading.instances.get(uuid)
@@ -105,9 +105,9 @@ def _device_use(
     return _by_process(instance, pods, sample, here)
 
 
-def _merged(held: Sequence[Holding]) -> list[PodUse]:
+def _merged(held: Sequence[HeldPart]) -> list[PodUse]:
     """What each pod holds of one device, once for each unit, whichever containers hold it."""
-    units: dict[PodName, dict[str, Holding]] = {}
+    units: dict[PodName, dict[str, HeldPart]] = {}
     for at, one in enumerate(held):
         units.setdefault(one.pod, {}).setdefault(one.unit or f"slot {at}", one)
     return [

@@ -12,7 +12,7 @@ attributed to pods as on real GPUs.
 from collections.abc import Callable
 from pathlib import Path
 
-from gpufleet.agent.holders.holdings import Holding, holdings
+from gpufleet.agent.holders.held_parts import HeldPart, held_parts
 from gpufleet.agent.kubelet.process_owners import owner_of
 from gpufleet.agent.state.node_state import Holders, NodeGpus, NodePod, NodePods
 from gpufleet.agent.state.topic import Topic
@@ -55,7 +55,9 @@ class SimulatedUsers:
     def __call__(self) -> list[User]:
         """The processes on each GPU now."""
         pods = self._pods.value
-        held = [one for its in holdings(self._gpus.value, pods, self._holders.value).values() for one in its]
+        held = [
+            one for its in held_parts(self._gpus.value, pods, self._holders.value).values() for one in its
+        ]
         uids = {one.pod.uid for one in held}
         if uids != self._pids.keys() or self._clock_s() - self._looked_at_s > LOOK_EVERY_S:
             self._find_processes(uids)
@@ -71,7 +73,7 @@ class SimulatedUsers:
         self._pids, self._looked_at_s = found, self._clock_s()
 
 
-def _user(pid: int, held: Holding, pod: NodePod | None) -> User:
+def _user(pid: int, held: HeldPart, pod: NodePod | None) -> User:
     labels = {} if pod is None else pod.labels
     ratio = 1.0 if held.instance is not None else held.card_ratio or 0.0
     busy_pct = _number(labels.get(BUSY_LABEL), int(BUSY_PCT * ratio))

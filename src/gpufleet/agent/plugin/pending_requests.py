@@ -17,7 +17,7 @@ from gpufleet.agent.state.node_state import Held, Holders, NodeGpus, NodePod, No
 from gpufleet.agent.units.granted_units import UnitIndex
 from gpufleet.agent.units.node_units import GpuUnit, Units
 
-Holding = dict[str, frozenset[str]]
+HeldUnits = dict[str, frozenset[str]]
 """What each container of one pod holds."""
 
 
@@ -68,12 +68,12 @@ def waiting(
     Where another pod holds what was granted to this one, in place of units of its own grant, these are now
     claimed: two pods may be admitted in swapped order, and each still gets as many as it was granted.
     """
-    by_pod: dict[tuple[str, str], list[tuple[str, Holding]]] = {}
+    by_pod: dict[tuple[str, str], list[tuple[str, HeldUnits]]] = {}
     mine = tuple(held for held in holders if held.resource == resource)
     for held in mine:
         its = {held.container: frozenset(held.units)}
         by_pod.setdefault((held.namespace, held.pod), []).append((held.pod_uid, its))
-    present = [(pod, _holding(pod, by_pod)) for pod in _by_age(pods)]
+    present = [(pod, _held_units(pod, by_pod)) for pod in _by_age(pods)]
     granted = list(_granted(resource, node, units, present))
     # A container with a grant asks for that; others may ask for anything that is free.
     claimed = {(one.pod.uid, one.container) for one in granted}
@@ -171,7 +171,7 @@ def _exchanged(units: frozenset[str], closed: Iterable[_Granted]) -> frozenset[s
 
 
 def _granted(
-    resource: str, node: NodeGpus, units: Units, present: Iterable[tuple[NodePod, Holding]]
+    resource: str, node: NodeGpus, units: Units, present: Iterable[tuple[NodePod, HeldUnits]]
 ) -> Iterator[_Granted]:
     index = UnitIndex(node, units, resource)
     present = list(present)
@@ -199,9 +199,9 @@ def _one_of(fitting: list[GpuUnit], held: Collection[str], taken: Collection[str
     return (own or free or names)[0]
 
 
-def _holding(pod: NodePod, by_pod: dict[tuple[str, str], list[tuple[str, Holding]]]) -> Holding:
+def _held_units(pod: NodePod, by_pod: dict[tuple[str, str], list[tuple[str, HeldUnits]]]) -> HeldUnits:
     """What a pod holds; one of its name that is gone is another pod."""
-    found: Holding = {}
+    found: HeldUnits = {}
     for uid, its in by_pod.get((pod.namespace, pod.name), ()):
         if uid in {"", pod.uid}:
             found |= its

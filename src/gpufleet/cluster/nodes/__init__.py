@@ -1,5 +1,5 @@
 """Nodes and their devices: from Node, NodeDevices and CSINode to the node that the engine knows.
 
 ``node_tracker`` puts a node together. ``node_gpus`` says what a node has to give when its report is missing
-or lacks devices, and ``device_claims`` which of several nodes has a device that all of them report.
+or lacks devices, and ``disputed_devices`` which of several nodes has a device that all of them report.
 """

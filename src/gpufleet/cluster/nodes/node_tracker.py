@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from gpufleet.cluster.nodes.device_claims import DeviceClaims
+from gpufleet.cluster.nodes.disputed_devices import DisputedDevices
 from gpufleet.cluster.nodes.node_gpus import (
     HeldOnNode,
     UnknownHeld,
@@ -104,7 +104,7 @@ class NodeTracker:
         # Which node shows a device now; a device is never shown by two, or it would be given twice.
         self._shown_by: dict[DeviceId, NodeName] = {}
         self._unknown: dict[NodeName, UnknownHeld] = {}
-        self.claims = DeviceClaims(
+        self.claims = DisputedDevices(
             lambda name: cluster.find(resources.NODES, name) is not None,
             self._granted_on,
         )

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import msgspec
 
 from gpufleet.cluster.pods.dependencies import Dependencies, ObjectKey
+from gpufleet.cluster.pods.effective_terms import as_bound, ignored
 from gpufleet.cluster.pods.held_devices import devices_of
-from gpufleet.cluster.pods.holding_terms import as_bound, ignored
 from gpufleet.cluster.queues.queue_tracker import QueueTracker
 from gpufleet.kube import keys, resources
 from gpufleet.kube.codec.eviction_terms import is_preemptible

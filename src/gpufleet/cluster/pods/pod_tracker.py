@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 from gpufleet.cluster.nodes.node_gpus import HeldOnNode, UnknownHeld
+from gpufleet.cluster.pods.effective_terms import as_bound, saved_at_us, started_by_us
 from gpufleet.cluster.pods.ended_pods import EndedPods
 from gpufleet.cluster.pods.gang_tracker import GangTracker
-from gpufleet.cluster.pods.holding_terms import as_bound, saved_at_us, started_by_us
-from gpufleet.cluster.pods.holdings import Holdings
+from gpufleet.cluster.pods.holder_tracker import HolderTracker
 from gpufleet.cluster.pods.pod_entry import Entry, PodStage
 from gpufleet.cluster.pods.pod_reader import MALFORMED, Held, PodReader
 from gpufleet.engine.event import BindRefused, Event, PodAdded, PodBound, PodCheckpointed, PodRemoved
@@ -42,7 +42,7 @@ class PodTracker:
         # A dict in place of a set: pods of a node are walked in the order in which they came, on each run
         # alike.
         self.by_node: dict[NodeName, dict[PodUid, None]] = {}
-        self.holdings = Holdings(scheduler_name, reader)
+        self.holders = HolderTracker(scheduler_name, reader)
         self.ended = EndedPods()
         self._newly_held: dict[PodUid, None] = {}
         self._newly_ignored: dict[PodUid, None] = {}
@@ -61,17 +61,17 @@ class PodTracker:
     def held_on(self, node: NodeName) -> HeldOnNode:
         """What the pods of a node hold, by report or grant."""
         # Only placed pods: one that is on its way has no container yet that could hold anything.
-        held = self.holdings.held_on(node, self.on_node(node))
+        held = self.holders.held_on(node, self.on_node(node))
         return msgspec.structs.replace(held, unknown=self.unknown_on(node))
 
     def granted_on(self, node: NodeName) -> frozenset[DeviceId]:
         """What the pods of a node were granted."""
-        return self.holdings.granted_on(self.on_node(node))
+        return self.holders.granted_on(self.on_node(node))
 
     def unknown_on(self, node: NodeName) -> UnknownHeld:
         """What a node reports as held beside what its pods ask for."""
         entries = {uid: self.entries[uid] for uid in self.by_node.get(node, ())}
-        return self.holdings.unknown_on(node, entries, lambda uid: self._known_on(uid, node))
+        return self.holders.unknown_on(node, entries, lambda uid: self._known_on(uid, node))
 
     def _known_on(self, uid: PodUid, node: NodeName) -> bool:
         """Whether a pod is on a node, is on its way there, or ended there."""
@@ -248,9 +248,9 @@ class PodTracker:
             return []
         self._unlink(uid, entry)
         self.reader.forget(uid)
-        self.holdings.forget(uid)
+        self.holders.forget(uid)
         # The devices that it leaves may be those that another pod there was granted and does not have.
-        if self.holdings.concern(entry.node) or (entry.node and self.reader.holders(entry.object)):
+        if self.holders.concern(entry.node) or (entry.node and self.reader.holders(entry.object)):
             self._unsettled[entry.node] = None
         # The engine was never told of a pod that is held or gated.
         return [PodRemoved(uid)] if entry.meaning is not None else []
@@ -262,7 +262,7 @@ class PodTracker:
         self.gangs.forget(uid)
         node = self.ended.delete(uid)
         if node is not None:
-            self.ended.forget_unnamed(node, self.holdings.named_on(node))
+            self.ended.forget_unnamed(node, self.holders.named_on(node))
         return events
 
     def _aside(self, uid: PodUid, pod: Pod, place: PodStage, held: Held | None) -> list[Event]:
@@ -375,8 +375,8 @@ class PodTracker:
         """
         events: list[Event] = []
         entries = self.on_node(name)
-        self.ended.forget_unnamed(name, self.holdings.named_on(name))
-        for uid, devices in self.holdings.settle(name, entries, node).items():
+        self.ended.forget_unnamed(name, self.holders.named_on(name))
+        for uid, devices in self.holders.settle(name, entries, node).items():
             entry = self.entries[uid]
             # After a change of names a None means another device than before, so it is told though it looks
             # equal.

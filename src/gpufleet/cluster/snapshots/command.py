@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from gpufleet.cluster.lease_holder import who_leads
 from gpufleet.cluster.progress import ENGINE, Progress, Say
+from gpufleet.cluster.scheduler_lease import who_leads
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.snapshots.decisions import first_decisions
 from gpufleet.cluster.snapshots.document import as_written, written

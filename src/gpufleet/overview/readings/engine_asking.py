@@ -9,9 +9,9 @@ import datetime as dt
 import time
 
 from gpufleet.cluster.facts import Facts
-from gpufleet.cluster.lease_holder import who_leads
 from gpufleet.cluster.pods.gang_tracker import GangRecord
 from gpufleet.cluster.pods.pod_entry import Entry, PodStage
+from gpufleet.cluster.scheduler_lease import who_leads
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.watching.mirrors import WATCHED
 from gpufleet.cluster.watching.picture import INDISPENSABLE, Picture, take_picture

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpufleet.cluster.lease_holder import Leading, who_leads
+from gpufleet.cluster.scheduler_lease import Leading, who_leads
 from gpufleet.cluster.settings import Settings
 from gpufleet.kube.client import Client
 from gpufleet.kube.kube_errors import KubeError

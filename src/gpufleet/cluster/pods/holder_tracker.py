@@ -36,7 +36,7 @@ class ForeignHolder(msgspec.Struct, frozen=True):
     is_pod: bool
 
 
-class Holdings:
+class HolderTracker:
     """The facts of each node, as far as they ask for something to be done."""
 
     def __init__(self, scheduler_name: str, reader: PodReader) -> None:

@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.cluster.nodes.device_claims import DeviceClaims, Rival
+from gpufleet.cluster.nodes.disputed_devices import DisputedDevices, Rival
 from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.node_devices import NodeDevices, NodeDevicesSpec, ReportedDevice
 from gpufleet.model.identifiers import DeviceId, NodeName
@@ -21,8 +21,8 @@ def a_report(name: NodeName, ids: frozenset[DeviceId]) -> NodeDevices:
     return NodeDevices(metadata, NodeDevicesSpec(devices=tuple(ReportedDevice(one) for one in sorted(ids))))
 
 
-def claims(named: Named, granted: Named, order: list[NodeName]) -> DeviceClaims:
-    found = DeviceClaims(lambda _: True, lambda name: granted.get(name, frozenset()))
+def claims(named: Named, granted: Named, order: list[NodeName]) -> DisputedDevices:
+    found = DisputedDevices(lambda _: True, lambda name: granted.get(name, frozenset()))
     for name in order:
         found.report(name, a_report(name, named.get(name, frozenset())))
     return found

@@ -36,7 +36,7 @@ class Rival(msgspec.Struct, frozen=True):
     device: DeviceId
 
 
-class DeviceClaims:
+class DisputedDevices:
     """What each node claims. ``granted`` tells what unfinished pods were granted on a node."""
 
     def __init__(

@@ -37,7 +37,7 @@ class PodName(msgspec.Struct, frozen=True, order=True):
     uid: str = ""
 
 
-class Holding(msgspec.Struct, frozen=True):
+class HeldPart(msgspec.Struct, frozen=True):
     """What one container holds of one GPU, or of one MIG instance of it.
 
     ``card_ratio`` is the part of the whole GPU that it stands for, None where it is unknown;
@@ -61,26 +61,26 @@ class Holding(msgspec.Struct, frozen=True):
         return self.unit.partition(REPLICA)[2]
 
 
-Holdings = dict[DeviceId, tuple[Holding, ...]]
+HeldParts = dict[DeviceId, tuple[HeldPart, ...]]
 """What is held of each GPU, by pod, then in the order in which its containers start."""
 
 
-def holdings(gpus: NodeGpus, pods: NodePods, holders: Holders) -> Holdings:
+def held_parts(gpus: NodeGpus, pods: NodePods, holders: Holders) -> HeldParts:
     """All that is held of the node's GPUs; pods that ended hold nothing."""
     owners = {gpu.uuid: gpu for gpu in gpus.gpus}
     units: dict[str, tuple[Gpu, MigFacts | None]] = {
         **{uuid: (gpu, None) for uuid, gpu in owners.items()},
         **{one.uuid: (gpu, one) for gpu in gpus.gpus for one in gpu.facts.mig},
     }
-    found: dict[DeviceId, list[tuple[tuple[str, str, int], Holding]]] = {}
+    found: dict[DeviceId, list[tuple[tuple[str, str, int], HeldPart]]] = {}
     for held in holders:
         pod = pods.get(held.pod_uid)
         if pod is not None and pod.finished:
             continue
-        for holding in (*_by_unit(held, units), *_by_grant(held, pod, owners)):
-            found.setdefault(holding.card, []).append((_order(held, pod), holding))
+        for part in (*_by_unit(held, units), *_by_grant(held, pod, owners)):
+            found.setdefault(part.card, []).append((_order(held, pod), part))
     return {
-        gpu: tuple(holding for _, holding in sorted(found[gpu], key=lambda one: one[0]))
+        gpu: tuple(part for _, part in sorted(found[gpu], key=lambda one: one[0]))
         for gpu in owners
         if gpu in found
     }
@@ -93,7 +93,7 @@ def _order(held: Held, pod: NodePod | None) -> tuple[str, str, int]:
     return held.namespace, held.pod, position
 
 
-def _by_unit(held: Held, units: dict[str, tuple[Gpu, MigFacts | None]]) -> Iterator[Holding]:
+def _by_unit(held: Held, units: dict[str, tuple[Gpu, MigFacts | None]]) -> Iterator[HeldPart]:
     """What the units themselves name."""
     name = PodName(held.namespace, held.pod, held.pod_uid)
     for unit in held.units:
@@ -102,7 +102,7 @@ def _by_unit(held: Held, units: dict[str, tuple[Gpu, MigFacts | None]]) -> Itera
             continue
         gpu, instance = units[base]
         sharers = _sharers(gpu.plan.mode, instance)
-        yield Holding(
+        yield HeldPart(
             name,
             held.container,
             gpu.uuid,
@@ -115,7 +115,7 @@ def _by_unit(held: Held, units: dict[str, tuple[Gpu, MigFacts | None]]) -> Itera
         )
 
 
-def _by_grant(held: Held, pod: NodePod | None, owners: dict[DeviceId, Gpu]) -> Iterator[Holding]:
+def _by_grant(held: Held, pod: NodePod | None, owners: dict[DeviceId, Gpu]) -> Iterator[HeldPart]:
     """What the slots of gpufleet's shares stand for; nothing where the pod's grant does not tell."""
     if held.resource != GPU_SHARE or pod is None or pod.grant is None:
         return
@@ -124,7 +124,7 @@ def _by_grant(held: Held, pod: NodePod | None, owners: dict[DeviceId, Gpu]) -> I
             continue
         for device in part.devices:
             if device.kind is GrantKind.SHARE and device.id in owners:
-                yield Holding(
+                yield HeldPart(
                     PodName(held.namespace, held.pod, held.pod_uid),
                     held.container,
                     device.id,

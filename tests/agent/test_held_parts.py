@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpufleet.agent.holders.holdings import Holding, holdings
+from gpufleet.agent.holders.held_parts import HeldPart, held_parts
 from gpufleet.agent.state.node_state import Held, NodeGpus, NodePod
 from gpufleet.devices.sharing.plan import Fractions, Mig, Mode, Mps, TimeSlice
 from tests.agent.exporter.builders import CUT_H100, granted_share, holds, node_of, pod
@@ -10,9 +10,9 @@ from tests.agent.exporter.builders import CUT_H100, granted_share, holds, node_o
 H100 = "model: H100-80GB"
 
 
-def held_by(gpus: NodeGpus, *given: Held, pods: tuple[NodePod, ...] = ()) -> list[Holding]:
+def held_by(gpus: NodeGpus, *given: Held, pods: tuple[NodePod, ...] = ()) -> list[HeldPart]:
     known = {one.uid: one for one in pods}
-    return [one for own in holdings(gpus, known, given).values() for one in own]
+    return [one for own in held_parts(gpus, known, given).values() for one in own]
 
 
 def test_a_whole_card_is_all_of_it() -> None:
