@@ -17,10 +17,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from gpufleet.agent.device_plugin import cdi
+from gpufleet.agent.device_plugin.share_files import ShareGiven, read_given
 from gpufleet.agent.kubelet.kubelet_checkpoint import read_checkpoint
 from gpufleet.agent.kubelet.pod_resources import PodResources
-from gpufleet.agent.plugin import cdi
-from gpufleet.agent.plugin.share_files import ShareGiven, read_given
 from gpufleet.agent.state.node_state import Held
 from gpufleet.agent.state.state_errors import KubeletError
 from gpufleet.kube.codec.grant import granted_devices, read_grant

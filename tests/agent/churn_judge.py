@@ -15,8 +15,8 @@ from itertools import groupby
 
 import msgspec
 
+from gpufleet.agent.device_plugin.share_files import ShareGiven
 from gpufleet.agent.kubelet.kubelet_checkpoint import CheckpointEntry
-from gpufleet.agent.plugin.share_files import ShareGiven
 from gpufleet.agent.state.node_state import Held
 from gpufleet.kube.keys import GPU_SHARE
 from gpufleet.model.grant import GrantedDevice

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import msgspec
 
+from gpufleet.agent.device_plugin import cdi
+from gpufleet.agent.device_plugin.open_call_record import OpenCallRecord
+from gpufleet.agent.device_plugin.share_files import PREFIX, ShareGiven, read_given
 from gpufleet.agent.kubelet.kubelet_checkpoint import read_checkpoint
 from gpufleet.agent.kubelet.pod_resources import PodResources
-from gpufleet.agent.plugin import cdi
-from gpufleet.agent.plugin.open_call_record import OpenCallRecord
-from gpufleet.agent.plugin.share_files import PREFIX, ShareGiven, read_given
 from gpufleet.agent.state.state_errors import KubeletError
 from gpufleet.auditor.finding import Finding
 from gpufleet.auditor.rules import Rules

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from gpufleet.agent.device_plugin.delivery import BY_CDI, Delivery
+from gpufleet.agent.device_plugin.whole_device_allocator import AllocatorInputs, WholeDeviceAllocator
 from gpufleet.agent.holders.holder_memory import HolderMemory, Seen
 from gpufleet.agent.holders.holder_record import HolderRecord
-from gpufleet.agent.plugin.delivery import BY_CDI, Delivery
-from gpufleet.agent.plugin.whole_device_allocator import AllocatorInputs, WholeDeviceAllocator
 from gpufleet.agent.reports.node_report import node_report
 from gpufleet.agent.state.node_state import Held, Holders, NodeGpus, NodePod, NodePods
 from gpufleet.agent.state.state_errors import RefusedError

@@ -11,10 +11,10 @@ from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from gpufleet.agent.device_plugin.delivery import BY_CDI, Delivery
+from gpufleet.agent.device_plugin.static_devices import DeviceFiles
+from gpufleet.agent.device_plugin.whole_device_allocator import AllocatorInputs, WholeDeviceAllocator
 from gpufleet.agent.holders.holder_memory import HolderMemory, Seen
-from gpufleet.agent.plugin.delivery import BY_CDI, Delivery
-from gpufleet.agent.plugin.static_devices import DeviceFiles
-from gpufleet.agent.plugin.whole_device_allocator import AllocatorInputs, WholeDeviceAllocator
 from gpufleet.agent.state.node_state import Gpu, Held, Holders, NodeGpus, NodePod, NodePods
 from gpufleet.agent.state.topic import Topic
 from gpufleet.agent.units.node_units import node_units

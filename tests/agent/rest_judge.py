@@ -13,9 +13,9 @@ from collections.abc import Iterator
 
 import msgspec
 
+from gpufleet.agent.device_plugin.open_call_record import OpenCall
+from gpufleet.agent.device_plugin.share_files import ShareGiven
 from gpufleet.agent.kubelet.kubelet_checkpoint import CheckpointEntry
-from gpufleet.agent.plugin.open_call_record import OpenCall
-from gpufleet.agent.plugin.share_files import ShareGiven
 from gpufleet.agent.state.node_state import Held
 from gpufleet.kube.keys import GPU_SHARE
 from gpufleet.kube.objects.node_devices import Holder

@@ -15,17 +15,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpufleet.agent.device_plugin.cdi import CdiEdits, CdiNode
+from gpufleet.agent.device_plugin.kubelet_link import GrpcKubeletLink
+from gpufleet.agent.device_plugin.open_call_record import OpenCallRecord
+from gpufleet.agent.device_plugin.registration import KubeletRegistration
+from gpufleet.agent.device_plugin.share_allocator import ShareAllocator, ShareInputs
+from gpufleet.agent.device_plugin.share_files import ShareFiles
+from gpufleet.agent.device_plugin.share_slot_registrar import ShareSlotRegistrar
 from gpufleet.agent.holders.holder_memory import HolderMemory
 from gpufleet.agent.holders.holder_monitor import HolderMonitor, HolderSources
 from gpufleet.agent.kubelet.pod_resources import PodResources
 from gpufleet.agent.kubelet.pods import Pods
-from gpufleet.agent.plugin.cdi import CdiEdits, CdiNode
-from gpufleet.agent.plugin.kubelet_link import GrpcKubeletLink
-from gpufleet.agent.plugin.open_call_record import OpenCallRecord
-from gpufleet.agent.plugin.registration import KubeletRegistration
-from gpufleet.agent.plugin.share_allocator import ShareAllocator, ShareInputs
-from gpufleet.agent.plugin.share_files import ShareFiles
-from gpufleet.agent.plugin.share_slot_registrar import ShareSlotRegistrar
 from gpufleet.agent.reports.node_devices import NodeDevicesWriter
 from gpufleet.agent.state.node_state import Gpu, Holders, NodeGpus, NodePods
 from gpufleet.agent.state.topic import Topic

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import msgspec
 
+from gpufleet.agent.device_plugin.cdi import CdiEdits, CdiNode
+from gpufleet.agent.device_plugin.open_call_record import OpenCallRecord
+from gpufleet.agent.device_plugin.share_allocator import ShareAllocator, ShareInputs
+from gpufleet.agent.device_plugin.share_files import ShareFiles
 from gpufleet.agent.holders.holder_memory import HolderMemory, Seen
 from gpufleet.agent.holders.holder_record import HolderRecord
 from gpufleet.agent.kubelet.kubelet_checkpoint import FILE, CheckpointEntry
-from gpufleet.agent.plugin.cdi import CdiEdits, CdiNode
-from gpufleet.agent.plugin.open_call_record import OpenCallRecord
-from gpufleet.agent.plugin.share_allocator import ShareAllocator, ShareInputs
-from gpufleet.agent.plugin.share_files import ShareFiles
 from gpufleet.agent.reports.node_report import node_report
 from gpufleet.agent.state.node_state import Gpu, Held, Holders, NodeGpus, NodePod, NodePods
 from gpufleet.agent.state.state_errors import KubeletError, RefusedError

@@ -10,9 +10,9 @@ from typing import Any
 
 import grpc
 
+from gpufleet.agent.device_plugin.kubelet_link import ANEW
+from gpufleet.agent.device_plugin.plugin_server import listen_at
 from gpufleet.agent.kubelet.kubelet_api import device_plugin_pb2 as api
-from gpufleet.agent.plugin.kubelet_link import ANEW
-from gpufleet.agent.plugin.plugin_server import listen_at
 
 PATIENCE_S = 20.0
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.agent.plugin.cdi import (
+from gpufleet.agent.device_plugin.cdi import (
     CdiDevice,
     CdiEdits,
     CdiMount,

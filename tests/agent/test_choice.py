@@ -2,7 +2,7 @@
 
 from itertools import combinations
 
-from gpufleet.agent.plugin.choice import Choice
+from gpufleet.agent.device_plugin.choice import Choice
 from gpufleet.agent.state.node_state import Gpu, NodeGpus
 from gpufleet.agent.units.node_units import node_units
 from gpufleet.devices.facts import Link

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from gpufleet.agent.device_plugin.share_files import ShareGiven
 from gpufleet.agent.kubelet.kubelet_checkpoint import CheckpointEntry
-from gpufleet.agent.plugin.share_files import ShareGiven
 from gpufleet.agent.state.node_state import Held
 from gpufleet.kube.keys import GPU_SHARE
 from tests.agent.churn_judge import (

@@ -18,10 +18,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from gpufleet.agent.device_plugin.open_call_record import VERSION
 from gpufleet.agent.events.lost_holder_events import REASON
 from gpufleet.agent.gpus.gpu_monitor import read_boot_id
 from gpufleet.agent.kubelet.kubelet_checkpoint import FILE as RECORD
-from gpufleet.agent.plugin.open_call_record import VERSION
 from gpufleet.kube.following_access import find_access
 from gpufleet.kube.http_transport import HttpTransport
 from gpufleet.kube.keys import GPU_SHARE

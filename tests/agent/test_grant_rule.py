@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from gpufleet.agent.device_plugin.delivery import BY_CDI, Delivery
+from gpufleet.agent.device_plugin.driver_files import Root
+from gpufleet.agent.device_plugin.static_devices import DeviceFiles
 from gpufleet.agent.kubelet.pods import Pods
-from gpufleet.agent.plugin.delivery import BY_CDI, Delivery
-from gpufleet.agent.plugin.driver_files import Root
-from gpufleet.agent.plugin.static_devices import DeviceFiles
 from gpufleet.agent.settings import AgentSettings
 from gpufleet.agent.state.node_state import NodeGpus, NodePods
 from gpufleet.agent.state.state_errors import RefusedError

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from gpufleet.agent.plugin.whole_device_allocator import WholeDeviceAllocator
+from gpufleet.agent.device_plugin.whole_device_allocator import WholeDeviceAllocator
 from gpufleet.agent.state.node_state import NodePod
 from gpufleet.agent.state.state_errors import RefusedError
 from gpufleet.devices.sharing.plan import TimeSlice

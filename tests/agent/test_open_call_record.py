@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.agent.plugin.open_call_record import VERSION, OpenCall, OpenCallRecord, State
+from gpufleet.agent.device_plugin.open_call_record import VERSION, OpenCall, OpenCallRecord, State
 from gpufleet.agent.state.disk import MachineDisk, replace_file
 from tests.agent.node_values import BOOT
 

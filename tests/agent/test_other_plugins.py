@@ -3,8 +3,8 @@
 import socket
 from pathlib import Path
 
-from gpufleet.agent.plugin.kubelet_link import socket_name
-from gpufleet.agent.plugin.other_plugins import other_plugins
+from gpufleet.agent.device_plugin.kubelet_link import socket_name
+from gpufleet.agent.device_plugin.other_plugins import other_plugins
 
 
 def listening(path: Path) -> socket.socket:

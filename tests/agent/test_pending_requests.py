@@ -1,6 +1,6 @@
 """Who may be asking the plugin for units, told from grants and from what the kubelet gave."""
 
-from gpufleet.agent.plugin.pending_requests import waiting
+from gpufleet.agent.device_plugin.pending_requests import waiting
 from gpufleet.agent.state.node_state import Holders, NodeGpus, NodePods
 from gpufleet.agent.units.node_units import node_units
 from gpufleet.devices.sharing.plan import Mig, TimeSlice

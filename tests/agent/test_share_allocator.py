@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from gpufleet.agent.device_plugin import share_allocator as share_steward
+from gpufleet.agent.device_plugin.open_call_record import State
 from gpufleet.agent.kubelet.kubelet_checkpoint import FILE
-from gpufleet.agent.plugin import share_allocator as share_steward
-from gpufleet.agent.plugin.open_call_record import State
 from gpufleet.agent.state.node_state import Gpu, NodePod
 from gpufleet.agent.state.state_errors import RefusedError
 from gpufleet.agent.units.share_slots import share_slots

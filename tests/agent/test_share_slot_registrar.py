@@ -3,9 +3,9 @@
 import asyncio
 from pathlib import Path
 
-from gpufleet.agent.plugin.kubelet_link import GrpcKubeletLink
-from gpufleet.agent.plugin.registration import KubeletRegistration
-from gpufleet.agent.plugin.share_slot_registrar import ShareSlotRegistrar
+from gpufleet.agent.device_plugin.kubelet_link import GrpcKubeletLink
+from gpufleet.agent.device_plugin.registration import KubeletRegistration
+from gpufleet.agent.device_plugin.share_slot_registrar import ShareSlotRegistrar
 from gpufleet.devices.sharing.plan import Exclusive, Fractions
 from gpufleet.kube.clock import MachineClock
 from tests.agent.node_values import SHARE, a_gpu, a_node, a_share

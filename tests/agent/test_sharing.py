@@ -9,10 +9,10 @@ from random import Random
 import msgspec
 import pytest
 
-from gpufleet.agent.plugin.delivery import Delivery
-from gpufleet.agent.plugin.kubelet_link import GrpcKubeletLink
-from gpufleet.agent.plugin.registration import KubeletRegistration
-from gpufleet.agent.plugin.whole_device_registrar import Setup, WholeDeviceRegistrar
+from gpufleet.agent.device_plugin.delivery import Delivery
+from gpufleet.agent.device_plugin.kubelet_link import GrpcKubeletLink
+from gpufleet.agent.device_plugin.registration import KubeletRegistration
+from gpufleet.agent.device_plugin.whole_device_registrar import Setup, WholeDeviceRegistrar
 from gpufleet.agent.reports.node_report import node_report
 from gpufleet.agent.settings import AgentSettings
 from gpufleet.agent.sharing import sharing_texts

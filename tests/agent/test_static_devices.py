@@ -4,9 +4,9 @@ import json
 import re
 from pathlib import Path
 
-from gpufleet.agent.plugin.cdi import CdiEdits, encode_spec, write_spec
-from gpufleet.agent.plugin.driver_files import Root, driver_edits
-from gpufleet.agent.plugin.static_devices import DeviceFiles, static_specs
+from gpufleet.agent.device_plugin.cdi import CdiEdits, encode_spec, write_spec
+from gpufleet.agent.device_plugin.driver_files import Root, driver_edits
+from gpufleet.agent.device_plugin.static_devices import DeviceFiles, static_specs
 from gpufleet.devices.sharing.delivery_options import DeliveryOptions
 from gpufleet.model.gpu_catalogue import Vendor
 from tests.agent.plugin_world import SIMULATED, a_gpu, a_node, cut, driver_files

@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gpufleet.agent.plugin import whole_device_registrar as registrar
-from gpufleet.agent.plugin.delivery import Delivery
-from gpufleet.agent.plugin.driver_files import Root
-from gpufleet.agent.plugin.kubelet_link import GrpcKubeletLink
-from gpufleet.agent.plugin.registration import KubeletRegistration
-from gpufleet.agent.plugin.static_devices import DeviceFiles
-from gpufleet.agent.plugin.whole_device_registrar import Setup, WholeDeviceRegistrar
+from gpufleet.agent.device_plugin import whole_device_registrar as registrar
+from gpufleet.agent.device_plugin.delivery import Delivery
+from gpufleet.agent.device_plugin.driver_files import Root
+from gpufleet.agent.device_plugin.kubelet_link import GrpcKubeletLink
+from gpufleet.agent.device_plugin.registration import KubeletRegistration
+from gpufleet.agent.device_plugin.static_devices import DeviceFiles
+from gpufleet.agent.device_plugin.whole_device_registrar import Setup, WholeDeviceRegistrar
 from gpufleet.agent.state.disk import MachineDisk
 from gpufleet.devices.health import Verdict
 from gpufleet.devices.sharing.delivery_options import DeliveryOptions

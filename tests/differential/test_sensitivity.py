@@ -11,8 +11,8 @@ import pytest
 
 from gpufleet.engine.place.relations import neighbours
 from gpufleet.engine.place.relations.attachments import Attachments
-from gpufleet.engine.place.relations.exclusive_claims import ExclusiveClaims
-from gpufleet.engine.place.relations.unbound_claims import UnboundClaims
+from gpufleet.engine.place.relations.exclusive_volume_claims import ExclusiveClaims
+from gpufleet.engine.place.relations.unbound_volume_claims import UnboundClaims
 from gpufleet.engine.state import eligibility
 from gpufleet.kube.codec import containers, provisioning
 from gpufleet.kube.codec import pod as pod_codec

@@ -3,7 +3,7 @@
 import pytest
 
 from gpufleet.engine.instruction import Bind
-from gpufleet.engine.place.relations.unbound_claims import VolumeChoice
+from gpufleet.engine.place.relations.unbound_volume_claims import VolumeChoice
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.volumes import Attachment
 from tests.engine.fleet_builder import Story, node, placed, pod, refused, shape

@@ -32,7 +32,7 @@ from gpufleet.engine.policy import find_policy
 from gpufleet.engine.scheduler import Engine
 from gpufleet.model.identifiers import GpuModelName, NodeName, PodUid
 from gpufleet.model.shape import Shape
-from gpufleet.replay.driver import Driver
+from gpufleet.replay.measured_engine import MeasuredEngine
 from gpufleet.virtual_time.player import Player
 from tests.engine.effort import seeds
 from tests.engine.fleet_builder import GIB, Story, gang, members, node, pod, problems, refused, shape, share
@@ -301,12 +301,12 @@ class Unconfirmed:
         raise AssertionError(uids)
 
 
-def churned(seed: int, lines: Lines) -> Driver:
-    """A driver that has seen arrivals, departures and lessons."""
+def churned(seed: int, lines: Lines) -> MeasuredEngine:
+    """An engine that has seen arrivals, departures and lessons."""
     chance = random.Random(seed)
-    driver = Driver(find_policy("gpufleet"), seed, lines)
-    driver.set_up([plain_node(chance, f"node-{number}") for number in range(12)], ())
-    player = Player(driver, Unconfirmed())
+    measured = MeasuredEngine(find_policy("gpufleet"), seed, lines)
+    measured.set_up([plain_node(chance, f"node-{number}") for number in range(12)], ())
+    player = Player(measured, Unconfirmed())
     leaving: list[PodUid] = []
     for number in range(1, 400):
         uid = PodUid(f"pod-{number}")
@@ -314,7 +314,7 @@ def churned(seed: int, lines: Lines) -> Driver:
         gone = [PodRemoved(leaving.pop(0)) for _ in range(2)] if len(leaving) > 60 else []
         player.wait_until(number)
         player.happen((*gone, PodAdded(pod(uid, plain_shape(chance)))))
-    return driver
+    return measured
 
 
 @pytest.mark.parametrize("seed", seeds(3))

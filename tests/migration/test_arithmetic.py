@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet.migration.command import converted
+from gpufleet.migration.field_notes import Verdict, leaves
 from gpufleet.migration.go_durations import as_ours
-from gpufleet.migration.ledger import Verdict, leaves
 from gpufleet.migration.sources import Source, object_of, read_documents
 from gpufleet.model.model_errors import InputError
 

@@ -8,8 +8,8 @@ from gpufleet.engine.preempt.by_name import BY_QUEUES
 from gpufleet.model.identifiers import GpuModelName
 from gpufleet.model.resources import MEBIBYTE, Resources
 from gpufleet.model.shape import GpuRequest, Shape
-from gpufleet.replay.driver import Driver
 from gpufleet.replay.fragmentation_meter import FragmentationMeter
+from gpufleet.replay.measured_engine import MeasuredEngine
 from gpufleet.replay.trace import Trace, read_trace
 from gpufleet.replay.trace_tasks import TaskRecord
 from gpufleet.replay.typical import typical_workload
@@ -55,9 +55,9 @@ def trace_of_rows(folder: Path, nodes: tuple[str, ...], columns: str, *rows: str
 
 def set_up(
     trace: Trace, policy: str = "best-fit", seed: int = 0, victims: str = BY_QUEUES
-) -> tuple[Driver, FragmentationMeter]:
+) -> tuple[MeasuredEngine, FragmentationMeter]:
     """An engine with the trace's fleet, nodes ranked as listed, and its meter."""
     workload = typical_workload(trace.tasks)
-    driver = Driver(find_policy(policy), seed, victims=victims)
-    driver.set_up(list(trace.nodes), workload)
-    return driver, FragmentationMeter(driver.engine, workload)
+    measured = MeasuredEngine(find_policy(policy), seed, victims=victims)
+    measured.set_up(list(trace.nodes), workload)
+    return measured, FragmentationMeter(measured.engine, workload)

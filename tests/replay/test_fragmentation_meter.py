@@ -60,10 +60,10 @@ class SlowFleet:
 @pytest.mark.parametrize("policy", ["fgd", "best-fit", "random"])
 def test_after_every_arrival_it_is_what_the_definition_says(policy: str, tmp_path: Path) -> None:
     trace = read_trace(*small_files(tmp_path))
-    driver, meter = set_up(trace, policy)
+    measured, meter = set_up(trace, policy)
     slow = SlowFleet(trace)
     assert Fraction(meter.fragmented, meter.weight) == slow.fragmented_milli()
-    run = SaturateRun(driver, meter, Tally(15, meter.weight))
+    run = SaturateRun(measured, meter, Tally(15, meter.weight))
     shape_by_task = {one.name: one.shape for one in trace.tasks}
     for unit in saturating(units_of(trace), 15_000, 1.3, source_of(1)):
         done = len(run.placements)
@@ -83,15 +83,15 @@ def test_the_empty_default_cluster_shows_14_percent() -> None:
 
 def test_a_full_cluster_has_no_fragments(tmp_path: Path) -> None:
     trace = trace_of_rows(tmp_path, ("n,64000,1,2,T4",), "", "a,1,1,2,1000")
-    driver, meter = set_up(trace)
+    measured, meter = set_up(trace)
     assert meter.fragmented == 0
-    SaturateRun(driver, meter, Tally(2, meter.weight)).run(units_of(trace))
+    SaturateRun(measured, meter, Tally(2, meter.weight)).run(units_of(trace))
     assert meter.fragmented == 0
 
 
 def test_half_a_gpu_is_a_fragment_where_whole_ones_are_wanted(tmp_path: Path) -> None:
     wanted = [f"w{number},1,1,1,1000" for number in range(97)]
     trace = trace_of_rows(tmp_path, ("n,64000,1,2,T4",), "", *wanted, "half,1,1,1,500")
-    driver, meter = set_up(trace)
-    SaturateRun(driver, meter, Tally(2, meter.weight)).run(units_of(trace)[-1:])
+    measured, meter = set_up(trace)
+    SaturateRun(measured, meter, Tally(2, meter.weight)).run(units_of(trace)[-1:])
     assert meter.fragmented == 500 * meter.weight

@@ -59,9 +59,9 @@ def test_idle_gpus_by_type_of_node(tmp_path: Path) -> None:
     nodes = ("n0,32000,8192,2,T4", "n1,8000,8192,1,G2", "n2,32000,8192,2,T4", "host,64000,8192,0,")
     rows = ("a,1000,1,1,600,", "b,1000,1,2,1000,", "c,7500,1,0,0,")
     trace = trace_of_rows(tmp_path, nodes, "node_selector", *rows)
-    driver, meter = set_up(trace)
-    SaturateRun(driver, meter, Tally(5, meter.weight)).run(units_of(trace)[:2])
-    view = FleetView(driver.engine)
+    measured, meter = set_up(trace)
+    SaturateRun(measured, meter, Tally(5, meter.weight)).run(units_of(trace)[:2])
+    view = FleetView(measured.engine)
     found = {one.node_type: one for one in view.idle_by_type([(shape(500, cpu_milli=9000), 1)])}
     assert list(found) == ["2x T4, 32 cores, 8 GiB", "1x G2, 8 cores, 8 GiB"]
     two = found["2x T4, 32 cores, 8 GiB"]

@@ -18,9 +18,9 @@ TWO_NODES = ("n1,32000,1024,1,T4", "n2,32000,1024,1,T4")
 
 
 def saturated(trace: Trace, policy: str = "best-fit") -> SaturateRun:
-    driver, meter = set_up(trace, policy)
+    measured, meter = set_up(trace, policy)
     gpus = sum(len(node.devices) for node in trace.nodes)
-    run_of_all = SaturateRun(driver, meter, Tally(gpus, meter.weight))
+    run_of_all = SaturateRun(measured, meter, Tally(gpus, meter.weight))
     run_of_all.run(units_of(trace))
     return run_of_all
 
@@ -125,7 +125,7 @@ def test_a_gang_starts_with_its_minimum_and_the_rest_is_refused(tmp_path: Path) 
 
 def test_progress_is_told_every_thousand(tmp_path: Path) -> None:
     trace = trace_of_rows(tmp_path, TWO_NODES, "", *(f"t{number},1,1,0,0" for number in range(2500)))
-    driver, meter = set_up(trace)
+    measured, meter = set_up(trace)
     told: list[int] = []
-    SaturateRun(driver, meter, Tally(2, meter.weight)).run(units_of(trace), told.append)
+    SaturateRun(measured, meter, Tally(2, meter.weight)).run(units_of(trace), told.append)
     assert told == [1000, 2000]

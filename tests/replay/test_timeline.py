@@ -19,8 +19,8 @@ SECOND = 1_000_000
 
 
 def played(trace: Trace, victims: str = BY_QUEUES) -> TimelineRun:
-    driver, _ = set_up(trace, victims=victims)
-    play = TimelineRun(driver, trace, sum(len(node.devices) for node in trace.nodes))
+    measured, _ = set_up(trace, victims=victims)
+    play = TimelineRun(measured, trace, sum(len(node.devices) for node in trace.nodes))
     play.run()
     return play
 

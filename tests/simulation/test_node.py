@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpufleet.agent.plugin.whole_device_allocator import WholeDeviceAllocator
+from gpufleet.agent.device_plugin.whole_device_allocator import WholeDeviceAllocator
 from gpufleet.agent.reports import node_report
 from gpufleet.agent.state.disk import replace_file
 from gpufleet.cli.sim_node import story

@@ -6,22 +6,22 @@
 import os
 from collections.abc import Callable
 
+from gpufleet.agent.device_plugin.cdi import CdiEdits
+from gpufleet.agent.device_plugin.delivery import BY_CDI, Delivery
+from gpufleet.agent.device_plugin.open_call_record import OpenCallRecord
+from gpufleet.agent.device_plugin.registration import KubeletRegistration
+from gpufleet.agent.device_plugin.share_allocator import ShareAllocator, ShareInputs
+from gpufleet.agent.device_plugin.share_files import ShareFiles
+from gpufleet.agent.device_plugin.share_slot_registrar import ShareSlotRegistrar
+from gpufleet.agent.device_plugin.static_devices import DeviceFiles, device_edits
+from gpufleet.agent.device_plugin.whole_device_allocator import AllocatorInputs
+from gpufleet.agent.device_plugin.whole_device_registrar import Setup, WholeDeviceRegistrar
 from gpufleet.agent.holders.holder_memory import HolderMemory
 from gpufleet.agent.holders.holder_monitor import HolderMonitor, HolderSources
 from gpufleet.agent.holders.holder_record import HolderRecord
 from gpufleet.agent.holders.reported_holders import reported_holders
 from gpufleet.agent.kubelet.pods import Pods
 from gpufleet.agent.node_edges import NodeEdges
-from gpufleet.agent.plugin.cdi import CdiEdits
-from gpufleet.agent.plugin.delivery import BY_CDI, Delivery
-from gpufleet.agent.plugin.open_call_record import OpenCallRecord
-from gpufleet.agent.plugin.registration import KubeletRegistration
-from gpufleet.agent.plugin.share_allocator import ShareAllocator, ShareInputs
-from gpufleet.agent.plugin.share_files import ShareFiles
-from gpufleet.agent.plugin.share_slot_registrar import ShareSlotRegistrar
-from gpufleet.agent.plugin.static_devices import DeviceFiles, device_edits
-from gpufleet.agent.plugin.whole_device_allocator import AllocatorInputs
-from gpufleet.agent.plugin.whole_device_registrar import Setup, WholeDeviceRegistrar
 from gpufleet.agent.settings import AgentSettings
 from gpufleet.agent.state.node_state import Gpu, Holders, NodeGpus, NodePods
 from gpufleet.agent.state.topic import Topic

@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import msgspec
 
+from gpufleet.agent.device_plugin.kubelet_link import GrpcKubeletLink
+from gpufleet.agent.device_plugin.other_plugins import other_plugins
+from gpufleet.agent.device_plugin.registration import KubeletLink
 from gpufleet.agent.gpus.backends import Backends, read_machine, real_backends, simulated_backends
 from gpufleet.agent.gpus.gpu_monitor import read_boot_id
 from gpufleet.agent.holders.holder_monitor import Lister
 from gpufleet.agent.kubelet.pod_resources import PodResources
-from gpufleet.agent.plugin.kubelet_link import GrpcKubeletLink
-from gpufleet.agent.plugin.other_plugins import other_plugins
-from gpufleet.agent.plugin.registration import KubeletLink
 from gpufleet.agent.settings import AgentSettings
 from gpufleet.agent.state.disk import DISK, Disk
 from gpufleet.devices.hardware import vendors

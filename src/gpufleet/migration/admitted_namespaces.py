@@ -11,7 +11,7 @@ import msgspec
 
 from gpufleet.kube.codec.selectors import label_selector
 from gpufleet.kube.objects.selectors import LabelSelector as Written
-from gpufleet.migration.ledger import Ledger
+from gpufleet.migration.field_notes import FieldNotes
 from gpufleet.migration.queues import Draft
 from gpufleet.migration.sources import Source
 from gpufleet.model.labels import LabelSelector
@@ -37,7 +37,7 @@ class Namespaces:
         texts = {str(key): str(value) for key, value in labels.items()}
         return selector.accepts({**texts, NAME_LABEL: name})
 
-    def map_by(self, part: str, keys: tuple[str, ...], drafts: dict[str, Draft], ledger: Ledger) -> None:
+    def map_by(self, part: str, keys: tuple[str, ...], drafts: dict[str, Draft], notes: FieldNotes) -> None:
         """Namespaces that name their queue in one of these labels or annotations may use it, and wait there.
 
         The systems themselves keep no other namespace out; once one queue names its own, all do.
@@ -49,14 +49,14 @@ class Namespaces:
                 continue
             field, name = f"metadata.{part}[{key}]", str(said[key])
             if name not in drafts:
-                ledger.lost(source, field, f"there is no Queue {name} among these objects")
+                notes.lost(source, field, f"there is no Queue {name} among these objects")
                 continue
             drafts[name].namespaces.append(source.name)
             reason = "its work waits there; other namespaces may not name that queue from now on"
-            ledger.approximated(source, field, "spec.namespaces", reason)
+            notes.approximated(source, field, "spec.namespaces", reason)
 
 
-def tell_of_closed(drafts: Iterable[Draft], ledger: Ledger, sources: dict[str, Source]) -> None:
+def tell_of_closed(drafts: Iterable[Draft], notes: FieldNotes, sources: dict[str, Source]) -> None:
     """Report the queues that no namespace may use because other queues name theirs."""
     every = {draft.name: draft for draft in drafts}
     if not any(names_some(draft) for draft in every.values()):
@@ -66,7 +66,7 @@ def tell_of_closed(drafts: Iterable[Draft], ledger: Ledger, sources: dict[str, S
         if name in parents or name not in sources or has_door(draft, every):
             continue
         reason = "no namespace is known to use it, so it is closed: add namespaces, or namespaceSelector: {}"
-        ledger.approximated(sources[name], "metadata.name", "spec.namespaces", reason)
+        notes.approximated(sources[name], "metadata.name", "spec.namespaces", reason)
 
 
 def names_some(draft: Draft) -> bool:

@@ -8,8 +8,8 @@ import msgspec
 
 from gpufleet.files.regular import read_regular, read_standard_input
 from gpufleet.kube.yaml_documents import DOCUMENTS_MAX_BYTES
+from gpufleet.migration.field_notes import FieldNotes
 from gpufleet.migration.gathering import gather
-from gpufleet.migration.ledger import Ledger
 from gpufleet.migration.queues import as_yaml, manifest
 from gpufleet.migration.report import Report, report
 from gpufleet.migration.sources import Source, read_documents
@@ -45,13 +45,13 @@ def from_cluster(name: str, kubeconfig: Path | None, context: str) -> Outcome:
 def converted(name: str, sources: Sequence[Source]) -> Outcome:
     """What becomes of these objects. Raises InputError where there is nothing to convert."""
     system = SYSTEMS[name]
-    ledger = Ledger()
-    drafts = system.convert(sources, ledger)
+    notes = FieldNotes()
+    drafts = system.convert(sources, notes)
     if not drafts:
         raise InputError(_nothing(system, sources), expected=f"objects of {system.title}")
     manifests = [manifest(draft) for draft in drafts]
     names = [draft.name for draft in drafts]
-    return Outcome(as_yaml(manifests), report(system.title, names, ledger.notes))
+    return Outcome(as_yaml(manifests), report(system.title, names, notes.notes))
 
 
 def _nothing(system: System, sources: Sequence[Source]) -> str:

@@ -7,7 +7,7 @@ Nodes are among the objects, else more than any fleet has.
 
 from collections.abc import Iterable
 
-from gpufleet.migration.ledger import Ledger, Verdict
+from gpufleet.migration.field_notes import FieldNotes, Verdict
 from gpufleet.migration.queues import Draft, QuotaDraft, quota_resource
 from gpufleet.migration.sources import Source
 from gpufleet.model.quantity import ZERO, Quantity, parse_quantity
@@ -39,7 +39,7 @@ def whole(resource: str, fleet: Capacity) -> Quantity:
     return fleet.get(resource) or parse_quantity(MORE_THAN_ANY_FLEET.get(resource, "1G"))
 
 
-def divide(drafts: Iterable[Draft], ledger: Ledger) -> None:
+def divide(drafts: Iterable[Draft], notes: FieldNotes) -> None:
     """Leave each queue what it is owed beyond those below it.
 
     In KAI and Volcano the quotas below are parts of the one above; here they come on top of it.
@@ -57,8 +57,8 @@ def divide(drafts: Iterable[Draft], ledger: Ledger) -> None:
         for resource, quota in draft.quotas.items():
             parts, all_of_it = below[draft.name, resource], quota.nominal
             if parts != ZERO and all_of_it is not None:
-                quota.nominal = _rest(draft, resource, all_of_it, parts, ledger)
-                _lend_no_more(draft, resource, quota, ledger)
+                quota.nominal = _rest(draft, resource, all_of_it, parts, notes)
+                _lend_no_more(draft, resource, quota, notes)
 
 
 def _owed_below(children: list[Draft], resource: str) -> Quantity:
@@ -70,22 +70,22 @@ def _owed_below(children: list[Draft], resource: str) -> Quantity:
     return found
 
 
-def _rest(draft: Draft, resource: str, all_of_it: Quantity, parts: Quantity, ledger: Ledger) -> Quantity:
+def _rest(draft: Draft, resource: str, all_of_it: Quantity, parts: Quantity, notes: FieldNotes) -> Quantity:
     if all_of_it < parts:
         reason = f"the queues below are owed {parts} together, more than its {all_of_it}: nothing is its own"
-        ledger.of_queue(draft.made_of, resource, Verdict.APPROXIMATED, reason)
+        notes.of_queue(draft.made_of, resource, Verdict.APPROXIMATED, reason)
         return ZERO
     reason = f"of {all_of_it}, {parts} stand in the queues below"
-    ledger.of_queue(draft.made_of, resource, Verdict.HONOURED, reason)
+    notes.of_queue(draft.made_of, resource, Verdict.HONOURED, reason)
     return Quantity(all_of_it.nano - parts.nano, all_of_it.notation)
 
 
-def _lend_no_more(draft: Draft, resource: str, quota: QuotaDraft, ledger: Ledger) -> None:
+def _lend_no_more(draft: Draft, resource: str, quota: QuotaDraft, notes: FieldNotes) -> None:
     if quota.lending_limit is None or quota.nominal is None or not quota.nominal < quota.lending_limit:
         return
     quota.lending_limit = None
     reason = "a queue above others keeps only what is its own: what they lend is lent on without a limit"
-    ledger.of_queue(draft.made_of, resource, Verdict.APPROXIMATED, reason)
+    notes.of_queue(draft.made_of, resource, Verdict.APPROXIMATED, reason)
 
 
 def place_under_a_root(drafts: list[Draft], fleet: Capacity) -> list[Draft]:

@@ -11,9 +11,9 @@ from typing import Any
 from gpufleet.kube.keys import KAI_QUEUE
 from gpufleet.migration import fleet_root
 from gpufleet.migration.admitted_namespaces import Namespaces, tell_of_closed
+from gpufleet.migration.field_notes import FieldNotes
 from gpufleet.migration.fleet_root import Capacity
 from gpufleet.migration.go_durations import as_ours
-from gpufleet.migration.ledger import Ledger
 from gpufleet.migration.queues import Draft, parents_first
 from gpufleet.migration.sources import Source
 from gpufleet.model.quantity import NANO_PER_MILLI, NANO_PER_UNIT, ZERO, Quantity, parse_quantity
@@ -41,59 +41,59 @@ NEVER_MORE = (
 MIG = "a MIG device counts in mig-slices here, in KAI as its slices in gpu"
 
 
-def convert(sources: Iterable[Source], ledger: Ledger) -> tuple[Draft, ...]:
-    """The FleetQueues for these objects; the ledger says what became of each field."""
+def convert(sources: Iterable[Source], notes: FieldNotes) -> tuple[Draft, ...]:
+    """The FleetQueues for these objects; the notes say what became of each field."""
     everything = list(sources)
     queues = [one for one in everything if one.group == GROUP and one.kind in KINDS]
     if not queues:
         return ()
     fleet = fleet_root.capacity(everything)
-    drafts = [_queue(one, fleet, ledger) for one in queues]
-    Namespaces(everything).map_by("labels", NAMESPACE_LABELS, {one.name: one for one in drafts}, ledger)
-    tell_of_closed(drafts, ledger, {one.name: one for one in queues})
+    drafts = [_queue(one, fleet, notes) for one in queues]
+    Namespaces(everything).map_by("labels", NAMESPACE_LABELS, {one.name: one for one in drafts}, notes)
+    tell_of_closed(drafts, notes, {one.name: one for one in queues})
     tree = fleet_root.place_under_a_root(drafts, fleet)
-    fleet_root.divide(tree, ledger)
+    fleet_root.divide(tree, notes)
     return parents_first(tree)
 
 
-def _queue(source: Source, fleet: Capacity, ledger: Ledger) -> Draft:
+def _queue(source: Source, fleet: Capacity, notes: FieldNotes) -> Draft:
     draft = Draft(source.name, source.title)
     parent = source.text("spec", "parentQueue")
     if parent:
         draft.parent = parent
-        ledger.honoured(source, "spec.parentQueue", "spec.parent")
+        notes.honoured(source, "spec.parentQueue", "spec.parent")
     priority = source.number("spec", "priority")
     # Written out, because ours for a queue that names none is another.
     draft.priority = DEFAULT_PRIORITY if priority is None else priority
     if priority is not None:
-        ledger.honoured(source, "spec.priority", "spec.priority")
+        notes.honoured(source, "spec.priority", "spec.priority")
     if not source.mapping("spec", "resources"):
         raise source.error(
             "no resources", "spec.resources", expected="resources, without which KAI takes no queue"
         )
     for resource in UNITS_NANO:
-        _resource(source, draft, resource, fleet, ledger)
-    _weight(source, draft, ledger)
+        _resource(source, draft, resource, fleet, notes)
+    _weight(source, draft, notes)
     for theirs, ours in (("preemptMinRuntime", "preemptAfter"), ("reclaimMinRuntime", "reclaimAfter")):
         length = source.text("spec", theirs)
         if length:
             draft.preemption[ours] = as_ours(source, length, f"spec.{theirs}")
             draft.preemption["elasticAfter"] = "0s"
-            ledger.approximated(source, f"spec.{theirs}", f"spec.preemption.{ours}", WHOLE_GANG)
+            notes.approximated(source, f"spec.{theirs}", f"spec.preemption.{ours}", WHOLE_GANG)
     if source.get("spec", "displayName") is not None:
-        ledger.lost(source, "spec.displayName", "a queue is shown by its name")
-    ledger.finish(source)
+        notes.lost(source, "spec.displayName", "a queue is shown by its name")
+    notes.finish(source)
     return draft
 
 
-def _resource(source: Source, draft: Draft, resource: str, fleet: Capacity, ledger: Ledger) -> None:
+def _resource(source: Source, draft: Draft, resource: str, fleet: Capacity, notes: FieldNotes) -> None:
     """Quota and limit; a resource that is not named has neither, as in KAI."""
     field = f"spec.resources.{resource}"
     asked = source.mapping("spec", "resources", resource)
     quota, limit = (_amount(source, asked, resource, name) for name in ("quota", "limit"))
     if not asked:
         # KAI reads this as a quota and a limit of 0.
-        ledger.approximated(source, field, f"spec.quotas[{resource}].hardLimit", f"absent: {NEVER_MORE}")
+        notes.approximated(source, field, f"spec.quotas[{resource}].hardLimit", f"absent: {NEVER_MORE}")
     ours = draft.quota(resource)
     ours.nominal = fleet_root.whole(resource, fleet) if quota is None else quota
     if quota is None:
@@ -103,17 +103,17 @@ def _resource(source: Source, draft: Draft, resource: str, fleet: Capacity, ledg
     becomes = f"spec.quotas[{resource}]"
     if "quota" in asked:
         said = f"unlimited is the whole fleet, {ours.nominal}, not lent" if quota is None else ""
-        note = ledger.approximated if said or resource == "gpu" else ledger.honoured
+        note = notes.approximated if said or resource == "gpu" else notes.honoured
         note(source, f"{field}.quota", f"{becomes}.nominal", said or (MIG if resource == "gpu" else ""))
     if limit is None:
-        ledger.honoured(source, f"{field}.limit", f"{becomes}.hardLimit", "unlimited: none is written")
+        notes.honoured(source, f"{field}.limit", f"{becomes}.hardLimit", "unlimited: none is written")
     elif limit == ZERO:
         ours.hard_limit = ZERO if quota is None else quota
         if asked:
-            ledger.approximated(source, f"{field}.limit", f"{becomes}.hardLimit", NEVER_MORE)
+            notes.approximated(source, f"{field}.limit", f"{becomes}.hardLimit", NEVER_MORE)
     else:
         ours.hard_limit = limit
-        ledger.honoured(source, f"{field}.limit", f"{becomes}.hardLimit")
+        notes.honoured(source, f"{field}.limit", f"{becomes}.hardLimit")
 
 
 def _amount(source: Source, asked: dict[str, Any], resource: str, name: str) -> Quantity | None:
@@ -125,7 +125,7 @@ def _amount(source: Source, asked: dict[str, Any], resource: str, name: str) -> 
     return Quantity(exact.nano * UNITS_NANO[resource] // NANO_PER_UNIT)
 
 
-def _weight(source: Source, draft: Draft, ledger: Ledger) -> None:
+def _weight(source: Source, draft: Draft, notes: FieldNotes) -> None:
     """One weight for a queue: that of GPUs."""
     weights: dict[str, Quantity] = {}
     for resource in UNITS_NANO:
@@ -137,11 +137,11 @@ def _weight(source: Source, draft: Draft, ledger: Ledger) -> None:
     for resource, weight in weights.items():
         field = f"spec.resources.{resource}.overQuotaWeight"
         if weight == draft.weight:
-            ledger.honoured(source, field, "spec.weight")
+            notes.honoured(source, field, "spec.weight")
         else:
-            ledger.approximated(
+            notes.approximated(
                 source, field, "spec.weight", f"a queue has one weight here, that of its {chosen}"
             )
     if chosen is None:
         reason = "absent is 0, as in KAI: it gets of what is left over only what no other queue wants"
-        ledger.approximated(source, "spec.resources.gpu.overQuotaWeight", "spec.weight", reason)
+        notes.approximated(source, "spec.resources.gpu.overQuotaWeight", "spec.weight", reason)

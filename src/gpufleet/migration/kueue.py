@@ -12,7 +12,7 @@ from typing import Any
 from gpufleet.kube.codec.quota_amounts import read_model
 from gpufleet.kube.meanings.node_labels import COREWEAVE_CLASS, GKE_ACCELERATOR, PRODUCT_LABELS
 from gpufleet.migration.admitted_namespaces import GIVE_NAMESPACES, Namespaces, read_selector
-from gpufleet.migration.ledger import Ledger
+from gpufleet.migration.field_notes import FieldNotes
 from gpufleet.migration.queues import GPU, Draft, QuotaDraft, parents_first, quota_resource, total
 from gpufleet.migration.sources import Source
 from gpufleet.model import gpu_model
@@ -49,34 +49,34 @@ LOST = {
 Amounts = dict[str, QuotaDraft]
 
 
-def convert(sources: Iterable[Source], ledger: Ledger) -> tuple[Draft, ...]:
-    """The FleetQueues for these objects; the ledger says what became of each field."""
+def convert(sources: Iterable[Source], notes: FieldNotes) -> tuple[Draft, ...]:
+    """The FleetQueues for these objects; the notes say what became of each field."""
     everything = list(sources)
     by_kind: dict[str, list[Source]] = {kind: [] for kind in KINDS}
     for source in everything:
         if source.group == GROUP and source.kind in by_kind:
             by_kind[source.kind].append(source)
-    models = {one.name: _flavor(one, ledger) for one in by_kind["ResourceFlavor"]}
+    models = {one.name: _flavor(one, notes) for one in by_kind["ResourceFlavor"]}
     queues = {one.name: one for one in by_kind["ClusterQueue"]}
     names = _cohort_names(by_kind["Cohort"], queues)
     drafts: dict[str, Draft] = {}
     for source in by_kind["Cohort"]:
-        draft = _cohort(source, names, models, ledger)
+        draft = _cohort(source, names, models, notes)
         drafts[draft.name] = draft
     for source in queues.values():
-        drafts[source.name] = _cluster_queue(source, names, models, ledger)
+        drafts[source.name] = _cluster_queue(source, names, models, notes)
     for cohort, name in names.items():
         # A Cohort needs no object: the name is enough.
         drafts.setdefault(name, Draft(name, f"Cohort {cohort}"))
     namespaces = Namespaces(everything)
     for source in by_kind["LocalQueue"]:
-        _local_queue(source, queues, drafts, namespaces, ledger)
+        _local_queue(source, queues, drafts, namespaces, notes)
     for source in queues.values():
-        _door(source, drafts[source.name], ledger)
+        _door(source, drafts[source.name], notes)
     for source in by_kind["WorkloadPriorityClass"]:
         value = source.number("value")
         way_out = f"kubectl create priorityclass {source.name} --value={value}, and name it in the pods"
-        ledger.lost(source, "value", f"the priority of a pod is its PriorityClass: {way_out}")
+        notes.lost(source, "value", f"the priority of a pod is its PriorityClass: {way_out}")
     return parents_first(drafts.values())
 
 
@@ -107,7 +107,7 @@ def _parent_of(source: Source) -> tuple[str, str]:
     return f"spec.{field}", source.text("spec", field)
 
 
-def _flavor(source: Source, ledger: Ledger) -> str | None:
+def _flavor(source: Source, notes: FieldNotes) -> str | None:
     """The model of GPU that a flavor stands for."""
     labels = source.mapping("spec", "nodeLabels")
     model = None
@@ -121,20 +121,20 @@ def _flavor(source: Source, ledger: Ledger) -> str | None:
         ):
             model = str(known.name) if known is not None else _own_name(source, str(value), field)
             becomes = f"spec.quotas[gpu/{model}]"
-            ledger.approximated(
+            notes.approximated(
                 source,
                 field,
                 becomes,
                 f"counted as a model of GPU; {NODES_BY_POD}, and no label is put on them",
             )
         else:
-            ledger.lost(source, field, NODES_BY_POD)
+            notes.lost(source, field, NODES_BY_POD)
     for name in ("nodeTaints", "tolerations"):
         if source.get("spec", name) is not None:
-            ledger.lost(source, f"spec.{name}", NODES_BY_POD)
+            notes.lost(source, f"spec.{name}", NODES_BY_POD)
     if source.get("spec", "topologyName") is not None:
-        ledger.lost(source, "spec.topologyName", "levels of topology are the node labels that gangs ask for")
-    ledger.finish(source)
+        notes.lost(source, "spec.topologyName", "levels of topology are the node labels that gangs ask for")
+    notes.finish(source)
     return model
 
 
@@ -145,23 +145,23 @@ def _own_name(source: Source, text: str, field: str) -> str:
         raise source.error(problem.problem, field, text, problem.expected) from None
 
 
-def _cohort(source: Source, names: dict[str, str], models: dict[str, str | None], ledger: Ledger) -> Draft:
+def _cohort(source: Source, names: dict[str, str], models: dict[str, str | None], notes: FieldNotes) -> Draft:
     draft = Draft(names[source.name], source.title)
     if draft.name != source.name:
         reason = f"a ClusterQueue has this name too: the cohort is called {draft.name}"
-        ledger.approximated(source, "metadata.name", "metadata.name", reason)
+        notes.approximated(source, "metadata.name", "metadata.name", reason)
     field, parent = _parent_of(source)
     if parent:
         draft.parent = names[parent]
-        ledger.honoured(source, field, "spec.parent")
-    _quotas(source, draft, models, ledger)
-    _lend_own(source, draft, ledger)
-    _weight(source, draft, ledger)
-    ledger.finish(source)
+        notes.honoured(source, field, "spec.parent")
+    _quotas(source, draft, models, notes)
+    _lend_own(source, draft, notes)
+    _weight(source, draft, notes)
+    notes.finish(source)
     return draft
 
 
-def _lend_own(source: Source, draft: Draft, ledger: Ledger) -> None:
+def _lend_own(source: Source, draft: Draft, notes: FieldNotes) -> None:
     """Kueue lets a Cohort limit what its members lend on; here a queue limits its own alone."""
     for resource, quota in draft.quotas.items():
         limit, nominal = quota.lending_limit, quota.nominal or Quantity()
@@ -171,66 +171,66 @@ def _lend_own(source: Source, draft: Draft, ledger: Ledger) -> None:
                 "a queue above others keeps only what is its own: what they lend is lent on without a limit"
             )
             field = f"spec.resourceGroups ({resource}).lendingLimit"
-            ledger.approximated(source, field, f"spec.quotas[{resource}]", reason)
+            notes.approximated(source, field, f"spec.quotas[{resource}]", reason)
 
 
 def _cluster_queue(
-    source: Source, names: dict[str, str], models: dict[str, str | None], ledger: Ledger
+    source: Source, names: dict[str, str], models: dict[str, str | None], notes: FieldNotes
 ) -> Draft:
     draft = Draft(source.name, source.title)
     field, cohort = _cohort_of(source)
     if cohort:
         draft.parent = names[cohort]
-        ledger.honoured(source, field, "spec.parent")
-    _quotas(source, draft, models, ledger)
-    _weight(source, draft, ledger)
+        notes.honoured(source, field, "spec.parent")
+    _quotas(source, draft, models, notes)
+    _weight(source, draft, notes)
     ordering = source.text("spec", "queueingStrategy")
     if ordering:
         draft.ordering = _word(source, "spec.queueingStrategy", ordering, ORDERINGS)
-        ledger.honoured(source, "spec.queueingStrategy", "spec.ordering")
+        notes.honoured(source, "spec.queueingStrategy", "spec.ordering")
     state = source.text("spec", "stopPolicy")
     if state:
         draft.state = _word(source, "spec.stopPolicy", state, STATES)
-        ledger.honoured(source, "spec.stopPolicy", "spec.state")
-    _preemption(source, draft, ledger)
+        notes.honoured(source, "spec.stopPolicy", "spec.state")
+    _preemption(source, draft, notes)
     for name, reason in LOST.items():
         if source.get("spec", name) is not None:
-            ledger.lost(source, f"spec.{name}", reason)
+            notes.lost(source, f"spec.{name}", reason)
     return draft
 
 
-def _door(source: Source, draft: Draft, ledger: Ledger) -> None:
+def _door(source: Source, draft: Draft, notes: FieldNotes) -> None:
     """The namespaces of a queue. In Kueue a namespace needs both: a LocalQueue, and to be selected."""
     field = "spec.namespaceSelector"
     found = read_selector(source, ("spec", "namespaceSelector"))
     if found is not None and draft.local_queues:
         reason = "those of its LocalQueues that it selects; work of others may not use the queue"
-        ledger.honoured(source, field, "spec.localQueues", reason)
+        notes.honoured(source, field, "spec.localQueues", reason)
     elif found is not None:
         written, selector = found
         draft.namespace_selector = written if selector.requirements else None
         if selector.requirements:
             reason = "no LocalQueue is known to be selected: all that it selects may use the queue"
-            ledger.approximated(source, field, field, reason)
+            notes.approximated(source, field, field, reason)
         else:
-            ledger.lost(
+            notes.lost(
                 source, field, "without a LocalQueue no namespace uses it in Kueue: name those that may"
             )
     elif draft.local_queues:
         reason = "absent selects no namespace in Kueue: here those of its LocalQueues may use the queue"
-        ledger.approximated(source, field, "spec.localQueues", reason)
-    ledger.finish(source)
+        notes.approximated(source, field, "spec.localQueues", reason)
+    notes.finish(source)
 
 
-def _preemption(source: Source, draft: Draft, ledger: Ledger) -> None:
+def _preemption(source: Source, draft: Draft, notes: FieldNotes) -> None:
     """Kueue's defaults are Never, which are not ours: they are written out."""
     spec = source.mapping("spec", "preemption")
     within, reclaim = spec.get("withinClusterQueue"), spec.get("reclaimWithinCohort")
     draft.preemption = {"withinQueue": within or "Never", "reclaim": reclaim or "Never"}
     if within:
-        ledger.honoured(source, "spec.preemption.withinClusterQueue", "spec.preemption.withinQueue")
+        notes.honoured(source, "spec.preemption.withinClusterQueue", "spec.preemption.withinQueue")
     if reclaim:
-        ledger.honoured(source, "spec.preemption.reclaimWithinCohort", "spec.preemption.reclaim")
+        notes.honoured(source, "spec.preemption.reclaimWithinCohort", "spec.preemption.reclaim")
     borrow = source.mapping("spec", "preemption", "borrowWithinCohort")
     if not borrow:
         return
@@ -238,20 +238,20 @@ def _preemption(source: Source, draft: Draft, ledger: Ledger) -> None:
     policy = borrow.get("policy") or "Never"
     draft.preemption["borrowing"] = policy
     if policy == "Never":
-        ledger.approximated(source, f"{field}.policy", "spec.preemption.borrowing", NO_SHARES_DECIDE)
+        notes.approximated(source, f"{field}.policy", "spec.preemption.borrowing", NO_SHARES_DECIDE)
     else:
-        ledger.approximated(source, f"{field}.policy", "spec.preemption.borrowing", SHARES_DECIDE)
+        notes.approximated(source, f"{field}.policy", "spec.preemption.borrowing", SHARES_DECIDE)
     threshold = source.number("spec", "preemption", "borrowWithinCohort", "maxPriorityThreshold")
     # Kueue keeps a threshold beside the policy Never, where it does nothing.
     if threshold is not None and policy != "Never":
         draft.preemption["borrowingPriorityMax"] = threshold
         becomes = "spec.preemption.borrowingPriorityMax"
-        ledger.approximated(source, f"{field}.maxPriorityThreshold", becomes, CLASSIC_ONLY)
+        notes.approximated(source, f"{field}.maxPriorityThreshold", becomes, CLASSIC_ONLY)
     elif threshold is not None:
-        ledger.lost(source, f"{field}.maxPriorityThreshold", "means nothing while the policy is Never")
+        notes.lost(source, f"{field}.maxPriorityThreshold", "means nothing while the policy is Never")
 
 
-def _weight(source: Source, draft: Draft, ledger: Ledger) -> None:
+def _weight(source: Source, draft: Draft, notes: FieldNotes) -> None:
     weight = source.get("spec", "fairSharing", "weight")
     if weight is None:
         return
@@ -259,25 +259,25 @@ def _weight(source: Source, draft: Draft, ledger: Ledger) -> None:
     draft.weight = Quantity(exact.milli_value() * 10**6)
     field = "spec.fairSharing.weight"
     if draft.weight == exact:
-        ledger.approximated(source, field, "spec.weight", SHARES_COUNT)
+        notes.approximated(source, field, "spec.weight", SHARES_COUNT)
     else:
-        ledger.approximated(source, field, "spec.weight", f"rounded up to thousandths; {SHARES_COUNT}")
+        notes.approximated(source, field, "spec.weight", f"rounded up to thousandths; {SHARES_COUNT}")
 
 
-def _quotas(source: Source, draft: Draft, models: dict[str, str | None], ledger: Ledger) -> None:
+def _quotas(source: Source, draft: Draft, models: dict[str, str | None], notes: FieldNotes) -> None:
     """Quotas by resource: added up over flavors, and for GPUs also by model."""
     amounts: dict[str, list[QuotaDraft]] = {}
     for number, group in enumerate(source.items("spec", "resourceGroups")):
         path = f"spec.resourceGroups[{number}]"
-        _covered(source, path, group, ledger)
+        _covered(source, path, group, notes)
         for flavor in _maps(source, group, "flavors", path):
             name = str(flavor.get("name"))
-            _note_flavor(source, f"{path}.flavors[{name}].name", models.get(name), ledger)
+            _note_flavor(source, f"{path}.flavors[{name}].name", models.get(name), notes)
             for one in _maps(source, flavor, "resources", f"{path}.flavors[{name}]"):
                 field = f"{path}.flavors[{name}].resources[{one.get('name')}]"
                 resource = quota_resource(str(one.get("name")))
                 if resource is None:
-                    ledger.lost(source, field, "no quota counts this resource")
+                    notes.lost(source, field, "no quota counts this resource")
                     continue
                 quota = _amounts(source, one, field)
                 amounts.setdefault(resource, []).append(quota)
@@ -285,30 +285,30 @@ def _quotas(source: Source, draft: Draft, models: dict[str, str | None], ledger:
                 model = models.get(name) if resource == GPU else None
                 if model is not None:
                     amounts.setdefault(f"gpu/{model}", []).append(quota)
-                _note(source, field, one, resource, model, ledger)
+                _note(source, field, one, resource, model, notes)
     for resource, quotas in amounts.items():
         draft.quotas[resource] = added(quotas)
         if len(quotas) > 1 and resource != GPU:
             reason = "its flavors are added up: what one of them has may be used of another"
-            ledger.approximated(
+            notes.approximated(
                 source, f"spec.resourceGroups ({resource})", f"spec.quotas[{resource}]", reason
             )
 
 
-def _note_flavor(source: Source, field: str, model: str | None, ledger: Ledger) -> None:
+def _note_flavor(source: Source, field: str, model: str | None, notes: FieldNotes) -> None:
     if model is not None:
-        ledger.honoured(source, field, f"spec.quotas[gpu/{model}]", "its GPUs have a quota of their own")
+        notes.honoured(source, field, f"spec.quotas[gpu/{model}]", "its GPUs have a quota of their own")
     else:
-        ledger.approximated(
+        notes.approximated(
             source, field, "spec.quotas", "only flavors that are a model of GPU are kept apart"
         )
 
 
-def _covered(source: Source, path: str, group: Any, ledger: Ledger) -> None:
+def _covered(source: Source, path: str, group: Any, notes: FieldNotes) -> None:
     if not isinstance(group, dict):
         raise source.error("not a map", path, group, "a map")
     reason = "work that asks for other resources is not refused: what no queue names is not limited"
-    ledger.approximated(source, f"{path}.coveredResources", "spec.quotas", reason)
+    notes.approximated(source, f"{path}.coveredResources", "spec.quotas", reason)
 
 
 def _maps(source: Source, part: dict[str, Any], name: str, path: str) -> list[dict[str, Any]]:
@@ -327,14 +327,14 @@ def _amounts(source: Source, one: dict[str, Any], field: str) -> QuotaDraft:
 
 
 def _note(
-    source: Source, field: str, one: dict[str, Any], resource: str, model: str | None, ledger: Ledger
+    source: Source, field: str, one: dict[str, Any], resource: str, model: str | None, notes: FieldNotes
 ) -> None:
     becomes = f"gpu/{model}" if model is not None else resource
-    ledger.honoured(source, f"{field}.name", f"spec.quotas[{becomes}].resource")
+    notes.honoured(source, f"{field}.name", f"spec.quotas[{becomes}].resource")
     words = {"nominalQuota": "nominal", "borrowingLimit": "borrowingLimit", "lendingLimit": "lendingLimit"}
     for name, ours in words.items():
         if one.get(name) is not None:
-            ledger.honoured(source, f"{field}.{name}", f"spec.quotas[{becomes}].{ours}")
+            notes.honoured(source, f"{field}.{name}", f"spec.quotas[{becomes}].{ours}")
 
 
 def added(quotas: list[QuotaDraft]) -> QuotaDraft:
@@ -353,19 +353,19 @@ def _local_queue(
     queues: dict[str, Source],
     drafts: dict[str, Draft],
     namespaces: Namespaces,
-    ledger: Ledger,
+    notes: FieldNotes,
 ) -> None:
     target = source.text("spec", "clusterQueue")
     found = read_selector(queues[target], ("spec", "namespaceSelector")) if target in queues else None
     is_selected = True if found is None else namespaces.selected(source.namespace, found[1])
     if target not in queues:
-        ledger.lost(source, "spec.clusterQueue", f"there is no ClusterQueue {target} among these objects")
+        notes.lost(source, "spec.clusterQueue", f"there is no ClusterQueue {target} among these objects")
     elif is_selected is None:
         reason = f"whether ClusterQueue {target} selects its namespace is not known: {GIVE_NAMESPACES}"
-        ledger.lost(source, "spec.clusterQueue", reason)
+        notes.lost(source, "spec.clusterQueue", reason)
     elif not is_selected:
         reason = f"ClusterQueue {target} does not select its namespace, so its work may not use the queue"
-        ledger.honoured(source, "spec.clusterQueue", "spec.localQueues", reason)
+        notes.honoured(source, "spec.clusterQueue", "spec.localQueues", reason)
     else:
         draft = drafts[target]
         draft.local_queues.append((source.namespace, source.name))
@@ -374,14 +374,14 @@ def _local_queue(
             # As in Kueue, work of the namespace that names no queue.
             draft.namespaces.append(source.namespace)
             becomes = "spec.localQueues, spec.namespaces"
-        ledger.honoured(source, "spec.clusterQueue", becomes)
+        notes.honoured(source, "spec.clusterQueue", becomes)
     if source.get("spec", "stopPolicy") not in (None, "None"):
-        ledger.lost(source, "spec.stopPolicy", "a queue is held as a whole, not for one namespace")
+        notes.lost(source, "spec.stopPolicy", "a queue is held as a whole, not for one namespace")
     elif source.get("spec", "stopPolicy") is not None:
-        ledger.honoured(source, "spec.stopPolicy", "spec.state")
+        notes.honoured(source, "spec.stopPolicy", "spec.state")
     if source.get("spec", "fairSharing") is not None:
-        ledger.lost(source, "spec.fairSharing", "work inside a queue goes by priority, then by age")
-    ledger.finish(source)
+        notes.lost(source, "spec.fairSharing", "work inside a queue goes by priority, then by age")
+    notes.finish(source)
 
 
 def _word(source: Source, field: str, text: str, meanings: dict[str, str]) -> str:

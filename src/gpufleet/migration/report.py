@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gpufleet.migration.ledger import Note, Verdict
+from gpufleet.migration.field_notes import Note, Verdict
 from gpufleet.model.phrases import counted
 from gpufleet.model.visible import json_text, visible_line
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from gpufleet.migration import elastic_quota, kai, kueue, volcano
-from gpufleet.migration.ledger import Ledger
+from gpufleet.migration.field_notes import FieldNotes
 from gpufleet.migration.queues import Draft
 from gpufleet.migration.sources import Source
 
@@ -18,7 +18,7 @@ class System(msgspec.Struct, frozen=True):
     title: str
     groups: tuple[str, ...]
     kinds: tuple[str, ...]
-    convert: Callable[[Iterable[Source], Ledger], tuple[Draft, ...]]
+    convert: Callable[[Iterable[Source], FieldNotes], tuple[Draft, ...]]
     needs_nodes: bool = False
     needs_namespaces: bool = False
 

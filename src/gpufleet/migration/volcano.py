@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from gpufleet.kube.keys import VOLCANO_MEMORY, VOLCANO_QUEUE
 from gpufleet.migration import fleet_root
 from gpufleet.migration.admitted_namespaces import Namespaces, tell_of_closed
-from gpufleet.migration.ledger import Ledger
+from gpufleet.migration.field_notes import FieldNotes
 from gpufleet.migration.queues import Draft, parents_first, quota_resource
 from gpufleet.migration.sources import Source
 from gpufleet.model.label_syntax import is_subdomain
@@ -30,64 +30,64 @@ SHARE_PREFIX = "volcano.sh/vgpu-"
 Amounts = dict[str, Quantity]
 
 
-def convert(sources: Iterable[Source], ledger: Ledger) -> tuple[Draft, ...]:
-    """The FleetQueues for these objects; the ledger says what became of each field."""
+def convert(sources: Iterable[Source], notes: FieldNotes) -> tuple[Draft, ...]:
+    """The FleetQueues for these objects; the notes say what became of each field."""
     everything = list(sources)
     queues = [one for one in everything if one.group == GROUP and one.kind in KINDS]
     drafts: dict[str, Draft] = {}
     for source in queues:
-        drafts[source.name] = _queue(source, ledger)
+        drafts[source.name] = _queue(source, notes)
     for source in queues:
-        _hierarchy(source, drafts, ledger)
-    Namespaces(everything).map_by("annotations", (VOLCANO_QUEUE,), drafts, ledger)
-    tell_of_closed(drafts.values(), ledger, {one.name: one for one in queues})
+        _hierarchy(source, drafts, notes)
+    Namespaces(everything).map_by("annotations", (VOLCANO_QUEUE,), drafts, notes)
+    tell_of_closed(drafts.values(), notes, {one.name: one for one in queues})
     if not drafts:
         return ()
     root = drafts.get(ROOT)
     if root is None:
         found = fleet_root.place_under_a_root(list(drafts.values()), fleet_root.capacity(everything))
-        fleet_root.divide(found, ledger)
+        fleet_root.divide(found, notes)
         return parents_first(found)
     # Volcano's root is the parent of every queue that names none.
     for draft in drafts.values():
         if draft.parent is None and draft is not root:
             draft.parent = ROOT
-    fleet_root.divide(drafts.values(), ledger)
+    fleet_root.divide(drafts.values(), notes)
     return parents_first(drafts.values())
 
 
-def _queue(source: Source, ledger: Ledger) -> Draft:
+def _queue(source: Source, notes: FieldNotes) -> Draft:
     draft = Draft(source.name, source.title)
     parent = source.text("spec", "parent")
     if parent:
         draft.parent = None if parent == source.name else parent
-        ledger.honoured(source, "spec.parent", "spec.parent")
+        notes.honoured(source, "spec.parent", "spec.parent")
     weight = source.number("spec", "weight")
     if weight is not None:
         draft.weight = source.quantity(weight, "spec.weight")
-        ledger.honoured(source, "spec.weight", "spec.weight")
+        notes.honoured(source, "spec.weight", "spec.weight")
     priority = source.number("spec", "priority")
     if priority is not None:
         draft.priority = priority
-        ledger.honoured(source, "spec.priority", "spec.priority")
-    _quotas(source, draft, ledger)
-    _reclaimable(source, draft, ledger)
+        notes.honoured(source, "spec.priority", "spec.priority")
+    _quotas(source, draft, notes)
+    _reclaimable(source, draft, notes)
     state = source.text("status", "state")
     if state in STATES and state != "Open":
         draft.state = STATES[state]
-        ledger.honoured(source, "status.state", "spec.state")
+        notes.honoured(source, "status.state", "spec.state")
     if source.get("spec", "affinity") is not None:
-        ledger.lost(source, "spec.affinity", "pods choose their nodes by their own affinity")
+        notes.lost(source, "spec.affinity", "pods choose their nodes by their own affinity")
     if source.get("spec", "extendClusters") is not None:
-        ledger.lost(source, "spec.extendClusters", "a queue is of one cluster")
+        notes.lost(source, "spec.extendClusters", "a queue is of one cluster")
     if source.get("spec", "type") is not None:
-        ledger.lost(source, "spec.type", "there is one kind of queue")
+        notes.lost(source, "spec.type", "there is one kind of queue")
     return draft
 
 
-def _quotas(source: Source, draft: Draft, ledger: Ledger) -> None:
-    guarantee = _amounts(source, ("spec", "guarantee", "resource"), ledger)
-    deserved = _amounts(source, ("spec", "deserved"), ledger)
+def _quotas(source: Source, draft: Draft, notes: FieldNotes) -> None:
+    guarantee = _amounts(source, ("spec", "guarantee", "resource"), notes)
+    deserved = _amounts(source, ("spec", "deserved"), notes)
     for resource, amount in guarantee.items():
         nominal = deserved.get(resource, amount)
         quota = draft.quota(resource)
@@ -100,14 +100,14 @@ def _quotas(source: Source, draft: Draft, ledger: Ledger) -> None:
         quota.lending_limit = Quantity(nominal.nano - amount.nano, nominal.notation)
     for resource, amount in deserved.items():
         draft.quota(resource).nominal = amount
-    for resource, amount in _amounts(source, ("spec", "capability"), ledger).items():
+    for resource, amount in _amounts(source, ("spec", "capability"), notes).items():
         draft.quota(resource).hard_limit = amount
 
 
 BECOMES = {"guarantee": "nominal, lendingLimit", "deserved": "nominal", "capability": "hardLimit"}
 
 
-def _amounts(source: Source, path: tuple[str, ...], ledger: Ledger) -> Amounts:
+def _amounts(source: Source, path: tuple[str, ...], notes: FieldNotes) -> Amounts:
     """Amounts by resource of quotas."""
     found: Amounts = {}
     ours = BECOMES[path[1]]
@@ -118,40 +118,40 @@ def _amounts(source: Source, path: tuple[str, ...], ledger: Ledger) -> Amounts:
             # Written as a count of MiB.
             found["gpu-memory"] = parse_quantity(f"{amount.value()}Mi")
             reason = "counted as MiB; a factor in the device plugin's settings is not known here"
-            ledger.approximated(source, field, f"spec.quotas[gpu-memory].{ours}", reason)
+            notes.approximated(source, field, f"spec.quotas[gpu-memory].{ours}", reason)
             continue
         resource = None if name.startswith(SHARE_PREFIX) else quota_resource(name)
         if resource is None:
             reason = (
                 "shares of GPUs are counted in gpu and gpu-memory" if SHARE_PREFIX in name else "not counted"
             )
-            ledger.lost(source, field, reason)
+            notes.lost(source, field, reason)
             continue
         found[resource] = found.get(resource, ZERO) + amount
-        ledger.honoured(source, field, f"spec.quotas[{resource}].{ours}")
+        notes.honoured(source, field, f"spec.quotas[{resource}].{ours}")
     return found
 
 
-def _reclaimable(source: Source, draft: Draft, ledger: Ledger) -> None:
+def _reclaimable(source: Source, draft: Draft, notes: FieldNotes) -> None:
     reclaimable = source.get("spec", "reclaimable")
     if reclaimable is None:
         return
     if reclaimable is False:
         draft.preemption["reclaimAfter"] = FOR_EVER
-        ledger.honoured(
+        notes.honoured(
             source, "spec.reclaimable", "spec.preemption.reclaimAfter", "its work is left for 100 years"
         )
     else:
-        ledger.honoured(source, "spec.reclaimable", "spec.preemption")
+        notes.honoured(source, "spec.reclaimable", "spec.preemption")
 
 
-def _hierarchy(source: Source, drafts: dict[str, Draft], ledger: Ledger) -> None:
+def _hierarchy(source: Source, drafts: dict[str, Draft], notes: FieldNotes) -> None:
     """The queues above, from "root/eng/prod" and "1/2/8": eng with weight 2, and this queue with weight 8."""
     annotations = source.mapping("metadata", "annotations")
     path, weights = annotations.get(HIERARCHY), annotations.get(WEIGHTS)
     draft = drafts[source.name]
     if path is None or draft.parent is not None:
-        ledger.finish(source)
+        notes.finish(source)
         return
     names, numbers = str(path).split("/"), str(weights or "").split("/")
     field = f"metadata.annotations[{HIERARCHY}]"
@@ -170,6 +170,6 @@ def _hierarchy(source: Source, drafts: dict[str, Draft], ledger: Ledger) -> None
         above = name
     draft.parent = above
     draft.weight = source.quantity(numbers[-1], f"metadata.annotations[{WEIGHTS}]")
-    ledger.honoured(source, field, "spec.parent")
-    ledger.honoured(source, f"metadata.annotations[{WEIGHTS}]", "spec.weight", "it goes before spec.weight")
-    ledger.finish(source)
+    notes.honoured(source, field, "spec.parent")
+    notes.honoured(source, f"metadata.annotations[{WEIGHTS}]", "spec.weight", "it goes before spec.weight")
+    notes.finish(source)

@@ -20,10 +20,10 @@ from gpufleet.files.atomic_write import atomic_write
 from gpufleet.model.node import Node
 from gpufleet.replay.arrivals import Unit, gpu_capacity_milli, ranked, saturating, source_of, units_of
 from gpufleet.replay.csv_export import Placement, write_placements
-from gpufleet.replay.driver import Driver, LineSink
 from gpufleet.replay.fragmentation_meter import FragmentationMeter
 from gpufleet.replay.idle import FleetView, typical_gpu_shapes
 from gpufleet.replay.log_file import log_file
+from gpufleet.replay.measured_engine import LineSink, MeasuredEngine
 from gpufleet.replay.peak_memory import forget_peak, peak_rss_mib
 from gpufleet.replay.results import Curve, NodePicture, NodeTypeIdle, RunResult
 from gpufleet.replay.run_request import RunRequest
@@ -99,8 +99,8 @@ class Setting:
         self.source = source_of(request.seed)
         self.units, nodes = self._arrivals()
         self.workload = typical_workload(trace.tasks)
-        self.driver = Driver(find_policy(request.policy), request.seed, log, victims_of(request))
-        self.driver.set_up(nodes, self.workload)
+        self.measured = MeasuredEngine(find_policy(request.policy), request.seed, log, victims_of(request))
+        self.measured.set_up(nodes, self.workload)
 
     def _arrivals(self) -> tuple[list[Unit], list[Node]]:
         """What arrives in which order, and the nodes in the order of their rank."""
@@ -121,10 +121,10 @@ class Setting:
 
     def saturate(self, progress: Progress | None) -> RunResult:
         """Arrivals only, placed or failed at once."""
-        meter = FragmentationMeter(self.driver.engine, self.workload)
+        meter = FragmentationMeter(self.measured.engine, self.workload)
         until_pct = 0 if self.request.arrivals_path is not None else round(100 * self.request.load)
         tally = Tally(self.gpus, meter.weight, until_pct)
-        saturation = SaturateRun(self.driver, meter, tally)
+        saturation = SaturateRun(self.measured, meter, tally)
         saturation.run(self.units, progress)
         self.placements = saturation.placements
         curve, reached_pct = tally.curve(), tally.reached_pct()
@@ -146,7 +146,7 @@ class Setting:
 
     def timeline(self, progress: Progress | None) -> RunResult:
         """The trace in its own time."""
-        play = TimelineRun(self.driver, self.trace, self.gpus)
+        play = TimelineRun(self.measured, self.trace, self.gpus)
         play.run(progress)
         self.placements = play.placements
         waiting = play.never_started()
@@ -170,9 +170,9 @@ class Setting:
 
     def _at_the_end(self) -> EndOfRun:
         """What both modes read from the engine when it is done."""
-        view = FleetView(self.driver.engine)
+        view = FleetView(self.measured.engine)
         return EndOfRun(
-            decision_seconds=round(self.driver.decision_s, 6),
+            decision_seconds=round(self.measured.decision_s, 6),
             wall_seconds=0.0,
             peak_rss_mib=0.0,
             idle_by_node_type=view.idle_by_type(typical_gpu_shapes(self.trace.tasks)),

@@ -14,8 +14,8 @@ from gpufleet.model.identifiers import PodUid
 from gpufleet.model.pod import Pod
 from gpufleet.replay.arrivals import Unit
 from gpufleet.replay.csv_export import Placement
-from gpufleet.replay.driver import Driver
 from gpufleet.replay.fragmentation_meter import FragmentationMeter
+from gpufleet.replay.measured_engine import MeasuredEngine
 from gpufleet.replay.tally import ITS_GANG, Tally, cause
 from gpufleet.replay.trace_tasks import TaskRecord
 from gpufleet.virtual_time.player import Player
@@ -24,13 +24,13 @@ from gpufleet.virtual_time.player import Player
 class SaturateRun:
     """Feeds units to an engine one by one."""
 
-    def __init__(self, driver: Driver, meter: FragmentationMeter, tally: Tally) -> None:
-        self.driver = driver
+    def __init__(self, measured: MeasuredEngine, meter: FragmentationMeter, tally: Tally) -> None:
+        self.measured = measured
         self.meter = meter
         self.tally = tally
         self.placements: list[Placement] = []
-        self._rows = driver.engine.state.fleet.row_by_name
-        self._player = Player(driver, self)
+        self._rows = measured.engine.state.fleet.row_by_name
+        self._player = Player(measured, self)
         self._binds: dict[PodUid, Bind] = {}
         self._told: list[AnyInstruction] = []
 
@@ -90,7 +90,7 @@ class SaturateRun:
                 return ITS_GANG
             if isinstance(one, Unschedulable | GangUnschedulable) and one.verdict is not None:
                 return cause(one.verdict)
-        verdict = self.driver.engine.explain(PodUid(task.name))
+        verdict = self.measured.engine.explain(PodUid(task.name))
         return ITS_GANG if verdict is None else cause(verdict)
 
 

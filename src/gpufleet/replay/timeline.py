@@ -19,7 +19,7 @@ from gpufleet.engine.event import Event, GangSet, PodAdded, PodRemoved
 from gpufleet.engine.instruction import AnyInstruction, Bind, Evict
 from gpufleet.model.identifiers import PodUid
 from gpufleet.replay.csv_export import Placement
-from gpufleet.replay.driver import Driver
+from gpufleet.replay.measured_engine import MeasuredEngine
 from gpufleet.replay.results import TASK_CLASSES, Timeline, Waits
 from gpufleet.replay.saturate import placement_of, pod_of
 from gpufleet.replay.tally import ITS_GANG, cause
@@ -81,8 +81,8 @@ class StepSeries:
 class TimelineRun:
     """Plays a trace against an engine in virtual time."""
 
-    def __init__(self, driver: Driver, trace: Trace, gpus: int) -> None:
-        self.driver = driver
+    def __init__(self, measured: MeasuredEngine, trace: Trace, gpus: int) -> None:
+        self.measured = measured
         self.trace = trace
         self.gpus = gpus
         self.queue_length = StepSeries()
@@ -96,7 +96,7 @@ class TimelineRun:
         self._uid_by_name = {task.name: PodUid(task.name) for task in trace.tasks}
         self._waits_since_us: dict[str, int] = {}
         self._waited_us: defaultdict[str, int] = defaultdict(int)
-        self._player = Player(driver, self)
+        self._player = Player(measured, self)
 
     def run(self, progress: Callable[[int], None] | None = None) -> None:
         """Play until nothing arrives and nothing leaves any more."""
@@ -109,7 +109,9 @@ class TimelineRun:
                 progress(before)
         for task in self.never_started():
             reason = self.why_not_started(task)
-            self.placements.append(Placement(task.name, None, at_us=self.driver.engine.at_us, reason=reason))
+            self.placements.append(
+                Placement(task.name, None, at_us=self.measured.engine.at_us, reason=reason)
+            )
 
     def due(self, uids: Sequence[PodUid]) -> Iterable[Event]:
         """Tasks arrive for which something is due the first time, and leave the second time."""
@@ -187,13 +189,13 @@ class TimelineRun:
         """What such a task lacked: a cause as of now, or time."""
         if task.name in self._withdrawn:
             return WITHDRAWN
-        verdict = self.driver.engine.explain(self._uid_by_name[task.name])
+        verdict = self.measured.engine.explain(self._uid_by_name[task.name])
         return ITS_GANG if verdict is None else cause(verdict)
 
     def result(self) -> Timeline:
         """Waits and series; the time axis runs from the first arrival to the last event."""
         start_us = min(task.created_at_us for task in self.trace.tasks)
-        end_us = max(self.driver.engine.at_us, start_us + 1)
+        end_us = max(self.measured.engine.at_us, start_us + 1)
         points = min(SERIES_POINTS, max(1, (end_us - start_us) // MICROSECONDS))
         width_s = (end_us - start_us) / points / MICROSECONDS
         used = self.used_milli.means(start_us, end_us, points)

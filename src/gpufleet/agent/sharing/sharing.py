@@ -10,11 +10,11 @@ from pathlib import Path
 
 import msgspec
 
+from gpufleet.agent.device_plugin.delivery import BY_CDI, Delivery, no_addition
+from gpufleet.agent.device_plugin.static_devices import DeviceFiles
+from gpufleet.agent.device_plugin.whole_device_registrar import WholeDeviceRegistrar
 from gpufleet.agent.events.node_events import NodeEvents
 from gpufleet.agent.kubelet.process_owners import owner_of
-from gpufleet.agent.plugin.delivery import BY_CDI, Delivery, no_addition
-from gpufleet.agent.plugin.static_devices import DeviceFiles
-from gpufleet.agent.plugin.whole_device_registrar import WholeDeviceRegistrar
 from gpufleet.agent.sharing.memory_monitor import MemoryMonitor, Offenders
 from gpufleet.agent.sharing.mps import OPTIONS as MPS_OPTIONS
 from gpufleet.agent.sharing.mps import MpsDaemons, MpsOptions, mps_clients

@@ -22,7 +22,7 @@ from gpufleet.engine.instruction import Nominated, NominationWithdrawn, Reserved
 from gpufleet.engine.lifecycle.departures import Nomination
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.place.choose.trial import Trial
-from gpufleet.engine.place.relations.unbound_claims import VolumeChoice
+from gpufleet.engine.place.relations.unbound_volume_claims import VolumeChoice
 from gpufleet.engine.place.score import fit
 from gpufleet.model.identifiers import PodUid
 

@@ -16,14 +16,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from gpufleet.agent.device_plugin import cdi
+from gpufleet.agent.device_plugin.allocator import Allocator
+from gpufleet.agent.device_plugin.registration import ResourceServer, Sight
+from gpufleet.agent.device_plugin.share_files import KIND as SHARE_KIND
+from gpufleet.agent.device_plugin.share_files import PREFIX, read_given
+from gpufleet.agent.device_plugin.static_devices import spec_name
 from gpufleet.agent.kubelet.kubelet_api import device_plugin_pb2 as api
 from gpufleet.agent.kubelet.kubelet_checkpoint import FILE
-from gpufleet.agent.plugin import cdi
-from gpufleet.agent.plugin.allocator import Allocator
-from gpufleet.agent.plugin.registration import ResourceServer, Sight
-from gpufleet.agent.plugin.share_files import KIND as SHARE_KIND
-from gpufleet.agent.plugin.share_files import PREFIX, read_given
-from gpufleet.agent.plugin.static_devices import spec_name
 from gpufleet.agent.state.node_state import Held, Holders
 from gpufleet.agent.state.state_errors import KubeletError, RefusedError
 from gpufleet.agent.units.node_units import Unit, device_of

@@ -20,7 +20,7 @@ from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.engine.place.choose.placement import NO_NODES, place_members_by_handle
 from gpufleet.engine.place.choose.policy_state import PolicyState
 from gpufleet.engine.place.choose.related_places import RelatedPlaces
-from gpufleet.engine.place.relations.unbound_claims import VolumeChoice
+from gpufleet.engine.place.relations.unbound_volume_claims import VolumeChoice
 from gpufleet.engine.state.model_order import Models
 from gpufleet.engine.state.pods import PodTable
 from gpufleet.engine.state.shapes import ShapeTable

@@ -21,11 +21,11 @@ from gpufleet.engine.place.relations.affinity import affinity_reasons, anti_affi
 from gpufleet.engine.place.relations.asks import Asks
 from gpufleet.engine.place.relations.attachments import Attachments
 from gpufleet.engine.place.relations.equivalence_classes import EquivalenceClass, EquivalenceClasses, Labels
-from gpufleet.engine.place.relations.exclusive_claims import ExclusiveClaims
+from gpufleet.engine.place.relations.exclusive_volume_claims import ExclusiveClaims
 from gpufleet.engine.place.relations.host_ports import HostPorts
 from gpufleet.engine.place.relations.preference import avoided_taints, preference
 from gpufleet.engine.place.relations.spread import spread_reasons
-from gpufleet.engine.place.relations.unbound_claims import UnboundClaims, VolumeChoice, Volumes
+from gpufleet.engine.place.relations.unbound_volume_claims import UnboundClaims, VolumeChoice, Volumes
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.engine.state.pods import PodTable
 from gpufleet.engine.state.shapes import ShapeTable

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.agent.plugin.cdi import READ_ONLY, CdiEdits, CdiHook, CdiMount
+from gpufleet.agent.device_plugin.cdi import READ_ONLY, CdiEdits, CdiHook, CdiMount
 
 # Where Debian and Red Hat put libraries; a link to another folder is found once.
 LIBRARIES = (

@@ -9,8 +9,8 @@ There is one file for each vendor; ``whole_device_registrar`` writes them before
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpufleet.agent.plugin.cdi import CdiDevice, CdiEdits, CdiNode, CdiSpec
-from gpufleet.agent.plugin.driver_files import Root
+from gpufleet.agent.device_plugin.cdi import CdiDevice, CdiEdits, CdiNode, CdiSpec
+from gpufleet.agent.device_plugin.driver_files import Root
 from gpufleet.agent.state.node_state import NodeGpus
 from gpufleet.devices.facts import GpuFacts
 from gpufleet.devices.sharing.delivery_options import DeliveryOptions

@@ -28,7 +28,7 @@ class LineSink(Protocol):
         ...
 
 
-class Driver:
+class MeasuredEngine:
     """An engine with a fleet in it; ``victims`` names its search for victims."""
 
     def __init__(

@@ -1,7 +1,7 @@
 """What became of each field of another system's object, so that nothing is lost without a word.
 
-A converter says of every field that it knows what it made of it. ``Ledger.finish`` adds the fields that no
-converter named.
+A converter says of every field that it knows what it made of it. ``FieldNotes.finish`` adds the fields that
+no converter named.
 """
 
 import enum
@@ -31,7 +31,7 @@ class Note(msgspec.Struct, frozen=True):
     becomes: str = ""
 
 
-class Ledger:
+class FieldNotes:
     """The notes on all objects that are converted together."""
 
     def __init__(self) -> None:

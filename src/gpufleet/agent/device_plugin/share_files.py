@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.agent.plugin import cdi
-from gpufleet.agent.plugin.cdi import CdiDevice, CdiEdits, CdiSpec
+from gpufleet.agent.device_plugin import cdi
+from gpufleet.agent.device_plugin.cdi import CdiDevice, CdiEdits, CdiSpec
 from gpufleet.agent.state.disk import DISK, Disk
 from gpufleet.model.grant import GrantedDevice, GrantKind
 from gpufleet.model.identifiers import DeviceId

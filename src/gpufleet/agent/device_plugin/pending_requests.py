@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
+from gpufleet.agent.device_plugin.whole_device_rules import OpenClaim, TakenUnits
 from gpufleet.agent.holders.holder_record import AllocateAnswer, ContainerRef
 from gpufleet.agent.holders.open_answers import open_answers
-from gpufleet.agent.plugin.claim_rules import OpenClaim, TakenUnits
 from gpufleet.agent.state.node_state import Held, Holders, NodeGpus, NodePod, NodePods
 from gpufleet.agent.units.granted_units import UnitIndex
 from gpufleet.agent.units.node_units import GpuUnit, Units

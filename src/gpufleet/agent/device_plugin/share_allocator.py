@@ -17,15 +17,18 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.agent.holders.holder_memory import HolderMemory
-from gpufleet.agent.holders.holder_record import RememberedHolder
-from gpufleet.agent.kubelet.kubelet_checkpoint import read_checkpoint
-from gpufleet.agent.plugin import cdi
-from gpufleet.agent.plugin.allocator import AllocateResponse
-from gpufleet.agent.plugin.open_call_record import OpenCall, OpenCallRecord, State
-from gpufleet.agent.plugin.share_files import KIND, ShareFiles, ShareGiven
-from gpufleet.agent.plugin.share_owner import Owner, abandoned, granted_shares, listed_owners, recorded_owners
-from gpufleet.agent.plugin.share_rules import (
+from gpufleet.agent.device_plugin import cdi
+from gpufleet.agent.device_plugin.allocator import AllocateResponse
+from gpufleet.agent.device_plugin.open_call_record import OpenCall, OpenCallRecord, State
+from gpufleet.agent.device_plugin.share_files import KIND, ShareFiles, ShareGiven
+from gpufleet.agent.device_plugin.share_owner import (
+    Owner,
+    abandoned,
+    granted_shares,
+    listed_owners,
+    recorded_owners,
+)
+from gpufleet.agent.device_plugin.share_rules import (
     Rival,
     check_not_held,
     check_parts,
@@ -33,7 +36,10 @@ from gpufleet.agent.plugin.share_rules import (
     has_started_share,
     in_service,
 )
-from gpufleet.agent.plugin.taken_slots import forgotten_slots, slots_taken, taken_slots
+from gpufleet.agent.device_plugin.taken_slots import forgotten_slots, slots_taken, taken_slots
+from gpufleet.agent.holders.holder_memory import HolderMemory
+from gpufleet.agent.holders.holder_record import RememberedHolder
+from gpufleet.agent.kubelet.kubelet_checkpoint import read_checkpoint
 from gpufleet.agent.state.node_state import Gpu, Holders, NodeGpus, NodePod, NodePods
 from gpufleet.agent.state.state_errors import KubeletError, RefusedError
 from gpufleet.agent.state.topic import Topic, any_change

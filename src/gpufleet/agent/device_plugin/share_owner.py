@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
+from gpufleet.agent.device_plugin.share_files import KIND
 from gpufleet.agent.kubelet.kubelet_checkpoint import CheckpointEntry
-from gpufleet.agent.plugin.share_files import KIND
 from gpufleet.agent.state.node_state import Holders, NodePod, NodePods
 from gpufleet.kube import keys
 from gpufleet.model.grant import ContainerGrant, GrantKind

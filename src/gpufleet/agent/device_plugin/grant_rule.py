@@ -9,9 +9,9 @@ MIG instances and partitions without ids, and so it does whole GPUs of a node wh
 import logging
 from collections.abc import Iterable, Iterator
 
-from gpufleet.agent.plugin.allocator import AllocateResponse
-from gpufleet.agent.plugin.claim_rules import OpenClaim
-from gpufleet.agent.plugin.pending_requests import UngrantedRequest
+from gpufleet.agent.device_plugin.allocator import AllocateResponse
+from gpufleet.agent.device_plugin.pending_requests import UngrantedRequest
+from gpufleet.agent.device_plugin.whole_device_rules import OpenClaim
 from gpufleet.agent.state.node_state import NodePod, NodePods
 from gpufleet.agent.state.state_errors import RefusedError
 from gpufleet.kube.keys import VISIBLE_DEVICES as VISIBLE

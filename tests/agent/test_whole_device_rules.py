@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.agent.plugin.claim_rules import OpenClaim, claimant, preferred
+from gpufleet.agent.device_plugin.whole_device_rules import OpenClaim, claimant, preferred
 from gpufleet.agent.state.state_errors import RefusedError
 
 

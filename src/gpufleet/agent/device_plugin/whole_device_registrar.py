@@ -12,12 +12,12 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.agent.plugin.cdi import FOLDER, CdiEdits, CdiSpec, read_spec, remove_spec, write_spec
-from gpufleet.agent.plugin.delivery import Delivery
-from gpufleet.agent.plugin.driver_files import Root, driver_edits
-from gpufleet.agent.plugin.registration import KubeletRegistration
-from gpufleet.agent.plugin.static_devices import VENDORS, DeviceFiles, spec_name, static_specs
-from gpufleet.agent.plugin.whole_device_allocator import AllocatorInputs, WholeDeviceAllocator
+from gpufleet.agent.device_plugin.cdi import FOLDER, CdiEdits, CdiSpec, read_spec, remove_spec, write_spec
+from gpufleet.agent.device_plugin.delivery import Delivery
+from gpufleet.agent.device_plugin.driver_files import Root, driver_edits
+from gpufleet.agent.device_plugin.registration import KubeletRegistration
+from gpufleet.agent.device_plugin.static_devices import VENDORS, DeviceFiles, spec_name, static_specs
+from gpufleet.agent.device_plugin.whole_device_allocator import AllocatorInputs, WholeDeviceAllocator
 from gpufleet.agent.state.disk import DISK, Disk
 from gpufleet.agent.state.node_state import NodeGpus
 from gpufleet.agent.units.node_units import GpuUnit, Unit, Units, by_resource, node_units

@@ -1,8 +1,8 @@
 """Gives whole devices, replicas and MIG instances: to each pod what it was granted, what is free to others.
 
 The kubelet says neither in its question for a preference nor in Allocate which pod it asks for. So the answer
-follows from the containers that may be asking (``pending_requests``), by ``claim_rules``. The kubelet may
-have heard of a pod before us, so the API server itself is asked before an answer. And as long as a pod
+follows from the containers that may be asking (``pending_requests``), by ``whole_device_rules``. The kubelet
+may have heard of a pod before us, so the API server itself is asked before an answer. And as long as a pod
 without a grant may be the one that asks for so many, no granted units are given out: the pod that asks gets
 what is free, or a refusal that says so. What a container has, or may have taken up, is given to no other
 until its pod is finished, whatever the kubelet offers; each answer is kept (``holder_memory``) before the
@@ -15,15 +15,15 @@ from typing import TypeVar
 
 import msgspec
 
+from gpufleet.agent.device_plugin import whole_device_rules as whole
+from gpufleet.agent.device_plugin.allocator import AllocateResponse
+from gpufleet.agent.device_plugin.choice import Choice
+from gpufleet.agent.device_plugin.delivery import Delivery
+from gpufleet.agent.device_plugin.grant_rule import Asker, check_granted, check_variables, note_variables
+from gpufleet.agent.device_plugin.pending_requests import PendingRequests, UngrantedRequest, waiting
+from gpufleet.agent.device_plugin.whole_device_rules import OpenClaim
 from gpufleet.agent.holders.holder_memory import HolderMemory
 from gpufleet.agent.holders.holder_record import AllocateAnswer, ContainerRef
-from gpufleet.agent.plugin import claim_rules as whole
-from gpufleet.agent.plugin.allocator import AllocateResponse
-from gpufleet.agent.plugin.choice import Choice
-from gpufleet.agent.plugin.claim_rules import OpenClaim
-from gpufleet.agent.plugin.delivery import Delivery
-from gpufleet.agent.plugin.grant_rule import Asker, check_granted, check_variables, note_variables
-from gpufleet.agent.plugin.pending_requests import PendingRequests, UngrantedRequest, waiting
 from gpufleet.agent.state.node_state import Held, Holders, NodeGpus, NodePods
 from gpufleet.agent.state.state_errors import RefusedError
 from gpufleet.agent.state.topic import Topic

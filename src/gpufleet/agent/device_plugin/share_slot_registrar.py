@@ -2,8 +2,8 @@
 
 import asyncio
 
-from gpufleet.agent.plugin.registration import KubeletRegistration
-from gpufleet.agent.plugin.share_allocator import ShareAllocator
+from gpufleet.agent.device_plugin.registration import KubeletRegistration
+from gpufleet.agent.device_plugin.share_allocator import ShareAllocator
 from gpufleet.agent.state.node_state import Holders, NodeGpus
 from gpufleet.agent.state.topic import Topic, any_change
 from gpufleet.agent.units.share_slots import share_slots

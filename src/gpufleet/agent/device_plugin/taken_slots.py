@@ -6,8 +6,8 @@ starts again may have its own back, if no other pod can be the one that asks.
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from gpufleet.agent.device_plugin.share_owner import granted_shares
 from gpufleet.agent.holders.holder_record import RememberedHolder
-from gpufleet.agent.plugin.share_owner import granted_shares
 from gpufleet.agent.state.node_state import Holders, NodePods
 from gpufleet.kube import keys
 
