@@ -19,9 +19,9 @@ from gpufleet.kube.client import Client
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.transport import Request
 from gpufleet.model import pod as model
+from gpufleet.model.backfill_promise import BackfillPromise
 from gpufleet.model.identifiers import GangName, PodUid, QueueName
 from gpufleet.model.pod_name import PodName
-from gpufleet.model.seat import Seat
 from gpufleet.model.shape import Shape
 from gpufleet.scheduler.eviction_planner import EvictionPlanner
 from gpufleet.scheduler.metrics import Metrics
@@ -317,7 +317,7 @@ class Heard:
 def entry(name: str, gang: GangName | None, place: PodStage, uid: PodUid | None = None) -> Entry:
     """A pod of queue "team" that said to "w" how long it runs."""
     found = uid or PodUid(name)
-    seats = (Seat("w", 60_000_000),)
-    meaning = model.Pod(found, Shape(), queue=QueueName("team"), gang=gang, seats=seats)
+    promises = (BackfillPromise("w", 60_000_000),)
+    meaning = model.Pod(found, Shape(), queue=QueueName("team"), gang=gang, promises=promises)
     raw = msgspec.convert({"metadata": {"name": name, "uid": found}, "spec": {"containers": []}}, Pod)
     return Entry(PodName("default", name, found), raw, place, meaning)

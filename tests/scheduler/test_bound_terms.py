@@ -195,7 +195,7 @@ def test_a_start_that_is_dated_later_gains_little(restarts: bool) -> None:
     in_world(story)
 
 
-# Seats behind a reservation.
+# Promises behind a reservation.
 
 
 def reserving_team(world: World) -> None:

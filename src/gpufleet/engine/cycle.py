@@ -470,8 +470,8 @@ class Cycle:
             raise BrokenInvariantError(f"pod {uid} got a device without id")
         node = state.fleet.node_at(node_row)
         volumes, origin = state.neighbours.volumes_of(row), self.moving.replacements.origin(uid)
-        seats = self.reservations.guests.seats_of(uid)
-        self.instructions.append(Bind(uid, node.name, devices, volumes, origin, seats))
+        promises = self.reservations.guests.promises_of(uid)
+        self.instructions.append(Bind(uid, node.name, devices, volumes, origin, promises))
 
     def _tell_gang(self, members: Members, placeable: int, verdict: Verdict | None, role: str) -> None:
         if members.gang is None:

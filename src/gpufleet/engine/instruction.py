@@ -7,6 +7,7 @@ import enum
 
 import msgspec
 
+from gpufleet.model.backfill_promise import BackfillPromise
 from gpufleet.model.identifiers import (
     DeviceId,
     GangName,
@@ -16,7 +17,6 @@ from gpufleet.model.identifiers import (
     QueueName,
     QuotaResource,
 )
-from gpufleet.model.seat import Seat
 from gpufleet.model.violation import AnyViolation
 
 
@@ -41,7 +41,7 @@ class Bind(Instruction, frozen=True, tag="bind", omit_defaults=True):
 
     ``volumes`` says for each claim that is bound with the pod which volume it gets, "" for one that
     is to be provisioned on this node. ``instead_of`` is set for a pod that takes over the place of one that
-    was moved. ``seats`` are the reservations behind which it was let in.
+    was moved. ``promises`` are those with which it was let in behind reservations.
     """
 
     uid: PodUid
@@ -49,7 +49,8 @@ class Bind(Instruction, frozen=True, tag="bind", omit_defaults=True):
     devices: tuple[DeviceId, ...] = ()
     volumes: tuple[tuple[str, str], ...] = ()
     instead_of: MovedFrom | None = None
-    seats: tuple[Seat, ...] = ()
+    # Logs have always said ``seats``, and a log must read alike for ever.
+    promises: tuple[BackfillPromise, ...] = msgspec.field(default=(), name="seats")
 
 
 class WhyEvicted(enum.StrEnum):

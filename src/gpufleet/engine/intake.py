@@ -252,8 +252,8 @@ class Intake:
             self.nominations.cancel_of(row)
             self._describe_anew(row, pod)
         self._note_start(row, happened.started_at_us)
-        if pod.seats:
-            self.reservations.guests.seated(pod)
+        if pod.promises:
+            self.reservations.guests.take_promises(pod)
         node_row = state.fleet.row_by_name.get(happened.node)
         booked = state.pods.node_row(row)
         devices = happened.devices

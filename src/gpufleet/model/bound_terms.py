@@ -6,9 +6,9 @@ its priority class say later may only shorten or weaken what it holds; the rest 
 
 import msgspec
 
+from gpufleet.model.backfill_promise import BackfillPromise
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import QueueName
-from gpufleet.model.seat import Seat
 
 NEVER_STALE = -1
 """In a grant, where None already means the scheduler's default."""
@@ -32,8 +32,8 @@ class BoundTerms(msgspec.Struct, frozen=True):
     """What a pod was bound with.
 
     ``queue`` and ``priority`` are those it was decided with, its gang's where it has one. ``at_us`` is when
-    it was bound. ``seats`` are the reservations behind which it was let in. What else is here means what it
-    means in ``model.pod``.
+    it was bound. ``promises`` are those with which it was let in behind reservations. What else is here means
+    what it means in ``model.pod``.
     """
 
     queue: QueueName
@@ -45,5 +45,5 @@ class BoundTerms(msgspec.Struct, frozen=True):
     run_time_max_us: int | None = None
     interruptible: bool = False
     checkpointed_at_us: int | None = None
-    seats: tuple[Seat, ...] = ()
+    promises: tuple[BackfillPromise, ...] = ()
     gang: BoundGang | None = None

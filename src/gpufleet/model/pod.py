@@ -2,9 +2,9 @@
 
 import msgspec
 
+from gpufleet.model.backfill_promise import BackfillPromise
 from gpufleet.model.identifiers import DEFAULT_QUEUE, GangName, PodUid, QueueName
 from gpufleet.model.resource_names import is_part_of_gpu
-from gpufleet.model.seat import Seat
 from gpufleet.model.shape import Shape
 
 
@@ -21,8 +21,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     None where it does not say. ``interruptible``: it says that it may be ended at any time, without loss. A
     pod that has run for ``run_time_max_us`` is ended; None leaves that limit to its queue. A ``foreign`` pod
     was placed by another scheduler: no limit of ours on run times applies to it. Where ``preempts`` is False,
-    no pod is evicted for this pod or its gang. ``seats`` are the reservations behind which it was let in,
-    None where its grant does not say.
+    no pod is evicted for this pod or its gang. ``promises`` are those with which it was let in behind
+    reservations, None where its grant does not say.
     """
 
     uid: PodUid
@@ -43,7 +43,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     preempts: bool = True
     run_time_us: int | None = None
     interruptible: bool = False
-    seats: tuple[Seat, ...] | None = None
+    # Logs have always said ``seats``, and a log must read alike for ever.
+    promises: tuple[BackfillPromise, ...] | None = msgspec.field(default=None, name="seats")
 
     @property
     def is_service(self) -> bool:

@@ -250,7 +250,7 @@ def _overtime(limit: RunTimeLimit, *, in_gang: bool) -> str:
 
 def promised_us(pod: Pod, holder: PodUid | GangName) -> int | None:
     """How long a pod said that it runs when it was let in; None for another of its gang."""
-    lengths = (seat.within_us for seat in pod.seats or () if seat.holder == holder)
+    lengths = (promise.within_us for promise in pod.promises or () if promise.holder == holder)
     return next((length_us for length_us in lengths if length_us is not None), None)
 
 

@@ -29,8 +29,10 @@ class ReservationLedger:
         self._before = dict(self.by_holder)
         for one in said:
             if isinstance(one, Bind):
-                for seat in one.seats:
-                    self._guests.setdefault(seat.holder, set()).update([one.uid] * (seat.within_us is None))
+                for promise in one.promises:
+                    self._guests.setdefault(promise.holder, set()).update(
+                        [one.uid] * (promise.within_us is None)
+                    )
             if isinstance(one, ReservationEnded):
                 assert one.holder in self.by_holder, f"{one.holder} loses what it did not have"
                 del self.by_holder[one.holder]

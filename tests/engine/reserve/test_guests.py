@@ -18,11 +18,11 @@ from gpufleet.engine.instruction import AnyInstruction, Evict
 from gpufleet.engine.policy import POLICIES
 from gpufleet.engine.preempt.victims import NoVictims
 from gpufleet.engine.scheduler import Engine
+from gpufleet.model.backfill_promise import BackfillPromise
 from gpufleet.model.disruption_budget import DisruptionBudget
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
 from gpufleet.model.labels import LabelSelector
 from gpufleet.model.pod import Pod
-from gpufleet.model.seat import Seat
 from tests.engine.fleet_builder import SECOND_US, Story, gang, members, node, placed, pod, shape
 from tests.engine.ledger import Ledger
 from tests.engine.queueing.queue_builder import queue, quota
@@ -246,13 +246,15 @@ def test_a_guest_that_was_to_end_is_told_again_by_a_scheduler_that_takes_over(le
     before.wait_s(1)
     before.arrive(guest("visitor", shape(1)))
     assert interrupted(before.depart("old")) == ["visitor"]
-    seated = msgspec.structs.replace(guest("visitor", shape(1)), seats=(Seat("g"),), leaving=leaves)
+    promising = msgspec.structs.replace(
+        guest("visitor", shape(1)), promises=(BackfillPromise("g"),), leaving=leaves
+    )
     again = Story()
     again.nodes(node("a", 1), node("b", 1))
     again.queues(team())
     again.gangs(gang("g", 2, queue="team"))
     said = again.happen(
-        PodBound(seated, NodeName("b"), (DeviceId("b/0"),), SECOND_US),
+        PodBound(promising, NodeName("b"), (DeviceId("b/0"),), SECOND_US),
         *(PodAdded(one) for one in members("g", 2, shape(1))),
         NominationsRecalled(before.engine.kept_places()),
     )

@@ -12,12 +12,12 @@ from gpufleet.kube.codec.durations import MAXIMUM_US
 from gpufleet.kube.codec.grant import granted_devices, make_grant, read_grant, write_grant
 from gpufleet.kube.codec.node import ANONYMOUS
 from gpufleet.kube.kube_errors import ObjectError
+from gpufleet.model.backfill_promise import BackfillPromise
 from gpufleet.model.bound_terms import NEVER_STALE, BoundGang, BoundTerms
 from gpufleet.model.device import Device
 from gpufleet.model.gang import Gang, Slices
 from gpufleet.model.grant import ContainerGrant, Grant, GrantedDevice, GrantKind
 from gpufleet.model.identifiers import DeviceId, GangName, GpuModelName, QueueName, TopologyLevelName
-from gpufleet.model.seat import Seat
 from gpufleet.model.shape import GpuRequest
 
 FENCE = r'^[{]"v":[0-9]{1,9},"epoch":[0-9]{1,10}[,}]'
@@ -44,7 +44,7 @@ PARTS = st.lists(st.builds(ContainerGrant, NAMES, DEVICES), max_size=4, unique_b
 MOMENTS = st.integers(0, 2**60)
 LENGTHS = st.integers(1, MAXIMUM_US)
 QUEUES = NAMES.map(QueueName)
-SEATS = st.lists(st.builds(Seat, NAMES, st.none() | LENGTHS), max_size=3).map(tuple)
+PROMISES = st.lists(st.builds(BackfillPromise, NAMES, st.none() | LENGTHS), max_size=3).map(tuple)
 LEVELS = st.none() | NAMES.map(TopologyLevelName)
 ANY_ROLE = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
@@ -80,7 +80,7 @@ def any_terms(draw: st.DrawFn) -> BoundTerms:
             st.none() | LENGTHS,
             st.booleans(),
             st.none() | MOMENTS,
-            SEATS,
+            PROMISES,
             st.none() | st.builds(BoundGang, gangs, ANY_ROLE, patience, st.booleans()),
         )
     )
@@ -109,7 +109,7 @@ def test_what_is_written_is_read(grant: Grant) -> None:
 
 
 def test_terms_stand_between_the_epoch_and_the_devices() -> None:
-    terms = BoundTerms(QueueName("team"), 7, 5, run_time_us=60_000_000, seats=(Seat("holder"),))
+    terms = BoundTerms(QueueName("team"), 7, 5, run_time_us=60_000_000, promises=(BackfillPromise("holder"),))
     written = {
         "v": 2,
         "epoch": 7,
@@ -165,9 +165,9 @@ BAD_GRANTS = {
     "a checkpoint beyond 64 bits": bound_with(checkpointedAtUs=2**70),
     "a priority beyond 32 bits": bound_with(priority=2**31),
     "interruptible as text": bound_with(interruptible="true"),
-    "a seat behind nobody": bound_with(seats=[{"holder": ""}]),
-    "a seat with a time below nothing": bound_with(seats=[{"holder": "h", "withinUs": -1}]),
-    "2,000 seats": bound_with(seats=[{"holder": "h"}] * 2000),
+    "a promise behind nobody": bound_with(seats=[{"holder": ""}]),
+    "a promise with a time below nothing": bound_with(seats=[{"holder": "h", "withinUs": -1}]),
+    "2,000 promises": bound_with(seats=[{"holder": "h"}] * 2000),
     "a gang of nobody": bound_in_gang(minMembers=0),
     "a gang without a name": bound_in_gang(name=""),
     "a role of nobody": bound_in_gang(roleMinimums=[["worker", 0]]),

@@ -33,7 +33,7 @@ def terms_of(pod: Pod, meaning: model.Pod, gang: BoundGang | None, bind: Bind, a
         run_time_max_us=meaning.run_time_max_us,
         interruptible=meaning.interruptible,
         checkpointed_at_us=saved_at_us(checkpointed_at_us(pod), None, at_us) or None,
-        seats=bind.seats,
+        promises=bind.promises,
         gang=gang,
     )
 
@@ -51,7 +51,7 @@ def as_bound(said: model.Pod, terms: BoundTerms) -> model.Pod:
         run_time_us=shorter(terms.run_time_us, said.run_time_us),
         run_time_max_us=shorter(terms.run_time_max_us, said.run_time_max_us),
         interruptible=terms.interruptible or said.interruptible,
-        seats=terms.seats,
+        promises=terms.promises,
     )
 
 

@@ -7,10 +7,10 @@ in, nor is any for a holder that may evict none; a budget that comes later keeps
 the holders that it came behind, and of no other. Work whose run time is only learned (``learn.run_times``)
 is a guest too, so that no holder depends on that.
 
-A guest has a seat (``model.seat``), which its grant remembers: nothing that is said of it later takes the
-seat's duty from it. Work that was let in because it said how long it runs has one too, and is a guest from
-the moment on at which it said that it has ended. ``backfill`` lets guests in, ``cycle`` asks for the ``plan``
-when it is the holder's turn.
+A guest has given a promise (``model.backfill_promise``), which its grant remembers: nothing that is said of
+it later takes the duty from it. Work that was let in because it said how long it runs has one too, and is a
+guest from the moment on at which it said that it has ended. ``backfill`` lets guests in, ``cycle`` asks for
+the ``plan`` when it is the holder's turn.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,9 +25,9 @@ from gpufleet.engine.preempt.leaving import Leaving
 from gpufleet.engine.preempt.victims import EvictionPlan, UnplacedWorkload
 from gpufleet.engine.reserve.planning import Planner, rows_of
 from gpufleet.engine.reserve.restoring import PutAside
+from gpufleet.model.backfill_promise import BackfillPromise
 from gpufleet.model.identifiers import GangName, PodUid
 from gpufleet.model.pod import Pod
-from gpufleet.model.seat import Seat
 
 Holder = PodUid | GangName
 Placements = tuple[Placement, ...]
@@ -51,12 +51,12 @@ class Guests:
         self.state = state
         self.planner = planner
         self.evicts = evicts
-        self._seats: dict[Holder, dict[PodUid, Seat]] = {}
+        self._promises: dict[Holder, dict[PodUid, BackfillPromise]] = {}
 
     @property
-    def has_seats(self) -> bool:
+    def has_promises(self) -> bool:
         """True if any pod was let in behind a holder."""
-        return bool(self._seats)
+        return bool(self._promises)
 
     # Guests that come.
 
@@ -87,30 +87,30 @@ class Guests:
 
     def let_in(self, holder: Holder, uids: Iterable[PodUid], within_us: int | None = None) -> None:
         """These pods are guests of this holder from now on, or once they have run for ``within_us``."""
-        kept = {one: seats for one, seats in self._seats.items() if self._waits(one)}
-        kept.setdefault(holder, {}).update(dict.fromkeys(uids, Seat(holder, within_us)))
-        self._seats = kept
+        kept = {one: promises for one, promises in self._promises.items() if self._waits(one)}
+        kept.setdefault(holder, {}).update(dict.fromkeys(uids, BackfillPromise(holder, within_us)))
+        self._promises = kept
 
-    def seated(self, pod: Pod) -> None:
+    def take_promises(self, pod: Pod) -> None:
         """A pod runs whose grant names the holders that it was let in behind."""
-        for seat in pod.seats or ():
-            holder = cast("Holder", seat.holder)
-            self._seats.setdefault(holder, {}).setdefault(pod.uid, seat)
+        for promise in pod.promises or ():
+            holder = cast("Holder", promise.holder)
+            self._promises.setdefault(holder, {}).setdefault(pod.uid, promise)
 
-    def seats_of(self, uid: PodUid) -> tuple[Seat, ...]:
-        """The seats that a pod has."""
+    def promises_of(self, uid: PodUid) -> tuple[BackfillPromise, ...]:
+        """The promises that a pod has given."""
         # Asked for every pod that starts, and most of the time there is no guest.
-        return () if not self._seats else tuple(seats[uid] for seats in self._seats.values() if uid in seats)
+        return tuple(given[uid] for given in self._promises.values() if uid in given)
 
     def leave(self, uid: PodUid) -> None:
         """A pod is gone, or did not come after all."""
-        for seats in self._seats.values():
-            seats.pop(uid, None)
+        for promises in self._promises.values():
+            promises.pop(uid, None)
 
     def recall(self, holder: Holder, former: PutAside) -> None:
-        """After a restart: guests are the pods that have a seat.
+        """After a restart: guests are the pods that have given a promise.
 
-        Where a grant says nothing of seats, a guest is a pod that may be interrupted and came after the
+        Where a grant says nothing of promises, a guest is a pod that may be interrupted and came after the
         reservation, among those that the holder waits for or, as some may have come since that was written,
         on its nodes.
         """
@@ -118,14 +118,14 @@ class Guests:
         nodes = dict.fromkeys(place.node for place in former.placements)
         near = [row for node in nodes for row in pods.on_node.get(node, ())]
         known = dict.fromkeys([*former.waits_for, *(row for row in near if pods.pod_at(row).interruptible)])
-        unsaid = [row for row in known if pods.pod_at(row).seats is None]
+        unsaid = [row for row in known if pods.pod_at(row).promises is None]
         came = [row for row in unsaid if pods.started_at_us.get(row, since_us - 1) >= since_us]
         guests = [row for row in came if self._may_be_interrupted(row)]
         if guests:
             self.let_in(holder, (pods.pod_at(row).uid for row in guests))
-        seated = (pods.row_by_uid.get(uid) for uid in self._seats.get(holder, ()))
-        with_seats = [row for row in seated if row is not None]
-        former.waits_for = tuple(dict.fromkeys([*former.waits_for, *with_seats]))
+        bound = (pods.row_by_uid.get(uid) for uid in self._promises.get(holder, ()))
+        with_promises = [row for row in bound if row is not None]
+        former.waits_for = tuple(dict.fromkeys([*former.waits_for, *with_promises]))
 
     def _waits(self, holder: Holder) -> bool:
         """True for one that has not started yet."""
@@ -140,27 +140,27 @@ class Guests:
     def rows_of(self, holder: Holder, at_us: int) -> list[int]:
         """The guests of a holder that are still there."""
         row_by_uid = self.state.pods.row_by_uid
-        uids = [uid for uid in self._seats.get(holder, ()) if self.are_of(holder, uid, at_us)]
+        uids = [uid for uid in self._promises.get(holder, ()) if self.are_of(holder, uid, at_us)]
         rows = (row_by_uid.get(uid) for uid in uids)
         return [row for row in rows if row is not None]
 
     def are_of(self, holder: Holder, uid: PodUid, at_us: int) -> bool:
         """True if a pod is a guest of this holder by now."""
-        seat = self._seats.get(holder, {}).get(uid)
-        if seat is None or seat.within_us is None:
-            return seat is not None
-        return self._promised_us(uid, seat.within_us, at_us) <= at_us
+        promise = self._promises.get(holder, {}).get(uid)
+        if promise is None or promise.within_us is None:
+            return promise is not None
+        return self._promised_us(uid, promise.within_us, at_us) <= at_us
 
     def is_overdue(self, holder: Holder, uid: PodUid) -> bool:
         """True for a guest that is one because it has run for longer than it said."""
-        seat = self._seats.get(holder, {}).get(uid)
-        return seat is not None and seat.within_us is not None
+        promise = self._promises.get(holder, {}).get(uid)
+        return promise is not None and promise.within_us is not None
 
     def next_us(self, holder: Holder, at_us: int) -> int | None:
         """When the next one of those let in becomes a guest of this holder."""
-        seats = self._seats.get(holder, {}).items()
+        promises = self._promises.get(holder, {}).items()
         ends_us = (
-            self._promised_us(uid, seat.within_us, at_us) for uid, seat in seats if seat.within_us is not None
+            self._promised_us(uid, one.within_us, at_us) for uid, one in promises if one.within_us is not None
         )
         return min((end_us for end_us in ends_us if end_us > at_us), default=None)
 
@@ -177,7 +177,7 @@ class Guests:
     def plan(self, unplaced: UnplacedWorkload) -> EvictionPlan | None:
         """Which of its guests end so that a holder can start now; None where that is not what it lacks."""
         holder = holder_of(self.state, unplaced)
-        rows = self.rows_of(holder, unplaced.at_us) if self._seats else []
+        rows = self.rows_of(holder, unplaced.at_us) if self._promises else []
         if not rows:
             return None
         units = self._units(holder, rows)
@@ -224,7 +224,7 @@ class Guests:
 
     def _may_end(self, holder: Holder, unit: Unit) -> bool:
         """True if these pods can be told to end now; an overdue pod takes all of its gang along."""
-        state, seats = self.state, self._seats.get(holder, {})
+        state, promises = self.state, self._promises.get(holder, {})
         uids = {row: state.pods.pod_at(row).uid for row in unit.rows}
         if any(uid in state.departures.refused_until_us for uid in uids.values()):
             return False
@@ -232,7 +232,7 @@ class Guests:
             return False
         if any(self.is_overdue(holder, uid) for uid in uids.values()):
             return True
-        return all(uid in seats or self._may_be_interrupted(row) for row, uid in uids.items())
+        return all(uid in promises or self._may_be_interrupted(row) for row, uid in uids.items())
 
     def _without(self, unplaced: UnplacedWorkload, units: Sequence[Unit]) -> Placements:
         return self.planner.place_without(unplaced, [row for unit in units for row in unit.rows])

@@ -225,7 +225,7 @@ class Reservations:
         """True if nothing is reserved, and none of these lines of described queues has waited for long enough
         to reserve a place. When each of them has is noted then, as ``hold`` does it.
         """
-        if self._held or self._former or self.guests.has_seats:
+        if self._held or self._former or self.guests.has_promises:
             return False
         queues, news = self.state.waiting.queues, []
         name, after_us = None, None

@@ -4,14 +4,16 @@ They are read as strictly as the devices beside them: an unknown field, a number
 is too long refuses the whole grant.
 """
 
+import msgspec
+
 from gpufleet.kube.codec.durations import MAXIMUM_US
 from gpufleet.kube.codec.field_path import inside
 from gpufleet.kube.objects.structure import Structure
+from gpufleet.model.backfill_promise import BackfillPromise
 from gpufleet.model.bound_terms import NEVER_STALE, BoundGang, BoundTerms
 from gpufleet.model.gang import Gang, Slices
 from gpufleet.model.identifiers import GangName, GpuModelName, QueueName, TopologyLevelName
 from gpufleet.model.model_errors import InputError
-from gpufleet.model.seat import Seat
 
 # Far more than any real grant has; a number or a text beyond is damage and not data.
 MOMENT_MAX_US = 2**60
@@ -21,8 +23,8 @@ ENTRIES_MAX = 1000
 TEXT_MAX = 1024
 
 
-class WrittenSeat(Structure, frozen=True, forbid_unknown_fields=True):
-    """A seat behind a reservation."""
+class WrittenPromise(Structure, frozen=True, forbid_unknown_fields=True):
+    """The promise with which the pod was let in behind a reservation."""
 
     holder: str
     within_us: int | None = None
@@ -65,7 +67,8 @@ class WrittenTerms(Structure, frozen=True, forbid_unknown_fields=True):
     run_time_max_us: int | None = None
     interruptible: bool = False
     checkpointed_at_us: int | None = None
-    seats: tuple[WrittenSeat, ...] = ()
+    # Grants of running pods say ``seats``.
+    promises: tuple[WrittenPromise, ...] = msgspec.field(default=(), name="seats")
     gang: WrittenGang | None = None
 
 
@@ -81,7 +84,7 @@ def written_terms(terms: BoundTerms) -> WrittenTerms:
         run_time_max_us=terms.run_time_max_us,
         interruptible=terms.interruptible,
         checkpointed_at_us=terms.checkpointed_at_us,
-        seats=tuple(WrittenSeat(seat.holder, seat.within_us) for seat in terms.seats),
+        promises=tuple(WrittenPromise(one.holder, one.within_us) for one in terms.promises),
         gang=None if terms.gang is None else _written_gang(terms.gang),
     )
 
@@ -114,11 +117,11 @@ def read_terms(written: WrittenTerms) -> BoundTerms:
         _check(written.run_time_us, 1, MAXIMUM_US, "runTimeUs")
         _check(written.run_time_max_us, 1, MAXIMUM_US, "runTimeMaxUs")
         _check(written.checkpointed_at_us, 0, MOMENT_MAX_US, "checkpointedAtUs")
-        _check(len(written.seats), 0, ENTRIES_MAX, "seats")
-        for seat in written.seats:
+        _check(len(written.promises), 0, ENTRIES_MAX, "seats")
+        for promise in written.promises:
             with inside("seats"):
-                _check_text(seat.holder, "holder")
-                _check(seat.within_us, 0, MAXIMUM_US, "withinUs")
+                _check_text(promise.holder, "holder")
+                _check(promise.within_us, 0, MAXIMUM_US, "withinUs")
         queue = QueueName(written.queue)
         return BoundTerms(
             queue=queue,
@@ -130,7 +133,7 @@ def read_terms(written: WrittenTerms) -> BoundTerms:
             run_time_max_us=written.run_time_max_us,
             interruptible=written.interruptible,
             checkpointed_at_us=written.checkpointed_at_us,
-            seats=tuple(Seat(seat.holder, seat.within_us) for seat in written.seats),
+            promises=tuple(BackfillPromise(one.holder, one.within_us) for one in written.promises),
             gang=None if written.gang is None else _read_gang(written.gang, queue, written.priority),
         )
 

@@ -1,9 +1,9 @@
-"""A seat: a pod runs where another workload will start, because it promised to be gone by then."""
+"""The promise of backfilled work: to be gone by the time at which work that waits for its place can start."""
 
 import msgspec
 
 
-class Seat(msgspec.Struct, frozen=True, gc=False):
+class BackfillPromise(msgspec.Struct, frozen=True, gc=False):
     """The promise with which a pod was let in behind a reservation.
 
     ``holder`` is the uid of the pod, or the name of the gang, that holds it. ``within_us`` is how long after
