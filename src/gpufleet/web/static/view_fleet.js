@@ -1,0 +1,170 @@
+// The fleet: what is held, by whom, what is free in which blocks, the map of all nodes, and the same as a table.
+import { html } from "./html.js";
+import { cardState, OTHER_QUEUES, owners, ownerOf, queueInks, sumsOf } from "./fleet_sums.js";
+import { FleetMap } from "./map.js";
+import { holderName, STEPS } from "./map_layout.js";
+import { page, refresh } from "./page.js";
+import { Bar, Empty, Figures, Missing, State } from "./parts.js";
+import { link, workLink } from "./route.js";
+import { Table } from "./table.js";
+import { Choice, Filter, filterOf, setFilter } from "./toolbar.js";
+import { amount, counted, gpus, matches, mebibytes, NONE, path, percent, UNKNOWN, whole } from "./text.js";
+
+const BLOCKS = ["1", "2", "4", "8"];
+const view = { by: "pool", zoom: 0, chosen: null, hovered: null, step: { step: 0, fit: 0 } };
+let summed = { version: -1, sums: null, nodes: [] };
+
+const set = (change) => {
+  Object.assign(view, change);
+  refresh();
+};
+
+export function nodeWords(node) {
+  const owned = node.cards.flatMap((card) => card.holders.flatMap((one) => [ownerOf(one), path(one.namespace, one.name)]));
+  return [node.name, node.state, node.model, node.pool, node.reason, ...owned];
+}
+
+const COLUMNS = [
+  { id: "name", title: "Node", text: (n) => n.name, href: (n) => link("node", n.name) },
+  { id: "state", title: "State", text: (n) => n.state, show: (n) => html`<${State} state=${n.state} />` },
+  { id: "held", title: "Held", number: true, value: (n) => n.held, text: (n) => `${amount(n.held)} / ${n.gpus ?? UNKNOWN}` },
+  { id: "free", title: "Free block", number: true, value: (n) => n.free, text: (n) => whole(n.free) },
+  { id: "unwell", title: "Unwell", number: true, drops: 1, value: (n) => n.unwell, text: (n) => (n.unwell === 0 ? NONE : whole(n.unwell)) },
+  { id: "pods", title: "Pods", number: true, drops: 1, value: (n) => n.pods, text: (n) => whole(n.pods) },
+  { id: "model", title: "Model", drops: 1, text: (n) => n.model || UNKNOWN },
+  { id: "pool", title: "Pool", drops: 2, text: (n) => n.pool || NONE },
+  { id: "reason", title: "Reason", drops: 1, wraps: true, text: (n) => n.reason },
+];
+
+export function Fleet() {
+  const rows = page.store.rows("nodes");
+  if (!rows.isRead) return html`<h1 class="unseen">Fleet</h1><${Missing} what="the nodes" />`;
+  if (!rows.byKey.size) return html`<h1>Fleet</h1><${Empty} title=${rows.unread ? "No node can be shown" : "No node has GPUs"}>${rows.unread || "Nodes appear here when an agent reports their GPUs."}<//>`;
+  if (summed.version !== rows.version) summed = { version: rows.version, sums: sumsOf(rows.byKey.values()), nodes: [...rows.byKey.values()] };
+  return html`<h1 class="unseen">Fleet</h1>
+    <${Figures} of=${figures(page.store.rows("fleet").byKey.get("fleet") ?? {}, summed.sums)} />
+    <${Owners} sums=${summed.sums} />
+    <div class="toolbar">
+      <${Filter} what="nodes, queues, pods" />
+      <${Choice} label="Group by" name="by" chosen=${view.by} choose=${(by) => set({ by })} options=${[["pool", "pool"], ["model", "model"], ["state", "state"]]} />
+      <${Zoom} />
+    </div>
+    <div class="map-and-node"><div>
+      <${FleetMap} nodes=${summed.nodes} version=${rows.version} by=${view.by} zoom=${view.zoom} chosen=${view.chosen} isWanted=${wanted()}
+        onChoose=${(chosen) => set({ chosen })} onHover=${(hovered) => set({ hovered })} onZoom=${zoomBy} onStep=${stepped}
+        onOpen=${(key) => { location.hash = link("node", rows.byKey.get(key)?.name ?? key); }} />
+      <${Legend} />
+      </div>
+      <${Inspector} node=${rows.byKey.get(view.hovered ?? view.chosen)} />
+    </div>
+    <h2>Nodes</h2>
+    <${Table} caption="Nodes" of=${rows.reading} rows=${rows.byKey} columns=${COLUMNS} words=${nodeWords} filter=${filterOf()} sort="name" empty="No node has GPUs" />`;
+}
+
+function wanted() {
+  const filter = filterOf();
+  return filter.trim() ? (node) => matches(filter, nodeWords(node)) : () => true;
+}
+
+function stepped(step) {
+  view.step = step;
+  // The map says so while it is drawn, and the buttons of the zoom stand above it.
+  setTimeout(refresh);
+}
+
+function zoomBy(by) {
+  const step = Math.min(STEPS.length - 1, Math.max(0, view.step.step + by));
+  set({ zoom: step - view.step.fit });
+}
+
+function Zoom() {
+  return html`<div class="zoom" role="group" aria-label="Zoom of the map">
+    <button aria-label="Smaller" disabled=${view.step.step === 0} onClick=${() => zoomBy(-1)}>−</button>
+    <button onClick=${() => set({ zoom: 0 })}>Fit</button>
+    <button aria-label="Larger" disabled=${view.step.step === STEPS.length - 1} onClick=${() => zoomBy(1)}>+</button></div>`;
+}
+
+function figures(fleet, sums) {
+  const out = sums.unwell + sums.closedMilli / 1000;
+  const fragmented = fleet.fragmented_gpus ?? null;
+  const free = fleet.free_gpus ?? null;
+  const share = fleet.gpus_held === undefined || !fleet.gpus ? "" : `${percent(fleet.gpus_held / fleet.gpus)} of the fleet`;
+  return [
+    { name: "GPUs held", value: amount(fleet.gpus_held), unit: `of ${whole(fleet.gpus)}`, more: share },
+    { name: "Whole GPUs free", value: whole(free), more: sums.unknown ? `${counted(sums.unknown, "GPU")} unknown` : "on nodes that take work" },
+    { name: "Largest free block", value: whole(fleet.largest_free_block), unit: fleet.largest_free_block === 1 ? "GPU" : "GPUs", more: "free on one node" },
+    { name: "Fragmented", value: whole(fragmented), unit: fragmented === 1 ? "GPU" : "GPUs", more: fragmented !== null && free ? `${percent(fragmented / free)} of the free, on nodes in use` : "free, on nodes in use" },
+    { name: "Room for pods of so many GPUs", value: html`<${Room} blocks=${fleet.free_blocks ?? {}} />` },
+    { name: "Out of service", value: amount(out), unit: out === 1 ? "GPU" : "GPUs", tone: out ? "bad" : "", more: outWords(sums) },
+    { name: "Waiting", value: whole(fleet.pods_waiting), unit: fleet.pods_waiting === 1 ? "pod" : "pods", more: html`<a href="#/queues">by queue</a>` },
+  ];
+}
+
+function outWords(sums) {
+  const told = [sums.unwell ? `${whole(sums.unwell)} unwell` : "", sums.away ? `${counted(sums.away, "node")} away` : "", sums.cordoned ? `${whole(sums.cordoned)} cordoned` : ""];
+  return told.filter(Boolean).join(", ") || "all nodes take work";
+}
+
+function Room({ blocks }) {
+  return html`<span class="room">${BLOCKS.map((size) => html`<span key=${size}><small>${size}</small>${whole(blocks[size])}</span>`)}</span>`;
+}
+
+function Owners({ sums }) {
+  const rest = [
+    { name: "free", milli: sums.freeMilli, ink: "ink-free" },
+    { name: "out of service", milli: sums.unwell * 1000 + sums.closedMilli, ink: "ink-out" },
+    { name: "unknown", milli: sums.unknown * 1000, ink: "ink-unknown" },
+  ].filter((one) => one.milli);
+  const parts = [...owners(sums), ...rest].map((one) => ({ ...one, amount: one.milli, title: `${one.name}: ${gpus(one.milli)} GPUs` }));
+  const all = parts.reduce((sum, one) => sum + one.milli, 0);
+  const words = parts.map((one) => `${one.name} ${gpus(one.milli)}`).join(", ");
+  return html`<section class="owners" aria-label="Who holds the GPUs"><${Bar} parts=${parts} whole=${all} label=${`GPUs: ${words}`} />
+    <ul>${parts.map((one) => html`<li key=${one.name}><${Owner} one=${one} /></li>`)}</ul></section>`;
+}
+
+function Owner({ one }) {
+  const isOwner = !["ink-free", "ink-out", "ink-unknown"].includes(one.ink) && one.name !== OTHER_QUEUES;
+  const inside = html`<span class="swatch ${one.ink}" aria-hidden="true"></span><span class="who">${one.name}</span><span class="figure">${gpus(one.milli)}</span>`;
+  if (!isOwner) return html`<span class="owner">${inside}</span>`;
+  const isOn = filterOf() === one.name;
+  return html`<button class="owner" aria-pressed=${isOn} title=${`Show the nodes of ${one.name}`} onClick=${() => setFilter(isOn ? "" : one.name)}>${inside}</button>`;
+}
+
+const SIGNS = [["held", "", "held"], ["part", "", "held in part"], ["free", "", "free"], ["unwell", "✕", "unwell GPU"], ["cordoned", "", "cordoned node"], ["away", "", "node away"], ["unknown", "?", "unknown"]];
+
+function Legend() {
+  return html`<ul class="legend" aria-label="Signs of the map">${SIGNS.map(([name, sign, words]) => html`<li key=${name}>
+    <span class="mark ${name}" aria-hidden="true">${sign}</span>${words}</li>`)}</ul>`;
+}
+
+function Inspector({ node }) {
+  if (!node) return html`<aside class="inspector" aria-label="The node on the map"><p class="hint">Point at a node, or go there with the arrow keys.</p></aside>`;
+  return html`<aside class="inspector" aria-label="The node on the map"><h2><a href=${link("node", node.name)}>${node.name}</a></h2>
+    <p class="under"><${State} state=${node.state} /> <span>${node.model || UNKNOWN}</span> <span>${amount(node.held)} of ${node.gpus ?? UNKNOWN} held</span></p>
+    ${node.reason ? html`<p class="why">${node.reason}</p>` : null}
+    <ol class="cards">${node.cards.map((card, index) => html`<li key=${index}><span class="index">${index}</span>${cardWords(card)}
+      <span class="figure">${card.heldMilli === null ? UNKNOWN : card.heldMilli ? gpus(card.heldMilli) : ""}</span></li>`)}</ol>
+    ${node.cards.length ? null : html`<p class="hint">Its GPUs are unknown.</p>`}</aside>`;
+}
+
+function cardWords(card) {
+  const state = cardState(card);
+  if (state === "unwell") return html`<span class="mark unwell" aria-hidden="true">✕</span><span class="who">${card.reason || card.health}</span>`;
+  if (state === "unknown") return html`<span class="mark unknown" aria-hidden="true">?</span><span class="who muted">unknown</span>`;
+  if (state === "free") return html`<span class="mark free" aria-hidden="true"></span><span class="who muted">free</span>`;
+  const [first, ...others] = card.holders;
+  if (!first) return html`<span class="mark held ink-other" aria-hidden="true"></span><span class="who">held</span>`;
+  return html`<span class="swatch ${queueInks.of(ownerOf(first))}" aria-hidden="true"></span><span class="who">${holderLink(first)}${others.length ? html` <small>and ${others.length} more</small>` : null}</span>`;
+}
+
+export function holderLink(holder) {
+  const href = workLink(holder);
+  const words = holder.name ? path(holder.namespace, holder.name) : holderName(holder);
+  return href ? html`<a href=${href}>${words}</a>` : words;
+}
+
+/** What a holder has of a card: its MIG profile, its part, its memory. */
+export function heldWords(holder) {
+  const parts = [holder.profile, holder.milli === null ? UNKNOWN : holder.milli ? gpus(holder.milli) : "", holder.memoryMib ? mebibytes(holder.memoryMib) : ""];
+  return parts.filter(Boolean).join(" · ");
+}

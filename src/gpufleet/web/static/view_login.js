@@ -1,0 +1,27 @@
+// The form for a token, where a cluster's page has no proxy before it that logs people in.
+import { Component, html } from "./html.js";
+import { asked } from "./wire.js";
+
+export class Login extends Component {
+  state = { problem: "", isAsking: false };
+
+  async enter(event) {
+    event.preventDefault();
+    const token = event.target.elements.token.value.trim();
+    this.setState({ isAsking: true, problem: "" });
+    try {
+      await asked("api/login", { method: "POST", headers: { Authorization: `Bearer ${token}` } });
+      location.reload();
+    } catch (refused) {
+      this.setState({ isAsking: false, problem: refused.words ?? "A token is one line of letters and digits." });
+    }
+  }
+
+  render({ refusal }, { problem, isAsking }) {
+    return html`<form class="login" onSubmit=${(event) => this.enter(event)}><h1>Log in</h1><p class="lead">${refusal.problem}${refusal.way_out ? `. ${refusal.way_out}` : ""}</p>
+      <label><span>Token of a service account or of your login</span><input name="token" type="password" autocomplete="off" required /></label>
+      ${problem ? html`<p class="wrong" role="alert">${problem}</p>` : null}
+      <button class="main" disabled=${isAsking}>Log in</button>
+      <p class="muted">You see what the cluster lets you see. <code>kubectl create token NAME</code> makes one.</p></form>`;
+  }
+}

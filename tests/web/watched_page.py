@@ -1,0 +1,117 @@
+"""A browser on the page of a server: what a test opens, does, and reads."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.web.sample_fleet import AT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+AXE = Path(__file__).parent / "vendor/axe.js"
+RULES = {
+    "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+    # Off by default, and part of WCAG 2.2 AA.
+    "rules": {"target-size": {"enabled": True}},
+}
+
+
+def address(*parts: str) -> str:
+    """Where something stands within the page."""
+    return "#/" + "/".join(parts)
+
+
+VIEWS = {
+    "fleet": address("fleet"),
+    "queues": address("queues"),
+    "queue": address("queue", "language"),
+    "work": address("work"),
+    "work-waits": address("work", "pod", "team-vision", "waits-0000"),
+    "work-runs": address("work", "pod", "team-vision", "train-gpu-00001-0"),
+    "node": address("node", "gpu-00003"),
+    "plans": address("plans"),
+    "decisions": address("decisions"),
+    "problems": address("problems"),
+}
+"""The address of each view, with things of the sample fleet."""
+DRAWN = "document.querySelector('main h1') && !document.querySelector('main .loading')"
+
+
+class WatchedPage:
+    """A page, with what the browser complained of and asked for."""
+
+    def __init__(self, page: "Page", url: str) -> None:
+        self.page = page
+        self.url = url
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        page.on("console", lambda message: self.complaints.append(message.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("request", lambda request: self.requests.append(request.url))
+        # The sample fleet stands still, so that ages do.
+        page.clock.set_fixed_time(AT)
+
+    def look_at(self, address: str) -> None:
+        """Open a view and wait until it is drawn."""
+        self.page.goto(f"{self.url}{address}")
+        self.wait_until(DRAWN)
+
+    def wait_until(self, holds: str) -> None:
+        """Wait until an expression holds in the page.
+
+        As a function it is not evaluated by the page itself, which its content security policy refuses.
+        """
+        self.page.wait_for_function(f"() => {holds}")
+
+    def violations(self) -> list[str]:
+        """What axe finds wrong, with the elements."""
+        if not self.page.evaluate("'axe' in window"):
+            # The content security policy is for the page, not for the test's own tool.
+            self.page.evaluate(AXE.read_text(encoding="utf-8"))
+        found: dict[str, Any] = self.page.evaluate("rules => axe.run(document, rules)", RULES)
+        return [f"{one['id']}: {node['html'][:120]}" for one in found["violations"] for node in one["nodes"]]
+
+    def is_too_wide(self) -> bool:
+        """Whether the page scrolls sideways."""
+        return bool(
+            self.page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
+        )
+
+    def rows(self) -> list[str]:
+        """The keys of the rows of the table, in order."""
+        found: list[str] = self.page.eval_on_selector_all(
+            "tbody tr[data-key]", "rows => rows.map((row) => row.dataset.key)"
+        )
+        return found
+
+    def focused(self) -> str:
+        """What has the focus: its id, its label or its words."""
+        return str(
+            self.page.evaluate(
+                "(document.activeElement.id || document.activeElement.getAttribute('aria-label') || "
+                "document.activeElement.textContent).trim()"
+            )
+        )
+
+    def said(self) -> str:
+        """What people who hear the page were told last."""
+        return self.page.locator("#said").inner_text()
+
+
+@contextmanager
+def watched(
+    browser: "Browser", url: str, *, width_px: int = 1280, is_dark: bool = False
+) -> Iterator[WatchedPage]:
+    """A page of one's own during the block."""
+    context = browser.new_context(
+        viewport={"width": width_px, "height": 900},
+        color_scheme="dark" if is_dark else "light",
+        reduced_motion="reduce",
+        timezone_id="UTC",
+    )
+    try:
+        yield WatchedPage(context.new_page(), url)
+    finally:
+        context.close()
