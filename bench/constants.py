@@ -5,7 +5,7 @@ lists that ship, and for constants that only matter where tasks name models, of 
 (``bench.lists``, which publishes these figures). A constant is moved in every module that imported it,
 inside a process that does nothing else at that moment.
 
-``EMPTY_GPU_COST`` is frozen into the compiled kernels. It only counts against the worths of a lesson,
+``EMPTY_GPU_COST`` is frozen into the compiled kernels. It only counts against the worths of a valuation,
 so these are scaled the other way, and the amounts on the curves with them.
 
 Not moved: tolerances, sizes of tables and resolutions of curves (they decide nothing), the ends of
@@ -27,8 +27,8 @@ import msgspec
 
 from bench.figures import Figure, figure
 from gpufleet.engine.learn.study import study
-from gpufleet.engine.lesson import HostCurve, Lesson
 from gpufleet.engine.place.score.worth import EMPTY_GPU_COST
+from gpufleet.engine.valuation import HostCurve, Valuation
 from gpufleet.replay.run import run
 from gpufleet.replay.run_request import RunRequest
 from gpufleet.replay.sweep import workers
@@ -49,22 +49,22 @@ CONSTANTS = {
         "SCARCE_LEAST",
     ),
     "learn.study": (
-        "FIRST_LESSON_ARRIVALS",
+        "FIRST_VALUATION_ARRIVALS",
         "ARRIVALS_GROWTH",
         "ARRIVALS_STEP_MAX",
-        "LESSON_GAP_ARRIVALS",
+        "VALUATION_GAP_ARRIVALS",
         "FREE_FALL",
         "FREE_LEAST",
         "SIZES_MAX",
     ),
-    "learn.lesson_change": ("VALUE_STEP", "SHARE_STEP", "SPAN_STEP_PCT", "BONUS_STEP"),
+    "learn.valuation_change": ("VALUE_STEP", "SHARE_STEP", "SPAN_STEP_PCT", "BONUS_STEP"),
     "place.score.worth": ("EMPTY_GPU_COST",),
 }
 ABOUT_MODELS = {
     "learn.whole_slots": ("SAFETY",),
     "learn.study": ("MODEL_LEAST", "PRICE_MAX", "FREE_FALL", "ARRIVALS_GROWTH"),
     "learn.model_price": ("MODELS_MAX",),
-    "learn.lesson_change": ("PRICE_STEP",),
+    "learn.valuation_change": ("PRICE_STEP",),
 }
 ABOVE_ONE = {"ARRIVALS_GROWTH"}
 """Growth by a factor: what is moved is the part above 1."""
@@ -91,7 +91,7 @@ def in_place(move: Move) -> Iterator[None]:
     if move.module is None:
         yield
     elif move.constant == "EMPTY_GPU_COST":
-        with scaled_lessons(moved("", EMPTY_GPU_COST, move.factor) / EMPTY_GPU_COST):
+        with scaled_valuations(moved("", EMPTY_GPU_COST, move.factor) / EMPTY_GPU_COST):
             yield
     else:
         home = importlib.import_module(f"gpufleet.engine.{move.module}")
@@ -111,12 +111,12 @@ def in_place(move: Move) -> Iterator[None]:
 
 
 @contextmanager
-def scaled_lessons(factor: float) -> Iterator[None]:
-    """Let what is not in the lesson count ``factor`` times as much against what is."""
+def scaled_valuations(factor: float) -> Iterator[None]:
+    """Let what is not in the valuation count ``factor`` times as much against what is."""
 
-    def scaled_study(*arguments: Any) -> Lesson | None:
-        lesson = study(*arguments)
-        return None if lesson is None else scaled(lesson, 1 / factor)
+    def scaled_study(*arguments: Any) -> Valuation | None:
+        valuation = study(*arguments)
+        return None if valuation is None else scaled(valuation, 1 / factor)
 
     # worths above one GPU are refused in a log, where they could be anything
     with (
@@ -126,8 +126,8 @@ def scaled_lessons(factor: float) -> Iterator[None]:
         yield
 
 
-def scaled(lesson: Lesson, factor: float) -> Lesson:
-    """The same lesson with every worth times the factor."""
+def scaled(valuation: Valuation, factor: float) -> Valuation:
+    """The same valuation with every worth times the factor."""
     slots = tuple(
         msgspec.structs.replace(
             kind,
@@ -135,13 +135,13 @@ def scaled(lesson: Lesson, factor: float) -> Lesson:
                 msgspec.structs.replace(level, bonus=round(level.bonus * factor)) for level in kind.levels
             ),
         )
-        for kind in lesson.slots
+        for kind in valuation.slots
     )
     return msgspec.structs.replace(
-        lesson,
-        value_by_milli=tuple(round(value * factor) for value in lesson.value_by_milli),
-        cpu=HostCurve(max(1, round(lesson.cpu.span / factor)), lesson.cpu.shares),
-        memory=HostCurve(max(1, round(lesson.memory.span / factor)), lesson.memory.shares),
+        valuation,
+        value_by_milli=tuple(round(value * factor) for value in valuation.value_by_milli),
+        cpu=HostCurve(max(1, round(valuation.cpu.span / factor)), valuation.cpu.shares),
+        memory=HostCurve(max(1, round(valuation.memory.span / factor)), valuation.memory.shares),
         slots=slots,
     )
 

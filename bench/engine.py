@@ -112,7 +112,7 @@ def synthetic_figures() -> list[Figure]:
             figure(f"{title} gang of 1,000 refused", 1000 * one.gang_refused_seconds, "ms", "lower", 100),
             figure(f"{title} fleet set up", one.set_up_seconds, "s", "lower"),
             figure(f"{title} peak memory", one.peak_rss_mib, "MiB", "lower", 500),
-            figure(f"{title} lessons learned in 100,000 arrivals", one.lessons, "", "lower"),
+            figure(f"{title} valuations learned in 100,000 arrivals", one.valuations, "", "lower"),
         ]
     return figures
 

@@ -42,7 +42,7 @@ class Measured(msgspec.Struct):
     nodes: int
     decisions: int = 0
     placed: int = 0
-    lessons: int = 0
+    valuations: int = 0
     seconds: float = 0.0
     set_up_seconds: float = 0.0
     unseen_shape_seconds: float = 0.0
@@ -91,11 +91,11 @@ class Stream:
         self.leaving: list[tuple[int, PodUid]] = []
 
     def step(self, at_us: int, events: list[Event]) -> list[AnyInstruction]:
-        """One timed step, lessons included."""
+        """One timed step, valuations included."""
         started = time.perf_counter()
         said = self.engine.step(at_us, events)
         if isinstance(said[-1] if said else None, Learn):
-            self.measured.lessons += 1
+            self.measured.valuations += 1
             said += self.engine.step(at_us, [self.engine.study()])
         self.measured.seconds += time.perf_counter() - started
         return said

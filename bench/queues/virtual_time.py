@@ -137,7 +137,7 @@ class Run:
         return said
 
     def study(self) -> event.Event:
-        """A lesson. Its time is not that of a decision."""
+        """A valuation. Its time is not that of a decision."""
         return self.engine.study()
 
     def started(self, bind: Bind) -> Iterable[event.Event]:

@@ -52,7 +52,7 @@ def tell(policy: str, seed: int) -> Story:
         if number % 17 == 0:
             told.lose(f"n{chance.randrange(12)}")
             told.nodes(odd_node(chance, f"n{chance.randrange(12)}"))
-        if told.engine.state.policy.lesson_is_due():
+        if told.engine.state.policy.valuation_is_due():
             told.happen(told.engine.study())
     return told
 

@@ -11,25 +11,25 @@ import msgspec
 import pytest
 
 from gpufleet.engine.arrays import layout
-from gpufleet.engine.event import BindRefused, DeviceSet, Event, LessonLearned, PodAdded, PodRemoved
+from gpufleet.engine.event import BindRefused, DeviceSet, Event, PodAdded, PodRemoved, ValuationLearned
 from gpufleet.engine.event_log import rerun
 from gpufleet.engine.instruction import AnyInstruction, Bind, Evict, Learn, Rejected
-from gpufleet.engine.learn.study import LESSON_GAP_ARRIVALS
-from gpufleet.engine.lesson import (
+from gpufleet.engine.learn.study import VALUATION_GAP_ARRIVALS
+from gpufleet.engine.place.choose.ranking import best_node_by_handle
+from gpufleet.engine.place.score import worth_tables
+from gpufleet.engine.policy import find_policy
+from gpufleet.engine.scheduler import Engine
+from gpufleet.engine.valuation import (
     CURVE_STEPS,
     FULL_SHARE,
     ONE_GPU,
     ONE_PRICE,
     SPAN_MOST,
     HostCurve,
-    Lesson,
     SlotKind,
     SlotLevel,
+    Valuation,
 )
-from gpufleet.engine.place.choose.ranking import best_node_by_handle
-from gpufleet.engine.place.score import worth_tables
-from gpufleet.engine.policy import find_policy
-from gpufleet.engine.scheduler import Engine
 from gpufleet.model.identifiers import GpuModelName, NodeName, PodUid
 from gpufleet.model.shape import Shape
 from gpufleet.replay.measured_engine import MeasuredEngine
@@ -51,25 +51,25 @@ def scores(engine: Engine, wanted: Shape) -> dict[int, int]:
     return {row: score for row, score in enumerate(kept) if score != layout.INFEASIBLE}
 
 
-def check_scores(engine: Engine, lesson: Lesson, known: list[Shape]) -> None:
+def check_scores(engine: Engine, valuation: Valuation, known: list[Shape]) -> None:
     """Every kept score against the account."""
     for wanted in known:
         for row, score in scores(engine, wanted).items():
-            account = Account(engine, lesson, row)
+            account = Account(engine, valuation, row)
             if wanted.gpu.whole or wanted.gpu.count <= 1:
                 assert score == account.score(wanted, fitting_devices(engine, wanted, row))
 
 
-def check_tallies(engine: Engine, lesson: Lesson) -> None:
+def check_tallies(engine: Engine, valuation: Valuation) -> None:
     """The fleet's counts of slots and of free milli against a recount."""
     worth = engine.state.policy.tables.worth
-    accounts = [Account(engine, lesson, row) for row in engine.state.fleet.row_by_name.values()]
+    accounts = [Account(engine, valuation, row) for row in engine.state.fleet.row_by_name.values()]
     idle = {account: sum(gpu.idle_milli for gpu in account.gpus) for account in accounts}
     assert worth.state[worth_tables.WORTH_TOTAL_FREE_MILLI] == sum(idle.values())
     for name, code in engine.state.fleet.model_codes.items():
         of_model = sum(milli for account, milli in idle.items() if account.model == name)
         assert code >= len(worth.model_free) or worth.model_free[code] == of_model
-    for kind, slots in enumerate(lesson.slots):
+    for kind, slots in enumerate(valuation.slots):
         for level in range(len(slots.levels)):
             left = sum(
                 sum(gpu.entirely_free for gpu in account.gpus) // slots.gpus
@@ -85,8 +85,8 @@ def random_curve(chance: random.Random) -> HostCurve:
     return HostCurve(chance.choice((1, 500, 3000, 20_000, 10**6, SPAN_MOST)), tuple(shares))
 
 
-def random_lesson(chance: random.Random) -> Lesson:
-    """Any lesson that the engine takes."""
+def random_valuation(chance: random.Random) -> Valuation:
+    """Any valuation that the engine takes."""
     value = sorted(chance.choice((chance.randint(0, ONE_GPU), 0, ONE_GPU // 2)) for _ in range(1001))
     kinds = []
     for gpus in chance.sample((1, 2, 3, 4, 8), chance.randint(0, 4)):
@@ -143,16 +143,16 @@ def test_kept_scores_and_tallies_are_those_of_the_account_whatever_happens(seed:
     chance = random.Random(seed)
     story = Story("gpufleet", seed=seed)
     story.nodes(*(chance.choice((plain_node, odd_node))(chance, f"node-{n}") for n in range(6)))
-    lesson = PLAIN
+    valuation = PLAIN
     for number in range(40):
         random_steps(story, chance, number)
         if number % 8 == 7:
-            lesson = random_lesson(chance)
-            story.happen(LessonLearned(lesson))
+            valuation = random_valuation(chance)
+            story.happen(ValuationLearned(valuation))
         known = [one.shape for one in story.engine.state.pods.pods if one is not None][-6:]
-        check_scores(story.engine, lesson, known)
+        check_scores(story.engine, valuation, known)
         if known:
-            check_tallies(story.engine, lesson)
+            check_tallies(story.engine, valuation)
     assert not problems(story.said)
 
 
@@ -163,19 +163,21 @@ def test_a_pod_goes_where_the_account_loses_least_and_is_refused_only_where_it_f
     chance = random.Random(seed)
     story = Story("gpufleet", seed=seed)
     story.nodes(*(plain_node(chance, f"node-{n}") for n in range(6)))
-    lesson = random_lesson(chance)
-    story.happen(LessonLearned(lesson))
+    valuation = random_valuation(chance)
+    story.happen(ValuationLearned(valuation))
     for number in range(40):
         wanted = plain_shape(chance)
         before = {
-            row: Account(story.engine, lesson, row).score(wanted, fitting_devices(story.engine, wanted, row))
+            row: Account(story.engine, valuation, row).score(
+                wanted, fitting_devices(story.engine, wanted, row)
+            )
             for row in scores(story.engine, wanted)
         }
         expected = min(before, key=lambda row: (-before[row], row), default=None)
         device = None
         if expected is not None and wanted.gpu.count and not wanted.gpu.whole:
             fitting = fitting_devices(story.engine, wanted, expected)
-            device = Account(story.engine, lesson, expected).cheapest(wanted.gpu.gpu_milli, fitting).row
+            device = Account(story.engine, valuation, expected).cheapest(wanted.gpu.gpu_milli, fitting).row
         said = story.arrive(pod(f"pod-{number}", wanted))
         if expected is None:
             assert refused(said) == [f"pod-{number}"]
@@ -191,7 +193,7 @@ def test_the_largest_node_with_the_steepest_and_the_longest_curve(span: int) -> 
     story = Story("gpufleet")
     rising = tuple(step * FULL_SHARE // CURVE_STEPS for step in range(CURVE_STEPS + 1))
     slots = tuple(SlotKind(gpus, (SlotLevel(0, 0, gpus * ONE_GPU, -1),)) for gpus in (1, 2, 4, 8))
-    lesson = msgspec.structs.replace(
+    valuation = msgspec.structs.replace(
         PLAIN, cpu=HostCurve(span, rising), memory=HostCurve(span, rising), slots=slots
     )
     wanted = [shape(8, memory_bytes=1 << 40, cpu_milli=10**6), share(300), shape(cpu_milli=10**8)]
@@ -200,34 +202,34 @@ def test_the_largest_node_with_the_steepest_and_the_longest_curve(span: int) -> 
         node("lean", 256, cpu_milli=10**6, memory_bytes=1 << 41, pods=1000),
         node("starved", 256, cpu_milli=1000, memory_bytes=GIB, pods=1000),
     )
-    story.happen(LessonLearned(lesson))
+    story.happen(ValuationLearned(valuation))
     for number, one in enumerate(wanted):
         story.arrive(pod(f"pod-{number}", one))
-        check_scores(story.engine, lesson, wanted[: number + 1])
-        check_tallies(story.engine, lesson)
+        check_scores(story.engine, valuation, wanted[: number + 1])
+        check_tallies(story.engine, valuation)
 
 
-def test_nodes_and_models_that_come_after_a_lesson_are_valued_by_it() -> None:
+def test_nodes_and_models_that_come_after_a_valuation_are_valued_by_it() -> None:
     story = Story("gpufleet")
     story.nodes(node("first", 4))
-    lesson = msgspec.structs.replace(
+    valuation = msgspec.structs.replace(
         PLAIN,
         price_by_model={GpuModelName("A100"): 3 * ONE_PRICE},
         slots=(SlotKind(2, (SlotLevel(0, 0, 1000, -1),)),),
     )
-    story.happen(LessonLearned(lesson))
+    story.happen(ValuationLearned(valuation))
     known = [share(300), shape(2)]
     for number, one in enumerate(known):
         story.arrive(pod(f"pod-{number}", one))
     for number in range(150):  # more than the 64 rows and 8 models that there is room for at first
         story.nodes(node(f"later-{number}", number % 5, model=f"model-{number % 30}"))
         if number % 10 == 0:
-            check_scores(story.engine, lesson, known)
-    check_scores(story.engine, lesson, known)
-    check_tallies(story.engine, lesson)
+            check_scores(story.engine, valuation, known)
+    check_scores(story.engine, valuation, known)
+    check_tallies(story.engine, valuation)
 
 
-BAD_LESSONS = {
+BAD_VALUATIONS = {
     "a value too few": {"value_by_milli": PLAIN.value_by_milli[:-1]},
     "a value too many": {"value_by_milli": (*PLAIN.value_by_milli, ONE_GPU)},
     "no value": {"value_by_milli": ()},
@@ -250,14 +252,14 @@ BAD_LESSONS = {
 }
 
 
-@pytest.mark.parametrize("bad", BAD_LESSONS.values(), ids=BAD_LESSONS)
-def test_a_lesson_of_wrong_size_or_amount_is_refused_and_harms_nothing(bad: dict[str, object]) -> None:
+@pytest.mark.parametrize("bad", BAD_VALUATIONS.values(), ids=BAD_VALUATIONS)
+def test_a_valuation_of_wrong_size_or_amount_is_refused_and_harms_nothing(bad: dict[str, object]) -> None:
     story = Story("gpufleet")
     story.nodes(node("only", 4))
     story.arrive(pod("small", share(300)))
     known = scores(story.engine, share(300))
-    said = story.happen(LessonLearned(msgspec.structs.replace(PLAIN, **bad)))
-    assert [one.subject for one in said if isinstance(one, Rejected)] == ["LessonLearned"]
+    said = story.happen(ValuationLearned(msgspec.structs.replace(PLAIN, **bad)))
+    assert [one.subject for one in said if isinstance(one, Rejected)] == ["ValuationLearned"]
     assert scores(story.engine, share(300)) == known
     check_scores(story.engine, PLAIN, [share(300)])
     assert story.binds.keys() == {"small"}
@@ -302,7 +304,7 @@ class Unconfirmed:
 
 
 def churned(seed: int, lines: Lines) -> MeasuredEngine:
-    """An engine that has seen arrivals, departures and lessons."""
+    """An engine that has seen arrivals, departures and valuations."""
     chance = random.Random(seed)
     measured = MeasuredEngine(find_policy("gpufleet"), seed, lines)
     measured.set_up([plain_node(chance, f"node-{number}") for number in range(12)], ())
@@ -318,7 +320,7 @@ def churned(seed: int, lines: Lines) -> MeasuredEngine:
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_log_with_lessons_runs_again_to_the_same_bytes(seed: int) -> None:
+def test_a_log_with_valuations_runs_again_to_the_same_bytes(seed: int) -> None:
     lines = Lines()
     churned(seed, lines)
     assert sum(b'"lesson-learned"' in line for line in lines.lines) >= 5
@@ -327,7 +329,7 @@ def test_a_log_with_lessons_runs_again_to_the_same_bytes(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(5))
-def test_scores_that_lessons_left_alone_are_those_made_anew(seed: int) -> None:
+def test_scores_that_valuations_left_alone_are_those_made_anew(seed: int) -> None:
     engine = churned(seed, Lines()).engine
     known = sorted({one.shape for one in engine.state.pods.pods if one is not None}, key=repr)
     kept = [scores(engine, wanted) for wanted in known]
@@ -343,19 +345,19 @@ def test_a_bonus_too_small_to_matter_is_not_taken_over_by_halves(bonus: int) -> 
     story.arrive(*(pod(f"pod-{number}", wanted) for number, wanted in enumerate(known)))
     for amount in (0, bonus, 0, bonus // 2):
         slots = (SlotKind(2, (SlotLevel(0, 0, amount, -1),)),)
-        story.happen(LessonLearned(msgspec.structs.replace(PLAIN, slots=slots)))
+        story.happen(ValuationLearned(msgspec.structs.replace(PLAIN, slots=slots)))
         kept = [scores(story.engine, wanted) for wanted in known]
         story.engine.state.shapes.rank_anew()
         assert [scores(story.engine, wanted) for wanted in known] == kept
 
 
 def is_due(said: list[AnyInstruction]) -> bool:
-    """Whether the engine asks for a lesson."""
+    """Whether the engine asks for a valuation."""
     return any(isinstance(one, Learn) for one in said)
 
 
 def filled() -> tuple[Story, list[str]]:
-    """A fleet of 48 GPUs in which 40 single GPUs run, a lesson taken at the last arrival; and who runs."""
+    """A fleet of 48 GPUs in which 40 single GPUs run, a valuation taken at the last arrival; and who runs."""
     story = Story("gpufleet")
     story.nodes(*(node(f"node-{number}", 8) for number in range(6)))
     uids = [f"pod-{number}" for number in range(40)]
@@ -365,18 +367,18 @@ def filled() -> tuple[Story, list[str]]:
     return story, uids
 
 
-def test_a_fleet_that_empties_calls_for_a_lesson_once_the_gap_is_over() -> None:
+def test_a_fleet_that_empties_calls_for_a_valuation_once_the_gap_is_over() -> None:
     story, uids = filled()
     assert not is_due(story.depart(*uids))
-    for number in range(1, LESSON_GAP_ARRIVALS):
+    for number in range(1, VALUATION_GAP_ARRIVALS):
         assert not is_due(story.arrive(pod(f"late-{number}", share(10))))
     assert is_due(story.arrive(pod("last", share(10))))
     assert not is_due(story.happen(story.engine.study()))
 
 
-def test_a_lesson_is_called_for_when_the_next_is_due_by_arrivals() -> None:
+def test_a_valuation_is_called_for_when_the_next_is_due_by_arrivals() -> None:
     story, _ = filled()
-    # 40 arrivals call for the next lesson at 60; nothing else changes, for nothing here fits
+    # 40 arrivals call for the next valuation at 60; nothing else changes, for nothing here fits
     due = [is_due(story.arrive(pod(f"late-{number}", shape(9)))) for number in range(41, 61)]
     assert due == [False] * 19 + [True]
 
@@ -395,7 +397,7 @@ def test_work_without_gpus_teaches_nothing_and_is_asked_about_rarely() -> None:
     for number in range(1, 100):
         if is_due(story.arrive(pod(f"pod-{number}", shape(cpu_milli=1)))):
             asked.append(number)
-            lesson = story.engine.study()
-            assert lesson.lesson is None
-            assert not is_due(story.happen(lesson))
+            valuation = story.engine.study()
+            assert valuation.valuation is None
+            assert not is_due(story.happen(valuation))
     assert asked == [16, 24, 36, 54, 81]

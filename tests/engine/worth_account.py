@@ -1,6 +1,6 @@
 """An account of the default policy's score in plain Python numbers, which know no overflow.
 
-From the lesson and the state of a node: its worth before, its worth after a placement, the difference.
+From the valuation and the state of a node: its worth before, its worth after a placement, the difference.
 """
 
 from collections import Counter
@@ -8,24 +8,24 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from gpufleet.engine.arrays import layout
-from gpufleet.engine.lesson import (
+from gpufleet.engine.place.score.worth import EMPTY_GPU_COST, HOST_MOST
+from gpufleet.engine.scheduler import Engine
+from gpufleet.engine.valuation import (
     CURVE_STEPS,
     FULL_SHARE,
     NEVER,
     ONE_GPU,
     ONE_PRICE,
     HostCurve,
-    Lesson,
     SlotKind,
+    Valuation,
 )
-from gpufleet.engine.place.score.worth import EMPTY_GPU_COST, HOST_MOST
-from gpufleet.engine.scheduler import Engine
 from gpufleet.model.device import Serves
 from gpufleet.model.shape import Shape
 
 MIB = 1 << 20
 FLAT = HostCurve(1, (FULL_SHARE,) * (CURVE_STEPS + 1))
-PLAIN = Lesson(
+PLAIN = Valuation(
     value_by_milli=tuple(milli * ONE_GPU // 1000 for milli in range(1001)),
     cpu=FLAT,
     memory=FLAT,
@@ -35,7 +35,7 @@ PLAIN = Lesson(
     free_low_milli=-1,
     free_high_milli=NEVER,
 )
-"""What the engine believes before its first lesson."""
+"""What the engine believes before its first valuation."""
 
 
 class Gpu(NamedTuple):
@@ -47,10 +47,10 @@ class Gpu(NamedTuple):
 
 
 class Account:
-    """One node in the light of a lesson."""
+    """One node in the light of a valuation."""
 
-    def __init__(self, engine: Engine, lesson: Lesson, row: int) -> None:
-        self.lesson = lesson
+    def __init__(self, engine: Engine, valuation: Valuation, row: int) -> None:
+        self.valuation = valuation
         tables = engine.state.store.tables
         first, count = tables.nodes[[layout.NODE_FIRST_DEVICE, layout.NODE_DEVICE_COUNT], row].tolist()
         self.gpus = [
@@ -82,11 +82,11 @@ class Account:
 
     def value(self, gpus: list[Gpu], cpu_milli: int, memory_bytes: int) -> int:
         """The worth of these GPUs as far as CPU and memory last."""
-        remainder = sum(self.lesson.value_by_milli[gpu.idle_milli] for gpu in gpus)
+        remainder = sum(self.valuation.value_by_milli[gpu.idle_milli] for gpu in gpus)
         if remainder == 0:
             return 0
-        cpu = self.served(self.lesson.cpu, cpu_milli, remainder)
-        memory = self.served(self.lesson.memory, memory_bytes // MIB, remainder)
+        cpu = self.served(self.valuation.cpu, cpu_milli, remainder)
+        memory = self.served(self.valuation.memory, memory_bytes // MIB, remainder)
         return remainder * min(cpu, memory) // FULL_SHARE
 
     def levels_met(self, kind: SlotKind, cpu_milli: int, memory_bytes: int) -> int:
@@ -102,7 +102,7 @@ class Account:
         """What the slots are worth beyond their GPUs."""
         free = sum(gpu.entirely_free for gpu in gpus)
         total = 0
-        for kind in self.lesson.slots:
+        for kind in self.valuation.slots:
             met = self.levels_met(kind, cpu_milli, memory_bytes)
             if met:
                 total += free // kind.gpus * kind.levels[met - 1].bonus
@@ -110,7 +110,7 @@ class Account:
 
     def cheapest(self, milli: int, fitting: set[int]) -> Gpu:
         """The device that loses least by a share; of equals the fullest, then the first."""
-        value = self.lesson.value_by_milli
+        value = self.valuation.value_by_milli
         return min(
             (gpu for gpu in self.gpus if gpu.row in fitting),
             key=lambda gpu: (
@@ -141,7 +141,7 @@ class Account:
             self.cpu_milli - wanted.resources.cpu_milli,
             self.memory_bytes - wanted.resources.memory_bytes,
         )
-        price = ONE_PRICE if self.model is None else self.lesson.price_by_model.get(self.model, ONE_PRICE)
+        price = ONE_PRICE if self.model is None else self.valuation.price_by_model.get(self.model, ONE_PRICE)
         lost = (self.value(self.gpus, *before) - self.value(gpus, *after)) * price // ONE_PRICE
         lost += self.bonus(self.gpus, *before) - self.bonus(gpus, *after)
         idle = sum(gpu.idle_milli for gpu in self.gpus)

@@ -25,7 +25,7 @@ from gpufleet.model.identifiers import GangName, NodeName, PodUid
 from gpufleet.virtual_time.player import ROUNDS_MAX, Player
 
 NODE = NodeName("n")
-LESSON = GangRemoved(GangName("stands for a lesson"))
+VALUATION = GangRemoved(GangName("stands for a valuation"))
 A, B, C = PodUid("a"), PodUid("b"), PodUid("c")
 
 
@@ -53,8 +53,8 @@ class Script:
         return self.answers.pop(0) if self.answers else []
 
     def study(self) -> Event:
-        """Always the one lesson."""
-        return LESSON
+        """Always the one valuation."""
+        return VALUATION
 
 
 class Told:
@@ -88,7 +88,7 @@ def test_what_follows_from_instructions_is_told_at_once_and_in_their_order() -> 
     engine = Script([Bind(A, NODE), evict(B), Bind(C, NODE), Learn()])
     player(engine, 7).happen([removed("first")])
     following = ["started a", "evicted b", "again b", "started c"]
-    assert engine.steps == [(7, [removed("first")]), (7, [*map(removed, following), LESSON])]
+    assert engine.steps == [(7, [removed("first")]), (7, [*map(removed, following), VALUATION])]
 
 
 def test_a_moment_lasts_until_nothing_follows() -> None:

@@ -1,6 +1,6 @@
 """What to do: events of a fleet go in, instructions come out, without I/O, clock or randomness.
 
-The root holds what is said to the engine and by it (``event``, ``instruction``, ``lesson``, ``policy``,
+The root holds what is said to the engine and by it (``event``, ``instruction``, ``valuation``, ``policy``,
 ``engine_errors``) and what calls the stages: ``Engine`` in ``scheduler``, with ``step`` as the one entry
 point; ``intake`` takes events in, ``cycle`` decides, ``event_log`` runs a log again, ``compile`` warms the
 kernels.

@@ -20,7 +20,7 @@ from gpufleet.engine.event import (
     TopologySet,
 )
 from gpufleet.engine.instruction import AnyInstruction
-from gpufleet.engine.learn.study import FIRST_LESSON_ARRIVALS
+from gpufleet.engine.learn.study import FIRST_VALUATION_ARRIVALS
 from gpufleet.engine.policy import POLICIES, Policy
 from gpufleet.engine.scheduler import Engine
 from gpufleet.model.device import Device
@@ -66,7 +66,7 @@ def story(policy: Policy) -> list[AnyInstruction]:
 
 
 def story_of_pods(policy: Policy) -> tuple[Engine, list[AnyInstruction]]:
-    """Single pods that fit and that do not, one that ends, and a lesson: what any run calls."""
+    """Single pods that fit and that do not, one that ends, and a valuation: what any run calls."""
     engine = Engine(policy, seed=1)
     target = TargetWorkloadSet(((SHARE, 2), (WHOLE, 1), (CPU_ONLY, 1)))
     said = engine.step(0, [target, *(NodeSet(small_node(name)) for name in ("a", "b"))])
@@ -76,7 +76,7 @@ def story_of_pods(policy: Policy) -> tuple[Engine, list[AnyInstruction]]:
     said += engine.step(10, [PodRemoved(PodUid("alone-1"))])
     if policy.learns:
         said += engine.step(11, [engine.study()])
-    for at_us in range(20, 20 + FIRST_LESSON_ARRIVALS):
+    for at_us in range(20, 20 + FIRST_VALUATION_ARRIVALS):
         said += engine.step(at_us, [PodAdded(Pod(PodUid(f"late-{at_us}"), SHARE))])
     return engine, said
 

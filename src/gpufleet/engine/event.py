@@ -7,7 +7,7 @@ stores, so each is a tagged struct that survives a trip through JSON unchanged.
 import msgspec
 
 from gpufleet.engine.instruction import Reservation, ReservedPlace
-from gpufleet.engine.lesson import Lesson
+from gpufleet.engine.valuation import Valuation
 from gpufleet.model.defragmentation import DefragmentationRules
 from gpufleet.model.device import Device
 from gpufleet.model.disruption_budget import DisruptionBudget
@@ -198,10 +198,11 @@ class TargetWorkloadSet(Event, frozen=True, tag="target-workload-set"):
     entries: tuple[tuple[Shape, int], ...]
 
 
-class LessonLearned(Event, frozen=True, tag="lesson-learned"):
+class ValuationLearned(Event, frozen=True, tag="lesson-learned"):
     """What the default policy has learned, None for nothing; used from the next decision on."""
 
-    lesson: Lesson | None
+    # Logs have always said ``lesson``, here and as the tag, and a log must read alike for ever.
+    valuation: Valuation | None = msgspec.field(name="lesson")
 
 
 class PastUseOf(msgspec.Struct, frozen=True):
@@ -355,7 +356,7 @@ AnyEvent = (
     | NamespaceSet
     | NamespaceRemoved
     | TargetWorkloadSet
-    | LessonLearned
+    | ValuationLearned
     | PastUseRecalled
     | ReservationsRecalled
     | NominationsRecalled

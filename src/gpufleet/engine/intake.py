@@ -81,7 +81,7 @@ class Intake:
             event.NamespaceSet: self._namespace_set,
             event.NamespaceRemoved: self._namespace_removed,
             event.TargetWorkloadSet: self._target_workload_set,
-            event.LessonLearned: self._lesson_learned,
+            event.ValuationLearned: self._valuation_learned,
             event.PastUseRecalled: self._past_use_recalled,
             event.ReservationsRecalled: self.reservations.recall,
             event.RunTimesRecalled: self.state.learned.recall,
@@ -474,9 +474,9 @@ class Intake:
         self.state.policy.set_target(happened.entries)
         self.state.shapes.rank_anew()
 
-    def _lesson_learned(self, happened: event.LessonLearned) -> None:
-        self.state.has_lesson = True
-        if self.state.policy.take_lesson(happened.lesson):
+    def _valuation_learned(self, happened: event.ValuationLearned) -> None:
+        self.state.has_valuation = True
+        if self.state.policy.take_valuation(happened.valuation):
             self.state.shapes.rank_anew()
 
     def _past_use_recalled(self, happened: event.PastUseRecalled) -> None:

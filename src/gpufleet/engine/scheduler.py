@@ -16,7 +16,7 @@ from gpufleet.engine.defragment.for_workload import moves_for
 from gpufleet.engine.defragment.movable import movable
 from gpufleet.engine.defragment.moves import Move, told
 from gpufleet.engine.engine_errors import EventError
-from gpufleet.engine.event import Event, KeptPlaces, LearnedRuns, LessonLearned, PastUseRecalled
+from gpufleet.engine.event import Event, KeptPlaces, LearnedRuns, PastUseRecalled, ValuationLearned
 from gpufleet.engine.explanations.explanation import Explanation
 from gpufleet.engine.explanations.queue_report import QueueUse, queue_report
 from gpufleet.engine.explanations.waiting_order import Queued, line_up
@@ -109,17 +109,17 @@ class Engine:
             due_us = earliest((due_us, intake.next_due_us()))
         if due_us is not None:
             instructions.append(RequeueAfter(due_us))
-        if state.policy.lesson_is_due():
+        if state.policy.valuation_is_due():
             instructions.append(Learn())
         state.store.keep()
         return instructions
 
-    def study(self) -> LessonLearned:
+    def study(self) -> ValuationLearned:
         """What the policy can learn now, as an event for the next step. Changes nothing.
 
         The only float arithmetic of the engine is in here; its result is in whole numbers.
         """
-        return LessonLearned(self.state.policy.study())
+        return ValuationLearned(self.state.policy.study())
 
     def past_use(self) -> PastUseRecalled:
         """What queues with a half-life used so far, as the event that tells an engine after a restart."""

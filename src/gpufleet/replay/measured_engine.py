@@ -10,7 +10,7 @@ from typing import Protocol
 
 from gpufleet import __version__
 from gpufleet.engine.engine_errors import BrokenInvariantError
-from gpufleet.engine.event import Event, LessonLearned, NodeSet, TargetWorkloadSet
+from gpufleet.engine.event import Event, NodeSet, TargetWorkloadSet, ValuationLearned
 from gpufleet.engine.event_log import header_line, step_line
 from gpufleet.engine.instruction import AnyInstruction, Rejected
 from gpufleet.engine.policy import Policy
@@ -60,9 +60,9 @@ class MeasuredEngine:
                 raise BrokenInvariantError(f"the engine takes no {one.subject} of a replay: {one.problem}")
         return instructions
 
-    def study(self) -> LessonLearned:
+    def study(self) -> ValuationLearned:
         """What the policy learns from the arrivals so far."""
         started = time.perf_counter()
-        lesson = self.engine.study()
+        valuation = self.engine.study()
         self.decision_s += time.perf_counter() - started
-        return lesson
+        return valuation

@@ -95,7 +95,7 @@ class Rounds:
     def _step(self, events: list[Event]) -> None:
         learn = self._one_step(events)
         if learn:
-            # What was learned is used from the next decision on; it cannot cause another lesson.
+            # What was learned is used from the next decision on; it cannot cause another valuation.
             self._one_step([self.engine.study()])
 
     def _one_step(self, events: list[Event]) -> bool:

@@ -1,9 +1,9 @@
 """Plays one engine forward in virtual time, as a discrete-event simulation.
 
 A moment has rounds. The first tells the engine what happened, each further one what follows from the
-instructions of the round before: a pod that was bound runs, an evicted pod has ended, a lesson was learned.
-The moment is over when nothing follows. Time then goes to the next thing that is due: the end of a pod, an
-arrival, or the step that the engine asked for by ``RequeueAfter``.
+instructions of the round before: a pod that was bound runs, an evicted pod has ended, a valuation was
+learned. The moment is over when nothing follows. Time then goes to the next thing that is due: the end of a
+pod, an arrival, or the step that the engine asked for by ``RequeueAfter``.
 
 What becomes of a pod differs between a replay, a scenario and a what-if question. Each says it by its
 ``Consequences``.
@@ -30,7 +30,7 @@ class Decider(Protocol):
         ...
 
     def study(self) -> Event:
-        """The lesson that the policy asked for, as an event."""
+        """The valuation that the policy asked for, as an event."""
         ...
 
 

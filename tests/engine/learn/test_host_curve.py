@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet.engine.learn.host_curve import NEED_LEAST, SPAN_MEANS_MAX, TASKS_A_NODE, host_curve
-from gpufleet.engine.lesson import CURVE_STEPS, FULL_SHARE, SPAN_MOST, HostCurve
+from gpufleet.engine.valuation import CURVE_STEPS, FULL_SHARE, SPAN_MOST, HostCurve
 
 NEEDS = st.lists(
     st.tuples(st.one_of(st.just(0.0), st.floats(1, 2**62)), st.floats(0.001, 16), st.floats(1e-9, 1e6)),

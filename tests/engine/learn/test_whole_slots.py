@@ -23,7 +23,7 @@ from gpufleet.engine.learn.whole_slots import (
     slot_kind,
     whole_slots,
 )
-from gpufleet.engine.lesson import NEVER, ONE_GPU, SLOT_LEVELS
+from gpufleet.engine.valuation import NEVER, ONE_GPU, SLOT_LEVELS
 
 REQUESTS = st.lists(
     st.tuples(st.integers(0, 2**62), st.integers(0, 2**42), st.floats(0, 1e6)), min_size=1, max_size=60

@@ -213,7 +213,7 @@ def test_who_was_nominated_is_nobodys_victim() -> None:
     assert evicted(told.wait_s(2)) == {"middle": "high"}
 
 
-def test_a_lesson_in_the_same_instant_evicts_nothing_that_was_just_placed() -> None:
+def test_a_valuation_in_the_same_instant_evicts_nothing_that_was_just_placed() -> None:
     told = story(gpus=1, nodes=2)
     told.arrive(of_team("low"), of_team("other"))
     told.arrive(of_team("middle", priority=5))

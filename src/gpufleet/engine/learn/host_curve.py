@@ -12,7 +12,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from gpufleet.engine.lesson import CURVE_STEPS, FULL_SHARE, SPAN_MOST, HostCurve
+from gpufleet.engine.valuation import CURVE_STEPS, FULL_SHARE, SPAN_MOST, HostCurve
 
 TASKS_A_NODE = 8
 """About as many tasks as an 8-GPU node runs; between 4 and 16 the result hardly changes."""

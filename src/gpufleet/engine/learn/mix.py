@@ -14,7 +14,7 @@ HALF_LIFE_ARRIVALS = 4000
 """After so many arrivals a request counts half: counted in arrivals, because the engine has no clock."""
 
 REQUESTS_MAX = 1024
-"""Beyond this many shapes the lighter half is forgotten: a lesson costs by the number of requests."""
+"""Beyond this many shapes the lighter half is forgotten: a valuation costs by the number of requests."""
 WEIGHT_MAX = 1e12
 """All weights are scaled down before the next arrival weighs more, so that floats keep their precision."""
 WEIGHT_LEAST = 1e-9

@@ -1,4 +1,4 @@
-"""Makes a lesson from the mix of requests and the fleet as it is.
+"""Makes a valuation from the mix of requests and the fleet as it is.
 
 Costs about a millisecond or two, most of it the cutting-stock LP. The engine asks for a study when
 arrivals or the fleet have moved on (``policy_state``); its result comes back as an event.
@@ -15,18 +15,18 @@ from gpufleet.engine.learn.mix import Mix, Request
 from gpufleet.engine.learn.model_price import model_prices
 from gpufleet.engine.learn.remainder_value import remainder_values
 from gpufleet.engine.learn.whole_slots import SAFETY, FreeHosts, whole_slots
-from gpufleet.engine.lesson import ONE_GPU, ONE_PRICE, Lesson
 from gpufleet.engine.state.fleet import Fleet
+from gpufleet.engine.valuation import ONE_GPU, ONE_PRICE, Valuation
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.identifiers import GpuModelName
 from gpufleet.model.resources import MEBIBYTE
 
 Float64Array = npt.NDArray[np.float64]
 
-FIRST_LESSON_ARRIVALS = 16
+FIRST_VALUATION_ARRIVALS = 16
 """Fewer requests say nothing of a mix."""
 ARRIVALS_GROWTH = 1.5
-"""The next lesson is due when arrivals have grown by half: often at first, when each says most."""
+"""The next valuation is due when arrivals have grown by half: often at first, when each says most."""
 ARRIVALS_STEP_MAX = 2000
 """Half of the mix's half-life: a fleet that has run for years still learns, and not more often than
 the mix can have changed.
@@ -37,16 +37,16 @@ FREE_FALL = 0.2
 FREE_RISE = 0.25
 """A rise of a quarter takes back a fall of a fifth."""
 FREE_LEAST = 0.03
-"""When less than this part of the fleet is free, its shrinking calls for no more lessons."""
+"""When less than this part of the fleet is free, its shrinking calls for no more valuations."""
 
 MODEL_LEAST = 0.02
-"""Models with less than this part of what is free call for no lesson of their own."""
+"""Models with less than this part of what is free call for no valuation of their own."""
 
 STEP_LEAST = 0.02
 """A rise of what is free counts from this part of the fleet on."""
 
-LESSON_GAP_ARRIVALS = 16
-"""So many arrivals are left between two lessons, whatever the fleet does."""
+VALUATION_GAP_ARRIVALS = 16
+"""So many arrivals are left between two valuations, whatever the fleet does."""
 
 NOTHING_FREE = 1e-6
 """Stands for no free capacity, which a price cannot be divided by."""
@@ -56,14 +56,14 @@ PRICE_MAX = 8.0
 """No model weighs more than so many times the cheapest wanted one, or less than that part of it."""
 
 
-def next_lesson_at(arrivals: int) -> int:
-    """The number of arrivals that calls for the lesson after this one."""
-    if arrivals < FIRST_LESSON_ARRIVALS:
-        return FIRST_LESSON_ARRIVALS
+def next_valuation_at(arrivals: int) -> int:
+    """The number of arrivals that calls for the valuation after this one."""
+    if arrivals < FIRST_VALUATION_ARRIVALS:
+        return FIRST_VALUATION_ARRIVALS
     return min(arrivals + ARRIVALS_STEP_MAX, max(arrivals + 1, math.ceil(arrivals * ARRIVALS_GROWTH)))
 
 
-def study(mix: Mix, fleet: Fleet) -> Lesson | None:
+def study(mix: Mix, fleet: Fleet) -> Valuation | None:
     """What the mix teaches about this fleet; None while no GPU request has arrived."""
     requests = mix.requests()
     everything = sum(weight for _, weight in requests)
@@ -89,7 +89,7 @@ def study(mix: Mix, fleet: Fleet) -> Lesson | None:
     free_milli = int(idle.sum())
     capacity_milli = WHOLE_GPU_MILLI * len(fleet.device_row_by_id)
     falling = free_milli > FREE_LEAST * capacity_milli
-    return Lesson(
+    return Valuation(
         value_by_milli=tuple(np.rint(values * ONE_GPU).astype(np.int64).tolist()),
         cpu=host_curve(cpu, worths, weights),
         memory=host_curve(memory, worths, weights),
@@ -101,7 +101,7 @@ def study(mix: Mix, fleet: Fleet) -> Lesson | None:
             free_worth,
             hosts,
         ),
-        # -1 is below every count, so no fall calls for a lesson.
+        # -1 is below every count, so no fall calls for a valuation.
         free_low_milli=int(free_milli * (1 - FREE_FALL)) if falling else -1,
         free_high_milli=int(free_milli + max(FREE_RISE * free_milli, STEP_LEAST * capacity_milli)) + 1,
     )
@@ -169,7 +169,7 @@ def codes(request: Request, fleet: Fleet) -> frozenset[int]:
 
 
 def low_marks(wanted: list[tuple[Request, float]], fleet: Fleet) -> dict[GpuModelName, int]:
-    """For models that tasks name: the free milli at which another lesson is due.
+    """For models that tasks name: the free milli at which another valuation is due.
 
     Counted as ``place.score.worth`` counts what is left: a node belongs to the model of its first GPU.
     """

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.learn.mix import Request
-from gpufleet.engine.lesson import NEVER, ONE_GPU, SLOT_LEVELS, SlotKind, SlotLevel
+from gpufleet.engine.valuation import NEVER, ONE_GPU, SLOT_LEVELS, SlotKind, SlotLevel
 from gpufleet.model.device import WHOLE_GPU_MILLI
 
 SLOT_GPUS = (2, 4, 8)
@@ -29,13 +29,13 @@ SAFETY = 1.5
 """Expected tasks are counted this many times: a small mix is uncertain, refusing is dear."""
 
 SLOT_FALL = 0.2
-"""A fifth of the slots gone calls for another lesson, if they are scarce."""
+"""A fifth of the slots gone calls for another valuation, if they are scarce."""
 
 NEAR = 3.0
 """Slots up to this many times the expected tasks are scarce enough to be watched."""
 
 BONUS_STEPS = 1024
-"""A bonus is rounded to this part of a GPU, so that lessons differ only where scores would."""
+"""A bonus is rounded to this part of a GPU, so that valuations differ only where scores would."""
 POISSON_MAX = 200.0
 """Above this many expected tasks the normal distribution stands in: exp(-expected) nears the least float."""
 NEGLIGIBLE = 1e-18

@@ -81,7 +81,7 @@ class EngineState:
         self._evictions_counted = 0
         self.steps = 0
         self.stepped_at_us = 0
-        self.has_lesson = False
+        self.has_valuation = False
         self.placed_in_step = PlacedInStep(self.pods.eviction_columns)
         self.sequence_by_row: dict[int, int] = {}
         self.newcomer: int | None = None
@@ -92,13 +92,13 @@ class EngineState:
     def begin_step(self, at_us: int) -> None:
         """A step begins: what earlier steps placed may be evicted.
 
-        A lesson comes in a step of its own, in the instant of the step that asked for it. Both together are
-        one decision: what the first has placed is not evicted by the second.
+        A valuation comes in a step of its own, in the instant of the step that asked for it. Both together
+        are one decision: what the first has placed is not evicted by the second.
         """
         self.steps += 1
-        if not (self.has_lesson and at_us == self.stepped_at_us):
+        if not (self.has_valuation and at_us == self.stepped_at_us):
             self.placed_in_step.clear()
-        self.has_lesson, self.stepped_at_us = False, at_us
+        self.has_valuation, self.stepped_at_us = False, at_us
 
     def trial(self) -> Trial:
         """A trial on the state as it is."""

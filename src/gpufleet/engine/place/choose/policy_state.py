@@ -12,25 +12,13 @@ from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.handle import Handle
 from gpufleet.engine.arrays.layout import DEVICES_A_NODE_MAX
 from gpufleet.engine.engine_errors import EventError
-from gpufleet.engine.learn.lesson_change import says_something_new, with_marks_of
 from gpufleet.engine.learn.mix import Mix
-from gpufleet.engine.learn.study import LESSON_GAP_ARRIVALS, next_lesson_at, study
-from gpufleet.engine.lesson import (
-    CURVE_STEPS,
-    FULL_SHARE,
-    NEVER,
-    ONE_GPU,
-    ONE_PRICE,
-    PRICE_MOST,
-    SLOT_KINDS,
-    SLOT_LEVELS,
-    SPAN_MOST,
-    Lesson,
-)
+from gpufleet.engine.learn.study import VALUATION_GAP_ARRIVALS, next_valuation_at, study
+from gpufleet.engine.learn.valuation_change import says_something_new, with_marks_of
 from gpufleet.engine.place.score import policy_tables
 from gpufleet.engine.place.score.fragmentation import grade_thresholds
 from gpufleet.engine.place.score.policy_tables import empty_policy_tables
-from gpufleet.engine.place.score.worth import lesson_is_due_by_handle
+from gpufleet.engine.place.score.worth import valuation_is_due_by_handle
 from gpufleet.engine.place.score.worth_tables import (
     WORTH_COLUMNS,
     WORTH_FREE_HIGH,
@@ -41,6 +29,18 @@ from gpufleet.engine.place.score.worth_tables import (
 )
 from gpufleet.engine.policy import Policy
 from gpufleet.engine.state.fleet import Fleet
+from gpufleet.engine.valuation import (
+    CURVE_STEPS,
+    FULL_SHARE,
+    NEVER,
+    ONE_GPU,
+    ONE_PRICE,
+    PRICE_MOST,
+    SLOT_KINDS,
+    SLOT_LEVELS,
+    SPAN_MOST,
+    Valuation,
+)
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.identifiers import GpuModelName
 from gpufleet.model.shape import Shape
@@ -54,10 +54,10 @@ class PolicyState:
         self.fleet = fleet
         self.mix = Mix()
         self._handle = Handle()
-        self._lesson: Lesson | None = None
+        self._valuation: Valuation | None = None
         self.tables = empty_policy_tables()
-        self._next_lesson_at = next_lesson_at(0)
-        self._quiet_until = self._next_lesson_at
+        self._next_valuation_at = next_valuation_at(0)
+        self._quiet_until = self._next_valuation_at
         options = self.tables.options
         options[policy_tables.OPTION_NODE_CHOICE] = int(policy.node_choice)
         options[policy_tables.OPTION_SHARE_CHOICE] = int(policy.share_choice)
@@ -127,49 +127,49 @@ class PolicyState:
         if self.policy.learns:
             self.mix.arrived(shape)
 
-    def lesson_is_due(self) -> bool:
-        """True if enough arrived, or the fleet changed enough, since the last lesson."""
+    def valuation_is_due(self) -> bool:
+        """True if enough arrived, or the fleet changed enough, since the last valuation."""
         if not self.policy.learns or not self.mix.arrivals:
             return False
-        if self.mix.arrivals >= self._next_lesson_at:
+        if self.mix.arrivals >= self._next_valuation_at:
             return True
         # A fleet in which nodes come and go would otherwise be studied at each step.
         if self.mix.arrivals < self._quiet_until:
             return False
-        return lesson_is_due_by_handle(self.fleet.store.handle, self.handle)
+        return valuation_is_due_by_handle(self.fleet.store.handle, self.handle)
 
-    def study(self) -> Lesson | None:
-        """A lesson from the mix so far and the fleet as it is."""
+    def study(self) -> Valuation | None:
+        """A valuation from the mix so far and the fleet as it is."""
         return study(self.mix, self.fleet)
 
-    def take_lesson(self, lesson: Lesson | None) -> bool:
-        """Value nodes by this lesson from now on; None teaches nothing. False if no score changes."""
-        if lesson is not None:
-            check(lesson)
-        # Also where there is no lesson: else it would be asked for again at the next arrival.
-        self._next_lesson_at = next_lesson_at(self.mix.arrivals)
-        self._quiet_until = self.mix.arrivals + LESSON_GAP_ARRIVALS
-        if lesson is None:
+    def take_valuation(self, valuation: Valuation | None) -> bool:
+        """Value nodes by this valuation from now on; None changes nothing. False if no score changes."""
+        if valuation is not None:
+            check(valuation)
+        # Also where there is no valuation: else it would be asked for again at the next arrival.
+        self._next_valuation_at = next_valuation_at(self.mix.arrivals)
+        self._quiet_until = self.mix.arrivals + VALUATION_GAP_ARRIVALS
+        if valuation is None:
             return False
-        known, new = self._lesson, True
+        known, new = self._valuation, True
         if known is not None:
-            new = says_something_new(known, lesson)
+            new = says_something_new(known, valuation)
             # The marks say when scores change enough to study again; they follow the fleet though nothing new
             # was learned.
-            lesson = lesson if new else with_marks_of(known, lesson)
-        self._lesson = lesson
-        # The largest table is used again: it has a row a node, and a lesson changes none of its sizes.
+            valuation = valuation if new else with_marks_of(known, valuation)
+        self._valuation = valuation
+        # The largest table is used again: it has a row a node, and a valuation changes none of its sizes.
         worth = untaught()._replace(of_node=self.tables.worth.of_node)
-        worth.value[:] = lesson.value_by_milli
-        for row, curve in enumerate((lesson.cpu, lesson.memory)):
+        worth.value[:] = valuation.value_by_milli
+        for row, curve in enumerate((valuation.cpu, valuation.memory)):
             worth.spans[row] = curve.span
             worth.curves[row] = curve.shares
-        worth.state[WORTH_FREE_LOW] = lesson.free_low_milli
-        worth.state[WORTH_FREE_HIGH] = lesson.free_high_milli
-        write_slots(worth, lesson)
+        worth.state[WORTH_FREE_LOW] = valuation.free_low_milli
+        worth.state[WORTH_FREE_HIGH] = valuation.free_high_milli
+        write_slots(worth, valuation)
         worth = worth._replace(
-            price=self._by_model(lesson.price_by_model, ONE_PRICE),
-            model_low=self._by_model(lesson.model_low_milli, layout.NOT_SET),
+            price=self._by_model(valuation.price_by_model, ONE_PRICE),
+            model_low=self._by_model(valuation.model_low_milli, layout.NOT_SET),
             model_free=self._by_model({}, 0),
         )
         self.tables = self.tables._replace(worth=worth)
@@ -184,9 +184,9 @@ class PolicyState:
         return column
 
 
-def write_slots(worth: WorthTables, lesson: Lesson) -> None:
-    """The slots of a lesson as arrays: a bonus counts from the level on that it belongs to."""
-    for kind, slot in enumerate(lesson.slots):
+def write_slots(worth: WorthTables, valuation: Valuation) -> None:
+    """The slots of a valuation as arrays: a bonus counts from the level on that it belongs to."""
+    for kind, slot in enumerate(valuation.slots):
         worth.slot_gpus[kind] = slot.gpus
         for level, need in enumerate(slot.levels):
             worth.slot_needs[kind, level] = (need.cpu_milli, need.memory_mib)
@@ -194,43 +194,43 @@ def write_slots(worth: WorthTables, lesson: Lesson) -> None:
             worth.slots_low[kind, level] = need.low
 
 
-def check(lesson: Lesson) -> None:
-    """Refuse a lesson whose tables have not the size that the kernels read, or whose numbers they
+def check(valuation: Valuation) -> None:
+    """Refuse a valuation whose tables have not the size that the kernels read, or whose numbers they
     could not multiply in 64 bits.
     """
     sizes = {
-        "value_by_milli": (len(lesson.value_by_milli), WHOLE_GPU_MILLI + 1),
-        "cpu.shares": (len(lesson.cpu.shares), CURVE_STEPS + 1),
-        "memory.shares": (len(lesson.memory.shares), CURVE_STEPS + 1),
+        "value_by_milli": (len(valuation.value_by_milli), WHOLE_GPU_MILLI + 1),
+        "cpu.shares": (len(valuation.cpu.shares), CURVE_STEPS + 1),
+        "memory.shares": (len(valuation.memory.shares), CURVE_STEPS + 1),
     }
     for field, (found, wanted) in sizes.items():
         if found != wanted:
             raise EventError("a table of the wrong length", field=field, value=found, expected=str(wanted))
-    # A lesson comes as an event, perhaps from a saved log: kernels check no bounds of their own.
-    levels = max((len(slot.levels) for slot in lesson.slots), default=0)
-    if len(lesson.slots) > SLOT_KINDS or levels > SLOT_LEVELS:
+    # A valuation comes as an event, perhaps from a saved log: kernels check no bounds of their own.
+    levels = max((len(slot.levels) for slot in valuation.slots), default=0)
+    if len(valuation.slots) > SLOT_KINDS or levels > SLOT_LEVELS:
         raise EventError(
             "too many kinds or levels of slots",
             field="slots",
             value=levels,
             expected=f"at most {SLOT_KINDS} kinds of {SLOT_LEVELS} levels",
         )
-    slot_levels = [(slot, level) for slot in lesson.slots for level in slot.levels]
+    slot_levels = [(slot, level) for slot in valuation.slots for level in slot.levels]
     amounts: list[tuple[str, Iterable[int], int, int]] = [
-        ("value_by_milli", lesson.value_by_milli, 0, ONE_GPU),
-        ("cpu.span", [lesson.cpu.span], 1, SPAN_MOST),
-        ("cpu.shares", lesson.cpu.shares, 0, FULL_SHARE),
-        ("memory.span", [lesson.memory.span], 1, SPAN_MOST),
-        ("memory.shares", lesson.memory.shares, 0, FULL_SHARE),
-        ("price_by_model", lesson.price_by_model.values(), 0, PRICE_MOST),
-        ("slots.gpus", [slot.gpus for slot in lesson.slots], 1, DEVICES_A_NODE_MAX),
+        ("value_by_milli", valuation.value_by_milli, 0, ONE_GPU),
+        ("cpu.span", [valuation.cpu.span], 1, SPAN_MOST),
+        ("cpu.shares", valuation.cpu.shares, 0, FULL_SHARE),
+        ("memory.span", [valuation.memory.span], 1, SPAN_MOST),
+        ("memory.shares", valuation.memory.shares, 0, FULL_SHARE),
+        ("price_by_model", valuation.price_by_model.values(), 0, PRICE_MOST),
+        ("slots.gpus", [slot.gpus for slot in valuation.slots], 1, DEVICES_A_NODE_MAX),
         ("slots.levels.cpu_milli", [level.cpu_milli for _, level in slot_levels], 0, NEVER),
         ("slots.levels.memory_mib", [level.memory_mib for _, level in slot_levels], 0, NEVER),
         ("slots.levels.bonus", [level.bonus for _, level in slot_levels], 0, DEVICES_A_NODE_MAX * ONE_GPU),
         ("slots.levels.low", [level.low for _, level in slot_levels], layout.NOT_SET, NEVER),
-        ("model_low_milli", lesson.model_low_milli.values(), layout.NOT_SET, NEVER),
-        ("free_low_milli", [lesson.free_low_milli], layout.NOT_SET, NEVER),
-        ("free_high_milli", [lesson.free_high_milli], 0, NEVER),
+        ("model_low_milli", valuation.model_low_milli.values(), layout.NOT_SET, NEVER),
+        ("free_low_milli", [valuation.free_low_milli], layout.NOT_SET, NEVER),
+        ("free_high_milli", [valuation.free_high_milli], 0, NEVER),
     ]
     for field, numbers, least, most in amounts:
         for number in numbers:

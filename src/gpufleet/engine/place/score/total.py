@@ -8,9 +8,9 @@ from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.compiled import kernel, leaf
 from gpufleet.engine.arrays.request import is_whole
 from gpufleet.engine.arrays.tables import Tables
-from gpufleet.engine.lesson import ONE_GPU
 from gpufleet.engine.place.score import fit, fragmentation, locality, policy_tables, published, worth
 from gpufleet.engine.place.score.policy_tables import PolicyTables
+from gpufleet.engine.valuation import ONE_GPU
 
 
 @leaf

@@ -14,10 +14,10 @@ from gpufleet.engine.arrays.compiled import entry, kernel, leaf
 from gpufleet.engine.arrays.handle import opened
 from gpufleet.engine.arrays.request import is_whole
 from gpufleet.engine.arrays.tables import Tables
-from gpufleet.engine.lesson import CURVE_STEPS, FULL_SHARE, ONE_GPU, ONE_PRICE, SLOT_KINDS, SLOT_LEVELS
 from gpufleet.engine.place.score import fit, worth_tables
 from gpufleet.engine.place.score.policy_tables import PolicyTables
 from gpufleet.engine.place.score.worth_tables import WorthTables
+from gpufleet.engine.valuation import CURVE_STEPS, FULL_SHARE, ONE_GPU, ONE_PRICE, SLOT_KINDS, SLOT_LEVELS
 from gpufleet.model.device import WHOLE_GPU_MILLI
 
 # Divisions by these powers of two are shifts.
@@ -151,7 +151,7 @@ def refresh(tables: Tables, worth: WorthTables) -> None:
 
 @kernel
 def assess_all(tables: Tables, worth: WorthTables) -> None:
-    """Every node anew, as after a lesson."""
+    """Every node anew, as after a valuation."""
     worth.state[worth_tables.WORTH_STALE] = 0
     worth.state[worth_tables.WORTH_TOTAL_FREE_MILLI] = 0
     for model in range(len(worth.model_free)):
@@ -168,8 +168,8 @@ def assess_all(tables: Tables, worth: WorthTables) -> None:
 
 
 @kernel
-def lesson_is_due(tables: Tables, worth: WorthTables) -> bool:
-    """True if the fleet is no longer what the last lesson was made for."""
+def valuation_is_due(tables: Tables, worth: WorthTables) -> bool:
+    """True if the fleet is no longer what the last valuation was made for."""
     refresh(tables, worth)
     free = worth.state[worth_tables.WORTH_TOTAL_FREE_MILLI]
     if free <= worth.state[worth_tables.WORTH_FREE_LOW]:
@@ -255,6 +255,6 @@ def node_model(tables: Tables, node: int) -> int:
 
 
 @entry
-def lesson_is_due_by_handle(tables: Int64Array, policy: Int64Array) -> bool:
-    """``lesson_is_due``, for Python: by handle (see ``arrays.handle``)."""
-    return lesson_is_due(opened(Tables, tables), opened(PolicyTables, policy).worth)
+def valuation_is_due_by_handle(tables: Int64Array, policy: Int64Array) -> bool:
+    """``valuation_is_due``, for Python: by handle (see ``arrays.handle``)."""
+    return valuation_is_due(opened(Tables, tables), opened(PolicyTables, policy).worth)

@@ -1,6 +1,6 @@
-"""What the scoring function ``worth`` reads: a lesson as arrays, and each node's worth so far.
+"""What the scoring function ``worth`` reads: a valuation as arrays, and each node's worth so far.
 
-``lesson.Lesson`` is the same for people and for the event log; ``policy`` turns one into these
+``valuation.Valuation`` is the same for people and for the event log; ``policy`` turns one into these
 arrays, ``worth`` uses them and keeps the part that belongs to each node up to date.
 """
 
@@ -9,7 +9,15 @@ from typing import NamedTuple
 import numpy as np
 
 from gpufleet.engine.arrays.array_types import Cube, Grid, Line
-from gpufleet.engine.lesson import CURVE_STEPS, FULL_SHARE, NEVER, ONE_GPU, ONE_PRICE, SLOT_KINDS, SLOT_LEVELS
+from gpufleet.engine.valuation import (
+    CURVE_STEPS,
+    FULL_SHARE,
+    NEVER,
+    ONE_GPU,
+    ONE_PRICE,
+    SLOT_KINDS,
+    SLOT_LEVELS,
+)
 
 # of_node[COLUMN, node row]
 WORTH_REMAINDER = 0  # value of the free parts of its GPUs, whatever its host has left
@@ -35,14 +43,14 @@ MEMORY_CURVE = 1
 
 
 class WorthTables(NamedTuple):
-    """A lesson and the fleet in its light.
+    """A valuation and the fleet in its light.
 
     ``value[milli]`` is what so much of one GPU is worth. ``curves`` and ``spans`` say which share
     of its GPUs' worth a node can serve with the CPU and memory it has. ``price[model]`` weighs a
-    loss; ``model_free[model]`` is what is free of it, and at ``model_low`` another lesson is due.
+    loss; ``model_free[model]`` is what is free of it, and at ``model_low`` another valuation is due.
     ``slot_needs[kind, level]`` is the (CPU milli, memory MiB) of a level, ``slot_bonus[kind, levels
     met]`` what a slot is worth, ``slots_left[kind, level]`` how many there are, and below
-    ``slots_low`` of them another lesson is due.
+    ``slots_low`` of them another valuation is due.
     """
 
     value: Line
@@ -61,7 +69,7 @@ class WorthTables(NamedTuple):
 
 
 def untaught() -> WorthTables:
-    """Before the first lesson: GPUs are worth what is free of them, nothing is scarce."""
+    """Before the first valuation: GPUs are worth what is free of them, nothing is scarce."""
     state = np.zeros(WORTH_STATE, np.int64)
     state[WORTH_STALE] = 1
     state[WORTH_FREE_LOW] = -1

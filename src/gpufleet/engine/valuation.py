@@ -1,6 +1,6 @@
 """What the default policy has learned from the work that arrived, in whole numbers.
 
-A lesson is made by ``learn`` from the mix of requests seen so far and the state of the fleet. It
+A valuation is made by ``learn`` from the mix of requests seen so far and the state of the fleet. It
 enters the engine as an event before it is used, so that a saved log decides alike on any machine
 whatever its floating point does. ``place.score.worth`` values nodes by it.
 """
@@ -25,7 +25,7 @@ SPAN_MOST = 1 << 34
 NEVER = 1 << 40
 """More milli CPU, MiB, slots or milli of GPUs than any fleet has."""
 
-# The sizes of the tables that kernels read: a lesson has no more of each.
+# The sizes of the tables that kernels read: a valuation has no more of each.
 CURVE_STEPS = 256
 SLOT_KINDS = 4
 SLOT_LEVELS = 8
@@ -45,7 +45,7 @@ class SlotLevel(msgspec.Struct, frozen=True):
     """A need of CPU and memory of tasks with several GPUs.
 
     ``bonus`` is what a slot that satisfies this level (and those below) is worth; when fewer than
-    ``low`` slots of this level are left another lesson is due.
+    ``low`` slots of this level are left another valuation is due.
     """
 
     cpu_milli: int
@@ -61,10 +61,10 @@ class SlotKind(msgspec.Struct, frozen=True):
     levels: tuple[SlotLevel, ...]
 
 
-class Lesson(msgspec.Struct, frozen=True):
+class Valuation(msgspec.Struct, frozen=True):
     """Everything learned at one moment.
 
-    ``value_by_milli[r]`` is the worth of r thousandths of one GPU. The next lesson is due when the
+    ``value_by_milli[r]`` is the worth of r thousandths of one GPU. The next valuation is due when the
     fleet's free milli falls to ``free_low_milli`` or rises to ``free_high_milli``, or that of a model
     falls to its ``model_low_milli``.
     """

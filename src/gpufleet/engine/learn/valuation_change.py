@@ -1,15 +1,15 @@
-"""Whether a lesson says anything new.
+"""Whether a valuation says anything new.
 
-After a lesson every cached score is out of date, which on a large fleet costs more than a thousand
-decisions. In a steady state lessons differ by next to nothing, so one that would move no score by
+After a valuation every cached score is out of date, which on a large fleet costs more than a thousand
+decisions. In a steady state valuations differ by next to nothing, so one that would move no score by
 more than rounding is not taken over, except for when the next one is due. ``policy_state`` asks.
 """
 
 import msgspec
 
-from gpufleet.engine.lesson import FULL_SHARE, ONE_GPU, ONE_PRICE, HostCurve, Lesson, SlotKind
+from gpufleet.engine.valuation import FULL_SHARE, ONE_GPU, ONE_PRICE, HostCurve, SlotKind, Valuation
 
-# Each is so small a part that scores by the old and the new lesson differ by next to nothing.
+# Each is so small a part that scores by the old and the new valuation differ by next to nothing.
 VALUE_STEP = ONE_GPU // 256
 SHARE_STEP = FULL_SHARE // 64
 PRICE_STEP = ONE_PRICE // 32
@@ -17,8 +17,8 @@ SPAN_STEP_PCT = 2
 BONUS_STEP = ONE_GPU // 256
 
 
-def says_something_new(old: Lesson, new: Lesson) -> bool:
-    """True if scores by the new lesson would differ noticeably from those by the old one."""
+def says_something_new(old: Valuation, new: Valuation) -> bool:
+    """True if scores by the new valuation would differ noticeably from those by the old one."""
     return not (
         all_close(old.value_by_milli, new.value_by_milli, VALUE_STEP)
         and same_curve(old.cpu, new.cpu)
@@ -33,8 +33,8 @@ def says_something_new(old: Lesson, new: Lesson) -> bool:
     )
 
 
-def with_marks_of(old: Lesson, new: Lesson) -> Lesson:
-    """The old lesson's values with the new one's marks: what it watches, and when the next is due."""
+def with_marks_of(old: Valuation, new: Valuation) -> Valuation:
+    """The old valuation's values with the new one's marks: what it watches, and when the next is due."""
     slots = new.slots
     if any_bonus(old.slots) or any_bonus(new.slots):
         slots = tuple(
