@@ -1,7 +1,7 @@
 """One leader at a time; a new one starts from what the API server holds, and nothing is bound twice."""
 
 from gpufleet.kube.lease import LAST_EPOCH, LeadershipLost
-from gpufleet.scheduler.scheduler_errors import FenceMissingError
+from gpufleet.scheduler.fence import FenceMissingError
 from tests.scheduler.world import World, in_world
 
 

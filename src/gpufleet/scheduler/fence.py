@@ -4,18 +4,23 @@ The admission policy that guards grants compares the epoch of a Binding with the
 the Lease within milliseconds, but how fast is the server's affair; so a new leader sends dry-run
 Bindings of the epoch before its own, of a pod that does not exist, until one is refused. Admission
 comes before the pod is looked up: an answer of "not found" means that the fence is not up yet.
+
+A Lease that was deleted begins anew at a low epoch. So a new leader also looks for the newest epoch of the
+grants that pods have (``newest_epoch``), and takes a higher one.
 """
 
 import logging
+from collections.abc import Iterable
 
 from gpufleet.kube import keys
 from gpufleet.kube.client import Client
-from gpufleet.kube.codec.grant import write_grant
+from gpufleet.kube.codec.grant import MAXIMUM_EPOCH, read_grant, write_grant
 from gpufleet.kube.fencing import FENCED
-from gpufleet.kube.kube_errors import KubeError
+from gpufleet.kube.kube_errors import KubeError, ObjectError
+from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.status import Forbidden, Invalid, NotFound
 from gpufleet.model.grant import Grant
-from gpufleet.scheduler.scheduler_errors import FenceMissingError
+from gpufleet.model.model_errors import WorldError
 
 LOG = logging.getLogger(__name__)
 PROBE = "gpufleet-fence-probe"
@@ -26,6 +31,25 @@ PAUSE_FIRST_S = 0.005
 PAUSE_MOST_S = 1.0
 GIVE_UP_S = 30.0
 """Far longer than any server takes to follow the Lease: the policy is not installed."""
+
+
+class FenceMissingError(WorldError):
+    """The API server does not refuse Bindings of an older leader: the admission policy is absent."""
+
+
+def newest_epoch(pods: Iterable[Pod], most: int = MAXIMUM_EPOCH) -> int:
+    """The highest epoch of all grants that can be read, of those up to ``most``; 0 if there is none."""
+    newest = 0
+    for pod in pods:
+        text = pod.metadata.annotations.get(keys.GRANT)
+        if text is not None:
+            try:
+                epoch = read_grant(text).epoch
+            except ObjectError:
+                continue  # reported when the pod itself is read
+            if epoch <= most:
+                newest = max(newest, epoch)
+    return newest
 
 
 async def wait_for_fence(client: Client, namespace: str, epoch: int) -> None:

@@ -43,9 +43,8 @@ from gpufleet.scheduler.bind_outcome import Outcome
 from gpufleet.scheduler.binder import Binder, BindResult
 from gpufleet.scheduler.condition_writer import ConditionWriter
 from gpufleet.scheduler.dispatch import Dispatch, scheduled_note
-from gpufleet.scheduler.epochs import newest_epoch
 from gpufleet.scheduler.eviction_planner import EvictionPlanner
-from gpufleet.scheduler.fence import wait_for_fence
+from gpufleet.scheduler.fence import newest_epoch, wait_for_fence
 from gpufleet.scheduler.grant_annotations import PluginDelivery
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.pod_nominations import PodNominations
