@@ -13,6 +13,7 @@ from gpufleet.agent.events.pod_events import PodEvents
 from gpufleet.agent.events.variable_events import VariableEvents
 from gpufleet.agent.events.xid_events import XidPodEvents
 from gpufleet.agent.exporter.exporter import Topics
+from gpufleet.agent.exporter_server import exporter, server
 from gpufleet.agent.gpus.gpu_monitor import GpuMonitor
 from gpufleet.agent.gpus.health_record import HealthRecord
 from gpufleet.agent.gpus.simulated_users import SimulatedUsers
@@ -22,7 +23,6 @@ from gpufleet.agent.kubelet.pods import Pods
 from gpufleet.agent.kubelet.process_owners import pod_of
 from gpufleet.agent.kubelet_side import KubeletSide
 from gpufleet.agent.labels.publisher import LabelPublisher
-from gpufleet.agent.metrics_page import exporter, server
 from gpufleet.agent.node_edges import NodeEdges
 from gpufleet.agent.reports.node_condition import NodeCondition
 from gpufleet.agent.reports.node_devices import NodeDevicesWriter

@@ -461,7 +461,7 @@ class Intake:
 
     def _namespace_set(self, happened: event.NamespaceSet) -> None:
         self.state.neighbours.set_namespace(happened.name, happened.labels)
-        self.state.queues.namespace_admission.set_namespace(happened.name, happened.labels)
+        self.state.queues.namespace_access.set_namespace(happened.name, happened.labels)
         self.state.room_freed = True
 
     def _namespace_removed(self, happened: event.NamespaceRemoved) -> None:

@@ -109,7 +109,7 @@ class Gate:
         """Why the queue of a pod does not admit its namespace; None where it does."""
         if not self.charges.tree.has_admitted_namespaces:
             return None
-        return self.charges.namespace_admission.refusal(
+        return self.charges.namespace_access.refusal(
             self.charges.queue_row(row), self.charges.pods.pod_at(row).namespace
         )
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.charge import charge, recount, writes_for_charge
 from gpufleet.engine.arrays.tables import TableStore
-from gpufleet.engine.queueing.namespace_admission import NamespaceAdmission
+from gpufleet.engine.queueing.namespace_access import NamespaceAccess
 from gpufleet.engine.queueing.resources import QuotaResources
 from gpufleet.engine.queueing.tree import QueueTree
 from gpufleet.engine.state.fleet import Fleet
@@ -29,7 +29,7 @@ class QueueCharges:
         self.pods = pods
         self.resources = QuotaResources(store, fleet, shapes)
         self.tree = QueueTree(store, self.resources)
-        self.namespace_admission = NamespaceAdmission(self.tree)
+        self.namespace_access = NamespaceAccess(self.tree)
         self.is_active = False
         self.changes = 0
         self.drained_at: dict[QueueName, int] = {}
@@ -89,7 +89,7 @@ class QueueCharges:
         after = self.tree.row_by_name.get(name)
         if after is None or not self.tree.is_described(after):
             return False
-        return self.namespace_admission.refusal(after, self.pods.pod_at(row).namespace) is None
+        return self.namespace_access.refusal(after, self.pods.pod_at(row).namespace) is None
 
     def _admitting(self, row: int, name: QueueName) -> QueueName:
         """The queue that a pod names; the default one for what another scheduler placed in a queue that does
@@ -97,7 +97,7 @@ class QueueCharges:
         """
         pod = self.pods.pod_at(row)
         named = self.tree.row_by_name.get(name) if pod.foreign else None
-        if named is None or self.namespace_admission.refusal(named, pod.namespace) is None:
+        if named is None or self.namespace_access.refusal(named, pod.namespace) is None:
             return name
         return DEFAULT_QUEUE
 

@@ -13,7 +13,7 @@ from gpufleet.engine.arrays.journal import undo
 from gpufleet.engine.arrays.placing import place
 from gpufleet.engine.arrays.rankings import Rankings
 from gpufleet.engine.arrays.tables import Tables
-from gpufleet.engine.place.choose.choice import choose
+from gpufleet.engine.place.choose.device_choice import choose
 from gpufleet.engine.place.choose.ranking import best_node, best_node_in
 from gpufleet.engine.place.score.fit import room
 from gpufleet.engine.place.score.policy_tables import PolicyTables

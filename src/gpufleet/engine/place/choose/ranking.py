@@ -4,7 +4,7 @@ Each shape in use has a slot: one score a node, and the best score of every bloc
 Before it is asked, a slot is brought up to date with the nodes that changed since it was last
 asked (``journal.touch`` lists them); a change of a node costs one score a shape, once. The best
 node is found by the best block, then inside it: highest score, lowest row among equals.
-``cycle`` asks for a node, ``choice`` then picks its devices.
+``cycle`` asks for a node, ``device_choice`` then picks its devices.
 """
 
 from gpufleet.engine.arrays import layout
@@ -13,7 +13,7 @@ from gpufleet.engine.arrays.compiled import entry, kernel, leaf
 from gpufleet.engine.arrays.handle import opened
 from gpufleet.engine.arrays.rankings import Rankings
 from gpufleet.engine.arrays.tables import Tables
-from gpufleet.engine.place.choose import choice
+from gpufleet.engine.place.choose import device_choice
 from gpufleet.engine.place.score import policy_tables, worth
 from gpufleet.engine.place.score.policy_tables import PolicyTables
 from gpufleet.engine.place.score.total import score
@@ -112,7 +112,7 @@ def random_node(tables: Tables, rankings: Rankings, policy: PolicyTables, slot: 
         feasible += rankings.scores[slot, node] != layout.INFEASIBLE
     if feasible == 0:
         return layout.NOT_SET
-    wanted = choice.draw(tables, policy, feasible)
+    wanted = device_choice.draw(tables, policy, feasible)
     for node in range(rankings.scores.shape[1]):
         if rankings.scores[slot, node] != layout.INFEASIBLE:
             if wanted == 0:

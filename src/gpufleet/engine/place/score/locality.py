@@ -1,7 +1,7 @@
 """Which GPUs of a node are near each other: on one fast link, or at least on one NUMA node.
 
 A pod of several whole GPUs is slower, often by far, when they are apart. So it gets them near each other
-where that can be had (``choice``), on a node that has them so (``total``), and where it asks for
+where that can be had (``device_choice``), on a node that has them so (``total``), and where it asks for
 it, nowhere else (``fit``). How near is a column of the devices: those with one number there are together.
 """
 

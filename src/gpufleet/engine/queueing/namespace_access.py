@@ -19,7 +19,7 @@ TOLD_MAX = 5
 NO_LABELS: Mapping[str, str] = {}
 
 
-class NamespaceAdmission:
+class NamespaceAccess:
     """Answers for a tree of queues, with the labels of namespaces."""
 
     def __init__(self, tree: QueueTree) -> None:
