@@ -411,8 +411,7 @@ def cheapest_single(
     for place in range(len(rows)):
         if rows[place] == layout.NOT_SET:
             continue
-        # What comes later costs at least as much but for its right, and no right is less than 0.
-        if in_order and best != layout.NOT_SET:
+        if in_order and best != layout.NOT_SET:  # What follows costs no less, but for its right.
             cost = (queue_priority[place], priority[place], spared[place])
             if right[best] == 0 or cost > (queue_priority[best], priority[best], spared[best]):
                 break
