@@ -28,6 +28,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     @property
     def authority(self) -> str:
         """Host and port as the Host header carries them."""
+        # An IPv6 address stands in brackets, or its colons would be taken for that of the port.
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == (443 if self.tls else 80) else f"{host}:{self.port}"
 
@@ -96,6 +97,7 @@ def read_endpoint(url: str, *, server_name: str = "", field: str = "server", whe
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
         raise SettingsError(str(error), field=field, value=url, expected=way_out, where=where) from error
+    # A query or a user in the address would be dropped without a word, so such an address is refused.
     plain = parts.query == parts.fragment == "" and parts.username is None
     if parts.scheme not in {"http", "https"} or not host or not plain or not url.isascii() or " " in url:
         raise SettingsError("no address of a server", field=field, value=url, expected=way_out, where=where)

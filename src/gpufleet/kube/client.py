@@ -137,6 +137,7 @@ class Client:
             yield page
             if not page.metadata.continue_:
                 return
+            # The token holds the version of the list, and counts only with the selectors of its first page.
             query["continue"] = page.metadata.continue_
 
     async def watch(
@@ -161,6 +162,7 @@ class Client:
             **selection.query(),
         }
         request = Request("GET", with_query(kind.collection(namespace), query))
+        # Opened and not called: a watch's answer ends only with the watch.
         stream = await self.transport.open(request, timeout_s=self.timeout_s)
         if stream.status < 300:
             return Watch(stream)
@@ -192,6 +194,7 @@ class Client:
         back; it is part of the path only with a subresource.
         """
         path = kind.item(name, namespace, subresource) if subresource else kind.collection(namespace)
+        # What was asked goes along with an unknown outcome, so that the caller can read the object back.
         asked = Asked("create", kind, name, namespace, subresource)
         request = Request("POST", with_query(path, _write_query(dry_run=dry_run)), _encoded(body))
         return await self._write(request, asked, retry_limits)
@@ -312,6 +315,7 @@ class Client:
             namespace=namespace,
             subresource="eviction",
             dry_run=dry_run,
+            # A refusal by a budget is the answer here, and the caller counts its pauses over all pods.
             retry_limits=ONE_TRY,
         )
 
@@ -321,6 +325,7 @@ class Client:
         For a write into a subresource, the object that it belongs to.
         """
         asked = unknown.asked
+        # A name that the server makes up is not known before its answer, so nothing can be looked up by it.
         if not asked.name:
             raise unknown
         try:
@@ -392,9 +397,11 @@ class Client:
             try:
                 return await once()
             except KubeError as error:
+                # Failures are counted with the next pause, so this one is not among them yet.
                 if backoff.failures + 1 >= retry_limits.attempts or not may_be_repeated(error):
                     raise
                 pause_s = backoff.next_s(error.retry_after_s if isinstance(error, StatusError) else None)
+                # A pause that ends beyond the budget would only delay the error.
                 if self.clock.monotonic_s() - began_s + pause_s > retry_limits.budget_s:
                     raise
             await self.clock.sleep(pause_s)
@@ -407,6 +414,7 @@ def _read_may_be_repeated(error: KubeError) -> bool:
 def _write_may_be_repeated(error: KubeError) -> bool:
     if isinstance(error, TransportError):
         return not error.reached
+    # The server says that it did nothing: only then a write cannot happen twice.
     return isinstance(error, TooManyRequests) or _came_too_early(error)
 
 

@@ -102,6 +102,7 @@ class ConfiguredAccess:
     async def refused(self) -> bool:
         """The server said 401: files and plugins may know better now."""
         if self._user.token_file:
+            # None makes the next look read the file, however fresh the token is.
             before, self._token_read_at_s = self._token, None
             return self._token_of_file(self._user.token_file) != before
         if self._plugin is not None:
@@ -220,12 +221,14 @@ class ConfiguredAccess:
                 where=str(file),
             )
         given = self._credential
+        # A program that gives a certificate means it to be used in place of what stands in files.
         if given is not None and given.client_certificate_data:
             certificate, key = given.client_certificate_data, given.client_key_data
         verified = not self._cluster.insecure_skip_tls_verify
         return TlsMaterial(self._authority(), certificate, key, verified)
 
     def _make_context(self, material: TlsMaterial) -> ssl.SSLContext:
+        # To read a bundle of authorities is dear, so a context is made anew only for other material.
         if self._context is None or material != self._material:
             self._context = _tls_context(material, self._chosen)
             self._material = material

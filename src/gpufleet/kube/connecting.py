@@ -63,6 +63,7 @@ async def first_connected(addresses: Sequence[Address]) -> socket.socket:
 
 def in_turns(addresses: Sequence[Address]) -> list[Address]:
     """The addresses with their families in turns: a family that leads nowhere costs one attempt."""
+    # In the order of the resolver, which knows which family this machine prefers.
     families = dict.fromkeys(family for family, _ in addresses)
     rows = ([one for one in addresses if one[0] == family] for family in families)
     return [one for one in chain.from_iterable(zip_longest(*rows)) if one is not None]

@@ -94,6 +94,7 @@ class ExecPlugin:
 
     async def credential(self) -> Credential:
         """The credential to use now. Raises TransportError if the program fails."""
+        # One run for all requests that wait for a credential: a person must not be asked twice.
         async with self._lock:
             if self._credential is None or _expired(self._credential):
                 self._credential = await self._run()
@@ -101,6 +102,7 @@ class ExecPlugin:
 
     async def refused(self, credential: Credential | None) -> bool:
         """The server refused this credential: whether another may be had."""
+        # A refusal of an older credential says nothing about the one that was fetched meanwhile.
         if credential is not None and credential is self._credential:
             self._credential = None
         return True
@@ -197,6 +199,7 @@ def _expired(credential: Credential) -> bool:
     ends = credential.expiration_timestamp
     if ends is None:
         return False
+    # The protocol asks for a zone. Without one UTC is taken, in which Kubernetes writes all times.
     if ends.tzinfo is None:
         ends = ends.replace(tzinfo=UTC)
     return datetime.now(UTC) >= ends - RENEW_BEFORE

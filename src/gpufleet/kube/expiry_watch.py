@@ -43,6 +43,7 @@ class ExpiryWatch:
         self.on_look(self.known)
         now = self._clock.now()
         near = {one.credential: one for one in self.known if one.is_near(now.timestamp())}
+        # What was renewed is forgotten, so that its next end is said at once.
         self._said_at_s = {name: at_s for name, at_s in self._said_at_s.items() if name in near}
         for name, one in near.items():
             now_s = self._clock.monotonic_s()

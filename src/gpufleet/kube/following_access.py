@@ -32,8 +32,11 @@ class FollowingAccess:
     def __init__(self, files: Sequence[Path], overrides: Overrides = NO_OVERRIDES) -> None:
         """Raises SettingsError."""
         self._files = list(files)
+        # Before the files are read: a change in between is seen at the next look, and none is missed.
         self._stamps = self._look()
         chosen = choose(self._files, overrides)
+        # The context of the start stays: another program that switches the current context must not move a
+        # running process to another cluster.
         self._overrides = msgspec.structs.replace(overrides, context=chosen.context)
         self._chosen = chosen
         self._access = ConfiguredAccess(chosen)
@@ -78,6 +81,7 @@ class FollowingAccess:
     def _newest(self) -> ConfiguredAccess:
         stamps = self._look()
         if stamps != self._stamps:
+            # Noted before the files are read, so that a file that cannot be used is complained of once.
             self._stamps = stamps
             try:
                 self._read_anew()
@@ -133,4 +137,5 @@ def _stamp(path: Path) -> tuple[int, ...]:
         found = path.stat()
     except OSError:
         return ()
+    # The inode tells a file that was replaced, the change time one whose times were set back.
     return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)

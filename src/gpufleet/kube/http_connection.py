@@ -52,6 +52,7 @@ class HttpConnection(asyncio.Protocol):
             and self._waiter is None
             and transport is not None
             and not transport.is_closing()
+            # A new connection has had no answer that could be complete.
             and (not self.exchanges or (self._parser.complete and self._parser.keep_alive))
         )
 

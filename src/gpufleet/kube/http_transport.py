@@ -24,7 +24,7 @@ from gpufleet.kube.transport import LARGEST_OBJECT_BYTES, Request, Response
 from gpufleet.model.model_errors import InternalError, printable
 
 CONNECTIONS = 64
-"""Each watch takes one for as long as it lasts; requests beyond the last one wait for their turn."""
+"""Requests beyond the last one wait for their turn; each watch has a connection of its own beside these."""
 
 # Servers and the balancers before them close what is idle for a minute or more; a write must not
 # meet that moment.
@@ -104,10 +104,13 @@ class HttpTransport:
         payload = await self._payload(request)
         most_bytes = request.most_bytes if request.method in _READS else LARGEST_OBJECT_BYTES
         loop = asyncio.get_running_loop()
+        # The connection used last is the one that the server has most probably not closed yet.
         connection = self._take_idle(loop.time()) or await self._acquire(deadline_s)
         try:
             return await connection.exchange(payload, request.method, deadline_s - loop.time(), most_bytes)
         except TransportError as error:
+            # Closed without a byte on a connection that was used before: the server had given it up while it
+            # was idle.
             stale = isinstance(error, ConnectionBroken) and error.unanswered and connection.exchanges > 1
             if not (stale and request.method in _READS) and error.reached:
                 raise
@@ -122,6 +125,7 @@ class HttpTransport:
 
     async def _open_once(self, request: Request, deadline_s: float) -> HttpStream:
         payload = await self._payload(request)
+        # A stream has a connection of its own, outside of the bound: a watch would keep a call's for minutes.
         connection = await self._connect(deadline_s)
         remaining_s = deadline_s - asyncio.get_running_loop().time()
         return await connection.begin(payload, request.method, remaining_s)
@@ -157,6 +161,7 @@ class HttpTransport:
             self._drop_idle()
         if self._free <= 0:
             handed = await self._wait_for_turn(deadline_s)
+            # It may have been closed between being handed on and being taken.
             if handed is not None and handed.usable and not fresh:
                 return handed
             if handed is not None:

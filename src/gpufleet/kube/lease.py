@@ -155,6 +155,7 @@ class Lease:
 
         Raises StatusError and TransportError; after an unknown outcome the next try finds out.
         """
+        # The hold counts from here and not from the answer, which may come seconds later.
         asked_at_s = self._clock.monotonic_s()
         try:
             seen = await self._read()
@@ -165,6 +166,8 @@ class Lease:
             wanted = LeaseSpec(renew_time=self._now())
         elif self._has_run_out(seen):
             known = seen.spec.lease_transitions or 0
+            # The epoch grows with every holder; beyond the last one it begins anew, which ``_has_run_out``
+            # delays.
             wanted = self._hold_spec(max(known + 1 if known < LAST_EPOCH else 1, least_epoch))
         else:
             return None
@@ -185,6 +188,7 @@ class Lease:
             await self._clock.sleep(self._terms.retry_s)
             try:
                 if self.holds():
+                    # A renewal that is answered after the hold's end must not prolong it.
                     async with asyncio.timeout_at(self._valid_until_s):
                         await self._renew()
             except LeadershipLost:

@@ -48,6 +48,7 @@ class LineSplitter:
 
         Raises WatchBroken for a line longer than the bound: an endless one must not fill the memory.
         """
+        # What follows the last line end is the beginning of a line that later chunks complete.
         lines = chunk.split(b"\n")
         rest = lines.pop()
         if lines and self._parts:
@@ -56,6 +57,8 @@ class LineSplitter:
             self._parts = []
             self._held_bytes = 0
         if rest:
+            # Parts are joined once their line is whole: to add up bytes chunk by chunk costs the square of
+            # its length.
             self._parts.append(rest)
             self._held_bytes += len(rest)
             if self._held_bytes > self._longest_bytes:

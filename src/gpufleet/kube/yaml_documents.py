@@ -56,6 +56,7 @@ def _documents(text: bytes, where: str) -> list[Any]:
 
 def check_events(events: Iterator[yaml.Event], where: str) -> None:
     """Refuses what would make a loader of YAML grow, recurse or count without end. Raises InputError."""
+    # Counted over the parser's events, before any value is built.
     depth = values = 0
     for event in events:
         if isinstance(event, yaml.AliasEvent):

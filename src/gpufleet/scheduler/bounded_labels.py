@@ -22,6 +22,7 @@ class BoundedLabels:
         """The value itself, or ``OTHERS`` where there are too many already."""
         if value in self._known:
             return value
+        # Names are chosen by tenants, and each would be a series for as long as the process lives.
         if len(self._known) >= self._most:
             return OTHERS
         self._known.add(value)

@@ -57,6 +57,7 @@ class ConditionWriter:
         self.client = client
         self.cluster = cluster
         self.may_write = may_write
+        # The newest word for each condition: what was to be said before is no longer true.
         self._writes: OrderedDict[Target, Said] = OrderedDict()
         self._under_way: Mapping[Target, Said] = {}
         self._bell = asyncio.Event()
@@ -102,6 +103,7 @@ class ConditionWriter:
                 # Gone, or its name is another object's by now.
                 continue
             except KubeError:
+                # Only if nothing newer is to be said by now.
                 self._writes.setdefault(target, said)
                 await self.client.clock.sleep(PAUSE_S)
             finally:
@@ -127,7 +129,9 @@ class ConditionWriter:
             "message": visible_text(said.message),
         }
         if self._status(target) != said.status:
+            # The time moves with the status alone, as Kubernetes means it.
             condition["lastTransitionTime"] = whole_time(self.client.clock.now())
+        # The uid makes the server refuse the patch where the name is another object's by now.
         body = {"metadata": {"uid": target.uid}, "status": {"conditions": [condition]}}
         await self.client.patch(
             target.kind,

@@ -55,6 +55,7 @@ def _event(
     moment: dt.datetime,
 ) -> bytes:
     note = visible_text(said.note)
+    # Cut, because the server refuses an Event with a longer note as a whole.
     note = note if len(note) <= NOTE_LENGTH_MAX else note[: NOTE_LENGTH_MAX - 3] + "..."
     return msgspec.json.encode(
         {
@@ -102,6 +103,7 @@ def condition_patch(
         written["lastTransitionTime"] = whole_time(condition.since)
     status: dict[str, object] = {"conditions": [written]}
     if nominated is not None:
+        # In a merge patch null takes a field away.
         status["nominatedNodeName"] = nominated or None
     metadata = {"uid": pod.uid, "resourceVersion": version}
     return msgspec.json.encode({"metadata": metadata, "status": status})

@@ -153,6 +153,8 @@ class Dispatch:
     def _bind(self, bind: Bind) -> None:
         entry = self.engine_events.pods.waiting(bind.uid)
         if entry is None or entry.meaning is None:
+            # The engine decides on what it was told, so such a pod is a fault of ours: to go on could bind it
+            # twice.
             raise InternalError(f"the engine bound pod {bind.uid}, which does not wait")
         devices = self.engine_events.nodes.devices(bind.node, bind.devices)
         gang = self.engine_events.gangs.bound_with(bind.uid, entry)
@@ -161,8 +163,10 @@ class Dispatch:
         annotations = self.delivery.annotations(entry.object, request, devices, self.epoch, terms)
         if bind.instead_of is not None:
             annotations[keys.MOVED] = write_moved(_moved(bind.instead_of))
+        # Noted before the Binding is sent: what the watch tells meanwhile is compared with it.
         entry.intent = Intent(bind.node, bind.devices, annotations, terms)
         volumes = tuple(VolumeTask(claim, volume) for claim, volume in bind.volumes)
+        # What is not written yet about its waiting would come after the Binding.
         self.reporter.withdraw(bind.uid)
         self.binder.submit(BindTask(entry.name, bind.node, bind.devices, annotations, volumes))
 

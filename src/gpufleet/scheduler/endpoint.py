@@ -44,6 +44,8 @@ class Endpoint:
             page, alive=alive, ready=ready, listener=listener, certificate=certificate, limits=limits
         )
         self._loop = asyncio.new_event_loop()
+        # A thread and a loop of its own: a probe has to be answered also while a long round holds the
+        # scheduler's loop.
         self._thread = threading.Thread(target=self._serve, name="endpoint", daemon=True)
         self._thread.start()
 

@@ -45,7 +45,7 @@ EVENT_REASONS = {
 UNTOLD = frozenset(WhyEvicted).difference(FOR_QUEUES)
 """The engine says what is told of these (``ViolationTold``): some pods are warned long before they end."""
 
-SEATED = frozenset({WhyEvicted.INTERRUPTED, WhyEvicted.OVERDUE})
+OF_GUESTS = frozenset({WhyEvicted.INTERRUPTED, WhyEvicted.OVERDUE})
 """A guest behind a reservation ends for the reservation's sake, whatever disruption budget came since."""
 UNSAID = frozenset({Cause.IN_VAIN, Cause.NOT_NEEDED})
 """Causes of which the owner of the beneficiary reads nothing: something else was told, or nothing is lost."""
@@ -104,6 +104,8 @@ class EvictionPlanner:
                 if victim is not None and one.beneficiary is not None:
                     self._for_whom[one.uid] = one.beneficiary
             plan = EvictionPlan(known, self, together=together is not None)
+            # The status has to say for which work the pods end before they do, or a new leader would give
+            # their room to other work.
             if together is not None and not is_overtime and together in nominated:
                 self.write_ahead.hold(plan, together)
             else:
@@ -153,10 +155,12 @@ class EvictionPlanner:
             return None
         why = WhyEvicted(evict.reason)
         note = "" if why in UNTOLD else self._note(entry, evict)
+        # A pod that is not placed, or that no budget can select, needs no dry run first.
         guarded = entry.place is PodStage.PLACED and self.budgets.guards(entry.name.namespace)
         self._queue[evict.uid] = entry.meaning.queue
+        # Nothing makes such a member anew, so it is deleted and not evicted: its owner has asked for that.
         deleted = why is WhyEvicted.GANG_INCOMPLETE and not bound_member(entry).controlled
-        return Victim(entry.name, why.value, note, guarded, why in SEATED, deleted)
+        return Victim(entry.name, why.value, note, guarded, why in OF_GUESTS, deleted)
 
     def _gang_of(self, uid: PodUid) -> GangName | None:
         entry = self.pods.entries.get(uid)
@@ -236,6 +240,7 @@ class EvictionPlanner:
     def _waiting_of(self, beneficiary: PodUid | GangName) -> list[Entry]:
         """The pod, or one member of the gang, that is to be told."""
         entry = self.pods.waiting(PodUid(beneficiary))
+        # One member is told for all: a gang of thousands would get as many Events.
         return [entry] if entry is not None else self.gangs.waiting(GangName(beneficiary))[:1]
 
 

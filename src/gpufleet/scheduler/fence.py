@@ -76,6 +76,7 @@ async def _refused(client: Client, namespace: str, epoch: int) -> bool:
         await client.bind(
             PROBE, namespace=namespace, uid="", node=PROBE, annotations=annotations, dry_run=True
         )
+    # Admission let the Binding through, and the pod was looked up after it.
     except NotFound:
         return False
     except (Forbidden, Invalid) as answer:

@@ -24,6 +24,7 @@ class Garbage:
 
     def watch(self) -> None:
         """Begin: what there is now is set apart."""
+        # First what is dead already is collected, or it would be set apart with the rest.
         gc.collect()
         gc.freeze()
         gc.callbacks.append(self._collected)
@@ -34,6 +35,7 @@ class Garbage:
         gc.unfreeze()
 
     def _collected(self, phase: str, info: dict[str, int]) -> None:
+        # Only a full collection walks over everything that lives.
         if info["generation"] < 2:
             return
         if phase == "start" and self._clock_s() - self._whole_at_s >= WHOLE_WALK_EVERY_S:

@@ -78,6 +78,7 @@ class Metrics:
 
     def _begin_at_0(self) -> None:
         """Make the series of all known values."""
+        # A series that first appears with its first count shows no rise to Prometheus.
         for outcome in Outcome:
             self.binds.labels(outcome.value)
         for watched in WATCHED:

@@ -109,6 +109,7 @@ class PodNominations:
             elif entry.intent is None:
                 self._put(uid, None)
             else:
+                # Its condition is left as it is: the Binding ends it, and if that fails it is taken back.
                 self._being_bound.add(uid)
 
     def write_again(self, one: KeptPlaces) -> None:
@@ -182,6 +183,7 @@ class PodNominations:
         self._wanted[uid] = part
         if part is not None:
             self._marked[uid] = None
+        # What is wanted by then is written when the answer is there.
         if uid in self._under_way:
             return
         if uid in self._unsure or self._standing(uid) != part:
@@ -210,6 +212,7 @@ class PodNominations:
                 self._bell.clear()
                 await self._bell.wait()
                 continue
+            # The oldest first, so that no pod is overtaken for ever.
             uid, _ = self._backlog.popitem(last=False)
             entry = self.waiting(uid)
             if entry is None or uid not in self._wanted:
@@ -251,6 +254,7 @@ class PodNominations:
         except KubeError as problem:
             # A pod that is gone, or of which the name is another's by now, is tried until the watch tells so.
             words = str(problem)
+        # The server may have taken the write all the same, so it counts neither as written nor as not.
         self._unsure.add(pod.uid)
         before = self._failing.get(pod.uid, Failing(0, ""))
         self._failing[pod.uid] = Failing(before.times + 1, words)

@@ -81,6 +81,7 @@ class ProcessOptions(msgspec.Struct, frozen=True):
 
 def run_process(options: ProcessOptions) -> int:
     """Run until leadership is lost or a signal comes; the exit code."""
+    # For its error alone: an unknown policy is told before anything is opened.
     find_policy(options.policy)
     chosen = options.log_format or ("text" if sys.stderr.isatty() else "json")
     set_up_logging(options.log_level, json=chosen == "json")
@@ -100,7 +101,9 @@ def run_process(options: ProcessOptions) -> int:
     )
     LOG.info("serving metrics and health", extra={"address": host, "port": endpoint.port})
     try:
+        # Before the loop begins, because compilation holds its thread for a minute and more.
         kernels.prepare(options.policy)
+        # After the kernels: what lives by now lives for good, and is set apart.
         Garbage().watch()
         return asyncio.run(_live(options, metrics, status))
     finally:

@@ -88,6 +88,7 @@ class QueueMetrics(Collector):
     def regard(self, figures: Iterable[QueueFigures]) -> list[QueueFigures]:
         """The report as of now; handed on."""
         every = list(figures)
+        # By name, so that the queues with series are the same ones from one look to the next.
         by_name = sorted(every, key=lambda one: one.queue)
         self._left_out = max(0, len(every) - QUEUES_MAX)
         self._figures = tuple(by_name[:QUEUES_MAX])
@@ -105,6 +106,7 @@ class QueueMetrics(Collector):
         for name in described:
             if len(self._counted) >= COUNTED_MAX:
                 return
+            # Both labels have one bound, so that a queue is counted in all metrics or in none.
             if name not in self._counted and self._evicted.of(name) == name:
                 self._counted.add(name)
                 self._begin_at_0(name)

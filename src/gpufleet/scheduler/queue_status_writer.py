@@ -89,7 +89,7 @@ class QueueStatusWriter:
         self,
         client: Client,
         cluster: Lookup,
-        book: QueueTracker,
+        queues: QueueTracker,
         report: Callable[[], Iterable[QueueFigures]],
         unreadable: Callable[[], Mapping[tuple[str, str], Identity]],
         *,
@@ -101,7 +101,7 @@ class QueueStatusWriter:
     ) -> None:
         self.client = client
         self.cluster = cluster
-        self.book = book
+        self.queues = queues
         self.report = report
         self.unreadable = unreadable
         self.statuses = statuses
@@ -126,20 +126,23 @@ class QueueStatusWriter:
                 if began_s - last_s < pause_s:
                     continue
                 if self.busy() and self._skipped < SKIPPED_MAX:
+                    # Bindings go first, but not for ever: after some turns the statuses are written all the
+                    # same.
                     self._skipped += 1
                     last_s = began_s
                     continue
             self._skipped, self._known_troubles, last_s = 0, troubles, began_s
+            # The report is made once a turn for all queues; it costs a look at every waiting pod.
             writes = self.differences()
             pause_s = max(TURN_EVERY_S, (clock.monotonic_s() - began_s) / PART_OF_THE_LOOP)
             await self._write_all(self._some(writes))
 
     def _troubles_now(self) -> object:
-        return self.troubles(), tuple(sorted(self.book.problems.items()))
+        return self.troubles(), tuple(sorted(self.queues.problems.items()))
 
     def differences(self) -> list[Write]:
         """Every queue of which something else is to be told than its status says."""
-        if not self.book.known and not self.book.problems:
+        if not self.queues.known and not self.queues.problems:
             return []
         figures = {one.queue: one for one in self.report()}
         unreadable = self.unreadable()
@@ -161,7 +164,7 @@ class QueueStatusWriter:
             uid: said for uid, said in self._told_of_unreadable.items() if uid in uids
         }
         for (_, name), identity in unreadable.items():
-            problem = self.book.problems.get(QueueName(name))
+            problem = self.queues.problems.get(QueueName(name))
             if problem is not None and self._told_of_unreadable.get(identity.uid) != problem:
                 metadata = Metadata(name=name, uid=identity.uid, resource_version=identity.resource_version)
                 bad = QueueCondition(ACTIVE, holds=False, reason=MALFORMED, message=problem)
@@ -174,27 +177,27 @@ class QueueStatusWriter:
     ) -> FleetQueueStatus | None:
         """What is to be told of a queue; None where the engine has not heard of it yet."""
         name, generation = QueueName(queue.metadata.name), queue.metadata.generation
-        now, problem = self.client.clock.now(), self.book.problems.get(name)
+        now, problem = self.client.clock.now(), self.queues.problems.get(name)
         if problem is not None:
             bad = QueueCondition(ACTIVE, holds=False, reason=MALFORMED, message=problem)
             return conditions_alone(told, [bad], generation, now)
         if figures is None:
             return None
         conditions_now = [_active(name, figures.bar), *self._namespaces(name)]
-        status = queue_status(told, conditions_now, figures, generation, now, self.book.local_name_in(name))
+        status = queue_status(told, conditions_now, figures, generation, now, self.queues.local_name_in(name))
         return msgspec.structs.replace(status, draining_since=self._draining_since(name))
 
     def _draining_since(self, name: QueueName) -> str | None:
         """Since when a queue drains, for the next leader; None where it does not."""
-        terms = self.book.known.get(name)
+        terms = self.queues.known.get(name)
         since_us = None if terms is None else terms.queue.draining_since_us
         return None if since_us is None else micro_time(START_OF_1970 + dt.timedelta(microseconds=since_us))
 
     def _namespaces(self, name: QueueName) -> Iterator[QueueCondition]:
-        terms = self.book.known.get(name)
+        terms = self.queues.known.get(name)
         if terms is None or not terms.namespaces:
             return
-        shared = self.book.shared_namespaces(name)
+        shared = self.queues.shared_namespaces(name)
         if not shared:
             yield QueueCondition(
                 NAMESPACES_CLEAR, holds=True, reason="Clear", message="they are this queue's alone"
@@ -212,6 +215,7 @@ class QueueStatusWriter:
         if len(writes) <= WRITES_A_TURN:
             return writes
         start = self._next % len(writes)
+        # So that each turn begins where the last one ended, and every queue has its turn.
         self._next = start + WRITES_A_TURN
         in_turn = writes[start:] + writes[:start]
         return sorted(in_turn, key=lambda one: trouble(one) is None)[:WRITES_A_TURN]
@@ -234,7 +238,7 @@ class QueueStatusWriter:
         body = status_patch(write.status, metadata.resource_version)
         try:
             await self.statuses.write(QueueName(metadata.name), body, metadata.resource_version)
-            problem = self.book.problems.get(QueueName(metadata.name))
+            problem = self.queues.problems.get(QueueName(metadata.name))
             if problem is not None:
                 self._told_of_unreadable[metadata.uid] = problem
             await self._write_event(write)
@@ -252,6 +256,7 @@ class QueueStatusWriter:
             return
         self._numbers += 1
         metadata, moment = write.queue.metadata, self.client.clock.now()
+        # A name has 253 characters at most, and the moment and the number need some.
         name = f"{metadata.name[:200]}.{int(moment.timestamp() * 1e6):x}.q{self._numbers:x}"
         said = EventText("Warning", wrong.reason, "Reading", wrong.message)
         body = queue_event(metadata.name, metadata.uid, said, self.instance, name, moment)

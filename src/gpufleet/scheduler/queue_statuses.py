@@ -121,6 +121,8 @@ class QueueStatuses:
     def _note(self, name: QueueName, answer: _Answer, rested_on: str = "") -> FleetQueueStatus:
         former, own = self._newer.get(name), answer.metadata.resource_version
         known = () if former is None else (*former.before, former.answer.metadata.resource_version)
+        # Versions have no order that may be relied on, so those that are older than the answer are
+        # remembered.
         every = (*known, rested_on, self._seen_version(name))
         before = tuple(dict.fromkeys(one for one in every if one not in {"", own}))
         self._newer[name] = _Newer(answer, before[-VERSIONS_KEPT:])

@@ -69,6 +69,7 @@ class Refreshing:
         answers = _Answers(self.engine)
         written = 0
         for _ in range(PODS_A_TURN):
+            # The round goes on with the next pod in the next turn.
             if written >= WRITES_A_TURN or answers.made >= ANSWERS_A_TURN:
                 return
             uid = next(self._round, None)
@@ -120,6 +121,7 @@ class _Answers:
         looks = pod.labels if pod.shape.relations != Relations() else None
         if (pod.shape, looks) not in self._asked:
             self._asked.add((pod.shape, looks))
+            # Only the first pod of a shape costs a look at the fleet; the engine remembers the answer.
             self.made += 1
         verdict = self.engine.explain(pod.uid)
         if verdict is None:

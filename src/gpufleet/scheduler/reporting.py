@@ -142,6 +142,7 @@ class Reporter:
     def _waits(self, pod: PodName, reason: str, text: EventText, cause: str) -> None:
         message = text.note
         said = self._said.get(pod.uid)
+        # Words that were told already are no news, however often the engine says them.
         if said is not None and said.message == message:
             return
         self._condition(pod, reason, message)
@@ -160,6 +161,7 @@ class Reporter:
         Makes an Event only where the last one told another cause.
         """
         now_s = self.client.clock.monotonic_s()
+        # Without words, so that the condition is written at least once by this process.
         said = self._said.setdefault(pod.uid, _Said("", now_s, event_cause=cause))
         said.now = ToldCause(cause, never_fits)
         if said.event_cause != cause and now_s - said.event_at_s >= CAUSE_PAUSE_S:
@@ -211,12 +213,14 @@ class Reporter:
 
     def _event(self, pod: PodName, said: EventText, *, of_waiting: bool = False) -> None:
         if len(self._events) >= EVENTS_KEPT_MAX:
+            # The oldest is dropped: it tells least of how things are.
             self._events.popleft()
             self.metrics.reports_dropped.inc()
         self._events.append(_UnwrittenEvent(pod, said, self.client.clock.monotonic_s(), of_waiting))
         self._bell.set()
 
     def _condition(self, pod: PodName, reason: str, message: str) -> None:
+        # So that the newest words stand at the end of the line and are not overtaken by older ones.
         self._conditions.pop(pod.uid, None)
         if len(self._conditions) >= CONDITIONS_KEPT_MAX:
             dropped, _ = self._conditions.popitem(last=False)
@@ -233,6 +237,8 @@ class Reporter:
 
     async def _work(self, number: int) -> None:
         while True:
+            # All workers but the first stand back: Bindings and evictions have the connections and the server
+            # first.
             if number and self.writes_under_way():
                 await self.client.clock.sleep(0.05)
             elif self._conditions:

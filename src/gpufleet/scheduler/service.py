@@ -144,6 +144,8 @@ class Service:
                 self.metrics.queues.clear()
                 self.metrics.waiting.regard(None)
                 self.status.standing_by()
+                # Given back also after a failure, so that the next leader need not wait for the Lease to run
+                # out.
                 await self._release()
 
     async def _above(self, used: int) -> int:
@@ -174,6 +176,8 @@ class Service:
         async with asyncio.TaskGroup() as group:
             group.create_task(cluster.run())
             await cluster.wait_listed()
+            # After the list and before the first decision: a fence compares epochs, so ours must be above
+            # every one that was used.
             used = newest_epoch(cluster.all(resources.PODS), self.newest_counted)
             if used >= epoch:
                 raise EpochUsedError(used)
@@ -181,6 +185,7 @@ class Service:
             self.status.deciding(rounds)
             for worker in workers:
                 group.create_task(worker)
+            # A cluster without any object would ring no bell, and the first round would never come.
             change_queue.ring()
             await change_queue.wait(None)
             rounds.turn()
@@ -296,6 +301,7 @@ def first_cause() -> Iterator[None]:
         yield
     except BaseExceptionGroup as group:
         causes = list(leaves(group))
+        # Cancelled tasks may fail in their own way; a used epoch is the one cause that can be mended here.
         raise next((cause for cause in causes if isinstance(cause, EpochUsedError)), causes[0]) from group
 
 

@@ -43,6 +43,7 @@ class ShortGangs:
             self._notes[name] = Note(member, said)
         self.gangs.forget_recalled()
         changed = self.gangs.take_regarded()
+        # A list, because what is looked at may be forgotten on the way.
         for name in [name for name in (*self._notes, *self._due_us) if name not in changed]:
             if not self._stands(name):
                 self._regard(name, at_once=at_once)

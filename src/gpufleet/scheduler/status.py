@@ -78,6 +78,8 @@ class Status:
     async def heart(self, clock: Clock, metrics: Metrics) -> None:
         """Look every second until cancelled."""
         while True:
+            # The machine's own clock and not the loop's: it is read by the probe's thread, also when the loop
+            # hangs.
             self._beat_at_s = time.monotonic()
             if self._cluster is not None:
                 self._look(self._cluster, metrics)
@@ -123,6 +125,7 @@ class Status:
 
     def _count_lists(self, kind: Kind, lists: int, metrics: Metrics) -> None:
         """Count each list of a leadership but its first."""
+        # The first list of a leadership is always made, so it says nothing of watches that broke.
         known = self._lists.get(kind, 1)
         if lists > known:
             metrics.relists.labels(kind.resource).inc(lists - known)

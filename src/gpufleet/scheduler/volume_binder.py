@@ -103,6 +103,7 @@ class VolumeBinder:
         volume = _VOLUME.decode(await self.client.get(PERSISTENT_VOLUMES, volume_name))
         holder = volume.spec.claim_ref
         if holder is not None:
+            # A reference without a uid keeps the volume for a claim by name, which may be this one.
             if holder.uid and holder.uid != claim.metadata.uid:
                 raise VolumeProblemError(f"volume {volume_name} was taken by another claim")
             if (holder.namespace, holder.name) != (claim.metadata.namespace, claim.metadata.name):
@@ -157,6 +158,8 @@ class VolumeBinder:
                 raise VolumeProblemError(f"claim {task.claim} got volume {claim.spec.volume_name}")
             return True
         chosen = claim.metadata.annotations.get(keys.SELECTED_NODE)
+        # A mirror that has not seen our own write yet cannot tell that the provisioner has turned the node
+        # down.
         if task.volume or chosen == node or is_newer(chosen_before.version, claim.metadata.resource_version):
             return False
         if chosen is not None:

@@ -91,6 +91,7 @@ class WaitingMetrics(Collector):
         never: Counter[tuple[str, str]] = Counter()
         for pod in figures.pods:
             key = (self._queues.of(pod.queue), pod.cause)
+            # Several queues may share the label that stands for all beyond the bound.
             oldest[key] = max(oldest[key], figures.at_s - pod.since_s)
             never[key] += pod.never_fits
         gangs, partial = self._gangs(figures)
@@ -197,6 +198,7 @@ class WaitingLook:
         if half is not None:
             since_s = self._partial_since_s.setdefault(half.gang, at_s)
             if half.since is not None:
+                # What the API says outlives this process and goes before what was seen here.
                 since_s = half.since.timestamp()
             return GangState(queue, PARTIAL, since_s)
         placed = any(entry.place is PodStage.PLACED for entry in record.pods.values())

@@ -139,6 +139,8 @@ class WriteAhead:
                 await self._bell.wait()
                 self._bell.clear()
                 for write in self.look():
+                    # One write a status at a time: a second one would rest on a version that the first makes
+                    # old.
                     self._resting.add(write.queue)
                     group.create_task(self._write(write))
                 if self._held and (looks_again is None or looks_again.done()):
@@ -155,6 +157,7 @@ class WriteAhead:
         kept = self.kept()
         waiting = self._still_needed(kept)
         written = nomination_records.written(kept)
+        # What still has to wait is put back below.
         self._held = []
         self._failing = {queue: one for queue, one in self._failing.items() if queue in waiting}
         writes = [self._look_at(queue, held, written.get(queue, ())) for queue, held in waiting.items()]
@@ -166,6 +169,7 @@ class WriteAhead:
         by_pod: dict[PodUid, KeptPlaces] = {}
         for one in kept:
             for uid in one.waits_for:
+                # The first in order: the pod's end is owed to that nomination before all others.
                 by_pod.setdefault(uid, one)
         found: dict[QueueName, list[tuple[Held, KeptPlaces]]] = {}
         for held in self._held:
@@ -267,8 +271,10 @@ class WriteAhead:
         except KubeError as problem:
             if isinstance(problem, Conflict | OutcomeUnknown):
                 with contextlib.suppress(KubeError):
+                    # The watch may be behind; the next write must rest on the version that the server has.
                     await self.statuses.read_again(write.queue)
             return str(problem)
+        # An older definition of the kind drops fields that it does not know, and answers with success.
         if status.nominations != write.nominations:
             return "the server keeps no such field: the definition of FleetQueue is that of another version"
         return ""
