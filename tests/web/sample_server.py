@@ -11,7 +11,7 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -43,13 +43,12 @@ EVENTS_WAIT_S = 0.2
 
 
 class SampleServer(ThreadingHTTPServer):
-    """The server, with what it answers."""
+    """The server, with what it answers: ``samples`` by the names of ``sample_fleet``."""
 
     daemon_threads = True
 
-    def __init__(self, nodes: int = 10, port: int = 0) -> None:
+    def __init__(self, samples: Mapping[str, object], port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
-        samples = sample_fleet.samples(nodes)
         self.views: dict[str, documents.ViewEvent] = {}
         for view in documents.VIEWS:
             event = samples[f"view-{view}"]
@@ -191,8 +190,15 @@ class _Handler(BaseHTTPRequestHandler):
                 document = self.server.answers["/api/node"]
                 assert isinstance(document, documents.NodeDocument)
                 use = tuple(
-                    documents.CardUseRow(card.id, 0.9, 60.0 * 2**30, 80.0 * 2**30, 540.0, 61.0)
-                    for card in row.cards
+                    documents.CardUseRow(
+                        card.id,
+                        0.97 - 0.02 * place,
+                        (71 - place) * 2.0**30,
+                        80.0 * 2**30,
+                        640.0 - 9 * place,
+                        58.0 + place,
+                    )
+                    for place, card in enumerate(row.cards)
                     if card.held_milli
                 )
                 return msgspec.structs.replace(document, row=row, use=use)
@@ -226,9 +232,11 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(nodes: int = 10, port: int = 0) -> Iterator[SampleServer]:
-    """A server that answers during the block."""
-    server = SampleServer(nodes, port)
+def serving(
+    nodes: int = 10, port: int = 0, samples: Mapping[str, object] | None = None
+) -> Iterator[SampleServer]:
+    """A server that answers during the block: with these documents, or those of a fleet of so many nodes."""
+    server = SampleServer(samples or sample_fleet.samples(nodes), port)
     thread = threading.Thread(target=server.serve_forever, args=(EVENTS_WAIT_S,))
     thread.start()
     try:

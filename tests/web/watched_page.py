@@ -56,6 +56,7 @@ class WatchedPage:
     def look_at(self, address: str) -> None:
         """Open a view and wait until it is drawn."""
         self.page.goto(f"{self.url}{address}")
+        self.wait_until(f"document.querySelector('main')?.dataset.address === {address!r}")
         self.wait_until(DRAWN)
 
     def wait_until(self, holds: str) -> None:

@@ -47,13 +47,22 @@ export function cardState(card) {
 
 export const takesWork = (node) => node.state === "ready" || /unwell/.test(node.state);
 
+let made = { version: -1, sums: null, nodes: [] };
+
+/** The sums of the rows of all nodes, made anew only when a row has changed. */
+export function fleetSums(rows) {
+  if (made.version === rows.version) return made;
+  made = { version: rows.version, sums: sumsOf(rows.byKey.values()), nodes: [...rows.byKey.values()] };
+  queueInks.give(made.sums.byOwner);
+  return made;
+}
+
 export function sumsOf(nodes) {
   const sums = {
     nodes: 0, cards: 0, heldMilli: 0, freeMilli: 0, unwell: 0, unknown: 0, closedMilli: 0, away: 0, cordoned: 0,
     largest: 0, byOwner: new Map(), isWhole: true,
   };
   for (const node of nodes) add(sums, node);
-  queueInks.give(sums.byOwner);
   return sums;
 }
 

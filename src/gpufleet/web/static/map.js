@@ -17,6 +17,7 @@ export class FleetMap extends Component {
   state = { width: 0, hovered: null };
 
   componentDidMount() {
+    this.chosen = this.props.chosen;
     this.sizes = new ResizeObserver(() => this.measure());
     this.sizes.observe(this.window);
     this.themed = () => {
@@ -34,6 +35,7 @@ export class FleetMap extends Component {
   }
 
   componentDidUpdate() {
+    this.chosen = this.props.chosen;
     this.draw();
   }
 
@@ -97,7 +99,7 @@ export class FleetMap extends Component {
 
   press(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "Enter" && this.props.chosen) this.props.onOpen(this.props.chosen);
+    if (event.key === "Enter" && this.chosen) this.props.onOpen(this.chosen);
     else if (event.key === "+" || event.key === "=") this.props.onZoom(1);
     else if (event.key === "-") this.props.onZoom(-1);
     else if (KEYS.has(event.key)) this.go(event.key);
@@ -106,8 +108,10 @@ export class FleetMap extends Component {
   }
 
   go(key) {
-    const node = nodeBeside(this.placed, this.props.chosen, key);
+    const node = nodeBeside(this.placed, this.chosen, key);
     if (!node) return;
+    // Keys may come faster than drawings.
+    this.chosen = node.key;
     this.props.onChoose(node.key);
     this.reveal(node);
     const held = node.cards.reduce((sum, card) => sum + (card.heldMilli ?? 0), 0);

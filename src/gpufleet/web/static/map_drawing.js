@@ -5,6 +5,9 @@ import { holderName, nodePlace, STEPS } from "./map_layout.js";
 
 const CROSS_FROM_PX = 9;
 const WORDS_FROM_PX = 50;
+const LABEL = "500 11px Inter, system-ui, sans-serif";
+/** Beside the words of a cell. */
+const ROOM_PX = 15;
 
 /** The colours of the page's style sheet, for a canvas. */
 export function inksOf(element) {
@@ -35,11 +38,11 @@ function drawNode(context, group, node, at, view) {
   const { card, gap, name } = STEPS[view.step];
   context.globalAlpha = view.isWanted(node) ? 1 : 0.14;
   if (name) drawName(context, group, node, at, view);
-  node.cards.forEach((one, index) => {
-    const x = at.x + (index % group.columns) * (card[0] + gap);
-    const y = at.y + Math.floor(index / group.columns) * (card[1] + gap);
-    drawCard(context, one, node, { x, y, width: card[0], height: card[1] }, view);
-  });
+  for (const { first, count } of runs(node, group.columns, hasWords(card))) {
+    const x = at.x + (first % group.columns) * (card[0] + gap);
+    const y = at.y + Math.floor(first / group.columns) * (card[1] + gap);
+    drawCard(context, node.cards[first], { x, y, width: count * (card[0] + gap) - gap, height: card[1] }, view, count);
+  }
   const { width, height } = group.tile;
   if (!node.cards.length) outline(context, at, width, height, view.inks.unknown, 1, 0);
   const isSmall = card[0] < CROSS_FROM_PX;
@@ -58,6 +61,24 @@ function drawNode(context, group, node, at, view) {
   else if (node.key === view.hovered) outline(context, at, width, height, view.inks.muted, 1.5, isSmall ? 2 : 5);
 }
 
+/** Cards beside each other that one pod holds whole are one cell where there is room for its name. */
+function runs(node, columns, isJoined) {
+  const found = [];
+  node.cards.forEach((card, index) => {
+    const before = found.at(-1);
+    const owner = isJoined && index % columns ? holderOfAll(card) : null;
+    if (owner && before && holderOfAll(node.cards[before.first]) === owner) before.count += 1;
+    else found.push({ first: index, count: 1 });
+  });
+  return found;
+}
+
+function holderOfAll(card) {
+  const [only] = card.holders;
+  if (card.holders.length !== 1 || cardState(card) !== "held") return null;
+  return `${only.namespace}/${holderName(only)}`;
+}
+
 function drawName(context, group, node, at, view) {
   context.font = `500 ${view.step > 4 ? 12 : 11}px Inter, system-ui, sans-serif`;
   context.fillStyle = view.inks.text;
@@ -73,7 +94,7 @@ function drawName(context, group, node, at, view) {
 const isCordoned = (node) => node.isCordoned || node.state === "cordoned";
 const hasWords = (card) => card[0] >= WORDS_FROM_PX;
 
-function drawCard(context, card, node, box, view) {
+function drawCard(context, card, box, view, count) {
   const { inks } = view;
   const state = cardState(card);
   if (state === "unwell") return drawUnwell(context, box, inks);
@@ -81,7 +102,7 @@ function drawCard(context, card, node, box, view) {
   // A frame would fill a tiny cell, and what is free would look as if it were held.
   if (box.width < 5) fill(context, box, inks.grid);
   else frame(context, box, inks.free);
-  if (state === "free") return label(context, "free", box, view, inks.muted);
+  if (state === "free") return undefined;
   let from = box.y + box.height;
   for (const part of holdersOf(card)) {
     const height = (box.height * Math.min(1000, part.milli ?? 0)) / 1000;
@@ -89,8 +110,7 @@ function drawCard(context, card, node, box, view) {
     const ink = inks[queueInks.of(ownerOf(part))];
     held(context, { ...box, y: Math.max(box.y, from), height }, ink ?? inks["ink-other"]);
   }
-  if (card.holders.length === 1 && state === "held")
-    label(context, holderName(card.holders[0]), box, view, inks.text);
+  if (card.holders.length === 1) label(context, heldBy(context, card.holders[0], box, count), box, view, inks.text);
   return undefined;
 }
 
@@ -106,6 +126,13 @@ function held(context, box, ink) {
   fill(context, { ...box, width: 4 }, ink);
 }
 
+/** The name of a holder if it has room, else its queue, else nothing: half a name tells nothing. */
+function heldBy(context, holder, box, count) {
+  context.font = LABEL;
+  const told = count > 1 ? `${holderName(holder)}  ×${count}` : holderName(holder);
+  return [told, holderName(holder), holder.queue].find((words) => words && context.measureText(words).width <= box.width - ROOM_PX) ?? "";
+}
+
 /** Who holds a card; where that is not told, what is held has no owner. */
 function holdersOf(card) {
   return card.holders.length ? card.holders : [{ milli: card.heldMilli }];
@@ -113,10 +140,9 @@ function holdersOf(card) {
 
 function label(context, words, box, view, ink) {
   if (box.width < WORDS_FROM_PX) return;
-  context.font = "500 11px Inter, system-ui, sans-serif";
+  context.font = LABEL;
   context.fillStyle = ink;
-  const shown = cut(context, words, box.width - 13);
-  if (shown.length > 1) context.fillText(shown, box.x + 9, box.y + box.height / 2 + 0.5);
+  context.fillText(words, box.x + 10, box.y + box.height / 2 + 0.5);
 }
 
 function cut(context, words, width) {

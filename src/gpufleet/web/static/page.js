@@ -20,8 +20,9 @@ export function drawWith(drawing) {
 
 export const page = {
   route: parse(location.hash),
+  /** The address that is shown, as it is written. */
+  address: location.hash,
   store: new Store(refresh),
-  filter: "",
   /** Single keys can be switched off, for people whose speech input types letters. */
   hasKeys: stored("gpufleet-keys") !== "off",
 };

@@ -39,7 +39,7 @@ export function Meter({ ratio, words, label }) {
 }
 
 export function Figures({ of }) {
-  return html`<dl class="figures">${of.map(({ name, value, unit, more, tone }) => html`<div key=${name}>
+  return html`<dl class=${`figures of-${of.length}`}>${of.map(({ name, value, unit, more, tone }) => html`<div key=${name}>
     <dt>${name}</dt><dd class="big ${tone ?? ""}">${value}${unit ? html` <small>${unit}</small>` : null}</dd>
     ${more ? html`<dd class="more">${more}</dd>` : null}
   </div>`)}</dl>`;

@@ -58,21 +58,29 @@ function Banner() {
   return html`<p class="banner" role="alert"><strong>What you see is ${since}.</strong> ${why || "The source does not answer."} The page goes on by itself when it does.</p>`;
 }
 
+/** What a person does not see, and which right would show it. */
+function Rights() {
+  const { hidden = [], namespaces = null } = page.store.about ?? {};
+  if (!hidden.length) return null;
+  const seen = namespaces === null ? "Not everything is shown to you." : `You see the namespaces ${namespaces.join(", ") || "of nobody"}.`;
+  return html`<details class="rights"><summary>${seen}</summary><ul class="notes">${hidden.map((one) => html`<li key=${one}>${one}</li>`)}</ul></details>`;
+}
+
 async function logOut() {
   await asked("api/logout", { method: "POST" });
   location.reload();
 }
 
 function Help() {
-  const { about, source } = page.store;
-  const unseen = [...(about?.hidden ?? []), ...source.notes];
+  const { source } = page.store;
+  const unseen = source.notes;
   return html`<dialog id="help" aria-labelledby="help-title" onClick=${(event) => { if (event.target.id === "help") event.target.close(); }}><div>
     <h2 id="help-title">Help</h2>
     <dl class="keys">${[["1 to 6", "another view"], ["/", "filter; !text is for rows without it"], ["Esc", "take the filter away"], ["arrows", "from node to node on the map, from row to row in a table"],
       ["Enter", "open what is chosen"], ["+ and −", "zoom the map"], ["?", "this help"]].map(([key, words]) => html`<div key=${key}><dt><kbd>${key}</kbd></dt><dd>${words}</dd></div>`)}</dl>
     <p><strong>?</strong> is unknown: not measured, not told, or not yours to see. It is never shown as 0. <strong>-</strong> does not apply.</p>
     <p>Rows stand still. New ones are announced, and come when you ask for them.</p>
-    ${unseen.length ? html`<h3>What is not shown</h3><ul class="notes">${unseen.map((one) => html`<li key=${one}>${one}</li>`)}</ul>` : null}
+    ${unseen.length ? html`<h3>What is not known</h3><ul class="notes">${unseen.map((one) => html`<li key=${one}>${one}</li>`)}</ul>` : null}
     <label class="check"><input type="checkbox" checked=${page.hasKeys} onChange=${switchKeys} /> single keys are on</label>
     <form method="dialog"><button class="main">Close</button></form></div></dialog>`;
 }
@@ -88,7 +96,7 @@ function Page() {
     if (spoken && state === "live") say("Live again.");
     spoken = state;
   }
-  return html`<${Top} /><${Banner} /><main id="content" tabindex="-1" data-view=${page.route.view}>${page.store.login ? html`<${Login} refusal=${page.store.login} />` : viewOf(page.route)}</main><${Help} />`;
+  return html`<${Top} /><${Banner} /><${Rights} /><main id="content" tabindex="-1" data-view=${page.route.view} data-address=${page.address}>${page.store.login ? html`<${Login} refusal=${page.store.login} />` : viewOf(page.route)}</main><${Help} />`;
 }
 
 function titled() {
@@ -100,6 +108,7 @@ function go() {
   if (location.hash && !location.hash.startsWith("#/")) return;
   const before = page.route;
   page.route = parse(location.hash);
+  page.address = location.hash;
   titled();
   refresh();
   const isOther = before.view !== page.route.view || before.parts.join("/") !== page.route.parts.join("/");

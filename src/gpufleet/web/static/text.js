@@ -10,6 +10,12 @@ export function whole(number) {
   return isKnown(number) ? Number(number).toLocaleString("en") : UNKNOWN;
 }
 
+/** A count with at most four digits, for narrow places. */
+export function short(number) {
+  if (!isKnown(number) || number < 10_000) return whole(number);
+  return number.toLocaleString("en", { notation: "compact", maximumFractionDigits: 1 });
+}
+
 export function amount(number) {
   return isKnown(number) ? Number(number).toLocaleString("en", { maximumFractionDigits: 2 }) : UNKNOWN;
 }

@@ -1,6 +1,6 @@
 // The fleet: what is held, by whom, what is free in which blocks, the map of all nodes, and the same as a table.
 import { html } from "./html.js";
-import { cardState, OTHER_QUEUES, owners, ownerOf, queueInks, sumsOf } from "./fleet_sums.js";
+import { cardState, fleetSums, OTHER_QUEUES, owners, ownerOf, queueInks } from "./fleet_sums.js";
 import { FleetMap } from "./map.js";
 import { holderName, STEPS } from "./map_layout.js";
 import { page, refresh } from "./page.js";
@@ -8,11 +8,10 @@ import { Bar, Empty, Figures, Missing, State } from "./parts.js";
 import { link, workLink } from "./route.js";
 import { Table } from "./table.js";
 import { Choice, Filter, filterOf, setFilter } from "./toolbar.js";
-import { amount, counted, gpus, matches, mebibytes, NONE, path, percent, UNKNOWN, whole } from "./text.js";
+import { amount, counted, gpus, matches, mebibytes, NONE, path, percent, short, UNKNOWN, whole } from "./text.js";
 
 const BLOCKS = ["1", "2", "4", "8"];
 const view = { by: "pool", zoom: 0, chosen: null, hovered: null, step: { step: 0, fit: 0 } };
-let summed = { version: -1, sums: null, nodes: [] };
 
 const set = (change) => {
   Object.assign(view, change);
@@ -40,17 +39,17 @@ export function Fleet() {
   const rows = page.store.rows("nodes");
   if (!rows.isRead) return html`<h1 class="unseen">Fleet</h1><${Missing} what="the nodes" />`;
   if (!rows.byKey.size) return html`<h1>Fleet</h1><${Empty} title=${rows.unread ? "No node can be shown" : "No node has GPUs"}>${rows.unread || "Nodes appear here when an agent reports their GPUs."}<//>`;
-  if (summed.version !== rows.version) summed = { version: rows.version, sums: sumsOf(rows.byKey.values()), nodes: [...rows.byKey.values()] };
+  const { sums, nodes } = fleetSums(rows);
   return html`<h1 class="unseen">Fleet</h1>
-    <${Figures} of=${figures(page.store.rows("fleet").byKey.get("fleet") ?? {}, summed.sums)} />
-    <${Owners} sums=${summed.sums} />
+    <${Figures} of=${figures(page.store.rows("fleet").byKey.get("fleet") ?? {}, sums)} />
+    <${Owners} sums=${sums} />
     <div class="toolbar">
       <${Filter} what="nodes, queues, pods" />
       <${Choice} label="Group by" name="by" chosen=${view.by} choose=${(by) => set({ by })} options=${[["pool", "pool"], ["model", "model"], ["state", "state"]]} />
       <${Zoom} />
     </div>
     <div class="map-and-node"><div>
-      <${FleetMap} nodes=${summed.nodes} version=${rows.version} by=${view.by} zoom=${view.zoom} chosen=${view.chosen} isWanted=${wanted()}
+      <${FleetMap} nodes=${nodes} version=${rows.version} by=${view.by} zoom=${view.zoom} chosen=${view.chosen} isWanted=${wanted()}
         onChoose=${(chosen) => set({ chosen })} onHover=${(hovered) => set({ hovered })} onZoom=${zoomBy} onStep=${stepped}
         onOpen=${(key) => { location.hash = link("node", rows.byKey.get(key)?.name ?? key); }} />
       <${Legend} />
@@ -93,8 +92,8 @@ function figures(fleet, sums) {
     { name: "GPUs held", value: amount(fleet.gpus_held), unit: `of ${whole(fleet.gpus)}`, more: share },
     { name: "Whole GPUs free", value: whole(free), more: sums.unknown ? `${counted(sums.unknown, "GPU")} unknown` : "on nodes that take work" },
     { name: "Largest free block", value: whole(fleet.largest_free_block), unit: fleet.largest_free_block === 1 ? "GPU" : "GPUs", more: "free on one node" },
-    { name: "Fragmented", value: whole(fragmented), unit: fragmented === 1 ? "GPU" : "GPUs", more: fragmented !== null && free ? `${percent(fragmented / free)} of the free, on nodes in use` : "free, on nodes in use" },
-    { name: "Room for pods of so many GPUs", value: html`<${Room} blocks=${fleet.free_blocks ?? {}} />` },
+    { name: "Fragmented", value: whole(fragmented), unit: fragmented === 1 ? "GPU" : "GPUs", more: fragmented !== null && free ? `${percent(fragmented / free)} of the free` : "free, on nodes in use" },
+    { name: "Pods that fit, by GPUs", value: html`<${Room} blocks=${fleet.free_blocks ?? {}} />` },
     { name: "Out of service", value: amount(out), unit: out === 1 ? "GPU" : "GPUs", tone: out ? "bad" : "", more: outWords(sums) },
     { name: "Waiting", value: whole(fleet.pods_waiting), unit: fleet.pods_waiting === 1 ? "pod" : "pods", more: html`<a href="#/queues">by queue</a>` },
   ];
@@ -106,7 +105,7 @@ function outWords(sums) {
 }
 
 function Room({ blocks }) {
-  return html`<span class="room">${BLOCKS.map((size) => html`<span key=${size}><small>${size}</small>${whole(blocks[size])}</span>`)}</span>`;
+  return html`<span class="room">${BLOCKS.map((size) => html`<span key=${size}><small>${size}</small><span title=${whole(blocks[size])}>${short(blocks[size])}</span></span>`)}</span>`;
 }
 
 function Owners({ sums }) {
@@ -138,13 +137,28 @@ function Legend() {
 }
 
 function Inspector({ node }) {
-  if (!node) return html`<aside class="inspector" aria-label="The node on the map"><p class="hint">Point at a node, or go there with the arrow keys.</p></aside>`;
-  return html`<aside class="inspector" aria-label="The node on the map"><h2><a href=${link("node", node.name)}>${node.name}</a></h2>
+  if (!node) return html`<${Worst} />`;
+  return html`<aside class="inspector" aria-label="The node on the map"><p class="close"><button class="icon" aria-label="No node" onClick=${() => set({ chosen: null, hovered: null })}>✕</button></p><h2><a href=${link("node", node.name)}>${node.name}</a></h2>
     <p class="under"><${State} state=${node.state} /> <span>${node.model || UNKNOWN}</span> <span>${amount(node.held)} of ${node.gpus ?? UNKNOWN} held</span></p>
     ${node.reason ? html`<p class="why">${node.reason}</p>` : null}
     <ol class="cards">${node.cards.map((card, index) => html`<li key=${index}><span class="index">${index}</span>${cardWords(card)}
       <span class="figure">${card.heldMilli === null ? UNKNOWN : card.heldMilli ? gpus(card.heldMilli) : ""}</span></li>`)}</ol>
     ${node.cards.length ? null : html`<p class="hint">Its GPUs are unknown.</p>`}</aside>`;
+}
+
+const WORST_RANKS = ["not ready", "?", "no report"];
+const WORST_MOST = 7;
+
+/** Where no node is chosen: those that are not well. */
+function Worst() {
+  const rank = (node) => (WORST_RANKS.includes(node.state) ? WORST_RANKS.indexOf(node.state) : node.unwell ? 3 : node.state === "ready" ? 9 : 4);
+  const all = fleetSums(page.store.rows("nodes")).nodes.filter((node) => rank(node) < 9);
+  const shown = all.map((node, place) => [rank(node), place, node]).sort((one, other) => one[0] - other[0] || one[1] - other[1]).slice(0, WORST_MOST);
+  return html`<aside class="inspector" aria-label="The node on the map"><h2>${all.length ? `${counted(all.length, "node")} not well` : "All nodes are ready"}</h2>
+    <p class="hint">Point at a node on the map, or go there with the arrow keys.</p>
+    <ul class="worst">${shown.map(([, , node]) => html`<li key=${node.key}><button onClick=${() => set({ chosen: node.key })}><span>${node.name}</span><${State} state=${node.state} /></button>
+      <span class="muted">${node.reason || node.pool}</span></li>`)}</ul>
+    ${all.length > WORST_MOST ? html`<p class="hint">and ${whole(all.length - WORST_MOST)} more: group by state</p>` : null}</aside>`;
 }
 
 function cardWords(card) {

@@ -1,7 +1,7 @@
 // A node and its cards: state, what each card does, who holds it, and what is wrong.
 import { html } from "./html.js";
 import { again, detail } from "./details.js";
-import { cardState, ownerOf, queueInks } from "./fleet_sums.js";
+import { cardState, fleetSums, ownerOf, queueInks } from "./fleet_sums.js";
 import { page } from "./page.js";
 import { Empty, Facts, Failed, Figures, Loading, Meter, State } from "./parts.js";
 import { link, workLink } from "./route.js";
@@ -12,7 +12,10 @@ import { nodeOf, workOf } from "./wire.js";
 const STATES = { unwell: ["unwell", "bad"], unknown: ["unknown", "unknown"], free: ["free", "calm"], part: ["held in part", "good"], held: ["held", "good"] };
 
 export function NodeView({ parts: [name, chosen] }) {
-  const row = page.store.rows("nodes").byKey.get(name);
+  const rows = page.store.rows("nodes");
+  // Queues have the same colours here as on the map.
+  fleetSums(rows);
+  const row = rows.byKey.get(name);
   const address = `api/node/${encodeURIComponent(name ?? "")}`;
   const told = detail(address, JSON.stringify(row ?? null));
   const crumbs = html`<p class="crumbs"><a href="#/fleet">Fleet</a> / node</p>`;

@@ -22,7 +22,7 @@ function treePlace(queue) {
 
 const COLUMNS = [
   { id: "tree", title: "Queue", value: treePlace, text: (q) => q.name, href: (q) => link("queue", q.name), show: (q) => html`<span class="tree" style=${{ paddingLeft: `${q.depth * 16}px` }}>${q.name}</span>` },
-  { id: "share", title: "Of its quota", fixed: true, drops: 1, text: () => "", show: (q) => html`<${Share} queue=${q} most=${mostOf()} />` },
+  { id: "share", title: "Of its quota", fixed: true, drops: 1, text: () => "", show: (q) => html`<${Share} queue=${q} most=${mostOf(q.parent)} />` },
   { id: "used", title: "Used", number: true, value: (q) => q.used, text: (q) => amount(q.used) },
   { id: "quota", title: "Quota", number: true, value: (q) => q.quota, text: (q) => amount(q.quota) },
   { id: "borrowed", title: "Borrowed", number: true, drops: 1, value: (q) => q.borrowed, text: (q) => ifAny(q.borrowed) },
@@ -33,14 +33,15 @@ const COLUMNS = [
   { id: "why", title: "Why", drops: 2, wraps: true, text: (q) => q.why || NONE, show: (q) => (q.isActive ? q.why || NONE : html`<${State} state="not in force" tone="bad" /> ${q.why}`) },
 ];
 
-function mostOf() {
+/** The largest amount among queues of one parent, which share a scale. */
+function mostOf(parent) {
   let most = 1;
   for (const queue of page.store.rows("queues").byKey.values())
-    most = Math.max(most, queue.used ?? 0, queue.quota ?? 0, queue.fairShare ?? 0);
+    if (queue.parent === parent) most = Math.max(most, queue.used ?? 0, queue.quota ?? 0, queue.fairShare ?? 0);
   return most;
 }
 
-/** What is used of the quota, what is borrowed beyond it, and a mark at the fair share; all queues on one scale. */
+/** What is used of the quota, what is borrowed beyond it, and a mark at the fair share, on a scale of its own level. */
 function Share({ queue, most }) {
   const { used, quota, fairShare } = queue;
   if (used === null || quota === null) return html`<span class="muted">${UNKNOWN}</span>`;
