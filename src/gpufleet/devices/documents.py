@@ -66,6 +66,7 @@ def _field_paths(kind: object) -> dict[str, str]:
     seen: set[type] = set()
     waiting = [("", msgspec.inspect.type_info(kind))]
     while waiting:
+        # Breadth first, so that of two fields of one name the outer one is proposed.
         path, info = waiting.pop(0)
         if isinstance(info, msgspec.inspect.StructType):
             if info.cls not in seen:

@@ -66,6 +66,7 @@ class CardListing:
     def changed(self) -> bool:
         """Whether a card came or went; each change is said once."""
         told = self._told
+        # ``tell`` notes what it found, so the same change is not told again.
         return told is not None and told != [card.place for card in self.tell()]
 
 
@@ -74,6 +75,7 @@ def cards(roots: Roots, drivers: Collection[str]) -> list[DrmCard]:
     found = [_card(folder, roots) for folder in entries(roots.sysfs / "class/drm", "card[0-9]+")]
     ours = [card for card in found if card is not None and card.driver in drivers]
     places = {card.device for card in ours}
+    # A virtual function of a card that is here would count the same hardware twice.
     whole = [card for card in ours if (card.device / "physfn").resolve() not in places]
     return sorted(whole, key=lambda card: card.pci_bus_id)
 
@@ -122,6 +124,7 @@ def _pci_link(one: DrmCard, other: DrmCard) -> Link:
     if shared[-1].startswith("pci"):
         return Link.HOST_BRIDGE
     if ":" in shared[-1]:
+        # Each bridge in between is a folder more on the path.
         below = max(len(one.device.parts), len(other.device.parts)) - len(shared)
         return Link.SINGLE_SWITCH if below <= 2 else Link.MULTIPLE_SWITCHES
     if one.numa_node is not None and one.numa_node == other.numa_node:

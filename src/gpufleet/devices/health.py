@@ -139,6 +139,7 @@ def step(health: Health, evidence: Evidence, now_s: float) -> Health:
         case HistoryLost(problem):
             return _with_fault(health, Fault(problem, XidAction.QUIET, health.resets), now_s)
         case NoAnswer(problem):
+            # Silence is no fault: it makes the GPU unknown and leaves what was against it as it is.
             return msgspec.structs.replace(health, silent=problem)
         case Reading():
             return _read(health, evidence, now_s)
@@ -161,6 +162,7 @@ def _with_fault(health: Health, fault: Fault, now_s: float) -> Health:
     changed = msgspec.structs.replace(health, faults=faults, last_evidence_s=now_s)
     if health.out_since_s is not None:
         return changed
+    # A GPU that comes and goes is kept out longer each time; one that was well for hours begins anew.
     rested = health.back_since_s is None or now_s - health.back_since_s >= FLAPS_FORGOTTEN_S
     return msgspec.structs.replace(
         changed, out_since_s=now_s, back_since_s=None, flaps=1 if rested else health.flaps + 1
@@ -175,6 +177,7 @@ def _read(health: Health, reading: Reading, now_s: float) -> Health:
     for fault in _complaints(reading, answered.resets):
         answered = _with_fault(answered, fault, now_s)
     left = tuple(fault for fault in answered.faults if not _is_over(fault, reading, answered, now_s))
+    # A fault that lasted ends now, so its quiet time begins now and not when it began.
     ended = any(fault.lasts for fault in answered.faults if fault not in left)
     bad_until_s = now_s if ended else answered.last_evidence_s
     answered = msgspec.structs.replace(answered, faults=left, last_evidence_s=bad_until_s)

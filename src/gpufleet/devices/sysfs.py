@@ -39,6 +39,7 @@ def number(path: Path) -> int | None:
 
 def as_number(word: str | None) -> int | None:
     """The whole number that a word is; None if it is none."""
+    # With base 0 a decimal number with leading zeros would be refused.
     return int(word, 0 if word.startswith("0x") else 10) if word and _NUMBER.fullmatch(word) else None
 
 

@@ -1,9 +1,9 @@
 """Calls to a vendor's library that cannot stop the agent.
 
-A call into a driver may hang for ever, and a thread that hangs cannot be ended. So each GPU has a lane:
+A call into a driver may hang for ever, and a thread that hangs cannot be ended. So each GPU has a thread:
 one thread that makes its calls in turn. A call that is not back in time fails with NoAnswerError, and
-so does every later one on this lane, at once, until the thread is back; then the lane is used again.
-Other lanes go on. Threads are daemons, so that a hanging one does not keep the process from ending.
+so does every later one, at once, until the thread is back; then it is used again.
+Other threads go on. They are daemons, so that a hanging one does not keep the process from ending.
 """
 
 import asyncio
@@ -43,7 +43,8 @@ class CallThread:
         return self._late
 
     async def ask(self, what: str, call: Callable[[], Value], limit_s: float) -> Value:
-        """Make the call on the lane's thread. Raises what it raises, or NoAnswerError."""
+        """Make the call on this thread. Raises what it raises, or NoAnswerError."""
+        # Refused at once: a call behind one that hangs would wait as long.
         if self._late:
             raise NoAnswerError(f"{self._late} has not come back yet")
         loop = asyncio.get_running_loop()
@@ -64,6 +65,8 @@ class CallThread:
         """Let the thread end after the calls that wait; a later call gets another one."""
         if self._thread is not None:
             self._calls.put(None)
+            # A queue of its own for the next thread: the old one may hang and must find only its own end
+            # there.
             self._calls, self._thread = SimpleQueue(), None
 
     def _put(self, work: Callable[[], None]) -> None:
@@ -101,13 +104,13 @@ class CallThread:
 
 
 def _run(calls: SimpleQueue[Callable[[], None] | None]) -> None:
-    """What a lane's thread does."""
+    """What the thread does."""
     while (work := calls.get()) is not None:
         work()
 
 
 class ThreadedBackend:
-    """A backend behind lanes: its calls, asynchronously, each answered or failed in time."""
+    """A backend behind threads: its calls, asynchronously, each answered or failed in time."""
 
     def __init__(self, backend: Backend, *, limit_s: float = CALL_LIMIT_S) -> None:
         self._backend = backend
@@ -126,8 +129,8 @@ class ThreadedBackend:
 
     def leave(self) -> None:
         """Nothing is asked any more: let the threads end; those that hang are left behind."""
-        for lane in (self._library, self._events, *self._gpus.values()):
-            lane.close()
+        for thread in (self._library, self._events, *self._gpus.values()):
+            thread.close()
 
     async def fleet(self) -> Fleet:
         """The GPUs that the driver lists now. Raises DriverError."""
@@ -135,19 +138,19 @@ class ThreadedBackend:
 
     async def sample(self, uuid: DeviceId) -> Sample:
         """Readings of a GPU now. Raises GpuLostError or DriverError."""
-        return await self._lane(uuid).ask("a sample", lambda: self._backend.sample(uuid), self._limit_s)
+        return await self._thread_of(uuid).ask("a sample", lambda: self._backend.sample(uuid), self._limit_s)
 
     async def sample_instance(self, uuid: DeviceId, mig_uuid: str) -> Sample:
         """Readings of a MIG instance now. Raises GpuLostError or DriverError."""
         call = lambda: self._backend.sample_instance(uuid, mig_uuid)  # noqa: E731
-        return await self._lane(uuid).ask("a sample of an instance", call, self._limit_s)
+        return await self._thread_of(uuid).ask("a sample of an instance", call, self._limit_s)
 
     async def processes(self, uuid: DeviceId) -> tuple[ProcessUse, ...] | None:
         """The processes on a GPU now; None where the driver does not tell. Raises GpuLostError or
         DriverError.
         """
         call = lambda: self._backend.processes(uuid)  # noqa: E731
-        return await self._lane(uuid).ask("the list of processes", call, self._limit_s)
+        return await self._thread_of(uuid).ask("the list of processes", call, self._limit_s)
 
     async def wait_event(self, limit_s: float) -> Event | None:
         """The next event; None if there was none within the limit. Raises DriverError."""
@@ -156,8 +159,8 @@ class ThreadedBackend:
 
     def stuck(self, uuid: DeviceId) -> str:
         """The call about a GPU that has not come back; empty if none is late."""
-        lane = self._gpus.get(uuid)
-        return "" if lane is None else lane.stuck
+        thread = self._gpus.get(uuid)
+        return "" if thread is None else thread.stuck
 
-    def _lane(self, uuid: DeviceId) -> CallThread:
+    def _thread_of(self, uuid: DeviceId) -> CallThread:
         return self._gpus.setdefault(uuid, CallThread(f"gpu {uuid}"))

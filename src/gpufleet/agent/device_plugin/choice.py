@@ -42,6 +42,7 @@ class Choice:
         left: dict[str, list[str]] = {}
         for unit in known.values():
             left.setdefault(unit.device, []).append(unit.id)
+        # Counted by GPU or instance, as a container slows down by its neighbours there.
         used = dict.fromkeys(left, 0)
         # What is not offered to choose from is in use.
         for unit in self._units.values():
@@ -65,11 +66,13 @@ class Choice:
 
     def _rank(self, used: int, here: int) -> tuple[int, int]:
         """Spread over GPUs, a container's own replicas first; or the fullest GPU first."""
+        # Two replicas of one GPU give a container no more of it than one, so its own are spread first.
         return (-used, 0) if self._packed else (here, used)
 
     def _linked(self, known: Units, required: Sequence[str], size: int) -> list[str]:
         others = [name for name in known if name not in required]
         missing = size - len(required)
+        # Sixteen GPUs have thousands of sets of eight, and the kubelet waits for the answer.
         if comb(len(others), missing) > TRIED_MAX:
             return self._grown(known, list(required), others, size)
         sets = ((*required, *more) for more in combinations(others, missing))
@@ -90,6 +93,7 @@ class Choice:
         within = [known[name] for name in chosen]
         names = {unit.id for unit in within}
         rest = [unit for unit in known.values() if unit.id not in names]
+        # What the choice cuts from those that are left is what the next pod will miss.
         cut = sum(self._link(one, other) + _near(one, other) for one in within for other in rest)
         return (*self._within(known, names), -cut)
 

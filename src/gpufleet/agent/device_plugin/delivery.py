@@ -69,6 +69,7 @@ class Delivery:
             gpu for uuid in dict.fromkeys(unit.gpu for unit in units) if (gpu := node.gpu(uuid)) is not None
         ]
         strategies = self._options.list_strategies
+        # Parts in this order: of one variable the last value counts.
         parts = [
             AllocateResponse(environment={GIVEN: ",".join(unit.id for unit in units)}),
             self._addition(gpus),
@@ -104,6 +105,7 @@ class Delivery:
         """A list in the form of mounts, which needs more rights than a variable to be forged."""
         names = [*self._names(node, units), *(f"imex/{one}" for one in self._options.imex_channels)]
         mounts = tuple(HostMount(f"{VOLUME_MOUNTS}/{name}", "/dev/null") for name in names)
+        # The variable holds the folder's name, so that the runtime reads the list from the mounts.
         return AllocateResponse({VISIBLE: VOLUME_MOUNTS}, mounts=mounts)
 
     def _extras(self) -> dict[str, str]:
@@ -150,6 +152,7 @@ def _index(node: NodeGpus, unit: GpuUnit) -> str:
     if gpu is None:
         return unit.device
     instances = [one.uuid for one in gpu.facts.mig]
+    # Counted in the order in which the driver lists them.
     place = f":{instances.index(unit.instance)}" if unit.instance in instances else ""
     return f"{gpu.facts.index}{place}"
 

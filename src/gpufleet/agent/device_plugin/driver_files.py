@@ -51,6 +51,7 @@ def driver_edits(version: str, root: Root) -> CdiEdits:
     """What shows this version of the driver to a container; empty where nothing of it is there."""
     seen, host = root.seen, root.host.rstrip("/")
     libraries = list(_libraries(version, seen))
+    # Without a library of the module's version the other files are of another driver and would do harm.
     if not libraries:
         return CdiEdits()
     hook = next((path for path in HOOKS if (seen / path).exists()), None)
@@ -74,6 +75,7 @@ def _libraries(version: str, seen: Path) -> Iterator[str]:
     known: set[Path] = set()
     for folder in LIBRARIES:
         for path in sorted((seen / folder).glob(f"lib*.so.{version}")):
+            # On many systems /lib64 and /usr/lib64 are one folder.
             real = path.resolve()
             if real not in known:
                 known.add(real)

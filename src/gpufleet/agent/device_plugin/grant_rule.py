@@ -27,6 +27,7 @@ def check_granted(claim: OpenClaim | None, rivals: Iterable[UngrantedRequest], p
         return
     askers = tuple(rivals)
     without = [one.pod for one in askers if not has_grant(pods.get(one.uid))]
+    # Every pod that may be asking was placed by the scheduler, which counted what it asks for.
     if askers and not without:
         return
     whom = f"{without[0]} has" if without else "the pod that asks is not known, or has"
@@ -72,6 +73,7 @@ def is_by_variable(given: AllocateResponse) -> bool:
 
 
 def _known(askers: Iterable[Asker], pods: NodePods) -> Iterator[tuple[str, str, NodePod]]:
+    # A pod that has finished may have the name of one that waits.
     by_title = {pod.title: pod for pod in pods.values() if not pod.finished}
     for title, container in askers:
         pod = by_title.get(title)

@@ -37,6 +37,8 @@ class GrpcKubeletLink:
             status = (self.folder / KUBELET_SOCKET).stat()
         except OSError:
             return None
+        # A kubelet that restarts makes its socket anew, under an inode that may be used again at another
+        # time.
         return status.st_ino, status.st_ctime_ns
 
     def server(self, allocator: Allocator) -> PluginServer:

@@ -72,6 +72,7 @@ class OpenCallRecord:
         """Put the newest state on the disk. A disk that fails is told by ``problem``, and tried next time."""
         if state == self._saved:
             return
+        # Forgotten before the write: after one that failed it is not known what the file says.
         self._saved = None
         sealed = seal(_Data(VERSION, self._boot_id, state))
         try:

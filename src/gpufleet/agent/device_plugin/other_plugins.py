@@ -20,6 +20,7 @@ def other_plugins(folder: Path) -> tuple[str, ...]:
     """The names of their sockets in the kubelet's folder of device plugins."""
     try:
         names = sorted(one.name for one in folder.iterdir() if one.name.lower().startswith(PREFIX))
+        # Without a file no socket has to be tried.
         if not names:
             return ()
         with short_path(folder) as short:

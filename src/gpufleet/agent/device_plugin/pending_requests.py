@@ -164,6 +164,7 @@ def _exchanged(units: frozenset[str], closed: Iterable[_Granted]) -> frozenset[s
     """These units, or those that their holder has left behind of its own grant."""
     behind = {one.held: one.units for one in closed}
     seen: set[frozenset[str]] = set()
+    # Exchanges may go round several pods; each step must free as many units as it takes.
     while units in behind and units not in seen and len(behind[units]) == len(units):
         seen.add(units)
         units = behind[units]
@@ -174,6 +175,7 @@ def _granted(
     resource: str, node: NodeGpus, units: Units, present: Iterable[tuple[NodePod, HeldUnits]]
 ) -> Iterator[_Granted]:
     index = UnitIndex(node, units, resource)
+    # Gone through twice: what is held has to be known before free units are chosen.
     present = list(present)
     taken = {unit for _, holding in present for its in holding.values() for unit in its}
     for pod, holding in present:
@@ -185,6 +187,7 @@ def _granted(
                 if fitting:
                     found.add(_one_of(fitting, held - found, taken | found))
             if found:
+                # A replica that a grant does not name is chosen once, so that two containers do not share it.
                 taken |= found
                 yield _Granted(pod, part.container, frozenset(found), held)
 
@@ -196,6 +199,7 @@ def _one_of(fitting: list[GpuUnit], held: Collection[str], taken: Collection[str
     names = [unit.id for unit in fitting]
     own = [name for name in names if name in held]
     free = [name for name in names if name not in taken]
+    # What the container holds already first; if all are taken, one that another pod must give up.
     return (own or free or names)[0]
 
 

@@ -110,12 +110,14 @@ class PluginServer:
             if sent != self._units:
                 sent = self._units
                 yield api.ListAndWatchResponse(devices=[_device(unit) for unit in sent])
+            # The server was closed, or opened anew for another kubelet: this watch is over.
             if self._server is not server:
                 return
             await changed.wait()
 
     def _wake(self) -> None:
         """Let every watch look again."""
+        # A new event first, so that no change between waking and waiting again is lost.
         waiting, self._changed = self._changed, asyncio.Event()
         waiting.set()
 

@@ -89,6 +89,7 @@ class KubeletRegistration:
             found = self._link.server(allocator)
             self._sockets[allocator.resource] = found
             found.publish(units)
+            # Without a kubelet that knows us nothing is told: ``run`` will introduce all resources at once.
             if self._known is not None and not await self._introduced([found]):
                 self._known = None
 
@@ -122,6 +123,7 @@ class KubeletRegistration:
 
     async def _introduced(self, sockets: list[ResourceServer]) -> bool:
         """Whether the kubelet took all of them; each is tried, whatever becomes of the others."""
+        # One resource that fails must not keep the others from the kubelet.
         outcomes = await asyncio.gather(*(self._introduce(one) for one in sockets), return_exceptions=True)
         problems = []
         for outcome in outcomes:
@@ -143,6 +145,7 @@ class KubeletRegistration:
         return not problems
 
     async def _introduce(self, one: ResourceServer) -> None:
+        # Opened anew for each kubelet: an old one may still have a connection to the socket.
         await one.close()
         await one.open()
         await self._link.register(one)

@@ -109,6 +109,7 @@ class ShareAllocator:
 
     async def prefer(self, available: Sequence[str], required: Sequence[str], size: int) -> list[str]:
         """As Allocator; one slot is as good as another, unless a container has it that the kubelet forgot."""
+        # Slots of containers that the kubelet forgot are not proposed, or it would give them out twice.
         taken = await self._taken(available, size)
         others = [unit for unit in available if unit not in required and unit not in taken]
         if len(required) + len(others) < size:
@@ -155,6 +156,7 @@ class ShareAllocator:
                 raise RefusedError(
                     "no container is known yet to hold these slots for shares; the kubelet will ask again"
                 )
+            # To serve either would give one pod's share to another.
             if len({owner.pod_uid for owner in owners}) > 1:
                 raise RefusedError("two pods hold the same slots for shares by the kubelet's own record")
             try:
@@ -162,6 +164,7 @@ class ShareAllocator:
             except RefusedError:
                 # What is in the way may be left of a pod that is gone.
                 swept, fresh = await self._sweep(), await self._fresh(holders)
+                # Nothing has changed since the refusal, so it stands.
                 if not swept and fresh == holders:
                     raise
                 self._give_all(owners, pods, fresh)
@@ -234,6 +237,7 @@ class ShareAllocator:
         except (WorldError, TimeoutError):
             return
         for slots in abandoned(calls, record, pods, self._has_started):
+            # Another call may have been answered with these slots meanwhile.
             if self._calls.get(slots) == calls[slots]:
                 del self._calls[slots]
 
@@ -355,6 +359,7 @@ class ShareAllocator:
             self._files.give(owner.name, share, edits)
         except OSError as error:
             raise RefusedError(f"the share's CDI file cannot be written: {error.strerror}") from error
+        # Only the newest call: an older name that starts again leaves it open.
         if self._calls.get(owner.slots) == owner.name:
             del self._calls[owner.slots]
 
@@ -379,6 +384,7 @@ class ShareAllocator:
         while True:
             self._news.clear()
             await self.sweep()
+            # In a thread, because a disk may hang and the kubelet's calls must go on.
             await asyncio.to_thread(self._checkpoint.save, State(self.open_calls))
             with contextlib.suppress(TimeoutError):
                 left = self._suspects() or self._calls

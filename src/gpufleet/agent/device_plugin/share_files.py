@@ -95,6 +95,7 @@ class ShareFiles:
 
     def take_back(self, name: str) -> None:
         """Its owner is gone. Raises OSError; the file is then tried again with the next sweep."""
+        # The file first: if that fails the share still counts as given.
         cdi.remove_spec(self._folder, f"{PREFIX}{name}", self._disk)
         self.given.pop(name, None)
 

@@ -95,6 +95,8 @@ def _card(device: str, gpus: NodeGpus) -> str:
 
 def _checked(part: GrantedDevice, epoch: int, gpus: NodeGpus, rivals: Sequence[Rival]) -> Gpu:
     gpu = in_service(part.id, gpus)
+    # What the same leader or an earlier one granted was counted when this grant was made; what a newer one
+    # granted goes before it.
     counted = [one for one in rivals if one.given or one.epoch > epoch]
     milli = part.gpu_milli + sum(one.part.gpu_milli for one in counted)
     memory_mib = (part.memory_mib or 0) + sum(one.part.memory_mib or 0 for one in counted)

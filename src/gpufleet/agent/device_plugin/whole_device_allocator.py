@@ -195,6 +195,7 @@ class WholeDeviceAllocator:
         It waits a little where a pod without a grant is in the way, or one that went a moment ago.
         """
         limit_s = self._known.clock.monotonic_s() + UNSURE_S
+        # While some source was not read, what is remembered is not enough for an answer.
         fresh = not self._known.whole()
         while True:
             look = await self._look(size, pods, fresh=fresh)
@@ -234,6 +235,7 @@ class WholeDeviceAllocator:
     def _seen(self, pods: NodePods, holders: Holders, silent: str, *, fresh: bool) -> _Look:
         answers = self._known.memory.answers
         found = waiting(self.resource, self._known.gpus.value, self.units, pods, holders, answers)
+        # A claim that is closed was taken up, so its answer is no longer under way.
         self._given &= {claim.units for claim in found.claims}
         claims = tuple(
             msgspec.structs.replace(claim, given=claim.units in self._given) for claim in found.claims
@@ -277,6 +279,7 @@ class WholeDeviceAllocator:
         for held in holders:
             for name in held.units:
                 device = device_of(name)
+                # Replicas of one GPU may be held side by side; anything else that overlaps excludes.
                 both_replicas = device != name and unit.replica is not None
                 if name != unit.id and self._overlap(device, unit) and not both_replicas:
                     return held

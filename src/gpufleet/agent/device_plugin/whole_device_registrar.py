@@ -95,12 +95,14 @@ class WholeDeviceRegistrar:
             if not node.boot_id:
                 # The GPUs are not known yet; files of an earlier agent serve the containers that run.
                 return
+            # The files before the offer: a container must not start with a name that no file explains.
             await asyncio.to_thread(self._write, node)
             units = node_units(node, amd_mixed=self._setup.amd_mixed)
             offered = by_resource(units)
             for resource, its in offered.items():
                 told = [self._told(unit) for unit in its]
                 await self._registration.offer(self._allocator(resource, units), told)
+            # A list, because allocators are taken out on the way.
             for resource in [name for name in self._allocators if name not in offered]:
                 del self._allocators[resource]
                 await self._registration.withdraw(resource)
@@ -144,6 +146,7 @@ class WholeDeviceRegistrar:
         root = self._setup.delivery.files.driver
         if not version or root is None:
             return CdiEdits()
+        # A search that found nothing is repeated, because a driver may be installed after the agent began.
         if self._driver[0] != (version, root) or self._driver[1] == CdiEdits():
             self._driver = ((version, root), driver_edits(version, root))
         return self._driver[1]
@@ -161,6 +164,7 @@ class WholeDeviceRegistrar:
     def _write_one(self, name: str, spec: CdiSpec | None) -> None:
         setup = self._setup
         there = read_spec(setup.cdi_folder, name, setup.disk)
+        # Not written again where nothing changed: runtimes watch the folder and read it anew at each write.
         if there == spec:
             return
         if spec is None:

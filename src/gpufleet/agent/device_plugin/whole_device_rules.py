@@ -133,6 +133,7 @@ def claimant(units: Collection[str], claims: Iterable[OpenClaim]) -> OpenClaim |
     for claim in claims:
         if claim.returns and claim.wants == len(asked) and asked <= claim.units:
             return claim
+    # A part of a grant would leave its pod with too few.
     touched = frozenset[str]().union(*(claim.units & asked for claim in claims if not claim.returns))
     if touched:
         raise RefusedError(_taken(len(asked), touched, claims))

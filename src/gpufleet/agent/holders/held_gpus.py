@@ -103,6 +103,7 @@ def plan_of_units(gpu: GpuFacts, units: frozenset[str]) -> SharingPlan:
     numbers = [int(number) for unit in units if (number := unit.partition(REPLICA)[2]).isdecimal()]
     mode: Mode = unshared(gpu)
     if numbers and not gpu.mig_enabled:
+        # As many replicas as the highest number shows; there may have been more.
         mode = TimeSlice(max(numbers) + 1)
     elif not gpu.mig_enabled and gpu.uuid not in units:
         mode = Fractions(len(units))

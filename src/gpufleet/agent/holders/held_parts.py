@@ -98,6 +98,7 @@ def _by_unit(held: Held, units: dict[str, tuple[Gpu, MigFacts | None]]) -> Itera
     name = PodName(held.namespace, held.pod, held.pod_uid)
     for unit in held.units:
         base = device_of(unit)
+        # Units of resources that are not ours, or of a GPU that is gone.
         if base not in units:
             continue
         gpu, instance = units[base]

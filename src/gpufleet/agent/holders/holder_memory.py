@@ -201,7 +201,7 @@ def _held(one: RememberedHolder) -> Held:
 
 
 def _and(before: RememberedHolder | None, more: RememberedHolder) -> RememberedHolder:
-    """HolderSources that contradict each other: taken on both."""
+    """Sources that contradict each other are taken together: the units of both count."""
     if before is None:
         return more
     return msgspec.structs.replace(more, units=tuple(sorted({*before.units, *more.units})))

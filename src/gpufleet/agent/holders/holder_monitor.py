@@ -155,12 +155,14 @@ class HolderMonitor:
                 if self._is_settled(await self.ask()):
                     self._unsettled_s = UNSETTLED_FIRST_S
                 else:
+                    # Doubled, so that a difference that stays does not have the kubelet asked every second.
                     pause_s = self._unsettled_s = min(2 * self._unsettled_s, REGULAR_S)
             except (WorldError, TimeoutError) as problem:
                 if not self.problem:
                     LOG.warning("the holders of devices are not known", extra={"problem": str(problem)})
                 self.problem = str(problem) or "the node's report is not known: no answer"
                 pause_s = UNSETTLED_FIRST_S
+            # Also after news, so that a burst of pods costs a few looks only.
             await self._clock.sleep(SPACING_S)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):

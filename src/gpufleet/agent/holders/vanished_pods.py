@@ -41,6 +41,7 @@ class VanishedPods:
         now_s = self._clock.monotonic_s()
         if self._steady_since_s is None:
             self._steady_since_s = now_s
+        # Pods that hold nothing any more are forgotten with this.
         self._last = {uid: self._seen(uid, pods, now_s, complete=complete) for uid in uids}
 
     def is_over(self, uid: str) -> bool:

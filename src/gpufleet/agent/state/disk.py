@@ -56,6 +56,7 @@ class MachineDisk:
 
     def write(self, path: Path, data: bytes, mode: int) -> None:
         """As Disk."""
+        # No link is followed: another process with a right to the folder must not lead the write elsewhere.
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(path, flags, mode), "wb") as file:
             file.write(data)

@@ -30,6 +30,7 @@ class Topic(Generic[Value]):
     async def follow(self) -> AsyncIterator[Value]:
         """The value now, then the newest one after each change."""
         while True:
+            # Taken before the value is handed out, so that a change while its reader works is seen at once.
             changed = self.changed
             yield self.value
             await changed.wait()

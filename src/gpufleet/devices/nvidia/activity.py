@@ -53,6 +53,7 @@ class Counters:
             # Readings before and after a gap belong to no sample: begin anew.
             self.free()
             raise
+        # The two buffers change places, so that no reading allocates one.
         before, self._last, self._spare = self._last, now, self._last
         return Activity() if before is None else _activity(self._nvml.gpm_metrics(before, now, METRICS))
 

@@ -57,6 +57,7 @@ class NvidiaBackend:
         except DriverError as error:
             problem = self._with_versions(nvml, error)
             self._old = [session for session in self._old if not session.over.is_set()]
+            # The library may be unloaded only when no thread is inside of it any more.
             if not self._old:
                 nvml.forget()
             raise problem from None
@@ -64,6 +65,7 @@ class NvidiaBackend:
 
     def close(self) -> None:
         """End the session; NVML is shut down when the last call under way has come back."""
+        # Taken away first, so that no new call begins in a session that ends.
         session, self._session = self._session, None
         if session is not None:
             self._old.append(session)
@@ -84,6 +86,7 @@ class NvidiaBackend:
             try:
                 found, refuses = readings.sample(session.nvml, session.handle(uuid), counters, at_s)
             except ResetNeededError:
+                # A sample and no error: the health of the GPU needs its word that it wants a reset.
                 found, refuses = Sample(at_s, recovery=Recovery.RESET), True
         if refuses:
             self._resets.missing(uuid)

@@ -96,6 +96,7 @@ class Events:
     def _register(self) -> None:
         """Register GPUs that are new, or listed again after they were not."""
         handles = self._listed[1]
+        # A GPU that was not listed is registered anew when it is back: its registration went with it.
         self._registered = {uuid: at for uuid, at in self._registered.items() if uuid in handles}
         for uuid, handle in handles.items():
             if uuid in self._registered:

@@ -30,9 +30,11 @@ class Instance(msgspec.Struct, frozen=True):
 
 def instances(nvml: Nvml, gpu: Handle, answers: Answers) -> Iterator[Instance]:
     """The MIG instances of a GPU; none where it is not cut, or cannot be."""
+    # None and False alike: a GPU that cannot be cut does not answer the question.
     if not answers.ask(lambda: nvml.mig_mode(gpu)):
         return
     for place in range(answers.ask(lambda: nvml.mig_places(gpu)) or 0):
+        # Places may be empty, and then the driver says that nothing was found.
         found = answers.ask(lambda place=place: _at(nvml, gpu, place))  # type: ignore[misc]
         if found is not None:
             yield found

@@ -91,6 +91,7 @@ def fleet(nvml: Nvml, root: Path) -> tuple[Fleet, dict[DeviceId, Handle]]:
             continue
     try:
         between = links(nvml, gpus, Answers())
+    # Links are told of pairs, so one GPU that is lost must not take the list of the others.
     except GpuLostError:
         between = {}
     found = Fleet(_driver(nvml), tuple(gpu for gpu, _ in gpus), between)
@@ -161,10 +162,12 @@ def _numa_node(nvml: Nvml, handle: Handle, bus_id: str | None, answers: Answers,
     if bus_id is not None:
         file = _folder(bus_id, root) / "numa_node"
         try:
+            # The kernel says -1 where it knows of no node.
             node = int(read_kernel_file(file))
         except (OSError, ValueError):
             pass
         else:
             return node if node >= 0 else None
     nodes = answers.ask(lambda: nvml.memory_affinity(handle)) or 0
+    # Near to several nodes is near to none in particular.
     return nodes.bit_length() - 1 if nodes.bit_count() == 1 else None

@@ -42,6 +42,7 @@ def _far_ends(nvml: Nvml, handle: Handle, answers: Answers) -> set[str | None]:
     ends: set[str | None] = set()
     for link in range(LINKS_MOST):
         up = answers.ask(lambda link=link: nvml.nvlink_up(handle, link))  # type: ignore[misc]
+        # The GPU has no link of this number, and so none of a higher one.
         if up is None:
             break
         if up:

@@ -122,6 +122,7 @@ class Nvml:
     """The library. Every method raises what ``refusals.translated`` makes of its code."""
 
     def __init__(self) -> None:
+        # Here, so that a machine without NVIDIA's GPUs does not load it.
         import pynvml
 
         self._binding: Any = pynvml
@@ -265,6 +266,7 @@ class Nvml:
 
     def fabric(self, handle: Handle) -> Fabric:
         """The fabric of NVLink switches that the GPU has joined."""
+        # A struct is no call, so an older binding is found out by hand.
         if not hasattr(self._binding, "c_nvmlGpuFabricInfo_v2_t"):
             raise translated(13, "nvmlDeviceGetGpuFabricInfoV")
         info = self._binding.c_nvmlGpuFabricInfo_v2_t()

@@ -54,6 +54,7 @@ def _uses(
     memory: dict[int, int | None] = {}
     for one in listed:
         known = memory.get(one.pid)
+        # A process that computes and draws is listed twice with the same memory, which counts once.
         memory[one.pid] = one.memory if known is None else max(known, one.memory or 0)
     return tuple(
         ProcessUse(
@@ -68,5 +69,6 @@ def _uses(
 
 def _busy_pct(nvml: Nvml, gpu: Handle, after_us: int) -> dict[int, int | None]:
     """How busy each process keeps the GPU, by its newest sample. More than 100 % is no measurement."""
+    # Ascending, so that in the dictionary the newest sample of a process replaces the older ones.
     newest = sorted(nvml.process_busy(gpu, after_us), key=lambda one: one.at_us)
     return {one.pid: one.busy_pct if one.busy_pct <= 100 else None for one in newest}

@@ -145,6 +145,7 @@ def _memory(nvml: Nvml, handle: Handle, answers: Answers) -> Memory:
 
 
 def _power_w(power_mw: float | None, fields: dict[Field, float]) -> float | None:
+    # Generations differ in which of these they tell; the first that is told counts.
     for value in (power_mw, fields.get(POWER_AVERAGE_MW), fields.get(POWER_INSTANT_MW)):
         if value is not None:
             return value / 1000
@@ -160,6 +161,7 @@ def _nvlink(
         if field in fields:
             errors[kind] += int(fields[field])
     sent, received = fields.get(LINK_SENT_KIB), fields.get(LINK_RECEIVED_KIB)
+    # Older generations count over all links; newer ones are asked link by link.
     if sent is not None and received is not None:
         return int(sent + received) * 1024, dict(errors)
     links = range(min(LINKS_MOST, int(fields.get(LINK_COUNT, 0))))

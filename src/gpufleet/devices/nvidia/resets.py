@@ -49,6 +49,7 @@ class Resets:
         """The GPU answered with these counts; how often it was reset by now."""
         with self._lock:
             gpu = self._gpu(uuid)
+            # Counters begin anew with a reset, also one that was over between two samples.
             back = _went_back(gpu.energy_mj, energy_mj)
             back |= _went_back(gpu.uncorrected_errors, uncorrected_errors)
             if gpu.missed or back:
