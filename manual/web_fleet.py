@@ -198,6 +198,7 @@ class PictureFleet:
         """The sums of the nodes."""
         free = [one.free_gpus or 0 for one in self.nodes]
         return documents.FleetRow(
+            "fleet",
             nodes=len(self.nodes),
             gpus=sum(one.gpus or 0 for one in self.nodes),
             gpus_held=sum(one.gpus_held or 0 for one in self.nodes),

@@ -48,6 +48,7 @@ LINES = {
     "explain": "a-pod --kubeconfig config",
     "queues": "--kubeconfig config",
     "top": "--kubeconfig config --once",
+    "web": "--kubeconfig config --listen 127.0.0.1:0",
     "snapshot": "--kubeconfig config",
     "whatif": "--add-nodes 1 --kubeconfig config",
     "defragment": "--kubeconfig config",

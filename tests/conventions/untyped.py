@@ -132,6 +132,9 @@ UNTYPED: dict[str, dict[str, str]] = {
         "gpufleet top idle --prometheus https://prometheus.example.com"
         " --prometheus-token-file token": _OTHER_PROGRAM,
     },
+    "docs/web.md": {
+        "gpufleet web": "serves until it is ended; tests/web/test_on_a_real_server.py runs it",
+    },
     "docs/queues.md": {
         "gpufleet queues": _LARGER,
         "gpufleet queues --queue speech": _LARGER,

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gzip
 import socket
+from collections.abc import AsyncGenerator
 from http import HTTPStatus
 
 import pytest
@@ -269,3 +270,54 @@ def test_an_answer_that_takes_too_long_ends_the_connection() -> None:
         assert b" 200 OK" in await asked(serves, get("/healthz"))
 
     serving(story, limits=Limits(answer_s=0.05), others=never)
+
+
+def test_a_stream_is_sent_as_it_comes_and_ends_the_connection() -> None:
+    may_go_on = asyncio.Event()
+
+    async def parts() -> AsyncGenerator[bytes, None]:
+        yield b"one"
+        await may_go_on.wait()
+        yield b"two"
+
+    async def others(_: Request) -> Page:
+        return Page((), "text/event-stream", fields=(("X-Own", "told"),), stream=parts)
+
+    async def story(serves: HttpServer) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", serves.port)
+        writer.write(b"GET /stream HTTP/1.1\r\n\r\n")
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert b"X-Own: told\r\n" in head
+        assert b"Connection: close\r\n" in head
+        assert b"Content-Length" not in head
+        assert await reader.readexactly(3) == b"one"
+        may_go_on.set()
+        assert await reader.read() == b"two"
+        writer.close()
+
+    serving(story, others=others)
+
+
+def test_a_stream_makes_no_part_before_the_one_before_was_taken_and_ends_with_its_client() -> None:
+    made: list[int] = []
+    ended = asyncio.Event()
+
+    async def parts() -> AsyncGenerator[bytes, None]:
+        try:
+            while True:
+                made.append(1)
+                yield b"x" * 1_000_000
+        finally:
+            ended.set()
+
+    async def others(_: Request) -> Page:
+        return Page((), stream=parts)
+
+    async def story(serves: HttpServer) -> None:
+        _, writer = await asyncio.open_connection("127.0.0.1", serves.port, limit=1024)
+        writer.write(get("/stream"))
+        await ended.wait()
+        assert len(made) < 20
+        writer.close()
+
+    serving(story, limits=Limits(piece_s=0.2), others=others)

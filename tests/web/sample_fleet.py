@@ -159,6 +159,7 @@ class SampleFleet:
         gpus = sum(one.gpus or 0 for one in self.nodes)
         unwell = sum(one.gpus_unwell or 0 for one in self.nodes)
         return documents.FleetRow(
+            "fleet",
             summary=f"{len(self.nodes)} nodes, {gpus} GPUs, {held:.6g} held, {unwell} unwell",
             nodes=len(self.nodes),
             gpus=gpus,

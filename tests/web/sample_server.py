@@ -96,7 +96,7 @@ class SampleServer(ThreadingHTTPServer):
         for name, view in self.views.items():
             yield _event("view", documents.ViewEvent(name, view.rows[:ROWS_AT_ONCE], view.unread))
             for first in range(ROWS_AT_ONCE, len(view.rows), ROWS_AT_ONCE):
-                yield _event("rows", documents.RowsEvent(name, view.rows[first : first + ROWS_AT_ONCE]))
+                yield _event("rows", documents.RowsEvent(name, view.rows[first : first + ROWS_AT_ONCE], ()))
 
     @contextmanager
     def watching(self) -> Iterator["queue.Queue[bytes | None]"]:

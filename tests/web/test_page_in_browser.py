@@ -217,7 +217,7 @@ def test_what_is_unknown_is_a_question_mark_and_never_nought(
         )
         assert row.locator("td").nth(1).inner_text() == "? / ?"
         assert row.locator("td").nth(2).inner_text() == "?"
-        server.change("fleet", documents.FleetRow())
+        server.change("fleet", documents.FleetRow("fleet"))
         seen.wait_until("document.querySelector('.figures').innerText.includes('? of ?')")
         seen.look_at("#/work")
         server.change("work", msgspec.structs.replace(work_row("gang/team-language/pretrain"), gpus=None))

@@ -31,6 +31,7 @@ COMMANDS = {
     "explain": "Say why a pod or a group waits, and what would help.",
     "queues": "Show the tree of queues: quota, use, fair share, and what waits.",
     "top": "Show what GPUs do, who holds them, and who waits why; live on a terminal.",
+    "web": "Show the fleet in the browser: nodes, queues, work and why it waits, live.",
     "snapshot": "Write all that decisions depend on in a cluster to one file.",
     "whatif": "Say what more nodes, another quota or more work would change in a cluster.",
     "defragment": "Say which running pods to move so that larger ones fit.",

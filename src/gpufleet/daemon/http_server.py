@@ -13,8 +13,8 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, suppress
 from http import HTTPStatus
 
 import msgspec
@@ -33,6 +33,8 @@ RETRY_S = 5.0
 """A port is often still held by the process before, for some seconds."""
 
 TEXT = "text/plain; charset=utf-8"
+READING = ("GET", "HEAD")
+"""The methods that every daemon serves."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -69,12 +71,18 @@ class Health(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """What is sent, in as many parts as it lies there."""
+    """What is sent, in as many parts as it lies there, with further ``fields`` of the answer.
+
+    ``stream`` gives more parts later, for as long as the client takes them: each is asked for when the one
+    before was taken, and the connection ends with the last.
+    """
 
     parts: tuple[bytes, ...]
     content_type: str = TEXT
     gzipped: bool = False
     status: HTTPStatus = HTTPStatus.OK
+    fields: tuple[tuple[str, str], ...] = ()
+    stream: Callable[[], AsyncGenerator[bytes, None]] | None = None
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -162,7 +170,8 @@ class HttpServer:
     """Serves until cancelled. ``page`` gives the metrics as the client takes them.
 
     ``alive`` and ``ready`` are asked at every probe. ``listener`` is a socket that listens already. With a
-    ``certificate`` it serves HTTPS, and HTTP without. ``others`` answers what is none of these.
+    ``certificate`` it serves HTTPS, and HTTP without. ``others`` answers what is none of these, of the
+    ``methods``, all without a body.
     """
 
     def __init__(
@@ -177,9 +186,11 @@ class HttpServer:
         certificate: ServerCertificate | None = None,
         limits: Limits = LIMITS,
         others: Answering = nothing_else,
+        methods: tuple[str, ...] = READING,
     ) -> None:
         self._page = page
         self._others = others
+        self._methods = methods
         self._alive = alive
         self._ready = ready
         self._address = address
@@ -312,7 +323,7 @@ class HttpServer:
             own.answering, own.since_s = False, loop.time()
             try:
                 head = await _head(reader, first_byte_s, limits)
-                request = _read(head, _certificate_of(writer))
+                request = _read(head, _certificate_of(writer), self._methods)
             except _BadRequestError as error:
                 own.answering = True
                 async with asyncio.timeout(limits.answer_s):
@@ -323,7 +334,10 @@ class HttpServer:
             with_body = request.method != "HEAD"
             async with asyncio.timeout(limits.answer_s):
                 page = await self._answer(request)
+                keep_alive = keep_alive and page.stream is None
                 await _send(writer, page, limits, keep_alive=keep_alive, with_body=with_body)
+            if page.stream is not None and with_body:
+                await _send_stream(writer, page.stream(), limits)
 
     async def _answer(self, request: Request) -> Page:
         match request.path:
@@ -367,15 +381,15 @@ def _certificate_of(writer: asyncio.StreamWriter) -> bytes:
     return b"" if secure is None else secure.getpeercert(binary_form=True) or b""
 
 
-def _read(head: bytes, client_certificate: bytes) -> Request:
+def _read(head: bytes, client_certificate: bytes, methods: tuple[str, ...]) -> Request:
     """The request that these lines are."""
     first, *lines = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     words = first.split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
         raise _BadRequestError(HTTPStatus.BAD_REQUEST, "not a request of HTTP/1.1")
     method, target, version = words
-    if method not in ("GET", "HEAD"):
-        raise _BadRequestError(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD are served")
+    if method not in methods:
+        raise _BadRequestError(HTTPStatus.METHOD_NOT_ALLOWED, f"only {' and '.join(methods)} are served")
     fields: list[tuple[str, str]] = []
     for line in lines:
         name, colon, value = line.partition(":")
@@ -408,13 +422,15 @@ async def _send(
     lines = [
         f"HTTP/1.1 {page.status.value} {page.status.phrase}",
         f"Content-Type: {page.content_type}",
-        f"Content-Length: {sum(map(len, page.parts))}",
         "Vary: Accept-Encoding",
+        *(f"{name}: {value}" for name, value in page.fields),
     ]
+    if page.stream is None:
+        lines.append(f"Content-Length: {sum(map(len, page.parts))}")
     if page.gzipped:
         lines.append("Content-Encoding: gzip")
     if page.status is HTTPStatus.METHOD_NOT_ALLOWED:
-        lines.append("Allow: GET, HEAD")
+        lines.append(f"Allow: {', '.join(READING)}")
     if not keep_alive:
         lines.append("Connection: close")
     head = "\r\n".join([*lines, "", ""]).encode("ascii")
@@ -427,3 +443,14 @@ async def _send(
                 await writer.drain()
     async with asyncio.timeout(limits.piece_s):
         await writer.drain()
+
+
+async def _send_stream(
+    writer: asyncio.StreamWriter, parts: AsyncGenerator[bytes, None], limits: Limits
+) -> None:
+    """Send parts as they come. A client that does not take one in time is left."""
+    async with aclosing(parts):
+        async for part in parts:
+            writer.write(part)
+            async with asyncio.timeout(limits.piece_s):
+                await writer.drain()

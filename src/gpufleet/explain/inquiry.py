@@ -12,7 +12,7 @@ import msgspec
 
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.progress import ENGINE, Say
-from gpufleet.cluster.scheduler_lease import who_leads
+from gpufleet.cluster.scheduler_lease import Leading, who_leads
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.watching.mirrors import WATCHED
 from gpufleet.cluster.watching.picture import INDISPENSABLE, Picture, take_picture
@@ -60,12 +60,26 @@ async def ask(client: Client, settings: Settings, text: str, namespace: str, say
 
     ``say`` is told what is being done.
     """
-    wanted = subject.read_name(text)
+    # A bad name is told before anything is listed.
+    subject.read_name(text)
     say("reading the cluster")
     async with asyncio.TaskGroup() as group:
         listing = group.create_task(take_picture(client, WATCHED))
         lease = group.create_task(who_leads(client, settings))
-    picture, leading = listing.result(), lease.result()
+    return await ask_of_picture(client, settings, text, namespace, (listing.result(), lease.result()), say)
+
+
+async def ask_of_picture(
+    client: Client,
+    settings: Settings,
+    text: str,
+    namespace: str,
+    seen: tuple[Picture, Leading],
+    say: Say,
+) -> Answer:
+    """As ``ask``, over a picture and a Lease that were looked at before."""
+    wanted = subject.read_name(text)
+    picture, leading = seen
     forbidden = [kind for kind in picture.forbidden if kind in INDISPENSABLE]
     if forbidden:
         return await _told_before(client, wanted, namespace, forbidden[0].plural)

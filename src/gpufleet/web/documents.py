@@ -111,7 +111,7 @@ class FleetRow(msgspec.Struct, frozen=True, omit_defaults=True):
     some are held: no pod that asks for a whole node can have them.
     """
 
-    key: str = "fleet"
+    key: str
     summary: str = ""
     nodes: int | None = None
     gpus: int | None = None
@@ -209,22 +209,26 @@ class DecisionRow(msgspec.Struct, frozen=True, omit_defaults=True):
     text: str = ""
 
 
-class ViewEvent(msgspec.Struct, frozen=True):
-    """A view begins anew with these rows. ``unread`` says why rows or columns are missing; "" where none
-    are.
+class ViewEvent(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A view begins anew with these rows.
+
+    ``unread`` says why rows or columns are missing. With ``more``, further rows of what is known already
+    follow at once.
     """
 
     view: str
     rows: tuple[msgspec.Raw, ...]
     unread: str = ""
+    more: bool = False
 
 
-class RowsEvent(msgspec.Struct, frozen=True):
-    """Rows of a view that are new or have changed, and the keys of those that are gone."""
+class RowsEvent(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Rows of a view that are new or have changed, and the keys of those that are gone; ``more`` as above."""
 
     view: str
-    changed: tuple[msgspec.Raw, ...] = ()
-    removed: tuple[str, ...] = ()
+    changed: tuple[msgspec.Raw, ...]
+    removed: tuple[str, ...]
+    more: bool = False
 
 
 class SourceState(enum.Enum):

@@ -32,7 +32,6 @@ from gpufleet.engine.node_reasons.object_details import ObjectDetails
 from gpufleet.engine.node_reasons.table import TABLE
 from gpufleet.engine.place.gangs.gangs import Refusal
 from gpufleet.engine.state.gang_members import Members
-from gpufleet.model.gpu_unit import GpuUnit, gpu_unit
 from gpufleet.model.identifiers import GangName, NodeName, PodUid
 from gpufleet.model.shape import Shape
 
@@ -184,17 +183,14 @@ class Why:
             seen.append(_Seen(one, by_node, self._placed_members(members)))
 
         trial = self.state.trial()
-        # Reasons of nodes are of the moment of a refusal, in the middle of an attempt: they are noted there.
         gangs.witness = note
         try:
             attempt = gangs.attempt(members, trial, asked=True)
         finally:
             gangs.witness = None
-        # An attempt that was only asked for leaves nothing behind, also where it succeeded.
         trial.undo()
         if attempt.placed or members.gang is None:
             return None
-        # What was tried with other models is told beside a verdict and does not tell two refusals apart.
         bare = None if attempt.verdict is None else msgspec.structs.replace(attempt.verdict, models_tried=())
         found = _Seen(None, {}, ())
         for one in seen:
@@ -250,7 +246,6 @@ class Why:
         if not assumed or state.pods.state(row) is not PodState.WAITING:
             return ()
         with state.trial() as without:
-            # If the pod would fit without those on their way to a node, these are what it is behind.
             without.release_all(assumed)
             fits = self._fits_now(row)
         return tuple(state.pods.pod_at(one).uid for one in assumed) if fits else ()
@@ -277,12 +272,6 @@ def _counts(case: Case) -> tuple[ReasonCount, ...]:
         for reason in reasons:
             nodes.setdefault(reason, []).append(name)
 
-    by_name = {node.name: node for node in case.nodes}
-
-    def unit_of(reason: str) -> GpuUnit:
-        counts_gpus = TABLE.by_name[reason].counts_gpus
-        return gpu_unit(by_name[name] for name in nodes[reason]) if counts_gpus else GpuUnit.GPU
-
     def rank(reason: str) -> tuple[bool, int, int]:
         place = case.lacking.index(reason) if reason in case.lacking else 0
         return (reason not in case.lacking, place, -firsts[reason])
@@ -290,7 +279,7 @@ def _counts(case: Case) -> tuple[ReasonCount, ...]:
     return tuple(
         ReasonCount(
             name,
-            TABLE.by_name[name].words_of(unit_of(name)),
+            TABLE.by_name[name].words,
             firsts[name],
             len(nodes[name]),
             tuple(nodes[name]),

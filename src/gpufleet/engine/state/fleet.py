@@ -19,7 +19,6 @@ from gpufleet.engine.state.bounds import check_node
 from gpufleet.engine.state.labels_by_column import LabelsByColumn
 from gpufleet.model.device import WHOLE_GPU_MILLI, Device
 from gpufleet.model.device_id import hardware_of
-from gpufleet.model.gpu_unit import gives_out_parts
 from gpufleet.model.identifiers import DeviceId, GpuModelName, NodeName
 from gpufleet.model.node import Node
 from gpufleet.model.resources import Resources
@@ -35,7 +34,6 @@ class Fleet:
         self.labels = LabelsByColumn()
         self.nodes: list[Node | None] = []
         self.particular_rows: set[int] = set()
-        self.part_rows: set[int] = set()
         self.row_by_name: dict[NodeName, int] = {}
         self.device_ids: list[DeviceId | None] = []
         self.device_row_by_id: dict[DeviceId, int] = {}
@@ -46,7 +44,6 @@ class Fleet:
         self.distrusted: set[NodeName] = set()
         self.description_changes = 0
         self.soft_taint_sets: dict[tuple[Taint, ...], int] = {}
-        # Any size will do: it doubles when a row lies beyond.
         self.spot: BoolArray = np.zeros(64, np.bool_)
         self.spot_nodes = 0
         self._firm: Int64Array = np.zeros(0, np.int64)
@@ -83,7 +80,6 @@ class Fleet:
     def set_prices(self, price_milli_by_model: dict[GpuModelName, int]) -> None:
         """What a GPU of each model costs, in thousandths; one that is not listed costs 1."""
         former, self.price_milli_by_model = self.price_milli_by_model, price_milli_by_model
-        # Those that lost their price too: they cost 1 again.
         for model in former | price_milli_by_model:
             if model in self.model_codes:
                 self._write_price(model)
@@ -136,7 +132,6 @@ class Fleet:
 
     def put(self, node: Node) -> int:
         """Give a new node a row, or write a known one anew, as if nothing ran on it."""
-        # Two writes for each device and two for the node (``settle_by_handle``).
         self.store.make_journal_room(2 * len(node.devices) + 2)
         row = self.row_by_name.get(node.name)
         if row is None:
@@ -170,15 +165,12 @@ class Fleet:
         ``description_changes`` counts these, for caches of what follows from descriptions;
         ``soft_taint_sets`` are the taints of nodes that ask to be avoided, with their nodes counted;
         ``particular_rows`` are the nodes that are looked at one by one for a shape;
-        ``part_rows`` are those that give out parts of GPUs under the name of whole ones;
         ``spot`` says of each row whether its provider may take the node back, ``spot_nodes`` of how many.
         """
         old = self.nodes[row]
         self.labels.replace(row, {} if old is None else old.labels, {} if node is None else node.labels)
         self.nodes[row] = node
         (self.particular_rows.add if is_particular(node) else self.particular_rows.discard)(row)
-        has_parts = node is not None and gives_out_parts(node)
-        (self.part_rows.add if has_parts else self.part_rows.discard)(row)
         self.description_changes += 1
         self._note_spot(row, node)
         for known, nodes in ((old, -1), (node, 1)):
@@ -214,8 +206,6 @@ class Fleet:
         self.store.tables.nodes[:, row] = 0
         self.store.tables.resources_free[row] = 0
         self.store.tables.kinds[row] = 0
-        # The lowest free row is used first, so rows, which break ties, do not depend on the order of
-        # removals.
         heapq.heappush(self._free_rows, row)
         self.store.make_journal_room(2)
         settle_by_handle(self.store.handle, row)
@@ -243,7 +233,6 @@ class Fleet:
         first = self._device_range(len(node.devices))
         rows: dict[DeviceId, int] = {}
         for index, device in enumerate(node.devices):
-            # Replicas and parts of one GPU share its row, by which locality and spreading tell cards apart.
             hardware = rows.setdefault(hardware_of(device.id), first + index)
             self._write_device(row, first + index, device, hardware)
         tables = self.store.tables

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpufleet.kube.meanings import node_labels
 from gpufleet.kube.meanings.gpu_resources import OLD_NVIDIA_GPU
+from gpufleet.kube.meanings.node_pools import KARPENTER_NODE_POOL
 from gpufleet.lint.edits.edits import Edit, Fix, Remove, Rename, Replace
 from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
@@ -20,7 +21,7 @@ NODE_LABELS = {
     node_labels.OLD_ZONE: node_labels.ZONE,
     node_labels.OLD_REGION: node_labels.REGION,
     "alpha.kubernetes.io/nvidia-gpu-name": node_labels.NVIDIA_PRODUCT,
-    "karpenter.sh/provisioner-name": "karpenter.sh/nodepool",
+    "karpenter.sh/provisioner-name": KARPENTER_NODE_POOL,
 }
 ANNOTATIONS = {"karpenter.sh/do-not-evict": DO_NOT_DISRUPT}
 RESOURCES = {OLD_NVIDIA_GPU: NVIDIA_GPU}

@@ -8,10 +8,12 @@ import asyncio
 import datetime as dt
 import time
 
+import msgspec
+
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.pods.gang_tracker import GangRecord
 from gpufleet.cluster.pods.pod_entry import Entry, PodStage
-from gpufleet.cluster.scheduler_lease import who_leads
+from gpufleet.cluster.scheduler_lease import Leading, who_leads
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.watching.mirrors import WATCHED
 from gpufleet.cluster.watching.picture import INDISPENSABLE, Picture, take_picture
@@ -33,7 +35,12 @@ async def ask_engine(client: Client, settings: Settings) -> Told:
     async with asyncio.TaskGroup() as group:
         listing = group.create_task(take_picture(client, WATCHED))
         lease = group.create_task(who_leads(client, settings))
-    picture, leading = listing.result(), lease.result()
+    told = told_of(listing.result(), lease.result(), client, settings)
+    return msgspec.structs.replace(told, took_s=time.monotonic() - began_s)
+
+
+def told_of(picture: Picture, leading: Leading, client: Client, settings: Settings) -> Told:
+    """The answer over a picture, which takes the engine some time; of the client only the clock is read."""
     at = whole_time(client.clock.now())
     missing = sorted(kind.plural for kind in picture.forbidden if kind in INDISPENSABLE)
     leader = f"{leading.problem}: nothing starts; {leading.way_out}" if leading.problem else ""
@@ -41,8 +48,7 @@ async def ask_engine(client: Client, settings: Settings) -> Told:
         rows = tuple(in_tree_order(rows_by_status(picture)))
         notes = (f"you may not list {listed(missing)} of the whole cluster", AS_WRITTEN)
         answer = QueuesAnswer(SCHEMA, Source.STATUS, at, rows)
-        took_s = time.monotonic() - began_s
-        return Told(answer, leader=leader, notes=notes, by_engine=False, took_s=took_s)
+        return Told(answer, leader=leader, notes=notes, by_engine=False)
     facts = Facts(picture, leading.settings(settings), client.clock)
     described, causes = _rows(facts)
     answer = QueuesAnswer(SCHEMA, Source.ENGINE, at, tuple(in_tree_order(described)))
@@ -51,8 +57,7 @@ async def ask_engine(client: Client, settings: Settings) -> Told:
     }
     gangs = tuple(_gang(facts, name, record, causes) for name, record in sorted(facts.gangs.records.items()))
     present = tuple(one for one in gangs if one.pods)
-    took_s = time.monotonic() - began_s
-    return Told(answer, present, causes, held, leader, _gaps(picture), took_s=took_s)
+    return Told(answer, present, causes, held, leader, _gaps(picture))
 
 
 def _rows(facts: Facts) -> tuple[list[QueueRow], dict[str, str]]:

@@ -5,7 +5,7 @@ is asked for again now and then, as rights may come.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Generic
 
 import msgspec
@@ -13,7 +13,17 @@ import msgspec
 from gpufleet.kube.client import Client
 from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.mirror import Mirror
-from gpufleet.kube.mirror_changes import Change, Object
+from gpufleet.kube.mirror_changes import (
+    Appeared,
+    Change,
+    Changed,
+    Listed,
+    Object,
+    Unreadable,
+    UnreadableGone,
+    Vanished,
+)
+from gpufleet.kube.replica import Identity
 from gpufleet.kube.resources import Kind
 from gpufleet.kube.status import Forbidden, Gone, NotFound
 from gpufleet.overview.rows.known import Key
@@ -26,11 +36,26 @@ STALE_AFTER_S = 4.0
 """A watch that has just ended is opened anew within this time."""
 
 
+Heard = Callable[[Kind, Key], None]
+"""What is told of each object that appeared, changed or is gone."""
+
+
+def unheard(_kind: Kind, _key: Key) -> None:
+    """Take no notice of single objects."""
+
+
 class KindReader(Generic[Object]):
     """The objects of one kind, of one namespace or, with "", of all."""
 
     def __init__(
-        self, client: Client, kind: Kind, meant: type[Object], *, namespace: str = "", optional: bool = False
+        self,
+        client: Client,
+        kind: Kind,
+        meant: type[Object],
+        *,
+        namespace: str = "",
+        optional: bool = False,
+        heard: Heard = unheard,
     ) -> None:
         self.kind = kind
         self.namespace = namespace
@@ -41,6 +66,7 @@ class KindReader(Generic[Object]):
         self._client = client
         self._decoder: msgspec.json.Decoder[Object] = msgspec.json.Decoder(meant)
         self._optional = optional
+        self._tell = heard
         self._partial: dict[Key, Object] = {}
         self._mirror: Mirror[Object] | None = None
         self._listed_at_s: float | None = None
@@ -51,6 +77,11 @@ class KindReader(Generic[Object]):
     def objects(self) -> Mapping[Key, Object]:
         """What is known so far. Do not keep it over an await."""
         return self._partial if self._mirror is None else self._mirror.objects
+
+    @property
+    def unreadable(self) -> Mapping[Key, Identity]:
+        """The objects whose newest version cannot be read."""
+        return {} if self._mirror is None else self._mirror.unreadable
 
     @property
     def is_whole(self) -> bool:
@@ -82,10 +113,13 @@ class KindReader(Generic[Object]):
             async for page in self._client.list_pages(self.kind, namespace=self.namespace):
                 raws += page.items or ()
                 position = page.metadata.resource_version
-                partial.update(self._decoded(page.items or ()))
+                new = self._decoded(page.items or ())
+                partial.update(new)
                 if len(partial) >= len(self._partial):
                     self._partial = partial
                     self.changes += 1
+                for key in new:
+                    self._tell(self.kind, key)
                 # Other kinds' pages, and keys, have their turn.
                 await asyncio.sleep(0)
         except Forbidden:
@@ -125,8 +159,15 @@ class KindReader(Generic[Object]):
                     await self._client.clock.sleep(REFUSED_AGAIN_S)
         await self._mirror.run()
 
-    def _heard(self, _: Change[Object]) -> None:
+    def _heard(self, change: Change[Object]) -> None:
         self.changes += 1
+        match change:
+            case Appeared(one) | Changed(_, one) | Vanished(one):
+                self._tell(self.kind, (one.metadata.namespace, one.metadata.name))
+            case Unreadable() | UnreadableGone():
+                self._tell(self.kind, (change.namespace, change.name))
+            case Listed():
+                return
 
     def _decoded(self, raws: list[msgspec.Raw] | tuple[()]) -> dict[Key, Object]:
         found = {}

@@ -21,7 +21,7 @@ from gpufleet.kube.resources import NODE_DEVICES, NODES, PODS
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.phrases import counted
 from gpufleet.overview.readings.agent_pages import AgentPages, agents_of
-from gpufleet.overview.readings.kind_reader import KindReader
+from gpufleet.overview.readings.kind_reader import Heard, KindReader, unheard
 from gpufleet.overview.readings.prometheus_use import PrometheusUse
 from gpufleet.overview.rows.idle import IDLE_BELOW
 from gpufleet.overview.rows.known import Key, Known, Part
@@ -49,15 +49,21 @@ class Readings:
     """The parts. ``told`` and the use are set by those who ask for them."""
 
     def __init__(
-        self, client: Client, settings: Settings, scope: Scope, prometheus: PrometheusUse | None
+        self,
+        client: Client,
+        settings: Settings,
+        scope: Scope,
+        prometheus: PrometheusUse | None,
+        heard: Heard = unheard,
     ) -> None:
         self.client = client
         self.settings = settings
         self.scope = scope
         self.namespaces = scope.namespaces
-        self.nodes = KindReader(client, NODES, Node)
-        self.devices = KindReader(client, NODE_DEVICES, NodeDevices, optional=True)
-        self.pods = [KindReader(client, PODS, Pod, namespace=one) for one in scope.namespaces or ("",)]
+        self._heard = heard
+        self.nodes = KindReader(client, NODES, Node, heard=heard)
+        self.devices = KindReader(client, NODE_DEVICES, NodeDevices, optional=True, heard=heard)
+        self.pods = [self._pods_of(one) for one in scope.namespaces or ("",)]
         self.agents = AgentPages(client)
         self.prometheus = prometheus
         self.told: Told | None = None
@@ -65,6 +71,9 @@ class Readings:
         self.leading = Leading()
         self.lease_problem = ""
         self._quiet_since_s: dict[Key, float] = {}
+
+    def _pods_of(self, namespace: str) -> KindReader[Pod]:
+        return KindReader(self.client, PODS, Pod, namespace=namespace, heard=self._heard)
 
     @property
     def readers(self) -> list[KindReader[Any]]:
@@ -116,7 +125,7 @@ class Readings:
             expected = "the right to list them, or --namespace"
             raise InputError(self.pods[0].refused, field="--all-namespaces", expected=expected)
         self.namespaces = (self.scope.home,)
-        self.pods = [KindReader(self.client, PODS, Pod, namespace=self.scope.home)]
+        self.pods = [self._pods_of(self.scope.home)]
         return self.pods
 
     async def _follow_lease(self) -> None:
@@ -137,7 +146,7 @@ class Readings:
             await self.prometheus.read(with_past=with_past)
         else:
             await self.agents.read(
-                list(nodes), agents_of(self._all_pods().values(), self.settings.lease_namespace)
+                list(nodes), agents_of(self.all_pods().values(), self.settings.lease_namespace)
             )
         self._note_quiet()
 
@@ -153,7 +162,7 @@ class Readings:
         return Known(
             now=self.client.clock.now(),
             scheduler_name=self.settings.scheduler_name,
-            pods=self._all_pods(),
+            pods=self.all_pods(),
             nodes=self.nodes.objects,
             devices=self.devices.objects,
             told=self.told,
@@ -179,7 +188,8 @@ class Readings:
         """Whether every kind was listed once."""
         return all(one.is_whole for one in self.readers)
 
-    def _all_pods(self) -> Mapping[Key, Pod]:
+    def all_pods(self) -> Mapping[Key, Pod]:
+        """The pods of all readers."""
         if len(self.pods) == 1:
             return self.pods[0].objects
         return {key: pod for one in self.pods for key, pod in one.objects.items()}

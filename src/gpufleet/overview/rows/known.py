@@ -3,6 +3,7 @@
 Each part may be missing; ``unread`` has a sentence for each part that is, by its name in ``Part``.
 """
 
+import dataclasses
 import datetime as dt
 import enum
 from collections.abc import Mapping
@@ -50,6 +51,10 @@ class Known:
     def reads(self, part: Part) -> bool:
         """Whether the part was read, at least once."""
         return part not in self.unread
+
+    def with_told(self, told: Told) -> "Known":
+        """What is known, with another answer of the engine."""
+        return dataclasses.replace(self, told=told)
 
     def shows(self, namespace: str) -> bool:
         """Whether objects of a namespace are wanted; all are where none is named."""

@@ -6,8 +6,6 @@ from typing import Any
 from gpufleet.kube.codec.node import counted_gpus
 from gpufleet.kube.objects.node import READY, Node
 from gpufleet.kube.objects.node_devices import HEALTHY, NodeDevices, ReportedDevice
-from gpufleet.model.gpu_unit import GpuUnit, unit_of
-from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.phrases import counted
 from gpufleet.overview.rows.known import Known, Part
@@ -16,8 +14,6 @@ from gpufleet.overview.rows.pod_facts import MILLI, PodFact
 from gpufleet.overview.rows.use import NodeUse, total
 
 READY_STATE = "ready"
-PARTS = {GpuUnit.SHARE: "shares", GpuUnit.INSTANCE: "instances"}
-"""What the devices of a card are called that is given out in parts under the name of whole GPUs."""
 
 
 class NodeLines:
@@ -51,7 +47,7 @@ class NodeLines:
         before = self._made.get(name)
         if before is not None and _are_same(before[0], made_of):
             return before
-        return made_of, _line(name, node, report, placed, known)
+        return made_of, node_line(name, node, report, placed, known)
 
 
 def _are_same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
@@ -64,9 +60,10 @@ def _are_same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
     return all(left is right for left, right in pairs)
 
 
-def _line(
+def node_line(
     name: str, node: Node | None, report: NodeDevices | None, placed: list[PodFact], known: Known
 ) -> NodeLine | None:
+    """The line of one node; None for one without GPUs. ``placed`` are the pods on it."""
     devices = () if report is None else report.spec.devices
     gpus = len(devices) if devices else _counted(node)
     if gpus == 0 and not placed:
@@ -79,19 +76,13 @@ def _line(
         name,
         state,
         reason,
-        ", ".join(sorted({_model(one) for one in devices if one.model})),
+        ", ".join(sorted({one.model for one in devices if one.model})),
         gpus,
         _held(placed) if sees_all else _reported_held(report),
         len(unwell) if report is not None else None,
         len(placed) if sees_all else None,
         *_measured(use),
     )
-
-
-def _model(device: ReportedDevice) -> str:
-    """The model, and whether the device is only a part of such a card."""
-    unit = unit_of(DeviceId(device.id))
-    return device.model if unit is GpuUnit.GPU else f"{device.model} {PARTS[unit]}"
 
 
 def _counted(node: Node | None) -> int | None:

@@ -58,6 +58,11 @@ class PodFacts:
         self._known = known
         return found
 
+    def read(self, pod: Pod, devices: Mapping[tuple[str, str], NodeDevices]) -> PodFact | None:
+        """The fact of one pod, read anew; None for one that asks for no GPU, or has ended."""
+        found = None if pod.terminal else self._read(pod, devices)
+        return found if isinstance(found, PodFact) else None
+
     def _read(self, pod: Pod, devices: Mapping[tuple[str, str], NodeDevices]) -> PodFact | tuple[Pod]:
         """The fact, or the pod alone if it asks for no GPU."""
         try:

@@ -14,7 +14,7 @@ WITHOUT_NODE = frozenset({State.WAITS, State.GATED, State.FOREIGN, State.LEAVES,
 def pod_lines(known: Known, facts: list[PodFact]) -> list[PodLine]:
     """A line for each of the pods."""
     words = WaitingWords(known)
-    return [_line(fact, known, words) for fact in facts if known.shows(fact.pod.metadata.namespace)]
+    return [pod_line(fact, known, words) for fact in facts if known.shows(fact.pod.metadata.namespace)]
 
 
 class WaitingWords:
@@ -66,7 +66,8 @@ def written(pod: Pod) -> str:
     return told.message or told.reason if told is not None and told.status == "False" else ""
 
 
-def _line(fact: PodFact, known: Known, words: WaitingWords) -> PodLine:
+def pod_line(fact: PodFact, known: Known, words: WaitingWords) -> PodLine:
+    """The line of one pod."""
     pod = fact.pod
     if fact.state in WITHOUT_NODE:
         return words.line(fact)

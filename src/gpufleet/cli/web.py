@@ -1,0 +1,118 @@
+"""``gpufleet web``: the state of a fleet as a page in the browser; ``gpufleet.web`` serves it."""
+
+from pathlib import Path
+
+import click
+
+from gpufleet.cli.parameters import KUBECONFIG, InputFile, OneOf, OutputFile
+
+PEM = InputFile("a file in PEM")
+
+
+@click.command(name="web")
+@click.option(
+    "--listen",
+    default="127.0.0.1:9480",
+    show_default=True,
+    help="Where the page is served; port 0 takes a free one.",
+)
+@click.option(
+    "--login",
+    type=OneOf(["local", "cluster"]),
+    default="local",
+    show_default=True,
+    help="Who may see it: you alone, with the rights of your kubeconfig; or everyone with a token of the "
+    "cluster, each with rights of their own.",
+)
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    metavar="NAME[:PORT]",
+    help="A name under which browsers reach it, as in their address line; repeat for more. With --login "
+    "cluster alone.  [default: any]",
+)
+@click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG and ~/.kube/config.")
+@click.option("--context", "context_name", default="", help="The kubeconfig's context to use.")
+@click.option("--scheduler-name", default="gpufleet", show_default=True, help="The scheduler's name in pods.")
+@click.option(
+    "--lease-namespace", default="gpufleet-system", show_default=True, help="Where the scheduler's Lease is."
+)
+@click.option(
+    "--prometheus",
+    "url",
+    metavar="URL",
+    help="Take use from this Prometheus instead of the agents, and the alerts that fire.",
+)
+@click.option(
+    "--prometheus-token-file", "token_file", type=InputFile("a file with a bearer token"), help="Its token."
+)
+@click.option(
+    "--prometheus-ca-file",
+    "authority_file",
+    type=InputFile("a file of PEM certificates"),
+    help="Its authority.",
+)
+@click.option("--certificate", type=PEM, metavar="FILE", help="Serve HTTPS with this PEM certificate.")
+@click.option("--key", type=PEM, metavar="FILE", help="The certificate's key as PEM.")
+@click.option("--url-file", type=OutputFile("a file"), help="Write the URL to this file too.")
+@click.option(
+    "--log-level",
+    type=OneOf(["debug", "info", "warning", "error"]),
+    default="warning",
+    show_default=True,
+    help="What is logged to standard error.",
+)
+@click.option("--log-format", type=OneOf(["json", "text"]), help="[default: text on a terminal, else json]")
+def command(
+    listen: str,
+    login: str,
+    hosts: tuple[str, ...],
+    kubeconfig: Path | None,
+    context_name: str,
+    scheduler_name: str,
+    lease_namespace: str,
+    url: str | None,
+    token_file: Path | None,
+    authority_file: Path | None,
+    certificate: Path | None,
+    key: Path | None,
+    url_file: Path | None,
+    log_level: str,
+    log_format: str | None,
+) -> int:
+    """Show the fleet in the browser: nodes and cards, queues, work and why it waits, plans, problems.
+
+    Prints the URL to open, which is good until the command ends. The page is live and only reads.
+    """
+    from gpufleet.daemon.listening import address_of
+    from gpufleet.kube.connection import ClusterChoice
+    from gpufleet.model.model_errors import InputError
+    from gpufleet.usage.prometheus.access import read_access
+    from gpufleet.web.process import run_process
+    from gpufleet.web.request import Request
+
+    if url is None and (token_file or authority_file) is not None:
+        option = "--prometheus-ca-file" if token_file is None else "--prometheus-token-file"
+        raise InputError("there is no server for it", field=option, expected="--prometheus URL beside it")
+    if hosts and login == "local":
+        raise InputError(
+            "only this machine's own names are served", field="--host", expected="--login cluster beside it"
+        )
+    host, port = address_of(listen, "--listen")
+    request = Request(
+        host,
+        port,
+        ClusterChoice(kubeconfig, context_name),
+        login == "cluster",
+        hosts,
+        scheduler_name,
+        lease_namespace,
+        None if url is None else read_access(url, token_file, authority_file),
+        certificate,
+        key,
+        url_file,
+        log_level,
+        log_format,
+    )
+    return run_process(request, click.echo)

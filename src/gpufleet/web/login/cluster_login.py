@@ -1,0 +1,132 @@
+"""The login in a cluster: a bearer token, sent by a proxy with each request or given once for a session.
+
+The API server says whose token it is (TokenReview) and what they may list (SubjectAccessReview): pods of all
+namespaces, or else of each namespace with GPU work, nodes, NodeDevices and FleetQueues. Both are remembered
+for ``REMEMBERED_S``: a right that was taken away counts from then on, in streams too.
+"""
+
+import asyncio
+import hashlib
+from http import HTTPStatus
+from typing import NamedTuple
+
+from gpufleet.daemon.http_server import Page, Request
+from gpufleet.kube.client import Client
+from gpufleet.kube.kube_errors import KubeError
+from gpufleet.kube.resources import FLEET_QUEUES, NODE_DEVICES, NODES, PODS
+from gpufleet.kube.reviews import User, may_list, user_of_token
+from gpufleet.web.documents import Refusal
+from gpufleet.web.fleet_state import FleetState
+from gpufleet.web.login.person import Person, RefusedError
+from gpufleet.web.login.sessions import Sessions
+from gpufleet.web.rights import Rights
+
+REMEMBERED_S = 60.0
+"""A page asks many times a minute; the API server is asked about it once."""
+
+PEOPLE_MAX = 1024
+"""Tokens whose answers are remembered; the oldest is asked about again."""
+
+AT_ONCE = 8
+"""Namespaces that are asked about at one time."""
+
+NO_TOKEN = Refusal(
+    "you have not logged in",
+    way_out="give a bearer token: kubectl create token NAME -n NAMESPACE makes one of a ServiceAccount",
+    login=True,
+)
+OVER = Refusal("the API server does not know this token, or it has ended", way_out="log in again", login=True)
+
+
+class _Known(NamedTuple):
+    at_s: float
+    user: User
+    rights: Rights
+
+
+class ClusterLogin:
+    """Asks the API server, with the server's own rights to ask."""
+
+    def __init__(self, client: Client, state: FleetState, *, secure: bool = True) -> None:
+        self._client = client
+        self._state = state
+        self._sessions: Sessions[str] = Sessions(client.clock, "gpufleet-web", secure=secure)
+        self._known: dict[bytes, _Known] = {}
+        self._turns: dict[bytes, asyncio.Lock] = {}
+
+    async def person(self, request: Request) -> Person:
+        """Whose token the request or its session has, and what they may see. Raises RefusedError."""
+        token, has_session = _bearer(request), False
+        if not token:
+            token = self._sessions.of(request) or ""
+            has_session = bool(token)
+        if not token:
+            raise RefusedError(401, NO_TOKEN)
+        known = await self._reviewed(token)
+        return Person(known.user.name, known.rights, has_session)
+
+    async def log_in(self, request: Request) -> Page:
+        """Begin a session for the bearer token of the request. Raises RefusedError."""
+        token = _bearer(request)
+        if not token:
+            raise RefusedError(401, NO_TOKEN)
+        await self._reviewed(token)
+        return Page((), status=HTTPStatus.NO_CONTENT, fields=(self._sessions.begin(token),))
+
+    def log_out(self, request: Request) -> Page:
+        """End the session of the request."""
+        return Page((), status=HTTPStatus.NO_CONTENT, fields=(self._sessions.end(request),))
+
+    async def _reviewed(self, token: str) -> _Known:
+        key = hashlib.sha256(token.encode()).digest()
+        # Several requests of one page ask once.
+        async with self._turns.setdefault(key, asyncio.Lock()):
+            try:
+                return await self._known_of(key, token)
+            except KubeError as error:
+                # Who cannot be asked about sees nothing.
+                refusal = Refusal(f"the API server cannot be asked who you are: {error}", way_out="try again")
+                raise RefusedError(503, refusal) from error
+            finally:
+                self._turns.pop(key, None)
+
+    async def _known_of(self, key: bytes, token: str) -> _Known:
+        now_s = self._client.clock.monotonic_s()
+        known = self._known.get(key)
+        if known is not None and now_s - known.at_s < REMEMBERED_S:
+            return known
+        self._known.pop(key, None)
+        user = await user_of_token(self._client, token)
+        if user is None:
+            raise RefusedError(401, OVER)
+        found = _Known(now_s, user, await self._rights(user))
+        while len(self._known) >= PEOPLE_MAX:
+            self._known.pop(next(iter(self._known)))
+        self._known[key] = found
+        return found
+
+    async def _rights(self, user: User) -> Rights:
+        client = self._client
+        nodes, devices, queues, all_pods = await asyncio.gather(
+            may_list(client, user, NODES),
+            may_list(client, user, NODE_DEVICES),
+            may_list(client, user, FLEET_QUEUES),
+            may_list(client, user, PODS),
+        )
+        if all_pods:
+            return Rights(None, nodes, devices, queues)
+        places = asyncio.Semaphore(AT_ONCE)
+
+        async def is_seen(namespace: str) -> bool:
+            async with places:
+                return await may_list(client, user, PODS, namespace)
+
+        asked = sorted(self._state.namespaces())
+        seen = await asyncio.gather(*(is_seen(one) for one in asked))
+        namespaces = frozenset(one for one, is_one in zip(asked, seen, strict=True) if is_one)
+        return Rights(namespaces, nodes, devices, queues)
+
+
+def _bearer(request: Request) -> str:
+    scheme, _, token = request.one_of("authorization").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""

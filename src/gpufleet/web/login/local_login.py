@@ -1,0 +1,46 @@
+"""The login on one's own machine: a random token stands in the URL that the command prints.
+
+Other users of the machine reach the port too, so the port alone opens nothing. The token is taken from the
+URL by a redirect, and a cookie comes in its place. What is shown is read with the caller's own kubeconfig.
+"""
+
+import hmac
+import secrets
+from http import HTTPStatus
+from urllib.parse import parse_qs
+
+from gpufleet.daemon.http_server import Page, Request
+from gpufleet.kube.clock import Clock
+from gpufleet.web.documents import Refusal
+from gpufleet.web.login.person import Person, RefusedError
+from gpufleet.web.login.sessions import Sessions
+from gpufleet.web.rights import ALL
+
+WAY_OUT = "open the URL that `gpufleet web` printed when it started"
+
+
+class LocalLogin:
+    """One token, which is good while the server runs."""
+
+    def __init__(self, clock: Clock, port: int) -> None:
+        self.token = secrets.token_urlsafe(32)
+        self._sessions: Sessions[Person] = Sessions(clock, f"gpufleet-{port}", secure=False)
+
+    async def person(self, request: Request) -> Person:
+        """The caller of the command, if the request has a session. Raises RefusedError."""
+        found = self._sessions.of(request)
+        if found is None:
+            raise RefusedError(401, Refusal("you have not logged in", way_out=WAY_OUT))
+        return found
+
+    async def log_in(self, request: Request) -> Page:
+        """Begin a session for the token of the URL. Raises RefusedError."""
+        given = parse_qs(request.target.partition("?")[2], max_num_fields=8).get("token", [""])[0]
+        if not hmac.compare_digest(given.encode(), self.token.encode()):
+            raise RefusedError(401, Refusal("this token is not the server's", "token", way_out=WAY_OUT))
+        cookie = self._sessions.begin(Person("", ALL))
+        return Page((), status=HTTPStatus.SEE_OTHER, fields=(cookie, ("Location", "/")))
+
+    def log_out(self, request: Request) -> Page:
+        """End the session of the request."""
+        return Page((), status=HTTPStatus.NO_CONTENT, fields=(self._sessions.end(request),))

@@ -1,0 +1,183 @@
+"""``gpufleet web`` as a process: the connection, the server, signals, and the URL that is told."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from gpufleet import __version__
+from gpufleet.cluster.settings import Settings
+from gpufleet.daemon.http_server import Accepted, Health, HttpServer, Limits, Page
+from gpufleet.daemon.json_log import set_up_logging
+from gpufleet.daemon.server_certificate import certificate_of
+from gpufleet.kube.connection import Connection, check_choice, connect
+from gpufleet.model.model_errors import InputError, WorldError
+from gpufleet.overview.readings.prometheus_use import ANSWER_S, PrometheusUse
+from gpufleet.overview.readings.readings import Readings, Scope
+from gpufleet.usage.prometheus.client import Prometheus
+from gpufleet.web.asking.process import AskingProcess
+from gpufleet.web.details import Details
+from gpufleet.web.firing_alerts import FiringAlerts
+from gpufleet.web.fleet_state import FleetState, HeardOf
+from gpufleet.web.login.cluster_login import ClusterLogin
+from gpufleet.web.login.hosts import loopback_hosts
+from gpufleet.web.login.local_login import LocalLogin
+from gpufleet.web.problems import Problems
+from gpufleet.web.request import Request, check
+from gpufleet.web.routes import METHODS, STREAMS_MAX, Parts, Routes
+from gpufleet.web.service import Service
+from gpufleet.web.static_files import page_files
+
+CONNECTIONS = 24
+"""Watches have their own; reviews of rights and pages of agents are asked beside them."""
+
+LIMITS = Limits(connections=4 * STREAMS_MAX, head_bytes=32 * 1024, answer_s=150.0)
+"""A bearer token has some kilobytes, and a what-if on a large fleet takes a while."""
+
+NO_METRICS = Page((b"there are no metrics of the page\n",))
+
+
+def run_process(request: Request, tell: Callable[[str], None]) -> int:
+    """Serve until a signal comes; ``tell`` gets the URL. Raises InputError and WorldError."""
+    check(request)
+    chosen = request.log_format or ("text" if sys.stderr.isatty() else "json")
+    set_up_logging(request.log_level, json=chosen == "json")
+    check_choice(request.cluster)
+    return asyncio.run(_run(request, tell))
+
+
+async def _run(request: Request, tell: Callable[[str], None]) -> int:
+    listener = _listener(request)
+    async with contextlib.AsyncExitStack() as stack:
+        stack.callback(listener.close)
+        connection = await stack.enter_async_context(connect(request.cluster, connections=CONNECTIONS))
+        asking = AskingProcess(request.asked)
+        stack.push_async_callback(asking.end)
+        service = Service(_state(request, connection), asking)
+        login, hosts, url = _login(request, service, listener)
+        server = _server(request, service, login, hosts, listener)
+        life = asyncio.ensure_future(_live(server, service, request, lambda: tell(url), url))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, life.cancel)
+        with contextlib.suppress(asyncio.CancelledError):
+            await life
+    return 0
+
+
+async def _live(
+    server: HttpServer, service: Service, request: Request, tell: Callable[[], None], url: str
+) -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(server.run())
+        group.create_task(service.run())
+        await server.listening.wait()
+        if request.url_file is not None:
+            _write_private(request.url_file, f"{url}\n")
+        tell()
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Write what only its owner may read: the token is in it."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise InputError(
+            f"cannot be written: {error.strerror}", field="--url-file", value=str(path), expected="a file"
+        ) from error
+
+
+def _state(request: Request, connection: Connection) -> FleetState:
+    heard = HeardOf()
+    source = None if request.prometheus is None else PrometheusUse(request.prometheus)
+    scope = Scope(must_be_all=request.cluster_login, home=connection.namespace)
+    settings: Settings = request.settings
+    return FleetState(Readings(connection.client, settings, scope, source, heard.sink), heard)
+
+
+def _listener(request: Request) -> socket.socket:
+    family = socket.AF_INET6 if ":" in request.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((request.host, request.port))
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        raise InputError(
+            f"cannot be listened on: {error.strerror}",
+            field="--listen",
+            value=f"{request.host}:{request.port}",
+            expected="another port; port 0 takes a free one",
+        ) from error
+    return listener
+
+
+def _login(
+    request: Request, service: Service, listener: socket.socket
+) -> tuple[LocalLogin | ClusterLogin, frozenset[str], str]:
+    """Who may log in, under which names, and the URL to open."""
+    client = service.state.readings.client
+    port: int = listener.getsockname()[1]
+    scheme = "http" if request.certificate is None else "https"
+    if request.cluster_login:
+        hosts = frozenset(host.lower() for host in request.hosts)
+        return ClusterLogin(client, service.state), hosts, f"{scheme}://{request.host}:{port}/"
+    local = LocalLogin(client.clock, port)
+    return local, loopback_hosts(port), f"{scheme}://127.0.0.1:{port}/login?token={local.token}"
+
+
+def _server(
+    request: Request,
+    service: Service,
+    login: LocalLogin | ClusterLogin,
+    hosts: frozenset[str],
+    listener: socket.socket,
+) -> HttpServer:
+    state = service.state
+    client = state.readings.client
+    alerts = None
+    if request.prometheus is not None:
+        alerts = FiringAlerts(Prometheus(request.prometheus, total_s=ANSWER_S))
+    files = page_files()
+    if not files:
+        raise WorldError("the files of the page are missing: install gpufleet anew")
+    routes = Routes(
+        Parts(
+            login,
+            service.board_of,
+            service.source,
+            Details(state, service.asking),
+            service.asking,
+            Problems(service.asking, client.clock, alerts),
+            client.clock,
+            files,
+            hosts,
+            __version__,
+        )
+    )
+
+    def ready() -> Health:
+        if service.is_whole:
+            return Health(well=True)
+        return Health(well=False, reasons=(state.readings.trouble() or "the cluster is being read",))
+
+    def metrics(_: Accepted) -> Page:
+        return NO_METRICS
+
+    return HttpServer(
+        metrics,
+        alive=lambda: Health(well=True),
+        ready=ready,
+        listener=listener,
+        certificate=certificate_of(request.certificate, request.key),
+        limits=LIMITS,
+        others=routes.answer,
+        methods=METHODS,
+    )

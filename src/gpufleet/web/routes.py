@@ -1,0 +1,218 @@
+"""Every request of the page and its answer. Without a login only the files of the page are given.
+
+Nothing is changed in the cluster, whatever is asked.
+"""
+
+from collections.abc import AsyncGenerator, Callable
+from http import HTTPStatus
+from urllib.parse import parse_qs, unquote
+
+import msgspec
+
+from gpufleet.daemon.http_server import Page, Request
+from gpufleet.kube.clock import Clock
+from gpufleet.web.asking.process import Asking
+from gpufleet.web.asking.questions import Problem, WhatChangesBring
+from gpufleet.web.board import Board
+from gpufleet.web.details import Details
+from gpufleet.web.documents import About, Refusal, Source
+from gpufleet.web.login.hosts import check_host
+from gpufleet.web.login.person import Login, Person, RefusedError
+from gpufleet.web.problems import Problems
+from gpufleet.web.rights import Rights, about
+from gpufleet.web.static_files import INDEX, StaticFile, page_of
+from gpufleet.web.streaming import EndedError, events, told_by
+
+JSON = "application/json"
+STREAMS_MAX = 64
+"""Browsers that watch at one time. Each holds one connection and a number."""
+
+STREAMS_OF_ONE_MAX = 12
+"""Of one person: browsers open six connections to a server."""
+
+QUERY_FIELDS_MAX = 64
+"""Changes of one plan; people ask for a few."""
+
+POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
+SECURITY = (
+    ("Content-Security-Policy", POLICY),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+)
+NOT_KEPT = ("Cache-Control", "no-store")
+ASKED_AGAIN = ("Cache-Control", "no-cache")
+METHODS = ("GET", "HEAD", "POST")
+
+
+class Parts(msgspec.Struct, frozen=True):
+    """What answers are made of."""
+
+    login: Login
+    board_of: Callable[[Rights], Board]
+    source: Callable[[], Source]
+    details: Details
+    asking: Asking
+    problems: Problems
+    clock: Clock
+    files: dict[str, StaticFile]
+    hosts: frozenset[str]
+    version: str
+    cluster: str = ""
+
+
+class Routes:
+    """Answers requests."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._streams: dict[str, int] = {}
+
+    async def answer(self, request: Request) -> Page:
+        """The answer, whatever is asked."""
+        try:
+            check_host(request, self._parts.hosts)
+            page = await self._answered(request)
+        except RefusedError as refused:
+            page = _document(refused.refusal, HTTPStatus(refused.status))
+        return msgspec.structs.replace(page, fields=(*page.fields, *SECURITY))
+
+    async def _answered(self, request: Request) -> Page:
+        path = request.path
+        if request.method == "POST":
+            return await self._session(request)
+        if path == "/login":
+            return await self._parts.login.log_in(request)
+        if not path.startswith("/api/"):
+            return self._file(request)
+        person = await self._parts.login.person(request)
+        board = self._parts.board_of(person.rights)
+        match [unquote(part) for part in path.split("/")[2:]]:
+            case ["about"]:
+                return _document(self._about(person))
+            case ["stream"]:
+                return self._stream(request, person)
+            case ["node", name]:
+                return _document(await self._parts.details.node(board, name))
+            case ["work", ("pod" | "gang") as kind, namespace, name]:
+                return _document(await self._parts.details.work(board, kind, namespace, name))
+            case ["plans"]:
+                return await self._plan(request, person)
+            case ["problems"]:
+                _check_sees_all(person)
+                return _document(await self._parts.problems.now())
+        raise RefusedError(404, Refusal("there is nothing at this path", "path", path))
+
+    async def _session(self, request: Request) -> Page:
+        match request.path:
+            case "/api/login":
+                return await self._parts.login.log_in(request)
+            case "/api/logout":
+                return self._parts.login.log_out(request)
+        raise RefusedError(405, Refusal("this is only read", "method", request.method))
+
+    def _file(self, request: Request) -> Page:
+        file = self._parts.files.get(INDEX if request.path == "/" else request.path)
+        if file is None:
+            raise RefusedError(404, Refusal("there is no such file", "path", request.path))
+        fields = (("ETag", file.tag), ASKED_AGAIN)
+        if request.one_of("if-none-match") == file.tag:
+            return Page((), file.content_type, status=HTTPStatus.NOT_MODIFIED, fields=fields)
+        return msgspec.structs.replace(page_of(file, request.accepted), fields=fields)
+
+    def _about(self, person: Person) -> About:
+        parts = self._parts
+        return about(
+            person.rights,
+            parts.version,
+            user=person.user,
+            cluster=parts.cluster,
+            can_log_out=person.has_session,
+        )
+
+    async def _plan(self, request: Request, person: Person) -> Page:
+        _check_sees_all(person)
+        query = request.target.partition("?")[2]
+        try:
+            fields = parse_qs(query, max_num_fields=QUERY_FIELDS_MAX, keep_blank_values=True)
+        except ValueError as error:
+            raise RefusedError(400, Refusal("too many changes", "query", way_out="ask for fewer")) from error
+        known = {"add_nodes", "remove_node", "set_quota"}
+        unknown = sorted(fields.keys() - known)
+        if unknown:
+            way_out = f"ask for {', '.join(sorted(known))}"
+            raise RefusedError(400, Refusal("no such change", "query", unknown[0], way_out))
+        changes = WhatChangesBring(
+            tuple(fields.get("add_nodes", ())),
+            tuple(fields.get("remove_node", ())),
+            tuple(fields.get("set_quota", ())),
+        )
+        reply = await self._parts.asking.ask(changes)
+        if reply.problem is not None:
+            raise RefusedError(400 if reply.problem.is_input else 503, _refusal(reply.problem))
+        return _document(reply.plan)
+
+    def _stream(self, request: Request, person: Person) -> Page:
+        if sum(self._streams.values()) >= STREAMS_MAX or (
+            self._streams.get(person.user, 0) >= STREAMS_OF_ONE_MAX
+        ):
+            refusal = Refusal("too many pages watch at once", way_out="close one that is not needed")
+            raise RefusedError(503, refusal)
+        told = told_by(request.one_of("last-event-id"))
+        fields = (NOT_KEPT, ("X-Accel-Buffering", "no"))
+        if request.method == "HEAD":
+            return Page((), "text/event-stream", fields=fields)
+        self._streams[person.user] = self._streams.get(person.user, 0) + 1
+
+        async def stream() -> AsyncGenerator[bytes, None]:
+            try:
+                viewer = _Watching(self._parts, request)
+                async for one in events(viewer, self._parts.source, self._parts.clock, told):
+                    yield one
+            finally:
+                self._left(person.user)
+
+        return Page((), "text/event-stream", fields=fields, stream=stream)
+
+    def _left(self, user: str) -> None:
+        self._streams[user] -= 1
+        if not self._streams[user]:
+            del self._streams[user]
+
+    @property
+    def streams(self) -> int:
+        """How many browsers watch."""
+        return sum(self._streams.values())
+
+
+class _Watching:
+    """The person of a stream, looked up anew each time."""
+
+    def __init__(self, parts: Parts, request: Request) -> None:
+        self._parts = parts
+        self._request = request
+
+    async def board(self) -> Board:
+        """What they may see now. Raises EndedError."""
+        try:
+            person = await self._parts.login.person(self._request)
+        except RefusedError as refused:
+            raise EndedError(refused.refusal) from refused
+        return self._parts.board_of(person.rights)
+
+
+def _check_sees_all(person: Person) -> None:
+    """Raises RefusedError for who may not see the whole cluster: the answer tells of all of it."""
+    if not person.rights.sees_all:
+        hidden = "; ".join(person.rights.hidden())
+        way_out = "the rights of the ClusterRole gpufleet-explain, bound to you by an administrator"
+        raise RefusedError(403, Refusal(f"this tells of the whole cluster ({hidden})", way_out=way_out))
+
+
+def _document(document: object, status: HTTPStatus = HTTPStatus.OK) -> Page:
+    return Page((msgspec.json.encode(document),), JSON, status=status, fields=(NOT_KEPT,))
+
+
+def _refusal(problem: Problem) -> Refusal:
+    return Refusal(problem.problem, problem.field, problem.value, problem.way_out)

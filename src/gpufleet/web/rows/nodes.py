@@ -1,0 +1,45 @@
+"""Rows of the view of nodes: the line of ``gpufleet top``, and the cards with who holds them."""
+
+from gpufleet.kube.meanings.node_pools import pool_of
+from gpufleet.kube.objects.node_devices import HEALTHY
+from gpufleet.overview.rows.known import Known
+from gpufleet.overview.rows.nodes import READY_STATE, node_line
+from gpufleet.overview.rows.pod_facts import PodFact
+from gpufleet.web.documents import Card, NodeRow
+from gpufleet.web.rights import Rights
+from gpufleet.web.rows.cards import cards_of
+
+
+def node_row(name: str, placed: list[PodFact], known: Known, rights: Rights) -> NodeRow | None:
+    """The row of one node; None for one without GPUs, or that the person may not see."""
+    if not rights.nodes:
+        return None
+    node = known.nodes.get(("", name))
+    report = known.devices.get(("", name)) if rights.devices else None
+    line = node_line(name, node, report, placed, known)
+    if line is None or node is None:
+        return None
+    cards = () if report is None else cards_of(report, placed, rights)
+    is_cordoned = node.spec.unschedulable
+    takes_work = not is_cordoned and (line.state == READY_STATE or bool(line.gpus_unwell))
+    return NodeRow(
+        name,
+        line.state,
+        line.reason,
+        pool_of(node.metadata.labels),
+        line.model,
+        line.gpus,
+        line.gpus_held,
+        line.gpus_unwell,
+        free_cards(cards) if takes_work and cards else 0 if not takes_work else None,
+        line.pods,
+        is_cordoned,
+        cards,
+    )
+
+
+def free_cards(cards: tuple[Card, ...]) -> int | None:
+    """Whole cards that new work can have; None where it is not known what is held."""
+    if any(card.held_milli is None for card in cards):
+        return None
+    return sum(card.health == HEALTHY and not card.held_milli and not card.reason for card in cards)

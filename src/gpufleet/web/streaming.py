@@ -1,0 +1,143 @@
+"""The stream of one browser: what it was told, and what it is told next.
+
+A stream holds a version and nothing else, and an event is made when the one before was taken. So a browser
+that reads slowly, or not at all, costs the server no memory, and gets the newest when it reads on.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from gpufleet.kube.clock import Clock
+from gpufleet.kube.codec.times import whole_time
+from gpufleet.web.board import Board
+from gpufleet.web.documents import HEARTBEAT_S, VIEWS, Heartbeat, Refusal, RowsEvent, Source, ViewEvent
+
+ROWS_AT_ONCE = 500
+"""Rows of one event: some hundred kilobytes, which a browser shows before the rest has come."""
+
+REVIEW_S = 30.0
+"""So often it is looked at whether a person may still see what they are shown."""
+
+
+class EndedError(Exception):
+    """The stream ends: why, and what the person can do."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        self.refusal = refusal
+        super().__init__(refusal.problem)
+
+
+class Viewer(Protocol):
+    """The person before the browser."""
+
+    async def board(self) -> Board:
+        """What they may see now. Raises EndedError where they may see nothing any more."""
+        ...
+
+
+class Told(NamedTuple):
+    """Up to which version of which board a browser was told everything."""
+
+    board: str = ""
+    version: int = 0
+
+    @property
+    def id(self) -> str:
+        """As the id of an event, which the browser sends back."""
+        return f"{self.board}.{self.version}"
+
+
+def told_by(last_event_id: str) -> Told:
+    """What a browser was told before; nothing where it says nothing that can be read."""
+    board, dot, version = last_event_id.partition(".")
+    if not dot or not version.isascii() or not version.isdecimal() or len(version) > 18:
+        return Told()
+    return Told(board, int(version))
+
+
+def event(name: str, document: object, id_: str = "") -> bytes:
+    """One event as it goes over the wire. JSON has no line ends of its own."""
+    body = msgspec.json.encode(document)
+    head = f"id: {id_}\nevent: {name}\n" if id_ else f"event: {name}\n"
+    return head.encode() + b"data: " + body + b"\n\n"
+
+
+async def events(
+    viewer: Viewer, source: Callable[[], Source], clock: Clock, told: Told
+) -> AsyncGenerator[bytes, None]:
+    """The events of one stream, from what the browser was told before to its end."""
+    woken = asyncio.Event()
+    shown: Source | None = None
+    try:
+        board = await viewer.board()
+        next_review_s = clock.monotonic_s() + REVIEW_S
+        board.watchers.add(woken)
+        try:
+            while True:
+                woken.clear()
+                now = source()
+                if now != shown:
+                    shown = now
+                    yield event("source", now)
+                version = board.version
+                for one in news(board, told):
+                    yield one
+                told = Told(board.name, version)
+                if not await _woken(woken, HEARTBEAT_S):
+                    yield event("heartbeat", Heartbeat(whole_time(clock.now())))
+                if clock.monotonic_s() >= next_review_s:
+                    newer = await viewer.board()
+                    next_review_s = clock.monotonic_s() + REVIEW_S
+                    if newer is not board:
+                        board.watchers.discard(woken)
+                        board = newer
+                        board.watchers.add(woken)
+        finally:
+            board.watchers.discard(woken)
+    except EndedError as end:
+        yield event("end", end.refusal)
+
+
+def news(board: Board, told: Told) -> Iterator[bytes]:
+    """What has changed since, or all where that is not known. The last event carries the id of all."""
+    version = board.version
+    if told == Told(board.name, version):
+        return
+    last = Told(board.name, version).id
+    made: list[tuple[str, object]] = []
+    for view in VIEWS:
+        since = board.views[view].since(told.version) if told.board == board.name else None
+        if since is None:
+            made += _whole(view, board.views[view].whole(), board.unread[view])
+        elif since.changed or since.removed:
+            made += _rows(view, list(since.changed.values()), since.removed)
+    for number, (name, document) in enumerate(made, start=1):
+        yield event(name, document, last if number == len(made) else "")
+
+
+def _whole(view: str, rows: list[bytes], unread: str) -> Iterator[tuple[str, object]]:
+    first, rest = rows[:ROWS_AT_ONCE], rows[ROWS_AT_ONCE:]
+    yield "view", ViewEvent(view, _raw(first), unread, more=bool(rest))
+    if rest:
+        yield from _rows(view, rest, ())
+
+
+def _rows(view: str, rows: list[bytes], removed: tuple[str, ...]) -> Iterator[tuple[str, object]]:
+    parts = [rows[start : start + ROWS_AT_ONCE] for start in range(0, len(rows), ROWS_AT_ONCE)] or [[]]
+    for number, part in enumerate(parts, start=1):
+        yield "rows", RowsEvent(view, _raw(part), removed if number == 1 else (), more=number < len(parts))
+
+
+def _raw(rows: Iterable[bytes]) -> tuple[msgspec.Raw, ...]:
+    return tuple(msgspec.Raw(row) for row in rows)
+
+
+async def _woken(woken: asyncio.Event, limit_s: float) -> bool:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(limit_s):
+            await woken.wait()
+    return woken.is_set()
