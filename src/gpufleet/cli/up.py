@@ -6,6 +6,7 @@ What is for a shell (the export line) goes to standard output, all else to stand
 
 import shlex
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
     from gpufleet.localkube.control_plane import Component
 
 DEFAULT_NAME = "local"
+URL_FILE = "web-url"
+"""In the cluster's folder, which its owner alone may enter."""
+
+PAGE_S = 20.0
+"""The page's server starts within a second or two on an idle machine."""
 
 
 @click.command(name="up")
@@ -53,6 +59,7 @@ DEFAULT_NAME = "local"
 )
 @click.option("--quiet", is_flag=True, help="No progress: the export line and errors only.")
 @click.option("--no-scheduler", is_flag=True, help="Leave gpufleet's scheduler out, to run one yourself.")
+@click.option("--no-web", is_flag=True, help="Leave the page of `gpufleet web` out.")
 @click.option(
     "--no-kube-scheduler",
     is_flag=True,
@@ -70,6 +77,7 @@ def command(
     real_node: bool,
     quiet: bool,
     no_scheduler: bool,
+    no_web: bool,
     no_kube_scheduler: bool,
 ) -> None:
     """Start a real Kubernetes control plane with simulated GPU nodes on this machine.
@@ -101,11 +109,19 @@ def command(
         kubernetes=version,
         pools=wanted,
         binaries=binaries,
-        components=(local_volumes(), simulated_sharing(), *(() if no_scheduler else components())),
+        components=(
+            local_volumes(),
+            simulated_sharing(),
+            *(() if no_scheduler else components()),
+            *(() if no_web else (web_page(),)),
+        ),
         real_node=real_node,
         kube_scheduler=not no_kube_scheduler,
     )
-    cluster = up.up(request, Silent() if quiet else ToPerson("up: "))
+    progress = Silent() if quiet else ToPerson("up: ")
+    cluster = up.up(request, progress)
+    if not no_web:
+        progress.say(page_sentence(cluster.folder / URL_FILE))
     click.echo(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
 
 
@@ -139,6 +155,26 @@ def simulated_sharing() -> "Component":
     name = "simulated-sharing"
     command = (sys.executable, "-m", "gpufleet.simulation.simulated_sharing", f"{name}.kubeconfig")
     return Component(name=name, command=command, user=name)
+
+
+def web_page() -> "Component":
+    """The page of the fleet, on a free port, for the person who started the cluster."""
+    from gpufleet.localkube.control_plane import Component
+
+    options = ("--listen=127.0.0.1:0", "--kubeconfig=web.kubeconfig", f"--url-file={URL_FILE}")
+    command = (sys.executable, "-m", "gpufleet", "web", *options)
+    return Component(name="web", command=command, user="web", groups=("system:masters",))
+
+
+def page_sentence(url_file: Path) -> str:
+    """Where the page is, once its server has said so."""
+    ends_s = time.monotonic() + PAGE_S
+    while time.monotonic() < ends_s:
+        url = url_file.read_text(encoding="utf-8").strip() if url_file.exists() else ""
+        if url:
+            return f"the fleet in your browser: {url}"
+        time.sleep(0.05)
+    return f"the page does not run: its log is {url_file.parent / 'logs' / 'web.log'}"
 
 
 def components() -> "tuple[Component, ...]":
