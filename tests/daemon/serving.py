@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from gpufleet.daemon.http_server import (
     LIMITS,
+    READING,
     Accepted,
     Answering,
     Health,
@@ -34,6 +35,7 @@ def serving(
     certificate: ServerCertificate | None = None,
     limits: Limits = LIMITS,
     others: Answering = nothing_else,
+    methods: tuple[str, ...] = READING,
 ) -> None:
     """A server on a free port, and what happens with it."""
 
@@ -47,6 +49,7 @@ def serving(
             certificate=certificate,
             limits=limits,
             others=others,
+            methods=methods,
         )
         running = asyncio.create_task(serves.run())
         try:

@@ -1,5 +1,8 @@
 """The page's server on a real API server: rows as they change, details, plans, and what is refused."""
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +15,9 @@ from tests.localkube.cluster import KUBERNETES, a_cluster
 from tests.scheduler.real_scheduler import PODS, scheduler_at_work
 from tests.scheduler.test_queues_on_a_real_server import add_pod, add_queue
 from tests.web.web_server import Server, Stream, web_server
+
+
+MERGE = "application/merge-patch+json"
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +110,16 @@ def test_a_plan_is_only_asked(server: Server) -> None:
     assert browser.ask("/api/plans?submit=x").document["value"] == "submit"
 
 
-def test_problems_are_those_of_the_doctor(server: Server) -> None:
-    found = server.logged_in().get("/api/problems")
+def test_problems_are_those_of_the_doctor(cluster: LocalCluster, server: Server) -> None:
+    with cluster.api() as api:
+        api.call("PATCH", "/api/v1/nodes/gpu-002", {"spec": {"unschedulable": True}}, MERGE)
+        found = server.logged_in().get("/api/problems")
+        command = [sys.executable, "-m", "gpufleet", "doctor", "-o", "json"]
+        told = subprocess.run(
+            [*command, f"--kubeconfig={cluster.kubeconfig}"], capture_output=True, check=False, timeout=120
+        )
+        api.call("PATCH", "/api/v1/nodes/gpu-002", {"spec": {"unschedulable": False}}, MERGE)
+    causes = json.loads(told.stdout)["causes"]
+    assert found["is_healthy"] is not bool(causes)
+    assert found.get("causes", []) == causes
     assert "Prometheus" in found["alerts_unknown"]
-    assert {"check", "says", "mends"} <= set(found["causes"][0])

@@ -163,9 +163,10 @@ class Routes:
         fields = (NOT_KEPT, ("X-Accel-Buffering", "no"))
         if request.method == "HEAD":
             return Page((), "text/event-stream", fields=fields)
-        self._streams[person.user] = self._streams.get(person.user, 0) + 1
 
         async def stream() -> AsyncGenerator[bytes, None]:
+            # A browser that left before its first event takes no place.
+            self._streams[person.user] = self._streams.get(person.user, 0) + 1
             try:
                 viewer = _Watching(self._parts, request)
                 async for one in events(viewer, self._parts.source, self._parts.clock, told):
