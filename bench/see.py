@@ -1,17 +1,17 @@
-"""What people see, and how soon: the terminal view at 10,000 nodes. Run it with ``make bench-see``."""
+"""What people see, and how soon: terminal view and page at 10,000 nodes. Run it with ``make bench-see``."""
 
 import click
 
-from bench import frame
+from bench import frame, page
 from bench.figures import publish
 from gpufleet.cli.main import run_program
 
 
 @click.command()
 def main() -> None:
-    """Measure how soon the terminal view shows its first lines and answers keys at 10,000 nodes."""
+    """Measure how soon the terminal view and the page show 10,000 nodes, and what the page costs at rest."""
     notes = ["the view is started at a pseudo-terminal; its server is a process of its own on this machine"]
-    publish("see", frame.figures(), notes)
+    publish("see", [*frame.figures(), *page.figures()], notes)
 
 
 if __name__ == "__main__":

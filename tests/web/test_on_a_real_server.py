@@ -16,7 +16,6 @@ from tests.scheduler.real_scheduler import PODS, scheduler_at_work
 from tests.scheduler.test_queues_on_a_real_server import add_pod, add_queue
 from tests.web.web_server import Server, Stream, web_server
 
-
 MERGE = "application/merge-patch+json"
 
 

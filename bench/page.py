@@ -1,0 +1,89 @@
+"""How soon ``gpufleet web`` sends its first rows at 10,000 nodes, and what it costs while nothing happens.
+
+The server of ``bench.frame`` plays the API server. The page's server is asked over its stream, as a browser
+asks it. Its processor time is that of its process and of the one that asks the engine, as the system counts
+it, with one browser that watches. ``bench.see`` publishes the figures.
+"""
+
+import os
+import tempfile
+import time
+from pathlib import Path
+
+from bench.figures import Figure, figure
+from bench.frame import NODE_COUNT, served
+from tests.web.web_server import Server, Stream, web_server
+
+FIRST_ROWS_S, CORE_RATIO = 1.0, 0.02
+"""Targets: what people take for at once, and what a machine does not notice."""
+
+REST_S = 60.0
+"""Long enough for four heartbeats."""
+
+ENGINE_S = 300.0
+"""The engine reads 10,000 nodes, and may compile its kernels first."""
+
+
+def figures() -> list[Figure]:
+    """What one browser sees, and what the server costs."""
+    with served() as url, tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        path = folder / "kubeconfig"
+        path.write_text(
+            "current-context: a\ncontexts: [{name: a, context: {cluster: a}}]\n"
+            f"clusters: [{{name: a, cluster: {{server: '{url}'}}}}]\n",
+            encoding="utf-8",
+        )
+        # Files of the program are in the machine's memory for those who use it.
+        with web_server(path, folder):
+            pass
+        began_s = time.monotonic()
+        with web_server(path, folder) as server, server.logged_in().stream() as stream:
+            stream.until(lambda one: bool(one.rows.get("nodes")))
+            started_s = time.monotonic() - began_s
+            stream.until(_is_whole)
+            whole_s = time.monotonic() - began_s
+            stream.until(lambda one: "queues_as_of" in one.source, ENGINE_S)
+            first_s, all_s = _another(server)
+            rest_ratio = _at_rest(server)
+    return [
+        figure(f"page: start to first rows at {NODE_COUNT:,} nodes", started_s, "s", "lower"),
+        figure(f"page: start to all of {NODE_COUNT:,} nodes", whole_s, "s", "lower"),
+        figure("page: opened to first rows of nodes", first_s, "s", "lower", FIRST_ROWS_S),
+        figure(f"page: opened to all of {NODE_COUNT:,} nodes", all_s, "s", "lower"),
+        figure("page: part of a core at rest", rest_ratio, "", "lower", CORE_RATIO),
+    ]
+
+
+def _is_whole(stream: Stream) -> bool:
+    return len(stream.rows.get("nodes", ())) == NODE_COUNT and stream.source["state"] == "live"
+
+
+def _another(server: Server) -> tuple[float, float]:
+    """The seconds until a second browser has the first rows of nodes, and all."""
+    browser = server.logged_in()
+    began_s = time.monotonic()
+    with browser.stream() as stream:
+        stream.until(lambda one: bool(one.rows.get("nodes")))
+        first_s = time.monotonic() - began_s
+        stream.until(_is_whole)
+        return first_s, time.monotonic() - began_s
+
+
+def _at_rest(server: Server) -> float:
+    """The part of a core that the server takes while one browser watches and nothing happens."""
+    with server.logged_in().stream() as stream:
+        stream.until(lambda one: one.seen[-1].name == "heartbeat")
+        began_s, before_s = time.monotonic(), _processor_s(server.process.pid)
+        time.sleep(REST_S)
+        return (_processor_s(server.process.pid) - before_s) / (time.monotonic() - began_s)
+
+
+def _processor_s(pid: int) -> float:
+    """The processor time of a process and of its children."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    ticks = 0
+    for one in (str(pid), *children):
+        fields = Path(f"/proc/{one}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
