@@ -15,6 +15,7 @@ ACTORS = (
     "A compromised container",
     "A compromised node",
     "An operator who errs",
+    "A person or a site before the page",
 )
 
 

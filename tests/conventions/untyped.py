@@ -133,6 +133,9 @@ UNTYPED: dict[str, dict[str, str]] = {
         " --prometheus-token-file token": _OTHER_PROGRAM,
     },
     "docs/web.md": {
+        "helm upgrade gpufleet charts/gpufleet --namespace gpufleet-system --reuse-values"
+        " --set web.enabled=true": "tests/chart/test_workloads.py renders it",
+        "kubectl -n gpufleet-system port-forward service/gpufleet-web 9480:80": "serves until it is ended",
         "gpufleet web": "serves until it is ended; tests/web/test_on_a_real_server.py runs it",
     },
     "docs/queues.md": {
