@@ -117,9 +117,9 @@ class Devices:
         here = [one for one in world.living.values() if pods.node(one) == node]
         for resource in sorted(pods.GPU_RESOURCES):
             asked = sum(_count(one, resource) for one in here)
-            room = world.capacity.get(node, {}).get(resource)
-            if _count(pod, resource) and room is not None and asked > int(room):
-                words = f"{asked} of {resource} are given to pods of {node}, which has {room}"
+            capacity = world.capacity.get(node, {}).get(resource)
+            if _count(pod, resource) and capacity is not None and asked > int(capacity):
+                words = f"{asked} of {resource} are given to pods of {node}, which has {capacity}"
                 yield Finding("I1", world.at_s, (pods.name(pod), node), words)
 
 

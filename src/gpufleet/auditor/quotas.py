@@ -107,11 +107,11 @@ class Tree:
             limits = self.limits(name)
             if limits.hard is not None and used[name] > limits.hard:
                 yield f"queue {name} uses {words(used[name])} and has the hard limit {words(limits.hard)}"
-            room = self._room(name)
-            if room is not None and counted[name] > room and counted[name] > before[name]:
-                yield f"queue {name} uses {words(counted[name])} and may use {words(room)}"
+            most = self._most(name)
+            if most is not None and counted[name] > most and counted[name] > before[name]:
+                yield f"queue {name} uses {words(counted[name])} and may use {words(most)}"
 
-    def _room(self, queue: str) -> Fraction | None:
+    def _most(self, queue: str) -> Fraction | None:
         """The most that may be counted there, None for any amount."""
         if queue not in self._parent:
             return self.has[queue]

@@ -1,9 +1,9 @@
 """Calls to a vendor's library that cannot stop the agent.
 
-A call into a driver may hang for ever, and a thread that hangs cannot be ended. So each GPU has a thread:
-one thread that makes its calls in turn. A call that is not back in time fails with NoAnswerError, and
-so does every later one, at once, until the thread is back; then it is used again.
-Other threads go on. They are daemons, so that a hanging one does not keep the process from ending.
+A call into a driver may hang for ever, and a thread that hangs cannot be ended. So each GPU has one thread,
+which makes its calls in turn. A call that is not back in time fails with NoAnswerError, and so does every
+later one, at once, until the thread is back; then it is used again. Other threads go on. They are daemons, so
+that a hanging one does not keep the process from ending.
 """
 
 import asyncio

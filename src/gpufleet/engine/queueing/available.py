@@ -42,6 +42,7 @@ def binding(tables: Tables, queue: int, column: int) -> tuple[int, int, int]:
         counted = tables.queue_counted[row, column]
         subtree = limits[layout.LIMIT_SUBTREE, row, column]
         guaranteed = limits[layout.LIMIT_GUARANTEED, row, column]
+        # A hard limit counts all that runs in the queue and below, even what a guarantee below covers.
         hard = limits[layout.LIMIT_HARD, row, column] - tables.queue_total[row, column]
         if hard < best and limits[layout.LIMIT_HARD, row, column] != layout.NO_LIMIT:
             best, best_row, best_limit = hard, row, layout.LIMIT_HARD
@@ -50,9 +51,12 @@ def binding(tables: Tables, queue: int, column: int) -> tuple[int, int, int]:
         if parent == layout.NOT_SET:
             ceiling, limit = own + subtree - counted, layout.LIMIT_SUBTREE
         else:
+            # What is guaranteed and idle is lent to none above, so it is summed up on the way.
             own += max(0, guaranteed - counted)
             borrowing, limit = limits[layout.LIMIT_BORROWING, row, column], layout.LIMIT_BORROWING
             if borrowing != layout.NO_LIMIT:
+                # Beyond its guarantee a queue may take what it lends and may borrow, less what it took of
+                # that.
                 ceiling = own + subtree - guaranteed - max(0, counted - guaranteed) + borrowing
         if ceiling < best:
             best, best_row, best_limit = ceiling, row, limit
@@ -95,6 +99,7 @@ def keeps_quota(tables: Tables, pod: int) -> bool:
         return True
     is_protected = tables.pods[layout.POD_PROTECTED, pod] == 1
     for column in range(tables.quota_columns.shape[1]):
+        # Where a queue has too much of one resource, work that takes none of it may start.
         if charged(tables, pod, column) <= 0:
             continue
         if binding(tables, queue, column)[0] < 0:
@@ -162,6 +167,7 @@ def who_fits(
         if trees[tables.queues[layout.QUEUE_ROOT, queue]] == 0:
             continue
         fits = True
+        # Either array may have columns that the other has not yet; what is missing asks nothing.
         for column in range(min(asked.shape[1], tables.quota_columns.shape[1])):
             if is_too_much(tables, queue, column, asked[number, column], protected[number, column]):
                 fits = False

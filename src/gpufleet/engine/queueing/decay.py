@@ -35,9 +35,11 @@ FACTOR_BITS = 128
 
 def roots_of_half() -> tuple[int, ...]:
     """2^(-1/2), 2^(-1/4), ... 2^(-1/4096) as integers over 2^128, by square roots of integers."""
+    # Twice the bits that are kept, so that the rounding of twelve roots does not reach those.
     precise = 2 * FACTOR_BITS
     root, roots = 1 << (precise - 1), []
     for _ in range(TICKS_BITS):
+        # The root of a fraction with that many bits: the shift makes up for the half of them that it loses.
         root = isqrt(root << precise)
         roots.append(root >> (precise - FACTOR_BITS))
     return tuple(roots)
@@ -49,6 +51,7 @@ ROOTS_OF_HALF = roots_of_half()
 def table_of_factors() -> tuple[int, ...]:
     """2^(-x / 4096) for every x below 4,096, over 2^128; each is a product of at most twelve roots."""
     factors = [1 << FACTOR_BITS]
+    # From the root of one tick up: each pass adds the factors with one bit more of x.
     for root in reversed(ROOTS_OF_HALF):
         factors += [factor * root >> FACTOR_BITS for factor in factors]
     return tuple(factors)
@@ -87,8 +90,10 @@ class DecayedUse:
         end_us = (tick + 1) * tick_us
         area = self.area + self.used * (end_us - self.at_us)
         mean = ((area << FRACTION_BITS) + tick_us // 2) // tick_us
+        # Towards what was used in the tick and not towards 0: steady use stays as it is.
         value = mean + remembered(self.value - mean, 1)
         level = self.used << FRACTION_BITS
+        # All whole ticks of steady use in one step.
         value = level + remembered(value - level, now_tick - tick - 1)
         begun_us = now_us - now_tick * tick_us
         return DecayedUse(now_us, self.used, value, self.used * begun_us)

@@ -40,6 +40,7 @@ class Level:
             children = self.tree.children(row)
             below = sum(covered_below[child] for child in children)
             wants = sum(self.claims[child].most for child in children) + self.wanted.get(row, 0)
+            # A hard limit may be less than what is guaranteed below it.
             wants = max(0, min(wants, self.hard[row] - below))
             if int(self.tree.parent[row]) == layout.NOT_SET:
                 self.has[row] = min(wants, self._whole(row))
@@ -52,6 +53,7 @@ class Level:
         owed: dict[int, int] = {}
         for row in reversed(order):
             children = self.tree.children(row)
+            # What none below a queue wants is owed to none.
             owed[row] = sum(owed[child] for child in children) if children else self.has[row]
         return owed
 

@@ -91,7 +91,9 @@ def waited_for(store: TableStore, order: list[int]) -> Int64Array:
     waits = np.isin(tables.pods[layout.POD_STATE], (PodState.WAITING, PodState.BACKOFF)) & (queue >= 0)
     pods = np.flatnonzero(waits)
     pods = pods[tables.queues[layout.QUEUE_CLOSED, queue[pods]] == 0]
+    # ``waited[queue] += charges`` would count only one pod of each queue.
     np.add.at(waited, queue[pods], tables.shape_charges[tables.pods[layout.POD_SHAPE, pods]])
+    # From the bottom up: a parent gets the whole sums of its children.
     for row in reversed(order):
         parent = int(tables.queues[layout.QUEUE_PARENT, row])
         if parent != layout.NOT_SET:

@@ -149,10 +149,12 @@ class FutureQuota:
         if not (charges.nominated.any() or charges.awaited.any()):
             return False
         mark = self.store.mark()
+        # Other nominated pods may never be bound: these must fit beside all that still runs.
         self.change(charges.nominated, -1)
         kept = self._keep_quota(rows)
         undo_by_handle(self.store.handle, mark)
         if kept:
+            # They must also fit once those nominated earlier are bound and what these wait for is gone.
             self.change(charges.later + charges.awaited, -1)
             kept = self._keep_quota(rows)
             undo_by_handle(self.store.handle, mark)

@@ -44,7 +44,7 @@ NOTHING: Int64Array = np.zeros(0, np.int64)
 
 
 class Narrowed(NamedTuple):
-    """Where a pod may go: its ranking slot, and the nodes, none verdict_key for all of them.
+    """Where a pod may go: its ranking slot, and the nodes, none given for all of them.
 
     ``is_narrower``: quota rules out devices that the shape itself accepts.
     """
@@ -69,6 +69,7 @@ class Gate:
         self.fleet = fleet
         self.shapes = shapes
         self.charges = charges
+        # Set by ``EngineState`` once there are lines and gangs, which need the gate themselves.
         self.sequence_of: Callable[[int], int] = lambda _row: 0
         self.created_of: Callable[[int], int] = lambda _row: 0
         self.members_of: Callable[[int], Iterable[int]] = lambda row: (row,)
@@ -202,7 +203,9 @@ class Gate:
             if self.fleet.spot_nodes and self.is_protected(row):
                 firm = self.fleet.firm
                 if len(where.nodes):
+                    # Rows of nodes stand once in either array, so it need not look for doubles.
                     firm = np.intersect1d(where.nodes, firm, assume_unique=True)
+                # An empty array would stand for every node.
                 if len(firm):
                     yield where._replace(nodes=firm)
             yield where
@@ -210,7 +213,7 @@ class Gate:
     def narrowed(self, row: int, nodes: Int64Array, within: Models = ()) -> Narrowed | None:
         """Where the quota allows a pod to go (within ``nodes``, if any are given); None for nowhere.
 
-        ``within`` are the models to look at, none verdict_key for all that its shape accepts.
+        ``within`` are the models to look at, none given for all that its shape accepts.
         """
         shape_row = self._shape_row(row)
         options = self._options_of(shape_row) if self.is_active else None
@@ -230,6 +233,7 @@ class Gate:
         barred = [kind for kind in charges if kind.model in models and kind not in allowed]
         if barred:
             nodes = self._without(barred, nodes)
+        # No node is left: the empty array would stand for every node.
         if not allowed or (barred and not len(nodes)):
             return None
         named = tuple(sorted(map(self.fleet.model_name, models)))
@@ -254,6 +258,7 @@ class Gate:
         resources = self.charges.resources
         kinds = resources.accepted(shape) if shape.gpu.count else []
         charges = {kind: resources.gpu_charges(shape.gpu, kind) for kind in kinds}
+        # Where all kinds are charged alike, the charge of the shape is enough to ask.
         differ = len({tuple(asked.tolist()) for asked in charges.values()}) > 1
         return charges if differ else {}
 
@@ -264,6 +269,7 @@ class Gate:
         having = np.zeros(self.fleet.row_count, np.bool_)
         for kind in kinds:
             rows = np.flatnonzero((model == kind.model) & (total_mib == kind.total_mib))
+            # The table has rows to spare that stand for no device.
             having[devices[layout.DEVICE_NODE, rows[rows < len(self.fleet.device_ids)]]] = True
         candidates = nodes if len(nodes) else np.arange(self.fleet.row_count, dtype=np.int64)
         return candidates[~having[candidates]]
@@ -384,6 +390,7 @@ class Gate:
             return int(counts[row, column])
         self.store.make_journal_room(len(kept) * self.store.writes_a_charge)
         mark = self.store.mark()
+        # Taken off and put back: how much of a charge counts above a queue depends on what else it has.
         discharge_each(self.store.tables, kept)
         used = int(counts[row, column])
         undo_by_handle(self.store.handle, mark)

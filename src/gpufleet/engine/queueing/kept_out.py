@@ -49,6 +49,7 @@ class KeptOut(Generic[Key]):
             self._number_by_key[key] = number
             self._keys[number] = key
         self._queues[number] = queue_row
+        # The number may be that of a line that is gone, and ``asked`` shorter than the row.
         self._asked[number] = 0
         self._asked[number, : len(asked)] = asked
         self._protected[number] = 0
@@ -58,6 +59,7 @@ class KeptOut(Generic[Key]):
         if rows > len(self._keys):
             self._keys.append(None)
         if rows > len(self._queues):
+            # Twice as many each time, so that a line costs the same however many come.
             self._queues = np.concatenate([self._queues, np.full_like(self._queues, layout.NOT_SET)])
             self._asked = np.concatenate([self._asked, np.zeros_like(self._asked)])
             self._protected = np.concatenate([self._protected, np.zeros_like(self._protected)])

@@ -39,6 +39,7 @@ class NamespaceAccess:
             del self._labels[name]
         stated = (queue.admitted for queue in self.tree.described.values() if queue.admitted is not None)
         selectors = (admitted.selector for admitted in stated if admitted.selector is not None)
+        # Settling the tree asks every queue, and no other label can change what is admitted.
         if any(one.accepts(before) != one.accepts(labels) for one in selectors):
             self.tree.is_stale = True
 
@@ -59,6 +60,7 @@ class NamespaceAccess:
 
     def _refusal(self, row: int, namespace: str) -> QueueBar | None:
         name, admitting, admitted = self.tree.name_at(row), None, None
+        # The nearest queue that names namespaces decides for all below it.
         for above in self.tree.path(row):
             admitting, admitted = self.tree.name_at(above), self.tree.queue_at(above).admitted
             if admitted is not None:

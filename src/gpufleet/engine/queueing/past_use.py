@@ -80,6 +80,7 @@ class PastUse:
         if not self._rows:
             return
         counted = self.store.tables.queue_counted[self._rows]
+        # One comparison tells of a cycle that changed nothing.
         if self._seen is not None and np.array_equal(counted, self._seen):
             return
         changed = range(len(self._rows)) if self._seen is None else rows_that_differ(counted, self._seen)
@@ -109,6 +110,7 @@ class PastUse:
         """All that is known, as the event that brings it back."""
         return PastUseRecalled(
             tuple(
+                # As text: they may have more digits than a number of JSON.
                 PastUseOf(name, resource, use.at_us, use.used, str(use.value), str(use.area))
                 for name, known in sorted(self._use.items())
                 for resource, use in sorted(known.items())
@@ -120,6 +122,7 @@ class PastUse:
 
         What was written at a later moment than this one, by a clock that went back, counts as of now.
         """
+        # All are checked before the first is taken over.
         uses = [(one.queue, one.resource, use_told(one, at_us)) for one in recalled.uses]
         for queue, resource, use in uses:
             self._use.setdefault(queue, {})[resource] = use

@@ -76,6 +76,7 @@ class QueueCharges:
         if before != layout.NOT_SET and is_placed and not self._may_move(row, name):
             self._charged_elsewhere[row] = None
             return
+        # A charge is taken off along the path of the queue that the pod names at that moment.
         self._charge_if_placed(row, -1)
         self.store.tables.pods[layout.POD_QUEUE, row] = self.tree.hold(name)
         self._charge_if_placed(row, 1)
@@ -168,6 +169,7 @@ class QueueCharges:
             if not self._may_move(row, named):
                 self._charged_elsewhere[row] = None
                 continue
+            # Nothing is charged here: ``settle`` counts all of it anew afterwards.
             self.store.tables.pods[layout.POD_QUEUE, row] = self.tree.hold(named)
             self.tree.drop(before)
 

@@ -41,6 +41,7 @@ GPU_KINDS = {
     GPU_MEMORY: layout.CHARGE_GPU_MEMORY,
     COST: layout.CHARGE_COST,
 }
+# As in nvidia.com/mig-3g.40gb, or nvidia.com/mig-1c.3g.40gb for a compute instance of it.
 MIG_PROFILE = re.compile(r"^nvidia\.com/mig-(?:(\d+)c\.)?(\d+)g\.")
 
 

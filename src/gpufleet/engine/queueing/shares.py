@@ -131,6 +131,7 @@ class QueueShares:
     def order_key(self, row: int) -> tuple[bool, int]:
         """The ``order_key`` of a queue's share, worked out again only where its use is another one."""
         self._regard_tree()
+        # A copy, since the row itself changes in place.
         used = self.store.tables.queue_counted[row].tobytes()
         known = self._order_keys.get(row)
         if known is None or known[0] != used:
@@ -176,6 +177,7 @@ class QueueShares:
         on_path = np.zeros(len(parent), np.bool_)
         on_path[list(tree.path(one))] = True
         is_off = (parent != layout.NOT_SET) & ~on_path
+        # A root's NOT_SET reads the last cell, which ``is_off`` leaves out.
         meets = is_off & on_path[parent]
         found: Int64Array = np.where(meets & (parent != one), np.arange(len(parent)), layout.NOT_SET)
         # From the path downwards, a level each time: a queue has the side of the one above it.

@@ -95,11 +95,13 @@ def settle_limits(tables: Tables, order: Int64Array) -> None:
             lending = limits[layout.LIMIT_LENDING, row, column]
             limits[layout.LIMIT_SUBTREE, row, column] = subtree
             limits[layout.LIMIT_GUARANTEED, row, column] = (
+                # Without a lending limit all of it is lent.
                 max(0, subtree - lending) if lending != layout.NO_LIMIT else 0
             )
             if parent != layout.NOT_SET:
                 lent = min(SUBTREE_MAX, limits[layout.LIMIT_SUBTREE, parent, column] + min(subtree, lending))
                 limits[layout.LIMIT_SUBTREE, parent, column] = lent
+                # It has this to share now, though it may name none itself.
                 limits[layout.LIMIT_POOLED, parent, column] = 1
 
 
@@ -207,6 +209,7 @@ class QueueTree:
         )
         if known is None:
             self.hold(queue.name)
+        # Held before those from before are dropped: what is in both keeps its column.
         for quota in queue.quotas:
             self.resources.hold(quota.resource)
         for resource in before:
@@ -266,6 +269,7 @@ class QueueTree:
         circling = set(members_of_cycles(parent))
         links = {row: above for row, above in parent.items() if row not in circling}
         past_gone = self._links_past_gone()
+        # A way past queues that are gone may close a circle that no statement closes.
         round_again = set(members_of_cycles(links | past_gone))
         links |= {row: above for row, above in past_gone.items() if row not in round_again}
         for row, above in links.items():
@@ -314,6 +318,7 @@ class QueueTree:
             self.path_max += 1
             if self.path_max > DEPTH_MAX:
                 self._cut(level, bars)
+                # What was cut off begins trees of its own.
                 self.path_max = 1
             for row in level:
                 parent = int(queues[layout.QUEUE_PARENT, row])
@@ -458,6 +463,7 @@ def members_of_cycles(parent: dict[int, int]) -> Iterator[int]:
         while row in parent and row not in seen_on:
             seen_on[row] = start
             row = parent[row]
+        # Met again on the same walk: a circle. What an earlier walk met was judged then.
         if seen_on.get(row) == start:
             first = row
             yield first

@@ -127,6 +127,7 @@ class Turns:
             self._measured_now,
         ):
             known.clear()
+        # Upwards a level at a time, so that a queue is not settled once for each one below it.
         rows = {self._enter(name): None for name in self._queues_with_work()}
         while rows:
             above = {self._settle_alone(row): None for row in rows}
@@ -195,6 +196,7 @@ class Turns:
         heap = self._heaps.get(row, [])
         while heap:
             key, child = heap[0]
+            # An old key of a queue is dropped when it comes up: to find it inside the heap would cost more.
             if self._keys.get(child) == key:
                 return child
             heapq.heappop(heap)
@@ -281,6 +283,7 @@ class Turns:
             return self._ask_of_shape(line.key.shape_row)
         members = self.members[line.key.gang]
         asked: dict[int, int] = {}
+        # A gang that has its minimum asks for one member more.
         for row in list(members.waiting)[: max(1, members.missing)]:
             shape_row = int(self.store.tables.pods[layout.POD_SHAPE, row])
             for column, amount in self._ask_of_shape(shape_row):

@@ -157,6 +157,7 @@ class WaitingLines:
         line.waiting = [entry for entry in line.waiting if self.is_waiting(line, *entry[2:])]
         heapq.heapify(line.waiting)
         line.untold = {entry: None for entry in line.untold if self.is_waiting(line, *entry)}
+        # Twice what is left: a sweep is paid for by the entries that came since the last one.
         line.sweep_at = max(SWEEP_FIRST, 2 * len(line.waiting))
 
     def take_out(self, pod_row: int) -> None:
@@ -324,6 +325,7 @@ class WaitingLines:
         """The line of a queue whose turn it is, None if nothing in the queue can run."""
         awake = self._first_awake(name)
         called = self._first_called(name) if name in self.called else None
+        # A line that was called stays parked, so it is not among the others.
         if called is None or awake is None:
             return awake or called
         return called if called.head() < awake.head() else awake

@@ -115,6 +115,7 @@ def poured_at_once(amount: int, fillings: Sequence[FillingClaim], unit: int) -> 
     """What is in each filling, in whole units rounded down, once ``amount`` stands level in all."""
     given = {filling.name: 0 for filling in fillings}
     weight = sum(filling.weight for filling in fillings)
+    # In the order in which they are full when the water rises.
     rising = sorted(fillings, key=lambda filling: Fraction(filling.room, filling.weight))
     for number, filling in enumerate(rising):
         # Filled to the brim if the water, spread over all that are not full yet, stands higher.

@@ -27,6 +27,7 @@ def draw(tables: Tables, policy: PolicyTables, bound: int) -> int:
     drawn = tables.counters[layout.COUNTER_RANDOM] + 1
     tables.counters[layout.COUNTER_RANDOM] = drawn
     seed = policy.options[policy_tables.OPTION_SEED]
+    # The counts of neighbouring seeds begin so far apart: their draws have nothing in common for as long.
     mixed = mix_bits(seed * 0x9E3779B1 + drawn)
     return int((mixed >> 1) % bound)
 
@@ -55,6 +56,7 @@ def choose(tables: Tables, policy: PolicyTables, shape: int, node: int, chosen: 
         if by_group and count > 1:
             return choose_by_link_group(tables, shape, node, count, chosen)
         return choose_lowest(tables, shape, node, count, chosen)
+    # Scores and losses are those of one device, so several shares at once always go to the fullest.
     option = policy.options[policy_tables.OPTION_SHARE_CHOICE]
     if count == 1 and option == policy_tables.SHARE_BY_SCORE:
         _, chosen[0] = best_device(tables, policy, shape, node)
@@ -129,6 +131,7 @@ def smallest_group(
             free = cards_with(tables, shape, column, leader, last, chosen)
         else:
             free = fit.fitting_with(tables, shape, column, leader, last)
+        # The first of equals, so that the same fleet always gives the same choice.
         if free >= count and (best == layout.NOT_SET or free < smallest):
             best, smallest = leader, free
     return best
@@ -167,6 +170,7 @@ def choose_in_group(
         group, free = next_link_group(
             tables, shape, first, last, column, leader, count - found, chosen, found, turn
         )
+        # A card is due in a turn only if it gave in the one before: after a turn without any, none follows.
         if free == 0 and in_this_turn == 0:
             return False
         if free == 0:
@@ -289,6 +293,7 @@ def random_device(tables: Tables, policy: PolicyTables, shape: int, node: int) -
         fitting += fit.share_fits(tables, shape, device)
     if fitting == 0:
         return layout.NOT_SET
+    # Counted first, so that every choice takes one draw, whatever is found on the way.
     wanted = draw(tables, policy, fitting)
     for device in range(first, last):
         if fit.share_fits(tables, shape, device):

@@ -31,6 +31,7 @@ def place_pod(
 
     NOT_SET also where the quota of its queue does not allow that.
     """
+    # The question that reads no node comes first: a pod whose queue has nothing left needs no search.
     has_queues = tables.counters[layout.COUNTER_QUEUES] != 0
     if has_queues and is_kept_out(tables, pod):
         return layout.NOT_SET

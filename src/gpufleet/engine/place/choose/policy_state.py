@@ -177,6 +177,7 @@ class PolicyState:
 
     def _by_model(self, amounts: dict[GpuModelName, int], otherwise: int) -> Int64Array:
         """Amounts as an array by model code."""
+        # Some to spare for models that come later, as in ``set_target``.
         column = np.full(max(8, 2 * len(self.fleet.model_codes)), otherwise, np.int64)
         for model, amount in amounts.items():
             if model in self.fleet.model_codes:
@@ -190,6 +191,7 @@ def write_slots(worth: WorthTables, valuation: Valuation) -> None:
         worth.slot_gpus[kind] = slot.gpus
         for level, need in enumerate(slot.levels):
             worth.slot_needs[kind, level] = (need.cpu_milli, need.memory_mib)
+            # Levels come from the lowest up, and each overwrites what the one before it wrote beyond.
             worth.slot_bonus[kind, level + 1 :] = need.bonus
             worth.slots_low[kind, level] = need.low
 

@@ -45,6 +45,8 @@ def set_score(rankings: Rankings, slot: int, node: int, value: int) -> None:
 @leaf
 def best_of_block(rankings: Rankings, slot: int, block: int) -> int:
     """The best score of a block, from all its scores."""
+    # Rows are made in whole blocks, and those beyond the fleet stay INFEASIBLE: the last block has no end of
+    # its own.
     best = layout.INFEASIBLE
     for node in range(block * layout.RANKING_BLOCK, (block + 1) * layout.RANKING_BLOCK):
         best = max(best, rankings.scores[slot, node])
@@ -92,6 +94,7 @@ def best_node(tables: Tables, rankings: Rankings, policy: PolicyTables, slot: in
         return random_node(tables, rankings, policy, slot)
     best, chosen = layout.INFEASIBLE, layout.NOT_SET
     for block in range(rankings.best.shape[1]):
+        # Strictly better, so that of equal nodes that with the lowest row is taken, whatever changed last.
         if rankings.best[slot, block] > best:
             best = rankings.best[slot, block]
             chosen = block

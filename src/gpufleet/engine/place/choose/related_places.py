@@ -49,6 +49,7 @@ class RelatedPlaces:
         if best == layout.NOT_SET:
             return NO_NODES
         reasons = self.neighbours.reasons(row, others=others)
+        # The table has rows to spare beyond those of the fleet.
         welcome = self.shapes.rankings.scores[slot, : len(reasons)] != layout.INFEASIBLE
         welcome &= reasons == 0
         if len(within):
@@ -64,6 +65,7 @@ class RelatedPlaces:
         nodes = self.feasible(row, narrowed.nodes)
         if not len(nodes):
             return False
+        # A kernel writes into the journal and cannot make it longer.
         self.pods.make_journal_room(1, self.pods.pod_at(row).shape.gpu.count)
         for candidates in self._by_preference(row, nodes):
             node = place_pod_by_handle(
@@ -85,4 +87,5 @@ class RelatedPlaces:
         if not self.neighbours.prefers(row):
             return [nodes]
         liking = self.neighbours.preference(row, nodes)
+        # ``np.unique`` sorts upwards, and the best is tried first.
         return [nodes[liking == value] for value in np.unique(liking)[::-1]]

@@ -96,6 +96,7 @@ class Trial:
         neighbours = self.related.neighbours
         if neighbours.is_active:
             for row in rows:
+                # Only the first move of a pod in a trial knows what it had before the trial.
                 self._moved.setdefault(row, neighbours.choice_of(row))
                 neighbours.follow(row)
 
@@ -123,6 +124,7 @@ class Trial:
         count = int(self.store.tables.shapes[layout.SHAPE_GPU_COUNT, shape_row])
         self.pods.make_journal_room(len(rows), count)
         placed = more = self._place_next(rows, nodes)
+        # Only then may a pass end while there is room elsewhere: it places on one group of nodes or models.
         if self.related.gate.is_choosy or self.shapes.shape_at(shape_row).gpu.model_order:
             while more and placed < len(rows):
                 more = self._place_next(rows[placed:], nodes)
@@ -152,6 +154,7 @@ class Trial:
         """Place one waiting pod where its neighbours allow it; False if there is no such place."""
         placed = self.related.place(row, nodes, self.only_models)
         if placed:
+            # A pod that waits had no volumes before.
             self._moved.setdefault(row, None)
         return placed
 

@@ -80,6 +80,7 @@ class GangPlaces:
         def size(shape: int) -> tuple[int, int, int]:
             milli = tables.shapes[layout.SHAPE_GPU_MILLI, shape]
             gpus = int(tables.shapes[layout.SHAPE_GPU_COUNT, shape] * milli)
+            # The row last, so that equal shapes have one order.
             return (-gpus, -int(tables.shape_resources[shape, layout.RESOURCE_CPU_MILLI]), shape)
 
         if self.pods.any_is_protected:
@@ -104,6 +105,7 @@ class GangPlaces:
     ) -> list[DomainPlan]:
         """Plans that may hold ``least`` members on GPUs of these models, the best first."""
         wishes, most = self._wishes(by_shape, models)
+        # ``most`` is too high rather than too low (``_wishes``), so nothing that fits is given up here.
         if most < least:
             return []
         gang = members.gang
@@ -129,6 +131,7 @@ class GangPlaces:
             return []
         held = {self._domain(row, gang.required_level) for row in members.placed}
         if held:
+            # Members that run have decided where the others go.
             candidates = [domain for domain in sorted(held) if domain != NO_DOMAIN][:1]
         else:
             candidates = self.domains.with_room(gang.required_level, wishes, least)
@@ -138,6 +141,7 @@ class GangPlaces:
         if held:
             preferred = [np.intersect1d(nodes, near) for nodes in places for near in preferred]
         places = [*preferred, *places, *narrower[:NARROWER_PLACES_MAX]]
+        # An empty array would stand for the whole fleet (NO_NODES).
         return [nodes for nodes in places if len(nodes)]
 
     def _preferred(self, members: Members, gang: Gang, wishes: Wishes) -> list[Int64Array]:
@@ -170,6 +174,7 @@ class GangPlaces:
         if gang.slices:
             sizes = [one.size for one in gang.slices]
             shares = divided(found, wanted, sizes, evenly=gang.balanced)
+            # All that want a place first; if whole slices cannot hold them, as many as the gang needs.
             shares = shares or divided(found, least, sizes, evenly=gang.balanced)
         else:
             spread = (balanced if gang.balanced else filled)(room, wanted)
@@ -185,6 +190,7 @@ class GangPlaces:
             return []
         found: list[Domain] = []
         for rows in self.domains.inside(levels[0], nodes):
+            # No more of a shape than is wanted: its places would else pass for places of another one.
             room = sum(min(int(places[rows].sum()), wanted) for places, wanted in wishes)
             found.append(Domain(rows, room, self._domains_inside(rows, levels[1:], wishes)))
         return found
@@ -213,6 +219,7 @@ class GangPlaces:
         """
         if not self.neighbours.is_active:
             return []
+        # A dictionary keeps the order of the members; a set of words has another order in each process.
         keys: dict[str, None] = {}
         for row in members.waiting:
             keys.update(dict.fromkeys(self.neighbours.near_keys(row)))
@@ -221,6 +228,7 @@ class GangPlaces:
             domains = LabelDomains(self.shapes.fleet, key)
             suited = domains_with_room(domains.codes, domains.bound, wishes, least)
             found += [np.flatnonzero(domains.codes == code) for code in suited[:NARROWER_PLACES_MAX]]
+        # Each is tried by placing the gang, so the limit holds for all keys together, too.
         return found[:NARROWER_PLACES_MAX]
 
     def _wishes(self, by_shape: dict[int, list[int]], models: Models) -> tuple[Wishes, int]:

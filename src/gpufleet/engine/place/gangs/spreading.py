@@ -32,6 +32,8 @@ def filled(room: Sequence[int], wanted: int) -> Shares:
         return []
     left = sorted(range(len(room)), key=lambda place: (-room[place], place))
     shares: Shares = []
+    # From the largest down takes the fewest domains; the last part goes to the smallest that holds it, so
+    # that larger ones stay free.
     for index, largest in enumerate(left):
         if wanted <= room[largest]:
             fitting = (place for place in left[index:] if room[place] >= wanted)
@@ -60,6 +62,7 @@ def in_slices(room: Sequence[int], wanted: int, size: int, *, evenly: bool) -> S
     """Spread in slices of ``size`` that stay together; what is left over is a smaller slice."""
     spread = balanced if evenly else filled
     slices = spread([count // size for count in room], wanted // size)
+    # Without this condition, work smaller than one slice would be refused here.
     if not slices and wanted >= size:
         return []
     shares = {place: count * size for place, count in slices}
@@ -68,6 +71,7 @@ def in_slices(room: Sequence[int], wanted: int, size: int, *, evenly: bool) -> S
         fitting = [place for place, count in enumerate(room) if count - shares.get(place, 0) >= rest]
         if not fitting:
             return []
+        # A domain that has slices of the gang comes first, then the one with the least room.
         chosen = min(
             fitting, key=lambda place: (place not in shares, room[place] - shares.get(place, 0), place)
         )

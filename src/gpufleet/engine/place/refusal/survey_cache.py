@@ -63,6 +63,7 @@ class SurveyCache:
         place = self._place(slot)
         handles = (self.store.handle, self.shapes.rankings_handle, self._handle.of(self._surveyed))
         refresh_by_handle(*handles, slot, place)
+        # A copy: what neighbours have against one pod is written into it.
         found = self._surveyed.reasons[place, : self.shapes.fleet.row_count].copy()
         if len(beyond_room):
             found |= np.where(found == ABSENT, 0, beyond_room[: len(found)])
@@ -93,6 +94,7 @@ class SurveyCache:
     def _free_place(self) -> int:
         if len(self._place_by_row) < len(self._shapes):
             return len(self._place_by_row)
+        # The place of the shape that was asked about longest ago.
         return self._place_by_row.pop(next(iter(self._place_by_row)))
 
     def _make_room(self, node_rows: int) -> None:

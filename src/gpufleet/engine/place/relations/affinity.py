@@ -41,6 +41,7 @@ def accepting(
         domains = LabelDomains(fleet, key)
         sums = domains.sums(pods_by_node)
         alone = alone and not sums.any()
+        # A node without the label has the code of the last sum, which is 0.
         near &= sums[domains.codes] > 0
         labelled &= domains.labelled
     return labelled if alone and selects_itself else near

@@ -59,6 +59,7 @@ class Asks:
         if relations.affinity:
             criteria = tuple(criterion(term) for term in relations.affinity)
             keys = tuple(dict.fromkeys(term.topology_key for term in relations.affinity))
+            # A criterion said twice must be the selection of the same one said once.
             self.affinity = AffinityAsk(self._hold(tuple(dict.fromkeys(criteria))), keys)
         self.anti_affinity = tuple(
             (self._hold((criterion(term),)), term.topology_key) for term in relations.anti_affinity
@@ -92,6 +93,7 @@ class Asks:
                 selector = constraint.selector
                 selection = None
                 if selector is not None and selector.requirements:
+                    # As in kube-scheduler: only pods of its own namespace, and none that is ending.
                     scope = NamespaceScope((relations.namespace,))
                     selection = self._hold(((scope, selector),), staying=True)
                 itself = selector is not None and selector.accepts(own_labels)
@@ -129,6 +131,7 @@ class Asks:
 
     def selected_nodes(self, fleet: Fleet) -> BoolArray:
         """The nodes that the pod's node selector and affinity accept."""
+        # Descriptions of nodes change seldom, and every decision asks for this.
         if self._selected is None or self._selected[0] != fleet.description_changes:
             self._selected = (fleet.description_changes, selected_nodes(self.shape, fleet))
         return self._selected[1]

@@ -50,8 +50,10 @@ class Attachments:
             in_use = self._in_use.get(driver, {})
             for node, users in in_use.items():
                 used[node] = len(users)
+                # A volume that a pod there uses is attached already, however many more pods use it.
                 new[node] -= sum(volume in users for volume in volumes)
             for node, attached in attached_volumes(driver, fleet):
+                # A volume that no known pod uses still takes a place until its driver detaches it.
                 used[node] += len(attached - in_use.get(node, {}).keys())
             found[(new > 0) & (used + new > limits)] = VOLUME_LIMIT
         return found

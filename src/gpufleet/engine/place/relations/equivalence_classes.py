@@ -22,6 +22,7 @@ IDLE_CLASSES_MAX = 4096
 """Classes without a placed pod that are remembered, because the next pod often has one of them."""
 
 
+# Compared by identity: it is a key of dictionaries while its counts change.
 @dataclass(slots=True, eq=False)
 class Selection:
     """Pods that meet every criterion, counted by node while they have a place.
@@ -44,6 +45,7 @@ class Selection:
     def selects(self, namespace: str, namespace_labels: dict[str, str], labels: dict[str, str]) -> bool:
         """True if a pod with these labels in this namespace meets every criterion."""
         return all(
+            # As in Kubernetes: no selector selects nothing, an empty one everything.
             selector is not None and scope.accepts(namespace, namespace_labels) and selector.accepts(labels)
             for scope, selector in self.criteria
         )
@@ -57,6 +59,7 @@ class Selection:
 
     def namespaces(self) -> tuple[str, ...] | None:
         """The only namespaces in which it can select anything, None if it selects them by label."""
+        # All criteria must be met, so the namespaces of the first bound those of all.
         scope = self.criteria[0][0]
         return scope.names if scope.selector is None else None
 
@@ -161,6 +164,7 @@ class EquivalenceClasses:
         """A class without a placed pod is remembered for a while."""
         self._idle[pod_class] = None
         if len(self._idle) > IDLE_CLASSES_MAX:
+            # A dictionary keeps the order in which its keys came.
             oldest = next(iter(self._idle))
             del self._idle[oldest]
             del self._classes[oldest.namespace][oldest.labels, oldest.leaving]

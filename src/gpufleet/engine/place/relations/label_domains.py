@@ -37,6 +37,7 @@ class LabelDomains:
             if counted is not None:
                 kept = counted[nodes]
                 nodes, pods = nodes[kept], pods[kept]
+            # ``total[codes] += pods`` would count only one of the nodes of each domain.
             np.add.at(total, self.codes[nodes], pods)
             total[ABSENT] = 0
         return total

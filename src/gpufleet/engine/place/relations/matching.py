@@ -12,6 +12,7 @@ def assign(usable: list[list[str]], can_provision: list[bool]) -> list[str] | No
     ``usable`` lists each claim's volumes, the best first.
     """
     holder: dict[str, int] = {}
+    # First the claims for which no volume can be made: they depend on those there are.
     order = sorted(range(len(usable)), key=lambda claim: can_provision[claim])
     for claim in order:
         found = _settle(claim, usable, holder, {})
@@ -29,6 +30,7 @@ def _settle(claim: int, usable: list[list[str]], holder: dict[str, int], seen: d
             return True
     for volume in usable[claim]:
         if volume not in seen:
+            # Each volume is asked for once in a search: two claims would else pass one back and forth.
             seen[volume] = None
             if _settle(holder[volume], usable, holder, seen):
                 holder[volume] = claim

@@ -135,6 +135,7 @@ class Neighbours:
     def follow_moves(self) -> None:
         """Bring the counts in step with every place that changed."""
         if self.pods.moved:
+            # Each pod once, however often it moved.
             moved = dict.fromkeys(self.pods.moved)
             self.pods.moved.clear()
             for row in moved:
@@ -148,6 +149,7 @@ class Neighbours:
         node = int(self.store.tables.pods[layout.POD_NODE, row])
         kept = self.pods.state(row) is PodState.NOMINATED
         counted = self._counted.get(row)
+        # The rest of what was counted follows from the description, and ``redescribe`` takes that out.
         if (None if counted is None else counted[:2]) != (None if node == layout.NOT_SET else (node, kept)):
             self._uncount(row)
             if node != layout.NOT_SET:

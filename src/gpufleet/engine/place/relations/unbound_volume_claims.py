@@ -105,6 +105,7 @@ class UnboundClaims:
             listed = [one for one in claim.candidates if volume and one.volume == volume]
             if listed:
                 return [(volume, self._reach_of(listed[0].reach))], nowhere
+            # Its volume is no candidate any more: only the node for which it was chosen is known to reach it.
             there = nowhere.copy()
             node = self.fleet.row_by_name.get(name)
             if node is not None:

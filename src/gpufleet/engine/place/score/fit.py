@@ -113,6 +113,7 @@ def fits(tables: Tables, shape: int, node: int) -> bool:
         else:
             found += share_fits(tables, shape, device)
         if found >= count:
+            # Asked last, because it goes through every group of the node.
             return not locality.must_be_near(tables, shape) or near(tables, shape, node) >= count
     return False
 
@@ -269,6 +270,7 @@ def room(tables: Tables, shape: int, node: int, limit: int) -> int:
     for column in range(tables.shape_resources.shape[1]):
         asked = tables.shape_resources[shape, column]
         if asked > 0:
+            # Below 0 is what is free on a node that is over-committed.
             most = min(most, max(0, tables.resources_free[node, column]) // asked)
     count = tables.shapes[layout.SHAPE_GPU_COUNT, shape]
     if count == 0 or most == 0:

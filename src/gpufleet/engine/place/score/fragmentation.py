@@ -38,6 +38,7 @@ def grade_thresholds(total_weight: int) -> Int64Array:
             odds = decimal.Decimal(grade) / decimal.Decimal(GRADES - grade)
             exact = odds.ln() * WHOLE_GPU_MILLI * total_weight
             thresholds[grade] = int(exact.to_integral_value(decimal.ROUND_CEILING))
+    # Grade 0 has no threshold: whatever is below that of grade 1 has it.
     thresholds[0] = np.iinfo(np.int64).min
     return thresholds
 
@@ -135,6 +136,7 @@ def whole_gradient(tables: Tables, policy: PolicyTables, shape: int, node: int) 
             fitting, scraps = devices_for(tables, first, last, wanted)
             counted_for = wanted
         before = scraps if entry_fits(tables, policy, entry, node, cpu, fitting) else total
+        # A free GPU that is taken was no scrap, and leaves none.
         fit = entry_fits(tables, policy, entry, node, cpu_after, fitting - taken)
         after = scraps if fit else total - taken * WHOLE_GPU_MILLI
         gradient += weight * (before - after)

@@ -18,8 +18,7 @@ OPTION_NODE_CHOICE = 0
 OPTION_SHARE_CHOICE = 1
 OPTION_WHOLE_CHOICE = 2
 OPTION_SEED = 3
-OPTION_TARGET_TOTAL = 4
-OPTION_COUNT = 5
+OPTION_COUNT = 4
 
 # Plain integers, which is what the kernels can read.
 NODE_BEST_SCORE = int(NodeChoice.BEST_SCORE)
@@ -74,6 +73,7 @@ def empty_policy_tables() -> PolicyTables:
         options=np.zeros(OPTION_COUNT, np.int64),
         weights=np.zeros(WEIGHT_COUNT, np.int64),
         target=np.zeros((TARGET_COLUMNS, 0), np.int64),
+        # Columns to spare, as ``PolicyState.set_target`` has them.
         target_models=np.zeros((0, 8), np.bool_),
         grades=np.zeros(0, np.int64),
         by_device=np.zeros(DEVICES_A_NODE_MAX, np.int64),

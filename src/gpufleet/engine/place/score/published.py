@@ -95,6 +95,7 @@ def least_free(tables: Tables, shape: int, node: int, count: int) -> tuple[int, 
     first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
     last = first + tables.nodes[layout.NODE_DEVICE_COUNT, node]
     milli, unused, taken, floor = 0, 0, 0, -1
+    # Level by level instead of sorting: it needs no further array, and a node has few levels.
     while taken < count:
         least = WHOLE_GPU_MILLI + 1
         for device in range(first, last):

@@ -26,6 +26,7 @@ def node_score(tables: Tables, policy: PolicyTables, shape: int, node: int) -> i
     """The part of the score that is the same for every device of the node."""
     weights = policy.weights
     score = 0
+    # A function without weight is not worked out at all.
     if weights[policy_tables.WEIGHT_DOT_PRODUCT] != 0:
         weight = weights[policy_tables.WEIGHT_DOT_PRODUCT]
         score += weight * published.dot_product(tables, shape, node)
@@ -61,6 +62,7 @@ def best_device(tables: Tables, policy: PolicyTables, shape: int, node: int) -> 
     first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
     count = tables.nodes[layout.NODE_DEVICE_COUNT, node]
     weight = policy.weights[policy_tables.WEIGHT_FRAGMENTATION]
+    # One scratch array: a gradient is read before its score takes its place.
     scores = policy.by_device
     if weight != 0:
         fragmentation.share_gradients(tables, policy, shape, node)

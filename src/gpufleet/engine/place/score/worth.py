@@ -43,6 +43,7 @@ def served_share(worth: WorthTables, curve: int, amount: int, remainder: int) ->
     """The share of a remainder's worth that this amount of CPU or memory will serve."""
     whole = remainder * worth.spans[curve]
     left = min(max(0, amount), HOST_MOST)
+    # Past this ``position`` lies on the curve, so the next step of it exists, too.
     if left << GPU_BITS >= whole:
         return FULL_SHARE
     position = (left << (GPU_BITS + STEP_BITS + FRACTION_BITS)) // whole
@@ -219,6 +220,7 @@ def score(tables: Tables, worth: WorthTables, shape: int, node: int) -> int:
         remainder -= gpus * worth.value[WHOLE_GPU_MILLI]
         free_gpus -= gpus
     elif gpus > 0:
+        # There is one: only nodes that fit are scored.
         device = cheapest_device(tables, worth, shape, node)
         idle = tables.devices[layout.DEVICE_IDLE_MILLI, device]
         left = idle - tables.shapes[layout.SHAPE_GPU_MILLI, shape]
@@ -228,6 +230,7 @@ def score(tables: Tables, worth: WorthTables, shape: int, node: int) -> int:
     cpu -= tables.shape_resources[shape, layout.RESOURCE_CPU_MILLI]
     memory = tables.resources_free[node, layout.RESOURCE_MEMORY_BYTES]
     memory -= tables.shape_resources[shape, layout.RESOURCE_MEMORY_BYTES]
+    # Rounded once, after the subtraction.
     memory = memory >> MEBIBYTE_BITS
     lost = of_node[worth_tables.WORTH_VALUE, node] - value(worth, remainder, cpu, memory)
     lost = (lost * node_price(tables, worth, node)) >> PRICE_BITS

@@ -18,6 +18,7 @@ from gpufleet.engine.valuation import (
     SLOT_KINDS,
     SLOT_LEVELS,
 )
+from gpufleet.model.device import WHOLE_GPU_MILLI
 
 # of_node[COLUMN, node row]
 WORTH_REMAINDER = 0  # value of the free parts of its GPUs, whatever its host has left
@@ -75,7 +76,7 @@ def untaught() -> WorthTables:
     state[WORTH_FREE_LOW] = -1
     state[WORTH_FREE_HIGH] = NEVER
     return WorthTables(
-        value=np.arange(1001, dtype=np.int64) * ONE_GPU // 1000,
+        value=np.arange(WHOLE_GPU_MILLI + 1, dtype=np.int64) * ONE_GPU // WHOLE_GPU_MILLI,
         curves=np.full((2, CURVE_STEPS + 1), FULL_SHARE, np.int64),
         spans=np.ones(2, np.int64),
         price=np.full(8, ONE_PRICE, np.int64),
@@ -85,7 +86,9 @@ def untaught() -> WorthTables:
         slot_needs=np.full((SLOT_KINDS, SLOT_LEVELS, 2), NEVER, np.int64),
         slot_bonus=np.zeros((SLOT_KINDS, SLOT_LEVELS + 1), np.int64),
         slots_left=np.zeros((SLOT_KINDS, SLOT_LEVELS), np.int64),
+        # Below every count: nothing is scarce enough for another valuation before the first.
         slots_low=np.full((SLOT_KINDS, SLOT_LEVELS), -1, np.int64),
+        # Made longer with the fleet (``PolicyState.fleet_changed``).
         of_node=np.zeros((WORTH_COLUMNS, 64), np.int64),
         state=state,
     )
