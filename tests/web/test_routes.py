@@ -15,6 +15,7 @@ from gpufleet.web.documents import Source, SourceState
 from gpufleet.web.login.hosts import loopback_hosts
 from gpufleet.web.login.local_login import LocalLogin
 from gpufleet.web.problems import Problems
+from gpufleet.web.rights import ALL
 from gpufleet.web.routes import METHODS, STREAMS_OF_ONE_MAX, Parts, Routes
 from gpufleet.web.static_files import page_files
 from tests.daemon.serving import asked, serving
@@ -46,7 +47,7 @@ ANSWERS = Answers()
 def parts() -> Parts:
     clock, asking = SetClock(), ANSWERS
     return Parts(
-        LocalLogin(clock, PORT),
+        LocalLogin(clock, PORT, lambda: ALL),
         lambda _: cast("Board", Rows()),
         lambda: Source(SourceState.LIVE),
         cast("Details", None),

@@ -27,6 +27,7 @@ class Rows:
         self.version = 1
         self.views = {view: VersionedRows() for view in VIEWS}
         self.unread = dict.fromkeys(VIEWS, "")
+        self.unread_at = dict.fromkeys(VIEWS, 0)
         self.watchers: set[asyncio.Event] = set()
 
     def put(self, key: str, row: bytes) -> None:
@@ -136,7 +137,7 @@ def test_a_heartbeat_comes_where_nothing_changes(monkeypatch: pytest.MonkeyPatch
 
 def test_who_may_see_nothing_any_more_is_told_so_and_the_stream_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming, "HEARTBEAT_S", 0.0)
-    monkeypatch.setattr(streaming, "REVIEW_S", 0.0)
+    monkeypatch.setattr(streaming, "FIRST_REVIEW_S", 0.0)
 
     async def story() -> None:
         person = Person(Rows())

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from gpufleet.overview.rows.known import Known, Part
-from gpufleet.web.documents import VIEWS, NodeRow
+from gpufleet.web.documents import VIEWS, FleetRow, NodeRow
 from gpufleet.web.fleet_state import Changed, FleetState
 from gpufleet.web.rights import Rights
 from gpufleet.web.rows.decisions import DECISIONS_MAX
@@ -34,6 +34,8 @@ class Board:
         self.version = 1
         self.views = {view: VersionedRows() for view in VIEWS}
         self.unread = dict.fromkeys(VIEWS, "")
+        self.unread_at = dict.fromkeys(VIEWS, 0)
+        """The version at which a view's ``unread`` changed: a browser that was told less gets all of it."""
         self.watchers: set[asyncio.Event] = set()
         """Each stream's own, set when there is something to tell."""
         self._state = state
@@ -56,7 +58,7 @@ class Board:
             is_new.append(self._update_decisions())
         if changed.nodes or changed.pods:
             is_new.append(self._put("fleet", "fleet", self._fleet()))
-        self._tell_unread(known)
+        is_new.append(self._tell_unread(known))
         if any(is_new):
             self.wake()
         else:
@@ -73,6 +75,8 @@ class Board:
 
     def _known(self) -> Known:
         known = self._state.known
+        if not self.rights.devices:
+            known = known.without(Part.DEVICES, "you may not list nodedevices")
         return known if self.rights.namespaces is None else without_engine_words(known)
 
     def _update_nodes(self, names: Iterable[str], known: Known) -> bool:
@@ -113,13 +117,15 @@ class Board:
         newest = heapq.nlargest(DECISIONS_MAX, seen, key=lambda row: (row.at, row.key))
         return self._replace("decisions", ((row.key, row) for row in newest))
 
-    def _fleet(self) -> object:
+    def _fleet(self) -> FleetRow:
+        if not self.rights.nodes:
+            return FleetRow("fleet", "? nodes")
         waits = None
         if self.rights.namespaces is None and self._state.known.reads(Part.PODS):
             waits = len(self._state.waiting())
         return fleet_row(self._nodes.values(), waits)
 
-    def _tell_unread(self, known: Known) -> None:
+    def _tell_unread(self, known: Known) -> bool:
         refused = {
             "nodes": [known.unread[part] for part in (Part.NODES, Part.DEVICES) if part in known.unread],
             "work": [known.unread[Part.PODS]] if Part.PODS in known.unread else [],
@@ -131,7 +137,11 @@ class Board:
             refused["nodes"].append("you may not list nodedevices: cards and their holders are not shown")
         if not self.rights.queues:
             refused["queues"].append("you may not list fleetqueues")
-        self.unread.update({view: "; ".join(reasons) for view, reasons in refused.items()})
+        found = {view: "; ".join(reasons) for view, reasons in refused.items()}
+        changed = [view for view, text in found.items() if text != self.unread[view]]
+        self.unread.update(found)
+        self.unread_at.update(dict.fromkeys(changed, self.version))
+        return bool(changed)
 
     def _replace(self, view: str, rows: Iterable[tuple[str, Any]]) -> bool:
         """Set all rows of a view; those that are not among them are gone."""

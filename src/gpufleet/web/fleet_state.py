@@ -16,6 +16,7 @@ from gpufleet.overview.rows.known import Key, Known
 from gpufleet.overview.rows.pod_facts import PodFact, PodFacts
 from gpufleet.overview.rows.pods import WITHOUT_NODE
 from gpufleet.web.documents import DecisionRow, Source, SourceState
+from gpufleet.web.rights import Rights
 from gpufleet.web.rows.decisions import decision_row
 
 
@@ -124,6 +125,13 @@ class FleetState:
     def waiting(self) -> Mapping[Key, PodFact]:
         """The pods without a node."""
         return {key: fact for key, fact in self.facts.items() if fact.state in WITHOUT_NODE}
+
+    def rights(self) -> Rights:
+        """What was not refused: of what is read with a person's own rights, all is theirs to see."""
+        readings = self.readings
+        refused = any(one.refused for one in readings.pods)
+        namespaces = frozenset(readings.namespaces) if readings.namespaces or refused else None
+        return Rights(namespaces, not readings.nodes.refused, not readings.devices.refused)
 
     def source(self) -> Source:
         """How current all of it is, and what needs a person."""

@@ -47,7 +47,14 @@ def run_process(request: Request, tell: Callable[[str], None]) -> int:
     chosen = request.log_format or ("text" if sys.stderr.isatty() else "json")
     set_up_logging(request.log_level, json=chosen == "json")
     check_choice(request.cluster)
-    return asyncio.run(_run(request, tell))
+    try:
+        return asyncio.run(_run(request, tell))
+    except ExceptionGroup as group:
+        # Parts that run side by side fail together; what a person can do stands in the first.
+        first: BaseException = group
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise first from group
 
 
 async def _run(request: Request, tell: Callable[[str], None]) -> int:
@@ -129,7 +136,7 @@ def _login(
     if request.cluster_login:
         hosts = frozenset(host.lower() for host in request.hosts)
         return ClusterLogin(client, service.state), hosts, f"{scheme}://{request.host}:{port}/"
-    local = LocalLogin(client.clock, port)
+    local = LocalLogin(client.clock, port, service.state.rights)
     return local, loopback_hosts(port), f"{scheme}://127.0.0.1:{port}/login?token={local.token}"
 
 

@@ -23,6 +23,10 @@ REVIEW_S = 30.0
 """So often it is looked at whether a person may still see what they are shown."""
 
 
+FIRST_REVIEW_S = 3.0
+"""The first time it is looked at sooner."""
+
+
 class EndedError(Exception):
     """The stream ends: why, and what the person can do."""
 
@@ -74,12 +78,13 @@ async def events(
     shown: Source | None = None
     try:
         board = await viewer.board()
-        next_review_s = clock.monotonic_s() + REVIEW_S
+        # What may be read is known only once it was tried.
+        next_review_s = clock.monotonic_s() + FIRST_REVIEW_S
         board.watchers.add(woken)
         try:
             while True:
                 woken.clear()
-                now = source()
+                now = _source_for(board, source())
                 if now != shown:
                     shown = now
                     yield event("source", now)
@@ -102,6 +107,11 @@ async def events(
         yield event("end", end.refusal)
 
 
+def _source_for(board: Board, source: Source) -> Source:
+    """What a person is told of the source: notes may name objects of the whole cluster."""
+    return source if board.rights.sees_all else msgspec.structs.replace(source, notes=())
+
+
 def news(board: Board, told: Told) -> Iterator[bytes]:
     """What has changed since, or all where that is not known. The last event carries the id of all."""
     version = board.version
@@ -110,7 +120,8 @@ def news(board: Board, told: Told) -> Iterator[bytes]:
     last = Told(board.name, version).id
     made: list[tuple[str, object]] = []
     for view in VIEWS:
-        since = board.views[view].since(told.version) if told.board == board.name else None
+        is_known = told.board == board.name and told.version >= board.unread_at[view]
+        since = board.views[view].since(told.version) if is_known else None
         if since is None:
             made += _whole(view, board.views[view].whole(), board.unread[view])
         elif since.changed or since.removed:

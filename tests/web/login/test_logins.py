@@ -9,6 +9,7 @@ from gpufleet.web.login.hosts import check_host, loopback_hosts
 from gpufleet.web.login.local_login import LocalLogin
 from gpufleet.web.login.person import Person, RefusedError
 from gpufleet.web.login.sessions import LASTS_S, SESSIONS_MAX, Sessions
+from gpufleet.web.rights import ALL
 from tests.web.set_clock import SetClock
 
 PORT = 9480
@@ -32,7 +33,7 @@ def person(login: LocalLogin, cookie: str) -> Person:
 
 
 def test_the_token_of_the_url_becomes_a_cookie_and_leaves_the_url() -> None:
-    login = LocalLogin(SetClock(), PORT)
+    login = LocalLogin(SetClock(), PORT, lambda: ALL)
     page = logged_in(login, login.token)
     fields = dict(page.fields)
     assert fields["Location"] == "/"
@@ -43,7 +44,7 @@ def test_the_token_of_the_url_becomes_a_cookie_and_leaves_the_url() -> None:
 
 @pytest.mark.parametrize("token", ["", "x", "%00", "é"])
 def test_another_token_opens_nothing(token: str) -> None:
-    login = LocalLogin(SetClock(), PORT)
+    login = LocalLogin(SetClock(), PORT, lambda: ALL)
     with pytest.raises(RefusedError) as refused:
         logged_in(login, token)
     assert refused.value.status == 401
@@ -51,7 +52,7 @@ def test_another_token_opens_nothing(token: str) -> None:
 
 @pytest.mark.parametrize("cookie", ["", f"gpufleet-{PORT}=", f"gpufleet-{PORT}=x", "gpufleet-1=x"])
 def test_another_cookie_opens_nothing(cookie: str) -> None:
-    login = LocalLogin(SetClock(), PORT)
+    login = LocalLogin(SetClock(), PORT, lambda: ALL)
     logged_in(login, login.token)
     with pytest.raises(RefusedError):
         person(login, cookie)
@@ -59,7 +60,7 @@ def test_another_cookie_opens_nothing(cookie: str) -> None:
 
 def test_a_session_ends_when_it_is_ended_and_when_its_time_is_over() -> None:
     clock = SetClock()
-    login = LocalLogin(clock, PORT)
+    login = LocalLogin(clock, PORT, lambda: ALL)
     first, second = (cookie_of(logged_in(login, login.token)) for _ in range(2))
     login.log_out(request(cookie=first))
     with pytest.raises(RefusedError):

@@ -52,6 +52,15 @@ class Known:
         """Whether the part was read, at least once."""
         return part not in self.unread
 
+    def without(self, part: Part, why: str) -> "Known":
+        """What is known, as a person knows it who may not read a part."""
+        return dataclasses.replace(self, unread={**self.unread, part: why})
+
+    @property
+    def has_all_pods(self) -> bool:
+        """Whether the pods of all namespaces were read."""
+        return self.reads(Part.PODS) and not self.namespaces
+
     def with_told(self, told: Told) -> "Known":
         """What is known, with another answer of the engine."""
         return dataclasses.replace(self, told=told)

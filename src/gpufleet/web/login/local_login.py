@@ -6,6 +6,7 @@ URL by a redirect, and a cookie comes in its place. What is shown is read with t
 
 import hmac
 import secrets
+from collections.abc import Callable
 from http import HTTPStatus
 from urllib.parse import parse_qs
 
@@ -14,31 +15,31 @@ from gpufleet.kube.clock import Clock
 from gpufleet.web.documents import Refusal
 from gpufleet.web.login.person import Person, RefusedError
 from gpufleet.web.login.sessions import Sessions
-from gpufleet.web.rights import ALL
+from gpufleet.web.rights import Rights
 
 WAY_OUT = "open the URL that `gpufleet web` printed when it started"
 
 
 class LocalLogin:
-    """One token, which is good while the server runs."""
+    """One token, which is good while the server runs. ``rights`` are those that the kubeconfig has."""
 
-    def __init__(self, clock: Clock, port: int) -> None:
+    def __init__(self, clock: Clock, port: int, rights: Callable[[], Rights]) -> None:
         self.token = secrets.token_urlsafe(32)
-        self._sessions: Sessions[Person] = Sessions(clock, f"gpufleet-{port}", secure=False)
+        self._rights = rights
+        self._sessions: Sessions[bool] = Sessions(clock, f"gpufleet-{port}", secure=False)
 
     async def person(self, request: Request) -> Person:
         """The caller of the command, if the request has a session. Raises RefusedError."""
-        found = self._sessions.of(request)
-        if found is None:
+        if not self._sessions.of(request):
             raise RefusedError(401, Refusal("you have not logged in", way_out=WAY_OUT))
-        return found
+        return Person("", self._rights())
 
     async def log_in(self, request: Request) -> Page:
         """Begin a session for the token of the URL. Raises RefusedError."""
         given = parse_qs(request.target.partition("?")[2], max_num_fields=8).get("token", [""])[0]
         if not hmac.compare_digest(given.encode(), self.token.encode()):
             raise RefusedError(401, Refusal("this token is not the server's", "token", way_out=WAY_OUT))
-        cookie = self._sessions.begin(Person("", ALL))
+        cookie = self._sessions.begin(value=True)
         return Page((), status=HTTPStatus.SEE_OTHER, fields=(cookie, ("Location", "/")))
 
     def log_out(self, request: Request) -> Page:

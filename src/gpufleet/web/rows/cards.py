@@ -19,8 +19,10 @@ from gpufleet.web.documents import Card, Holder
 from gpufleet.web.rights import Rights
 
 
-def cards_of(report: NodeDevices, placed: Iterable[PodFact], rights: Rights) -> tuple[Card, ...]:
-    """A card for each device that the report has."""
+def cards_of(
+    report: NodeDevices, placed: Iterable[PodFact], rights: Rights, *, has_all_pods: bool
+) -> tuple[Card, ...]:
+    """A card for each device of the report. With ``has_all_pods`` no pod is missing among those known."""
     by_uid = {fact.pod.metadata.uid: fact for fact in placed}
     holders: dict[str, list[Holder]] = {one.id: [] for one in report.spec.devices}
     told: set[tuple[str, str]] = set()
@@ -28,7 +30,8 @@ def cards_of(report: NodeDevices, placed: Iterable[PodFact], rights: Rights) -> 
         card = _card_of(one.device, holders)
         if card:
             told.add((card, one.pod_uid))
-            holders[card].append(_reported(one, by_uid.get(one.pod_uid), rights))
+            fact = by_uid.get(one.pod_uid)
+            holders[card].append(_reported(one, fact, rights, has_all_pods=has_all_pods))
     for uid, fact in by_uid.items():
         for device in grants_of(fact):
             card = _card_of(str(device.device), holders)
@@ -60,13 +63,13 @@ def _card_of(device: str, known: dict[str, list[Holder]]) -> str:
     return whole if whole in known else ""
 
 
-def _reported(one: Reported, fact: PodFact | None, rights: Rights) -> Holder:
+def _reported(one: Reported, fact: PodFact | None, rights: Rights, *, has_all_pods: bool) -> Holder:
     memory_mib, profile = one.memory_mib, one.mig_profile or ""
     if fact is not None and rights.sees(fact.pod.metadata.namespace):
         metadata = fact.pod.metadata
         return Holder(one.gpu_milli, metadata.namespace, metadata.name, fact.queue, memory_mib, profile)
-    # Of a person who sees all pods, one that is none of them has left, or never was a pod.
-    is_process = not one.pod_uid or (fact is None and rights.namespaces is None)
+    # Where all pods are known, a holder that is none of them has left, or never was a pod.
+    is_process = not one.pod_uid or (fact is None and has_all_pods)
     return Holder(one.gpu_milli, memory_mib=memory_mib, profile=profile, is_process=is_process)
 
 

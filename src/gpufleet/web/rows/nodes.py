@@ -19,7 +19,7 @@ def node_row(name: str, placed: list[PodFact], known: Known, rights: Rights) -> 
     line = node_line(name, node, report, placed, known)
     if line is None or node is None:
         return None
-    cards = () if report is None else cards_of(report, placed, rights)
+    cards = () if report is None else cards_of(report, placed, rights, has_all_pods=known.has_all_pods)
     is_cordoned = node.spec.unschedulable
     takes_work = not is_cordoned and (line.state == READY_STATE or bool(line.gpus_unwell))
     return NodeRow(
