@@ -50,6 +50,8 @@ FIRST_NEEDS = {
     "lint --prometheus-ca-file": "--prometheus https://127.0.0.1:1",
     "top --prometheus-token-file": "--prometheus https://127.0.0.1:1",
     "top --prometheus-ca-file": "--prometheus https://127.0.0.1:1",
+    "web --prometheus-token-file": "--prometheus https://127.0.0.1:1",
+    "web --prometheus-ca-file": "--prometheus https://127.0.0.1:1",
     "fit --kubeconfig": "--cluster",
     "lint --kubeconfig": "--live",
     "import --kubeconfig": "",
@@ -57,6 +59,8 @@ FIRST_NEEDS = {
     "scheduler --metrics-key": "--metrics-certificate certificate.pem",
     "agent --metrics-certificate": "--metrics-key key.pem",
     "agent --metrics-key": "--metrics-certificate certificate.pem",
+    "web --certificate": "--key key.pem",
+    "web --key": "--certificate certificate.pem",
 }
 EXCLUDED_BY = {
     "advise sharing --prometheus-token-file": "use.csv",
@@ -306,6 +310,7 @@ MAY_BE = {
     ("lint PATH", empty): "a file with comments only is no fault, and a word says that it is empty",
     ("lint --prometheus-token-file", broken_json): "a line of ASCII may be a token",
     ("top --prometheus-token-file", broken_json): "a line of ASCII may be a token",
+    ("web --prometheus-token-file", broken_json): "a line of ASCII may be a token",
     ("advise sharing --prometheus-token-file", broken_json): "a line of ASCII may be a token",
 }
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from gpufleet.cli.parameters import KUBECONFIG, InputFile, OneOf, OutputFile
+from gpufleet.cli.parameters import KUBECONFIG, InputFile, OneOf, OwnPath
 
 PEM = InputFile("a file in PEM")
 
@@ -55,7 +55,7 @@ PEM = InputFile("a file in PEM")
 )
 @click.option("--certificate", type=PEM, metavar="FILE", help="Serve HTTPS with this PEM certificate.")
 @click.option("--key", type=PEM, metavar="FILE", help="The certificate's key as PEM.")
-@click.option("--url-file", type=OutputFile("a file"), help="Write the URL to this file too.")
+@click.option("--url-file", type=OwnPath("a path"), help="Write the URL to this file too.")
 @click.option(
     "--log-level",
     type=OneOf(["debug", "info", "warning", "error"]),
@@ -97,7 +97,10 @@ def command(
         raise InputError("there is no server for it", field=option, expected="--prometheus URL beside it")
     if hosts and login == "local":
         raise InputError(
-            "only this machine's own names are served", field="--host", expected="--login cluster beside it"
+            "only this machine's own names are served",
+            field="--host",
+            value=hosts[0],
+            expected="--login cluster beside it",
         )
     host, port = address_of(listen, "--listen")
     request = Request(

@@ -13,7 +13,7 @@ from gpufleet import __version__
 from gpufleet.cluster.settings import Settings
 from gpufleet.daemon.http_server import Accepted, Health, HttpServer, Limits, Page
 from gpufleet.daemon.json_log import set_up_logging
-from gpufleet.daemon.server_certificate import certificate_of
+from gpufleet.daemon.server_certificate import ServerCertificate, certificate_of
 from gpufleet.kube.connection import Connection, check_choice, connect
 from gpufleet.model.model_errors import InputError, WorldError
 from gpufleet.overview.readings.prometheus_use import ANSWER_S, PrometheusUse
@@ -44,11 +44,12 @@ NO_METRICS = Page((b"there are no metrics of the page\n",))
 def run_process(request: Request, tell: Callable[[str], None]) -> int:
     """Serve until a signal comes; ``tell`` gets the URL. Raises InputError and WorldError."""
     check(request)
+    certificate = _certificate(request)
     chosen = request.log_format or ("text" if sys.stderr.isatty() else "json")
     set_up_logging(request.log_level, json=chosen == "json")
     check_choice(request.cluster)
     try:
-        return asyncio.run(_run(request, tell))
+        return asyncio.run(_run(request, certificate, tell))
     except ExceptionGroup as group:
         # Parts that run side by side fail together; what a person can do stands in the first.
         first: BaseException = group
@@ -57,7 +58,21 @@ def run_process(request: Request, tell: Callable[[str], None]) -> int:
         raise first from group
 
 
-async def _run(request: Request, tell: Callable[[str], None]) -> int:
+def _certificate(request: Request) -> ServerCertificate | None:
+    """The certificate of the request. Raises InputError that names the options of this command."""
+    try:
+        return certificate_of(request.certificate, request.key)
+    except InputError as error:
+        raise InputError(
+            error.problem,
+            field=error.field.replace("--metrics-", "--"),
+            value=error.value,
+            expected=error.expected,
+            where=error.where,
+        ) from error
+
+
+async def _run(request: Request, certificate: ServerCertificate | None, tell: Callable[[str], None]) -> int:
     listener = _listener(request)
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(listener.close)
@@ -66,7 +81,7 @@ async def _run(request: Request, tell: Callable[[str], None]) -> int:
         stack.push_async_callback(asking.end)
         service = Service(_state(request, connection), asking)
         login, hosts, url = _login(request, service, listener)
-        server = _server(request, service, login, hosts, listener)
+        server = _server(request, service, login, hosts, listener, certificate)
         life = asyncio.ensure_future(_live(server, service, request, lambda: tell(url), url))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -146,6 +161,7 @@ def _server(
     login: LocalLogin | ClusterLogin,
     hosts: frozenset[str],
     listener: socket.socket,
+    certificate: ServerCertificate | None,
 ) -> HttpServer:
     state = service.state
     client = state.readings.client
@@ -183,7 +199,7 @@ def _server(
         alive=lambda: Health(well=True),
         ready=ready,
         listener=listener,
-        certificate=certificate_of(request.certificate, request.key),
+        certificate=certificate,
         limits=LIMITS,
         others=routes.answer,
         methods=METHODS,
