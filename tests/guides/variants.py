@@ -7,200 +7,15 @@ be, a resource of another name. ``entries`` has the lines of the guides themselv
 from tests.guides.entries import PRIORITY, Accepted, Refused, Runs, Waits
 from tests.guides.variant_objects import (
     GPU,
-    ONE,
     Variant,
-    affinity,
     kind_of_another_system,
     other,
     pod,
     scaler,
     template,
-    toleration,
 )
+from tests.guides.variants_of_placement import AMOUNTS, SELECTION, TOLERATIONS
 
-LABEL_IT = "label the nodes that are meant, or leave it out"
-TOLERATE = 'add to its tolerations: {key: gpu, operator: Equal, value: "true", effect: NoSchedule}'
-BARRED = "1 node would do, but for a taint that it does not tolerate"
-
-SELECTION = (
-    Variant(
-        pod("accelerator", nodeSelector={"accelerator": "nvidia-a100"}),
-        (PRIORITY,),
-        Runs("accelerator", node="a100-"),
-    ),
-    Variant(
-        pod("gpu-present", nodeSelector={"nvidia.com/gpu.present": "true"}), (PRIORITY,), Runs("gpu-present")
-    ),
-    Variant(
-        pod(
-            "not-in", affinity=affinity("nvidia.com/gpu.product", "NotIn", "Tesla-T4", "AMD-Instinct-MI300X")
-        ),
-        (PRIORITY,),
-        Runs("not-in", node="a100-"),
-    ),
-    Variant(
-        pod("other-accelerator", nodeSelector={"accelerator": "nvidia-tesla-v100"}),
-        (PRIORITY,),
-        Waits(
-            "other-accelerator",
-            "selector",
-            "no node has accelerator In [nvidia-tesla-v100]",
-            "nodes have accelerator as nvidia-a100",
-        ),
-    ),
-    Variant(
-        pod("label-of-a-cloud", nodeSelector={"cloud.google.com/gke-accelerator": "nvidia-tesla-t4"}),
-        (PRIORITY,),
-        Waits(
-            "label-of-a-cloud",
-            "selector",
-            "no node has cloud.google.com/gke-accelerator In [nvidia-tesla-t4]",
-            f"no node has the label cloud.google.com/gke-accelerator; {LABEL_IT}",
-        ),
-    ),
-    Variant(
-        pod("instance-type", nodeSelector={"node.kubernetes.io/instance-type": "p4d.24xlarge"}),
-        (PRIORITY,),
-        Waits(
-            "instance-type",
-            "selector",
-            "no node has node.kubernetes.io/instance-type In [p4d.24xlarge]",
-            f"no node has the label node.kubernetes.io/instance-type; {LABEL_IT}",
-        ),
-    ),
-    Variant(
-        pod("spot", nodeSelector={"karpenter.sh/capacity-type": "spot"}),
-        ("GPU034", PRIORITY),
-        Waits(
-            "spot",
-            "selector",
-            "no node has karpenter.sh/capacity-type In [spot]",
-            f"no node has the label karpenter.sh/capacity-type; {LABEL_IT}",
-        ),
-    ),
-    Variant(
-        pod("more-memory", affinity=affinity("nvidia.com/gpu.memory", "Gt", "90000")),
-        (PRIORITY,),
-        Waits(
-            "more-memory",
-            "selector",
-            "no node has nvidia.com/gpu.memory Gt [90000]",
-            "nodes have nvidia.com/gpu.memory as 16384 and 81920",
-        ),
-    ),
-)
-TOLERATIONS = (
-    Variant(
-        pod(
-            "other-case",
-            nodeSelector={"pool": "taint-gpu"},
-            tolerations=toleration("GPU", "true", "NoSchedule"),
-        ),
-        (PRIORITY,),
-        Waits("other-case", "taint", f"{BARRED}: gpu=true:NoSchedule", TOLERATE),
-    ),
-    Variant(
-        pod(
-            "no-dedicated-toleration",
-            nodeSelector={"pool": "taint-dedicated"},
-            tolerations=toleration("nvidia.com/gpu", "present", "NoSchedule"),
-        ),
-        (PRIORITY,),
-        Waits(
-            "no-dedicated-toleration",
-            "taint",
-            f"{BARRED}: dedicated=gpu:NoSchedule",
-            'add to its tolerations: {key: dedicated, operator: Equal, value: "gpu", effect: NoSchedule}',
-        ),
-    ),
-    Variant(
-        pod("tolerates-all", nodeSelector={"pool": "taint-true"}, tolerations=[{"operator": "Exists"}]),
-        (PRIORITY,),
-        Runs("tolerates-all", node="true-"),
-    ),
-    Variant(
-        pod(
-            "other-effect",
-            nodeSelector={"pool": "taint-gpu"},
-            tolerations=toleration("gpu", "true", "NoExecute"),
-        ),
-        (PRIORITY,),
-        Waits("other-effect", "taint", f"{BARRED}: gpu=true:NoSchedule", TOLERATE),
-    ),
-    Variant(
-        pod(
-            "other-key",
-            nodeSelector={"pool": "taint-gpu"},
-            tolerations=toleration("nvidia.com/gpu", "true", "NoSchedule"),
-        ),
-        (PRIORITY,),
-        Waits("other-key", "taint", f"{BARRED}: gpu=true:NoSchedule", TOLERATE),
-    ),
-    Variant(
-        pod(
-            "other-value",
-            nodeSelector={"pool": "taint-present"},
-            tolerations=toleration("nvidia.com/gpu", "true", "NoSchedule"),
-        ),
-        (PRIORITY,),
-        Waits(
-            "other-value",
-            "taint",
-            f"{BARRED}: nvidia.com/gpu=present:NoSchedule",
-            'add to its tolerations: {key: nvidia.com/gpu, operator: Equal, value: "present", '
-            "effect: NoSchedule}",
-        ),
-    ),
-)
-AMOUNTS = (
-    Variant(pod("as-a-text", {GPU: "2"}, requests={GPU: "2"}), ("GPU021", PRIORITY), Runs("as-a-text")),
-    Variant(
-        pod("with-a-unit", {GPU: "1k"}),
-        ("GPU021", PRIORITY),
-        Waits(
-            "with-a-unit",
-            "malformed",
-            "too many GPUs, found 1000; expected at most 256 GPUs in one pod",
-            "correct that field; labels and annotations can be edited, most of a spec only by a new pod",
-        ),
-    ),
-    Variant(pod("in-thousandths", {GPU: "500m"}), ("GPU002", PRIORITY), Refused("must be an integer")),
-    Variant(
-        pod("negative", {GPU: "-1"}), ("GPU002", PRIORITY), Refused("must be greater than or equal to 0")
-    ),
-    Variant(
-        pod("requests-alone", {}, requests=dict(ONE)),
-        ("GPU001", PRIORITY),
-        Refused("Limit must be set for non overcommitable resources"),
-    ),
-    Variant(
-        pod("requests-fewer", {GPU: 2}, requests=dict(ONE)),
-        ("GPU001", "GPU021", PRIORITY),
-        Refused("must be equal to nvidia.com/gpu limit of 2"),
-    ),
-    Variant(pod("half", {GPU: 0.5}), ("GPU002", PRIORITY), Refused("must be an integer")),
-    Variant(pod("zero", {GPU: "0"}), ("GPU003",), Runs("zero")),
-    Variant(
-        pod("nine", {GPU: 9}),
-        ("GPU021", PRIORITY),
-        Waits(
-            "nine",
-            "gpu-count",
-            "it asks for 9 GPUs on one node, and the largest have 8",
-            "ask for at most 8 in one pod, for example 2 pods with 5 each as a gang",
-        ),
-    ),
-    Variant(
-        pod("five-hundred-cores", {GPU: 1, "cpu": 500}),
-        (PRIORITY,),
-        Waits(
-            "five-hundred-cores",
-            "cpu",
-            "it needs 500 cores of CPU, and the largest node with the GPUs for it has 128 cores of CPU",
-            "ask for at most 128 cores of CPU",
-        ),
-    ),
-)
 NAMES = (
     Variant(
         pod("bare-name", {"gpu": 1}),
@@ -268,6 +83,71 @@ NAMES = (
     ),
     Variant(pod("whole-card", {"nvidia.com/mig-7g.80gb": 1}), (PRIORITY,), Runs("whole-card", node="whole-")),
     Variant(
+        pod("model-for-a-name", {"nvidia.com/a100": 1}),
+        ("GPU053",),
+        Waits(
+            "model-for-a-name",
+            "foreign",
+            "as it asks for nvidia.com/a100, which is no name of a GPU",
+            "write nvidia.com/gpu in place of nvidia.com/a100",
+        ),
+    ),
+    Variant(
+        pod("capitals", {"nvidia.com/GPU": 1}),
+        ("GPU053",),
+        Waits(
+            "capitals",
+            "foreign",
+            "as it asks for nvidia.com/GPU, which is no name of a GPU",
+            "write nvidia.com/gpu in place of nvidia.com/GPU",
+        ),
+    ),
+    Variant(
+        pod("without-a-slash", {"nvidia.gpu": 1}),
+        ("GPU053",),
+        Refused("must be a standard resource type or fully qualified"),
+    ),
+    Variant(
+        pod("profile-with-dashes", {"nvidia.com/mig-1g-10gb": 1}),
+        ("GPU053", PRIORITY),
+        Waits(
+            "profile-with-dashes",
+            "unknown-resource",
+            "no node offers nvidia.com/mig-1g-10gb",
+            "did you mean nvidia.com/mig-1g.10gb?",
+        ),
+    ),
+    Variant(
+        pod("profile-with-underscore", {"nvidia.com/mig_1g.10gb": 1}),
+        ("GPU053",),
+        Waits(
+            "profile-with-underscore",
+            "foreign",
+            "as it asks for nvidia.com/mig_1g.10gb, which is no name of a GPU",
+            "write nvidia.com/mig-1g.10gb in place of nvidia.com/mig_1g.10gb",
+        ),
+    ),
+    Variant(
+        pod("virtual", {"nvidia.com/vgpu": 1}),
+        (PRIORITY,),
+        Waits(
+            "virtual",
+            "foreign",
+            "as it asks for nvidia.com/vgpu, which gpufleet does not serve",
+            "see whether the device plugin that offers nvidia.com/vgpu runs on the nodes",
+        ),
+    ),
+    Variant(
+        pod("another-device", {"google.com/tpu": 4}),
+        ("GPU003",),
+        Waits(
+            "another-device",
+            "foreign",
+            "as it asks for google.com/tpu, which gpufleet does not serve",
+            "see whether the device plugin that offers google.com/tpu runs on the nodes",
+        ),
+    ),
+    Variant(
         pod("instance-with-media", {"nvidia.com/mig-1g.10gb.me": 1}),
         (PRIORITY,),
         Waits(
@@ -319,6 +199,16 @@ NAMES = (
     ),
 )
 REST_OF_A_POD = (
+    Variant(
+        pod("class-in-capitals", priorityClassName="Inference-Critical"),
+        (),
+        Refused("no PriorityClass with name Inference-Critical was found"),
+    ),
+    Variant(
+        pod("priority-as-a-number", priority=100_000),
+        (),
+        Refused("the integer value of priority (100000) must not be provided in pod spec"),
+    ),
     Variant(
         pod("runtime-class", runtimeClassName="nvidia-legacy"),
         (PRIORITY,),
@@ -403,6 +293,74 @@ OTHER_KINDS = (
         Accepted(),
     ),
     Variant(
+        other(
+            "CronJob",
+            "batch/v1",
+            "with-seconds",
+            spec={
+                "schedule": "0 0 3 * * *",
+                "jobTemplate": {"spec": {"template": template(restartPolicy="Never")}},
+            },
+        ),
+        (PRIORITY, "GPU037"),
+        Refused("expected exactly 5 fields, found 6"),
+    ),
+    Variant(
+        other(
+            "StatefulSet",
+            "apps/v1",
+            "servers",
+            spec={
+                "serviceName": "servers",
+                "replicas": 2,
+                "podManagementPolicy": "Parallel",
+                "selector": {"matchLabels": {"app": "variant"}},
+                "template": template(),
+            },
+        ),
+        (PRIORITY,),
+        Runs("servers-", count=2),
+    ),
+    Variant(
+        other(
+            "StatefulSet",
+            "apps/v1",
+            "on-a-class",
+            spec={
+                "serviceName": "on-a-class",
+                "selector": {"matchLabels": {"app": "variant"}},
+                "template": template(),
+                "volumeClaimTemplates": [
+                    {
+                        "metadata": {"name": "data"},
+                        "spec": {
+                            "accessModes": ["ReadWriteOnce"],
+                            "storageClassName": "fast-nvme",
+                            "resources": {"requests": {"storage": "10Gi"}},
+                        },
+                    }
+                ],
+            },
+        ),
+        (PRIORITY,),
+        Waits(
+            "on-a-class-0",
+            "class-missing",
+            "claim data-on-a-class-0 names class fast-nvme, which is not there",
+            "create the StorageClass fast-nvme",
+        ),
+    ),
+    Variant(
+        other(
+            "Job",
+            "batch/v1",
+            "started-anew",
+            spec={"template": template(restartPolicy="Always")},
+        ),
+        (PRIORITY, "GPU037"),
+        Refused("spec.template.spec.restartPolicy"),
+    ),
+    Variant(
         scaler(
             "on-queue-depth",
             {
@@ -431,6 +389,26 @@ OTHER_KINDS = (
         other("ResourceQuota", "v1", "no-prefix", spec={"hard": {GPU: "400"}}),
         ("GPU051",),
         Accepted(),
+    ),
+    Variant(
+        other("ResourceQuota", "v1", "plural", spec={"hard": {"requests.nvidia.com/gpus": "400"}}),
+        ("GPU051",),
+        Accepted(),
+    ),
+    Variant(
+        other("ResourceQuota", "v1", "of-instances", spec={"hard": {"limits.nvidia.com/mig-1g.10gb": "70"}}),
+        ("GPU051",),
+        Accepted(),
+    ),
+    Variant(
+        other("ResourceQuota", "v1", "bare", spec={"hard": {"requests.gpu": "4"}}),
+        ("GPU051",),
+        Refused("must be a standard resource for quota"),
+    ),
+    Variant(
+        other("ResourceQuota", "v1", "of-objects", spec={"hard": {"count/nvidia.com/gpu": "4"}}),
+        ("GPU051",),
+        Refused("a valid label key must consist of"),
     ),
     Variant(
         # Where it is, a pod that asks for no GPU is refused, so it has another namespace.

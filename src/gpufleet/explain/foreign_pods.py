@@ -8,12 +8,18 @@ resource, devices by a ResourceClaim, or no device at all. Its owner is told whi
 from gpufleet.cluster.facts import Facts
 from gpufleet.explain.answer import Finding
 from gpufleet.kube import keys, resources
-from gpufleet.kube.meanings.gpu_resources import is_gpu, meant_gpu
+from gpufleet.kube.meanings.gpu_resources import Unit, meant_gpu, unit_of
 from gpufleet.kube.objects.namespace import Namespace
 from gpufleet.kube.objects.pod import POD_SCHEDULED, Pod
 from gpufleet.model.model_errors import printable
 from gpufleet.model.phrases import harmless, listed
-from gpufleet.model.resource_names import NVIDIA_GPU
+from gpufleet.model.resource_names import (
+    GPU_RESOURCES,
+    NVIDIA_GPU,
+    NVIDIA_SHARED,
+    is_extended,
+    is_mig_instance,
+)
 
 DEFAULT_SCHEDULER = "default-scheduler"
 MESSAGE_MAX = 300
@@ -29,9 +35,12 @@ def foreign(facts: Facts, pod: Pod) -> Finding:
     ways = [f"write {right} in place of {harmless(wrong)}" for wrong, right in meant.items()]
     if pod.spec.resource_claims:
         ways.append(f"ask for {NVIDIA_GPU} in resources.limits: gpufleet does not allocate claims")
-    left = name == DEFAULT_SCHEDULER and (bool(ways) or not any(map(is_gpu, asked)))
+    left = name == DEFAULT_SCHEDULER and (bool(ways) or not any(map(_is_completed, asked)))
+    others = [harmless(one) for one in asked if _is_another_device(one)]
     if left:
-        why = f"{why}, as it asks for {_instead(meant, pod)}{_said(pod)}"
+        why = f"{why}, as it asks for {_instead(meant, others, pod)}{_said(pod)}"
+    if left and others and not ways:
+        ways.append(f"see whether the device plugin that offers {listed(others)} runs on the nodes")
     if not ways:
         ways = list(_ways_to_us(facts, pod, left=left))
     return Finding("foreign", why, tuple(ways))
@@ -44,10 +53,23 @@ def _asked(pod: Pod) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for one in amounts for name in one))
 
 
-def _instead(meant: dict[str, str], pod: Pod) -> str:
+def _is_completed(name: str) -> bool:
+    """Whether a pod that asks for it and names no scheduler becomes ours in a managed namespace."""
+    served = (*GPU_RESOURCES, NVIDIA_SHARED, keys.GPU_SHARE, keys.VOLCANO_NUMBER)
+    return name in served or is_mig_instance(name)
+
+
+def _is_another_device(name: str) -> bool:
+    """Whether it is a device of its own that we do not serve, and no measure of a share beside one."""
+    return is_extended(name) and not _is_completed(name) and unit_of(name) is not Unit.MEASURE
+
+
+def _instead(meant: dict[str, str], others: list[str], pod: Pod) -> str:
     if meant:
         return f"{listed(map(harmless, meant))}, which is no name of a GPU"
-    return "devices by a ResourceClaim" if pod.spec.resource_claims else "no GPU"
+    if pod.spec.resource_claims:
+        return "devices by a ResourceClaim"
+    return f"{listed(others)}, which gpufleet does not serve" if others else "no GPU"
 
 
 def _said(pod: Pod) -> str:

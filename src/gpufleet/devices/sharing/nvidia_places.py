@@ -18,11 +18,16 @@ NVIDIA_NAMES = tuple(dict.fromkeys(name for _, name in NVIDIA_CONFIG_MAPS))
 
 OTHER_NAMES = (
     "device-plugin-config",
+    "gpu-sharing-config",
+    "gpu-time-slicing-config",
     "mps-config",
     "nvidia-device-plugin-configs",
     "nvidia-mps-config",
+    "nvidia-plugin-config",
+    "nvidia-sharing-config",
     "nvidia-time-slicing-config",
     "plugin-config",
+    "time-slicing-configs",
 )
 """Further names of guides. A plugin reads these only where it is told to; the doctor tells of unread ones."""
 

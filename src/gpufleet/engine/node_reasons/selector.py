@@ -1,5 +1,6 @@
 """The pod's node selector or node affinity does not select the node."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -40,6 +41,8 @@ def _meant(advice: Advice, known: dict[str, set[str | None]]) -> Iterator[str]:
         yield f"did you mean the label {harmless(advice.nearest_key)} instead of {harmless(asked.key)}?"
     elif advice.nearest_value is not None and not names_a_model(asked):
         yield f"did you mean {asked.key}: {harmless(advice.nearest_value)}?"
+    elif (same := _same_model(asked, known)) is not None:
+        yield f"did you mean {asked.key}: {harmless(same)}?"
     values = sorted((value for value in known.get(asked.key, ()) if value is not None), key=_as_a_person)
     if (
         values
@@ -49,6 +52,19 @@ def _meant(advice: Advice, known: dict[str, set[str | None]]) -> Iterator[str]:
         yield f"nodes have {asked.key} as {listed(values, VALUES_MAX)}"
     elif not values and advice.nearest_key is None:
         yield f"no node has the label {harmless(asked.key)}; label the nodes that are meant, or leave it out"
+
+
+def _same_model(asked: Requirement, known: dict[str, set[str | None]]) -> str | None:
+    """The one value of the label that has all words of a model that was asked for: Tesla-T4 for T4."""
+    if asked.operator is not Operator.IN:
+        return None
+    words = [_words(value) - {"nvidia"} for value in asked.values if gpu_model.matching(value)]
+    found = {value for value in known.get(asked.key, ()) if value for one in words if one <= _words(value)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[a-z0-9]+", text.casefold()))
 
 
 def _as_a_person(value: str) -> tuple[bool, int, str]:

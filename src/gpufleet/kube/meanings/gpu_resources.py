@@ -1,8 +1,10 @@
 """Which names of resources stand for GPUs or parts of them."""
 
 import enum
+import re
 
 from gpufleet.kube import keys
+from gpufleet.model import gpu_model
 from gpufleet.model.label_advice import nearest
 from gpufleet.model.resource_names import (
     AMD_GPU,
@@ -12,6 +14,7 @@ from gpufleet.model.resource_names import (
     NVIDIA_GPU,
     NVIDIA_SHARED,
     is_mig_instance,
+    mig_resource,
 )
 
 OLD_NVIDIA_GPU = "alpha.kubernetes.io/nvidia-gpu"
@@ -30,6 +33,10 @@ class Unit(enum.Enum):
     PART = "a part of a GPU that is counted as a device"
     MEASURE = "memory or compute of a share: it tells how large the share is, and counts no device"
 
+
+_VENDORS = {"": NVIDIA_GPU, "nvidia": NVIDIA_GPU, "amd": AMD_GPU, "intel": INTEL_GPU_XE}
+_INSTANCE = re.compile(r"nvidia\.com/mig[-_.]?(\d+)g[-_.](\d+)gb((?:[.+-][a-z.]+)?)", re.IGNORECASE)
+"""A MIG profile with its parts joined in any way; right is nvidia.com/mig-1g.10gb alone."""
 
 UNITS = {
     NVIDIA_GPU: Unit.GPU,
@@ -86,13 +93,16 @@ def meant_gpu(name: str) -> str | None:
     """The resource of GPUs that was probably meant by a name that is none any more, or never was."""
     if name == OLD_NVIDIA_GPU:
         return NVIDIA_GPU
+    if instance := _INSTANCE.fullmatch(name):
+        right = mig_resource(f"{instance[1]}g.{instance[2]}gb{instance[3]}".casefold())
+        return None if right == name else right
     if is_gpu(name):
         return None
     near = nearest(name, GPU_RESOURCES)
     if near is not None:
         return near
-    domain, _, last = name.casefold().rpartition("/")
-    if last not in {"gpu", "gpus"}:
+    domain, _, last = name.casefold().replace("nvidia.gpu", "nvidia/gpu").rpartition("/")
+    # Guides that ask for a model name it in the resource; it is chosen by a label.
+    if last not in {"gpu", "gpus"} and not gpu_model.matching(last):
         return None
-    vendors = {"": NVIDIA_GPU, "nvidia": NVIDIA_GPU, "amd": AMD_GPU, "intel": INTEL_GPU_XE}
-    return vendors.get(domain.removesuffix(".com").removeprefix("gpu."))
+    return _VENDORS.get(domain.removesuffix(".com").removeprefix("gpu."))

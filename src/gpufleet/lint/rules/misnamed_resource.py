@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.kube.meanings.gpu_resources import is_gpu, meant_gpu
+from gpufleet.kube.meanings.gpu_resources import OLD_NVIDIA_GPU, meant_gpu
 from gpufleet.lint.edits.edits import Edit, Fix, Remove, Rename
 from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.context import Context
@@ -22,7 +22,7 @@ def misnamed(container: Container) -> dict[str, str]:
     """The resources that are no GPUs by their names, each with the one that was probably meant."""
     asked = dict.fromkeys((*container.limits, *container.requests))
     # The name of before device plugins was right once: GPU020 speaks of it.
-    slips = {name: meant_gpu(name) for name in asked if not is_gpu(name)}
+    slips = {name: meant_gpu(name) for name in asked if name != OLD_NVIDIA_GPU}
     return {name: meant for name, meant in slips.items() if meant is not None}
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.kube.meanings.gpu_resources import is_gpu
+from gpufleet.kube.meanings.gpu_resources import is_gpu, meant_gpu
 from gpufleet.lint.edits.edits import Edit, Fix, Insert, Remove, Rename, Replace, removal
 from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest, has_gpu_pods
@@ -12,7 +12,7 @@ from gpufleet.lint.source.fields import Field
 NONE = "0"
 """A default of no GPU, which keeps a maximum from being the default."""
 
-_LIMITS, _REQUESTS = "limits.", "requests."
+_LIMITS, _REQUESTS, _COUNT = "limits.", "requests.", "count/"
 # A quota on these alone is meant for the namespace, and forgets its GPUs.
 _HOST = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory", "pods"})
 
@@ -28,14 +28,13 @@ def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding]:
         return
     hard = manifest.root.at("spec", "hard")
     for name, field in hard.entries():
-        resource = name.removeprefix(_LIMITS)
-        if is_gpu(resource):
-            right = _REQUESTS + resource
+        right = _REQUESTS + (meant_gpu(resource := _bounded(name)) or resource)
+        if is_gpu(right.removeprefix(_REQUESTS)) and name != right:
             edit: Edit = Remove(field) if hard.at(right).exists else Rename(field, right)
             says = f"bounds {name}, which Kubernetes does not count"
             yield RuleFinding(field, says, f"bound {right}", Fix(f"bound {right}", (edit,)))
     names = {name for name, _ in hard.entries()}
-    counts = any(is_gpu(name.removeprefix(_LIMITS).removeprefix(_REQUESTS)) for name in names)
+    counts = any(is_gpu(_bounded(name)) for name in names)
     if names & _HOST and not counts:
         users = [
             one for kind in ("Deployment", "Job", "Pod") for one in context.of_kind(kind, beside=manifest)
@@ -45,6 +44,11 @@ def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding]:
                 "bounds what pods take of the host and nothing of GPUs, which pods of this namespace ask for"
             )
             yield RuleFinding(hard, says, "bound requests.nvidia.com/gpu")
+
+
+def _bounded(name: str) -> str:
+    """The resource that a key of a quota is about."""
+    return name.removeprefix(_COUNT).removeprefix(_LIMITS).removeprefix(_REQUESTS)
 
 
 def _defaults(manifest: Manifest) -> Iterator[RuleFinding]:
