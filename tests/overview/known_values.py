@@ -26,11 +26,11 @@ def node(name: str, *, ready: str = "True", gpus: int = 8, **spec: Any) -> Node:
     return msgspec.convert({"metadata": {"name": name}, "spec": spec, "status": status}, Node)
 
 
-def report(name: str, *, gpus: int = 8, unwell: int = 0, holders: int = 0) -> NodeDevices:
-    """The agent's report; the first ``unwell`` of the GPUs are out of service."""
+def report(name: str, *, gpus: int = 8, unwell: int = 0, holders: int = 0, part: str = "") -> NodeDevices:
+    """The agent's report; the first ``unwell`` of the GPUs are out of service. ``part`` ends each id."""
     devices = [
         {
-            "id": f"GPU-{name}-{number}",
+            "id": f"GPU-{name}-{number}{part}",
             "model": "H100-80GB",
             "memoryMiB": 80_000,
             "health": "unhealthy" if number < unwell else "healthy",

@@ -46,6 +46,15 @@ def test_a_node_shows_the_worst_of_its_states(objects: tuple[Any, ...], state: s
     assert bool(line.reason) is (state != "ready")
 
 
+@pytest.mark.parametrize(
+    ("part", "model"),
+    [("::1", "H100-80GB shares"), ("::1g.10gb@4", "H100-80GB instances"), ("", "H100-80GB")],
+)
+def test_shares_and_instances_that_are_asked_for_as_gpus_are_called_so(part: str, model: str) -> None:
+    (line,) = lines("node", known(node("a"), report("a", gpus=1, part=part)))
+    assert line.model == model
+
+
 def test_nodes_without_gpus_are_left_out() -> None:
     assert lines("node", known(node("cpu", gpus=0))) == []
 

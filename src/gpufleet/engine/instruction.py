@@ -8,6 +8,7 @@ import enum
 import msgspec
 
 from gpufleet.model.backfill_promise import BackfillPromise
+from gpufleet.model.gpu_unit import GpuUnit
 from gpufleet.model.identifiers import (
     DeviceId,
     GangName,
@@ -128,25 +129,28 @@ class Nearest(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``short`` names each resource and by how much it is short ("gpus", "gpu_milli", "cpu_milli",
     "memory_bytes", ...); ``equals`` counts the nodes that are as close. ``barred_by`` names what other
-    pods have against the pod there ("ports", "pod-anti-affinity", ...).
+    pods have against the pod there ("ports", "pod-anti-affinity", ...). ``unit`` is what it gives out as
+    GPUs.
     """
 
     node: NodeName
     short: dict[str, int]
     equals: int
     barred_by: tuple[str, ...] = ()
+    unit: GpuUnit = GpuUnit.GPU
 
 
 class NodesLacking(msgspec.Struct, frozen=True, omit_defaults=True):
     """What stands between a shape and the ``nodes`` that would need the least change to take it.
 
     ``reasons`` all hold for each of these nodes, the hardest to change first. ``taints`` are those of these
-    nodes that the shape does not tolerate, as kubectl writes them.
+    nodes that the shape does not tolerate, as kubectl writes them. ``unit`` is what they give out as GPUs.
     """
 
     reasons: tuple[str, ...]
     nodes: int
     taints: tuple[str, ...] = ()
+    unit: GpuUnit = GpuUnit.GPU
 
 
 class WhyBarred(enum.StrEnum):

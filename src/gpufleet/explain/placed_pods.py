@@ -13,7 +13,9 @@ from gpufleet.kube.codec.moved import Moved, read_moved
 from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import Pod
+from gpufleet.model.gpu_unit import GpuUnit, unit_of
 from gpufleet.model.grant import GrantKind
+from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.model_errors import printable
 from gpufleet.model.phrases import counted
 
@@ -61,7 +63,8 @@ def _with_gpus(rows: tuple[DeviceRow, ...]) -> str:
     if not count:
         return ""
     if rows[0].kind == GrantKind.WHOLE.value:
-        return f" with {counted(count, 'GPU')}"
+        units = {unit_of(DeviceId(row.id)) for row in rows}
+        return f" with {counted(count, units.pop() if len(units) == 1 else GpuUnit.GPU)}"
     part = f"{rows[0].gpu_milli / 1000:g}" if rows[0].gpu_milli else f"{rows[0].memory_mib} MiB"
     return f" with {part} of {'a GPU' if count == 1 else f'{count} GPUs'}"
 

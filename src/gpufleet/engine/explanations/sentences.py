@@ -9,11 +9,12 @@ from gpufleet.engine.explanations.queue_words import bar_words, shortage_words
 from gpufleet.engine.explanations.reservation_words import reservation_words
 from gpufleet.engine.instruction import GangUnknown, GangUnschedulable, ModelsTried, NodesLacking, Verdict
 from gpufleet.engine.node_reasons import taint
-from gpufleet.engine.node_reasons.amount_words import MISSING, NEAR, amount_of, cores, gibibytes
+from gpufleet.engine.node_reasons.amount_words import MISSING, NEAR, amount_of, cores, free_gpus, gibibytes
 from gpufleet.engine.node_reasons.node_reason import Kind, NodeReason
 from gpufleet.engine.node_reasons.table import TABLE
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.gang import gang_title
+from gpufleet.model.gpu_unit import GpuUnit
 from gpufleet.model.phrases import counted, listed, subject, verb
 from gpufleet.model.shape import GpuRequest, Shape
 
@@ -110,12 +111,19 @@ def ranked(verdict: Verdict) -> list[tuple[str, int]]:
     found = []
     if verdict.lacking is not None and len(verdict.lacking.reasons) > 1:
         counts[TABLE.first_told(verdict.lacking.reasons)] -= verdict.lacking.nodes
-        words = " and ".join(TABLE.by_name[name].words for name in verdict.lacking.reasons)
+        unit = verdict.lacking.unit
+        words = " and ".join(TABLE.by_name[name].words_of(unit) for name in verdict.lacking.reasons)
         found.append((words, verdict.lacking.nodes))
     lacking = () if verdict.lacking is None else verdict.lacking.reasons
     rest = [(name, count) for name, count in counts.items() if count]
     rest.sort(key=lambda item: (item[0] not in lacking, -item[1]))
-    return [*found, *((TABLE.by_name[name].words, count) for name, count in rest)]
+    return [*found, *((TABLE.by_name[name].words_of(_unit(verdict, name)), count) for name, count in rest)]
+
+
+def _unit(verdict: Verdict, reason: str) -> GpuUnit:
+    """What the nodes with a reason give out as GPUs, where that is known."""
+    lacking = verdict.lacking
+    return lacking.unit if lacking is not None and reason in lacking.reasons else GpuUnit.GPU
 
 
 def way_out(verdict: Verdict) -> str:
@@ -123,15 +131,19 @@ def way_out(verdict: Verdict) -> str:
     near = verdict.nearest
     if near is None:
         return change(verdict)
-    missing = " and ".join(
-        MISSING[name](amount) if name in MISSING else amount_of(name, amount)
-        for name, amount in near.short.items()
-    )
+    missing = " and ".join(_missing(name, amount, near.unit) for name, amount in near.short.items())
     others = f" (and {near.equals - 1} more like it)" if near.equals > 1 else ""
     lacks = [f"which lacks {missing}"] if missing else []
     bars = " and ".join(TABLE.by_name[name].remedy for name in near.barred_by)
     barred = [f"where {bars}"] if bars else []
     return f"nearest is {near.node}{others}, {' and '.join(lacks + barred)}"
+
+
+def _missing(name: str, amount: int, unit: GpuUnit) -> str:
+    """So much of what a node is short of, by the names of ``Nearest.short``."""
+    if name == "gpus":
+        return free_gpus(amount, unit)
+    return MISSING[name](amount) if name in MISSING else amount_of(name, amount)
 
 
 def change(verdict: Verdict) -> str:
@@ -152,7 +164,7 @@ def change(verdict: Verdict) -> str:
 def _remedy(reason: NodeReason, lacking: NodesLacking) -> str:
     """What would have to be otherwise, with the taints by name."""
     named = reason is taint.REASON and lacking.taints
-    return f"{reason.remedy} {listed(lacking.taints)}" if named else reason.remedy
+    return f"{reason.remedy} {listed(lacking.taints)}" if named else reason.remedy_of(lacking.unit)
 
 
 def explain_unknown_gang(said: GangUnknown) -> str:

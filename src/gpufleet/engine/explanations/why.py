@@ -32,6 +32,7 @@ from gpufleet.engine.node_reasons.object_details import ObjectDetails
 from gpufleet.engine.node_reasons.table import TABLE
 from gpufleet.engine.place.gangs.gangs import Refusal
 from gpufleet.engine.state.gang_members import Members
+from gpufleet.model.gpu_unit import GpuUnit, gpu_unit
 from gpufleet.model.identifiers import GangName, NodeName, PodUid
 from gpufleet.model.shape import Shape
 
@@ -272,6 +273,12 @@ def _counts(case: Case) -> tuple[ReasonCount, ...]:
         for reason in reasons:
             nodes.setdefault(reason, []).append(name)
 
+    by_name = {node.name: node for node in case.nodes}
+
+    def unit_of(reason: str) -> GpuUnit:
+        counts_gpus = TABLE.by_name[reason].counts_gpus
+        return gpu_unit(by_name[name] for name in nodes[reason]) if counts_gpus else GpuUnit.GPU
+
     def rank(reason: str) -> tuple[bool, int, int]:
         place = case.lacking.index(reason) if reason in case.lacking else 0
         return (reason not in case.lacking, place, -firsts[reason])
@@ -279,7 +286,7 @@ def _counts(case: Case) -> tuple[ReasonCount, ...]:
     return tuple(
         ReasonCount(
             name,
-            TABLE.by_name[name].words,
+            TABLE.by_name[name].words_of(unit_of(name)),
             firsts[name],
             len(nodes[name]),
             tuple(nodes[name]),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from gpufleet.model.gpu_unit import GpuUnit
 from gpufleet.model.phrases import counted
 from gpufleet.model.resource_names import is_huge_pages
 from gpufleet.model.resources import MEBIBYTE
@@ -36,8 +37,12 @@ def amount_of(name: str, amount: int) -> str:
     return f"{gibibytes(amount) if is_huge_pages(name) else amount} of {name}"
 
 
+def free_gpus(count: int, unit: GpuUnit) -> str:
+    """So many free GPUs, which are called ``unit``."""
+    return counted(count, f"free {unit}")
+
+
 MISSING: dict[str, Callable[[int], str]] = {
-    "gpus": lambda count: counted(count, "free GPU"),
     "gpu_shares": lambda count: "a GPU with enough left" if count == 1 else f"{count} GPUs with enough left",
     "cpu_milli": cores,
     "memory_bytes": lambda amount: f"{gibibytes(amount)} of memory",

@@ -8,6 +8,7 @@ import msgspec
 
 from gpufleet.engine.node_reasons.free_room import FreeRoom, PlacedPod, free_room_of
 from gpufleet.engine.node_reasons.object_details import NoObjectDetails, ObjectDetails
+from gpufleet.model.gpu_unit import GpuUnit, gpu_unit
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.node import Node
 from gpufleet.model.phrases import listed
@@ -66,6 +67,11 @@ class Case:
         """The nodes that need the least change."""
         wanted = set(self.lacking)
         return [node for node in self.nodes if set(self.by_node.get(node.name, ())) == wanted]
+
+    @cached_property
+    def unit(self) -> GpuUnit:
+        """What the nodes that need the least change give out as GPUs."""
+        return gpu_unit(self.near)
 
     @property
     def near_names(self) -> str:

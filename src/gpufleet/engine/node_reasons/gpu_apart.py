@@ -13,7 +13,8 @@ def finding(case: Case) -> Finding:
     """How many GPUs are near each other at most."""
     count, near = case.shape.gpu.count, NEAR[case.shape.gpu.within]
     most = max((len(one.devices) for one in groups(case)), default=0)
-    why = f"it asks for {counted(count, 'GPU')}{near}, and no node that would do has more than {most} there"
+    asked = f"{counted(count, case.unit)}{near}"
+    why = f"it asks for {asked}, and no node that would do has more than {most} there"
     smaller = [f"ask for at most {most} in one pod (several pods can be a gang)"] if most > 1 else []
     return Finding(why, (*smaller, take_gpus_apart(case)))
 

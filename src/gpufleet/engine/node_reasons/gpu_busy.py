@@ -17,16 +17,15 @@ def finding(case: Case) -> Finding:
     best = max(case.near_rooms, key=lambda room: room.free_gpus)
     most = best.free_gpus
     nodes = counted(len(case.near), "node")
-    smaller = (
-        [f"ask for at most {counted(most, 'GPU')} in one pod (several pods can be a gang)"] if most else []
-    )
-    ways = (when_gpus_are_free(best, count - most), *smaller)
+    at_most = counted(most, case.unit)
+    smaller = [f"ask for at most {at_most} in one pod (several pods can be a gang)"] if most else []
+    ways = (when_gpus_are_free(best, count - most, case.unit), *smaller)
     kept = kept_words(case)
     if total >= count:
-        free = f"{subject(total, 'GPU', 'are')} free on the {nodes} that would do"
+        free = f"{subject(total, case.unit, 'are')} free on the {nodes} that would do"
         return Finding(f"{free}, but at most {most} on one; it needs {count}{kept}", ways)
     of = sum(len(room.node.devices) for room in case.near_rooms)
-    free = f"of the {counted(of, 'GPU')} of the {nodes} that would do {total} {verb(total, 'are')} free"
+    free = f"of the {counted(of, case.unit)} of the {nodes} that would do {total} {verb(total, 'are')} free"
     return Finding(f"{free}; it needs {count} on one node{kept}", ways)
 
 
@@ -35,8 +34,9 @@ def kept_words(case: Case) -> str:
     kept = [one for room in case.near_rooms for one in room.kept_for if one.gpus]
     if not kept:
         return ""
-    gpus = counted(sum(one.gpus for one in kept), "GPU")
-    return f"; {gpus} there {'is' if gpus == '1 GPU' else 'are'} kept for {listed(one.name for one in kept)}"
+    count = sum(one.gpus for one in kept)
+    names = listed(one.name for one in kept)
+    return f"; {counted(count, case.unit)} there {verb(count, 'are')} kept for {names}"
 
 
 REASON = NodeReason(
@@ -45,5 +45,6 @@ REASON = NodeReason(
     height=1,
     kind=Kind.ROOM,
     words="with too few free GPUs",
+    counts_gpus=True,
     finding=finding,
 )

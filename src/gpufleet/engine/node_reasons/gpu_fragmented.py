@@ -19,7 +19,7 @@ def finding(case: Case) -> Finding:
         return _free_but_apart(case)
     if gpu.whole:
         why = f"GPUs are shared by others, so that no node has {counted(gpu.count, 'whole GPU')} left"
-        return Finding(why, (when_gpus_are_free(best, gpu.count - best.free_gpus),))
+        return Finding(why, (when_gpus_are_free(best, gpu.count - best.free_gpus, case.unit),))
     found = shares_in_use(case)
     return Finding(f"there is enough in sum, but in pieces: {found.why}", found.way_out)
 
@@ -29,7 +29,7 @@ def _free_but_apart(case: Case) -> Finding:
     count, near = case.shape.gpu.count, NEAR[case.shape.gpu.within]
     best = max((one for one in groups(case) if len(one.devices) >= count), key=lambda one: one.free)
     name = best.room.node.name
-    free = counted(best.room.free_gpus, "GPU")
+    free = counted(best.room.free_gpus, case.unit)
     why = f"{free} of {name} are free, but at most {best.free}{near}; it needs {count}"
     ids = {device.id for device in best.devices}
     holders = [one for one in best.room.gpu_holders() if ids.intersection(one.devices)]

@@ -18,7 +18,7 @@ def finding(case: Case) -> Finding:
                 words = case.details.sickness(node.name, device.id)
                 found.append(f"{device.id} on {node.name}" + (f" ({printable(words)})" if words else ""))
     are = "is" if len(found) == 1 else "are"
-    why = f"{counted(len(found), 'GPU')} that it could use {are} not healthy: {listed(found)}"
+    why = f"{counted(len(found), case.unit)} that it could use {are} not healthy: {listed(found)}"
     return Finding(why, (f"see to the GPU of {harmless(case.near[0].name)}, or replace it",))
 
 
@@ -28,6 +28,7 @@ REASON = NodeReason(
     height=6,
     kind=Kind.CHANGE,
     words="with too few healthy GPUs",
+    counts_gpus=True,
     remedy="enough of their GPUs were healthy",
     finding=finding,
 )

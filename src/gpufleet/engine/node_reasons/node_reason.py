@@ -6,6 +6,7 @@ from collections.abc import Callable
 import msgspec
 
 from gpufleet.engine.node_reasons.case import Case, Finding
+from gpufleet.model.gpu_unit import GpuUnit
 
 
 class Kind(enum.Enum):
@@ -29,6 +30,7 @@ class NodeReason(msgspec.Struct, frozen=True):
     nodes ("3 short of CPU"). ``remedy`` completes a sentence that depends on ``kind``: "nearest is a, where
     ..." for ``OTHER_PODS``, "3 nodes would do if ..." for ``CHANGE``; it is a whole sentence for ``UNMET``.
     ``finding`` says of one pod why, and the ways out; ``detail`` says more of the nodes with the reason.
+    ``counts_gpus`` says that the reason is a number of GPUs, or of what nodes give out as GPUs.
     """
 
     name: str
@@ -39,3 +41,15 @@ class NodeReason(msgspec.Struct, frozen=True):
     finding: Callable[[Case], Finding]
     remedy: str = ""
     detail: Callable[[Case], str] | None = None
+    counts_gpus: bool = False
+
+    def words_of(self, unit: GpuUnit) -> str:
+        """The words, of nodes whose devices are called so."""
+        return self._with(self.words, unit)
+
+    def remedy_of(self, unit: GpuUnit) -> str:
+        """The remedy, of nodes whose devices are called so."""
+        return self._with(self.remedy, unit)
+
+    def _with(self, words: str, unit: GpuUnit) -> str:
+        return words.replace(GpuUnit.GPU, unit) if self.counts_gpus else words

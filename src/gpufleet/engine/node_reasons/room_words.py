@@ -5,6 +5,7 @@ from collections.abc import Callable
 from gpufleet.engine.node_reasons.case import Case, Finding
 from gpufleet.engine.node_reasons.free_room import FreeRoom, PlacedPod
 from gpufleet.model.device import WHOLE_GPU_MILLI, Device
+from gpufleet.model.gpu_unit import GpuUnit
 from gpufleet.model.phrases import counted, end, listed
 
 Weigh = Callable[[PlacedPod], int]
@@ -24,13 +25,13 @@ def fewest(holders: list[PlacedPod], weight: Weigh, missing: int) -> list[Placed
     return []
 
 
-def when_gpus_are_free(room: FreeRoom, missing: int) -> str:
-    """The pods after whose end a node has so many more free GPUs."""
+def when_gpus_are_free(room: FreeRoom, missing: int, unit: GpuUnit) -> str:
+    """The pods after whose end a node has so many more free GPUs, which are called ``unit``."""
     enough = fewest(room.gpu_holders(), lambda one: one.gpus, missing)
     if not enough:
         come = "comes" if missing == 1 else "come"
-        return f"wait until {counted(missing, 'more GPU')} of {room.node.name} {come} free"
-    names = listed(f"{one.name} ({counted(one.gpus, 'GPU')})" for one in enough)
+        return f"wait until {counted(missing, f'more {unit}')} of {room.node.name} {come} free"
+    names = listed(f"{one.name} ({counted(one.gpus, unit)})" for one in enough)
     note = ", of another scheduler," if any(one.pod.foreign for one in enough) else ""
     return f"it fits on {room.node.name} when {names}{note} {end(len(enough))}"
 

@@ -19,6 +19,7 @@ from gpufleet.engine.state.bounds import check_node
 from gpufleet.engine.state.labels_by_column import LabelsByColumn
 from gpufleet.model.device import WHOLE_GPU_MILLI, Device
 from gpufleet.model.device_id import hardware_of
+from gpufleet.model.gpu_unit import gives_out_parts
 from gpufleet.model.identifiers import DeviceId, GpuModelName, NodeName
 from gpufleet.model.node import Node
 from gpufleet.model.resources import Resources
@@ -34,6 +35,7 @@ class Fleet:
         self.labels = LabelsByColumn()
         self.nodes: list[Node | None] = []
         self.particular_rows: set[int] = set()
+        self.part_rows: set[int] = set()
         self.row_by_name: dict[NodeName, int] = {}
         self.device_ids: list[DeviceId | None] = []
         self.device_row_by_id: dict[DeviceId, int] = {}
@@ -165,12 +167,15 @@ class Fleet:
         ``description_changes`` counts these, for caches of what follows from descriptions;
         ``soft_taint_sets`` are the taints of nodes that ask to be avoided, with their nodes counted;
         ``particular_rows`` are the nodes that are looked at one by one for a shape;
+        ``part_rows`` are those that give out parts of GPUs under the name of whole ones;
         ``spot`` says of each row whether its provider may take the node back, ``spot_nodes`` of how many.
         """
         old = self.nodes[row]
         self.labels.replace(row, {} if old is None else old.labels, {} if node is None else node.labels)
         self.nodes[row] = node
         (self.particular_rows.add if is_particular(node) else self.particular_rows.discard)(row)
+        has_parts = node is not None and gives_out_parts(node)
+        (self.part_rows.add if has_parts else self.part_rows.discard)(row)
         self.description_changes += 1
         self._note_spot(row, node)
         for known, nodes in ((old, -1), (node, 1)):

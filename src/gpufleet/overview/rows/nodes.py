@@ -6,6 +6,8 @@ from typing import Any
 from gpufleet.kube.codec.node import counted_gpus
 from gpufleet.kube.objects.node import READY, Node
 from gpufleet.kube.objects.node_devices import HEALTHY, NodeDevices, ReportedDevice
+from gpufleet.model.gpu_unit import GpuUnit, unit_of
+from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.phrases import counted
 from gpufleet.overview.rows.known import Known, Part
@@ -14,6 +16,8 @@ from gpufleet.overview.rows.pod_facts import MILLI, PodFact
 from gpufleet.overview.rows.use import NodeUse, total
 
 READY_STATE = "ready"
+PARTS = {GpuUnit.SHARE: "shares", GpuUnit.INSTANCE: "instances"}
+"""What the devices of a card are called that is given out in parts under the name of whole GPUs."""
 
 
 class NodeLines:
@@ -76,13 +80,19 @@ def node_line(
         name,
         state,
         reason,
-        ", ".join(sorted({one.model for one in devices if one.model})),
+        ", ".join(sorted({_model(one) for one in devices if one.model})),
         gpus,
         _held(placed) if sees_all else _reported_held(report),
         len(unwell) if report is not None else None,
         len(placed) if sees_all else None,
         *_measured(use),
     )
+
+
+def _model(device: ReportedDevice) -> str:
+    """The model, and whether the device is only a part of such a card."""
+    unit = unit_of(DeviceId(device.id))
+    return device.model if unit is GpuUnit.GPU else f"{device.model} {PARTS[unit]}"
 
 
 def _counted(node: Node | None) -> int | None:

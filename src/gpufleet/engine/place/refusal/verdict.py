@@ -29,12 +29,13 @@ from gpufleet.engine.place.refusal.survey_cache import SurveyCache
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.engine.state.shapes import ShapeTable
 from gpufleet.model.device import WHOLE_GPU_MILLI
+from gpufleet.model.gpu_unit import gpu_unit
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.node import Node
 
 TAINT = REASON.name
-# Nodes of a pool are tainted alike, and of more taints a person reads only the first.
-TAINTED_MAX = 100
+# Nodes of a pool are alike, and of more taints a person reads only the first.
+DESCRIBED_MAX = 100
 
 COLUMN_NAMES = {
     layout.RESOURCE_CPU_MILLI: "cpu_milli",
@@ -118,10 +119,11 @@ def judge(cache: SurveyCache, slot: int, beyond_room: Int64Array) -> Verdict:
             short=shortage(store, fleet, shape, node, int(near[NEAREST_MISSING_GPUS])),
             equals=int(near[NEAREST_EQUALS]),
             barred_by=barred_by(int(beyond_room[node]) if node < len(beyond_room) else 0),
+            unit=gpu_unit([fleet.node_at(node)]),
         )
     lacking = lowest(sets)
-    if lacking is not None and TAINT in lacking.reasons:
-        lacking = with_taints(lacking, shapes, shape, cache.reasons_by_row(slot, beyond_room))
+    if lacking is not None and (TAINT in lacking.reasons or fleet.part_rows):
+        lacking = described(lacking, shapes, shape, cache.reasons_by_row(slot, beyond_room))
     first, every = by_reason(sets)
     return Verdict(len(fleet.row_by_name), first, every, nearest, lacking)
 
@@ -148,15 +150,20 @@ def _offers(node: Node | None, asked: set[str]) -> bool:
     return node is not None and asked <= {name for name, amount in node.allocatable.other if amount}
 
 
-def with_taints(lacking: NodesLacking, shapes: ShapeTable, shape: int, found: Int64Array) -> NodesLacking:
-    """``lacking`` with the taints that the shape does not tolerate; ``found`` has each row's reasons."""
+def described(lacking: NodesLacking, shapes: ShapeTable, shape: int, found: Int64Array) -> NodesLacking:
+    """``lacking`` with the taints that the shape does not tolerate, and with what its nodes give out as GPUs.
+
+    ``found`` has each row's reasons.
+    """
     # What no node offers is its own reason in ``lacking``, and stands against every node.
     bits = sum(TABLE.by_name[name].bit for name in lacking.reasons) & ~UNKNOWN_RESOURCE
     same = (found & ~OTHER_RESOURCE) == (bits & ~OTHER_RESOURCE)
-    nodes = (shapes.fleet.nodes[row] for row in np.flatnonzero(same)[:TAINTED_MAX].tolist())
+    rows = np.flatnonzero(same)[:DESCRIBED_MAX].tolist()
+    nodes = [node for row in rows if (node := shapes.fleet.nodes[row]) is not None]
     asked = shapes.shape_at(shape)
-    taints = dict.fromkeys(str(one) for node in nodes if node is not None for one in repelling(asked, node))
-    return msgspec.structs.replace(lacking, taints=tuple(taints))
+    tainted = nodes if TAINT in lacking.reasons else []
+    taints = dict.fromkeys(str(one) for node in tainted for one in repelling(asked, node))
+    return msgspec.structs.replace(lacking, taints=tuple(taints), unit=gpu_unit(nodes))
 
 
 def judge_each(cache: SurveyCache, slot: int, beyond_room: Int64Array) -> dict[NodeName, tuple[str, ...]]:
