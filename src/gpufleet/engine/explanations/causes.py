@@ -98,6 +98,7 @@ def cause_of(verdict: Verdict) -> str:
 
     Of the nodes' reasons it is the one that is hardest to change at the nodes that come nearest.
     """
+    # From what decides first to what decides last: while a queue is closed, nothing about nodes matters.
     if verdict.reserved is not None:
         return RESERVED
     if verdict.kept_off_by is not None:
@@ -108,6 +109,7 @@ def cause_of(verdict: Verdict) -> str:
         return BY_LIMIT[verdict.quota.limit]
     if not verdict.nodes:
         return NO_NODES
+    # Some node would take it, so other work is in front.
     if has_room(verdict) or verdict.lacking is None:
         return BEHIND_OTHERS
     return verdict.lacking.reasons[0]

@@ -109,6 +109,7 @@ def _bottom_up(state: EngineState, rows: list[int]) -> list[int]:
         path = list(tree.path(row))
         for above, one in enumerate(path):
             depth[one] = len(path) - above
+    # The longer the way to the root the earlier, so that children are known before their parents.
     return sorted(depth, key=lambda row: -depth[row])
 
 

@@ -65,6 +65,7 @@ def queue_report(state: EngineState) -> tuple[QueueUse, ...]:
     if not state.queues.is_active:
         return ()
     pending, left = _pending(state), _left_amounts(state)
+    # Kept places are charged already and not used yet, so their charges are taken off for the report.
     with state.trial():
         state.future_quota.change(state.future_quota.charges().nominated, -1)
         return _uses(state, pending, left)
@@ -81,6 +82,7 @@ def _uses(
     while level:
         row = level.pop(0)
         found.append(_use(state, row, dict(sorted(pending[tree.name_at(row)].items())), left, lent))
+        # Children in front of what is left of their parent's level: the order of a tree that is printed.
         level = sorted(tree.children(row), key=tree.name_at) + level
     return tuple(found)
 
@@ -165,6 +167,7 @@ def _parts(state: EngineState, children: list[int], column: int, taken: int) -> 
     if taken <= 0:
         return {}
     parts = {child: taken * amount // sum(idle.values()) for child, amount in idle.items()}
+    # So that the parts add up to what was taken.
     parts[next(reversed(idle))] += taken - sum(parts.values())
     return parts
 

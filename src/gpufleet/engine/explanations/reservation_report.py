@@ -58,6 +58,7 @@ class ReservationReport:
     def _keeping_off(self, held: list[HeldReservation], row: int, at_us: int) -> ReservationHint | None:
         """The first reservation without which a pod would have a place, None if none of them matters."""
         as_of = (self.reservations.version, at_us)
+        # What is remembered holds for one moment and one set of reservations.
         if as_of != self._kept_off_as_of:
             self._kept_off.clear()
             self._kept_off_as_of = as_of
@@ -73,6 +74,8 @@ class ReservationReport:
         state = self.state
         with state.trial() as trial:
             trial.release_all(list(one.nomination.rows))
+            # Quota is asked first: a reserved place is charged too, and its release may be what the pod
+            # needs.
             if state.gate.is_active and state.gate.keeps_out(row):
                 return False
             slot = state.shapes.slot(int(state.store.tables.pods[layout.POD_SHAPE, row]))

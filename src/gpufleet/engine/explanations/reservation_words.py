@@ -61,6 +61,7 @@ def moment_words(at_us: int) -> str:
 def date_words(days: int) -> str:
     """The date so many days after 1970 began, by the Gregorian calendar."""
     year = 1970
+    # At most some eight thousand rounds, for words that are made when they are asked for.
     while year < LATEST_YEAR and days >= days_of(year):
         days -= days_of(year)
         year += 1

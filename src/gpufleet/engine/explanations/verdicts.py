@@ -36,6 +36,7 @@ class Verdicts:
             found = self._of_others(row)
         else:
             with self.state.trial() as without:
+                # The pod's own reservation is no reason against it.
                 without.release_all(list(own.nomination.rows))
                 found = self._of_others(row)
         return self.telling.complete(found, row, at_us)

@@ -54,6 +54,7 @@ def line_up(state: EngineState) -> tuple[Queued, ...]:
     for turn, queued in (*_in_lines(state), *_incomplete(state), *_out_of_line(state)):
         by_queue[queued.queue].append((turn, queued))
     found: list[Queued] = []
+    # By name, because the order in which lines were made would differ after a restart.
     for _, in_turn in sorted(by_queue.items()):
         in_turn.sort(key=lambda one: one[0])
         for position, (turn, queued) in enumerate(in_turn, 1):

@@ -184,14 +184,17 @@ class Why:
             seen.append(_Seen(one, by_node, self._placed_members(members)))
 
         trial = self.state.trial()
+        # Reasons of nodes are of the moment of a refusal, in the middle of an attempt: they are noted there.
         gangs.witness = note
         try:
             attempt = gangs.attempt(members, trial, asked=True)
         finally:
             gangs.witness = None
+        # An attempt that was only asked for leaves nothing behind, also where it succeeded.
         trial.undo()
         if attempt.placed or members.gang is None:
             return None
+        # What was tried with other models is told beside a verdict and does not tell two refusals apart.
         bare = None if attempt.verdict is None else msgspec.structs.replace(attempt.verdict, models_tried=())
         found = _Seen(None, {}, ())
         for one in seen:
@@ -247,6 +250,7 @@ class Why:
         if not assumed or state.pods.state(row) is not PodState.WAITING:
             return ()
         with state.trial() as without:
+            # If the pod would fit without those on their way to a node, these are what it is behind.
             without.release_all(assumed)
             fits = self._fits_now(row)
         return tuple(state.pods.pod_at(one).uid for one in assumed) if fits else ()

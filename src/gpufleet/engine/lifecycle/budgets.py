@@ -43,6 +43,7 @@ class Budgets:
         """A budget appeared or reports anew; ``evicted`` are ours that have not been seen to end."""
         account = _Account(budget)
         for pod in evicted:
+            # A budget that names the pod has taken its end into account already.
             if _selects(budget, pod) and pod.uid not in budget.disrupted:
                 account.spent[pod.uid] = True
         self._accounts.setdefault(budget.namespace, {})[budget.name] = account

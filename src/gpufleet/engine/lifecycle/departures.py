@@ -98,6 +98,7 @@ class Departures:
         self.changes += 1
         self.evicted.pop(uid, None)
         self.refused_until_us[uid] = until_us
+        # The refused eviction is ours; others may have told the pod to end all the same.
         self._note(uid, LEAVING, int(uid in self.told))
         self._note(uid, REFUSED, 1)
 
@@ -132,6 +133,7 @@ class Departures:
     ) -> Nomination:
         """A workload waits for these pods to go; ``number`` is free, or None for the next."""
         self.changes += 1
+        # A nomination that goes on after a restart keeps its number, and so its place before later ones.
         is_late = number is not None and number < self._number and number not in self.nominations
         if number is None or number in self.nominations:
             number = self._number + 1
@@ -192,6 +194,7 @@ class Departures:
         for nomination in self.waiting_for(uid):
             del nomination.waits_for[uid]
             nomination.elsewhere.pop(uid, None)
+            # It may be complete now: ``Nominations.settle`` looks.
             self.unsettled[nomination.number] = None
         self._by_departing.pop(uid, None)
         self.told.pop(uid, None)

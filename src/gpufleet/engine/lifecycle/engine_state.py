@@ -59,6 +59,7 @@ class EngineState:
         self.policy = PolicyState(policy, seed, self.fleet)
         self.neighbours = Neighbours(self.store, self.fleet, self.shapes, self.pods)
         self.gate = Gate(self.store, self.fleet, self.shapes, self.queues)
+        # The gate belongs to an earlier stage, so what it needs of this one is handed to it as functions.
         self.gate.sequence_of = self.sequence_of
         self.gate.created_of = self.created_of
         self.gate.members_of = self.members_of
@@ -85,6 +86,7 @@ class EngineState:
         self.placed_in_step = PlacedInStep(self.pods.eviction_columns)
         self.sequence_by_row: dict[int, int] = {}
         self.newcomer: int | None = None
+        # Dictionaries without values stand for sets in order, so that every run tells in one order.
         self._short_gangs: dict[GangName, None] = {}
         self._unknown_gangs: dict[GangName, None] = {}
         self.pauses = BindPauses()
@@ -115,6 +117,7 @@ class EngineState:
         self.shapes.node_added(row)
         self.domains.put(row)
         self.policy.fleet_changed()
+        # Rankings are brought up to date with what was touched, when they are asked next.
         journal.touch(self.store.tables, row)
         self.room_freed = True
 
@@ -146,6 +149,7 @@ class EngineState:
 
     def wake_kept_out(self, *, every_line: bool) -> None:
         """Lines whose queue may have more since usage fell take their turn, or all that queues keep out."""
+        # Taken also where every line is woken: what is taken notes the usage that was seen.
         fitting = self.waiting.kept_out.take_fitting(self.store)
         if every_line:
             for line in self.waiting.kept_out.all_keys():
@@ -175,6 +179,7 @@ class EngineState:
         the only one that can be served (``place_newcomer``).
         """
         pod = self.pods.pod_at(row)
+        # Where queues are described or run times learned, more than room decides whose turn it is.
         if pod.gang is None and not (pod.leaving or self.queues.is_active or self.learned.queues):
             self.newcomer = row
         else:
@@ -303,7 +308,9 @@ class EngineState:
             self.waiting.wake(key)
             return
         if members.sequence == 0:
+            # The number is kept while the gang lives, so that it loses its turn by no change of a member.
             members.sequence = self.waiting.next_sequence()
+        # Negative, so that it is no row of a pod: these stand for single pods in their lines.
         self.waiting.put(key, -members.sequence, turn_us(members, gang), gang.short_name, members.sequence)
 
     def give_turn(self, members: Members, line: Line) -> None:
@@ -366,6 +373,7 @@ class EngineState:
 
     def lost_nomination(self, row: int) -> None:
         """No place is kept for a pod any more."""
+        # A replacement stands in no line: it exists only as long as its move.
         if row in self.replacements:
             return
         gang = self.pods.pod_at(row).gang

@@ -55,6 +55,8 @@ class NodeTrust:
     def offered(self, node: NodeName, since: str, at_us: int) -> bool:
         """The node's report tells since when its kubelet knows the devices; True if it is trusted again."""
         offers = self._offers.get(node)
+        # The first report after a start tells nothing: since when the kubelet knows the devices may be long
+        # ago.
         if offers is None:
             self._offers[node] = _Offers(since)
             return False
@@ -67,6 +69,8 @@ class NodeTrust:
         if record is None or not offers.excuse(at_us):
             return False
         was_distrusted = self.is_distrusted(node, at_us)
+        # What was turned away before the devices were known says nothing of the kubelet now. How long the
+        # next pause lasts stays.
         record.rejected_at_us, record.until_us = [], 0
         return was_distrusted
 
@@ -76,6 +80,7 @@ class NodeTrust:
             return False
         record = self.records.setdefault(node, _Record())
         record.rejected_at_us = [then for then in record.rejected_at_us if at_us - then < WINDOW_US] + [at_us]
+        # Pods that were on their way when the pause began are turned away in it and must not lengthen it.
         if at_us < record.until_us or len(record.rejected_at_us) < REJECTIONS_MAX:
             return False
         record.rejected_at_us = []
@@ -87,6 +92,7 @@ class NodeTrust:
     def recall(self, node: NodeName, until_us: int, next_pause_us: int, at_us: int) -> None:
         """What was written down before a restart, within the bounds of what is ever decided."""
         record = self.records.setdefault(node, _Record())
+        # A condition could have been written by others, so no more is believed than would ever be decided.
         record.until_us = max(record.until_us, min(until_us, at_us + PAUSE_MOST_US))
         record.pause_us = max(record.pause_us, min(next_pause_us, PAUSE_MOST_US))
 
@@ -107,6 +113,7 @@ class NodeTrust:
 
     def regained(self, at_us: int) -> list[NodeName]:
         """Nodes with a pause that has ended, each told once."""
+        # The record stays, for the length of the next pause.
         found = [name for name, record in self.records.items() if 0 < record.until_us <= at_us]
         for name in found:
             self.records[name].until_us = 0

@@ -56,6 +56,7 @@ def recalled_placement(state: EngineState, place: ReservedPlace) -> Placement | 
     found = (fleet.device_row_by_id.get(one) for one in place.devices if one is not None)
     devices = tuple(dict.fromkeys(one for one in found if one is not None))
     count = int(tables.shapes[layout.SHAPE_GPU_COUNT, tables.pods[layout.POD_SHAPE, row]])
+    # A device that the fleet does not have any more, or one named twice, leaves the place incomplete.
     if len(devices) != count or len(place.devices) != count:
         return None
     if any(int(tables.devices[layout.DEVICE_NODE, one]) != node for one in devices):
@@ -110,6 +111,7 @@ class Nominations:
         if reserved:
             elsewhere = ()
         elif gang is None:
+            # Equal shapes need the same room, so one that cannot move speaks for all.
             alike = int(state.store.tables.pods[layout.POD_SHAPE, rows[0]])
         for row in rows:
             state.nominated(row)
@@ -127,6 +129,7 @@ class Nominations:
         for row in nomination.rows:
             node = int(state.store.tables.pods[layout.POD_NODE, row])
             uid = state.pods.pod_at(row).uid
+            # A place that was lost and found again within a step is no loss to be told.
             self.withdrawn.pop(uid, None)
             said.append(Nominated(uid, state.fleet.node_at(node).name, tuple(nomination.waits_for)))
         return said
@@ -247,6 +250,7 @@ class Nominations:
 
         Those that wait for no pod any more and do not fit all the same wait again.
         """
+        # A copy, because what is cancelled below may be noted anew for the next time.
         numbers = dict(self.departures.unsettled)
         self.departures.unsettled.clear()
         if self.departures.by_row:
@@ -255,6 +259,7 @@ class Nominations:
                     if row in self.departures.by_row:
                         numbers[self.departures.by_row[row].number] = None
         ready: list[int] = []
+        # In the order of nomination: earlier ones have the first right to what became free.
         for number in sorted(numbers):
             nomination = self.departures.nominations[number]
             if nomination.reserved:
@@ -334,6 +339,7 @@ class Nominations:
         """Book a pod where it is to go, inside a trial, if that is really free."""
         tables = self.state.store.tables
         shape = int(tables.pods[layout.POD_SHAPE, one.row])
+        # A device that its node does not show any more is not free, whatever the amounts say.
         if layout.NOT_SET in one.devices or not fit.host_fits(tables, shape, one.node):
             return False
         if not all(fit.device_fits(tables, shape, device) for device in one.devices):

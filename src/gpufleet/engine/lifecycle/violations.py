@@ -69,6 +69,7 @@ class Violations:
         subject = subject_of(violation)
         watch = self.watches.get(subject)
         if watch is not None:
+            # Its time goes on, so that a violation that changes a little again and again still ends.
             watch.violation = violation
             return
         since_us = at_us if happened.since_us is None else min(happened.since_us, at_us)
@@ -110,6 +111,7 @@ class Violations:
             for member in members_of(violation):
                 row = self._row(member.pod)
                 ends = member.may_be_ended and _ends(violation)
+                # Memory beyond the share that ends no pod was told as a warning already.
                 if first and row is not None and (ends or not isinstance(violation, MemoryExceeded)):
                     consequence = Consequence.ENDS if ends else Consequence.STAYS
                     self._told.append(ViolationTold(member.pod, violation, consequence))
@@ -130,6 +132,7 @@ class Violations:
             for row in list(members.nominated):
                 self.nominations.cancel_of(row)
             self.state.withdraw_gang(members.gang)
+            # As if described anew: the gang has not started, so its minimum binds again.
             members.describe(members.gang)
             self.state.update_gang(name)
         told, self._told = self._told, []

@@ -47,9 +47,11 @@ class VolumeRefusals:
             return pod
         refused = self.until_us_by_pod.get(pod.uid)
         claims = {unbound.claim for unbound in pod.shape.relations.volumes.unbound} if refused else set()
+        # Sorted, so that pods with the same nodes left out have one shape.
         nodes = sorted({node for claim, node in refused or () if claim in claims})
         if not nodes:
             return pod
+        # The pod without the exception is kept, because its shape is narrowed anew whenever a pause ends.
         self._described[pod.uid] = pod
         fields = tuple(NodeNameRequirement(Operator.NOT_IN, node) for node in nodes)
         elsewhere = NodeAffinity((NodeTerm(fields=fields),))

@@ -105,10 +105,12 @@ class ByNode:
         best = self.single()
         if best is not None:
             return best
+        # Bounds rise, so the first that is no better than what is proven ends the search.
         for bound in self._bounds():
             if best is not None and bound[:COSTS] >= best[:COSTS]:
                 break
             if self.proof.tries > PROOFS_MAX:
+                # What is proven already is a good answer, only perhaps not the cheapest.
                 self.cut = best is None
                 break
             found = self._examine(bound)
@@ -142,6 +144,7 @@ class ByNode:
 
     def _bounds(self) -> list[Bound]:
         """Nodes on which enough could be freed, the one with the best bound first."""
+        # A node that does not suit the shape is far too short of GPUs, whatever leaves it.
         welcome = self.short[self.nodes, GPU] < FAR_TOO_MUCH
         nodes, singles = self.nodes[welcome], self.singles.at(welcome)
         if not len(nodes):
@@ -173,6 +176,7 @@ class ByNode:
     def _may_do(self, node: int, units: Sequence[Unit]) -> bool:
         """True unless what these hold together is less than what is short."""
         by_row, short = self._held_on[node]
+        # Where nothing is short the pod is kept off by something else, which sums cannot tell.
         if not (short and units):
             return not short
         held = [by_row[unit.rows[0]] for unit in units]
@@ -208,6 +212,7 @@ class ByNode:
         lose.
         """
         sets = 0
+        # From few to many: the first size at which a set is proven has the fewest victims.
         for size in range(max(1, bound.pods), len(among) + 1):
             sets += comb(len(among), size)
             if sets > SETS_A_NODE_MAX:
@@ -226,6 +231,7 @@ class ByNode:
         If it is not just to evict these, they are looked for among candidates that may justly go together.
         """
         chosen: list[Unit] = []
+        # One by one, because disruption budgets and gangs' minimums bound how many go together.
         for unit in among:
             if self._allowed([*chosen, unit]):
                 chosen.append(unit)
@@ -242,6 +248,8 @@ class ByNode:
             return None
         needed: list[Unit] = []
         rest = sorted(units, key=lambda one: one.cost, reverse=True)
+        # At first all that the bound says may be spared; halved where that is too much, doubled where it is
+        # not.
         size = max(1, len(rest) - bound.pods)
         while rest:
             fewer = [*needed, *rest[size:]]
@@ -266,6 +274,7 @@ def room_wanted(
     wants: list[tuple[Int64Array, Int64Array]] = []
     if tables.shapes[layout.SHAPE_GPU_COUNT, shape]:
         held = tables.shapes[layout.SHAPE_GPU_COUNT, shapes]
+        # A share lacks milli; a whole request lacks devices.
         if tables.shapes[layout.SHAPE_GPU_MILLI, shape] != WHOLE_GPU_MILLI:
             held = held * tables.shapes[layout.SHAPE_GPU_MILLI, shapes]
         wants.append((held, short[:, GPU]))
@@ -318,6 +327,7 @@ def bounds_by_node(
     count = np.ones(len(at), np.int64)
     for amounts, short in wants:
         held = amounts[inside]
+        # The largest holders of each node first: as few of them as suffice are a lower bound of how many go.
         order = np.lexsort((-held, nodes))
         count = np.maximum(count, first_enough(held[order], short[at], starts) - starts + 1)
     sums, least = sum_of_smallest(nodes, priority, starts, count), sum_of_smallest(nodes, lost, starts, count)
@@ -347,6 +357,7 @@ def lowest_priority(
     """Up to which priority candidates must go on each node so that their sums suffice, or NEVER."""
     order = np.lexsort((priority, nodes))
     at, starts = np.unique(nodes[order], return_index=True)
+    # NEVER behind the last one answers for nodes whose candidates do not suffice.
     ascending = np.append(priority[order], NEVER)
     highest = ascending[starts]
     for amounts, short in wants:
@@ -363,6 +374,7 @@ def first_enough(amounts: Int64Array, short: Int64Array, starts: Int64Array) -> 
     sizes = np.diff(np.append(starts, len(amounts)))
     so_far = np.cumsum(amounts)
     before = np.where(starts > 0, so_far[starts - 1], 0)
+    # One running sum over all nodes, less what it was at the start of each, is a sum a node.
     enough = so_far - np.repeat(before, sizes) >= np.repeat(short, sizes)
     positions = np.where(enough, np.arange(len(amounts)), len(amounts))
     first: Int64Array = np.minimum.reduceat(positions, starts)
@@ -399,7 +411,7 @@ def cheapest_single(
     for place in range(len(rows)):
         if rows[place] == layout.NOT_SET:
             continue
-        if in_order and best != layout.NOT_SET:
+        if in_order and best != layout.NOT_SET:  # What follows costs no less, but for its right.
             cost = (queue_priority[place], priority[place], spared[place])
             if right[best] == 0 or cost > (queue_priority[best], priority[best], spared[best]):
                 break

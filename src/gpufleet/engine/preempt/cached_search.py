@@ -67,6 +67,7 @@ class CachedSearch:
         self.left = left
         self.seen = seen
         self.shape = int(tables.pods[layout.POD_SHAPE, outcome.row])
+        # A copy, because this one is kept up to date with plans while the outcome's stays as it was found.
         self.short = outcome.short.copy()
         singles = outcome.singles
         order = np.lexsort(
@@ -93,6 +94,7 @@ class CachedSearch:
         first, policy = self.outcome.rank.created_at_us, self.outcome.queue.preemption
         if self.outcome.reclaim is not None and not self.outcome.is_own:
             if VictimScope.LOWER_OR_NEWER_EQUAL_PRIORITY in {policy.reclaim, policy.borrowing}:
+                # Only a pod of the same age reaches the same pods of its priority.
                 return rank.created_at_us == first
             # In its own queue no pod was newer than the first one, so none is newer than a newer one.
             return policy.within_queue not in BY_AGE or rank.created_at_us >= first
@@ -129,6 +131,7 @@ class CachedSearch:
         roomy = False
         for one in applied[self.seen :]:
             for victim in one.victims:
+                # Marked and not removed, so that the columns beside it keep their places.
                 self.singles.rows[self.singles.rows == victim] = layout.NOT_SET
             self.left.renew(self.shape, one.nodes, self.short)
             roomy |= self._has_room(one.nodes)
@@ -144,16 +147,19 @@ class CachedSearch:
         tables, future = state.store.tables, state.future_quota
         lacks = np.zeros(tables.quota_columns.shape[1], np.int64)
         with state.trial():
+            # Quota is asked of the future in which pods that leave are not charged, as a new search would.
             future.change(charges.leaving, -1)
             lacking_quota(tables, row, lacks)
             if reclaim is not None:
                 future.change(reclaim.least_charged(), 1)
+                # Lenders follow shares, which this pod changes: they are asked with the least of it charged.
                 if not self._update_lenders(reclaim.lenders_when_placed()):
                     return None
         return lacks[self.asked]
 
     def _update_lenders(self, lenders: dict[QueueName, Lender]) -> bool:
         """Put candidates in the order of now; False if they are not those of these lenders."""
+        # Other terms let other pods go, which only a new search gathers.
         if terms_of(lenders) != self.terms:
             return False
         ranks = ranked(lenders)

@@ -355,7 +355,7 @@ class Gathering:
         """True if a pod may be evicted as far as itself is concerned."""
         state = self.state
         pod = state.pods.pod_at(row)
-        if not pod.makes_room or state.departures.is_departing(pod.uid):
+        if not pod.makes_room or state.departures.is_departing(pod.uid):  # What leaves is room already.
             return False
         if pod.uid in state.departures.refused_until_us or state.budgets.forbids(pod):
             return False

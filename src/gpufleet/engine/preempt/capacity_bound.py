@@ -65,6 +65,7 @@ def may_suffice(
     """
     pods = state.store.tables.pods
     shapes: Int64Array = pods[layout.POD_SHAPE, list(members.waiting)]
+    # Room on nodes where no member could ever go is of no use, however much of it is freed.
     suits = suitable(state, np.unique(shapes).tolist())
     short = list(things_short(state, shapes, max(1, members.missing), suits))
     if not short:
@@ -72,8 +73,10 @@ def may_suffice(
     together = [np.array(rows, np.int64) for rows in gangs]
     candidates = np.unique(np.concatenate([singles, *together]))
     sides = sides_of(reclaim, pods[layout.POD_QUEUE, candidates])
+    # Side by side, without those of no side: NOT_SET is below every row, so these come first.
     order = np.argsort(sides, kind="stable")[np.count_nonzero(sides == layout.NOT_SET) :]
     lent = lent_by(state, reclaim, next(iter(members.waiting)), candidates[order], sides[order], together)
+    # Candidates of no side have no limit here, so all of them count as gone.
     gone = np.concatenate([leaving, candidates[sides == layout.NOT_SET]])
     for thing in short:
         given = sum(held(state, thing, gone, suits).tolist()) + most_given(state, thing, lent, suits)
@@ -96,6 +99,7 @@ def suitable(state: EngineState, shapes: Sequence[int]) -> BoolArray:
     count = state.fleet.row_count
     found = np.zeros(count, np.bool_)
     for shape in shapes:
+        # A slot is filled first: it says which nodes refuse the shape by labels and taints.
         slot = state.shapes.slot(shape)
         found |= state.shapes.rankings.refused[slot, :count] == 0
     present: BoolArray = state.store.tables.nodes[layout.NODE_PRESENT, :count] == 1
@@ -119,6 +123,8 @@ def things_short(
         *((amounts, host[column], amounts) for column, amounts in enumerate(tables.shape_resources.T)),
     ]
     for each, there, left in asked:
+        # The smallest requests, as any members may be the first to start; summed as Python's integers, which
+        # do not overflow.
         needed = sum(np.sort(each[shapes])[:least].tolist())
         if needed > there:
             yield NeededResource(needed, there, left)
@@ -150,6 +156,7 @@ def lent_by(
     known, starts = np.unique(sides, return_index=True)
     columns = np.array(reclaim.columns, np.int64)
     charges = np.zeros((len(columns), len(rows)), np.int64)
+    # ``reduceat`` takes no empty arrays.
     if not (len(rows) and len(columns)):
         return LentCandidates(rows, starts, [])
     freed_quota(tables, unplaced, rows, columns, charges)
@@ -157,6 +164,7 @@ def lent_by(
     side_of = [int(sides_of(reclaim, tables.pods[layout.POD_QUEUE, gang[:1]])[0]) for gang in gangs]
     limits: list[tuple[Int64Array, FloatArray]] = []
     for number, column in enumerate(reclaim.columns):
+        # The last victim may take the side below what it borrowed, by no more than the largest of them.
         least = tables.shape_charges[tables.pods[layout.POD_SHAPE, rows], column]
         largest = np.maximum.reduceat(least, starts)
         for side, gang in zip(side_of, gangs, strict=True):
@@ -164,7 +172,9 @@ def lent_by(
             largest = np.where(known == side, np.maximum(largest, charge), largest)
         borrowed = tables.queue_counted[known, column] - tree.subtree[known, column]
         keeps = (tree.guaranteed[: len(below), column] != 0) & (below != np.arange(len(below)))
+        # One less, because before the last victim goes something of what was borrowed must be left.
         most = np.where(np.isin(known, below[keeps]), np.inf, borrowed + largest - 1.0)
+        # By this resource the side gives nothing: it has borrowed none, or its work is charged none.
         most[(borrowed <= 0) | (largest <= 0)] = -1.0
         limits.append((charges[number], most))
     return LentCandidates(rows, starts, limits)
@@ -175,6 +185,7 @@ def most_given(state: EngineState, thing: NeededResource, lent: LentCandidates, 
     if not lent.limits:
         return 0.0
     amounts = held(state, thing, lent.rows, suits)
+    # A side may show by any one resource that it has borrowed, so the limit that allows the most counts.
     return float(np.max([knapsacks(amounts, *limit, lent.starts) for limit in lent.limits], axis=0).sum())
 
 
@@ -185,9 +196,11 @@ def knapsacks(amounts: Int64Array, charges: Int64Array, most: FloatArray, starts
     """
     sizes = np.diff(np.append(starts, len(amounts)))
     group = np.repeat(np.arange(len(starts)), sizes)
+    # What costs no quota goes first, as if it had the best ratio.
     ratio = np.divide(amounts, charges, out=np.full(len(amounts), np.inf), where=charges > 0)
     order = np.lexsort((-ratio, group))
     charge = charges[order]
+    # What is charged in front of each, over all sides; less the sum at the start of its side below.
     before = np.cumsum(charge) - charge
     room = most[group] - (before - np.repeat(before[starts], sizes))
     part = np.divide(room, charge, out=np.ones(len(charge)), where=charge > 0)

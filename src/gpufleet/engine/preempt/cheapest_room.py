@@ -76,6 +76,7 @@ def cheapest_room(
             by_node.setdefault(int(tables.pods[layout.POD_NODE, unit.rows[0]]), []).append(Held(count, unit))
     short = leaving.left.shortage(shape)
     free = np.where(short[:, GPU] < FAR_TOO_MUCH, np.maximum(0, gpus - short[:, GPU]), 0)
+    # Where host resources are short and no candidate runs, free GPUs serve no member.
     free[(short[:, 1:] > 0).any(axis=1) & ~np.isin(np.arange(len(free)), list(by_node))] = 0
     missing = max(1, members.missing) - int((free // gpus).sum())
     if missing <= 0:
@@ -106,6 +107,7 @@ def weights_of(units: Iterable[Unit]) -> Weights:
     columns = list(zip(*map(costs_of, units), strict=True))
     found = [1]
     for column in reversed(columns[1:]):
+        # Larger than any difference that the later costs can make together.
         found.append(found[-1] * (sum(column) - min(0, *column) * len(column) + 1))
     return tuple(reversed(found))
 
@@ -127,6 +129,7 @@ def options_on(held: Sequence[Held], free: int, gpus: int, missing: int, weights
     best: list[Option | None] = [NOTHING, *[None] * ((there + most) * gpus - free)]
     for one in held:
         cost = sum(map(mul, weights, costs_of(one.unit)))
+        # Downwards, so that each pod is taken once.
         for needed in range(len(best) - 1, 0, -1):
             before, known = best[max(0, needed - one.gpus)], best[needed]
             if before is not None and (known is None or before.cost + cost < known.cost):
@@ -137,9 +140,12 @@ def options_on(held: Sequence[Held], free: int, gpus: int, missing: int, weights
 
 def chosen_from(nodes: Sequence[Sequence[Option]], missing: int) -> Iterator[Unit]:
     """The pods of one option for each node that make room for as many members as are missing."""
+    # As many members are left to the exact comparison as its steps allow.
     last = STEPS_MAX // max(1, sum(map(len, nodes)))
     taken = [0] * len(nodes)
     left = missing
+    # On a convex hull the next member of a node never costs less than the one before, so the steps of all
+    # nodes may be taken in the order of their cost.
     for _, number, place in sorted(hull_steps(nodes)):
         more = nodes[number][place].members - nodes[number][taken[number]].members
         if left - more < last:

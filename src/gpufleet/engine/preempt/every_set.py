@@ -64,6 +64,7 @@ class EverySet:
         """The cheapest set, and where the workload goes; None if no set would do (or ``is_cut``)."""
         units = self.found.in_order()
         self._node_by_row = nodes_of(self.state, units)
+        # If not even all of them make room, no set does: one proof instead of a thousand.
         if not self._proven(units, judged=False):
             return None
         ordered = sorted(self._sets(units), key=self._in_turn)
@@ -94,10 +95,12 @@ class EverySet:
     def _enough(self, units: Sequence[Unit]) -> Iterator[list[int]]:
         """The places of units that together give back at least what is short."""
         among = np.arange(len(units))
+        # The bits of every number from 1 on: each set of units but the empty one, once.
         sets: Int64Array = (np.arange(1, 1 << len(units))[:, np.newaxis] >> among) & 1
         together = self._room(units) if self.short is None else NOTHING_LACKS
         for lacks, gives in (self._quota(units), together):
             if len(lacks):
+                # The product sums up what the units of each set give back, for all sets at once.
                 sets = sets[(sets @ gives.T >= lacks).all(axis=1)]
         if self.short is not None:
             sets = sets[self._on_one_node(sets, units, self.short)]
@@ -139,6 +142,7 @@ class EverySet:
         enough: BoolArray = np.ones((len(sets), len(nodes)), np.bool_)
         for amounts, lacks in room_wanted(tables, shape, rows, short):
             by_unit = np.zeros((len(units), len(nodes)), np.int64)
+            # Unlike ``+=`` this adds up where a unit has several pods on one node.
             np.add.at(by_unit, (number, column), amounts)
             enough &= np.greater_equal(sets @ by_unit, lacks[nodes])
         welcome = np.flatnonzero(short[nodes, GPU] < FAR_TOO_MUCH)
@@ -163,6 +167,7 @@ def nodes_of(state: EngineState, units: Sequence[Unit]) -> dict[int, int]:
 
 def sums_by_unit(gives: Int64Array, units: Sequence[Unit]) -> Int64Array:
     """For each thing the sums over the rows of each unit."""
+    # Every unit has a row, so no two starts are equal, which ``reduceat`` would read as one.
     starts = np.cumsum([0, *(len(unit.rows) for unit in units)])[:-1]
     found: Int64Array = np.add.reduceat(gives, starts, axis=1)
     return found

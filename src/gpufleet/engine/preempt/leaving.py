@@ -53,6 +53,7 @@ class Leaving:
         cells, count = state.pods.eviction_columns.cells, len(state.pods.pods)
         pods = state.store.tables.pods
         told = np.flatnonzero(cells[LEAVING, :count])
+        # A pod without a node leaves no room behind.
         rows: Int64Array = told[pods[layout.POD_NODE, told] != layout.NOT_SET]
         unsure = [] if reach is None else unsure_for(state, reach)
         if unsure:
@@ -157,6 +158,7 @@ def lacking(
     milli = tables.shapes[layout.SHAPE_GPU_MILLI, shape]
     for number in range(len(nodes)):
         node = nodes[number]
+        # Far too much rather than a mark of its own: every comparison with what is short refuses such a node.
         if tables.nodes[layout.NODE_PRESENT, node] == 0 or refused[node] != 0:
             short[node, GPU] = FAR_TOO_MUCH
             continue
@@ -164,6 +166,7 @@ def lacking(
             free = tables.nodes[layout.NODE_FREE_WHOLE_GPUS, node]
             if locality.must_be_near(tables, shape):
                 free = near_after(tables, shape, node, held)
+            # Devices are looked at one by one only where pods leave; elsewhere the node's own count is right.
             elif freed[node, 0] > 0:
                 free = whole_after(tables, node, held)
             short[node, GPU] = count - free
@@ -217,6 +220,7 @@ def near_after(tables: Tables, shape: int, node: int, held: Int64Array) -> int:
     most = 0
     for leader in range(first, last):
         together = 0
+        # Devices before the leader were counted with a leader of their own.
         for device in range(leader, last):
             if tables.devices[column, device] == tables.devices[column, leader]:
                 together += is_whole_after(tables, device, held)
@@ -229,6 +233,7 @@ def is_whole_after(tables: Tables, device: int, held: Int64Array) -> bool:
     """True if a device will serve a whole request, without users."""
     healthy = tables.devices[layout.DEVICE_HEALTHY, device] == 1
     serves = tables.devices[layout.DEVICE_SERVES, device] & SERVES_WHOLE != 0
+    # Free milli alone would not tell: a whole request takes a device that no pod uses.
     unused = tables.devices[layout.DEVICE_USERS, device] == held[0, device]
     milli = tables.devices[layout.DEVICE_FREE_MILLI, device] + held[1, device]
     return bool(healthy and serves and unused and milli == WHOLE_GPU_MILLI)
@@ -241,5 +246,6 @@ def milli_after(tables: Tables, node: int, held: Int64Array) -> int:
     first = tables.nodes[layout.NODE_FIRST_DEVICE, node]
     for device in range(first, first + tables.nodes[layout.NODE_DEVICE_COUNT, node]):
         if tables.devices[layout.DEVICE_HEALTHY, device] == 1:
+            # A device that is over-committed has less than nothing, which must not count against the others.
             free += max(0, tables.devices[layout.DEVICE_FREE_MILLI, device] + held[1, device])
     return int(free)

@@ -72,6 +72,8 @@ def loss_of(state: EngineState, columns: Sequence[int], rows: Sequence[int]) -> 
             name = state.pods.pod_at(row).gang
             if name is not None:
                 gangs.setdefault(name, []).append(place)
+    # Members that went one by one leave their gang above its minimum; only a gang without any member is one
+    # unit.
     whole = [places for name, places in gangs.items() if _is_gone(state, name)]
     units = [LostUnit(tuple(charges[places].sum(axis=0).tolist()), is_gang=True) for places in whole]
     together = {place for places in whole for place in places}
@@ -107,6 +109,8 @@ class BorrowedLosses:
     def are_all(self, losses: Mapping[int, Loss]) -> bool:
         """True if some order exists in which every unit goes while its queues have more than their own."""
         rest = dict(losses)
+        # Looked at backwards, as units that come back: what has come back only makes it easier for the
+        # others.
         while rest:
             back = [queue for queue, loss in rest.items() if self._come_back(queue, loss)]
             if not back:
@@ -129,6 +133,7 @@ class BorrowedLosses:
         """How much of a unit may be more than was borrowed, and one."""
         if self.is_owed or not unit.is_gang:
             return unit.charges
+        # Where the workload would itself borrow, a gang goes only if its queue keeps its own without it.
         return tuple(min(1, amount) for amount in unit.charges)
 
     def _is_borrowed(self, path: Sequence[int], amounts: Amounts) -> bool:

@@ -60,6 +60,7 @@ class OverFleet:
         found = self._minimal(allowed) if fits else None
         if found is not None or not (fits or len(allowed) < len(units)):
             return found
+        # Without a set that is just among the cheapest, sets are tried that may go together.
         parts = filter(self._proven, self.proof.reclaimable_subsets(units))
         return next(filter(None, (self._minimal(part, judged=True) for part in parts)), None)
 
@@ -72,6 +73,7 @@ class OverFleet:
             chosen = units[: self._enough(units)]
         cheapest = self._cheapest_room(units, chosen)
         if cheapest:
+            # The cheapest room is proven to be just, so only sets that are just replace it.
             chosen, judged = cheapest, True
         with self.proof.without_leaving(self.departing):
             return self._taken_off(chosen, judged=judged, is_used=bool(cheapest))
@@ -86,7 +88,9 @@ class OverFleet:
         if not is_used:
             chosen = self._only_used(chosen, self._proven(chosen), judged=judged)
         tries_max = PROOFS_MAX + (self.proof.tries if judged else self._tries)
+        # The dearest first, so that they are spared if any can be.
         for unit in reversed(list(chosen)):
+            # It was found to be of no use together with one before it.
             if unit not in chosen:
                 continue
             if self.proof.tries > tries_max:
@@ -126,6 +130,8 @@ class OverFleet:
         suits = suitable(self.state, np.unique(shapes).tolist())
         going: dict[int, list[int]] = {gang: [] for gang in self.surplus}
         kept: set[int] = set()
+        # Of a gang's members those first whose nodes the workload could use; the sort keeps the order of
+        # their cost.
         for unit in sorted(units, key=lambda unit: not suits[pods[layout.POD_NODE, unit.rows[0]]]):
             if unit.gang in going and self.surplus[unit.gang].allows([*going[unit.gang], *unit.rows]):
                 going[unit.gang] += unit.rows
@@ -140,6 +146,7 @@ class OverFleet:
         allowed: list[Unit] = []
         rows: dict[int, None] = {}
         for unit in units:
+            # A member may be a unit of its own and one of its gang's; a budget counts each pod once.
             more = rows | dict.fromkeys(unit.rows)
             if budgets.allow(map(pods.pod_at, more)):
                 allowed.append(unit)

@@ -50,6 +50,7 @@ class Overtime:
     def settle(self) -> None:
         """The queues are others: where that changes a limit, every running pod is looked at again."""
         limits = self._limits_of_queues() if self.evicts else {}
+        # Most changes of a queue leave its limit as it was, and to look at every pod is dear.
         if limits != self._limits:
             self._limits = limits
             rows, pods = len(self.state.pods.pods), self.state.store.tables.pods
@@ -108,6 +109,7 @@ class Overtime:
         state = self.state
         while self._due and self._due[0][0] <= at_us:
             due_us, uid = heapq.heappop(self._due)
+            # The entry is out of date: the pod is gone, or runs for another time.
             if self._due_us_by_uid.get(uid) != due_us:
                 continue
             del self._due_us_by_uid[uid]
@@ -117,6 +119,8 @@ class Overtime:
                 continue
             together = self._together(row)
             if self._may_end(together):
+                # Lazily, because each pod that is told to end counts in the budgets that the next is asked
+                # of.
                 yield from ((one, limit) for one in together)
             else:
                 self._expect(uid, at_us + TRY_AGAIN_US)
@@ -164,6 +168,7 @@ class Overtime:
             return
         self._due_us_by_uid[uid] = due_us
         heapq.heappush(self._due, (due_us, uid))
+        # Entries out of date are left in the heap; when they are most of it, it is made anew.
         if len(self._due) > SWEEP_FIRST + 2 * len(self._due_us_by_uid):
             self._due = [(due_us, uid) for uid, due_us in self._due_us_by_uid.items()]
             heapq.heapify(self._due)

@@ -102,12 +102,15 @@ class Proof:
     def fits_at_once_without(self, rows: Sequence[int], nodes: Int64Array) -> Placements:
         """Where the workload fits as soon as these are gone, with all others still there."""
         state, future = self.state, self.state.future_quota
+        # Nothing is promised, so present and future are the same.
         if not state.departures.by_row:
             return self.fits_without(rows, nodes)
         self.tries += 1
         with state.trial() as without:
             without.release_all(rows)
             charges = self._charges_without(rows)
+            # The workload is placed as if no other had a nomination, and their quota is put back before it is
+            # judged.
             future.change(charges.nominated, -1)
             with state.trial() as trial:
                 placed = self._place(trial, nodes)
@@ -129,6 +132,7 @@ class Proof:
     def _spares_the_just(self, rows: Sequence[int]) -> bool:
         """True if no pod goes that has a right to stay."""
         told = self.state.pods.eviction_columns.cells[LEAVING]
+        # What leaves anyway loses nothing by this workload.
         return self.is_just is None or self.is_just([row for row in rows if not told[row]])
 
     def _place(self, trial: Trial, nodes: Int64Array) -> list[int]:

@@ -22,11 +22,13 @@ class QuickReject:
     def may_find(self, priority: int, queue: Queue) -> bool:
         """True unless work of this priority and queue finds no victim, by whatever policy its queue has."""
         state, policy = self.state, queue.preemption
+        # What leaves is room without victims, and sums know nothing of gangs.
         if state.departures.told or state.departures.evicted or state.gangs.by_name:
             return True
         if policy.within_queue is VictimScope.LOWER_PRIORITY:
             if state.pods.least_priority < priority:
                 return True
+        # Within its queue age decides too, which no sum knows.
         elif policy.within_queue is not VictimScope.NEVER:
             return True
         if policy.reclaim is VictimScope.NEVER and policy.borrowing is VictimScope.NEVER:
@@ -36,6 +38,8 @@ class QuickReject:
     def _some_queue_may_lose_work(self) -> bool:
         """True if any queue has more than its nominal amount of anything, or owns nothing at all."""
         queues, tables = self.state.queues, self.state.store.tables
+        # Two counters tell whether any place or any queue changed, so the sums are compared once for all that
+        # wait.
         as_of = (int(tables.counters[layout.COUNTER_CHANGES]), queues.changes)
         if as_of != self._as_of:
             tree = queues.tree

@@ -65,6 +65,7 @@ def take_up(
     """The nominations that are to be in force again, in their order."""
     if not nominations.recalled:
         return []
+    # In the order in which the places were given, because earlier ones were proven without the later.
     recalled, nominations.recalled = sorted(nominations.recalled, key=lambda one: one.number), []
     former: list[Former] = []
     departures = state.departures
@@ -75,6 +76,7 @@ def take_up(
         one = _with_victims(state, kept, placements, search, is_guest, at_us)
         former.append(one)
         for uid in one.victims:
+            # As if told to end, so that places which wait for these victims are proven; taken back below.
             departures.evict(uid)
     leave = [one for one in former if all(map(departures.is_departing, one.waits_for))]
     proven = _proven(state, nominations, leave)
@@ -88,6 +90,7 @@ def _proven(state: EngineState, nominations: Nominations, former: list[Former]) 
     proven: list[Former] = []
     with state.trial() as future:
         state.future_quota.change(state.future_quota.charges().leaving, -1)
+        # Their charges were taken off in the line before.
         future.release_all(Leaving(state).rows.tolist(), uncharged=True)
         for one in former:
             placements = _placed(state, nominations, one.placements, future)
@@ -98,6 +101,8 @@ def _proven(state: EngineState, nominations: Nominations, former: list[Former]) 
 
 def _that_end(state: EngineState, proven: list[Former]) -> list[Former]:
     """Those that wait for pods alone that leave, or that are evicted for one of these."""
+    # A nomination that falls takes its victims' ends from others that wait for them; so until none falls any
+    # more.
     while True:
         ends = {uid for one in proven for uid in one.victims}
         found = [
@@ -197,5 +202,6 @@ def _placed(
         if not has_room or not all(map(state.gate.keeps_quota, rows)):
             return ()
         proven = tuple(placement_of(state, row) for row in rows) if is_tied else placements
+        # Later nominations are proven beside this one.
         trial.keep_within(future)
         return proven

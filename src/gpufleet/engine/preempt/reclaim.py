@@ -94,11 +94,13 @@ class Reclaim:
         gathering = Gathering(self.state, at_us, ranked(lenders), self.rank, priorities)
         if lenders:
             held = self._held()
+            # One pass over all pods for each set of reaches; most lenders have the same.
             for reaches in dict.fromkeys(lender.reaches for lender in lenders.values()):
                 alike = {name: one.least_run_us for name, one in lenders.items() if one.reaches == reaches}
                 gathering.add_single(alike, reaches, held)
             for members in gangs_that_run(self.state):
                 gang = members.gang
+                # A gang goes as a whole, so one member that is immune keeps all of it.
                 if gang is not None and gang.queue in lenders and held.isdisjoint(members.with_places):
                     lender = lenders[gang.queue]
                     if any(one.holds(gang.priority, gang.created_at_us) for one in lender.reaches):
@@ -130,6 +132,7 @@ class Reclaim:
         """Other queues with work that may have to go, while the least that the workload needs is charged."""
         found: dict[QueueName, Lender] = {}
         default = self.tree.row_by_name.get(DEFAULT_QUEUE)
+        # Work of no queue owns nothing, so it lends all that it has.
         if default not in {None, self.row} and DEFAULT_QUEUE not in self.tree.described:
             if self._is_within(self.row) or self.may_borrow:
                 found[DEFAULT_QUEUE] = Lender((), 0, self._reaches_within())
@@ -149,6 +152,7 @@ class Reclaim:
         borrows = self._borrows()
         rows: Int64Array = np.flatnonzero((sides != layout.NOT_SET) & borrows & borrows[sides])
         above = rows
+        # All rows climb one level at a time, and those drop out above which some queue has not borrowed.
         while (below := above != sides[rows]).any():
             above = np.where(below, self.tree.parent[above], above)
             rows, above = rows[borrows[above]], above[borrows[above]]
@@ -160,6 +164,7 @@ class Reclaim:
         found: list[tuple[int, bool, int]] = []
         for one in reversed(path[: path.index(side) + 1]):
             endless, share = self.shares.order_key(one)
+            # An endless share, that of a queue of weight 0, is larger than any; the larger share gives first.
             found.append((self.tree.queue_at(one).priority, not endless, -share))
         return tuple(found)
 
@@ -218,6 +223,7 @@ class Reclaim:
         by_queue = self._by_queue(victims)
         by_side: dict[tuple[int, int], dict[int, list[int]]] = {}
         for queue_row, rows in by_queue.items():
+            # None where no queue is above both, as for work of no queue: that has nothing of its own to keep.
             siblings = self.shares.siblings(self.row, queue_row)
             if siblings is not None:
                 by_side.setdefault(siblings, {})[queue_row] = rows
@@ -263,6 +269,7 @@ class Reclaim:
         first, second = self._turn(mine), self._turn(theirs)
         if first != second:
             return first < second
+        # Equals in turn: the side that has no more than the other may take.
         return self.shares.by_resource(mine) <= self.shares.by_resource(theirs)
 
     def _turn(self, row: int) -> tuple[bool, int]:

@@ -27,6 +27,7 @@ from gpufleet.engine.preempt.reclaim import Reclaim
 def reclaimable_subsets(state: EngineState, reclaim: Reclaim, units: Sequence[Unit]) -> Iterator[list[Unit]]:
     """Those of these units that may go together, by one order after the other; each choice once."""
     found: list[set[Unit]] = []
+    # No order is the best for all; the head of this module says what each is for.
     for order in (units, sorted(units, key=lambda unit: -len(unit.rows)), node_by_node(state, units)):
         part = reclaimable_subset(state, reclaim, order)
         if part and set(part) not in found:
@@ -58,6 +59,7 @@ def reclaimable_subset(state: EngineState, reclaim: Reclaim, units: Sequence[Uni
         state.future_quota.change(reclaim.least_charged(), 1)
         part = _Subset(state, reclaim, trial)
         rest = list(units)
+        # Each round may make just what was not before, once a level.
         for _ in range(part.levels(rest)):
             rest = [unit for unit in rest if not part.takes(unit)]
         return part.units
@@ -85,6 +87,7 @@ class _Subset:
         """Let a unit go as well, if that is just and disruption budgets allow it."""
         if not self._is_allowed(unit):
             return False
+        # Members that went one by one are not taken again with their gang.
         going = [row for row in unit.rows if row not in self.rows]
         with self.state.trial() as alone:
             alone.release_all(going)
@@ -93,6 +96,7 @@ class _Subset:
             for queue_row, loss in self.reclaim.losses(going).items():
                 before = self.gone.get(queue_row)
                 self.gone[queue_row] = loss if before is None else before.joined(loss)
+            # It stays gone for the units after it.
             alone.keep_within(self.trial)
         self.units.append(unit)
         self.rows |= dict.fromkeys(going)

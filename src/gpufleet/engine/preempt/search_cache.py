@@ -32,6 +32,7 @@ class Stamp(NamedTuple):
 
     def after(self, plan: EvictionPlan) -> "Stamp":
         """When nothing happens but that a plan is carried out: victims are told, and places kept."""
+        # One change a victim that is told, and one for the nomination.
         return self._replace(departures=self.departures + len(plan.victims) + 1)
 
 
@@ -70,6 +71,7 @@ class SearchCache:
         if equals is None or search is None or self._shared is None or not search.is_like(rank):
             return None
         found = search.plan(unplaced.row, self._shared.applied, self._shared.charges)
+        # Only a new search can answer, and what it finds replaces this one.
         if found is None:
             del self._searches[equals]
         self._expected = found
@@ -90,6 +92,7 @@ class SearchCache:
         equals, state = self._equals_of(unplaced, outcome.rank), self.state
         if equals is None:
             return
+        # Without a cached search nothing needs what was shared before.
         if self._shared is None or not self._searches:
             self._shared = SharedFindings(left, charges or state.future_quota.charges(), [])
         charges = self._shared.charges
@@ -102,6 +105,7 @@ class SearchCache:
         state = self.state
         if unplaced.members is not None or state.neighbours.is_watchful or state.budgets.any_is_known:
             return None
+        # It would evict none, so what its equals found is not for it.
         if not state.pods.pod_at(unplaced.row).preempts:
             return None
         shape = int(state.store.tables.pods[layout.POD_SHAPE, unplaced.row])

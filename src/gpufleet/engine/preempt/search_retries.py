@@ -38,6 +38,8 @@ class SearchRetries:
         """A search failed."""
         self._failed_at.pop(line, None)
         if found.lacks_lower_priority:
+            # For all such lines together one number is enough: only a pod of lower priority helps any of
+            # them.
             self._least_priority = self.state.pods.least_priority
             return
         self._failed_at[line] = self.state.victim_changes
@@ -61,6 +63,7 @@ class SearchRetries:
             due_us, _, line = heapq.heappop(self._due)
             if self._due_us.get(line) == due_us:
                 del self._due_us[line]
+                # Before every count of changes, so that the line is looked at again.
                 self._failed_at[line] = -1
                 self._all_noted_at = -1
         self._looks_on_at_us = None
@@ -79,6 +82,7 @@ class SearchRetries:
                 self.forget(line)
             elif failed_at != changes:
                 if searches == SEARCHES_A_STEP_MAX:
+                    # A step must end; the rest is looked at in the next one.
                     self._looks_on_at_us = at_us + LOOK_ON_AFTER_US
                     self._all_noted_at = -1
                     break

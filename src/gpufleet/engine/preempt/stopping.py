@@ -35,9 +35,11 @@ def running_in_stopped_queues(state: EngineState) -> Iterator[int]:
     here &= pods[layout.POD_STATE, :rows] == int(PodState.BOUND)
     for row in np.flatnonzero(here).tolist():
         pod = state.pods.pod_at(row)
+        # Services of the cluster were never let in by a queue, so no queue stops them.
         if pod.is_service:
             continue
         if state.departures.is_departing(pod.uid) or pod.uid in state.departures.refused_until_us:
             continue
+        # Asked anew for each row: those before it were told meanwhile and count in the budgets.
         if not state.budgets.forbids(pod):
             yield row

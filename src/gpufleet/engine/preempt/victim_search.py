@@ -55,6 +55,7 @@ class PreemptionSearch:
         if queue is None:
             if not (self.by_priority and is_outside(rank, state)):
                 return None
+            # Told apart from other failures: it is looked at again only when a lower priority comes.
             if state.pods.least_priority >= rank.priority:
                 return NoEvictionPlan(lacks_lower_priority=True)
             queue = Queue(rank.queue, preemption=BY_PRIORITY_ALONE)
@@ -69,6 +70,8 @@ class PreemptionSearch:
         found = run.find(rank, queue)
         if isinstance(found, EvictionPlan):
             self._search_cache.expect(found)
+            # A plan that waits for other pods too, or was found without some that leave, is no pattern for
+            # the next one.
             is_whole = found.waits_for == found.victims and run.leaving.is_complete
             if run.outcome is not None and is_whole:
                 self._search_cache.store(unplaced, run.outcome, run.leaving.left, run.proof.charges)
@@ -181,9 +184,11 @@ class SearchRun:
             return found
         own = within_queue(self.state, rank, queue, self.unplaced.at_us)
         self._note_when_more(own)
+        # In its own queue the policy alone decides what is just.
         self.proof.is_just, self._reclaim = None, None
         found = self._seek(own)
         if found is not None:
+            # Only then nothing in other queues comes first for an equal pod either.
             if not lent.any:
                 self._reclaim = owed
                 self._keep_outcome(rank, queue, own, is_own=True)
@@ -260,6 +265,7 @@ class SearchRun:
             return False
         count = 1 if members is None else max(1, members.missing)
         queue_row = self.state.queues.queue_row(rows[0])
+        # Protected work lacks nominal quota, which only protected work holds: no victim gives it back.
         return not gate.is_short_for_protected(queue_row, gate.protected_together(rows, count))
 
     def _needed(self) -> list[int]:
@@ -287,6 +293,7 @@ class SearchRun:
 
     def _without_victims(self) -> Found | None:
         """Where the workload goes if no pod goes but those that leave anyway."""
+        # Without leaving pods the cycle has just found that it does not fit.
         if not len(self.leaving.rows):
             return None
         if not self.lacks_only_room:
@@ -303,6 +310,7 @@ class SearchRun:
 
     def _fits_soon(self) -> bool:
         """True if it fits once pods are gone that others have evicted; they have only to begin to end."""
+        # It would be wrong to evict for it what it need only wait for.
         rows = [*self.leaving.rows.tolist(), *self.leaving.soon]
         return bool(self.leaving.soon and self.proof.fits_without(rows))
 
@@ -439,6 +447,7 @@ class SearchRun:
         """As few of the leaving as it must wait for: more and more of them are tried without."""
         size = len(needed)
         while size:
+            # From the end, so that slices in front keep their places when one is left out.
             for start in reversed(range(0, len(needed), size)):
                 rest = needed[:start] + needed[start + size :]
                 without = self._proven(victims, rest, nodes) if victims or rest else ()

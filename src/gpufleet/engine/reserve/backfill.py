@@ -48,6 +48,7 @@ class Backfill:
         with state.trial() as without:
             without.release_all([at.row for at in kept])
             with state.trial() as trial:
+                # Placed while the reservations are released, which are then booked again on top of it.
                 placed = placed_now(state, unplaced, trial)
                 if not placed:
                     return []
@@ -78,6 +79,7 @@ class Backfill:
             in_time = self._ends_before(one, end_us, at_us)
             within_us = None if end_us is None or not in_time else end_us - at_us
             if may_come and self._may_be_guest(one, learned_us, at_us):
+                # A guest that may end at any time promises no end.
                 found.append(Passage(one, None if learned_us == at_us else within_us))
             elif in_time:
                 found.append(Passage(one, within_us))

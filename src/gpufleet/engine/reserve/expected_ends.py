@@ -21,6 +21,7 @@ class ExpectedEnds:
         """When a pod that has a place is expected to end, None if that is not known."""
         start_us = self._start_us(row, at_us)
         ends_us = (start_us + length_us for length_us in self._run_times_us(row))
+        # An end that has passed was told wrong; what remains is the end that a limit enforces.
         return min((end_us for end_us in ends_us if end_us > at_us), default=None)
 
     def end_if_started_us(self, row: int, at_us: int) -> int | None:

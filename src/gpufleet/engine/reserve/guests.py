@@ -87,6 +87,7 @@ class Guests:
 
     def let_in(self, holder: Holder, uids: Iterable[PodUid], within_us: int | None = None) -> None:
         """These pods are guests of this holder from now on, or once they have run for ``within_us``."""
+        # Holders that have started need no promise any more; they are dropped when new ones come.
         kept = {one: promises for one, promises in self._promises.items() if self._waits(one)}
         kept.setdefault(holder, {}).update(dict.fromkeys(uids, BackfillPromise(holder, within_us)))
         self._promises = kept
@@ -248,6 +249,7 @@ class Guests:
             placed = self._without(unplaced, near)
             if placed:
                 units, placements = near, placed
+        # Those that came first are tried first, so the longest work is spared rather than the newest.
         for unit in units[:REPRIEVES_MAX]:
             others = [one for one in units if one is not unit]
             placed = self._without(unplaced, others)

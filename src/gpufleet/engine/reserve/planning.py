@@ -99,6 +99,8 @@ class Planner:
                 node = int(self.state.store.tables.pods[layout.POD_NODE, row])
                 endless.setdefault(node, []).append((-self.ends.age_us(row, at_us), uid, row))
         name = self.state.fleet.node_at
+        # Nodes with the least work without an end first, and names between equals, for the same order in
+        # every run.
         nodes = sorted(endless, key=lambda node: (len(endless[node]), name(node).name))
         rows = [row for _, _, row in sorted(ending)]
         return rows + [row for node in nodes for _, _, row in sorted(endless[node])]

@@ -46,6 +46,7 @@ class RefusedTogether:
         self._refusals += 1
         if self._refusals < self._look_at:
             return False
+        # Doubling makes the looks cost no more than the refusals do.
         self._look_at = 2 * self._refusals
         if not self._lack_quota():
             return False

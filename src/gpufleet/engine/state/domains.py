@@ -56,6 +56,7 @@ class Domains:
     def _set(self, depth: int, row: int, code: int) -> None:
         column = self._domain_by_row[depth]
         if row >= len(column):
+            # Doubled, so that a fleet that grows node by node is copied a few times only.
             longer = np.full(max(row + 1, 2 * len(column)), NO_DOMAIN, np.int64)
             longer[: len(column)] = column
             self._domain_by_row[depth] = column = longer
@@ -80,6 +81,7 @@ class Domains:
         rows = rows[column[rows] != NO_DOMAIN]
         if not len(rows):
             return []
+        # Stable, so that rows stay ascending inside each domain.
         rows = rows[np.argsort(column[rows], kind="stable")]
         return np.split(rows, np.flatnonzero(np.diff(column[rows])) + 1)
 
@@ -118,7 +120,10 @@ def domains_with_room(
         inside = domain_by_row[:rows] != NO_DOMAIN
         np.add.at(found, domain_by_row[:rows][inside], places[:rows][inside])
         room += found
+        # More room than is wanted of one kind makes up for no other kind.
         held += np.minimum(found, wanted)
     candidates = np.flatnonzero(held >= least)
+    # The last key counts first; the number of the domain only decides between equals, for the same answer
+    # everywhere.
     order = np.lexsort((candidates, room[candidates], -held[candidates]))
     return [int(domain) for domain in candidates[order]]

@@ -71,6 +71,7 @@ def fleet_reasons(shape: Shape, fleet: Fleet) -> Int64Array:
         reasons |= reasons_by_features(shape.features, fleet)
     if shape.gpu_resource:
         reasons[~nodes_of_vendor(shape.gpu_resource, fleet)] |= GPU_VENDOR
+    # Thousands of nodes have the same few taints, so each set of them is judged once.
     verdict_by_taints: dict[tuple[Taint, ...], int] = {}
     cordon = 0 if untolerated((CORDON,), shape.tolerations) is None else CORDONED
     unreported = GPU_UNREPORTED if asks_for_gpus(shape) else 0
@@ -146,6 +147,7 @@ def counts_gpus_as(node: Node, gpu_resource: str) -> bool:
 
 def nodes_of_vendor(gpu_resource: str, fleet: Fleet) -> BoolArray:
     """For each node row, whether it may have GPUs of this name."""
+    # A node without a name for its GPUs may have any.
     verdicts = (node is not None and counts_gpus_as(node, gpu_resource) for node in fleet.nodes)
     return np.fromiter(verdicts, np.bool_, fleet.row_count)
 
@@ -159,6 +161,7 @@ def reasons_by_features(features: tuple[str, ...], fleet: Fleet) -> Int64Array:
 def nodes_of_term(term: NodeTerm, fleet: Fleet) -> BoolArray:
     """For each node row, whether it meets every requirement of the term; without any, none does."""
     rows = fleet.row_count
+    # An empty term matches nothing, as in kube-scheduler.
     if not term.expressions and not term.fields:
         return np.zeros(rows, np.bool_)
     selected = np.ones(rows, np.bool_)

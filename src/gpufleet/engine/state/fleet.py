@@ -46,6 +46,7 @@ class Fleet:
         self.distrusted: set[NodeName] = set()
         self.description_changes = 0
         self.soft_taint_sets: dict[tuple[Taint, ...], int] = {}
+        # Any size will do: it doubles when a row lies beyond.
         self.spot: BoolArray = np.zeros(64, np.bool_)
         self.spot_nodes = 0
         self._firm: Int64Array = np.zeros(0, np.int64)
@@ -82,6 +83,7 @@ class Fleet:
     def set_prices(self, price_milli_by_model: dict[GpuModelName, int]) -> None:
         """What a GPU of each model costs, in thousandths; one that is not listed costs 1."""
         former, self.price_milli_by_model = self.price_milli_by_model, price_milli_by_model
+        # Those that lost their price too: they cost 1 again.
         for model in former | price_milli_by_model:
             if model in self.model_codes:
                 self._write_price(model)
@@ -134,6 +136,7 @@ class Fleet:
 
     def put(self, node: Node) -> int:
         """Give a new node a row, or write a known one anew, as if nothing ran on it."""
+        # Two writes for each device and two for the node (``settle_by_handle``).
         self.store.make_journal_room(2 * len(node.devices) + 2)
         row = self.row_by_name.get(node.name)
         if row is None:
@@ -211,6 +214,8 @@ class Fleet:
         self.store.tables.nodes[:, row] = 0
         self.store.tables.resources_free[row] = 0
         self.store.tables.kinds[row] = 0
+        # The lowest free row is used first, so rows, which break ties, do not depend on the order of
+        # removals.
         heapq.heappush(self._free_rows, row)
         self.store.make_journal_room(2)
         settle_by_handle(self.store.handle, row)
@@ -238,6 +243,7 @@ class Fleet:
         first = self._device_range(len(node.devices))
         rows: dict[DeviceId, int] = {}
         for index, device in enumerate(node.devices):
+            # Replicas and parts of one GPU share its row, by which locality and spreading tell cards apart.
             hardware = rows.setdefault(hardware_of(device.id), first + index)
             self._write_device(row, first + index, device, hardware)
         tables = self.store.tables

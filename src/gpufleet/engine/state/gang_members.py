@@ -102,6 +102,7 @@ class Members:
         if self.gang is None:
             return 0
         by_role = sum(self.lacking_by_role().values())
+        # The larger of both: a member counts for its role and for the gang.
         return max(0, self.gang.min_members - len(self.placed), by_role)
 
     @property
@@ -146,6 +147,7 @@ class Members:
     @property
     def ready(self) -> bool:
         """True if enough members have arrived to try."""
+        # While members are nominated the others wait, or the gang could start below its minimum.
         if self.gang is None or self.nominated or len(self.waiting) < max(1, self.missing):
             return False
         return not self.gang.role_minimums or not self.short_role

@@ -37,6 +37,7 @@ class LabelColumn:
 
     def where(self, accepts: Callable[[str | None], bool], node_rows: int) -> BoolArray:
         """For each node row, whether its value (None: absent) is accepted."""
+        # One place more: index -1, the code of nodes without the label, is the last.
         verdicts = np.zeros(self.values.bound + 1, np.bool_)
         for value, code in self.values.number_by_value.items():
             verdicts[code] = accepts(value)
@@ -44,6 +45,7 @@ class LabelColumn:
         known = verdicts[self.codes[:node_rows]]
         if len(known) == node_rows:
             return known
+        # Nodes that came after the last one with this label are not in the column.
         rest = np.full(node_rows - len(known), verdicts[ABSENT], np.bool_)
         return np.concatenate([known, rest])
 

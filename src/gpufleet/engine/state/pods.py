@@ -217,6 +217,8 @@ class PodTable:
                 chosen[index] = self._device_on_node(device_id, node, chosen)
         for index in range(count):
             is_named = index < len(ids) and ids[index] is not None
+            # A pod that is on its way takes a free device in place of one that is not seen, so that no other
+            # gets what it will need.
             if not is_named or (state is PodState.ASSUMED and chosen[index] == layout.NOT_SET):
                 chosen[index] = self._stand_in(node, spoken_for.union(chosen.tolist()))
         self.make_journal_room(1, count)

@@ -77,6 +77,7 @@ class ShapeTable:
         self._pods[row] -= 1
         if self._pods[row] == 0:
             self._idle_rows[row] = None
+            # The first key is the shape that has been idle for the longest.
             if len(self._idle_rows) > IDLE_SHAPES_MAX:
                 self._forget(next(iter(self._idle_rows)))
 
@@ -132,6 +133,7 @@ class ShapeTable:
         shape, models = self.shape_at(row), tuple(sorted(models))
         variant = self._variants.get((shape, models))
         if variant is None:
+            # All at once: variants are cheap to make again, and no order of use is kept.
             if len(self._variants) >= IDLE_SHAPES_MAX:
                 self._variants.clear()
             gpu = msgspec.structs.replace(shape.gpu, models=models, model_order=())
@@ -156,6 +158,7 @@ class ShapeTable:
             free = self.rankings.state[:, layout.RANKING_SHAPE] == layout.NOT_SET
             slot = int(np.argmax(free))
         else:
+            # The least recently used: dictionaries keep their order, and each use moves its key to the end.
             slot = self._slot_by_row.pop(next(iter(self._slot_by_row)))
         state = self.rankings.state[slot]
         state[layout.RANKING_SHAPE] = row
@@ -204,6 +207,7 @@ def kind_of(gpu: GpuRequest) -> int:
         return layout.NOT_SET
     if not gpu.whole:
         return layout.KIND_SHARE
+    # Requests for more GPUs than there are columns share the last one.
     return min(gpu.count, layout.KIND_COLUMNS - 1)
 
 
