@@ -1,11 +1,11 @@
 """Build the image: ``python -m image [--out FOLDER] [--if-possible]``; what `make image` runs."""
 
-import fcntl
 import os
 from pathlib import Path
 
 import click
 
+from gpufleet.localkube.processes.folders import locked
 from gpufleet.model.model_errors import GpufleetError
 from gpufleet.progress.telling import ToPerson
 from image.build import build, problem
@@ -31,10 +31,8 @@ def command(out: Path, *, if_possible: bool) -> None:
         progress.say(f"without an image: {found}")
         return
     cache = cache_folder()
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / ".lock").open("a", encoding="utf-8") as lock:
-        # Two builds at once would make the same base.
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    # Two builds at once would make the same base.
+    with locked(cache / ".lock", progress, "builds an image"):
         built = build(out / ARCHIVE, cache, progress)
     (out / "digest").write_text(f"{built.digest}\n", encoding="utf-8")
     size_mib = built.path.stat().st_size / (1 << 20)
