@@ -204,8 +204,8 @@ docs: setup ## Build the documentation into build/docs; a broken link fails
 	@$(BIN)/python -m manual.one_page build/docs
 
 .PHONY: protos
-protos: setup ## Generate the kubelet's messages from their .proto files
-	@cd src && ../$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. gpufleet/agent/kubelet/kubelet_api/*.proto
+protos: setup ## Generate the messages of kubelet and KEDA from their .proto files
+	@cd src && ../$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. gpufleet/agent/kubelet/kubelet_api/*.proto gpufleet/metrics/external_scaler/*.proto
 
 BENCHMARKS := engine quality lists live profile agent queues advise see
 

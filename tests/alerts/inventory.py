@@ -1,4 +1,4 @@
-"""The metrics of scheduler and agent: those of their pages, and those of the inventory beside the rules.
+"""The metrics of scheduler, agent and metrics APIs: those of their pages, and those of the inventory.
 
     python -m tests.alerts.inventory
 
@@ -17,6 +17,7 @@ from gpufleet.devices.clock_events import ThrottleReason
 from gpufleet.devices.health import Verdict
 from gpufleet.devices.sample import Activity, LinkErrorKind, Remaps
 from gpufleet.kube.expiry import Expiry
+from gpufleet.metrics.serving_record import ServingRecord
 from gpufleet.model.identifiers import NodeName, QueueName, QuotaResource
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.waiting_metrics import GangState, WaitingFigures, WaitingPod
@@ -36,7 +37,7 @@ from tests.alerts.promtool import FOLDER
 
 FILE = FOLDER / "metrics.yaml"
 HEAD = """\
-# Every metric of gpufleet's scheduler and agents under names of our own, with its type, unit and labels.
+# Every metric of scheduler, agents and metrics APIs under names of our own, with its type, unit and labels.
 # A label without a value is left out of a series. `python -m tests.alerts.inventory` writes this list;
 # rules and documents are held to it.
 """
@@ -131,9 +132,12 @@ def metrics_of(page: str) -> list[Metric]:
 
 
 def all_metrics() -> list[Metric]:
-    """What both pages have, by name."""
+    """What the pages have, by name."""
     scheduler = generate_latest(scheduler_metrics().registry).decode()
-    return sorted([*metrics_of(agent_page()), *metrics_of(scheduler)])
+    record = ServingRecord(lambda: NOW_S)
+    record.note("a metric", 1.0, served=True)
+    apis = generate_latest(record.registry).decode()
+    return sorted([*metrics_of(agent_page()), *metrics_of(scheduler), *metrics_of(apis)])
 
 
 def listed() -> list[Metric]:

@@ -12,6 +12,7 @@ FOREIGN = {
     "kube_node_status_capacity": {"node", "resource"},
     "kube_node_status_allocatable": {"node", "resource"},
     "kube_node_spec_unschedulable": {"node"},
+    "aggregator_unavailable_apiservice": {"name"},
 }
 """Metrics of kube-state-metrics and their labels (its docs/metrics, version 2.17)."""
 SCRAPED = {"cluster", "instance", "job"}

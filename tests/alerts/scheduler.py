@@ -33,6 +33,9 @@ def binds(refused: int) -> Scraped:
     }
 
 
+ASKED_FOR = "vllm:num_requests_waiting"
+
+
 def ends(credential: str, values: Values) -> Scraped:
     """When an agent's credential ends; minute 0 is at 0 s."""
     return {f'gpufleet_agent_credential_expiry_timestamp_seconds{{credential="{credential}"}}': values}
@@ -167,6 +170,16 @@ TRIALS = [
         61,
     ),
     Trial(
+        "MetricsApiStale",
+        "warning",
+        {f'gpufleet_metrics_value_age_seconds{{metric="{ASKED_FOR}"}}': steady(12, 60)},
+        {f'gpufleet_metrics_value_age_seconds{{metric="{ASKED_FOR}"}}': steady(12, 10) + rising(65, 60, 50)},
+        {"metric": ASKED_FOR},
+        f"Autoscalers get nothing of {ASKED_FOR}",
+        14,
+        15,
+    ),
+    Trial(
         "NodeCordoned",
         "none",
         {'kube_node_spec_unschedulable{node="n1"}': steady(0, 30)},
@@ -207,6 +220,22 @@ SPECIAL = [
         ONE_CLUSTER_GONE,
         20,
         ({**CRITICAL, "cluster": "west"},),
+    ),
+    Case(
+        "the API server reaches no server of a metrics API",
+        "MetricsApiStale",
+        {
+            'aggregator_unavailable_apiservice{name="v1beta1.external.metrics.k8s.io"}': steady(0, 10)
+            + steady(1, 50)
+        },
+        20,
+        ({"severity": "warning", "name": "v1beta1.external.metrics.k8s.io"},),
+    ),
+    Case(
+        "another API is not reached",
+        "MetricsApiStale",
+        {'aggregator_unavailable_apiservice{name="v1beta1.metrics.k8s.io"}': steady(1, 60)},
+        20,
     ),
     Case("a stand-by decides nothing", "SchedulerStalled", {**STOPPED, **STANDS_BY}, 40),
     Case(

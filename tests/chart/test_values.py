@@ -61,6 +61,8 @@ def test_the_full_values_differ_from_the_defaults() -> None:
         "agent.extraArgs",
         "agent.sharing.existingConfigMap",
         "crds.install",
+        "metricsApis.custom",
+        "metricsApis.external",
         "podCompletion.enabled",
         "runtimeClass.handler",
         "scheduler.podDisruptionBudget.enabled",

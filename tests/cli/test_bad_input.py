@@ -50,6 +50,8 @@ FIRST_NEEDS = {
     "lint --prometheus-ca-file": "--prometheus https://127.0.0.1:1",
     "top --prometheus-token-file": "--prometheus https://127.0.0.1:1",
     "top --prometheus-ca-file": "--prometheus https://127.0.0.1:1",
+    "metrics --prometheus-token-file": "--prometheus https://127.0.0.1:1",
+    "metrics --prometheus-ca-file": "--prometheus https://127.0.0.1:1",
     "web --prometheus-token-file": "--prometheus https://127.0.0.1:1",
     "web --prometheus-ca-file": "--prometheus https://127.0.0.1:1",
     "fit --kubeconfig": "--cluster",

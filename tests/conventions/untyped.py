@@ -121,6 +121,10 @@ UNTYPED: dict[str, dict[str, str]] = {
         "gpufleet lint manifests": _OTHER_PROGRAM,
         "GPUFLEET_PUBLIC_MANIFESTS=FOLDER pytest tests/lint/test_public_manifests.py": _OTHER_PROGRAM,
     },
+    "docs/metrics-apis.md": {
+        "helm upgrade gpufleet charts/gpufleet --namespace gpufleet-system --reuse-values"
+        " --set metricsApis.enabled=true": _OWN_IMAGE,
+    },
     "docs/moving-to-queues.md": {
         "gpufleet import kai                 # from the cluster of the kubeconfig": _OTHER_PROGRAM,
         "kubectl get queues.scheduling.volcano.sh,nodes -o yaml | gpufleet import volcano -": _OTHER_PROGRAM,

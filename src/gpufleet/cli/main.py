@@ -42,6 +42,7 @@ COMMANDS = {
     "import": "Turn the queues of Kueue, KAI, Volcano or scheduler-plugins into FleetQueues.",
     "scheduler": "Schedule the pods of a cluster that name this scheduler.",
     "agent": "Serve the GPUs of one node to its kubelet, the scheduler and metrics.",
+    "metrics": "Serve metrics of GPUs, queues and serving engines to autoscalers.",
     "simulate-gpu": "Tell a simulated GPU of a local cluster to fail, or to be well again.",
     "scenario": "Play small stories of a fleet through the engine and check its decisions.",
     "doctor": "Walk through a cluster and say what is wrong with its GPUs, causes first.",

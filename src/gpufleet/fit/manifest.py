@@ -17,6 +17,7 @@ from gpufleet.fit.catalogue import CardEntry
 from gpufleet.fit.question import Model, Serving
 from gpufleet.fit.ranges import GIB
 from gpufleet.fit.weights import total_bytes
+from gpufleet.kube.keys import APPLICATION
 from gpufleet.kube.meanings.node_labels import NVIDIA_PRODUCT
 from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.model_errors import InputError
@@ -81,7 +82,7 @@ def nodes_of(card: CardEntry, found: CardFit) -> int:
 
 
 def _labels(name: str) -> dict[str, str]:
-    return {"app.kubernetes.io/name": name}
+    return {APPLICATION: name}
 
 
 def _claim(name: str, model: Model, serving: Serving, *, is_shared: bool) -> dict[str, Any]:

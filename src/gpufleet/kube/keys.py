@@ -85,6 +85,16 @@ QUEUE_KEYS = (QUEUE, KUEUE_QUEUE, KAI_QUEUE, VOLCANO_QUEUE, VOLCANO_QUEUE_SHORT)
 # For how long a pod may run; Kueue's is a label, in seconds.
 RUN_TIME_MAX = "gpufleet.io/run-time-max"
 KUEUE_RUN_TIME_MAX = "kueue.x-k8s.io/max-exec-time-seconds"
+# On a pod that serves a page of metrics of its own: its port, and its path if it is not /metrics.
+METRICS_PORT = "gpufleet.io/metrics-port"
+METRICS_PATH = "gpufleet.io/metrics-path"
+
+# In the selector of an external metric: by which autoscaler's workload an amount is limited to what has room.
+METRIC_LIMIT = "gpufleet.io/limit"
+
+# What an application is called, by the recommended label.
+APPLICATION = "app.kubernetes.io/name"
+
 # Evictions. On a PriorityClass, as a label: "false" where its pods are never evicted for others' sake.
 PREEMPTIBLE = "gpufleet.io/preemptible"
 # "true": the pod may be ended at any time without loss, so it may run where others will start.

@@ -36,6 +36,9 @@ SIMULATED_LIFECYCLES = Path(__file__).with_name("simulated_lifecycles.yaml")
 
 KUBECONFIG = "kubeconfig"
 ADMINISTRATOR = "admin"
+FRONT_PROXY = "front-proxy-client"
+"""As whom the API server asks the servers of aggregated APIs, such as those of metrics."""
+
 CLIENTS = {
     "kube-controller-manager": ("system:kube-controller-manager", ()),
     "kube-scheduler": ("system:kube-scheduler", ()),
@@ -102,6 +105,10 @@ def prepare(folder: Path, name: str, port: int, users: Users, network: NodeNetwo
     write_private(folder / "service-accounts.key", new_key())
     administrator = authority.client(ADMINISTRATOR, ("system:masters",))
     _write_identity(folder, ADMINISTRATOR, administrator)
+    # An authority of its own: a client with a certificate of it may speak in the name of any user.
+    front_proxy = Authority.new(f"gpufleet {name} front proxy")
+    write_private(folder / "front-proxy-ca.crt", front_proxy.identity.certificate)
+    _write_identity(folder, FRONT_PROXY, front_proxy.client(FRONT_PROXY))
     url = f"https://{LOOPBACK}:{port}"
     certificate = authority.identity.certificate
     kubeconfig.write(folder / KUBECONFIG, f"gpufleet-{name}", url, certificate, administrator)
@@ -192,6 +199,7 @@ def _api_server(port: int, options: Options, network: NodeNetwork | None) -> tup
         "--tls-cert-file=server.crt",
         "--tls-private-key-file=server.key",
         "--client-ca-file=ca.crt",
+        *FRONT_PROXY_FLAGS,
         "--anonymous-auth=false",
         "--authorization-mode=Node,RBAC",
         "--service-account-key-file=service-accounts.key",
@@ -205,6 +213,16 @@ def _api_server(port: int, options: Options, network: NodeNetwork | None) -> tup
     )
 
 
+FRONT_PROXY_FLAGS = (
+    "--requestheader-client-ca-file=front-proxy-ca.crt",
+    f"--requestheader-allowed-names={FRONT_PROXY}",
+    "--requestheader-username-headers=X-Remote-User",
+    "--requestheader-uid-headers=X-Remote-Uid",
+    "--requestheader-group-headers=X-Remote-Group",
+    "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+    f"--proxy-client-cert-file={FRONT_PROXY}.crt",
+    f"--proxy-client-key-file={FRONT_PROXY}.key",
+)
 REAL_NODE_FLAGS = (
     # A kubelet may write to its own node and the pods there, and to nothing else.
     "--enable-admission-plugins=NodeRestriction",

@@ -1,0 +1,158 @@
+"""The real HorizontalPodAutoscaler over a real ``gpufleet metrics``: up, down, to zero and back."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from gpufleet.localkube.access.api import Api
+from tests.metrics.running_apis import (
+    CUSTOM,
+    EXTERNAL,
+    PODS,
+    Apis,
+    asked,
+    autoscaler,
+    condition,
+    deployment,
+    lives,
+    page_pod,
+    replicas,
+    running_apis,
+    scales_to,
+    simulated_node,
+)
+from tests.waiting import until
+
+QUEUE = "inference_extension_flow_control_queue_size"
+WAITING = "vllm:num_requests_waiting"
+OFTEN = "--horizontal-pod-autoscaler-sync-period=1s"
+"""Fifteen seconds are the default; ``bench.see`` measures with it."""
+
+
+@pytest.fixture(scope="module")
+def apis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apis]:
+    """A control plane with the metrics APIs, and a node for pods."""
+    with running_apis(tmp_path_factory.mktemp("apis"), OFTEN) as found:
+        with found.cluster.api() as api:
+            simulated_node(api, "node-0")
+        yield found
+
+
+@pytest.fixture
+def api(apis: Apis) -> Iterator[Api]:
+    with apis.cluster.api() as found:
+        yield found
+
+
+def gateway(waiting: int) -> str:
+    return f'# TYPE {QUEUE} gauge\n{QUEUE}{{inference_pool="large"}} {waiting}\n'
+
+
+def external(metric: str, average: str, **labels: str) -> dict[str, object]:
+    named = {"name": metric, "selector": {"matchLabels": labels}}
+    return {
+        "type": "External",
+        "external": {"metric": named, "target": {"type": "AverageValue", "averageValue": average}},
+    }
+
+
+def test_from_zero_to_zero(api: Api, apis: Apis) -> None:
+    """The gateway's queue is there while no pod serves the model, so it is the way up from zero."""
+    apis.pages.pages["/gateway"] = gateway(0)
+    page_pod(api, "gateway", apis.pages, "/gateway", app="gateway")
+    deployment(api, "served", 1, "node-0")
+    autoscaler(api, "served", external(QUEUE, "5", inference_pool="large"))
+    scales_to(api, "served", 0)
+    apis.pages.pages["/gateway"] = gateway(1)
+    scales_to(api, "served", 1)
+    apis.pages.pages["/gateway"] = gateway(23)
+    scales_to(api, "served", 5)
+    apis.pages.pages["/gateway"] = gateway(8)
+    scales_to(api, "served", 2)
+    apis.pages.pages["/gateway"] = gateway(0)
+    scales_to(api, "served", 0)
+    assert condition(api, "served", "ScalingActive")["status"] in {"True", "False"}
+
+
+def test_a_page_that_hangs_changes_nothing_and_says_why(api: Api, apis: Apis) -> None:
+    apis.pages.pages["/slow"] = gateway(10)
+    page_pod(api, "slow", apis.pages, "/slow", app="slow")
+    deployment(api, "kept", 1, "node-0")
+    autoscaler(api, "kept", external(QUEUE, "5", app="slow"), least=1)
+    scales_to(api, "kept", 2)
+    apis.pages.hanging.set()
+    try:
+        until(lambda: "does not come within 3 s" in condition(api, "kept", "ScalingActive")["message"], 60)
+        assert condition(api, "kept", "ScalingActive")["reason"] == "FailedGetExternalMetric"
+        assert replicas(api, "kept") == 2
+    finally:
+        apis.pages.hanging.clear()
+        apis.pages.answers.set()
+    api.call("DELETE", f"{PODS}/slow")
+
+
+def test_pods_are_scaled_by_what_their_engines_say(api: Api, apis: Apis) -> None:
+    apis.pages.pages["/vllm"] = (
+        f'{WAITING}{{model_name="a",engine="0"}} 6\n{WAITING}{{model_name="a",engine="1"}} 4\n'
+    )
+    annotations = {"gpufleet.io/metrics-port": str(apis.pages.port), "gpufleet.io/metrics-path": "/vllm"}
+    deployment(api, "engine", 1, **annotations)
+    until(lambda: bool(engines(api)), 60)
+    lives(api, engines(api)[0])
+    metric = {"metric": {"name": WAITING}, "target": {"type": "AverageValue", "averageValue": "5"}}
+    autoscaler(api, "engine", {"type": "Pods", "pods": metric}, least=1)
+    scales_to(api, "engine", 2)
+    status, found = asked(api, f"{CUSTOM}/namespaces/default/pods/*/{WAITING}?labelSelector=app%3Dengine")
+    assert status == 200
+    assert {one["value"] for one in found["items"]} == {"10"}
+
+
+def engines(api: Api) -> list[str]:
+    found = api.call("GET", f"{PODS}?labelSelector=app%3Dengine")["items"]
+    return [one["metadata"]["name"] for one in found]
+
+
+def scheduler_page(waiting: int, *, leads: int = 1) -> str:
+    return (
+        f"gpufleet_scheduler_leader {leads}\n"
+        'gpufleet_scheduler_queue_active{queue="team-a"} 1\n'
+        f'gpufleet_scheduler_queue_pending_pods{{queue="team-a",reason="quota"}} {waiting}\n'
+        'gpufleet_scheduler_oldest_wait_seconds{queue="team-a",cause="quota"} 90.5\n'
+    )
+
+
+def test_work_is_scaled_by_a_queue(api: Api, apis: Apis) -> None:
+    apis.pages.pages["/metrics"] = scheduler_page(12)
+    queue = {"apiVersion": "gpufleet.io/v1alpha1", "kind": "FleetQueue", "name": "team-a"}
+    api.call(
+        "POST",
+        "/apis/gpufleet.io/v1alpha1/fleetqueues",
+        {**queue, "metadata": {"name": "team-a"}, "spec": {}},
+    )
+    deployment(api, "worker", 1, "node-0")
+    target = {"type": "AverageValue", "averageValue": "4"}
+    metric = {"metric": {"name": "gpufleet_queue_pending_pods"}, "describedObject": queue, "target": target}
+    autoscaler(api, "worker", {"type": "Object", "object": metric}, least=1)
+    scales_to(api, "worker", 3)
+    wait = f"{EXTERNAL}/namespaces/default/gpufleet_queue_oldest_wait_seconds?labelSelector=queue%3Dteam-a"
+    status, found = asked(api, wait)
+    assert (status, found["items"][0]["value"]) == (200, "90500m")
+    apis.pages.pages["/metrics"] = scheduler_page(1, leads=0)
+    until(lambda: condition(api, "worker", "ScalingActive")["status"] == "False", 60)
+    assert "no scheduler that leads" in condition(api, "worker", "ScalingActive")["message"]
+    assert replicas(api, "worker") == 3
+
+
+def test_discovery_is_complete(api: Api) -> None:
+    """A group whose discovery is stale holds up the deletion of namespaces, and autoscalers do not see it."""
+    media = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+    def versions() -> list[dict[str, Any]]:
+        groups = msgspec.json.decode(api.request("GET", "/apis", accept=media)[1])["items"]
+        ours = [one for one in groups if one["metadata"]["name"].endswith(".metrics.k8s.io")]
+        return [version for one in ours for version in one["versions"]]
+
+    until(lambda: [one["freshness"] for one in versions()] == ["Current"] * 3, 90)
+    assert all(one["resources"] for one in versions())
