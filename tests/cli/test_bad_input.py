@@ -312,6 +312,7 @@ MAY_BE = {
     ("lint PATH", empty): "a file with comments only is no fault, and a word says that it is empty",
     ("lint --prometheus-token-file", broken_json): "a line of ASCII may be a token",
     ("top --prometheus-token-file", broken_json): "a line of ASCII may be a token",
+    ("metrics --prometheus-token-file", broken_json): "a line of ASCII may be a token",
     ("web --prometheus-token-file", broken_json): "a line of ASCII may be a token",
     ("advise sharing --prometheus-token-file", broken_json): "a line of ASCII may be a token",
 }
