@@ -124,6 +124,7 @@ class Evictions:
                     group.create_task(await self._work.get())
         finally:
             while not self._work.empty():
+                # A coroutine that never began must be closed, else Python warns of it.
                 self._work.get_nowait().close()
 
     def regard(self) -> None:
@@ -131,6 +132,7 @@ class Evictions:
         now_s = self.client.clock.monotonic_s()
         while self._begins_by_s:
             uid, (due_s, victim, asker) = next(iter(self._begins_by_s.items()))
+            # All have the same limit, so the first that was told is due first.
             if due_s > now_s:
                 return
             del self._begins_by_s[uid]
@@ -166,10 +168,12 @@ class Evictions:
     async def _all_or_none(self, plan: EvictionPlan) -> None:
         guarded = [victim for victim in plan.victims if victim.guarded]
         unguarded = [victim for victim in plan.victims if not victim.guarded]
+        # Asked without effect first: a refusal of one must come before any other has ended.
         if len(plan.victims) > 1:
             for victim in guarded:
                 if not await self._end(victim, plan.asker, plan.victims, dry_run=True):
                     return
+        # Those that a budget may refuse come first: once these have ended, nothing keeps the others.
         for number, victim in enumerate(guarded):
             if not await self._end(victim, plan.asker, [*guarded[number:], *unguarded]):
                 return
@@ -237,6 +241,8 @@ class Evictions:
         pause_s = PAUSE_FIRST_S
         while True:
             try:
+                # Held for the request and not for the pause: a pod that is refused for long keeps no other
+                # waiting.
                 async with self._at_once:
                     return await self._try(victim, dry_run=dry_run)
             except LeadershipLost:
@@ -245,6 +251,8 @@ class Evictions:
                 words = str(problem)
                 known = problem if isinstance(problem, StatusError | OutcomeUnknown) else None
                 asked_s = None if known is None else known.retry_after_s
+            # Drawn from half to one and a half of the pause, so that requests refused together do not come
+            # back together.
             wait_s = max(asked_s or 0.0, pause_s * (0.5 + self.client.jitter.random()))
             if clock.monotonic_s() + wait_s > give_up_at_s:
                 return Cause.NO_ANSWER, words

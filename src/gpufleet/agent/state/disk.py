@@ -63,6 +63,7 @@ class MachineDisk:
 
     def sync(self, path: Path) -> None:
         """As Disk."""
+        # Opened for reading, as only that opens a folder, too.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)

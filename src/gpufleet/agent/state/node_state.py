@@ -67,6 +67,7 @@ class NodeGpus(msgspec.Struct, frozen=True):
 
     def link(self, one: DeviceId, other: DeviceId) -> Link:
         """The best way between two of them."""
+        # A pair is kept once, the smaller id first.
         return self.links.get((min(one, other), max(one, other)), Link.UNKNOWN)
 
 

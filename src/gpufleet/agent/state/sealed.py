@@ -34,6 +34,7 @@ class SealError(ValueError):
 def seal(value: msgspec.Struct) -> bytes:
     """A value that has the fields of ``Head``, under its checksum."""
     data = msgspec.json.encode(value)
+    # ``Raw`` keeps the very bytes of which the checksum is.
     return msgspec.json.encode(_Envelope(_checksum(data), msgspec.Raw(data)))
 
 

@@ -24,6 +24,7 @@ class Topic(Generic[Value]):
         if value == self.value:
             return
         self.value = value
+        # The next event is there before a follower wakes, so that it misses no change.
         waiting, self.changed = self.changed, asyncio.Event()
         waiting.set()
 
@@ -39,6 +40,7 @@ class Topic(Generic[Value]):
 async def any_change(*topics: Topic[Any]) -> AsyncIterator[None]:
     """Once now, then after each change of any of these topics; several changes may be told as one."""
     while True:
+        # Begun before the caller works, so that a change meanwhile is seen at once.
         waits = [asyncio.ensure_future(topic.changed.wait()) for topic in topics]
         try:
             yield

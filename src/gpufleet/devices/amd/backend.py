@@ -82,6 +82,7 @@ class AmdBackend:
         card = self._card(uuid)
         folder = card.device
         hwmon = card.hwmon(DRIVER)
+        # The kernel counts thousandths of a degree and hertz.
         celsius = _labelled(card, "temp", 1000)
         mhz = _labelled(card, "freq", 1_000_000)
         # The driver shows a file only where the product measures it: some have the average, some the moment.
@@ -108,6 +109,7 @@ class AmdBackend:
         """The readings of a partition, which are all absent: no file tells of one partition."""
         card = self._card(uuid)
         nodes = _nodes_of_cards(kfd_nodes(self.roots.sysfs), [(uuid, card)]).get(uuid, [])
+        # Only its partitions are looked at, and they do not depend on the index.
         gpu = _facts(0, uuid, card, nodes, self.roots)
         if mig_uuid not in [one.uuid for one in gpu.mig]:
             raise GpuLostError(f"{uuid} has no partition {mig_uuid}")
@@ -125,6 +127,7 @@ class AmdBackend:
             if self._listing.changed():
                 return Changed()
             left_s = max(0.0, end_s - self.clock_s())
+            # Before the limit is looked at: with a limit of 0 what has happened already is told.
             uuid = self._reset_within(min(LOOK_S, left_s))
             if uuid is not None:
                 return Changed(uuid)
@@ -140,6 +143,7 @@ class AmdBackend:
         seen = self._library.wait_reset(limit_s)
         if seen is None:
             return None
+        # Read anew: what was listed before a reset need not hold after it.
         places = {card.pci_bus_id: _uuid(card) for card in cards(self.roots, (DRIVER,))}
         uuid = places.get(seen.pci_bus_id)
         if uuid is not None and seen.over:
@@ -151,6 +155,7 @@ class AmdBackend:
         owners = {node.number: uuid for uuid, own in nodes.items() for node in own}
         links = xgmi_links(self.roots.sysfs, [node for own in nodes.values() for node in own])
         ends = ((owners[near], owners[far]) for near, far in links if far in owners)
+        # The kernel tells a link once from either end.
         return {(min(one, other), max(one, other)): Link.DIRECT for one, other in ends if one != other}
 
     def _check_driver(self) -> None:

@@ -6,6 +6,7 @@ what else is in there, other files tell in words. Tables of other versions are n
 
 import struct
 
+# Size of the table, format revision, content revision: every release of the driver begins with these.
 _HEADER = struct.Struct("<HBB")
 _COUNTER = struct.Struct("<Q")
 _ENERGY_AT = {(1, 3): 24, (1, 4): 24, (1, 5): 88}

@@ -33,6 +33,7 @@ def kfd_nodes(sysfs: Path) -> list[KfdNode]:
     """The nodes that are GPUs."""
     folders = entries(sysfs / "class/kfd/kfd/topology/nodes", "[0-9]+")
     found = ((folder, table(folder / "properties")) for folder in folders)
+    # Processors are nodes, too, and have no SIMD units.
     return [_node(folder, values) for folder, values in found if values.get("simd_count")]
 
 
@@ -63,6 +64,7 @@ def _node(folder: Path, values: dict[str, int]) -> KfdNode:
         # Above the 16 bits of bus, device and function newer kernels write the number of a partition.
         values.get("location_id", 0) & 0xFFFF,
         values.get("drm_render_minor", -1),
+        # The file has no count of compute units, only this and how many there are in each.
         values["simd_count"] // per_unit if per_unit else None,
         values["simd_count"],
         _architecture(values.get("gfx_target_version")),

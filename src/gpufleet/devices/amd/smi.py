@@ -51,6 +51,7 @@ def load_library() -> Library | None:
         # The package prints what it could not find.
         with contextlib.redirect_stdout(io.StringIO()):
             module = importlib.import_module("amdsmi")
+    # The import loads the C library: a file, a symbol or a variable that is missing shows in different ways.
     except (ImportError, OSError, KeyError, AttributeError):
         return None
     try:

@@ -104,6 +104,7 @@ class IntelBackend:
         """The average power of a GPU since the last sample."""
         if energy_uj is None:
             return None
+        # The first sample is compared with itself, and no time has passed: it has no power.
         before_s, before_uj = self._energy.get(uuid, (now_s, energy_uj))
         self._energy[uuid] = (now_s, energy_uj)
         # A counter that goes back was reset with the GPU.
@@ -139,6 +140,7 @@ def _memory_mib(card: DrmCard) -> int | None:
         for tile in tiles
     ]
     known = [size for size in sizes if size]
+    # The sum of some tiles would pass for the size of the card.
     if known and len(known) == len(tiles):
         return sum(known) // MIB
     size = number(card.folder / "lmem_total_bytes") or number(card.device / "lmem_total_bytes")

@@ -74,6 +74,7 @@ def _is_own(text: str | bytes, where: str) -> bool:
     if not isinstance(plain, dict):
         return False
     version = plain.get("version")
+    # Pools alone are enough: a config of ours without its version is then refused for that.
     return "pools" in plain or (isinstance(version, str) and version.startswith(OWN_GROUP))
 
 
@@ -103,4 +104,5 @@ def _layout_notices(gpu: GpuFacts, plan: SharingPlan) -> list[Notice]:
 
 
 def _sentences(notices: Iterable[Notice]) -> tuple[str, ...]:
+    # What holds for several GPUs is told once.
     return tuple(dict.fromkeys(str(notice) for notice in notices))

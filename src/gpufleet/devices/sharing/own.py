@@ -177,6 +177,7 @@ def _selected(entry: EntryText, fleet: Fleet, spot: Spot, notices: list[Notice])
 def _named(named: int | str, fleet: Fleet, spot: Spot) -> GpuFacts | None:
     """The GPU of an index, or of a UUID; the latter may be on another node of the pool."""
     if isinstance(named, str):
+        # A GPU without a number of its own goes by its PCI address, which has colons.
         if not named.startswith("GPU-") and ":" not in named:
             raise spot.refuse("neither an index nor a UUID", named, "a number, or text as in GPU-...")
         return fleet.gpu(DeviceId(named))
@@ -232,9 +233,11 @@ def _placed(gpu: GpuFacts, counts: dict[str, int], spot: Spot) -> Layout:
     """The first layout with these many instances of each profile."""
     geometry = board(gpu, spot)
     for name, count in counts.items():
+        # By itself first: a profile that the card lacks is refused by its name, and not for want of room.
         checked_layout(gpu, [MigInstance(_start(gpu, name, spot), name)], spot)
         if count < 0:
             raise spot.at(name).refuse("not a number of instances", count, "0 or more")
+    # Bounded, because the count is from a file: no card holds so many instances.
     wanted = sorted(name for name, count in counts.items() for _ in range(min(count, 8)))
     profiles = [one for one in geometry.profiles if one.name in counts]
     for layout in geometry.layouts(profiles):

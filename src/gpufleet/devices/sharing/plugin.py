@@ -235,6 +235,7 @@ def _seconds(given: str | int, spot: Spot) -> float:
         return math.inf
     else:
         parts = _DURATION.findall(given)
+        # ``findall`` passes over what does not match, so its parts must make up the whole text.
         if not parts or "".join(number + unit for number, unit in parts) != given:
             raise spot.refuse("not a duration", given, "as in 60s, 1h30m, or infinite")
         seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)

@@ -38,6 +38,7 @@ _FIELDS = {
     "IMEX_CHANNEL_IDS": ("imex.channelIDs", "numbers"),
     "IMEX_REQUIRED": ("imex.required", "switch"),
 }
+# What Go's strconv.ParseBool takes, by which NVIDIA's plugin reads them.
 _TRUE = {"1", "t", "T", "TRUE", "true", "True"}
 _FALSE = {"0", "f", "F", "FALSE", "false", "False"}
 
@@ -51,6 +52,7 @@ def overridden(
     found: dict[str, object] = dict(plain or {})
     named = {name.lower().replace("_", "-"): name for name in _FIELDS}
     given = [(name, value) for name, value in environment.items() if name in _FIELDS and value]
+    # Arguments last, so that they replace what variables said.
     given += [(named[name], value) for name, value in arguments.items() if name in named]
     for name, value in given:
         field, kind = _FIELDS[name]
@@ -63,6 +65,7 @@ def _set(values: dict[str, object], path: list[str], value: object) -> None:
     if len(path) == 1:
         values[path[0]] = value
     elif inner is None or isinstance(inner, dict):
+        # A copy, so that the values of the file stay as they were read.
         below: dict[str, object] = dict(inner or {})
         _set(below, path[1:], value)
         values[path[0]] = below
@@ -75,5 +78,6 @@ def _value(text: str, kind: str, field: str, where: str) -> object:
         raise SharingError("not a switch", field=field, value=text, expected="true or false", where=where)
     if kind == "numbers":
         parts = [part.strip() for part in text.split(",")]
+        # What is no number stays text, and is refused by the name of its field.
         return [int(part) if part.isascii() and part.isdecimal() else part for part in parts]
     return text

@@ -60,6 +60,7 @@ class Gpu:
         self.energy_mj = 0.0
         self.drawn_until_s = at_s
         self.set_readings = SetReadings(at_s)
+        # Set while the GPU answers; calls wait for it.
         self.going = threading.Event()
         self.going.set()
         if group.layout is not None:
@@ -73,6 +74,7 @@ class Gpu:
         for number, one in enumerate(layout):
             profile = board.profile(one.profile)
             name = f"{self.uuid}/{self.generation}/{one.profile}/{one.start}"
+            # For a profile whose memory the board does not state.
             eighths = self.group.memory_mib * profile.memory_slices // board.memory_slices
             made.append(
                 MigFacts(
@@ -137,6 +139,7 @@ class Machine:
 
     def lose(self, named: str) -> None:
         """Let a GPU fall off the bus."""
+        # 79: the GPU has fallen off the bus.
         self.raise_xid(named, 79)
 
     def hang(self, named: str) -> None:
@@ -163,6 +166,7 @@ class Machine:
         gpu.lost, gpu.remap_failed, gpu.recovery = False, False, Recovery.NONE
         gpu.resets += 1
         gpu.set_readings.reset(self.clock_s())
+        # None stays: a GPU with MIG off is not cut by a reset.
         if gpu.instances:
             gpu.instances = ()
         gpu.going.set()
@@ -190,6 +194,7 @@ class Machine:
         if gpu is None:
             raise GpuLostError(f"the driver does not know {wanted}")
         gpu.going.wait()
+        # After the wait, since it may be lost while it hangs.
         if gpu.lost:
             raise GpuLostError(f"{wanted} is lost")
         return gpu

@@ -147,6 +147,7 @@ def _of_node(node: NodeText, where: str) -> Topology:
 
 def _profile(product: str, memory_mib: int, field: str, where: str) -> Profile:
     """The GPU of a product's name; where the name leaves the size open, of the nearest size."""
+    # A name such as "A100" is that of several sizes.
     found = sorted(matching(product), key=lambda model: abs((model.memory_mib or 0) - memory_mib))
     model = found[0] if found and memory_mib else find_model(product, field, where)
     text = GpusText(str(model.name))
@@ -192,6 +193,7 @@ def _zones(numa: NumaText | None, count: int, field: str, where: str) -> tuple[i
     if numa is None or numa.zones < 1:
         return (0,) * count
     each, over = divmod(count, numa.zones)
+    # No zone without a GPU is made up: fewer GPUs than zones leave the last ones out.
     sizes = numa.gpus_per_zone or tuple(each + (zone < over) for zone in range(min(numa.zones, count)))
     if numa.gpus_per_zone and (len(sizes) != numa.zones or sum(sizes) != count or min(sizes) < 0):
         expected = f"{numa.zones} counts that add up to {count}"
