@@ -24,6 +24,7 @@ import msgspec
 
 from bench.doctor import GPUS, Body, node, pod_spec, report
 from bench.figures import Figure, figure
+from gpufleet.cluster.watching.mirrors import WATCHED
 from gpufleet.kube.client import PAGE_SIZE
 from gpufleet.kube.resources import NODE_DEVICES, NODES, PODS, Kind
 from tests.top.pty_terminal import PtyTerminal
@@ -73,7 +74,9 @@ def pages() -> dict[str, list[bytes]]:
             )
             for number, part in enumerate(parts)
         ]
-    return found
+    # Of all other kinds that decisions depend on there are none.
+    empty = msgspec.json.encode({"metadata": {"resourceVersion": "1"}, "items": []})
+    return {one.kind.collection(): [empty] for one in WATCHED} | found
 
 
 class Handler(BaseHTTPRequestHandler):

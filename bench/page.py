@@ -73,7 +73,7 @@ def _another(server: Server) -> tuple[float, float]:
 def _at_rest(server: Server) -> float:
     """The part of a core that the server takes while one browser watches and nothing happens."""
     with server.logged_in().stream() as stream:
-        stream.until(lambda one: one.seen[-1].name == "heartbeat")
+        stream.until(lambda one: bool(one.seen) and one.seen[-1].name == "heartbeat")
         began_s, before_s = time.monotonic(), _processor_s(server.process.pid)
         time.sleep(REST_S)
         return (_processor_s(server.process.pid) - before_s) / (time.monotonic() - began_s)

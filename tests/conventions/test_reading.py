@@ -32,6 +32,7 @@ READS_BY_ITSELF = {
     "localkube/programs/toolchain.py": "the package's own data",
     "progress/durations.py": "what it wrote itself, read before anything is installed",
     "replay/report/page.py": "the package's own data",
+    "web/static_files.py": "the package's own data",
     "replay/table_bytes.py": "over a file that gpufleet.files opened, with a meter of its own",
 }
 READING_METHODS = {"read_bytes", "read_text"}

@@ -1,9 +1,11 @@
 """Up, status, kubeconfig and down: a cluster lives on, is found again, and goes without a trace."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,6 +58,10 @@ def test_a_cluster_lives_on_until_it_is_taken_down(
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"export KUBECONFIG={clusters / 'one' / 'kubeconfig'}\n"
     assert "simulated nodes: 2 with 4 x A100-80GB each" in done.stderr
+    url = re.search(r"the fleet in your browser: (http://127\.0\.0\.1:\d+)(/login\?token=\S+)", done.stderr)
+    assert url is not None
+    with urllib.request.urlopen(url[1]) as page:  # noqa: S310  the pattern says http
+        assert b"<html" in page.read()
     running = persistent.running("one")
     everybody = pids(running)
     with running.api() as api:
@@ -67,7 +73,7 @@ def test_a_cluster_lives_on_until_it_is_taken_down(
     shown_running = [line.split()[0] for line in shown.splitlines() if " runs as process " in line]
     assert shown_running == [
         *("etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kube-scheduler"),
-        *("local-volumes", "simulated-sharing", "scheduler"),
+        *("local-volumes", "simulated-sharing", "scheduler", "web"),
     ]
     assert cli.main(["kubeconfig", "--name=one"]) == 0
     assert capsys.readouterr().out == f"{running.kubeconfig}\n"

@@ -21,6 +21,9 @@ DEFAULT_NAME = "local"
 URL_FILE = "web-url"
 """In the cluster's folder, which its owner alone may enter."""
 
+URL_BYTES_MAX = 4096
+"""An address and a token have some hundred bytes."""
+
 PAGE_S = 20.0
 """The page's server starts within a second or two on an idle machine."""
 
@@ -168,9 +171,11 @@ def web_page() -> "Component":
 
 def page_sentence(url_file: Path) -> str:
     """Where the page is, once its server has said so."""
+    from gpufleet.files.regular import read_regular
+
     ends_s = time.monotonic() + PAGE_S
     while time.monotonic() < ends_s:
-        url = url_file.read_text(encoding="utf-8").strip() if url_file.exists() else ""
+        url = read_regular(url_file, URL_BYTES_MAX).decode().strip() if url_file.exists() else ""
         if url:
             return f"the fleet in your browser: {url}"
         time.sleep(0.05)
