@@ -9,7 +9,6 @@ import pytest
 
 from gpufleet.daemon.http_server import HttpServer, Limits
 from gpufleet.web.asking.questions import Problem, Question, Reply, WhatChangesBring
-from gpufleet.web.board import Board
 from gpufleet.web.details import Details
 from gpufleet.web.documents import Source, SourceState
 from gpufleet.web.login.hosts import loopback_hosts
@@ -18,6 +17,7 @@ from gpufleet.web.problems import Problems
 from gpufleet.web.rights import ALL
 from gpufleet.web.routes import METHODS, STREAMS_OF_ONE_MAX, Parts, Routes
 from gpufleet.web.static_files import page_files
+from gpufleet.web.view_rows import ViewRows
 from tests.daemon.serving import asked, serving
 from tests.web.sample_fleet import plan
 from tests.web.set_clock import SetClock
@@ -48,7 +48,7 @@ def parts() -> Parts:
     clock, asking = SetClock(), ANSWERS
     return Parts(
         LocalLogin(clock, PORT, lambda: ALL),
-        lambda _: cast("Board", Rows()),
+        lambda _: cast("ViewRows", Rows()),
         lambda: Source(SourceState.LIVE),
         cast("Details", None),
         asking,

@@ -19,11 +19,11 @@ NOTHING = Told()
 
 
 class Rows:
-    """The part of a board that a stream reads."""
+    """The part of ``ViewRows`` that a stream reads."""
 
     def __init__(self) -> None:
         self.rights = ALL
-        self.name = "board"
+        self.name = "rows"
         self.version = 1
         self.views = {view: VersionedRows() for view in VIEWS}
         self.unread = dict.fromkeys(VIEWS, "")
@@ -45,7 +45,7 @@ class Person:
         self.rows = rows
         self.refusal: Refusal | None = None
 
-    async def board(self) -> Any:
+    async def view_rows(self) -> Any:
         """The rows."""
         if self.refusal is not None:
             raise EndedError(self.refusal)
@@ -72,12 +72,12 @@ def test_a_new_browser_is_told_the_source_and_every_view_and_then_what_changes()
         generator = stream(Person(rows))
         first = await upto(generator, 6)
         assert [one[0] for one in first] == ["source", *["view"] * 5]
-        assert [one[2] for one in first] == [*[""] * 5, "board.2"]
+        assert [one[2] for one in first] == [*[""] * 5, "rows.2"]
         following = asyncio.ensure_future(upto(generator, 1))
         await asyncio.sleep(0)
         rows.put("b", b'{"key":"b"}')
         assert await following == [
-            ("rows", {"view": "nodes", "changed": [{"key": "b"}], "removed": []}, "board.3")
+            ("rows", {"view": "nodes", "changed": [{"key": "b"}], "removed": []}, "rows.3")
         ]
         await generator.aclose()
         assert not rows.watchers
@@ -90,7 +90,7 @@ def test_a_browser_that_comes_back_is_told_what_it_missed_and_one_of_another_boa
         rows = Rows()
         rows.put("a", b'{"key":"a"}')
         rows.put("b", b'{"key":"b"}')
-        known = await upto(stream(Person(rows), told_by("board.2")), 2)
+        known = await upto(stream(Person(rows), told_by("rows.2")), 2)
         assert [one[0] for one in known] == ["source", "rows"]
         assert known[1][1]["changed"] == [{"key": "b"}]
         other = await upto(stream(Person(rows), told_by("another.2")), 6)
@@ -152,6 +152,6 @@ def test_who_may_see_nothing_any_more_is_told_so_and_the_stream_ends(monkeypatch
     asyncio.run(story())
 
 
-@pytest.mark.parametrize("text", ["", "x", "board.", ".", "board.-1", "board.9" + "9" * 30, "board.²"])
+@pytest.mark.parametrize("text", ["", "x", "rows.", ".", "rows.-1", "rows.9" + "9" * 30, "rows.²"])
 def test_an_id_that_no_server_gave_is_no_id(text: str) -> None:
     assert told_by(text) == Told()

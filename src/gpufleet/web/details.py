@@ -22,7 +22,6 @@ from gpufleet.overview.rows.pod_facts import PodFact
 from gpufleet.overview.rows.use import NodeUse, pod_use
 from gpufleet.web.asking.process import Asking
 from gpufleet.web.asking.questions import WhyWorkWaits
-from gpufleet.web.board import Board
 from gpufleet.web.documents import (
     CardUseRow,
     ConditionRow,
@@ -39,6 +38,7 @@ from gpufleet.web.fleet_state import FleetState
 from gpufleet.web.login.person import RefusedError
 from gpufleet.web.rows.cards import grants_of
 from gpufleet.web.rows.work import key_of
+from gpufleet.web.view_rows import ViewRows
 
 EVENTS_MAX = 50
 """The newest of a pod's; a server keeps them for an hour."""
@@ -82,16 +82,16 @@ class Details:
         self._asking = asking
         self._measuring = asyncio.Lock()
 
-    async def node(self, board: Board, name: str) -> NodeDocument:
+    async def node(self, view_rows: ViewRows, name: str) -> NodeDocument:
         """A node. Raises RefusedError for one that is not there, or not for these rights."""
-        row = board.node(name)
+        row = view_rows.node(name)
         node = self._state.readings.nodes.objects.get(("", name))
         if row is None or node is None:
             raise RefusedError(404, Refusal("there is no such node with GPUs", "node", name))
-        report = self._state.readings.devices.objects.get(("", name)) if board.rights.devices else None
+        report = self._state.readings.devices.objects.get(("", name)) if view_rows.rights.devices else None
         use, unknown = await self._use_of(name)
         placed = self._state.placed(name)
-        pods = [_work_row(board, fact) for fact in placed]
+        pods = [_work_row(view_rows, fact) for fact in placed]
         seen = tuple(one for one in pods if one is not None)
         taints = [TaintRow(one.key, one.effect, one.value) for one in node.spec.taints]
         if report is not None:
@@ -108,17 +108,17 @@ class Details:
                 ConditionRow(one.type, one.status, one.reason, one.message) for one in node.status.conditions
             ),
             tuple(taints),
-            () if use is None or not board.rights.devices else _card_uses(use, row),
+            () if use is None or not view_rows.rights.devices else _card_uses(use, row),
             unknown,
             seen,
             len(pods) - len(seen),
         )
 
-    async def work(self, board: Board, kind: str, namespace: str, name: str) -> WorkDocument:
+    async def work(self, view_rows: ViewRows, kind: str, namespace: str, name: str) -> WorkDocument:
         """A pod or a gang. Raises RefusedError for one that is not there, or not for these rights."""
-        raw = board.views["work"].get(key_of(kind, namespace, name))
+        raw = view_rows.views["work"].get(key_of(kind, namespace, name))
         # What may not be seen is not told from what is not there.
-        if raw is None or not board.rights.sees(namespace):
+        if raw is None or not view_rows.rights.sees(namespace):
             raise RefusedError(
                 404, Refusal("there is no such work with GPUs that you may see", kind, f"{namespace}/{name}")
             )
@@ -126,7 +126,7 @@ class Details:
         facts = self._facts_of(kind, namespace, name)
         notes: list[str] = []
         explanation = None
-        if board.rights.sees_all:
+        if view_rows.rights.sees_all:
             reply = await self._asking.ask(WhyWorkWaits(kind, namespace, name))
             explanation = reply.explanation
             notes += [reply.problem.problem] if reply.problem is not None else []
@@ -144,7 +144,9 @@ class Details:
             explanation,
             tuple(sorted(history, key=lambda one: one.at)),
             tuple(devices),
-            tuple(one for one in (_work_row(board, fact) for fact in facts) if one) if kind == "gang" else (),
+            tuple(one for one in (_work_row(view_rows, fact) for fact in facts) if one)
+            if kind == "gang"
+            else (),
             unknown,
             tuple(notes),
         )
@@ -234,11 +236,11 @@ class Details:
         return whole_time(self._state.readings.client.clock.now())
 
 
-def _work_row(board: Board, fact: PodFact) -> WorkRow | None:
+def _work_row(view_rows: ViewRows, fact: PodFact) -> WorkRow | None:
     metadata = fact.pod.metadata
-    if not board.rights.sees(metadata.namespace):
+    if not view_rows.rights.sees(metadata.namespace):
         return None
-    raw = board.views["work"].get(key_of("pod", metadata.namespace, metadata.name))
+    raw = view_rows.views["work"].get(key_of("pod", metadata.namespace, metadata.name))
     return None if raw is None else _WORK.decode(raw)
 
 

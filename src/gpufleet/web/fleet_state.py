@@ -1,7 +1,7 @@
 """What is followed of a cluster for everyone who watches, and what of it has changed since it was last asked.
 
 Objects come by watches. Only what was heard of is looked at again, so that a fleet of 10,000 nodes at rest
-costs next to nothing; ``board`` makes rows of it for each kind of rights.
+costs next to nothing; ``view_rows`` makes rows of it for each kind of rights.
 """
 
 import datetime as dt

@@ -174,7 +174,7 @@ def _server(
     routes = Routes(
         Parts(
             login,
-            service.board_of,
+            service.view_rows_for,
             service.source,
             Details(state, service.asking),
             service.asking,

@@ -13,7 +13,6 @@ from gpufleet.daemon.http_server import Page, Request
 from gpufleet.kube.clock import Clock
 from gpufleet.web.asking.process import Asking
 from gpufleet.web.asking.questions import Problem, WhatChangesBring
-from gpufleet.web.board import Board
 from gpufleet.web.details import Details
 from gpufleet.web.documents import About, Refusal, Source
 from gpufleet.web.login.hosts import check_host
@@ -22,6 +21,7 @@ from gpufleet.web.problems import Problems
 from gpufleet.web.rights import Rights, about
 from gpufleet.web.static_files import INDEX, StaticFile, page_of
 from gpufleet.web.streaming import EndedError, events, told_by
+from gpufleet.web.view_rows import ViewRows
 
 JSON = "application/json"
 STREAMS_MAX = 64
@@ -50,7 +50,7 @@ class Parts(msgspec.Struct, frozen=True):
     """What answers are made of."""
 
     login: Login
-    board_of: Callable[[Rights], Board]
+    view_rows_for: Callable[[Rights], ViewRows]
     source: Callable[[], Source]
     details: Details
     asking: Asking
@@ -87,16 +87,16 @@ class Routes:
         if not path.startswith("/api/"):
             return self._file(request)
         person = await self._parts.login.person(request)
-        board = self._parts.board_of(person.rights)
+        view_rows = self._parts.view_rows_for(person.rights)
         match [unquote(part) for part in path.split("/")[2:]]:
             case ["about"]:
                 return _document(self._about(person))
             case ["stream"]:
                 return self._stream(request, person)
             case ["node", name]:
-                return _document(await self._parts.details.node(board, name))
+                return _document(await self._parts.details.node(view_rows, name))
             case ["work", ("pod" | "gang") as kind, namespace, name]:
-                return _document(await self._parts.details.work(board, kind, namespace, name))
+                return _document(await self._parts.details.work(view_rows, kind, namespace, name))
             case ["plans"]:
                 return await self._plan(request, person)
             case ["problems"]:
@@ -194,13 +194,13 @@ class _Watching:
         self._parts = parts
         self._request = request
 
-    async def board(self) -> Board:
+    async def view_rows(self) -> ViewRows:
         """What they may see now. Raises EndedError."""
         try:
             person = await self._parts.login.person(self._request)
         except RefusedError as refused:
             raise EndedError(refused.refusal) from refused
-        return self._parts.board_of(person.rights)
+        return self._parts.view_rows_for(person.rights)
 
 
 def _check_sees_all(person: Person) -> None:

@@ -14,10 +14,10 @@ from gpufleet.overview.readings.kind_reader import KindReader
 from gpufleet.overview.rows.known import Key
 from gpufleet.web.asking.process import Asking
 from gpufleet.web.asking.questions import HowQueuesStand
-from gpufleet.web.board import Board
 from gpufleet.web.documents import Source, SourceState
 from gpufleet.web.fleet_state import FleetState
 from gpufleet.web.rights import ALL, Rights
+from gpufleet.web.view_rows import ViewRows
 
 TICK_S = 1.0
 """Between two looks at what has changed: rows of a busy fleet change many times within it."""
@@ -31,17 +31,17 @@ ENGINE_PAUSE_S, ENGINE_PAUSE_FACTOR = 5.0, 10.0
 QUIET_S, QUIET_FACTOR = 60.0, 50.0
 """As above where nothing has changed, but work waits: how long it waits is a reason too."""
 
-BOARD_S = 120.0
+UNUSED_S = 120.0
 """Rows for rights that were not used for so long are dropped."""
 
 
 class Service:
-    """The boards by rights, and what keeps them current."""
+    """The rows by rights, and what keeps them current."""
 
     def __init__(self, state: FleetState, asking: Asking) -> None:
         self.state = state
         self.asking = asking
-        self._boards: dict[Rights, Board] = {}
+        self._by_rights: dict[Rights, ViewRows] = {}
         self._used_at_s: dict[Rights, float] = {}
         self._source = state.source()
         self._has_told = False
@@ -54,14 +54,14 @@ class Service:
     def _heard_queue(self, _kind: Kind, _key: Key) -> None:
         self._is_changed = True
 
-    def board_of(self, rights: Rights) -> Board:
+    def view_rows_for(self, rights: Rights) -> ViewRows:
         """The rows for these rights; the first time they are made, which takes a second on a large fleet."""
         self._used_at_s[rights] = self._now_s()
-        board = self._boards.get(rights)
-        if board is None:
+        view_rows = self._by_rights.get(rights)
+        if view_rows is None:
             self.tick()
-            board = self._boards[rights] = Board(self.state, rights)
-        return board
+            view_rows = self._by_rights[rights] = ViewRows(self.state, rights)
+        return view_rows
 
     def source(self) -> Source:
         """How current all rows are."""
@@ -74,7 +74,7 @@ class Service:
 
     async def run(self) -> None:
         """Keep everything current until cancelled."""
-        self.board_of(ALL)
+        self.view_rows_for(ALL)
         async with asyncio.TaskGroup() as group:
             group.create_task(self.state.readings.follow())
             group.create_task(self._queues.run())
@@ -92,10 +92,10 @@ class Service:
         has_told, self._has_told = self._has_told, False
         changed = self.state.take()
         if changed.nodes or changed.pods or has_told:
-            before = [board.version for board in self._boards.values()]
-            for board in self._boards.values():
-                board.update(changed, has_told=has_told)
-            is_new = before != [board.version for board in self._boards.values()]
+            before = [view_rows.version for view_rows in self._by_rights.values()]
+            for view_rows in self._by_rights.values():
+                view_rows.update(changed, has_told=has_told)
+            is_new = before != [view_rows.version for view_rows in self._by_rights.values()]
             self._is_changed |= bool(changed.pods) or (is_new and not has_told)
         self._look_at_source()
 
@@ -106,17 +106,17 @@ class Service:
             now = msgspec.structs.replace(now, as_of=self._source.as_of or now.as_of)
         if now != self._source:
             self._source = now
-            for board in self._boards.values():
-                board.wake()
+            for view_rows in self._by_rights.values():
+                view_rows.wake()
 
     def _drop_unused(self) -> None:
         now_s = self._now_s()
-        for rights, board in list(self._boards.items()):
-            if board.watchers:
+        for rights, view_rows in list(self._by_rights.items()):
+            if view_rows.watchers:
                 self._used_at_s[rights] = now_s
             # Most people may see everything, and the first rows are to be there at once.
-            elif rights != ALL and now_s - self._used_at_s[rights] > BOARD_S:
-                del self._boards[rights], self._used_at_s[rights]
+            elif rights != ALL and now_s - self._used_at_s[rights] > UNUSED_S:
+                del self._by_rights[rights], self._used_at_s[rights]
 
     async def _ask_again_and_again(self) -> None:
         while True:
@@ -127,7 +127,7 @@ class Service:
     def _is_due(self) -> bool:
         """Whether someone watches, and the engine's answer may be another one than the last."""
         readings = self.state.readings
-        if not self.is_whole or not any(board.watchers for board in self._boards.values()):
+        if not self.is_whole or not any(view_rows.watchers for view_rows in self._by_rights.values()):
             return False
         if readings.told is None and not self._asked_at_s:
             return True

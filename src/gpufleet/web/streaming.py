@@ -13,8 +13,8 @@ import msgspec
 
 from gpufleet.kube.clock import Clock
 from gpufleet.kube.codec.times import whole_time
-from gpufleet.web.board import Board
 from gpufleet.web.documents import HEARTBEAT_S, VIEWS, Heartbeat, Refusal, RowsEvent, Source, ViewEvent
+from gpufleet.web.view_rows import ViewRows
 
 ROWS_AT_ONCE = 500
 """Rows of one event: some hundred kilobytes, which a browser shows before the rest has come."""
@@ -38,29 +38,29 @@ class EndedError(Exception):
 class Viewer(Protocol):
     """The person before the browser."""
 
-    async def board(self) -> Board:
+    async def view_rows(self) -> ViewRows:
         """What they may see now. Raises EndedError where they may see nothing any more."""
         ...
 
 
 class Told(NamedTuple):
-    """Up to which version of which board a browser was told everything."""
+    """Up to which version of which rows a browser was told everything."""
 
-    board: str = ""
+    view_rows: str = ""
     version: int = 0
 
     @property
     def id(self) -> str:
         """As the id of an event, which the browser sends back."""
-        return f"{self.board}.{self.version}"
+        return f"{self.view_rows}.{self.version}"
 
 
 def told_by(last_event_id: str) -> Told:
     """What a browser was told before; nothing where it says nothing that can be read."""
-    board, dot, version = last_event_id.partition(".")
+    view_rows, dot, version = last_event_id.partition(".")
     if not dot or not version.isascii() or not version.isdecimal() or len(version) > 18:
         return Told()
-    return Told(board, int(version))
+    return Told(view_rows, int(version))
 
 
 def event(name: str, document: object, id_: str = "") -> bytes:
@@ -75,55 +75,55 @@ async def events(
 ) -> AsyncGenerator[bytes, None]:
     """The events of one stream, from what the browser was told before to its end."""
     woken = asyncio.Event()
-    shown: Source | None = None
+    last_told: Source | None = None
     try:
-        board = await viewer.board()
+        view_rows = await viewer.view_rows()
         # What may be read is known only once it was tried.
         next_review_s = clock.monotonic_s() + FIRST_REVIEW_S
-        board.watchers.add(woken)
+        view_rows.watchers.add(woken)
         try:
             while True:
                 woken.clear()
-                now = _source_for(board, source())
-                if now != shown:
-                    shown = now
+                now = _source_for(view_rows, source())
+                if now != last_told:
+                    last_told = now
                     yield event("source", now)
-                version = board.version
-                for one in news(board, told):
+                version = view_rows.version
+                for one in news(view_rows, told):
                     yield one
-                told = Told(board.name, version)
+                told = Told(view_rows.name, version)
                 if not await _woken(woken, HEARTBEAT_S):
                     yield event("heartbeat", Heartbeat(whole_time(clock.now())))
                 if clock.monotonic_s() >= next_review_s:
-                    newer = await viewer.board()
+                    newer = await viewer.view_rows()
                     next_review_s = clock.monotonic_s() + REVIEW_S
-                    if newer is not board:
-                        board.watchers.discard(woken)
-                        board = newer
-                        board.watchers.add(woken)
+                    if newer is not view_rows:
+                        view_rows.watchers.discard(woken)
+                        view_rows = newer
+                        view_rows.watchers.add(woken)
         finally:
-            board.watchers.discard(woken)
+            view_rows.watchers.discard(woken)
     except EndedError as end:
         yield event("end", end.refusal)
 
 
-def _source_for(board: Board, source: Source) -> Source:
+def _source_for(view_rows: ViewRows, source: Source) -> Source:
     """What a person is told of the source: notes may name objects of the whole cluster."""
-    return source if board.rights.sees_all else msgspec.structs.replace(source, notes=())
+    return source if view_rows.rights.sees_all else msgspec.structs.replace(source, notes=())
 
 
-def news(board: Board, told: Told) -> Iterator[bytes]:
+def news(view_rows: ViewRows, told: Told) -> Iterator[bytes]:
     """What has changed since, or all where that is not known. The last event carries the id of all."""
-    version = board.version
-    if told == Told(board.name, version):
+    version = view_rows.version
+    if told == Told(view_rows.name, version):
         return
-    last = Told(board.name, version).id
+    last = Told(view_rows.name, version).id
     made: list[tuple[str, object]] = []
     for view in VIEWS:
-        is_known = told.board == board.name and told.version >= board.unread_at[view]
-        since = board.views[view].since(told.version) if is_known else None
+        is_known = told.view_rows == view_rows.name and told.version >= view_rows.unread_at[view]
+        since = view_rows.views[view].since(told.version) if is_known else None
         if since is None:
-            made += _whole(view, board.views[view].whole(), board.unread[view])
+            made += _whole(view, view_rows.views[view].whole(), view_rows.unread[view])
         elif since.changed or since.removed:
             made += _rows(view, list(since.changed.values()), since.removed)
     for number, (name, document) in enumerate(made, start=1):

@@ -25,8 +25,10 @@ from gpufleet.web.versioned_rows import VersionedRows
 _ENCODER = msgspec.json.Encoder()
 
 
-class Board:
-    """The views. ``version`` grows with each change of a row; ``name`` is another for each board."""
+class ViewRows:
+    """The views. ``version`` grows with each change of a row; ``name`` is another for each object, so that a
+    browser of another one is told all.
+    """
 
     def __init__(self, state: FleetState, rights: Rights) -> None:
         self.rights = rights
