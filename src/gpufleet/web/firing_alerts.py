@@ -51,6 +51,7 @@ NAMES = frozenset(
         "GPUsHeldWithoutGrant",
         "GangStuck",
         "KubeletRejections",
+        "MetricsApiStale",
         "NodeCordoned",
         "NodesUnreported",
         "ObjectsUnreadable",
