@@ -123,7 +123,8 @@ def command(
     )
     progress = Silent() if quiet else ToPerson("up: ")
     cluster = up.up(request, progress)
-    if not no_web:
+    # Where nothing is told, nothing is waited for.
+    if not (no_web or quiet):
         progress.say(page_sentence(cluster.folder / URL_FILE))
     click.echo(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
 
