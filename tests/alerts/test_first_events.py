@@ -14,10 +14,10 @@ from gpufleet.cluster.watching.mirrors import WATCHED
 from gpufleet.devices.xid import XidAction
 from gpufleet.engine.instruction import WhyEvicted
 from gpufleet.eviction.plan import Cause
-from gpufleet.kube.objects.pod import KUBELET_REASONS
 from gpufleet.model.identifiers import QueueName
 from gpufleet.scheduler.bind_outcome import Outcome
 from gpufleet.scheduler.bounded_labels import OTHERS
+from gpufleet.scheduler.metrics import REJECTIONS
 from gpufleet.scheduler.queue_metrics import FOR_QUEUES
 from tests.agent.exporter.builders import Node, node_of
 from tests.alerts import inventory
@@ -32,7 +32,7 @@ VALUES: dict[tuple[str, str], Iterable[str]] = {
     ("gpufleet_scheduler_evictions_refused_total", "cause"): [one.value for one in Cause],
     ("gpufleet_scheduler_evictions_total", "outcome"): ("evicted", "deleted", "refused"),
     ("gpufleet_scheduler_evictions_total", "reason"): [one.value for one in WhyEvicted],
-    ("gpufleet_scheduler_kubelet_rejections_total", "reason"): KUBELET_REASONS,
+    ("gpufleet_scheduler_kubelet_rejections_total", "reason"): REJECTIONS,
     ("gpufleet_scheduler_queue_evictions_total", "queue"): (QUEUE, OTHERS),
     ("gpufleet_scheduler_queue_evictions_total", "reason"): [one.value for one in FOR_QUEUES],
     ("gpufleet_scheduler_queue_wait_seconds", "queue"): (QUEUE, OTHERS),

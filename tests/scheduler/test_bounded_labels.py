@@ -2,10 +2,9 @@
 
 from prometheus_client import generate_latest
 
-from gpufleet.kube.objects.pod import KUBELET_REASONS
 from gpufleet.model.identifiers import QueueName
 from gpufleet.scheduler.bounded_labels import OTHERS, VALUES_MAX, BoundedLabels
-from gpufleet.scheduler.metrics import Metrics
+from gpufleet.scheduler.metrics import REJECTIONS, Metrics
 
 
 def test_the_first_have_series_of_their_own_and_the_others_one_together() -> None:
@@ -24,4 +23,4 @@ def test_reasons_and_queues_that_others_name_stay_few() -> None:
     evicted = [line for line in lines if "queue_evictions_total{" in line and not line.endswith(" 0.0")]
     assert len(evicted) == VALUES_MAX + 1
     counted = next(line for line in lines if "kubelet_rejections_total{" in line and OTHERS in line)
-    assert counted.endswith(f" {4.0 * VALUES_MAX + len(KUBELET_REASONS)}")
+    assert counted.endswith(f" {4.0 * VALUES_MAX + len(REJECTIONS)}")

@@ -17,6 +17,7 @@ from gpufleet.model.identifiers import QueueName, QuotaResource
 from gpufleet.scheduler.metrics import Metrics
 from tests.scheduler.test_bound_terms import in_queue
 from tests.scheduler.test_eviction_planner import add_queue
+from tests.scheduler.test_reservations import a_gang_that_waits
 from tests.scheduler.world import World, in_world
 
 Series = dict[tuple[str, ...], float]
@@ -106,6 +107,23 @@ def test_nodes_with_a_report_and_first_verdicts_are_told_while_this_process_lead
         await world.stop()
         for name in ("node_report", "never_fits_pods", "oldest_wait_seconds", "gangs"):
             assert series(world.metrics, name) == {}
+
+    in_world(story)
+
+
+def test_a_reservation_is_overdue_by_the_start_that_it_first_expected() -> None:
+    async def story(world: World) -> None:
+        await a_gang_that_waits(world)
+        world.finish("brief")
+        await world.settle(60)
+        assert series(world.metrics, "reservation_overdue_seconds") == {}
+        # The work that it waits for said 20 min, of which less than two have passed.
+        await world.settle(25 * 60)
+        assert 5 * 60 < series(world.metrics, "reservation_overdue_seconds")["team",] < 8 * 60
+        world.finish("old")
+        await world.settle(30)
+        assert world.node_of("train-0") == "n"
+        assert series(world.metrics, "reservation_overdue_seconds") == {}
 
     in_world(story)
 

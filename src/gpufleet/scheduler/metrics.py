@@ -12,6 +12,7 @@ from gpufleet.engine.instruction import WhyEvicted
 from gpufleet.eviction.plan import Cause, Refusal, Victim
 from gpufleet.kube.objects.pod import KUBELET_REASONS
 from gpufleet.model.identifiers import QueueName
+from gpufleet.model.resource_names import AMD_GPU, INTEL_GPU_XE, NVIDIA_GPU
 from gpufleet.scheduler.bind_outcome import Outcome
 from gpufleet.scheduler.bounded_labels import BoundedLabels
 from gpufleet.scheduler.queue_metrics import QueueMetrics
@@ -20,6 +21,13 @@ from gpufleet.scheduler.waiting_metrics import WaitingMetrics
 # From a millisecond to the limit of one request, and from an idle cluster's wait to a day in a queue.
 LATENCY_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 WAIT_BUCKETS_S = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86400)
+
+REJECTIONS = (
+    *sorted(KUBELET_REASONS),
+    *(f"OutOf{name}" for name in ("cpu", "memory", "ephemeral-storage", "pods")),
+    *(f"OutOf{name}" for name in (NVIDIA_GPU, AMD_GPU, INTEL_GPU_XE)),
+)
+"""Reasons of kubelets that are counted from 0 on; of resources with other names, from the first one."""
 
 
 class Metrics:
@@ -88,7 +96,7 @@ class Metrics:
                 self.evictions.labels(why.value, result)
         for cause in Cause:
             self.evictions_refused.labels(cause.value)
-        for reason in sorted(KUBELET_REASONS):
+        for reason in REJECTIONS:
             self.rejections.labels(self.rejection_reasons.of(reason))
 
     def rejected(self, reason: str) -> None:

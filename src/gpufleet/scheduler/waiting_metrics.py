@@ -6,7 +6,7 @@ what was seen last. A scheduler that does not lead knows none of it, so all seri
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -140,11 +140,16 @@ class WaitingMetrics(Collector):
 
 
 class WaitingLook:
-    """Puts the figures together. Remembers since when a gang runs in part where the API does not say it."""
+    """Puts the figures together.
+
+    Remembers since when a gang runs in part where the API does not say it, and the first start that each
+    reservation expected: an end that has passed is expected no more, so the engine then knows of no start.
+    """
 
     def __init__(self, engine_events: EngineEvents) -> None:
         self._engine_events = engine_events
         self._partial_since_s: dict[GangName, float] = {}
+        self._expected_s: dict[tuple[PodUid | GangName, int], float] = {}
 
     def look(
         self, told: Iterable[tuple[PodUid, ToldCause]], reservations: Iterable[Reservation], at_s: float
@@ -169,13 +174,21 @@ class WaitingLook:
                 for name, record in gangs.records.items()
                 if record.pods and record.meant is not None
             ),
-            tuple(
-                (str(one.queue), at_s - one.start_us / US_PER_S)
-                for one in reservations
-                if one.start_us is not None and at_s > one.start_us / US_PER_S
-            ),
+            tuple(self._overdue(tuple(reservations), at_s)),
             tuple(self._engine_events.nodes.reporting()),
         )
+
+    def _overdue(self, reservations: Sequence[Reservation], at_s: float) -> Iterator[tuple[str, float]]:
+        """By how much the first expected starts have passed, with their queues."""
+        before, self._expected_s = self._expected_s, {}
+        for one in reservations:
+            key = one.holder, one.since_us
+            expected_s = before.get(key, None if one.start_us is None else one.start_us / US_PER_S)
+            if expected_s is None:
+                continue
+            self._expected_s[key] = expected_s
+            if at_s > expected_s:
+                yield str(one.queue), at_s - expected_s
 
     def _pod(self, entry: Entry, said: ToldCause) -> WaitingPod | None:
         try:
