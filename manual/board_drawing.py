@@ -4,6 +4,7 @@ It shows what the file says: places, titles, units, thresholds, colours with a m
 asks a Prometheus and writes the files.
 """
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,8 @@ from gpufleet.dashboards.board import Board, Colour, Column, Panel, PanelKind, U
 from gpufleet.dashboards.layout import Place, placed
 from gpufleet.dashboards.panel_style import field_of
 from gpufleet.replay.report.palette import POLICY_INKS
-from manual.board_values import colour_of, round_top, written
+from manual.axis_ticks import PARTS_MAX, ticks
+from manual.board_values import colour_of, written
 from tests.dashboards.asking import Answer, Series, Shown, named
 
 COLUMN_PX, LINE_PX, GAP_PX, HEAD_PX = 52, 30, 6, 56
@@ -26,6 +28,8 @@ ROW_PX = 19
 """A row of a table, of bars and of states."""
 WIDE_PX = 320
 """From here on five times have room below a picture."""
+TIME_PX = 24
+"""Half of the width of a time."""
 BAR_PX = 60
 """The width of a bar that stands for one day."""
 NOTE = "Drawn by gpufleet from answers of a Prometheus. This is not a picture of Grafana."
@@ -210,20 +214,26 @@ def _legend(names: Sequence[str], box: Box, theme: Theme) -> Iterator[str]:
         x += width
 
 
-def _axes(low: float, high: float, unit: Unit, shown: Shown, box: Box, theme: Theme) -> Iterator[str]:
+def _axes(scale: "Scale", marks: Sequence[float], unit: Unit, theme: Theme) -> Iterator[str]:
     """Lines across with their values, and times below."""
-    for part in range(5):
-        value = low + (high - low) * part / 4
-        y = box.y + box.height * (1 - part / 4)
+    box = scale.box
+    for value in marks:
+        y = scale.y(value)
         yield rectangle(Box(box.x, y, box.width, 1), theme.ink("grid"))
         yield text(written(value, unit), box.x - 5, y + 4, theme.ink("muted"), 10, text_anchor="end")
-    times = (0, 2, 4) if box.width < WIDE_PX else range(5)
-    for part in times:
-        at = shown.begin_s + (shown.end_s - shown.begin_s) * part / 4
-        words = time.strftime("%H:%M:%S", time.gmtime(at))
-        anchor = "start" if part == 0 else "end" if part == 4 else "middle"
-        x = box.x + box.width * part / 4
-        yield text(words, x, box.y + box.height + 13, theme.ink("muted"), 10, text_anchor=anchor)
+    yield from _times(scale, theme)
+
+
+def _times(scale: "Scale", theme: Theme) -> Iterator[str]:
+    """Round times below a picture, each under its place."""
+    box, shown = scale.box, scale.shown
+    parts_max = PARTS_MAX if box.width >= WIDE_PX else 3
+    for at in ticks(shown.begin_s, shown.end_s, Unit.SECONDS, parts_max=parts_max):
+        x = scale.x(at)
+        # A time at the edge would stand beside the picture.
+        if shown.begin_s <= at <= shown.end_s and box.x + TIME_PX <= x <= box.x + box.width - TIME_PX:
+            words = time.strftime("%H:%M:%S", time.gmtime(at))
+            yield text(words, x, box.y + box.height + 13, theme.ink("muted"), 10, text_anchor="middle")
 
 
 @dataclass(frozen=True)
@@ -263,12 +273,11 @@ def _lines(panel: Panel, answers: Sequence[Answer], shown: Shown, box: Box, them
     found = _series(answers)
     curves = _heaped(found) if panel.is_stacked else found
     values = [value for _, series in curves for _, value in series.points]
-    low = panel.minimum if panel.minimum is not None else -round_top(-min(values)) if min(values) < 0 else 0.0
-    reached = [one.value for one in panel.thresholds if one.value <= 2 * max(values)]
-    high = panel.maximum if panel.maximum is not None else round_top(max([*values, *reached]))
+    marks = _marks(panel, values)
+    low, high = marks[0], marks[-1]
     plot = Box(box.x + 52, box.y + 4, box.width - 56, box.height - 50)
-    scale = Scale(shown, low, max(high, low + 1e-9), plot)
-    yield from _axes(low, scale.high, panel.unit, shown, plot, theme)
+    scale = Scale(shown, low, high, plot)
+    yield from _axes(scale, marks, panel.unit, theme)
     for one in panel.thresholds:
         if low < one.value <= scale.high:
             line = Box(plot.x, scale.y(one.value), plot.width, 1.5)
@@ -282,6 +291,15 @@ def _lines(panel: Panel, answers: Sequence[Answer], shown: Shown, box: Box, them
             yield from _curve(series, scale, ink, shown.step_s, is_filled=panel.is_stacked)
     below = Box(box.x, plot.y + plot.height + 20, box.width, 30)
     yield from _legend([name for name, _ in found], below, theme)
+
+
+def _marks(panel: Panel, values: Sequence[float]) -> tuple[float, ...]:
+    """The values at the lines across: the panel's own ends, else what holds all that is shown."""
+    low = min(values, default=0.0) if panel.minimum is None else panel.minimum
+    reached = [one.value for one in panel.thresholds if one.value <= 2 * max(values)]
+    high = max([*values, *reached]) if panel.maximum is None else panel.maximum
+    is_whole = panel.unit in {Unit.COUNT, Unit.CELSIUS} and all(value == round(value) for value in values)
+    return ticks(min(low, 0.0), high, panel.unit, is_whole=is_whole, ends_there=panel.maximum is not None)
 
 
 def _day_bars(series: Series, scale: Scale, ink: str) -> Iterator[str]:
@@ -320,9 +338,12 @@ def _states(panel: Panel, answers: Sequence[Answer], shown: Shown, box: Box, the
     plot = Box(box.x + names, box.y, box.width - names, each * len(found))
     scale = Scale(shown, 0, 1, plot)
     size = 11 if each >= 13 else 8
+    # Where rows are lower than letters, some are named.
+    named_every = math.ceil((size + 1) / each)
     for place, (name, series) in enumerate(found):
         y = box.y + place * each
-        yield text(cut(name, names, size), box.x, y + each * 0.7, theme.ink("words"), size)
+        if place % named_every == 0:
+            yield text(cut(name, names, size), box.x, y + each * 0.7, theme.ink("words"), size)
         for begin_s, end_s, colour in _spans(panel, series, shown.step_s):
             x = scale.x(begin_s)
             yield rectangle(Box(x, y + 1, scale.x(end_s) - x, each - 2), theme.ink(colour))
@@ -376,12 +397,7 @@ def _heatmap(panel: Panel, answers: Sequence[Answer], shown: Shown, box: Box, th
             words = "more" if edge == float("inf") else written(edge, panel.unit)
             y = plot.y + plot.height - place * each - each / 2 + 4
             yield text(words, plot.x - 5, y, theme.ink("muted"), 10, text_anchor="end")
-    for part in (0, 2, 4):
-        at = shown.begin_s + (shown.end_s - shown.begin_s) * part / 4
-        anchor = ("start", "middle", "end")[part // 2]
-        words = time.strftime("%H:%M:%S", time.gmtime(at))
-        x, y = plot.x + plot.width * part / 4, plot.y + plot.height + 14
-        yield text(words, x, y, theme.ink("muted"), 10, text_anchor=anchor)
+    yield from _times(scale, theme)
 
 
 def _rows(panel: Panel, answers: Sequence[Answer]) -> list[dict[str, str | float]]:

@@ -60,13 +60,3 @@ def colour_of(
         if value >= one.value:
             found = one.colour
     return found
-
-
-def round_top(value: float) -> float:
-    """A round number that is at least so large, for the top of an axis."""
-    if value <= 0:
-        return 1.0
-    size = 10.0 ** len(str(int(value))) / 10 if value >= 1 else 0.001
-    while size < value / 10:
-        size *= 10
-    return next(step * size for step in (1, 2, 2.5, 5, 10, 20, 50, 100) if step * size >= value * 0.999)

@@ -8,7 +8,7 @@ import pytest
 from gpufleet.dashboards.board import Board, Colour, Panel, PanelKind, Query, Row, Threshold, Unit
 from gpufleet.dashboards.catalogue import BOARDS
 from manual.board_drawing import NOTE, cut, drawn
-from manual.board_values import colour_of, round_top, written
+from manual.board_values import colour_of, written
 from manual.dashboard_pictures import FOLDER, IN_BOTH
 from tests.conventions.project import ROOT
 from tests.dashboards.asking import Answer, Series, Shown
@@ -88,8 +88,3 @@ def test_the_highest_threshold_that_is_reached_colours_a_value() -> None:
     thresholds = (Threshold(1, Colour.WARNING), Threshold(10, Colour.BAD))
     found = [colour_of(value, Colour.GOOD, thresholds) for value in (0.9, 1.0, 9.9, 10.0)]
     assert found == [Colour.GOOD, Colour.WARNING, Colour.WARNING, Colour.BAD]
-
-
-@pytest.mark.parametrize("value", [0.0004, 0.03, 0.9, 1, 3, 26, 99, 101, 4_000, 123_456])
-def test_an_axis_ends_a_little_above_its_highest_value(value: float) -> None:
-    assert value * 0.999 <= round_top(value) <= 5 * value

@@ -13,6 +13,7 @@ from gpufleet.dashboards.board import (
     Unit,
 )
 from gpufleet.dashboards.cards import BUSY, CARDS, HELD, IN_SERVICE, OUT_OF_SERVICE, room_for
+from gpufleet.dashboards.lines import lines_from_0
 from gpufleet.dashboards.promql import count_among, legend, one_per, series
 from gpufleet.dashboards.variables import CLUSTER, OPENS_NAMESPACE, OPENS_NODE, OPENS_POD, OPENS_QUEUE
 
@@ -148,15 +149,13 @@ CAPACITY = Row(
             minimum=0,
             decimals=1,
         ),
-        Panel(
+        lines_from_0(
             "GPUs over time",
             "GPUs that are present, in service, held and computing. What is held and does not compute is "
             "between the two lower lines.",
-            PanelKind.LINES,
             STEPS,
             Unit.COUNT,
             width=8,
-            minimum=0,
         ),
         Panel(
             "Room for pods of so many GPUs",
@@ -177,11 +176,10 @@ CAPACITY = Row(
 HEALTH = Row(
     "Health and waiting",
     (
-        Panel(
+        lines_from_0(
             "Cards out of service by reason",
             "Cards by the kind of reason. Recovering ends by itself; docs/agent.md says what to do for "
             "others.",
-            PanelKind.LINES,
             (
                 Query(
                     "count by (cluster, reason) ("
@@ -196,13 +194,11 @@ HEALTH = Row(
             Unit.COUNT,
             height=6,
             is_stacked=True,
-            minimum=0,
             empty_when_well="no card is out of service",
         ),
-        Panel(
+        lines_from_0(
             "Pods that wait, by reason",
             "Pods in queues by the first reason for which they wait.",
-            PanelKind.LINES,
             (
                 Query(
                     "sum by (cluster, reason) ("
@@ -214,7 +210,6 @@ HEALTH = Row(
             Unit.COUNT,
             height=6,
             is_stacked=True,
-            minimum=0,
             empty_when_well="no pod waits in a queue",
         ),
         Panel(

@@ -17,6 +17,7 @@ from gpufleet.dashboards.board import (
     Unit,
 )
 from gpufleet.dashboards.cards import CARDS, COMPUTING, HELD, IDLE, MODEL
+from gpufleet.dashboards.lines import lines_from_0
 from gpufleet.dashboards.promql import hours, legend, one_per, series
 from gpufleet.dashboards.variables import CLUSTER, OPENS_NAMESPACE, OPENS_QUEUE
 
@@ -173,14 +174,12 @@ TEAMS = Row(
                 Column(1, "Of it borrowed", Unit.HOURS),
             ),
         ),
-        Panel(
+        lines_from_0(
             "GPU-hours held, by day and namespace",
             "The hours of the day before each point.",
-            PanelKind.LINES,
             (Query(a_day(by("namespace", HELD)), legend("namespace"), step="1d"),),
             Unit.HOURS,
             is_stacked=True,
-            minimum=0,
             empty_when_well=NONE_HELD,
         ),
     ),

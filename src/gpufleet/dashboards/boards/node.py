@@ -13,6 +13,7 @@ from gpufleet.dashboards.board import (
     Threshold,
     Unit,
 )
+from gpufleet.dashboards.lines import lines_from_0
 from gpufleet.dashboards.promql import growth, legend, one_per, ratio, series
 from gpufleet.dashboards.variables import CLUSTER, NODE, OPENS_NAMESPACE, OPENS_POD
 
@@ -41,14 +42,12 @@ def lines(
     thresholds: tuple[Threshold, ...] = (),
 ) -> Panel:
     """A line for each card."""
-    return Panel(
+    return lines_from_0(
         title,
         description,
-        PanelKind.LINES,
         (Query(expression, BY_CARD),),
         unit,
         width=6,
-        minimum=0,
         maximum=maximum,
         thresholds=thresholds,
     )
@@ -138,12 +137,11 @@ AGAINST = Row(
             below=Colour.BAD,
             thresholds=(Threshold(0, Colour.WARNING), Threshold(5, Colour.GOOD)),
         ),
-        Panel(
+        lines_from_0(
             "Time with lowered clocks, by reason",
             "Part of the time, the worst card of each node. A power cap is no fault; heat and the power "
             "brake "
             "are.",
-            PanelKind.LINES,
             (
                 Query(
                     "max by (cluster, node, reason) ("
@@ -154,15 +152,13 @@ AGAINST = Row(
             ),
             Unit.RATIO,
             width=6,
-            minimum=0,
             maximum=1,
             empty_when_well="no card lowers its clocks",
         ),
-        Panel(
+        lines_from_0(
             "Xids by what follows, in 1 h",
             "Reports of the driver. Class pod is a program's fault; reset and gone take the card out of "
             "service.",
-            PanelKind.LINES,
             (
                 Query(
                     "sum by (cluster, node, class) (max by (cluster, node, uuid, class) (increase("
@@ -173,13 +169,11 @@ AGAINST = Row(
             ),
             Unit.COUNT,
             width=6,
-            minimum=0,
             empty_when_well="the driver reports no Xid",
         ),
-        Panel(
+        lines_from_0(
             "Uncorrected memory errors in 1 h",
             "Data was lost. The card needs a reset when nothing runs on it.",
-            PanelKind.LINES,
             (
                 Query(
                     "max by (cluster, node, gpu, uuid) (increase("
@@ -190,14 +184,12 @@ AGAINST = Row(
             ),
             Unit.COUNT,
             width=6,
-            minimum=0,
             empty_when_well="memory has no errors",
         ),
-        Panel(
+        lines_from_0(
             "Errors of NVLink in 1 h, by kind",
             "Errors over all links of the nodes' cards. Some at the start, while links are trained, are "
             "normal.",
-            PanelKind.LINES,
             (
                 Query(
                     "sum by (cluster, node, kind) (max by (cluster, node, uuid, kind) (increase("
@@ -208,13 +200,11 @@ AGAINST = Row(
             ),
             Unit.COUNT,
             width=8,
-            minimum=0,
             empty_when_well="links have no errors",
         ),
-        Panel(
+        lines_from_0(
             "PCI Express: packets sent again in 1 h",
             "Of each card. A few are normal.",
-            PanelKind.LINES,
             (
                 Query(
                     "max by (cluster, node, gpu, uuid) (increase("
@@ -225,13 +215,11 @@ AGAINST = Row(
             ),
             Unit.COUNT,
             width=8,
-            minimum=0,
             empty_when_well="no packet is sent again",
         ),
-        Panel(
+        lines_from_0(
             "PCI Express: lanes in use",
             "The most lanes within ten minutes, as some cards use fewer while they idle.",
-            PanelKind.LINES,
             (
                 Query(
                     "max by (cluster, node, gpu, uuid) (max_over_time("
@@ -242,7 +230,6 @@ AGAINST = Row(
             ),
             Unit.COUNT,
             width=8,
-            minimum=0,
             maximum=16,
         ),
     ),

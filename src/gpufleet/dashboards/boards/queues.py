@@ -12,6 +12,7 @@ from gpufleet.dashboards.board import (
     Threshold,
     Unit,
 )
+from gpufleet.dashboards.lines import lines_from_0
 from gpufleet.dashboards.promql import legend, one_per, series
 from gpufleet.dashboards.variables import CLUSTER, QUEUE
 
@@ -121,14 +122,12 @@ NOW = Row(
 SHARES = Row(
     "Shares",
     (
-        Panel(
+        lines_from_0(
             "GPUs used",
             "What pods of each queue hold. A queue with queues below it includes these.",
-            PanelKind.LINES,
             (Query(gpus("used"), legend("queue")),),
             Unit.COUNT,
             width=8,
-            minimum=0,
         ),
         Panel(
             "GPUs owed and not held",
@@ -138,14 +137,12 @@ SHARES = Row(
             Unit.COUNT,
             width=8,
         ),
-        Panel(
+        lines_from_0(
             "GPUs borrowed",
             "What each queue holds of the quota of others; it is taken back first.",
-            PanelKind.LINES,
             (Query(gpus("borrowed"), legend("queue")),),
             Unit.COUNT,
             width=8,
-            minimum=0,
         ),
     ),
 )
@@ -153,24 +150,20 @@ SHARES = Row(
 WAITS = Row(
     "Waits",
     (
-        Panel(
+        lines_from_0(
             "Oldest wait by cause",
             "Age of the pod that waits longest for each cause; docs/explain.md says what each cause means.",
-            PanelKind.LINES,
             (Query(f"max by (cluster, cause) ({OLDEST})", legend("cause")),),
             Unit.SECONDS,
             width=8,
-            minimum=0,
             empty_when_well="no pod waits",
         ),
-        Panel(
+        lines_from_0(
             "Pods that wait, by reason",
             "Pods that wait in the chosen queues, by reason.",
-            PanelKind.LINES,
             (Query(f"sum by (cluster, reason) ({PENDING})", legend("reason")),),
             Unit.COUNT,
             width=8,
-            minimum=0,
             is_stacked=True,
             empty_when_well="no pod waits",
         ),
@@ -197,52 +190,43 @@ WAITS = Row(
 TROUBLE = Row(
     "What goes wrong",
     (
-        Panel(
-            "Pods taken back, of all queues",
-            "Pods that were told to end, by why, in the time between two points. The counter by queue begins "
-            "with its first pod, so its growth would miss that one; this one begins at 0.",
-            PanelKind.LINES,
+        lines_from_0(
+            "Pods taken back, by queue and reason",
+            "Pods of the chosen queues that were told to end for queues' sake, between two points.",
             (
                 Query(
-                    "sum by (cluster, reason) (increase("
-                    + series("gpufleet_scheduler_evictions_total", 'outcome=~"evicted|deleted"')
+                    "sum by (cluster, queue, reason) (increase("
+                    + series("gpufleet_scheduler_queue_evictions_total", OF_QUEUE)
                     + "[$__rate_interval])) > 0",
-                    legend("reason"),
+                    legend("queue", "reason"),
                 ),
             ),
             Unit.COUNT,
             width=6,
-            minimum=0,
             empty_when_well="no pod was taken back",
         ),
-        Panel(
+        lines_from_0(
             "Pods that never fit, by cause",
             "Pods that start only after they, their queue or the nodes are changed.",
-            PanelKind.LINES,
             (Query(NEVER, legend("queue", "cause")),),
             Unit.COUNT,
             width=6,
-            minimum=0,
             empty_when_well="every pod that waits can start some day",
         ),
-        Panel(
+        lines_from_0(
             "Gangs in part",
             "For how long the oldest gang of each queue has run with fewer members than it needs.",
-            PanelKind.LINES,
             (Query(of_queue("partial_gang_seconds"), legend("queue")),),
             Unit.SECONDS,
             width=6,
-            minimum=0,
             empty_when_well="no gang runs in part",
         ),
-        Panel(
+        lines_from_0(
             "Reservations that are overdue",
             "By how much the start that a reservation expected has passed, the worst of each queue.",
-            PanelKind.LINES,
             (Query(of_queue("reservation_overdue_seconds"), legend("queue")),),
             Unit.SECONDS,
             width=6,
-            minimum=0,
             empty_when_well="no reservation is overdue",
         ),
     ),

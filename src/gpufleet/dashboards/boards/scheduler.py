@@ -12,6 +12,7 @@ from gpufleet.dashboards.board import (
     Threshold,
     Unit,
 )
+from gpufleet.dashboards.lines import lines_from_0
 from gpufleet.dashboards.promql import growth, legend, one_per, quantile, quantile_of_all, series
 from gpufleet.dashboards.variables import CLUSTER
 
@@ -114,12 +115,11 @@ DECIDING = Row(
             below=Colour.IDLE,
             meanings=(Meaning(0, "stands by", Colour.IDLE), Meaning(1, "leads", Colour.GOOD)),
         ),
-        Panel(
+        lines_from_0(
             "How fast the error budget is used",
             "1 uses up the budget of one in a hundred within 30 days. Alerts begin at 1; 14.4 is a page. "
             "Absent "
             "while nothing happens, and where Prometheus does not load the rules.",
-            PanelKind.LINES,
             (
                 Query(burn("decision_slow", "1h"), f"slow rounds {legend()}"),
                 Query(burn("verdict_slow", "1h"), f"slow verdicts {legend()}"),
@@ -129,25 +129,21 @@ DECIDING = Row(
             width=12,
             height=6,
             thresholds=(Threshold(1, Colour.WARNING), Threshold(PAGE_RATE, Colour.BAD)),
-            minimum=0,
             empty_when_well="nothing was decided or bound within an hour",
         ),
-        Panel(
+        lines_from_0(
             "Time of a round",
             "Within which half and 99 of 100 decision rounds end.",
-            PanelKind.LINES,
             (
                 Query(quantile(0.5, own("round_seconds_bucket")), f"half {legend()}"),
                 Query(ROUND_P99, f"99 of 100 {legend()}"),
             ),
             Unit.SECONDS,
             width=8,
-            minimum=0,
         ),
-        Panel(
+        lines_from_0(
             "Rounds and Bindings",
             "Decision rounds, and Bindings that came of them, a second.",
-            PanelKind.LINES,
             (
                 Query(f"sum by (cluster) ({growth(own('rounds_total'))})", f"rounds {legend()}"),
                 Query(
@@ -157,19 +153,16 @@ DECIDING = Row(
             ),
             Unit.PER_SECOND,
             width=8,
-            minimum=0,
         ),
-        Panel(
+        lines_from_0(
             "Time of a Binding",
             "Within which half and 99 of 100 Bindings are answered by the API server.",
-            PanelKind.LINES,
             (
                 Query(quantile(0.5, own("bind_seconds_bucket")), f"half {legend()}"),
                 Query(quantile(0.99, own("bind_seconds_bucket")), f"99 of 100 {legend()}"),
             ),
             Unit.SECONDS,
             width=8,
-            minimum=0,
             empty_when_well="no pod was bound in the last minutes",
         ),
     ),
@@ -178,20 +171,17 @@ DECIDING = Row(
 WAYS = Row(
     "The way to the API server, and evictions",
     (
-        Panel(
+        lines_from_0(
             "Age of the most silent watch",
             "Time since it said anything. The metric gpufleet_scheduler_watch_age_seconds tells the kind.",
-            PanelKind.LINES,
             (Query(f"max by (cluster) ({WATCH_AGE})", f"most silent {legend()}"),),
             Unit.SECONDS,
             width=8,
-            minimum=0,
             thresholds=(Threshold(120, Colour.BAD),),
         ),
-        Panel(
+        lines_from_0(
             "Evictions by reason",
             "Pods that were told to end, or refused it, in the time between two points.",
-            PanelKind.LINES,
             (
                 Query(
                     f"sum by (cluster, reason, outcome) "
@@ -201,13 +191,11 @@ WAYS = Row(
             ),
             Unit.COUNT,
             width=8,
-            minimum=0,
             empty_when_well="no pod was told to end",
         ),
-        Panel(
+        lines_from_0(
             "Kubelets that refuse, and evictions that did not happen",
             "Pods that a kubelet turned away, by its reason, and evictions refused, by cause.",
-            PanelKind.LINES,
             (
                 Query(
                     "sum by (cluster, reason) (increase("
@@ -224,15 +212,13 @@ WAYS = Row(
             ),
             Unit.COUNT,
             width=8,
-            minimum=0,
             empty_when_well="nothing was refused",
         ),
-        Panel(
+        lines_from_0(
             "What does not count as it should",
             "Objects set aside as malformed, nodes without a readable report, and GPUs that are held "
             "without a "
             "grant. All are 0 in health; gpufleet doctor names them.",
-            PanelKind.LINES,
             (
                 Query(
                     sum_of("unreadable_objects", "kind"),
@@ -247,7 +233,6 @@ WAYS = Row(
             Unit.COUNT,
             width=12,
             height=6,
-            minimum=0,
         ),
         Panel(
             "Time until a credential ends",

@@ -4,7 +4,8 @@ Names are those of vLLM's metrics, with the labels ``namespace`` and ``pod`` tha
 The replicas are those of kube-state-metrics.
 """
 
-from gpufleet.dashboards.board import Board, Colour, Panel, PanelKind, Query, Row, Threshold, Unit
+from gpufleet.dashboards.board import Board, Colour, Panel, Query, Row, Threshold, Unit
+from gpufleet.dashboards.lines import lines_from_0
 from gpufleet.dashboards.promql import growth, legend, one_per, quantile, ratio, series
 from gpufleet.dashboards.variables import CLUSTER, NAMESPACE
 
@@ -27,14 +28,12 @@ def total(name: str) -> str:
 
 def lines(title: str, description: str, queries: tuple[Query, ...], unit: Unit) -> Panel:
     """Lines that there are only while an engine runs."""
-    return Panel(
+    return lines_from_0(
         title,
         description,
-        PanelKind.LINES,
         queries,
         unit,
         width=8,
-        minimum=0,
         empty_when_well=NO_ENGINE,
     )
 
@@ -74,14 +73,12 @@ REQUESTS = Row(
             ),
             Unit.SECONDS,
         ),
-        Panel(
+        lines_from_0(
             "Cache of keys and values in use",
             "The fullest engine of each model. Near 100 % requests are preempted and computed again.",
-            PanelKind.LINES,
             (Query(f"max by (cluster, {MODEL}) ({vllm('kv_cache_usage_perc')})", BY_MODEL),),
             Unit.RATIO,
             width=8,
-            minimum=0,
             maximum=1,
             thresholds=(Threshold(0.95, Colour.WARNING),),
             empty_when_well=NO_ENGINE,
@@ -116,12 +113,11 @@ OUTPUT = Row(
 REPLICAS = Row(
     "Replicas and GPUs",
     (
-        Panel(
+        lines_from_0(
             "Replicas: wanted and there",
             "What each HorizontalPodAutoscaler wants, and what there is. A gap that stays is work that "
             "waits for "
             "room: see the board Queues.",
-            PanelKind.LINES,
             tuple(
                 Query(
                     one_per(
@@ -133,13 +129,11 @@ REPLICAS = Row(
                 for name, words in (("desired", "wanted"), ("current", "there"))
             ),
             Unit.COUNT,
-            minimum=0,
             empty_when_well=NO_AUTOSCALER,
         ),
-        Panel(
+        lines_from_0(
             "GPUs held by pods of the namespace",
             "What pods hold, and what of it computes.",
-            PanelKind.LINES,
             (
                 Query(f"sum by (cluster, namespace) ({HELD_BY_POD})", f"held: {legend('namespace')}"),
                 Query(
@@ -158,7 +152,6 @@ REPLICAS = Row(
                 ),
             ),
             Unit.COUNT,
-            minimum=0,
             empty_when_well="no pod holds a GPU",
         ),
     ),

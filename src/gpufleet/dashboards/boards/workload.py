@@ -12,6 +12,7 @@ from gpufleet.dashboards.board import (
     Threshold,
     Unit,
 )
+from gpufleet.dashboards.lines import lines_from_0
 from gpufleet.dashboards.promql import growth, legend, one_per, ratio, series
 from gpufleet.dashboards.variables import CLUSTER, NAMESPACE, POD
 
@@ -69,43 +70,36 @@ NOW = Row(
 USE = Row(
     "Use over time",
     (
-        Panel(
+        lines_from_0(
             "GPUs held",
             "What each pod holds, in whole GPUs.",
-            PanelKind.LINES,
             (Query(of_pod("held_ratio"), BY_POD),),
             Unit.COUNT,
             width=8,
-            minimum=0,
             empty_when_well="no pod holds a GPU",
         ),
-        Panel(
+        lines_from_0(
             "GPUs computing",
             "What each pod holds by the part of the time in which it computes there. Absent where the card "
             "does "
             "not tell whose computing it is.",
-            PanelKind.LINES,
             (Query(USED_GPUS, BY_POD),),
             Unit.COUNT,
             width=8,
-            minimum=0,
             empty_when_well="no pod holds a GPU",
         ),
-        Panel(
+        lines_from_0(
             "Memory used of what is held",
             "At 100 % the next allocation fails. Engines for inference take nearly all at the start.",
-            PanelKind.LINES,
             (Query(MEMORY_SHARE, BY_POD),),
             Unit.RATIO,
             width=8,
-            minimum=0,
             maximum=1,
             empty_when_well="no pod holds a GPU",
         ),
-        Panel(
+        lines_from_0(
             "Power",
             "The pod's part of what its cards draw.",
-            PanelKind.LINES,
             (
                 Query(
                     f"sum by (cluster, {OF_POD}) (max by (cluster, {PART}) ("
@@ -116,17 +110,14 @@ USE = Row(
             ),
             Unit.WATTS,
             width=8,
-            minimum=0,
             empty_when_well="no pod holds a GPU",
         ),
-        Panel(
+        lines_from_0(
             "Pods of the scheduler by state",
             "All pods of the cluster, not of the chosen namespace alone.",
-            PanelKind.LINES,
             (Query(one_per("state", series("gpufleet_scheduler_pods")), legend("state")),),
             Unit.COUNT,
             width=8,
-            minimum=0,
         ),
         Panel(
             "Why does a pod wait?",
