@@ -67,6 +67,19 @@ def test_a_scrape_that_renames_labels_is_read_alike() -> None:
     assert pod_use(("t", "p"), uses["n"]).used_ratio == 0.5
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.1, 7.0, 97.0])
+def test_a_value_that_no_card_can_have_is_unknown_and_not_shown(value: float) -> None:
+    labels = {"node": "n", "uuid": "A", "namespace": "t", "pod": "p"}
+    samples = [
+        Sample("gpufleet_pod_gpu_used_ratio", labels, value),
+        Sample("gpufleet_gpu_busy_ratio", labels, value),
+        Sample("gpufleet_gpu_temperature_celsius", labels, 41.0),
+    ]
+    use = node_uses(samples, 0.0)["n"]
+    assert pod_use(("t", "p"), use).used_ratio is None
+    assert (use.cards["A"].busy_ratio, use.cards["A"].temperature_celsius) == (None, 41.0)
+
+
 @pytest.mark.parametrize("page", ["", "<html>no</html>", "DCGM_FI_DEV_GPU_UTIL 5\n"])
 def test_a_page_of_something_else_has_no_samples(page: str) -> None:
     assert list(samples_of(page)) == []

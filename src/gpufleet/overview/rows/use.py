@@ -1,6 +1,7 @@
 """What agents measured of GPUs and of the pods on them, by node; made of samples of their metrics.
 
-A page of an agent and a Prometheus server tell the same series, so both end here. What has no series is None.
+A page of an agent and a Prometheus server tell the same series, so both end here. What has no series is None,
+and so is a value that no card can have: a rule or a relabelling may put other numbers under these names.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,6 +34,21 @@ POD_FIELDS = {
     POD_USED: "used_ratio",
     POD_ENERGY: "energy_joules",
 }
+BYTES_MAX = 2.0**53
+"""Beyond any card's memory, and the last number of bytes that is told from the next one."""
+POSSIBLE = {
+    BUSY: (0.0, 1.0),
+    MEMORY: (0.0, BYTES_MAX),
+    MEMORY_USED: (0.0, BYTES_MAX),
+    POWER: (0.0, 1e5),
+    TEMPERATURE: (-100.0, 200.0),
+    HELD: (0.0, 1.0),
+    POD_MEMORY_USED: (0.0, BYTES_MAX),
+    POD_USED: (0.0, 1.0),
+    POD_ENERGY: (0.0, 1e15),
+}
+"""The least and the most that each can be."""
+
 NAMES = frozenset({*CARD_FIELDS, *POD_FIELDS})
 """The series that are read; a page has many more."""
 
@@ -96,7 +112,7 @@ def node_uses(samples: Iterable[Sample], at_s: float, node: str = "") -> dict[st
     for name, labels, value in samples:
         uuid = labels.get("uuid")
         where = node or labels.get("node") or labels.get("exported_node")
-        if uuid is None or not where:
+        if uuid is None or not where or not is_possible(name, value):
             continue
         use = found.setdefault(where, NodeUse(at_s))
         if name in CARD_FIELDS:
@@ -109,6 +125,12 @@ def node_uses(samples: Iterable[Sample], at_s: float, node: str = "") -> dict[st
             device = devices.setdefault(f"{uuid}/{labels.get('mig_id', '')}", DeviceUse(uuid))
             setattr(device, POD_FIELDS[name], value)
     return found
+
+
+def is_possible(name: str, value: float) -> bool:
+    """Whether a card, or a pod on it, can have this value; not a number is none."""
+    least, most = POSSIBLE.get(name, (0.0, 0.0))
+    return least <= value <= most
 
 
 def pod_use(pod: PodKey, use: NodeUse | None, before: NodeUse | None = None) -> PodUse:

@@ -24,7 +24,7 @@ class Tone(enum.Enum):
 @dataclass(frozen=True)
 class Column(Generic[LineType]):
     """A column. ``width`` is in cells; one with ``share`` gets that part of what is left, and at least
-    ``width``.
+    ``width``, but with ``most`` no more than that, if another can have it.
 
     Of columns with ``drops`` the one with the highest goes first where the screen is narrow; 0 stays. Sorted
     by it, the largest is first if it is ``descending``. A line keeps its place while its value moves by less
@@ -39,6 +39,7 @@ class Column(Generic[LineType]):
     right: bool = False
     drops: int = 0
     share: int = 0
+    most: int = 0
     descending: bool = False
     slack: float = 0.0
     is_wide: bool = False

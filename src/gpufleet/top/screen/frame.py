@@ -160,7 +160,7 @@ def _title(choice: Choice, header: Header, width: int, paint: _Paint) -> str:
 def _problem(header: Header) -> str:
     if header.problem:
         return f"! {header.problem}"
-    return header.note or ("no problem is seen" if header.is_whole else "reading the cluster")
+    return header.note or ("all was read and is current" if header.is_whole else "reading the cluster")
 
 
 def _problem_color(header: Header) -> str:

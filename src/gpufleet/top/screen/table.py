@@ -81,6 +81,8 @@ def placed(view: View[Any], width: int | None, *, wide: bool) -> list[tuple[Colu
     found, given = [], 0
     for number, one in enumerate(columns):
         more = spare - given if number == last else spare * one.share // shares if one.share else 0
+        if one.most and number != last:
+            more = min(more, max(0, one.most - one.width))
         given += more
         found.append((one, one.width + more))
     return found

@@ -18,6 +18,9 @@ GIBIBYTE = float(amounts.GIBIBYTE)
 HOT_CELSIUS = 85.0
 """From here on a card's temperature is worth a look; cards lower their clocks a little above."""
 
+NAME_MOST = 40
+"""Namespace and name of a pod have room in it; on a wide screen reasons need what is left."""
+
 
 def _path(line: PodLine | GangLine | IdleLine) -> str:
     return f"{line.namespace}/{line.name}" if line.namespace else line.name
@@ -151,7 +154,7 @@ POD: View[PodLine] = View(
     "pod",
     "pods",
     (
-        Column("name", "POD", 26, lambda line, _: _path(line), _path, is_name=True, share=5),
+        Column("name", "POD", 26, lambda line, _: _path(line), _path, is_name=True, share=5, most=NAME_MOST),
         Column("state", "STATE", 7, lambda p, _: p.state, lambda p: float(POD_RANKS.get(p.state, 9))),
         number_column("gpus", "GPUS", 4, lambda p, _: amounts.plain_number(p.gpus), lambda p: p.gpus),
         number_column(
@@ -214,7 +217,7 @@ GANG: View[GangLine] = View(
     "gang",
     "gangs",
     (
-        Column("name", "GANG", 24, lambda line, _: _path(line), _path, is_name=True, share=4),
+        Column("name", "GANG", 24, lambda line, _: _path(line), _path, is_name=True, share=4, most=NAME_MOST),
         Column("state", "STATE", 7, lambda g, _: g.state, lambda g: float(GANG_RANKS.get(g.state, 9))),
         number_column("members", "PLACED", 7, _gang_members, lambda g: g.members_placed),
         number_column(
@@ -267,6 +270,7 @@ QUEUE: View[QueueLine] = View(
             lambda q: q.name,
             is_name=True,
             share=4,
+            most=NAME_MOST,
         ),
         number_column("used", "USED", 6, lambda q, _: _known(q.used), lambda q: _amount(q.used)),
         number_column("quota", "QUOTA", 5, lambda q, _: _known(q.quota), lambda q: _amount(q.quota)),
@@ -314,7 +318,7 @@ IDLE: View[IdleLine] = View(
     "idle",
     "idle GPUs",
     (
-        Column("name", "IDLE", 26, lambda line, _: _path(line), _path, is_name=True, share=5),
+        Column("name", "IDLE", 26, lambda line, _: _path(line), _path, is_name=True, share=5, most=NAME_MOST),
         Column("state", "STATE", 7, lambda i, _: i.state, lambda i: float(IDLE_RANKS.get(i.state, 9))),
         number_column("gpus", "GPUS", 4, lambda i, _: amounts.plain_number(i.gpus), lambda i: i.gpus),
         number_column(
