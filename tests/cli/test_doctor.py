@@ -53,7 +53,7 @@ def test_people_read_the_points_and_then_each_cause_with_its_mend() -> None:
         "   follows: Pod p: waits  [waits]",
     ]
     assert told[-1] == (
-        "1 cause, 1 more that follow from it; not judged: "
+        "1 cause, 1 more that follows from it; not judged: "
         "8 of 10 points and 1 part of others (-v tells which)"
     )
 

@@ -107,6 +107,18 @@ def test_too_many_gpus_have_the_way_out_that_explain_gives() -> None:
     assert found.mends[0].does.startswith("ask for at most 8 in one pod")
 
 
+def test_who_waits_for_a_card_to_come_back_is_not_told_to_ask_for_less() -> None:
+    """``gpufleet explain`` says that a node would do if its GPUs were well."""
+    asking = a_pod("nvidia.com/gpu").replace("'nvidia.com/gpu': '1'", "'nvidia.com/gpu': '8'")
+    one_is_out = a_node().replace(
+        f'allocatable: {{cpu: "64", memory: 512Gi, {WHOLE}',
+        'allocatable: {cpu: "64", memory: 512Gi, nvidia.com/gpu: "7"',
+    )
+    assert 'nvidia.com/gpu: "7"' in one_is_out
+    assert not failures(fits_nowhere.CHECK, facts_of(one_is_out + asking))
+    assert failures(fits_nowhere.CHECK, facts_of(one_is_out + asking.replace("'8'", "'9'")))
+
+
 def test_cpu_and_memory_that_no_one_node_has_together() -> None:
     small = a_node().replace("gpu-1", "gpu-2").replace('cpu: "64"', 'cpu: "16"').replace("512Gi", "1Ti")
     facts = facts_of(a_node() + "---" + small + a_pod("nvidia.com/gpu", cpu="32", memory="800Gi"))

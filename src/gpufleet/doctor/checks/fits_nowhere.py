@@ -1,7 +1,7 @@
-"""GPU pods that wait and would not fit on any node even if all were empty.
+"""GPU pods that wait and would not fit on any node even if all were empty and all their GPUs in service.
 
-A pod that waits for room is no failure: other pods have the GPUs. The cause is the engine's, as in
-``gpufleet explain``.
+A pod that waits for room is no failure: other pods have the GPUs. One that waits for a card to come back
+follows from what took the card out. The cause is the engine's, as in ``gpufleet explain``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from gpufleet.doctor.views.free_capacity import (
     Amounts,
     amounts,
     asked_by,
-    offered_by,
+    offered_when_well,
     shown,
 )
 from gpufleet.doctor.views.growth import COMING_S, may_grow
@@ -29,7 +29,7 @@ from gpufleet.model.phrases import subject
 def judge(facts: Facts) -> Iterator[Failure | Good]:
     """The pods by why they fit nowhere."""
     stuck: dict[tuple[str, Barrier], list[PodView]] = {}
-    empty = {one.name: offered_by(one.seen) for one in facts.nodes}
+    empty = {one.name: offered_when_well(one.seen) for one in facts.nodes}
     # Of thousands of pods a few differ in what they ask for and select.
     grows = may_grow(facts)
     asking: dict[tuple[Amounts, frozenset[str]], list[PodView]] = {}
@@ -54,7 +54,8 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
         yield Failure(f"{listed(titles)}: {why} ({barrier.cause})", titles, seen, (mend,), frozenset(titles))
     if facts.waiting and not stuck:
         yield Good(
-            f"{subject(len(facts.waiting), 'GPU pod', 'wait')}, and each would fit on a node that is free"
+            f"{subject(len(facts.waiting), 'GPU pod', 'wait')}, and each would fit on a node that is free "
+            "and well"
         )
 
 

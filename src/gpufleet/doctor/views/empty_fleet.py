@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.free_capacity import CPU, MEMORY, NANO, Amounts, offered_by
+from gpufleet.doctor.views.free_capacity import CPU, MEMORY, NANO, Amounts, offered_when_well
 from gpufleet.model.device import WHOLE_GPU_MILLI, Device, Serves
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
 from gpufleet.model.node import Node
@@ -53,7 +53,7 @@ def barriers_on_empty(
     asked = list(dict.fromkeys(wanted))
     labels = {names: f"selection-{number}" for number, (_, names) in enumerate(asked)}
     engine = Engine(find_policy(POLICY))
-    engine.step(0, [NodeSet(_node(one.name, offered_by(one.seen), labels)) for one in facts.nodes])
+    engine.step(0, [NodeSet(_node(one.name, offered_when_well(one.seen), labels)) for one in facts.nodes])
     found: dict[object, Barrier | None] = {}
     for number, (amounts, names) in enumerate(asked):
         uid = PodUid(str(number))

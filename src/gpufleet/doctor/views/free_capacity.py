@@ -64,6 +64,14 @@ def offered_by(node: ClusterNode) -> Amounts:
     return amounts({name: _nano(field.text) for name, field in fields if _counts(name)})
 
 
+def offered_when_well(node: ClusterNode) -> Amounts:
+    """What pods may have of a node once all devices that its kubelet knows of are in service."""
+    fields = node.manifest.root.at("status", "capacity").entries()
+    there = {name: _nano(field.text) for name, field in fields if is_device(name)}
+    now = offered_by(node).by_name
+    return amounts({**now, **{name: max(count, now.get(name, 0)) for name, count in there.items()}})
+
+
 def shown(name: str, nano: int) -> str:
     """An amount as people say it."""
     if name == CPU:
