@@ -9,6 +9,7 @@ import json
 import re
 import time
 import urllib.request
+from collections.abc import Collection
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -95,22 +96,22 @@ def rules() -> bytes:
     return msgspec.yaml.encode({"groups": found})
 
 
-def firing(address: str) -> list[dict[str, str]]:
-    """The labels of all alerts that fire, but for the heartbeat, and for the scheduler that is not there."""
+def firing(address: str, unless: Collection[str]) -> list[dict[str, str]]:
+    """The labels of all alerts that fire, but for those of these names."""
     with urllib.request.urlopen(f"{address}/api/v1/alerts") as answer:  # noqa: S310  our own
         alerts: list[dict[str, Any]] = json.load(answer)["data"]["alerts"]
     return [
         one["labels"]
         for one in alerts
-        if one["state"] == "firing" and one["labels"]["alertname"] not in {"Heartbeat", "SchedulerNoLeader"}
+        if one["state"] == "firing" and one["labels"]["alertname"] not in unless
     ]
 
 
 def told(address: str) -> set[Alert]:
-    """What a person is told."""
+    """What a person is told; there is no scheduler here."""
     return {
         (labels["alertname"], labels.get("node", ""), labels.get("gpu", ""))
-        for labels in sent(firing(address))
+        for labels in sent(firing(address, unless={"Heartbeat", "SchedulerNoLeader"}))
     }
 
 

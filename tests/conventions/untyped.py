@@ -24,6 +24,7 @@ TYPED = {
     "docs/queues-walk.md": "tests/localkube/test_queues_walk.py",
     "docs/replay.md": "tests/cli/test_page_commands.py",
     "docs/scenarios.md": "tests/cli/test_page_commands.py",
+    "docs/see-walk.md": "tests/localkube/test_see_walk.py",
     "docs/snapshots.md": "tests/localkube/test_page_walks.py",
     "docs/standards.md": "tests/chart/test_standards.py",
     "docs/top.md": "tests/localkube/test_page_walks.py",
