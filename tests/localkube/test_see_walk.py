@@ -6,8 +6,7 @@ import shutil
 import signal
 from pathlib import Path
 
-from tests.house.project import ROOT
-
+from tests.conventions.project import ROOT
 from tests.lacking import lacking
 from tests.localkube.cluster import real_node_programs
 from tests.localkube.walk import newcomers_shell, walk
