@@ -274,6 +274,31 @@ def test_a_pod_that_names_a_node_for_itself_gets_no_place_and_has_none_evicted()
     in_world(story)
 
 
+def test_the_next_leader_knows_which_pods_are_not_evicted_for_a_queue() -> None:
+    """It writes into each status what its engine knows, so what stays there was read."""
+
+    async def story(world: World) -> None:
+        world.node("n", gpus=1)
+        add_queue(world, "all", gpus=0)
+        add_queue(world, "poor", parent="all")
+        add_queue(world, "owner", gpus=1, parent="all")
+        world.pod("old", labels=of("poor"), ownerReferences=CONTROLLED)
+        await world.settle(10)
+        world.pod("new", labels=of("owner"))
+        await world.settle(10)
+        ended(world, "old")
+        await world.settle(10)
+        immune = [world.get("new")["metadata"]["uid"]]
+        assert queue_status(world, "poor")["immunePods"] == immune
+        await change_leaders(world)
+        world.pod("waits", labels=of("poor"))
+        await world.settle(10)
+        assert queue_status(world, "poor")["pending"]["pods"] == 1
+        assert queue_status(world, "poor")["immunePods"] == immune
+
+    in_world(story)
+
+
 def test_what_was_learned_of_run_times_is_known_to_the_next_leader() -> None:
     """Of one template five runs have ended after a minute; the sixth may come before a reservation."""
 

@@ -457,10 +457,10 @@ class EngineEvents:
         # Set before anything is sorted out: the next round must not hold back anything.
         self._filled = True
         urgent = {half.gang for half in self.gangs.half_bound()}
-        # The holder of a reservation or of a nomination must be known as waiting by then.
+        # Their pods, and the holder of a reservation or of a nomination as waiting, must be known by then.
         reserved = self.queues.reserved_before()
         nominated = NominationsRecalled((*self.queues.nominated_before(), *self._nominated_outside()))
-        kept: list[Event] = [nominated] if nominated.kept else []
+        kept = [*self.queues.immune_before(), *([nominated] if nominated.kept else [])]
         if not urgent:
             return [*events, *kept, *reserved]
         # Half-bound gangs have no right to places that others' victims leave.

@@ -125,9 +125,10 @@ class Cycle:
 
     def _resume_recalled(self, at_us: int) -> None:
         """Before any work has its turn, nominations that were in force before are so again."""
-        is_guest = self.reservations.guests.are_of
-        for one in take_up(self.state, self.nominations, self.victims, is_guest, at_us):
-            self._take(one.plan, one.holder, self.state.queue_of(one.placements[0].row))
+        state, is_guest = self.state, self.reservations.guests.are_of
+        for one in take_up(state, self.nominations, self.victims, is_guest, at_us):
+            self._take(one.plan, one.holder, state.queue_of(one.placements[0].row))
+            state.departures.told_again.update(dict.fromkeys(one.victims))
             self.instructions += self.nominations.resume(one.placements, one.waits_for, one.number)
 
     def _take_gangs_back(self, at_us: int) -> None:
@@ -145,14 +146,15 @@ class Cycle:
             self._bind_nominated(self.nominations.settle())
             if self.state.room_freed:
                 self._bind_nominated(self.nominations.move())
+            self.instructions += self.nominations.take_prolonged()
         self.state.pods.left_nodes.clear()
 
     def _bind_nominated(self, rows: list[int]) -> None:
         for row in rows:
             self._bind(row)
-        for gang in dict.fromkeys(self.state.pods.pod_at(row).gang for row in rows):
-            if gang is not None:
-                self.state.update_gang(gang)
+        gangs = dict.fromkeys(self.state.pods.pod_at(row).gang for row in rows)
+        for gang in filter(None, gangs):
+            self.state.update_gang(gang)
 
     def next_due_us(self) -> int | None:
         """When a step is wanted even if nothing happens."""
@@ -174,8 +176,7 @@ class Cycle:
 
     def _wake_lines(self, shape_row: int) -> bool:
         """Wake the lines of a shape whose first pod may run now; False if there is none."""
-        waiting = self.state.waiting
-        woken = False
+        waiting, woken = self.state.waiting, False
         if shape_row in waiting.parked_by_shape and self.state.fits_somewhere(shape_row):
             for key in list(waiting.parked_by_shape[shape_row]):
                 if not self.state.neighbours.is_watchful or self._may_run(key):
@@ -482,18 +483,18 @@ class Cycle:
         self.instructions.append(gang_refusal(members, members.gang, placeable, verdict, role))
 
     def _tell_waiting_work(self) -> None:
-        for members in self.state.take_short_gangs():
+        state, waiting = self.state, self.state.waiting
+        for members in state.take_short_gangs():
             self._tell_gang(members, len(members.placed), None, members.short_role)
-        for name, members in self.state.take_unknown_gangs():
+        for name, members in state.take_unknown_gangs():
             members.told_unknown = True
             self.instructions.append(GangUnknown(name, members.arrived))
-        waiting = self.state.waiting
         for key in waiting.take_untold():
             line = waiting.lines.get(key)
             if line is None or line.key.gang is not None:
                 continue
-            if not line.parked:
+            if line.parked:
+                self.instructions += self.verdicts.of_untold(line, self.at_us)
+                line.untold.clear()
+            else:
                 waiting.tell_later(key)
-                continue
-            self.instructions += self.verdicts.of_untold(line, self.at_us)
-            line.untold.clear()

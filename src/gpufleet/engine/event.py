@@ -265,6 +265,25 @@ class RunTimesRecalled(Event, frozen=True, tag="run-times-recalled"):
     learned: tuple[LearnedRuns, ...]
 
 
+class ImmunePods(msgspec.Struct, frozen=True):
+    """The pods that may not be evicted for a queue, because they came to their places at its cost.
+
+    Those that came last are the last.
+    """
+
+    queue: QueueName
+    pods: tuple[PodUid, ...]
+
+
+class ImmunityRecalled(Event, frozen=True, tag="immunity-recalled"):
+    """Which pods may not be evicted for which queues since before a restart; it comes after the pods.
+
+    Pods that leave by then count as evicted.
+    """
+
+    immune: tuple[ImmunePods, ...]
+
+
 class DefragmentationSet(Event, frozen=True, tag="defragmentation-set", omit_defaults=True):
     """When the engine moves running pods by itself; None: never.
 
@@ -361,6 +380,7 @@ AnyEvent = (
     | ReservationsRecalled
     | NominationsRecalled
     | RunTimesRecalled
+    | ImmunityRecalled
     | DefragmentationSet
     | KubeletRejected
     | DevicesOffered

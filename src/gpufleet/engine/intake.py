@@ -82,9 +82,10 @@ class Intake:
             event.NamespaceRemoved: self._namespace_removed,
             event.TargetWorkloadSet: self._target_workload_set,
             event.ValuationLearned: self._valuation_learned,
-            event.PastUseRecalled: self._past_use_recalled,
+            event.PastUseRecalled: lambda happened: state.past_use.recall(happened, self.at_us),
             event.ReservationsRecalled: self.reservations.recall,
             event.RunTimesRecalled: self.state.learned.recall,
+            event.ImmunityRecalled: state.recall_immunity,
             event.NominationsRecalled: self.nominations.recall,
             event.DefragmentationSet: self._defragmentation_set,
             event.KubeletRejected: lambda happened: self.distrusted.rejected(happened, self.at_us),
@@ -478,9 +479,6 @@ class Intake:
         self.state.has_valuation = True
         if self.state.policy.take_valuation(happened.valuation):
             self.state.shapes.rank_anew()
-
-    def _past_use_recalled(self, happened: event.PastUseRecalled) -> None:
-        self.state.past_use.recall(happened, self.at_us)
 
 
 def check_slices(gang: Gang) -> None:

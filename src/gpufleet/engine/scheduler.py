@@ -16,7 +16,14 @@ from gpufleet.engine.defragment.for_workload import moves_for
 from gpufleet.engine.defragment.movable import movable
 from gpufleet.engine.defragment.moves import Move, told
 from gpufleet.engine.engine_errors import EventError
-from gpufleet.engine.event import Event, KeptPlaces, LearnedRuns, PastUseRecalled, ValuationLearned
+from gpufleet.engine.event import (
+    Event,
+    ImmunePods,
+    KeptPlaces,
+    LearnedRuns,
+    PastUseRecalled,
+    ValuationLearned,
+)
 from gpufleet.engine.explanations.explanation import Explanation
 from gpufleet.engine.explanations.queue_report import QueueUse, queue_report
 from gpufleet.engine.explanations.waiting_order import Queued, line_up
@@ -198,6 +205,10 @@ class Engine:
     def learned_run_times(self) -> tuple[LearnedRuns, ...]:
         """What was learned of run times, for the engine that comes after this one."""
         return self.state.learned.remembered()
+
+    def immune_pods(self) -> tuple[ImmunePods, ...]:
+        """Which pods may not be evicted for which queues, for the engine that comes after this one."""
+        return self.state.eviction_immunity.remembered()
 
     def kept_places(self) -> tuple[KeptPlaces, ...]:
         """The places that are kept until pods have left them, for the engine that comes after this one."""

@@ -64,6 +64,27 @@ def test_a_victim_that_stayed_and_ends_later_ends_by_itself(eviction_immunity: E
     assert eviction_immunity.immune_to(NEW) == set()
 
 
+def test_the_next_leader_knows_which_pods_stand_against_which_queues(
+    eviction_immunity: EvictionImmunity,
+) -> None:
+    eviction_immunity.take(C, [NEWER], {NEW: B})
+    again = EvictionImmunity()
+    again.recall(eviction_immunity.remembered(), ())
+    assert {uid: again.immune_to(uid) for uid in (NEW, NEWER)} == {NEW: {A}, NEWER: {A, B}}
+    assert again.remembered() == eviction_immunity.remembered()
+
+
+def test_a_pod_that_left_already_for_an_earlier_leader_does_not_end_by_itself(
+    eviction_immunity: EvictionImmunity,
+) -> None:
+    again = EvictionImmunity()
+    again.recall(eviction_immunity.remembered(), [PodUid("leaves")])
+    again.leave(PodUid("leaves"), A, ran=True)
+    assert again.immune_to(NEW) == {A}
+    again.leave(PodUid("done"), A, ran=True)
+    assert again.immune_to(NEW) == set()
+
+
 def test_a_refused_eviction_is_none() -> None:
     story = Story()
     story.nodes(node("n", 1))

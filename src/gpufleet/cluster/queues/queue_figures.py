@@ -2,7 +2,7 @@
 
 import msgspec
 
-from gpufleet.cluster.queues import learned_records, nomination_records, reservation_records
+from gpufleet.cluster.queues import immunity_records, learned_records, nomination_records, reservation_records
 from gpufleet.engine.event import PastUseOf
 from gpufleet.engine.explanations.queue_report import QueueUse
 from gpufleet.engine.instruction import QueueBar
@@ -44,6 +44,7 @@ class QueueFigures(msgspec.Struct, frozen=True):
     reservation: ReservationStatus | None = None
     nominations: tuple[NominationStatus, ...] = ()
     learned_run_times: tuple[LearnedRunTimeStatus, ...] = ()
+    immune_pods: tuple[str, ...] = ()
 
 
 def figures_of(engine: Engine) -> list[QueueFigures]:
@@ -55,11 +56,13 @@ def figures_of(engine: Engine) -> list[QueueFigures]:
     reserved = {one.queue: reservation_records.written(one) for one in engine.reservations()}
     nominated = nomination_records.written(engine.kept_places())
     learned = learned_records.written(engine.learned_run_times())
+    immune = immunity_records.written(engine.immune_pods())
     return [
         msgspec.structs.replace(
             _figures(use, shares.get(use.queue), past.get(use.queue, {}), reserved.get(use.queue)),
             nominations=nominated.get(use.queue, ()),
             learned_run_times=learned.get(use.queue, ()),
+            immune_pods=immune.get(use.queue, ()),
         )
         for use in engine.queue_report()
         if use.is_described

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from gpufleet.cluster.queues import learned_records, nomination_records, reservation_records
+from gpufleet.cluster.queues import immunity_records, learned_records, nomination_records, reservation_records
 from gpufleet.engine.event import (
     Event,
+    ImmunityRecalled,
     KeptPlaces,
     PastUseOf,
     PastUseRecalled,
@@ -129,6 +130,15 @@ class QueueTracker:
             if name in self.known:
                 found += nomination_records.read(status_of(queue).nominations, name)
         return found
+
+    def immune_before(self) -> list[Event]:
+        """What an earlier leader wrote down of pods that are not evicted for a queue."""
+        if not self.known:
+            return []
+        queues = self.cluster.all(resources.FLEET_QUEUES)
+        told = ((QueueName(queue.metadata.name), status_of(queue).immune_pods) for queue in queues)
+        immune = (immunity_records.read(uids, name) for name, uids in told if uids and name in self.known)
+        return [ImmunityRecalled(tuple(immune))]
 
     def of_namespace(self, namespace: str) -> NamespaceQueues:
         """What the queues say of a namespace."""

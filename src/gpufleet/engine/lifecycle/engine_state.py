@@ -11,6 +11,7 @@ from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.eviction_columns import PlacedInStep
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.arrays.tables import TableStore
+from gpufleet.engine.event import ImmunePods, ImmunityRecalled
 from gpufleet.engine.learn.run_times import LearnedRunTimes, stem
 from gpufleet.engine.lifecycle.bind_pauses import BindPauses
 from gpufleet.engine.lifecycle.budgets import Budgets
@@ -380,6 +381,13 @@ class EngineState:
         if gang is not None:
             self.gangs.members(gang).nominated.pop(row, None)
         self.enqueue(row)
+
+    def recall_immunity(self, happened: ImmunityRecalled) -> None:
+        """Which pods, of those that are there, may not be evicted for which queues since before a restart."""
+        here = self.pods.row_by_uid
+        known = (ImmunePods(one.queue, tuple(filter(here.__contains__, one.pods))) for one in happened.immune)
+        self.eviction_immunity.recall(known, self.departures.departing())
+        self.victim_changes += 1
 
     def update_end(self, row: int) -> bool:
         """A member of a gang was told to end, or does not end after all; False where that is no news.

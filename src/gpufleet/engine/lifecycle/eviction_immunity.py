@@ -15,11 +15,13 @@ Guests on reserved nodes (``reserve.guests``) end for no claim of a queue, so no
 queues, and a guest that comes back is no guest of the same holder, which runs by then.
 
 Immunity ends where a claim is a new one: when a queue is described anew, and for a queue whose work ended by
-itself. ``preempt.reclaim`` asks.
+itself. The next leader is told of it (``remembered``): otherwise it would evict such a pod for a queue for
+which the leader before it did not. ``preempt.reclaim`` asks.
 """
 
 from collections.abc import Iterable, Mapping
 
+from gpufleet.engine.event import ImmunePods
 from gpufleet.model.identifiers import PodUid, QueueName
 
 NO_QUEUES: frozenset[QueueName] = frozenset()
@@ -63,6 +65,20 @@ class EvictionImmunity:
     def stays(self, uid: PodUid) -> None:
         """A pod was not evicted after all: if it ends now, it does so by itself."""
         self._evicted.pop(uid, None)
+
+    def remembered(self) -> tuple[ImmunePods, ...]:
+        """Which pods are immune to each queue, for the engine that comes after this one."""
+        return tuple(ImmunePods(queue, tuple(pods)) for queue, pods in self._by_queue.items())
+
+    def recall(self, immune: Iterable[ImmunePods], leaving: Iterable[PodUid]) -> None:
+        """What the engine before this one remembered of pods that are still there.
+
+        It may have evicted each of those that leave: none of them ends by itself.
+        """
+        for one in immune:
+            for uid in one.pods:
+                self._set(uid, self.immune_to(uid) | {one.queue})
+        self._evicted.update(dict.fromkeys(leaving))
 
     def begin_anew(self) -> None:
         """A queue has other rights now, so every claim may be a new one."""

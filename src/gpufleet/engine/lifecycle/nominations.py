@@ -85,6 +85,7 @@ class Nominations:
         self.departures = state.departures
         self.withdrawn: dict[PodUid, None] = {}
         self.recalled: list[KeptPlaces] = []
+        self._prolonged: dict[int, None] = {}
 
     def nominate(
         self,
@@ -266,9 +267,49 @@ class Nominations:
                 continue
             if self.is_ready(nomination):
                 ready += self.take(nomination)
-            elif not nomination.waits_for:
+            elif not nomination.waits_for and not self._waits_on(nomination):
                 self.cancel(nomination)
         return ready
+
+    def _waits_on(self, nomination: Nomination) -> bool:
+        """True if a workload lacks, when all that it waited for have left, nothing but quota that further
+        pods leave: it waits for these, too.
+
+        Work that was nominated with it may have started first, with the quota that was left for this one,
+        while pods still run that leave as much for that work.
+        """
+        if not self._has_room(nomination):
+            return False
+        rows, state = nomination.rows, self.state
+        needed = state.future_quota.awaited_besides(rows, nomination.number, self._leaving_in_tree_of(rows))
+        for row in needed:
+            self.departures.wait_also(nomination, state.pods.pod_at(row).uid)
+            self._prolonged[nomination.number] = None
+        return bool(needed)
+
+    def take_prolonged(self) -> list[Nominated]:
+        """Pods that wait for further pods since this was last asked, and for which they wait now."""
+        if not self._prolonged:
+            return []
+        still = [number for number in self._prolonged if number in self.departures.nominations]
+        self._prolonged.clear()
+        return [one for number in still for one in self.told(self.departures.nominations[number])]
+
+    def _leaving_in_tree_of(self, rows: tuple[int, ...]) -> list[int]:
+        """The pods that leave and whose queue shares its quota with that of these pods."""
+        pods, tables = self.state.pods, self.state.store.tables
+        queue_rows, roots = tables.pods[layout.POD_QUEUE], tables.queues[layout.QUEUE_ROOT]
+        own = int(queue_rows[rows[0]])
+        if own == layout.NOT_SET:
+            return []
+        leaving = [pods.row_by_uid[uid] for uid in self.departures.departing() if uid in pods.row_by_uid]
+        return [
+            row
+            for row in leaving
+            if pods.node_row(row) is not None
+            and queue_rows[row] != layout.NOT_SET
+            and roots[queue_rows[row]] == roots[own]
+        ]
 
     def take(self, nomination: Nomination) -> list[int]:
         """The nomination ends because its pods are to be bound where they are."""
@@ -287,15 +328,19 @@ class Nominations:
         is_tied = neighbours.is_active and any(map(neighbours.concerns, nomination.rows))
         if nomination.elsewhere or (is_tied and nomination.waits_for):
             return False
+        if not self._has_room(nomination):
+            return False
+        if not self.state.future_quota.keeps_promises(nomination.rows, nomination.number):
+            return False
+        return not is_tied or self._neighbours_agree(nomination)
+
+    def _has_room(self, nomination: Nomination) -> bool:
+        """True if its pods fit where they are, without nominations that came later."""
         rows, by_row = nomination.rows, self.departures.by_row
         on_node = self.state.pods.on_node
         nodes = dict.fromkeys(int(self.state.store.tables.pods[layout.POD_NODE, row]) for row in rows)
         near = [row for node in nodes for row in on_node[node] if row in by_row]
-        if not self._really_fit(rows, self._not_before(nomination, near)):
-            return False
-        if not self.state.future_quota.keeps_promises(rows, nomination.number):
-            return False
-        return not is_tied or self._neighbours_agree(nomination)
+        return self._really_fit(rows, self._not_before(nomination, near))
 
     def _neighbours_agree(self, nomination: Nomination) -> bool:
         """True unless a pod that came since keeps one of these out, on another node of a domain perhaps.

@@ -294,8 +294,8 @@ class Gathering:
         state = self.state
         if members.gang is None:
             return
-        pods = state.pods
-        staying = list(members.placed)
+        pods, ends = state.pods, state.departures.is_departing
+        staying = [row for row in members.placed if not ends(pods.pod_at(row).uid)]
         on_nodes = [row for row in staying if pods.node_row(row) is not None]
         may_end = [row for row in on_nodes if self._may_end(row, least_run_us)]
         priority, right = members.gang.priority, self.rights.get(members.gang.queue, 0)

@@ -3,7 +3,9 @@ have borrowed, then work of its own queue, then that of others while it would it
 
 For work of a described queue its policy says which work it may evict. Work outside of every queue makes room
 by priority, as with kube-scheduler, unless that is turned off (``by_name``): it evicts work of lower priority
-that is itself outside of every queue. Places that pods leave anyway are kept for it too.
+that is itself outside of every queue. Places that pods leave anyway are kept for it too. After a restart it
+looks for neither while a pod that is told to end again is not seen to end: the room of that pod does not
+count yet (``leaving``), and later work would evict others in place of earlier work that needs this room.
 """
 
 from functools import cached_property, partial
@@ -58,6 +60,8 @@ class PreemptionSearch:
             # Told apart from other failures: it is looked at again only when a lower priority comes.
             if state.pods.least_priority >= rank.priority:
                 return NoEvictionPlan(lacks_lower_priority=True)
+            if state.departures.end_is_unsure():
+                return NoEvictionPlan()
             queue = Queue(rank.queue, preemption=BY_PRIORITY_ALONE)
         if self.finds_none(rank.priority, queue, state):
             return NoEvictionPlan()
@@ -167,9 +171,12 @@ class SearchRun:
             return set()
         if is_outside(rank, self.state):
             return _rows_of(outside_of_queues(self.state, rank, self.unplaced.at_us))
-        own = within_queue(self.state, rank, queue, self.unplaced.at_us)
-        reclaim = Reclaim(self.state, rank, queue, self._needed(), self._least())
-        return _rows_of(own.joined(reclaim.candidates(self.unplaced.at_us)))
+        # As in the search: pods that leave are charged no more, and others may go once own work has gone.
+        with self.proof.in_future():
+            own = within_queue(self.state, rank, queue, self.unplaced.at_us)
+            reclaim = Reclaim(self.state, rank, queue, self._needed(), self._least())
+            others = reclaim.candidates(self.unplaced.at_us)
+            return _rows_of(own.joined(others)) | _rows_of(self._others_without(own, reclaim))
 
     def _with_victims(self, rank: Rank, queue: Queue) -> Found | None:
         """Victims in queues that have borrowed what it is owed; or of its own queue, of others, of both."""

@@ -10,6 +10,7 @@ wait for. Neither is asked for more: the quota of a victim belongs to its benefi
 goes, whatever other victims are to follow.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -156,6 +157,41 @@ class FutureQuota:
         if kept:
             # They must also fit once those nominated earlier are bound and what these wait for is gone.
             self.change(charges.later + charges.awaited, -1)
+            kept = self._keep_quota(rows)
+            undo_by_handle(self.store.handle, mark)
+        return kept
+
+    def awaited_besides(self, rows: tuple[int, ...], number: int, leaving: Sequence[int]) -> list[int]:
+        """Which of these pods that leave must be gone before the pods of a nomination, booked as they are,
+        may be bound as far as quota goes: as few as it takes, and none where not even all of them would do.
+        """
+        charges = self.charges(number)
+        if not self._keeps_promises_without(leaving, rows, charges, number):
+            return []
+        needed, size = list(leaving), len(leaving)
+        # More and more of them are tried without, in halves, as thousands may leave.
+        while size:
+            for start in reversed(range(0, len(needed), size)):
+                rest = needed[:start] + needed[start + size :]
+                if self._keeps_promises_without(rest, rows, charges, number):
+                    needed = rest
+            size //= 2
+        return needed
+
+    def _keeps_promises_without(
+        self, gone: Sequence[int], rows: tuple[int, ...], charges: Charges, number: int
+    ) -> bool:
+        """``keeps_promises`` as it will be when these pods that leave are gone."""
+        left = np.array(gone, np.int64)
+        awaited_by = self.pods.eviction_columns.cells[AWAITED_BY, left]
+        mark = self.store.mark()
+        self.change(charges.nominated + self.charged_to(left), -1)
+        kept = self._keep_quota(rows)
+        undo_by_handle(self.store.handle, mark)
+        if kept:
+            # What nominations before it wait for is in ``charges.awaited`` already.
+            others = self.charged_to(left[awaited_by >= number])
+            self.change(charges.later + charges.awaited + others, -1)
             kept = self._keep_quota(rows)
             undo_by_handle(self.store.handle, mark)
         return kept

@@ -115,6 +115,11 @@ class QueueFigures(Protocol):
         """What was learned of how long its work runs."""
         ...
 
+    @property
+    def immune_pods(self) -> Sequence[str]:
+        """The uids of the pods that are not evicted for its work."""
+        ...
+
 
 class QueueCondition(msgspec.Struct, frozen=True):
     """Whether something holds of a queue: a condition without its times."""
@@ -148,6 +153,7 @@ def queue_status(
         reservation=figures.reservation,
         nominations=tuple(figures.nominations),
         learned_run_times=tuple(figures.learned_run_times),
+        immune_pods=tuple(figures.immune_pods),
         local_name_in=local_name_in,
     )
 

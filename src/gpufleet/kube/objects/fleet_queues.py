@@ -179,6 +179,7 @@ class FleetQueueStatus(Structure, frozen=True):
     reservation: ReservationStatus | None = None
     nominations: tuple[NominationStatus, ...] = ()
     learned_run_times: tuple[LearnedRunTimeStatus, ...] = ()
+    immune_pods: tuple[str, ...] = ()
     local_name_in: tuple[str, ...] = ()
 
 
