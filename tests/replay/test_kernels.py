@@ -1,10 +1,12 @@
 """Kernels of a replay are compiled, and told of, where this checkout has none: whatever another one has."""
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
 
-from gpufleet.progress.telling import Silent
+from gpufleet.progress.durations import Step
+from gpufleet.progress.telling import Progress, Silent
 from gpufleet.replay import kernels
 
 
@@ -42,6 +44,29 @@ def test_kernels_are_compiled_once_in_each_checkout(tmp_path: Path, monkeypatch:
     assert prepare(monkeypatch, first) == 0
     assert prepare(monkeypatch, second) > 0, "numba finds no kernel of another checkout"
     assert prepare(monkeypatch, second) == 0
+
+
+@pytest.mark.parametrize(("replayed", "step"), [(True, kernels.OTHERS_STEP), (False, kernels.ALL_STEP)])
+def test_after_a_replay_only_the_other_kernels_are_expected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replayed: bool, step: Step
+) -> None:
+    checkout = Checkout(tmp_path / "one", tmp_path / "cache")
+    checkout.cache.mkdir()
+    monkeypatch.setattr(kernels, "CACHE_FOLDER", checkout.cache)
+    if replayed:
+        prepare(monkeypatch, checkout)
+    expected: list[Step] = []
+
+    def told(progress: Progress, step: Step, count: int) -> AbstractContextManager[None]:  # noqa: ARG001
+        expected.append(step)
+        return nullcontext()
+
+    monkeypatch.setattr(kernels, "CompilingTold", told)
+    monkeypatch.setattr(kernels, "ENGINE_FOLDER", checkout.sources)
+    monkeypatch.setattr(kernels, "story", checkout.told)
+    monkeypatch.setattr(kernels, "sweep_old_caches", lambda: None)
+    kernels.prepare_all(Silent())
+    assert expected == [step]
 
 
 def test_kernels_that_were_taken_away_are_compiled_again(
