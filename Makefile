@@ -106,6 +106,11 @@ chart-programs: setup ## What the tests of chart and image need: helm, kubeconfo
 	@$(BIN)/python -m tests.chart.programs
 	@$(BIN)/python -m image --if-possible
 
+.PHONY: metrics-reference
+metrics-reference: kube ## Ask the reference adapter of the metrics APIs anew, and write its answers down for the tests
+	@$(BIN)/python -m tests.metrics.reference_adapter
+	@$(BIN)/python -m tests.metrics.record_reference
+
 .PHONY: chart-test
 chart-test: kube chart-programs ## Check the Helm chart and the image, and install them on a local cluster with a real node
 	@$(BIN)/python -m pytest tests/chart tests/image tests/kube/manifests

@@ -39,7 +39,7 @@ def program() -> Path:
     try:
         return binaries.find({NAME: ADAPTER}, Silent(), makers=makers)[NAME].path
     except ProgramsMissingError:
-        lacking(f"there is no {NAME} {ADAPTER.version}: make metrics-programs")
+        lacking(f"there is no {NAME} {ADAPTER.version}: make metrics-reference")
 
 
 def main(arguments: list[str]) -> None:

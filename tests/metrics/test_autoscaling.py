@@ -1,5 +1,7 @@
 """The real HorizontalPodAutoscaler over a real ``gpufleet metrics``: up, down, to zero and back."""
 
+import http.client
+import ssl
 from collections.abc import Iterator
 from typing import Any
 
@@ -156,3 +158,91 @@ def test_discovery_is_complete(api: Api) -> None:
 
     until(lambda: [one["freshness"] for one in versions()] == ["Current"] * 3, 90)
     assert all(one["resources"] for one in versions())
+
+
+def test_what_only_waits_is_not_asked_for_and_an_event_says_so(api: Api, apis: Apis) -> None:
+    apis.pages.pages["/full"] = gateway(50)
+    page_pod(api, "full", apis.pages, "/full", app="full")
+    deployment(api, "limited", 2)
+    until(lambda: len(named(api, "limited")) == 2, 60)
+    first, second = named(api, "limited")
+    lives(api, first)
+    target = {"apiVersion": "v1", "kind": "Node", "name": "node-0"}
+    api.call("POST", f"{PODS}/{first}/binding", {"metadata": {"name": first}, "target": target})
+    refused = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "no node has room",
+    }
+    api.call(
+        "PATCH",
+        f"{PODS}/{second}/status",
+        {"status": {"conditions": [refused]}},
+        "application/strategic-merge-patch+json",
+    )
+    autoscaler(api, "limited", external(QUEUE, "5", app="full", **{"gpufleet.io/limit": "limited"}), least=1)
+
+    def events() -> list[dict[str, Any]]:
+        found = api.call("GET", "/apis/events.k8s.io/v1/namespaces/default/events")["items"]
+        return [one for one in found if one.get("reason") == "LimitedByFleet"]
+
+    until(lambda: bool(events()), 60)
+    assert events()[0]["note"] == (
+        "10.0 replicas would be asked for; 1 has a place and 1 pod waits, "
+        "so 2 are asked for until there is room: no node has room"
+    )
+    assert replicas(api, "limited") == 2
+
+
+def named(api: Api, app: str) -> list[str]:
+    found = api.call("GET", f"{PODS}?labelSelector=app%3D{app}")["items"]
+    return sorted(one["metadata"]["name"] for one in found)
+
+
+def direct(apis: Apis, path: str, token: str) -> int:
+    """The status of a question that is asked of the server itself, with a token."""
+    context = ssl.create_default_context(cadata=apis.authority.identity.certificate.decode())
+    connection = http.client.HTTPSConnection("localhost", apis.port, timeout=20, context=context)
+    try:
+        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def test_a_token_counts_while_it_is_one(api: Api, apis: Apis) -> None:
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    api.call("POST", accounts, {"metadata": {"name": "asks"}})
+    review = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {"expirationSeconds": 600},
+    }
+    token = api.call("POST", f"{accounts}/asks/token", review)["status"]["token"]
+    path = f"{EXTERNAL}/namespaces/default/{QUEUE}?labelSelector=app%3Dfull"
+    assert direct(apis, path, "") == direct(apis, path, "wrong") == 401
+    assert direct(apis, path, token) == 403
+    role = {"rules": [{"apiGroups": ["external.metrics.k8s.io"], "resources": [QUEUE], "verbs": ["list"]}]}
+    roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
+    api.call("POST", f"{roles}/roles", {"metadata": {"name": "asks"}, **role})
+    subjects = [{"kind": "ServiceAccount", "name": "asks", "namespace": "default"}]
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "asks"}
+    binding = {"metadata": {"name": "asks"}, "subjects": subjects, "roleRef": reference}
+    api.call("POST", f"{roles}/rolebindings", binding)
+    until(lambda: direct(apis, path, token) == 200, 60)
+    assert direct(apis, path.replace(QUEUE, WAITING), token) == 403
+    api.call("DELETE", f"{accounts}/asks")
+    until(lambda: direct(apis, path, token) == 401, 60)
+
+
+def test_a_renewed_certificate_and_a_killed_server(api: Api, apis: Apis) -> None:
+    """The API server goes on asking with the new certificate, and of the next server."""
+    path = f"{EXTERNAL}/namespaces/default/{QUEUE}?labelSelector=app%3Dfull"
+    apis.renew()
+    until(lambda: api.request("GET", path)[0] == 200, 60)
+    killed = apis.servers.pop()
+    killed.kill()
+    killed.wait(20)
+    apis.serve()
+    until(lambda: api.request("GET", path)[0] == 200, 60)

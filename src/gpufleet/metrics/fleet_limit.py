@@ -26,7 +26,7 @@ from gpufleet.metrics.cluster_objects import ClusterObjects, PodFacts
 from gpufleet.metrics.served_values import ExternalValue, NoValueError
 from gpufleet.metrics.wire.selector_text import read_selector
 from gpufleet.model.model_errors import InputError
-from gpufleet.model.phrases import counted
+from gpufleet.model.phrases import counted, verb
 from gpufleet.model.quantity import NANO_PER_UNIT, parse_quantity
 
 LOG = logging.getLogger(__name__)
@@ -184,10 +184,10 @@ def _waits(pod: PodFacts) -> bool:
 def _sentence(asked: float, placed: int, waiting: list[PodFacts]) -> str:
     condition = waiting[0].condition("PodScheduled")
     why = "" if condition is None or not condition.message else f": {condition.message}"
-    verb = "has" if placed == 1 else "have"
     sentence = (
-        f"{asked:.1f} replicas would be asked for; {placed} {verb} a place and "
-        f"{counted(len(waiting), 'pod')} wait, so {placed + 1} are asked for until there is room{why}"
+        f"{asked:.1f} replicas would be asked for; {placed} {verb(placed, 'have')} a place and "
+        f"{counted(len(waiting), 'pod')} {verb(len(waiting), 'wait')}, "
+        f"so {placed + 1} {verb(placed + 1, 'are')} asked for until there is room{why}"
     )
     return sentence[:NOTE_CHARACTERS_MAX]
 

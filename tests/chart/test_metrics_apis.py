@@ -1,0 +1,122 @@
+"""The metrics APIs come with everything that they need, and never take another server's group away."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from gpufleet.localkube.cluster import LocalCluster
+from tests.chart.rendering import (
+    CHART,
+    NAMESPACE,
+    RELEASE,
+    Object,
+    as_options,
+    helm,
+    one,
+    pod_specs,
+    rendered,
+)
+
+APIS = "/apis/apiregistration.k8s.io/v1/apiservices"
+EXTERNAL = "v1beta1.external.metrics.k8s.io"
+ON = {"metricsApis.enabled": True}
+
+
+@pytest.fixture(autouse=True)
+def without(cluster: LocalCluster) -> Iterator[None]:
+    """Afterwards the cluster has none again."""
+    yield
+    with cluster.api() as api:
+        api.request("DELETE", f"{APIS}/{EXTERNAL}")
+
+
+def served_by(cluster: LocalCluster, name: str, **annotations: str) -> None:
+    """A server has the group of external metrics."""
+    spec = {
+        "group": "external.metrics.k8s.io",
+        "version": "v1beta1",
+        "groupPriorityMinimum": 100,
+        "versionPriority": 100,
+        "insecureSkipTLSVerify": True,
+        "service": {"name": name, "namespace": "keda"},
+    }
+    labels = {"app.kubernetes.io/managed-by": "Helm"} if annotations else {}
+    metadata = {"name": EXTERNAL, "annotations": annotations, "labels": labels}
+    body = {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "spec": spec}
+    with cluster.api() as api:
+        api.call("POST", APIS, {**body, "metadata": metadata})
+
+
+def asked(cluster: LocalCluster, values: dict[str, Any], code: int = 0) -> str:
+    """What helm says with this cluster in view."""
+    environment = {"HOME": str(cluster.folder / "helm"), "KUBECONFIG": str(cluster.kubeconfig)}
+    options = [f"--namespace={NAMESPACE}", *as_options(values)]
+    return helm("template", RELEASE, CHART, "--dry-run=server", *options, environment=environment, code=code)
+
+
+def registered(objects: list[Object]) -> set[str]:
+    return {its["metadata"]["name"] for its in objects if its["kind"] == "APIService"}
+
+
+def test_by_default_there_is_none() -> None:
+    objects = rendered()
+    assert registered(objects) == set()
+    assert "Deployment gpufleet-metrics-apis" not in pod_specs(objects)
+
+
+def test_each_group_can_be_left_to_another() -> None:
+    custom = {"v1beta1.custom.metrics.k8s.io", "v1beta2.custom.metrics.k8s.io"}
+    assert registered(rendered(ON)) == custom | {EXTERNAL}
+    assert registered(rendered({**ON, "metricsApis.external": False})) == custom
+    assert registered(rendered({**ON, "metricsApis.custom": False})) == {EXTERNAL}
+
+
+def test_another_server_keeps_its_group_and_is_named(cluster: LocalCluster) -> None:
+    served_by(cluster, "keda-operator-metrics-apiserver")
+    said = asked(cluster, ON, code=1)
+    assert "the Service keda/keda-operator-metrics-apiserver serves external.metrics.k8s.io already" in said
+    assert "metricsApis.external=false" in said
+    assert f"name: {EXTERNAL}" not in asked(cluster, {**ON, "metricsApis.external": False})
+
+
+def test_an_upgrade_keeps_its_own(cluster: LocalCluster) -> None:
+    annotations = {
+        "meta.helm.sh/release-name": RELEASE,
+        "meta.helm.sh/release-namespace": NAMESPACE,
+    }
+    served_by(cluster, "gpufleet-metrics-apis", **annotations)
+    assert f"name: {EXTERNAL}" in asked(cluster, ON)
+
+
+def test_the_api_server_trusts_the_certificate_that_is_shown() -> None:
+    """The authority in each APIService is that of the Secret that the pods mount."""
+    objects = rendered(ON)
+    secret = one(objects, "Secret", "gpufleet-metrics-apis")
+    volumes = pod_specs(objects)["Deployment gpufleet-metrics-apis"]["volumes"]
+    assert "gpufleet-metrics-apis" in {volume.get("secret", {}).get("secretName") for volume in volumes}
+    bundles = {its["spec"]["caBundle"] for its in objects if its["kind"] == "APIService"}
+    assert bundles == {secret["data"]["ca.crt"]}
+
+
+def test_two_answer_and_a_drain_takes_one_at_a_time() -> None:
+    objects = rendered(ON)
+    deployment = one(objects, "Deployment", "gpufleet-metrics-apis")
+    budget = one(objects, "PodDisruptionBudget", "gpufleet-metrics-apis")
+    assert (deployment["spec"]["replicas"], budget["spec"]["maxUnavailable"]) == (2, 1)
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert budget["spec"]["selector"]["matchLabels"].items() <= labels.items()
+
+
+def test_it_may_read_where_pods_are_and_writes_nothing_but_events() -> None:
+    rules = one(rendered(ON), "ClusterRole", "gpufleet-metrics")["rules"]
+    writes = {
+        (resource, verb)
+        for rule in rules
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        if verb not in {"get", "list", "watch"}
+    }
+    assert writes == {("events", "create")}
+    assert "secrets" not in msgspec.json.encode(rules).decode()
