@@ -262,6 +262,19 @@ def test_a_login_that_is_over_shows_the_form_and_a_token_leads_back(
         seen.page.wait_for_selector(".figures")
 
 
+def test_a_page_without_the_token_of_its_url_names_the_way_out(
+    browser: "Browser", server: SampleServer
+) -> None:
+    with watched(browser, server.url) as seen:
+        server.refusal = documents.Refusal("you have not logged in", way_out="open the URL that was printed")
+        seen.page.goto(server.url)
+        seen.page.wait_for_selector(".login")
+        assert (
+            "You have not logged in. Open the URL that was printed." in seen.page.locator("main").inner_text()
+        )
+        assert seen.page.locator("main input").count() == 0
+
+
 NOWHERE = (
     address("nowhere"),
     address("queue", "none"),

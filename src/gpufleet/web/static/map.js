@@ -25,7 +25,7 @@ export class FleetMap extends Component {
       this.draw();
     };
     addEventListener("gpufleet-theme", this.themed);
-    document.fonts?.ready.then(() => this.draw());
+    document.fonts?.ready.then(this.themed);
     this.measure();
   }
 
@@ -63,8 +63,12 @@ export class FleetMap extends Component {
 
   draw() {
     if (!this.canvas || !this.placed || !this.state.width) return;
-    this.inks ??= inksOf(this.canvas);
     const ratio = devicePixelRatio || 1;
+    const asked = JSON.stringify([this.madeFor, this.props.filter, this.window.scrollTop, this.window.clientHeight, ratio]);
+    // The pointer moves over the map without a change of it.
+    if (asked === this.drawnFor && this.inks) return;
+    this.drawnFor = asked;
+    this.inks ??= inksOf(this.canvas);
     const [width, height] = [this.state.width, this.window.clientHeight];
     const pixels = [Math.round(width * ratio), Math.round(height * ratio)];
     if (this.canvas.width !== pixels[0] || this.canvas.height !== pixels[1]) {
@@ -74,9 +78,8 @@ export class FleetMap extends Component {
     }
     const context = this.canvas.getContext("2d");
     context.setTransform(ratio, 0, 0, ratio, MARGIN_PX * ratio, 0);
-    const { chosen, isWanted } = this.props;
     drawMap(context, this.placed, {
-      inks: this.inks, scroll: this.window.scrollTop, width, height, chosen, hovered: this.state.hovered, isWanted,
+      inks: this.inks, scroll: this.window.scrollTop, width, height, isWanted: this.props.isWanted,
     });
   }
 
@@ -127,6 +130,23 @@ export class FleetMap extends Component {
     else if (y + group.tile.height > bottom - 12) this.window.scrollTop = y + group.tile.height - this.window.clientHeight + 24;
   }
 
+  /** An outline around a node, beside the canvas, which is not drawn again for it. */
+  outline(name, key) {
+    const found = key && this.placed ? this.placeOf(key) : null;
+    if (!found) return null;
+    const away = STEPS[this.placed.step].name ? 5 : 3;
+    const { x, y, width, height } = found;
+    return html`<span key=${name} class="outline ${name}" style=${{ left: `${x + MARGIN_PX - away}px`, top: `${y - away}px`, width: `${width + 2 * away}px`, height: `${height + 2 * away}px` }}></span>`;
+  }
+
+  placeOf(key) {
+    for (const group of this.placed.groups) {
+      const index = group.nodes.findIndex((node) => node.key === key);
+      if (index >= 0) return { ...nodePlace(group, index, STEPS[this.placed.step].name), ...group.tile };
+    }
+    return null;
+  }
+
   render() {
     const placed = this.state.width ? this.place() : { groups: [], height: HEIGHT_PX };
     return html`<div class="map" tabindex="0" role="application" aria-roledescription="map" aria-label="Map of the fleet. Arrow keys go from node to node, Enter opens one. The table below has the same."
@@ -136,6 +156,7 @@ export class FleetMap extends Component {
       onDblClick=${(event) => { const node = this.point(event); if (node) this.props.onOpen(node.key); }}>
       <div class="map-over" style=${{ height: `${placed.height + MARGIN_PX}px` }}>
         <canvas aria-hidden="true" ref=${(element) => { this.canvas = element; }}></canvas>
+        ${this.outline("hovered", this.state.hovered)}${this.outline("chosen", this.props.chosen)}
         ${placed.groups.map((group, index) => html`<p key=${group.title} class="group" style=${{ top: `${group.top}px` }}>
           <strong>${group.title}</strong><span>${groupWords(group, placed.sums[index])}</span></p>`)}
       </div>

@@ -57,8 +57,6 @@ function drawNode(context, group, node, at, view) {
     outline(context, at, width, height, view.inks.bad, 1.5, 1);
   }
   context.globalAlpha = 1;
-  if (node.key === view.chosen) outline(context, at, width, height, view.inks.text, 2, isSmall ? 2 : 5);
-  else if (node.key === view.hovered) outline(context, at, width, height, view.inks.muted, 1.5, isSmall ? 2 : 5);
 }
 
 /** Cards beside each other that one pod holds whole are one cell where there is room for its name. */
@@ -110,7 +108,7 @@ function drawCard(context, card, box, view, count) {
     const ink = inks[queueInks.of(ownerOf(part))];
     held(context, { ...box, y: Math.max(box.y, from), height }, ink ?? inks["ink-other"]);
   }
-  if (card.holders.length === 1) label(context, heldBy(context, card.holders[0], box, count), box, view, inks.text);
+  if (card.holders.length === 1 && box.width >= WORDS_FROM_PX) label(context, heldBy(context, card.holders[0], box, count), box, view, inks.text);
   return undefined;
 }
 

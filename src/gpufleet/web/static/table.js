@@ -5,6 +5,8 @@ import { say } from "./page.js";
 import { counted, matches, whole } from "./text.js";
 
 const PAGE_ROWS = 100;
+/** Ages in a table are at most so old. */
+const AGES_MS = 15_000;
 
 function compared(one, other) {
   // What is unknown stands last in either direction.
@@ -23,9 +25,24 @@ export class Table extends Component {
 
   last = new Map();
 
+  /** A pointer that moves over the map draws the page again, and thousands of rows need not be looked through then. */
+  shouldComponentUpdate(next, state) {
+    const made = (props) => JSON.stringify([props.version, props.filter, props.of, Math.floor(Date.now() / AGES_MS)]);
+    const asked = made(next);
+    const isSame = asked === this.madeFor && state === this.state;
+    this.madeFor = asked;
+    return !isSame;
+  }
+
+  wants() {
+    const { filter, words } = this.props;
+    return filter?.trim() ? (row) => matches(filter, words(row)) : () => true;
+  }
+
   arrange() {
-    const { rows, columns, filter, words, sort, backwards } = { ...this.props, ...this.chosen() };
-    const wanted = [...rows].filter(([, row]) => matches(filter ?? "", words(row)));
+    const { rows, columns, sort, backwards } = { ...this.props, ...this.chosen() };
+    const isWanted = this.wants();
+    const wanted = [...rows].filter(([, row]) => isWanted(row));
     const column = columns.find((one) => one.id === sort);
     if (column) {
       const value = column.value ?? column.text;
@@ -60,10 +77,10 @@ export class Table extends Component {
   }
 
   waiting(standing) {
-    const { rows, filter, words } = this.props;
+    const isWanted = this.wants();
     let come = 0;
-    for (const [key, row] of rows)
-      if (!this.shown.has(key) && matches(filter ?? "", words(row))) come += 1;
+    for (const [key, row] of this.props.rows)
+      if (!this.shown.has(key) && isWanted(row)) come += 1;
     return { come, gone: standing.filter((one) => one.isGone).length };
   }
 

@@ -41,7 +41,7 @@ export function Fleet() {
   if (!rows.byKey.size) return html`<h1>Fleet</h1><${Empty} title=${rows.unread ? "No node can be shown" : "No node has GPUs"}>${rows.unread || "Nodes appear here when an agent reports their GPUs."}<//>`;
   const { sums, nodes } = fleetSums(rows);
   return html`<h1 class="unseen">Fleet</h1>
-    <${Figures} of=${figures(page.store.rows("fleet").byKey.get("fleet") ?? {}, sums)} />
+    ${rows.unread ? html`<p class="lead">${rows.unread}</p>` : null}<${Figures} of=${figures(page.store.rows("fleet").byKey.get("fleet") ?? {}, sums)} />
     <${Owners} sums=${sums} />
     <div class="toolbar">
       <${Filter} what="nodes, queues, pods" />
@@ -49,7 +49,7 @@ export function Fleet() {
       <${Zoom} />
     </div>
     <div class="map-and-node"><div>
-      <${FleetMap} nodes=${nodes} version=${rows.version} by=${view.by} zoom=${view.zoom} chosen=${view.chosen} isWanted=${wanted()}
+      <${FleetMap} nodes=${nodes} version=${rows.version} by=${view.by} zoom=${view.zoom} chosen=${view.chosen} isWanted=${wanted()} filter=${filterOf()}
         onChoose=${(chosen) => set({ chosen })} onHover=${(hovered) => set({ hovered })} onZoom=${zoomBy} onStep=${stepped}
         onOpen=${(key) => { location.hash = link("node", rows.byKey.get(key)?.name ?? key); }} />
       <${Legend} />
@@ -57,7 +57,7 @@ export function Fleet() {
       <${Inspector} node=${rows.byKey.get(view.hovered ?? view.chosen)} />
     </div>
     <h2>Nodes</h2>
-    <${Table} caption="Nodes" of=${rows.reading} rows=${rows.byKey} columns=${COLUMNS} words=${nodeWords} filter=${filterOf()} sort="name" empty="No node has GPUs" />`;
+    <${Table} caption="Nodes" version=${rows.version} of=${rows.reading} rows=${rows.byKey} columns=${COLUMNS} words=${nodeWords} filter=${filterOf()} sort="name" empty="No node has GPUs" />`;
 }
 
 function wanted() {

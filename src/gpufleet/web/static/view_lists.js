@@ -20,9 +20,9 @@ const COLUMNS = [
 export function Decisions() {
   const rows = page.store.rows("decisions");
   if (!rows.isRead) return html`<h1>Decisions</h1><${Missing} what="recent decisions" />`;
-  return html`<h1>Decisions</h1><p class="lead">What was decided last about each pod, the newest first.</p>
+  return html`<h1>Decisions</h1><p class="lead">What was decided last about each pod, the newest first. ${rows.unread}</p>
     <div class="toolbar"><${Filter} what="decisions" /></div>
-    <${Table} caption="Decisions" rows=${rows.byKey} columns=${COLUMNS} words=${(d) => [d.what, d.namespace, d.name, d.queue, d.node, d.text]} filter=${filterOf()} sort="at" backwards=${true} of=${rows.reading} empty="Nothing was decided yet" />`;
+    <${Table} caption="Decisions" version=${rows.version} rows=${rows.byKey} columns=${COLUMNS} words=${(d) => [d.what, d.namespace, d.name, d.queue, d.node, d.text]} filter=${filterOf()} sort="at" backwards=${true} of=${rows.reading} empty="Nothing was decided yet" />`;
 }
 
 export const PROBLEMS = "api/problems";

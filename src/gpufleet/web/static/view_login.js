@@ -2,6 +2,8 @@
 import { Component, html } from "./html.js";
 import { asked } from "./wire.js";
 
+const sentence = (words) => `${words[0].toUpperCase()}${words.slice(1)}.`;
+
 export class Login extends Component {
   state = { problem: "", isAsking: false };
 
@@ -18,7 +20,9 @@ export class Login extends Component {
   }
 
   render({ refusal }, { problem, isAsking }) {
-    return html`<form class="login" onSubmit=${(event) => this.enter(event)}><h1>Log in</h1><p class="lead">${refusal.problem}${refusal.way_out ? `. ${refusal.way_out}` : ""}</p>
+    const words = html`<p class="lead">${sentence(refusal.problem)}${refusal.way_out ? ` ${sentence(refusal.way_out)}` : ""}</p>`;
+    if (!refusal.login) return html`<section class="login"><h1>You see nothing yet</h1>${words}</section>`;
+    return html`<form class="login" onSubmit=${(event) => this.enter(event)}><h1>Log in</h1>${words}
       <label><span>Token of a service account or of your login</span><input name="token" type="password" autocomplete="off" required /></label>
       ${problem ? html`<p class="wrong" role="alert">${problem}</p>` : null}
       <button class="main" disabled=${isAsking}>Log in</button>

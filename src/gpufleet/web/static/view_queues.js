@@ -62,9 +62,9 @@ export function Queues() {
   const rows = page.store.rows("queues");
   if (!rows.isRead) return html`<h1>Queues</h1><${Missing} what="the queues" />`;
   if (!rows.byKey.size) return html`<h1>Queues</h1><${Empty} title=${rows.unread ? "No queue can be shown" : "There is no queue"}>${rows.unread || "Work without a queue starts by priority and age. A FleetQueue shares the fleet among teams."}<//>`;
-  return html`<h1>Queues</h1><p class="lead">GPUs of each queue and all below it.</p>
+  return html`<h1>Queues</h1><p class="lead">GPUs of each queue and all below it. ${rows.unread}</p>
     <div class="toolbar"><${Filter} what="queues" /><${Legend} /></div>
-    <${Table} caption="Queues" rows=${rows.byKey} columns=${COLUMNS} words=${(q) => [q.name, q.why]} filter=${filterOf()} sort="tree" of=${rows.reading} empty="There is no queue" />`;
+    <${Table} caption="Queues" version=${rows.version} rows=${rows.byKey} columns=${COLUMNS} words=${(q) => [q.name, q.why]} filter=${filterOf()} sort="tree" of=${rows.reading} empty="There is no queue" />`;
 }
 
 const WAITING = [
@@ -97,7 +97,7 @@ export function Queue({ parts: [name] }) {
     <${Share} queue=${queue} most=${Math.max(1, queue.used ?? 0, queue.quota ?? 0, queue.fairShare ?? 0)} /><${Legend} />
     <h2>Who waits</h2>
     ${queue.waiting === null ? html`<${Empty} title="Unknown">Who waits is known where the engine may be asked (ClusterRole gpufleet-explain).<//>`
-      : html`<div class="toolbar"><${Filter} what="who waits" /></div><${Table} caption=${`Who waits in ${name}`} of=${name} rows=${waiting} columns=${WAITING} words=${(w) => [w.kind, w.namespace, w.name, w.why]} filter=${filterOf()} sort="position" empty=${queue.hidden ? "Nobody that you may see waits" : "Nobody waits"} />
+      : html`<div class="toolbar"><${Filter} what="who waits" /></div><${Table} caption=${`Who waits in ${name}`} version=${rows.version} of=${name} rows=${waiting} columns=${WAITING} words=${(w) => [w.kind, w.namespace, w.name, w.why]} filter=${filterOf()} sort="position" empty=${queue.hidden ? "Nobody that you may see waits" : "Nobody waits"} />
         <p class="muted">${[queue.more ? `${whole(queue.more)} more wait` : "", queue.hidden ? `${whole(queue.hidden)} of namespaces that you may not see` : ""].filter(Boolean).join(", ")}</p>`}
     ${queue.reservation ? html`<h2>Reservation</h2><p>${queue.reservation.kind} <a href=${workLink(queue.reservation)}>${path(queue.reservation.namespace, queue.reservation.name)}</a> holds ${counted(queue.reservation.nodes, "node")} until it starts${queue.reservation.expected_start ? `, expected ${moment(queue.reservation.expected_start)}` : "; when is unknown"}.</p>` : null}
     ${queue.problems.length ? html`<h2>Problems</h2><ul class="notes">${queue.problems.map((one) => html`<li key=${one.message}>${one.reason}: ${one.message}</li>`)}</ul>` : null}

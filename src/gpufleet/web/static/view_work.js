@@ -38,7 +38,7 @@ export function WorkList() {
   if (!rows.isRead) return html`<h1>Work</h1><${Missing} what="the work" />`;
   return html`<h1>Work</h1><p class="lead">Pods and gangs that ask for GPUs and have not ended. ${rows.unread}</p>
     <div class="toolbar"><${Filter} what="work" /></div>
-    <${Table} caption="Work" rows=${rows.byKey} columns=${COLUMNS} words=${words} filter=${filterOf()} sort="state" of=${rows.reading} empty="No pod asks for GPUs" />`;
+    <${Table} caption="Work" version=${rows.version} rows=${rows.byKey} columns=${COLUMNS} words=${words} filter=${filterOf()} sort="state" of=${rows.reading} empty="No pod asks for GPUs" />`;
 }
 
 export function Work({ parts: [kind, namespace, name] }) {

@@ -7,7 +7,7 @@ const TOGETHER_MS = 1000;
 
 export class Refused extends Error {
   constructor(status, told) {
-    super(told.problem || `The server answered ${status}.`);
+    super(told.problem || `the server answered ${status}`);
     Object.assign(this, { status, told });
   }
 
@@ -146,26 +146,30 @@ class Stream {
     this.source.close();
     this.heardAt = Date.now();
     // A browser does not tell why a stream was refused; this answer does.
-    asked("api/about").then((about) => this.store.tellAbout(about)).then(() => this.open(), (refused) => {
-      if (refused.told.login) this.end(refused.told);
-    });
+    asked("api/about").then((about) => this.store.tellAbout(about)).then(() => this.open(), (refused) => this.refused(refused));
   }
 
   away(why) {
     if (this.store.source.state !== "away") this.store.tellSource({ state: "away", why });
   }
 
+  /** Without a login nothing comes any more; all else may pass. */
+  refused(refused) {
+    if (refused.status === 401 || refused.told.login) {
+      this.isEnded = true;
+      this.store.tellLogin(refused.told);
+    } else {
+      this.away(refused.words);
+    }
+  }
+
   end(refusal) {
-    this.isEnded = Boolean(refusal.login);
     this.source.close();
-    if (refusal.login) this.store.tellLogin(refusal);
-    else this.away(refusal.problem);
+    this.refused(new Refused(0, refusal));
   }
 }
 
 export function connect(store) {
-  asked("api/about").then((about) => store.tellAbout(about), (refused) => {
-    if (refused.told.login) store.tellLogin(refused.told);
-  });
-  return new Stream(store);
+  const stream = new Stream(store);
+  asked("api/about").then((about) => store.tellAbout(about), (refused) => stream.refused(refused));
 }
