@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 PICTURES = Path(__file__).parents[1] / "docs" / "images"
 WIDTH_PX, HEIGHT_PX = 1280, 860
-NARROW_PX = 375
 DRAWN_MS = 1500
 """Until letters and the map are drawn, and rows of several events have come."""
 SMALL, LARGE = 24, 10_000
@@ -35,7 +34,6 @@ class Shot:
     nodes: int
     view: str
     is_dark: bool = False
-    width_px: int = WIDTH_PX
     zoom: int = 0
 
 
@@ -45,14 +43,13 @@ SHOTS = (
     Shot("web-queues", LARGE, address("queues")),
     Shot("web-work", SMALL, address("work", "gang", "team-foundation", "pretrain-512")),
     Shot("web-node", SMALL, address("node", "h100-0001")),
-    Shot("web-problems-narrow", SMALL, address("problems"), width_px=NARROW_PX),
 )
 
 
 def take(browser: "Browser", url: str, shot: Shot) -> bytes:
     """The picture as PNG."""
-    with watched(browser, url, width_px=shot.width_px, is_dark=shot.is_dark) as seen:
-        seen.page.set_viewport_size({"width": shot.width_px, "height": HEIGHT_PX})
+    with watched(browser, url, width_px=WIDTH_PX, is_dark=shot.is_dark) as seen:
+        seen.page.set_viewport_size({"width": WIDTH_PX, "height": HEIGHT_PX})
         seen.look_at(shot.view)
         seen.page.wait_for_timeout(DRAWN_MS)
         enlarge(seen.page, shot.zoom)

@@ -94,9 +94,14 @@ class SampleServer(ThreadingHTTPServer):
         """What a stream begins with."""
         yield _event("source", self.source)
         for name, view in self.views.items():
-            yield _event("view", documents.ViewEvent(name, view.rows[:ROWS_AT_ONCE], view.unread))
-            for first in range(ROWS_AT_ONCE, len(view.rows), ROWS_AT_ONCE):
-                yield _event("rows", documents.RowsEvent(name, view.rows[first : first + ROWS_AT_ONCE], ()))
+            size = len(view.rows)
+            rest = range(ROWS_AT_ONCE, size, ROWS_AT_ONCE)
+            yield _event(
+                "view", documents.ViewEvent(name, view.rows[:ROWS_AT_ONCE], view.unread, more=bool(rest))
+            )
+            for first in rest:
+                end = first + ROWS_AT_ONCE
+                yield _event("rows", documents.RowsEvent(name, view.rows[first:end], (), more=end < size))
 
     @contextmanager
     def watching(self) -> Iterator["queue.Queue[bytes | None]"]:

@@ -42,7 +42,7 @@ DRAWN = "document.querySelector('main h1') && !document.querySelector('main .loa
 class WatchedPage:
     """A page, with what the browser complained of and asked for."""
 
-    def __init__(self, page: "Page", url: str) -> None:
+    def __init__(self, page: "Page", url: str, *, has_clock: bool) -> None:
         self.page = page
         self.url = url
         self.complaints: list[str] = []
@@ -50,8 +50,9 @@ class WatchedPage:
         page.on("console", lambda message: self.complaints.append(message.text))
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("request", lambda request: self.requests.append(request.url))
-        # The sample fleet stands still, so that ages do.
-        page.clock.set_fixed_time(AT)
+        if not has_clock:
+            # The sample fleet stands still, so that ages do.
+            page.clock.set_fixed_time(AT)
 
     def look_at(self, address: str) -> None:
         """Open a view and wait until it is drawn."""
@@ -103,9 +104,9 @@ class WatchedPage:
 
 @contextmanager
 def watched(
-    browser: "Browser", url: str, *, width_px: int = 1280, is_dark: bool = False
+    browser: "Browser", url: str, *, width_px: int = 1280, is_dark: bool = False, has_clock: bool = False
 ) -> Iterator[WatchedPage]:
-    """A page of one's own during the block."""
+    """A page of one's own during the block. Without ``has_clock`` it is the moment of the sample fleet."""
     context = browser.new_context(
         viewport={"width": width_px, "height": 900},
         color_scheme="dark" if is_dark else "light",
@@ -113,6 +114,6 @@ def watched(
         timezone_id="UTC",
     )
     try:
-        yield WatchedPage(context.new_page(), url)
+        yield WatchedPage(context.new_page(), url, has_clock=has_clock)
     finally:
         context.close()

@@ -17,42 +17,32 @@ class Rows {
   /** Keys of before that a view which begins anew has not told again yet. */
   old = null;
 
-  endsAt = 0;
+  /** Whether all rows of a view that began have come. */
+  isWhole = true;
 
-  replace(rows, unread, together) {
+  replace(rows, unread, isWhole, isReading) {
     if (this.isRead) this.old = new Set(this.byKey.keys());
-    else this.reading += 1;
     this.unread = unread;
     this.isRead = true;
-    this.endsAt = performance.now() + together;
-    this.take(rows, []);
+    this.isWhole = false;
+    this.change(rows, [], isWhole, isReading);
   }
 
-  change(changed, removed, together) {
-    const now = performance.now();
-    if (now < this.endsAt) {
-      this.endsAt = now + together;
-      if (!this.old) this.reading += 1;
-    }
-    this.take(changed, removed);
-  }
-
-  take(changed, removed) {
+  /** With `isReading` the server itself has not read all yet, and no row is new to a person. */
+  change(changed, removed, isWhole, isReading) {
     for (const row of changed) {
       this.byKey.set(row.key, row);
       this.old?.delete(row.key);
     }
     for (const key of removed) this.byKey.delete(key);
     this.version += 1;
-  }
-
-  /** Rows that were not told again are gone once all others were; true if there were any. */
-  settle() {
-    if (!this.old || performance.now() < this.endsAt) return false;
-    const gone = [...this.old];
+    if (this.isWhole && !isReading) return;
+    if (!this.old) this.reading += 1;
+    this.isWhole = isWhole;
+    if (!isWhole) return;
+    // Rows that were not told again are gone.
+    for (const key of this.old ?? []) this.byKey.delete(key);
     this.old = null;
-    this.take([], gone);
-    return gone.length > 0;
   }
 }
 
@@ -71,20 +61,13 @@ export class Store {
     return this.views.get(view);
   }
 
-  replace(view, rows, unread, together) {
-    this.rows(view).replace(rows, unread, together);
-    setTimeout(() => this.settle(view), together + 50);
+  replace(view, rows, unread, isWhole) {
+    this.rows(view).replace(rows, unread, isWhole, this.source.state === "reading");
     this.changed();
   }
 
-  settle(view) {
-    const rows = this.rows(view);
-    if (rows.settle()) this.changed();
-    else if (rows.old) setTimeout(() => this.settle(view), 500);
-  }
-
-  change(view, changed, removed, together) {
-    this.rows(view).change(changed, removed, together);
+  change(view, changed, removed, isWhole) {
+    this.rows(view).change(changed, removed, isWhole, this.source.state === "reading");
     this.changed();
   }
 

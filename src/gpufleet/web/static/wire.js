@@ -2,8 +2,6 @@
 // the same package says what goes over it; here alone its names become those of the page.
 const SILENT_MS = 45_000;
 const AGAIN_MS = 3000;
-/** Rows of a large view come in several events, which belong together. */
-const TOGETHER_MS = 1000;
 
 export class Refused extends Error {
   constructor(status, told) {
@@ -108,8 +106,7 @@ function decisionOf(one) {
   return { key: one.key, kind, namespace, name: name.join("/"), at: one.at, what: one.what, queue: one.queue ?? "", node: one.node ?? "", text: one.text ?? "" };
 }
 
-// The one row of the fleet has a key that is its default, and so left out.
-const ROWS = { fleet: (one) => ({ ...one, key: "fleet" }), nodes: nodeOf, queues: queueOf, work: workOf, decisions: decisionOf };
+const ROWS = { fleet: (one) => one, nodes: nodeOf, queues: queueOf, work: workOf, decisions: decisionOf };
 
 class Stream {
   constructor(store) {
@@ -126,11 +123,11 @@ class Stream {
       act(JSON.parse(event.data));
     });
     on("source", (told) => this.store.tellSource({ state: told.state, asOf: told.as_of || null, why: told.why ?? "", problems: told.problems ?? [], notes: told.notes ?? [], queuesAsOf: told.queues_as_of ?? "" }));
-    on("view", ({ view, rows, unread }) => {
-      if (ROWS[view]) this.store.replace(view, rows.map(ROWS[view]), unread ?? "", TOGETHER_MS);
+    on("view", ({ view, rows, unread, more }) => {
+      if (ROWS[view]) this.store.replace(view, rows.map(ROWS[view]), unread ?? "", !more);
     });
-    on("rows", ({ view, changed, removed }) => {
-      if (ROWS[view]) this.store.change(view, (changed ?? []).map(ROWS[view]), removed ?? [], TOGETHER_MS);
+    on("rows", ({ view, changed, removed, more }) => {
+      if (ROWS[view]) this.store.change(view, changed.map(ROWS[view]), removed, !more);
     });
     on("heartbeat", ({ at }) => this.store.heartbeat(at));
     on("end", (refusal) => this.end(refusal));
