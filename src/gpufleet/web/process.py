@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import secrets
 import signal
 import socket
 import sys
@@ -104,11 +105,16 @@ async def _live(
 
 
 def _write_private(path: Path, text: str) -> None:
-    """Write what only its owner may read: the token is in it."""
+    """Write what only its owner may read, as the token is in it; a file of that name is replaced."""
+    beside = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.part")
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
     except OSError as error:
         raise InputError(
             f"cannot be written: {error.strerror}", field="--url-file", value=str(path), expected="a file"
