@@ -2,16 +2,16 @@
 
 import click
 
-from bench import frame, page
+from bench import autoscaling, frame, page
 from bench.figures import publish
 from gpufleet.cli.main import run_program
 
 
 @click.command()
 def main() -> None:
-    """Measure how soon the terminal view and the page show 10,000 nodes, and what the page costs at rest."""
+    """Measure terminal view and page at 10,000 nodes, and how soon an autoscaler acts."""
     notes = ["the view is started at a pseudo-terminal; its server is a process of its own on this machine"]
-    publish("see", [*frame.figures(), *page.figures()], notes)
+    publish("see", [*frame.figures(), *page.figures(), *autoscaling.figures()], notes)
 
 
 if __name__ == "__main__":
