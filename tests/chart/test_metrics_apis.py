@@ -120,3 +120,18 @@ def test_it_may_read_where_pods_are_and_writes_nothing_but_events() -> None:
     }
     assert writes == {("events", "create")}
     assert "secrets" not in msgspec.json.encode(rules).decode()
+
+
+def test_its_own_metrics_are_scraped_and_it_may_read_those_of_the_others() -> None:
+    peers = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
+    policies = {"networkPolicy.enabled": True, "networkPolicy.metricsFrom": peers}
+    objects = rendered({**ON, **policies, "serviceMonitor.enabled": True})
+    (endpoint,) = one(objects, "ServiceMonitor", "gpufleet-metrics-apis")["spec"]["endpoints"]
+    assert endpoint["tlsConfig"]["serverName"] == f"gpufleet-metrics-apis.{NAMESPACE}.svc"
+    ports = one(objects, "Service", "gpufleet-metrics-apis")["spec"]["ports"]
+    assert endpoint["port"] in {port["name"] for port in ports}
+    labels = one(objects, "Deployment", "gpufleet-metrics-apis")["spec"]["template"]["metadata"]["labels"]
+    for component in ("scheduler", "agent"):
+        _, rule = one(objects, "NetworkPolicy", f"gpufleet-{component}")["spec"]["ingress"]
+        (peer,) = rule["from"]
+        assert peer["podSelector"]["matchLabels"].items() <= labels.items()
