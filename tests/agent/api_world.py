@@ -11,7 +11,7 @@ from gpufleet.kube.client import Client
 from gpufleet.kube.codec.grant import write_grant
 from gpufleet.kube.transport import Request, Response, ResponseStream, TransportError
 from gpufleet.model.grant import Grant
-from gpufleet.simulation.admission import SCHEDULER_USER
+from gpufleet.simulation.admission_policies import SCHEDULER_USER
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.network import Delays, SimulatedTransport
 from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop, run

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.agent.device_plugin.allocator import AllocateResponse, DeviceNode, HostMount
 from gpufleet.agent.device_plugin.delivery import BY_CDI, Delivery
 from gpufleet.agent.device_plugin.driver_files import Root
 from gpufleet.agent.device_plugin.static_devices import DeviceFiles
+from gpufleet.agent.device_plugin.unit_allocator import AllocateResponse, DeviceNode, HostMount
 from gpufleet.agent.state.node_state import NodeGpus
 from gpufleet.agent.units.node_units import node_units
 from gpufleet.devices.facts import MigFacts

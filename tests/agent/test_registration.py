@@ -9,10 +9,10 @@ from typing import cast
 import grpc
 import pytest
 
-from gpufleet.agent.device_plugin.allocator import AllocateResponse, DeviceNode
 from gpufleet.agent.device_plugin.kubelet_link import GrpcKubeletLink, socket_name
 from gpufleet.agent.device_plugin.plugin_server import PluginServer
 from gpufleet.agent.device_plugin.registration import KubeletRegistration
+from gpufleet.agent.device_plugin.unit_allocator import AllocateResponse, DeviceNode
 from gpufleet.agent.state.state_errors import KubeletError, RefusedError
 from gpufleet.agent.units.node_units import Unit
 from gpufleet.kube.clock import MachineClock

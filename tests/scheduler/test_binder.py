@@ -20,7 +20,7 @@ from gpufleet.scheduler.bind_outcome import Outcome
 from gpufleet.scheduler.binder import GIVE_UP_S, Binder, BindResult, BindTask
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.volume_binder import VolumeBinder
-from gpufleet.simulation.admission import SCHEDULER_USER
+from gpufleet.simulation.admission_policies import SCHEDULER_USER
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.network import SimulatedTransport
 from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop, run

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpufleet.simulation.admission import SCHEDULER_USER
+from gpufleet.simulation.admission_policies import SCHEDULER_USER
 from tests.explain.test_explain import answer_in
 from tests.scheduler.test_eviction_planner import (
     QUEUES,

@@ -12,7 +12,7 @@ from gpufleet.kube.codec.grant import write_grant
 from gpufleet.kube.transport import Request
 from gpufleet.model.grant import Grant
 from gpufleet.scheduler.fence import GIVE_UP_S, PAUSE_MOST_S, FenceMissingError, wait_for_fence
-from gpufleet.simulation.admission import SCHEDULER_USER
+from gpufleet.simulation.admission_policies import SCHEDULER_USER
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.network import SimulatedTransport
 from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop, run

@@ -24,7 +24,7 @@ from gpufleet.scheduler.queue_status_writer import (
     QueueStatusWriter,
 )
 from gpufleet.scheduler.queue_statuses import QueueStatuses
-from gpufleet.simulation.admission import SCHEDULER_USER
+from gpufleet.simulation.admission_policies import SCHEDULER_USER
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.network import SimulatedTransport
 from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop, run

@@ -24,7 +24,7 @@ from gpufleet.model.pod_name import PodName
 from gpufleet.scheduler import reporting
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.reporting import CAUSE_PAUSE_S, EVENT_PAUSE_S, EVENT_WAIT_S, UNSCHEDULABLE, Reporter
-from gpufleet.simulation.admission import SCHEDULER_USER
+from gpufleet.simulation.admission_policies import SCHEDULER_USER
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.network import SimulatedTransport
 from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop, run

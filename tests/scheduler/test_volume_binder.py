@@ -20,7 +20,7 @@ from gpufleet.kube.transport import Request, Response, ResponseStream, Transport
 from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.model.pod_name import PodName
 from gpufleet.scheduler.volume_binder import WAIT_S, VolumeBinder, VolumeProblemError, VolumeTask
-from gpufleet.simulation.admission import SCHEDULER_USER
+from gpufleet.simulation.admission_policies import SCHEDULER_USER
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.history import CLAIMS, VOLUMES
 from gpufleet.simulation.network import SimulatedTransport

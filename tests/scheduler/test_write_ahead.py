@@ -29,7 +29,7 @@ from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.pod_nominations import PodNominations
 from gpufleet.scheduler.queue_statuses import QueueStatuses
 from gpufleet.scheduler.write_ahead import PAUSE_MOST_S, RECORD_WITHIN_S, WriteAhead
-from gpufleet.simulation.admission import SCHEDULER_USER
+from gpufleet.simulation.admission_policies import SCHEDULER_USER
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.network import SimulatedTransport
 from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop, run

@@ -22,7 +22,7 @@ from gpufleet.kube.lease import LeadershipLost
 from gpufleet.kube.transport import Request, Response, ResponseStream, Transport, TransportError
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.service import run as run_scheduler
-from gpufleet.simulation.admission import SCHEDULER_USER
+from gpufleet.simulation.admission_policies import SCHEDULER_USER
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.network import SimulatedTransport
 from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop, run

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 from gpufleet.auditor import rest
 from gpufleet.auditor.access import Access
-from gpufleet.auditor.admissions import Admissions
 from gpufleet.auditor.containers import Containers
 from gpufleet.auditor.devices import Devices
 from gpufleet.auditor.finding import Finding
+from gpufleet.auditor.queue_admissions import Admissions
 from gpufleet.auditor.record import PODS, Write
 from gpufleet.auditor.rules import Evidence, Rules
 from gpufleet.auditor.running import Running

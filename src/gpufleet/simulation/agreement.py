@@ -42,7 +42,7 @@ from gpufleet.kube.clock import Clock
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.scheduler.rounds import Rounds
 from gpufleet.simulation import history
-from gpufleet.simulation.admission import LEASE_NAME, LEASE_NAMESPACE
+from gpufleet.simulation.admission_policies import LEASE_NAME, LEASE_NAMESPACE
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.forked_copy import in_a_copy
 from gpufleet.simulation.invariants import Broken

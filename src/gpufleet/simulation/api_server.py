@@ -14,7 +14,7 @@ import msgspec
 from gpufleet.kube.clock import Clock
 from gpufleet.kube.transport import Request, Response
 from gpufleet.simulation import deletion, eviction, listing, object_patch, object_rules, pod_rules
-from gpufleet.simulation.admission import Policies
+from gpufleet.simulation.admission_policies import Policies
 from gpufleet.simulation.object_kinds import BUILT_IN, CUSTOM, ObjectKind
 from gpufleet.simulation.object_store import KindKey, Name, ObjectStore
 from gpufleet.simulation.refusal import (

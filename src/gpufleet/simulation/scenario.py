@@ -21,7 +21,7 @@ from gpufleet.simulation import (
     team_recipe,
     virtual_loop,
 )
-from gpufleet.simulation.admission import SCHEDULER_USER
+from gpufleet.simulation.admission_policies import SCHEDULER_USER
 from gpufleet.simulation.faults.interference import Fault, FaultyTransport
 from gpufleet.simulation.history import History, Rules
 from gpufleet.simulation.invariants import Broken

@@ -16,7 +16,7 @@ from gpufleet.kube.transport import Transport
 from gpufleet.model.model_errors import WorldError
 from gpufleet.simulation import history
 from gpufleet.simulation.actors import Actors
-from gpufleet.simulation.admission import LEASE_NAME, LEASE_NAMESPACE, SCHEDULER_USER, Policies
+from gpufleet.simulation.admission_policies import LEASE_NAME, LEASE_NAMESPACE, SCHEDULER_USER, Policies
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.budget_actor import BudgetActor
 from gpufleet.simulation.cluster_recipe import Recipe

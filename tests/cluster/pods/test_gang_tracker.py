@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpufleet.simulation.admission import SCHEDULER_USER
+from gpufleet.simulation.admission_policies import SCHEDULER_USER
 from tests.scheduler.test_eviction_planner import budget, is_leaving, runs
 from tests.scheduler.world import World, in_world
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gpufleet.simulation.admission import SCHEDULER_USER
+from gpufleet.simulation.admission_policies import SCHEDULER_USER
 from tests.explain.causes.book import cause, report, taken
 from tests.scheduler.world import Object, World
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from gpufleet.agent.device_plugin.allocator import AllocateResponse, DeviceNode, HostMount
 from gpufleet.agent.device_plugin.cdi import qualified
 from gpufleet.agent.device_plugin.static_devices import KIND, DeviceFiles, needed_nodes
+from gpufleet.agent.device_plugin.unit_allocator import AllocateResponse, DeviceNode, HostMount
 from gpufleet.agent.state.node_state import Gpu, NodeGpus
 from gpufleet.agent.units.node_units import GpuUnit
 from gpufleet.devices.sharing.delivery_options import DeliveryOptions

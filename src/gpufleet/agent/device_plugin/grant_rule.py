@@ -9,8 +9,8 @@ MIG instances and partitions without ids, and so it does whole GPUs of a node wh
 import logging
 from collections.abc import Iterable, Iterator
 
-from gpufleet.agent.device_plugin.allocator import AllocateResponse
 from gpufleet.agent.device_plugin.pending_requests import UngrantedRequest
+from gpufleet.agent.device_plugin.unit_allocator import AllocateResponse
 from gpufleet.agent.device_plugin.whole_device_rules import OpenClaim
 from gpufleet.agent.state.node_state import NodePod, NodePods
 from gpufleet.agent.state.state_errors import RefusedError

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import grpc
 
-from gpufleet.agent.device_plugin.allocator import Allocator
 from gpufleet.agent.device_plugin.plugin_server import PluginServer
 from gpufleet.agent.device_plugin.registration import ResourceServer, Sight
+from gpufleet.agent.device_plugin.unit_allocator import Allocator
 from gpufleet.agent.kubelet.kubelet_api import device_plugin_pb2 as api
 from gpufleet.agent.state.state_errors import KubeletError
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from gpufleet.agent.device_plugin.allocator import AllocateResponse, Allocator
+from gpufleet.agent.device_plugin.unit_allocator import AllocateResponse, Allocator
 from gpufleet.agent.kubelet.kubelet_api import device_plugin_pb2 as api
 from gpufleet.agent.state.state_errors import KubeletError, RefusedError
 from gpufleet.agent.units.node_units import Unit

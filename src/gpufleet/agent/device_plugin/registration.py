@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable
 from typing import Protocol
 
-from gpufleet.agent.device_plugin.allocator import Allocator
+from gpufleet.agent.device_plugin.unit_allocator import Allocator
 from gpufleet.agent.state.state_errors import KubeletError
 from gpufleet.agent.state.topic import Topic
 from gpufleet.agent.units.node_units import Unit

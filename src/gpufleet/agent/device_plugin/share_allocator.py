@@ -18,7 +18,6 @@ from pathlib import Path
 import msgspec
 
 from gpufleet.agent.device_plugin import cdi
-from gpufleet.agent.device_plugin.allocator import AllocateResponse
 from gpufleet.agent.device_plugin.open_call_record import OpenCall, OpenCallRecord, State
 from gpufleet.agent.device_plugin.share_files import KIND, ShareFiles, ShareGiven
 from gpufleet.agent.device_plugin.share_owner import (
@@ -37,6 +36,7 @@ from gpufleet.agent.device_plugin.share_rules import (
     in_service,
 )
 from gpufleet.agent.device_plugin.taken_slots import forgotten_slots, slots_taken, taken_slots
+from gpufleet.agent.device_plugin.unit_allocator import AllocateResponse
 from gpufleet.agent.holders.holder_memory import HolderMemory
 from gpufleet.agent.holders.holder_record import RememberedHolder
 from gpufleet.agent.kubelet.kubelet_checkpoint import read_checkpoint

@@ -16,11 +16,11 @@ from typing import TypeVar
 import msgspec
 
 from gpufleet.agent.device_plugin import whole_device_rules as whole
-from gpufleet.agent.device_plugin.allocator import AllocateResponse
 from gpufleet.agent.device_plugin.choice import Choice
 from gpufleet.agent.device_plugin.delivery import Delivery
 from gpufleet.agent.device_plugin.grant_rule import Asker, check_granted, check_variables, note_variables
 from gpufleet.agent.device_plugin.pending_requests import PendingRequests, UngrantedRequest, waiting
+from gpufleet.agent.device_plugin.unit_allocator import AllocateResponse
 from gpufleet.agent.device_plugin.whole_device_rules import OpenClaim
 from gpufleet.agent.holders.holder_memory import HolderMemory
 from gpufleet.agent.holders.holder_record import AllocateAnswer, ContainerRef

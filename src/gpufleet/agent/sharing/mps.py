@@ -20,8 +20,8 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.agent.device_plugin.allocator import AllocateResponse, HostMount
 from gpufleet.agent.device_plugin.delivery import Addition
+from gpufleet.agent.device_plugin.unit_allocator import AllocateResponse, HostMount
 from gpufleet.agent.sharing.programs import Programs
 from gpufleet.agent.state.node_state import Gpu, NodeGpus
 from gpufleet.agent.state.state_errors import RefusedError

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.learn.host_curve import host_curve
 from gpufleet.engine.learn.mix import Mix, Request
-from gpufleet.engine.learn.model_price import model_prices
+from gpufleet.engine.learn.model_worth import model_prices
 from gpufleet.engine.learn.remainder_value import remainder_values
 from gpufleet.engine.learn.whole_slots import SAFETY, FreeHosts, whole_slots
 from gpufleet.engine.state.fleet import Fleet

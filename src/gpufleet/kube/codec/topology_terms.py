@@ -8,8 +8,8 @@ import msgspec
 
 from gpufleet.kube import keys
 from gpufleet.kube.codec.field_path import harmless
+from gpufleet.kube.codec.gang_slices import field_of, read_level, read_slices
 from gpufleet.kube.codec.gang_terms import GangTerms
-from gpufleet.kube.codec.slice_terms import field_of, read_level, read_slices
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.model.identifiers import TopologyLevelName
 from gpufleet.model.model_errors import InputError

@@ -7,7 +7,7 @@ from random import Random
 
 from gpufleet.kube.transport import Request, Response, ResponseStream, TransportError
 from gpufleet.simulation import cluster_recipe, pod_facts
-from gpufleet.simulation.admission import GRANT, SCHEDULER_USER
+from gpufleet.simulation.admission_policies import GRANT, SCHEDULER_USER
 from gpufleet.simulation.cluster_recipe import USER
 from gpufleet.simulation.faults.interference import Fault, status, whole_lines
 from gpufleet.simulation.faults.writes import make_anew

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from gpufleet.kube.transport import Request, Response, ResponseStream, TransportError
-from gpufleet.simulation.admission import SCHEDULER_USER
+from gpufleet.simulation.admission_policies import SCHEDULER_USER
 from gpufleet.simulation.faults.interference import Fault, status, whole_lines
 from gpufleet.simulation.network import SimulatedTransport
 from gpufleet.simulation.world import SchedulerProcess, World

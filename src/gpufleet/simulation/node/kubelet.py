@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from gpufleet.agent.device_plugin import cdi
-from gpufleet.agent.device_plugin.allocator import Allocator
 from gpufleet.agent.device_plugin.registration import ResourceServer, Sight
 from gpufleet.agent.device_plugin.share_files import KIND as SHARE_KIND
 from gpufleet.agent.device_plugin.share_files import PREFIX, read_given
 from gpufleet.agent.device_plugin.static_devices import spec_name
+from gpufleet.agent.device_plugin.unit_allocator import Allocator
 from gpufleet.agent.kubelet.kubelet_api import device_plugin_pb2 as api
 from gpufleet.agent.kubelet.kubelet_checkpoint import FILE
 from gpufleet.agent.state.node_state import Held, Holders

@@ -27,7 +27,7 @@ from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.grant import ContainerGrant, Grant, GrantedDevice, GrantKind
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.resource_names import NVIDIA_GPU
-from gpufleet.simulation.admission import SCHEDULER_USER
+from gpufleet.simulation.admission_policies import SCHEDULER_USER
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.history import NODE_DEVICES, PODS
 from gpufleet.simulation.invariants import Broken

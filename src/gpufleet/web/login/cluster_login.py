@@ -11,10 +11,10 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 from gpufleet.daemon.http_server import Page, Request
+from gpufleet.kube.access_reviews import User, may_list, user_of_token
 from gpufleet.kube.client import Client
 from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.resources import FLEET_QUEUES, NODE_DEVICES, NODES, PODS
-from gpufleet.kube.reviews import User, may_list, user_of_token
 from gpufleet.web.documents import Refusal
 from gpufleet.web.fleet_state import FleetState
 from gpufleet.web.login.person import Person, RefusedError

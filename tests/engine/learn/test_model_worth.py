@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.engine.learn.model_price import MODELS_MAX, model_prices
+from gpufleet.engine.learn.model_worth import MODELS_MAX, model_prices
 
 Demand = dict[frozenset[int], float]
 
