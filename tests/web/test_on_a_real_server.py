@@ -16,6 +16,9 @@ from tests.scheduler.real_scheduler import PODS, scheduler_at_work
 from tests.scheduler.test_queues_on_a_real_server import add_pod, add_queue
 from tests.web.web_server import Server, Stream, web_server
 
+ENGINE_S = 400.0
+"""The first answer of the engine may have to wait for its kernels to be compiled."""
+
 MERGE = "application/merge-patch+json"
 
 
@@ -48,7 +51,7 @@ def waits_for_quota(stream: Stream) -> bool:
 
 def test_every_view_comes_and_follows_the_cluster(cluster: LocalCluster, server: Server) -> None:
     with server.logged_in().stream() as stream:
-        stream.until(waits_for_quota)
+        stream.until(waits_for_quota, ENGINE_S)
         stream.until(lambda one: bool(one.rows["work"]["pod/default/fits"].get("node")))
         node = stream.rows["nodes"][stream.rows["work"]["pod/default/fits"]["node"]]
         assert node["gpus"] == 4
@@ -71,7 +74,7 @@ def test_every_view_comes_and_follows_the_cluster(cluster: LocalCluster, server:
 def test_a_stream_goes_on_where_it_was_cut(server: Server) -> None:
     browser = server.logged_in()
     with browser.stream() as stream:
-        stream.until(waits_for_quota)
+        stream.until(waits_for_quota, ENGINE_S)
         stream.until(lambda one: bool(one.last_id))
         last_id = stream.last_id
     with browser.stream(last_id) as again:
@@ -82,7 +85,7 @@ def test_a_stream_goes_on_where_it_was_cut(server: Server) -> None:
 def test_work_and_nodes_have_their_details(server: Server) -> None:
     browser = server.logged_in()
     with browser.stream() as stream:
-        stream.until(waits_for_quota)
+        stream.until(waits_for_quota, ENGINE_S)
         node = stream.until(lambda one: bool(one.rows["work"]["pod/default/fits"].get("node"))).rows["work"][
             "pod/default/fits"
         ]["node"]

@@ -19,6 +19,7 @@ FOREIGN = "classified-merger"
 
 HIDDEN = f"{FOREIGN}-team"
 READER, MEMBER, STRANGER = "reader", "member", "stranger"
+ENGINE_S = 400.0
 RIGHTS = "/apis/rbac.authorization.k8s.io/v1"
 GROUP = "rbac.authorization.k8s.io"
 
@@ -124,7 +125,8 @@ def browsers(cluster: LocalCluster, server: Server) -> dict[str, Browser]:
 def everything(browser: Browser) -> tuple[Any, str]:
     """The rows that a person sees once the engine was asked, and all that went over the wire."""
     with browser.stream() as stream:
-        stream.until(lambda one: one.source.get("state") == "live" and "queues_as_of" in one.source)
+        # The first answer of the engine may have to wait for its kernels to be compiled.
+        stream.until(lambda one: "queues_as_of" in one.source and one.source["state"] == "live", ENGINE_S)
         # The last of what is told together has an id.
         stream.until(lambda one: bool(one.seen[-1].id))
         return stream, json.dumps([one.data for one in stream.seen])
