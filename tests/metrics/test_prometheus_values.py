@@ -87,3 +87,7 @@ def test_a_server_that_hangs_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server()
     server.hangs.set()
     assert "does not answer within" in told(server).problem
+    # What the server says after that is heard by no question, and breaks no thread.
+    for thread in threading.enumerate():
+        if thread.name == "prometheus":
+            thread.join(20)

@@ -67,6 +67,8 @@ class PrometheusValues:
             return Found(problem="Prometheus does not answer the questions before this one")
         self._under_way += 1
         future: Future[Found] = Future()
+        # Running: a question that is given up cannot cancel it, and the thread has where to put its answer.
+        future.set_running_or_notify_cancel()
 
         def work() -> None:
             try:
