@@ -151,6 +151,8 @@ class Service:
             # The answer before stays, and since when it is old is said.
             readings.engine_problem = f"the engine could not be asked: {reply.problem.problem}"
             self._is_changed = True
+            # A question that failed is asked again soon: how long it took says nothing of the next.
+            self._took_s = 0.0
         self.tick()
 
     def _now_s(self) -> float:

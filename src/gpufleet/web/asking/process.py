@@ -13,8 +13,10 @@ MODULE = "gpufleet.web.asking.worker"
 WAITING_MAX = 16
 """More questions than people wait for at one time; the next is refused and asked again."""
 
-ANSWER_S = 120.0
-"""On 10,000 nodes a what-if takes some ten seconds; what takes this long has hung."""
+ANSWER_S = 400.0
+"""The first answer may have to wait for kernels to be compiled, minutes on a busy machine; later ones take
+seconds.
+"""
 
 _DECODER = msgspec.json.Decoder(Reply)
 BUSY = Problem("too many questions are being answered", way_out="ask again in a moment")
