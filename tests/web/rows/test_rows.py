@@ -76,6 +76,14 @@ def test_free_gpus_are_whole_healthy_cards_of_a_node_that_takes_work() -> None:
     assert (unwell.free_gpus, unwell.gpus_unwell) == (1, 1)
 
 
+def test_a_pod_whose_card_no_one_names_yet_leaves_fewer_free() -> None:
+    placed = fact(pod("plain", on="n", uid="p"))
+    row = node_row("n", [placed], known(placed.pod, devices=report("n", gpus=2)), ALL)
+    assert row is not None
+    assert (row.gpus_held, row.free_gpus) == (1.0, 1)
+    assert [card.held_milli for card in row.cards] == [0, 0]
+
+
 def test_without_the_right_to_list_nodes_there_is_no_row_and_without_that_to_reports_no_card() -> None:
     all_of_it = known(devices=held("n", "u"))
     assert node_row("n", [], all_of_it, Rights(nodes=False)) is None

@@ -1,10 +1,12 @@
 """Rows of the view of nodes: the line of ``gpufleet top``, and the cards with who holds them."""
 
+import math
+
 from gpufleet.kube.meanings.node_pools import pool_of
 from gpufleet.kube.objects.node_devices import HEALTHY
 from gpufleet.overview.rows.known import Known
 from gpufleet.overview.rows.nodes import READY_STATE, node_line
-from gpufleet.overview.rows.pod_facts import PodFact
+from gpufleet.overview.rows.pod_facts import MILLI, PodFact
 from gpufleet.web.documents import Card, NodeRow
 from gpufleet.web.rights import Rights
 from gpufleet.web.rows.cards import cards_of
@@ -31,15 +33,22 @@ def node_row(name: str, placed: list[PodFact], known: Known, rights: Rights) -> 
         line.gpus,
         line.gpus_held,
         line.gpus_unwell,
-        free_cards(cards) if takes_work and cards else 0 if not takes_work else None,
+        _free(cards, line.gpus_held) if takes_work and cards else 0 if not takes_work else None,
         line.pods,
         is_cordoned,
         cards,
     )
 
 
-def free_cards(cards: tuple[Card, ...]) -> int | None:
-    """Whole cards that new work can have; None where it is not known what is held."""
-    if any(card.held_milli is None for card in cards):
+def _free(cards: tuple[Card, ...], held: float | None) -> int | None:
+    """Whole cards that new work can have; None where it is not known what is held.
+
+    ``held`` are the GPUs that pods on the node hold. Some may be on cards that neither a grant nor the agent
+    names yet: as many fewer are free.
+    """
+    known = [card.held_milli for card in cards if card.held_milli is not None]
+    if len(known) < len(cards):
         return None
-    return sum(card.health == HEALTHY and not card.held_milli and not card.reason for card in cards)
+    free = sum(card.health == HEALTHY and not card.held_milli and not card.reason for card in cards)
+    unplaced_milli = 0 if held is None else round(held * MILLI) - sum(known)
+    return max(0, free - max(0, math.ceil(unplaced_milli / MILLI)))
