@@ -12,17 +12,16 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from gpufleet.daemon.http_server import Accepted, Request
+from gpufleet.kube.access_reviews import Attributes, User
 from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.localkube.access.certificates import Authority
 from gpufleet.metrics.answering import Answering
-from gpufleet.metrics.callers.caller import Caller
 from gpufleet.metrics.callers.request_header import (
     AuthenticationMap,
     FrontProxy,
     read_front_proxy,
     vouched_for,
 )
-from gpufleet.metrics.wire.questions import Attributes
 from tests.metrics.values_at_hand import Everything, Objects, Values, served
 
 AUTHORITY, OTHER = Authority.new("front proxy"), Authority.new("another")
@@ -69,7 +68,7 @@ def answered(asked: Request, rights: Everything | None = None, proxy: FrontProxy
 
 
 def test_the_api_server_names_the_caller() -> None:
-    expected = Caller("alice", "17", ("one", "two"), {"scopes/a": ("read", "write")})
+    expected = User("alice", "17", ("one", "two"), {"scopes/a": ("read", "write")})
     assert vouched_for(request(shown(AUTHORITY)), PROXY, NOW) == expected
 
 
@@ -165,10 +164,10 @@ def test_what_a_right_is_needed_for(path: str, attributes: Attributes) -> None:
 
 def test_whoever_is_known_is_in_the_group_of_those_and_nobody_else_gets_into_it() -> None:
     """The API server asks for discovery as a user of its own without any group."""
-    assert Caller("system:aggregator").authenticated().groups == ("system:authenticated",)
-    assert Caller("a", "", ("one", "system:authenticated")).authenticated().groups == (
+    assert User("system:aggregator").authenticated().groups == ("system:authenticated",)
+    assert User("a", "", ("one", "system:authenticated")).authenticated().groups == (
         "one",
         "system:authenticated",
     )
-    anonymous = Caller("system:anonymous", "", ("system:unauthenticated",))
+    anonymous = User("system:anonymous", "", ("system:unauthenticated",))
     assert anonymous.authenticated() == anonymous

@@ -4,11 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from gpufleet.metrics.callers.caller import Caller
+from gpufleet.kube.access_reviews import Attributes, User
 from gpufleet.metrics.catalogue import From, Metric, Together
 from gpufleet.metrics.reading import KINDS, ObjectKey, ObjectKind, Reading
 from gpufleet.metrics.served_values import Found, ServedValues
-from gpufleet.metrics.wire.questions import Attributes
 
 NOW_S = 1_800_000_000.0
 OLD_AFTER_S = 25.0
@@ -71,11 +70,11 @@ class Everything(msgspec.Struct):
     refused: set[str] = set()
     asked: list[Attributes] = []
 
-    async def caller_of(self, token: str) -> Caller | None:
+    async def caller_of(self, token: str) -> User | None:
         """Somebody, by the good token."""
-        return Caller("somebody") if token == "good" else None  # noqa: S105  no secret
+        return User("somebody") if token == "good" else None  # noqa: S105  no secret
 
-    async def may(self, caller: Caller, attributes: Attributes) -> bool:
+    async def may(self, caller: User, attributes: Attributes) -> bool:
         """Whether the caller is not refused."""
         self.asked.append(attributes)
         return caller.name not in self.refused

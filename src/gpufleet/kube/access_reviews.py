@@ -4,6 +4,8 @@ They are asked with the rights of the program that asks (``tokenreviews`` and ``
 ``create``); who remembers an answer, and for how long, is the asker's business.
 """
 
+from collections.abc import Mapping
+
 import msgspec
 
 from gpufleet.kube.answer import decode
@@ -22,13 +24,53 @@ TOKEN_CHARACTERS_MAX = 8192
 QUICK = RetryLimits(attempts=2, budget_s=5.0)
 
 
+AUTHENTICATED = "system:authenticated"
+UNAUTHENTICATED = "system:unauthenticated"
+"""Groups of all users that the API server knows, and of all others."""
+
+
 class User(msgspec.Struct, frozen=True):
-    """A user as the API server knows them."""
+    """A user as the API server knows them; ``extra`` is what else was vouched for."""
 
     name: str = msgspec.field(default="", name="username")
     uid: str = ""
     groups: tuple[str, ...] = ()
-    extra: dict[str, tuple[str, ...]] = {}
+    extra: Mapping[str, tuple[str, ...]] = {}
+
+    def authenticated(self) -> "User":
+        """The user in the group of all that are known, as the API server's own library puts them there.
+
+        The API server names no group of its own users that ask for discovery, and they read by that group.
+        """
+        if AUTHENTICATED in self.groups or UNAUTHENTICATED in self.groups:
+            return self
+        return msgspec.structs.replace(self, groups=(*self.groups, AUTHENTICATED))
+
+
+class Attributes(msgspec.Struct, frozen=True):
+    """What a right is needed for: a resource of a group, or with ``path`` a document."""
+
+    verb: str = "get"
+    path: str = ""
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    name: str = ""
+    namespace: str = ""
+
+    def asked_of(self, user: User) -> dict[str, object]:
+        """The question whether a user has the right, as the spec of a SubjectAccessReview."""
+        asks = {
+            "user": user.name,
+            "uid": user.uid,
+            "groups": list(user.groups),
+            "extra": {key: list(values) for key, values in user.extra.items()},
+        }
+        if self.path:
+            return {**asks, "nonResourceAttributes": {"verb": self.verb, "path": self.path}}
+        named = {name: value for name, value in msgspec.structs.asdict(self).items() if value}
+        return {**asks, "resourceAttributes": named}
 
 
 class _TokenStatus(msgspec.Struct, frozen=True):
@@ -63,18 +105,16 @@ async def user_of_token(client: Client, token: str) -> User | None:
     return status.user if status.authenticated else None
 
 
+async def may(client: Client, user: User, attributes: Attributes) -> bool:
+    """Whether a user has a right. Raises KubeErrors."""
+    body = {**_head(ACCESS_REVIEWS), "spec": attributes.asked_of(user)}
+    return decode(await client.create(ACCESS_REVIEWS, body, retry_limits=QUICK), _ACCESS).status.allowed
+
+
 async def may_list(client: Client, user: User, kind: Kind, namespace: str = "") -> bool:
     """Whether a user may list a kind in a namespace, or with "" in all. Raises KubeErrors."""
-    attributes = {"verb": "list", "group": kind.group, "version": kind.version, "resource": kind.plural}
-    spec = {
-        "user": user.name,
-        "uid": user.uid,
-        "groups": list(user.groups),
-        "extra": {key: list(values) for key, values in user.extra.items()},
-        "resourceAttributes": {**attributes, **({"namespace": namespace} if namespace else {})},
-    }
-    body = {**_head(ACCESS_REVIEWS), "spec": spec}
-    return decode(await client.create(ACCESS_REVIEWS, body, retry_limits=QUICK), _ACCESS).status.allowed
+    wanted = Attributes("list", "", kind.group, kind.version, kind.plural, namespace=namespace)
+    return await may(client, user, wanted)
 
 
 def _head(kind: Kind) -> dict[str, object]:

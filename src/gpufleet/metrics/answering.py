@@ -13,9 +13,9 @@ from typing import Protocol
 import msgspec
 
 from gpufleet.daemon.http_server import Page, Request
+from gpufleet.kube.access_reviews import Attributes, User
 from gpufleet.kube.kube_errors import KubeError
 from gpufleet.metrics import catalogue
-from gpufleet.metrics.callers.caller import Caller
 from gpufleet.metrics.callers.request_header import FrontProxy, vouched_for
 from gpufleet.metrics.served_values import NoValueError, ServedValues
 from gpufleet.metrics.wire import documents
@@ -24,7 +24,6 @@ from gpufleet.metrics.wire.questions import (
     CUSTOM,
     AboutNothing,
     AboutObjects,
-    Attributes,
     Document,
     Question,
     read_question,
@@ -40,11 +39,11 @@ BEARER = "bearer "
 class Rights(Protocol):
     """Says which caller has a token, and what a caller may do."""
 
-    async def caller_of(self, token: str) -> Caller | None:
+    async def caller_of(self, token: str) -> User | None:
         """The caller with this token; None if there is none."""
         ...
 
-    async def may(self, caller: Caller, attributes: Attributes) -> bool:
+    async def may(self, caller: User, attributes: Attributes) -> bool:
         """Whether the caller has the right."""
         ...
 
@@ -87,7 +86,7 @@ class Answering:
         self._values.record.answered(status)
         return Page((msgspec.json.encode(document), b"\n"), JSON, status=status)
 
-    async def _caller(self, request: Request) -> Caller:
+    async def _caller(self, request: Request) -> User:
         found = vouched_for(request, self._front_proxy(), self._now())
         if found is not None:
             return found.authenticated()
@@ -98,7 +97,7 @@ class Answering:
             raise _RefusedError(HTTPStatus.UNAUTHORIZED, "Unauthorized")
         return found.authenticated()
 
-    async def _check(self, caller: Caller, question: Question) -> None:
+    async def _check(self, caller: User, question: Question) -> None:
         attributes = question.attributes
         if await self._rights.may(caller, attributes):
             return

@@ -15,13 +15,13 @@ from typing import Any
 import msgspec
 
 from gpufleet.kube import keys
+from gpufleet.kube.access_reviews import QUICK
 from gpufleet.kube.answer import decode
 from gpufleet.kube.client import Client
 from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.structure import Structure
 from gpufleet.kube.resources import DEPLOYMENTS, EVENTS, REPLICA_SETS, STATEFUL_SETS, Kind
-from gpufleet.metrics.callers.reviews import QUICK
 from gpufleet.metrics.cluster_objects import ClusterObjects, PodFacts
 from gpufleet.metrics.served_values import ExternalValue, NoValueError
 from gpufleet.metrics.wire.selector_text import read_selector

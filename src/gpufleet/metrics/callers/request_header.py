@@ -16,9 +16,9 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.x509.oid import NameOID
 
 from gpufleet.daemon.http_server import Request
+from gpufleet.kube.access_reviews import User
 from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.structure import Structure
-from gpufleet.metrics.callers.caller import Caller
 
 NAMESPACE = "kube-system"
 NAME = "extension-apiserver-authentication"
@@ -69,7 +69,7 @@ def read_front_proxy(written: AuthenticationMap | None) -> FrontProxy:
         return FrontProxy(problem=f"the ConfigMap {NAMESPACE}/{NAME} cannot be used: {error}")
 
 
-def vouched_for(request: Request, proxy: FrontProxy, now: dt.datetime) -> Caller | None:
+def vouched_for(request: Request, proxy: FrontProxy, now: dt.datetime) -> User | None:
     """The caller whom the front proxy names; None where it does not vouch."""
     if not request.client_certificate or not proxy.authorities:
         return None
@@ -85,7 +85,7 @@ def vouched_for(request: Request, proxy: FrontProxy, now: dt.datetime) -> Caller
             if field.startswith(prefix):
                 extra.setdefault(unquote(field.removeprefix(prefix)), []).append(value)
     found = {key: tuple(values) for key, values in extra.items()}
-    return Caller(name, _first(request, proxy.uid_fields), tuple(groups), found)
+    return User(name, _first(request, proxy.uid_fields), tuple(groups), found)
 
 
 def _first(request: Request, fields: tuple[str, ...]) -> str:

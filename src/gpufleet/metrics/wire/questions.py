@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
 
+from gpufleet.kube.access_reviews import Attributes
 from gpufleet.metrics.wire.selector_text import EVERYTHING, read_selector
 from gpufleet.model.labels import LabelSelector
 from gpufleet.model.model_errors import InputError
@@ -18,19 +19,6 @@ CUSTOM_VERSIONS = ("v1beta2", "v1beta1")
 EXTERNAL_VERSION = "v1beta1"
 ALL_OBJECTS = "*"
 NAMESPACES = "namespaces"
-
-
-class Attributes(msgspec.Struct, frozen=True):
-    """What a right is needed for: a resource of a group, or with ``path`` a document."""
-
-    verb: str = "get"
-    path: str = ""
-    group: str = ""
-    version: str = ""
-    resource: str = ""
-    subresource: str = ""
-    name: str = ""
-    namespace: str = ""
 
 
 class AboutObjects(msgspec.Struct, frozen=True):
