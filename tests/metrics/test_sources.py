@@ -75,6 +75,15 @@ def test_a_gpu_that_tells_no_age_makes_the_pod_unknown() -> None:
     assert (found.readings, found.problem) == ((), "one of its GPUs tells nothing of it")
 
 
+@pytest.mark.parametrize("value", ["7", "-0.1", "1e300", "NaN", "+Inf"])
+def test_a_value_that_no_gpu_can_have_is_not_served(value: str) -> None:
+    """A recording rule or a relabelling may put per cent, or anything, under the name."""
+    used = 'gpufleet_pod_gpu_used_ratio{namespace="default",pod="one",uuid="A"}'
+    page = AGENT_PAGE.replace(f"{used} 0.5", f"{used} {value}")
+    found = of_agents(USED, ONE, page=page)[ONE]
+    assert (found.readings, found.problem) == ((), "one of its GPUs tells nothing of it")
+
+
 def test_the_power_of_a_part_follows_from_its_energy() -> None:
     half = ObjectKey("pods", "default", "half")
     texts, clock = PageTexts({AGENT_URL: AGENT_PAGE}), Clock()
@@ -96,7 +105,7 @@ def test_the_power_of_a_part_follows_from_its_energy() -> None:
     [
         (ONE, None, "the agent of node node-0 cannot be read: its page of metrics cannot be read"),
         (ONE, "<html>", "the agent of its node knows of no GPU that it holds"),
-        (ONE, 'gpufleet_gpu_busy_ratio{uuid="A" 0', "its page is no page of metrics"),
+        (ONE, 'gpufleet_gpu_busy_ratio{uuid="A" 0', "not a page of metrics"),
         (ObjectKey("pods", "default", "other"), AGENT_PAGE, "the agent of node node-1 cannot be read"),
     ],
 )

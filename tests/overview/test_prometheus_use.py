@@ -8,7 +8,8 @@ import pytest
 
 from gpufleet.model.model_errors import WorldError
 from gpufleet.overview.readings.prometheus_use import FRESH_S, PrometheusUse, quiet_since_s
-from gpufleet.overview.rows.use import POD_ENERGY, POD_USED, pod_use
+from gpufleet.overview.rows.use import pod_use
+from gpufleet.usage.agent_series import POD_ENERGY, POD_USED
 from gpufleet.usage.prometheus.access import Access
 from gpufleet.usage.prometheus.answer import Answer, Series
 from gpufleet.usage.prometheus.window import Window

@@ -3,8 +3,8 @@
 import pytest
 
 from gpufleet.model.model_errors import WorldError
-from gpufleet.overview.readings.page_text import samples_of
-from gpufleet.overview.rows.use import NodeUse, PodUse, Sample, node_uses, pod_use
+from gpufleet.overview.rows.use import NAMES, NodeUse, PodUse, node_uses, pod_use
+from gpufleet.usage.metrics_page import SeriesValue, values_on
 
 PAGE = """\
 # HELP gpufleet_gpu_busy_ratio Part of the time.
@@ -24,7 +24,7 @@ DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="A"} 50
 
 
 def use_of(page: str, at_s: float = 0.0) -> NodeUse:
-    return node_uses(samples_of(page), at_s)["n"]
+    return node_uses(values_on(page, NAMES), at_s)["n"]
 
 
 def test_a_page_becomes_the_use_of_its_cards_and_pods() -> None:
@@ -63,7 +63,7 @@ def test_a_scrape_that_renames_labels_is_read_alike() -> None:
         "exported_namespace": "t",
         "exported_pod": "p",
     }
-    uses = node_uses([Sample("gpufleet_pod_gpu_used_ratio", {**labels, "node": "n"}, 0.5)], 0.0)
+    uses = node_uses([SeriesValue("gpufleet_pod_gpu_used_ratio", {**labels, "node": "n"}, 0.5)], 0.0)
     assert pod_use(("t", "p"), uses["n"]).used_ratio == 0.5
 
 
@@ -71,9 +71,9 @@ def test_a_scrape_that_renames_labels_is_read_alike() -> None:
 def test_a_value_that_no_card_can_have_is_unknown_and_not_shown(value: float) -> None:
     labels = {"node": "n", "uuid": "A", "namespace": "t", "pod": "p"}
     samples = [
-        Sample("gpufleet_pod_gpu_used_ratio", labels, value),
-        Sample("gpufleet_gpu_busy_ratio", labels, value),
-        Sample("gpufleet_gpu_temperature_celsius", labels, 41.0),
+        SeriesValue("gpufleet_pod_gpu_used_ratio", labels, value),
+        SeriesValue("gpufleet_gpu_busy_ratio", labels, value),
+        SeriesValue("gpufleet_gpu_temperature_celsius", labels, 41.0),
     ]
     use = node_uses(samples, 0.0)["n"]
     assert pod_use(("t", "p"), use).used_ratio is None
@@ -82,9 +82,9 @@ def test_a_value_that_no_card_can_have_is_unknown_and_not_shown(value: float) ->
 
 @pytest.mark.parametrize("page", ["", "<html>no</html>", "DCGM_FI_DEV_GPU_UTIL 5\n"])
 def test_a_page_of_something_else_has_no_samples(page: str) -> None:
-    assert list(samples_of(page)) == []
+    assert list(values_on(page, NAMES)) == []
 
 
 def test_a_page_that_lies_is_refused_in_a_sentence() -> None:
     with pytest.raises(WorldError, match="not a page of metrics"):
-        list(samples_of('gpufleet_gpu_busy_ratio{node="n" 0.5 x y\n'))
+        list(values_on('gpufleet_gpu_busy_ratio{node="n" 0.5 x y\n', NAMES))

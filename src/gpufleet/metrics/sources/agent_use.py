@@ -10,21 +10,26 @@ from typing import NamedTuple
 
 from gpufleet.metrics import catalogue
 from gpufleet.metrics.reading import NODE_KIND, POD_KIND, ObjectKey, Reading
-from gpufleet.metrics.sources.pages import Page, Sample
+from gpufleet.metrics.sources.pages import Page
+from gpufleet.usage.agent_series import (
+    BUSY,
+    HELD,
+    MEMORY_USED,
+    POD_ENERGY,
+    POD_MEMORY_USED,
+    POD_USED,
+    POWER,
+    SAMPLE_AGE,
+    is_possible,
+)
+from gpufleet.usage.metrics_page import SeriesValue
 from gpufleet.usage.prometheus.labels import named_pod
 
-AGE = "gpufleet_gpu_sample_age_seconds"
-BUSY = "gpufleet_gpu_busy_ratio"
-MEMORY = "gpufleet_gpu_memory_used_bytes"
-POWER = "gpufleet_gpu_power_watts"
-HELD = "gpufleet_pod_gpu_held_ratio"
-POD_USED = "gpufleet_pod_gpu_used_ratio"
-POD_MEMORY = "gpufleet_pod_gpu_memory_used_bytes"
-POD_ENERGY = "gpufleet_pod_gpu_energy_joules_total"
-NAMES = frozenset({AGE, BUSY, MEMORY, POWER, HELD, POD_USED, POD_MEMORY, POD_ENERGY})
+NAMES = frozenset({SAMPLE_AGE, BUSY, MEMORY_USED, POWER, HELD, POD_USED, POD_MEMORY_USED, POD_ENERGY})
+"""The series that are read; a page has many more."""
 
-OF_PODS = {catalogue.POD_USED: POD_USED, catalogue.POD_MEMORY: POD_MEMORY}
-OF_NODES = {catalogue.NODE_BUSY: BUSY, catalogue.NODE_MEMORY: MEMORY, catalogue.NODE_POWER: POWER}
+OF_PODS = {catalogue.POD_USED: POD_USED, catalogue.POD_MEMORY: POD_MEMORY_USED}
+OF_NODES = {catalogue.NODE_BUSY: BUSY, catalogue.NODE_MEMORY: MEMORY_USED, catalogue.NODE_POWER: POWER}
 APART_S = (2.0, 60.0)
 """Two pages that power is worked out from are at least, and at most, so far apart."""
 
@@ -53,13 +58,18 @@ def read_use(page: Page) -> AgentUse:
     devices: dict[Device, dict[str, float]] = {}
     for one in page.samples:
         uuid, instance = one.labels.get("uuid", ""), one.labels.get("mig_id", "")
-        if one.name == AGE:
-            ages[uuid] = one.amount
-        elif one.name in {HELD, POD_USED, POD_MEMORY, POD_ENERGY}:
-            devices.setdefault(_device(one, uuid, instance), {})[one.name] = one.amount
-        # An instance of MIG tells of itself too; a node's figures are those of its cards.
+        if one.name == SAMPLE_AGE:
+            about, name = ages, uuid
+        elif one.name in {HELD, POD_USED, POD_MEMORY_USED, POD_ENERGY}:
+            about, name = devices.setdefault(_device(one, uuid, instance), {}), one.name
         elif not instance:
-            cards.setdefault(uuid, {})[one.name] = one.amount
+            about, name = cards.setdefault(uuid, {}), one.name
+        else:
+            # An instance of MIG tells of itself too; a node's figures are those of its cards.
+            continue
+        # A card is there even if its value cannot be true: a sum without it would be too small.
+        if is_possible(one.name, one.value):
+            about[name] = one.value
     return AgentUse(page.at_s, ages, cards, devices)
 
 
@@ -113,6 +123,6 @@ def _power(device: Device, use: AgentUse, before: AgentUse | None) -> float | No
     return (energy - earlier) / since_s if energy >= earlier and since_s > 0 else None
 
 
-def _device(one: Sample, uuid: str, instance: str) -> Device:
+def _device(one: SeriesValue, uuid: str, instance: str) -> Device:
     pod = named_pod(one.labels)
     return Device(ObjectKey(POD_KIND.resource, pod.namespace, pod.name), uuid, instance)

@@ -82,7 +82,7 @@ class Engines:
         except WorldError as error:
             return Found(problem=str(error))
         return Found(
-            tuple(Reading(one.amount, page.at_s, one.labels) for one in page.samples if one.name == metric)
+            tuple(Reading(one.value, page.at_s, one.labels) for one in page.samples if one.name == metric)
         )
 
 

@@ -6,20 +6,18 @@ time and bytes, and not more than some run at once: a pod that hangs costs its o
 
 import asyncio
 import http.client
-import math
 import ssl
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, Protocol
-
-from prometheus_client.parser import text_string_to_metric_families
 
 from gpufleet import __version__
 from gpufleet.files.fetching import fetched
 from gpufleet.model.model_errors import WorldError, printable
+from gpufleet.usage.metrics_page import SeriesValue, values_on
 
 KEPT_S = 2.0
 """Short beside the fifteen seconds after which an autoscaler asks again."""
@@ -40,19 +38,11 @@ KEPT_PAGES_MAX = 20_000
 _BLOCK_BYTES = 1 << 16
 
 
-class Sample(NamedTuple):
-    """One value of one series."""
-
-    name: str
-    labels: Mapping[str, str]
-    amount: float
-
-
 class Page(NamedTuple):
     """The samples of a page that were asked for, and when it was read (seconds since 1970)."""
 
     at_s: float
-    samples: tuple[Sample, ...]
+    samples: tuple[SeriesValue, ...]
 
 
 class Reader(Protocol):
@@ -96,7 +86,7 @@ class Pages:
     def _in_thread(self, url: str) -> Page:
         # What comes is at least as new as the question.
         at_s = self._now()
-        return Page(at_s, tuple(samples_of(self._read(url), self._names)))
+        return Page(at_s, tuple(values_on(self._read(url), self._names)))
 
     def _forget(self, now_s: float) -> None:
         if len(self._kept) < KEPT_PAGES_MAX:
@@ -105,24 +95,6 @@ class Pages:
         for url in old:
             self._kept.pop(url)
             self._begun_s.pop(url)
-
-
-def samples_of(page: str, names: frozenset[str]) -> Iterable[Sample]:
-    """The samples with these names. Raises WorldError for what is no page of metrics."""
-    wanted = "\n".join(line for line in page.splitlines() if _name_of(line) in names)
-    try:
-        return [
-            Sample(one.name, one.labels, one.value)
-            for family in text_string_to_metric_families(f"{wanted}\n")
-            for one in family.samples
-            if math.isfinite(one.value)
-        ]
-    except (ValueError, IndexError, KeyError, TypeError) as error:
-        raise WorldError(f"its page is no page of metrics: {printable(str(error), 200)}") from error
-
-
-def _name_of(line: str) -> str:
-    return line.partition("{")[0].partition(" ")[0]
 
 
 class HttpReader:

@@ -95,7 +95,7 @@ class Queues:
 
 
 def _leads(page: Page) -> bool:
-    return any(one.name == LEADER and one.amount == 1 for one in page.samples)
+    return any(one.name == LEADER and one.value == 1 for one in page.samples)
 
 
 def _figures(page: Page, metric: str) -> dict[str, Found]:
@@ -104,8 +104,8 @@ def _figures(page: Page, metric: str) -> dict[str, Found]:
     for one in page.samples:
         queue = one.labels.get("queue", "")
         if metric == catalogue.QUEUE_PENDING and one.name == PENDING and queue in amounts:
-            amounts[queue] += one.amount
+            amounts[queue] += one.value
         if metric == catalogue.QUEUE_WAIT and one.name == OLDEST_WAIT and queue in amounts:
-            amounts[queue] = max(amounts[queue], one.amount)
+            amounts[queue] = max(amounts[queue], one.value)
     at_s = page.at_s - LOOKS_EVERY_S
     return {queue: Found((Reading(amount, at_s, {"queue": queue}),)) for queue, amount in amounts.items()}

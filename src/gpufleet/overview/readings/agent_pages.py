@@ -16,9 +16,9 @@ from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.resources import NODES, PODS
 from gpufleet.kube.status import Forbidden, NotFound, StatusError, Unauthorized
 from gpufleet.model.model_errors import GpufleetError, WorldError
-from gpufleet.overview.readings.page_text import samples_of
 from gpufleet.overview.rows.known import Key
-from gpufleet.overview.rows.use import NodeUse, node_uses
+from gpufleet.overview.rows.use import NAMES, NodeUse, node_uses
+from gpufleet.usage.metrics_page import values_on
 
 AT_ONCE = 8
 """Nodes that are asked at one time."""
@@ -87,7 +87,7 @@ class AgentPages:
             async with asyncio.timeout(TIMEOUT_S):
                 page = await self._page(node, agent)
             at_s = self._client.clock.now().timestamp()
-            found = node_uses(samples_of(page), at_s, node).get(node, NodeUse(at_s))
+            found = node_uses(values_on(page, NAMES), at_s, node).get(node, NodeUse(at_s))
         except (GpufleetError, TimeoutError, UnicodeDecodeError) as error:
             self.failed[node] = _why(error, agent)
             # What was measured before is old now, and an old number is no number.

@@ -13,7 +13,9 @@ from typing import TypeVar
 from gpufleet.model.model_errors import GpufleetError
 from gpufleet.overview.rows.idle import IDLE_BELOW
 from gpufleet.overview.rows.known import Key
-from gpufleet.overview.rows.use import NAMES, POD_ENERGY, POD_USED, NodeUse, Sample, node_uses
+from gpufleet.overview.rows.use import NAMES, NodeUse, node_uses
+from gpufleet.usage.agent_series import POD_ENERGY, POD_USED
+from gpufleet.usage.metrics_page import SeriesValue
 from gpufleet.usage.prometheus.access import Access
 from gpufleet.usage.prometheus.answer import Series
 from gpufleet.usage.prometheus.client import Prometheus, Source
@@ -53,18 +55,18 @@ class PrometheusUse:
             self.problem = "" if self.use else f"{self._source.url} has no metrics of gpufleet's agents"
 
     def _measured(self, now_s: int) -> tuple[dict[str, NodeUse], dict[str, NodeUse]]:
-        found: list[Sample] = []
+        found: list[SeriesValue] = []
         for name in sorted(NAMES):
             found += self._last(name, f"last_over_time({name}[{FRESH_S}s])", now_s)
         energy = f"last_over_time({POD_ENERGY}[{FRESH_S}s] offset {BEFORE_S}s)"
         earlier = self._last(POD_ENERGY, energy, now_s)
         return node_uses(found, now_s), node_uses(earlier, now_s - BEFORE_S)
 
-    def _last(self, name: str, promql: str, now_s: int) -> Iterable[Sample]:
+    def _last(self, name: str, promql: str, now_s: int) -> Iterable[SeriesValue]:
         for answer in self._source.over(promql, Window(now_s, now_s, 1), name):
             for one in answer.series:
                 if one.values:
-                    yield Sample(name, one.labels, one.values[-1])
+                    yield SeriesValue(name, one.labels, one.values[-1])
 
     def _quiet(self, now_s: int) -> dict[Key, float]:
         by = "namespace, pod, exported_namespace, exported_pod"

@@ -4,22 +4,25 @@ A page of an agent and a Prometheus server tell the same series, so both end her
 and so is a value that no card can have: a rule or a relabelling may put other numbers under these names.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
 
+from gpufleet.usage.agent_series import (
+    BUSY,
+    HELD,
+    MEMORY,
+    MEMORY_USED,
+    POD_ENERGY,
+    POD_MEMORY_USED,
+    POD_USED,
+    POWER,
+    TEMPERATURE,
+    is_possible,
+)
+from gpufleet.usage.metrics_page import SeriesValue
 from gpufleet.usage.prometheus.labels import named_pod
-
-BUSY = "gpufleet_gpu_busy_ratio"
-MEMORY = "gpufleet_gpu_memory_bytes"
-MEMORY_USED = "gpufleet_gpu_memory_used_bytes"
-POWER = "gpufleet_gpu_power_watts"
-TEMPERATURE = "gpufleet_gpu_temperature_celsius"
-HELD = "gpufleet_pod_gpu_held_ratio"
-POD_MEMORY_USED = "gpufleet_pod_gpu_memory_used_bytes"
-POD_USED = "gpufleet_pod_gpu_used_ratio"
-POD_ENERGY = "gpufleet_pod_gpu_energy_joules_total"
 
 CARD_FIELDS = {
     BUSY: "busy_ratio",
@@ -34,34 +37,11 @@ POD_FIELDS = {
     POD_USED: "used_ratio",
     POD_ENERGY: "energy_joules",
 }
-BYTES_MAX = 2.0**53
-"""Beyond any card's memory, and the last number of bytes that is told from the next one."""
-POSSIBLE = {
-    BUSY: (0.0, 1.0),
-    MEMORY: (0.0, BYTES_MAX),
-    MEMORY_USED: (0.0, BYTES_MAX),
-    POWER: (0.0, 1e5),
-    TEMPERATURE: (-100.0, 200.0),
-    HELD: (0.0, 1.0),
-    POD_MEMORY_USED: (0.0, BYTES_MAX),
-    POD_USED: (0.0, 1.0),
-    POD_ENERGY: (0.0, 1e15),
-}
-"""The least and the most that each can be."""
-
 NAMES = frozenset({*CARD_FIELDS, *POD_FIELDS})
 """The series that are read; a page has many more."""
 
 PodKey = tuple[str, str]
 """The namespace and the name of a pod."""
-
-
-class Sample(NamedTuple):
-    """One value of one series."""
-
-    name: str
-    labels: Mapping[str, str]
-    value: float
 
 
 class CardUse(msgspec.Struct):
@@ -106,7 +86,7 @@ NOTHING = PodUse()
 """Nothing is known of what the pod uses."""
 
 
-def node_uses(samples: Iterable[Sample], at_s: float, node: str = "") -> dict[str, NodeUse]:
+def node_uses(samples: Iterable[SeriesValue], at_s: float, node: str = "") -> dict[str, NodeUse]:
     """What the samples say, by node; ``node`` is where they are from if they do not name one."""
     found: dict[str, NodeUse] = {}
     for name, labels, value in samples:
@@ -125,12 +105,6 @@ def node_uses(samples: Iterable[Sample], at_s: float, node: str = "") -> dict[st
             device = devices.setdefault(f"{uuid}/{labels.get('mig_id', '')}", DeviceUse(uuid))
             setattr(device, POD_FIELDS[name], value)
     return found
-
-
-def is_possible(name: str, value: float) -> bool:
-    """Whether a card, or a pod on it, can have this value; not a number is none."""
-    least, most = POSSIBLE.get(name, (0.0, 0.0))
-    return least <= value <= most
 
 
 def pod_use(pod: PodKey, use: NodeUse | None, before: NodeUse | None = None) -> PodUse:
