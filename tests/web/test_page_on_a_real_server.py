@@ -1,7 +1,8 @@
 """The page in Chromium over ``gpufleet web`` on a real API server: its login, rows that come, and a scheduler
-that goes.
+that goes and comes back.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = needs_chromium
 WAIT_MS = 90_000
+RUNS = re.compile("placed|runs")
 VIEWS = (
     address("fleet"),
     address("queue", "research"),
@@ -60,7 +62,7 @@ def has_words(seen: WatchedPage, words: str) -> None:
     seen.page.locator("main", has_text=words).wait_for(timeout=WAIT_MS)
 
 
-def test_the_page_follows_a_cluster_and_tells_of_a_scheduler_that_is_gone(
+def test_the_page_follows_a_cluster_and_tells_of_a_scheduler_that_goes_and_comes_back(
     browser: "Browser", cluster: LocalCluster, server: Server
 ) -> None:
     with (
@@ -93,5 +95,9 @@ def test_the_page_follows_a_cluster_and_tells_of_a_scheduler_that_is_gone(
             add_pod(api, "late", "research", 1)
         seen.page.locator(".notice span", has_text="1 new row").wait_for(timeout=WAIT_MS)
         seen.page.get_by_role("button", name="Show").click()
-        seen.page.locator("tr[data-key='pod/default/late']").wait_for(timeout=WAIT_MS)
+        late = seen.page.locator("tr[data-key='pod/default/late']")
+        late.wait_for(timeout=WAIT_MS)
+        scheduler.enter_context(scheduler_at_work(cluster))
+        late.filter(has_text=RUNS).wait_for(timeout=WAIT_MS)
+        seen.page.locator(".banner").wait_for(state="hidden", timeout=WAIT_MS)
         assert seen.complaints == []
