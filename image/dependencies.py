@@ -1,4 +1,4 @@
-"""Our locked Python packages, without those that only a replay, its report, a local cluster or top needs."""
+"""Our locked Python packages, without those that only a replay, its report or top needs."""
 
 import re
 import shutil
@@ -13,14 +13,11 @@ SITE = f"usr/local/lib/{PYTHON}/dist-packages"
 """Where Debian's Python looks for packages that are not Debian's."""
 
 LEFT_OUT = {
-    "cffi": "cryptography",
-    "cryptography": "keys of a local cluster",
     "jinja2": "the replay's report",
     "markdown-it-py": "rich",
     "markupsafe": "jinja2",
     "mdurl": "rich",
     "pyarrow": "traces in Parquet",
-    "pycparser": "cffi",
     "pygments": "rich",
     "rich": "the tables of the replay, and the views of top",
     "vl-convert-python": "the replay's report",

@@ -143,7 +143,7 @@ def test_an_agent_that_is_killed_knows_what_was_against_a_gpu_when_it_is_back(tm
     [
         ("--counters=counters.csv", "line 1, name: no such counter"),
         ("--counters=gone.csv", "--counters: is not there"),
-        ("--pod-label=pod", "pod labels: hides another label"),
+        ("--pod-label=pod", "--pod-label: hides another label"),
         ("--metrics-address=nowhere", "--metrics-address: not an address"),
         ("--metrics-certificate=tls.crt", "--metrics-key: a certificate and a key come together"),
     ],

@@ -80,8 +80,10 @@ CREDENTIALS: set[Alert] = {
     ("TokenNotRenewed", ""),
 }
 
-FOLLOWS: set[Alert] = {("QueueStarved", "reserve")}
-"""The gang whose reservation is overdue is owed the GPUs that it waits for."""
+FOLLOWS: set[Alert] = {("QueueStarved", "reserve"), ("SchedulerDecisionsSlow", "")}
+"""The gang whose reservation is overdue is owed the GPUs that it waits for; and where other tests have the
+cores of the machine, decisions are slow indeed.
+"""
 
 EARLIER = SCHEDULER | CREDENTIALS | FOLLOWS | {("SchedulerBindingsFail", "")}
 """What may be told again while later faults are tried: Bindings are sent again, more are refused until

@@ -14,6 +14,7 @@ from gpufleet.cluster.watching.mirrors import WATCHED
 from gpufleet.devices.xid import XidAction
 from gpufleet.engine.instruction import WhyEvicted
 from gpufleet.eviction.plan import Cause
+from gpufleet.metrics.serving_record import OUTCOMES, STATUSES, ServingRecord
 from gpufleet.model.identifiers import QueueName
 from gpufleet.scheduler.bind_outcome import Outcome
 from gpufleet.scheduler.bounded_labels import OTHERS
@@ -28,6 +29,8 @@ THINGS = {"node", "gpu", "uuid", "namespace", "pod", "mig_id", "mig_profile", "m
 
 VALUES: dict[tuple[str, str], Iterable[str]] = {
     ("gpufleet_gpu_xid_events_total", "class"): [one.value for one in XidAction],
+    ("gpufleet_metrics_requests_total", "code"): STATUSES,
+    ("gpufleet_metrics_values_total", "outcome"): OUTCOMES,
     ("gpufleet_scheduler_binds_total", "outcome"): [one.value for one in Outcome],
     ("gpufleet_scheduler_evictions_refused_total", "cause"): [one.value for one in Cause],
     ("gpufleet_scheduler_evictions_total", "outcome"): ("evicted", "deleted", "refused"),
@@ -62,10 +65,11 @@ def is_excused(metric: inventory.Metric) -> bool:
 
 
 def pages_at_the_beginning() -> str:
-    """What an agent and a scheduler tell to which nothing happened yet."""
+    """What an agent, a scheduler and a server of metrics tell to which nothing happened yet."""
     agent = Node(node_of("model: H100-80GB"))
     agent.exporter.draw()
-    return agent.raw() + generate_latest(inventory.new_scheduler(QUEUE).registry).decode()
+    others = (inventory.new_scheduler(QUEUE).registry, ServingRecord(lambda: 0.0).registry)
+    return agent.raw() + "".join(generate_latest(one).decode() for one in others)
 
 
 def series_at_the_beginning(metric: inventory.Metric) -> list[tuple[dict[str, str], float]]:

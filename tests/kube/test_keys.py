@@ -5,8 +5,8 @@ import pytest
 from gpufleet.kube import keys
 from tests.conventions.project import ROOT
 
-# Written and read by storage controllers, our own manifests and scheduler, not by people on pods.
-NOT_OF_PODS = {"BIND_COMPLETED", "SELECTED_NODE", "BETA_STORAGE_CLASS", "VICTIMS"}
+# Not written by people on pods: of storage controllers, our own manifests and scheduler, and of autoscalers.
+NOT_OF_PODS = {"BIND_COMPLETED", "SELECTED_NODE", "BETA_STORAGE_CLASS", "VICTIMS", "METRIC_LIMIT"}
 NAMES = [
     name for name, value in vars(keys).items() if name.isupper() and isinstance(value, str) and "/" in value
 ]

@@ -25,7 +25,8 @@ from gpufleet.metrics.callers.request_header import (
 from tests.metrics.values_at_hand import Everything, Objects, Values, served
 
 AUTHORITY, OTHER = Authority.new("front proxy"), Authority.new("another")
-NOW = dt.datetime.now(dt.UTC)
+NOW = dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)
+"""Certificates of the tests are made after this is worked out, and are good from then on."""
 NAMES = ["front-proxy-client"]
 HEADERS = (
     ("x-remote-user", "alice"),

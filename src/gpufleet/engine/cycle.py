@@ -128,7 +128,6 @@ class Cycle:
         state, is_guest = self.state, self.reservations.guests.are_of
         for one in take_up(state, self.nominations, self.victims, is_guest, at_us):
             self._take(one.plan, one.holder, state.queue_of(one.placements[0].row))
-            state.departures.told_again.update(dict.fromkeys(one.victims))
             self.instructions += self.nominations.resume(one.placements, one.waits_for, one.number)
 
     def _take_gangs_back(self, at_us: int) -> None:

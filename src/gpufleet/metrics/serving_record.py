@@ -14,6 +14,10 @@ PREFIX = "gpufleet_metrics"
 FORGOTTEN_AFTER_S = 120.0
 """A metric that was not asked for in so long has no age: an autoscaler asks every fifteen seconds."""
 
+OUTCOMES = ("served", "refused")
+STATUSES = ("200", "401", "403", "404", "500")
+"""What requests are answered with most; others are counted from their first on."""
+
 
 class ServingRecord(Collector):
     """Counts and ages by metric; names are those of the catalogue, so their number is bounded."""
@@ -31,9 +35,10 @@ class ServingRecord(Collector):
         self._requests = Counter(
             f"{PREFIX}_requests", "Requests by the status of their answer", ("code",), registry=self.registry
         )
-        for outcome in ("served", "refused"):
+        # From 0 on, so that rules see the first event as an increase.
+        for outcome in OUTCOMES:
             self._values.labels(outcome)
-        for code in ("200", "401", "403", "404", "500"):
+        for code in STATUSES:
             self._requests.labels(code)
         self.registry.register(self)
 

@@ -1,4 +1,4 @@
-"""GPU pods that wait and would not fit on any node even if all were empty and all their GPUs in service.
+"""GPU pods that wait and would not fit on any node even if all were empty and no card out of service.
 
 A pod that waits for room is no failure: other pods have the GPUs. One that waits for a card to come back
 follows from what took the card out. The cause is the engine's, as in ``gpufleet explain``.

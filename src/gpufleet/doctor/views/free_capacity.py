@@ -65,11 +65,14 @@ def offered_by(node: ClusterNode) -> Amounts:
 
 
 def offered_when_well(node: ClusterNode) -> Amounts:
-    """What pods may have of a node once all devices that its kubelet knows of are in service."""
+    """What pods may have of a node once all devices that its kubelet knows of are in service.
+
+    Of a resource of which the kubelet offers none now, none counts: its plugin is away, and not a card.
+    """
     fields = node.manifest.root.at("status", "capacity").entries()
     there = {name: _nano(field.text) for name, field in fields if is_device(name)}
     now = offered_by(node).by_name
-    return amounts({**now, **{name: max(count, now.get(name, 0)) for name, count in there.items()}})
+    return amounts({**now, **{name: max(count, now[name]) for name, count in there.items() if now.get(name)}})
 
 
 def shown(name: str, nano: int) -> str:

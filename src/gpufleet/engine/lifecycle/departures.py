@@ -45,15 +45,13 @@ class Departures:
 
     ``changes`` counts evictions, nominations, and whatever else happens to them: one each. ``evictions``
     counts the evictions alone. ``evicted`` has the pods that do not end yet, with True for those that are to
-    end for a workload. ``told_again`` are pods that an earlier leader was to evict for a workload, and that
-    this one was told of while they ran on.
+    end for a workload.
     """
 
     def __init__(self, pods: PodTable) -> None:
         self.pods = pods
         self.told: dict[PodUid, None] = {}
         self.evicted: dict[PodUid, bool] = {}
-        self.told_again: dict[PodUid, None] = {}
         self.refused_until_us: dict[PodUid, int] = {}
         self.nominations: dict[int, Nomination] = {}
         self.by_row: dict[int, Nomination] = {}
@@ -78,13 +76,6 @@ class Departures:
         self.evictions += 1
         self.evicted[uid] = for_work
         self._note(uid, LEAVING, 1)
-
-    def end_is_unsure(self) -> bool:
-        """True while a pod that is told to end again is not seen to end, and was not refused either."""
-        if not self.told_again:
-            return False
-        self.told_again = {uid: None for uid in self.told_again if uid in self.evicted}
-        return bool(self.told_again)
 
     def is_told(self, uid: PodUid) -> None:
         """A pod ends: the shell says so."""

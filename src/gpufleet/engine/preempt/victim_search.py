@@ -3,9 +3,7 @@ have borrowed, then work of its own queue, then that of others while it would it
 
 For work of a described queue its policy says which work it may evict. Work outside of every queue makes room
 by priority, as with kube-scheduler, unless that is turned off (``by_name``): it evicts work of lower priority
-that is itself outside of every queue. Places that pods leave anyway are kept for it too. After a restart it
-looks for neither while a pod that is told to end again is not seen to end: the room of that pod does not
-count yet (``leaving``), and later work would evict others in place of earlier work that needs this room.
+that is itself outside of every queue. Places that pods leave anyway are kept for it too.
 """
 
 from functools import cached_property, partial
@@ -60,8 +58,6 @@ class PreemptionSearch:
             # Told apart from other failures: it is looked at again only when a lower priority comes.
             if state.pods.least_priority >= rank.priority:
                 return NoEvictionPlan(lacks_lower_priority=True)
-            if state.departures.end_is_unsure():
-                return NoEvictionPlan()
             queue = Queue(rank.queue, preemption=BY_PRIORITY_ALONE)
         if self.finds_none(rank.priority, queue, state):
             return NoEvictionPlan()
