@@ -309,23 +309,6 @@ def test_members_of_a_gang_that_ends_for_two_workloads_are_told_again_for_both()
     assert kept_places(again) == kept_places(told)
 
 
-def test_a_new_leader_evicts_for_no_later_work_while_it_tells_a_pod_again() -> None:
-    """``second`` would have ``equal`` evicted, and does not before ``low`` is seen to end for ``first``."""
-    told = Story()
-    told.nodes(node("n", 4, cpu_milli=8000))
-    told.run_on(pod("equal", shape(2), priority=1), "n", "n/0", "n/1")
-    told.run_on(pod("low", shape(1)), "n", "n/2")
-    told.run_on(pod("high", shape(1), priority=9), "n", "n/3")
-    told.at_us += SECOND_US
-    told.arrive(pod("first", shape(1), priority=3))
-    assert evicted(told.said) == {"low": "first"}
-    again = restarted(told, "best-fit", frozenset({PodUid("low")}))
-    again.arrive(pod("second", shape(1), priority=3, created_at_us=2))
-    assert evicted(again.said) == {"low": "first"}
-    again.told_to_end("low")
-    assert evicted(again.said) == {"low": "first", "equal": "second"}
-
-
 NOT_TAKEN_UP = {
     "another pod's": {"holder": PodUid("low0")},
     "of a gang that is none": {"holder": GangName("g")},
