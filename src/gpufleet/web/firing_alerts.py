@@ -1,12 +1,12 @@
 """The alerts of gpufleet that fire, as a Prometheus server tells them, each with the page about it."""
 
-import asyncio
 import datetime as dt
 import time
 
 from gpufleet.kube.codec.times import whole_time
 from gpufleet.model.model_errors import GpufleetError
 from gpufleet.usage.prometheus.client import Source
+from gpufleet.usage.prometheus.daemon_thread import in_daemon_thread
 from gpufleet.usage.prometheus.window import Window
 from gpufleet.web.documents import AlertRow
 
@@ -80,7 +80,7 @@ class FiringAlerts:
     async def now(self) -> tuple[tuple[AlertRow, ...], str]:
         """The alerts that fire, the most severe first, or why they are not known."""
         try:
-            return await asyncio.to_thread(self._asked), ""
+            return await in_daemon_thread(self._asked), ""
         except GpufleetError as error:
             return (), f"which alerts fire is not known: {error}"
 

@@ -7,16 +7,15 @@ questions at once for one metric are one.
 
 import asyncio
 import json
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 
 from gpufleet.metrics.reading import ObjectKey, Reading
 from gpufleet.metrics.served_values import Found
 from gpufleet.metrics.sources.pages import KEPT_S
 from gpufleet.model.model_errors import GpufleetError
 from gpufleet.usage.prometheus.client import Source
+from gpufleet.usage.prometheus.daemon_thread import in_daemon_thread
 from gpufleet.usage.prometheus.labels import named_pod
 from gpufleet.usage.prometheus.window import Window
 
@@ -66,24 +65,17 @@ class PrometheusValues:
         if self._under_way >= UNDER_WAY_MAX:
             return Found(problem="Prometheus does not answer the questions before this one")
         self._under_way += 1
-        future: Future[Found] = Future()
-        # Running: a question that is given up cannot cancel it, and the thread has where to put its answer.
-        future.set_running_or_notify_cancel()
 
-        def work() -> None:
+        def work() -> Found:
             try:
-                future.set_result(self._read(metric, namespace))
+                return self._read(metric, namespace)
             except GpufleetError as error:
-                future.set_result(Found(problem=f"Prometheus cannot be asked: {error}"))
-            except BaseException as error:  # noqa: BLE001  it belongs to who waits
-                future.set_exception(error)
+                return Found(problem=f"Prometheus cannot be asked: {error}")
             finally:
                 self._under_way -= 1
 
-        # A daemon's thread: the end of the program does not wait for a server that hangs.
-        threading.Thread(target=work, name="prometheus", daemon=True).start()
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(future), ANSWER_S)
+            return await asyncio.wait_for(in_daemon_thread(work), ANSWER_S)
         except TimeoutError:
             return Found(problem=f"Prometheus does not answer within {ANSWER_S:.0f} s")
 

@@ -4,11 +4,8 @@ A server that hangs is left after a few seconds, and asked in a thread that the 
 wait for. Samples older than ``FRESH_S`` do not count: an old number is no number.
 """
 
-import asyncio
-import threading
 import time
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Iterable
 
 from gpufleet.model.model_errors import GpufleetError
 from gpufleet.overview.rows.idle import IDLE_BELOW
@@ -19,6 +16,7 @@ from gpufleet.usage.metrics_page import SeriesValue
 from gpufleet.usage.prometheus.access import Access
 from gpufleet.usage.prometheus.answer import Series
 from gpufleet.usage.prometheus.client import Prometheus, Source
+from gpufleet.usage.prometheus.daemon_thread import in_daemon_thread
 from gpufleet.usage.prometheus.labels import named_pod
 from gpufleet.usage.prometheus.window import Window
 
@@ -29,7 +27,6 @@ FRESH_S = 90
 BEFORE_S = 60
 """How much earlier the energy is that powers follow from."""
 QUIET_WINDOW_S, QUIET_STEP_S = 3600, 60
-Value = TypeVar("Value")
 
 
 class PrometheusUse:
@@ -46,8 +43,8 @@ class PrometheusUse:
         """Ask for all nodes; ``with_past`` also for how long pods have been idle."""
         now_s = int(time.time())
         try:
-            self.use, self.before = await _apart(lambda: self._measured(now_s))
-            self.quiet_since_s = await _apart(lambda: self._quiet(now_s)) if with_past else {}
+            self.use, self.before = await in_daemon_thread(lambda: self._measured(now_s))
+            self.quiet_since_s = await in_daemon_thread(lambda: self._quiet(now_s)) if with_past else {}
         except GpufleetError as error:
             self.use, self.before, self.quiet_since_s = {}, {}, {}
             self.problem = str(error)
@@ -91,30 +88,3 @@ def quiet_since_s(series: Series, now_s: int) -> float | None:
             break
         since_s, expected_s = float(at_s), at_s
     return since_s
-
-
-async def _apart(work: Callable[[], Value]) -> Value:
-    """The result of work in a thread that does not keep the program from ending."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Value] = loop.create_future()
-
-    def settle(result: Value | None, error: BaseException | None) -> None:
-        if done.cancelled():
-            return
-        if error is not None:
-            done.set_exception(error)
-        else:
-            done.set_result(result)  # type: ignore[arg-type]
-
-    def run() -> None:
-        result, failure = None, None
-        try:
-            result = work()
-        except BaseException as error:  # noqa: BLE001  it comes out where the result is awaited
-            failure = error
-        # The loop may have ended meanwhile: then nothing waits for it.
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, result, failure)
-
-    threading.Thread(target=run, daemon=True).start()
-    return await done
