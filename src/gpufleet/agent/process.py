@@ -8,8 +8,6 @@ newer agent finds all as it was.
 import asyncio
 import contextlib
 import logging
-import signal
-import sys
 import time
 from pathlib import Path
 
@@ -17,7 +15,8 @@ from gpufleet import __version__
 from gpufleet.agent.assembly import Agent
 from gpufleet.agent.node_edges import machine_edges
 from gpufleet.agent.settings import AgentSettings
-from gpufleet.daemon.json_log import set_up_logging
+from gpufleet.daemon.json_log import log_as_asked
+from gpufleet.daemon.signals import end_on_signal
 from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.kube.expiry_watch import ExpiryWatch
 
@@ -35,8 +34,7 @@ PRIVATE = 0o700
 
 def run_process(settings: AgentSettings) -> int:
     """Run until a signal comes; the exit code."""
-    chosen = settings.log_format or ("text" if sys.stderr.isatty() else "json")
-    set_up_logging(settings.log_level, json=chosen == "json")
+    log_as_asked(settings.log_level, settings.log_format)
     with contextlib.suppress(OSError):
         Path("/proc/self/comm").write_text(PROCESS_NAME, encoding="ascii")
     return asyncio.run(_live(settings))
@@ -52,8 +50,7 @@ async def _live(settings: AgentSettings) -> int:
             expiries = ExpiryWatch(transport.expiries, client.clock)
             agent = Agent(settings, client, client.jitter, edges, expiries)
             life = asyncio.ensure_future(agent.run())
-            for number in (signal.SIGTERM, signal.SIGINT):
-                asyncio.get_running_loop().add_signal_handler(number, life.cancel)
+            end_on_signal(life)
             LOG.info("the agent begins", extra={"node": settings.node, "version": __version__})
             await life
         except asyncio.CancelledError:

@@ -94,14 +94,10 @@ def command(
     from gpufleet.cli.terminal import with_color
     from gpufleet.cli.top_output import show
     from gpufleet.kube.connection import ClusterChoice
-    from gpufleet.model.model_errors import InputError
     from gpufleet.top.command import look, watch
     from gpufleet.top.request import Request
-    from gpufleet.usage.prometheus.access import read_access
+    from gpufleet.usage.prometheus.access import access_if_any
 
-    if url is None and (token_file or authority_file) is not None:
-        option = "--prometheus-ca-file" if token_file is None else "--prometheus-token-file"
-        raise InputError("there is no server for it", field=option, expected="--prometheus URL beside it")
     request = Request(
         view=view,
         cluster=ClusterChoice(kubeconfig, context_name),
@@ -112,7 +108,7 @@ def command(
         filter=filtered,
         wide=output == "wide",
         interval_s=interval_s,
-        prometheus=None if url is None else read_access(url, token_file, authority_file),
+        prometheus=access_if_any(url, token_file, authority_file),
         scheduler_name=scheduler_name,
         lease_namespace=lease_namespace,
     )

@@ -88,13 +88,10 @@ def command(
     from gpufleet.daemon.listening import address_of
     from gpufleet.kube.connection import ClusterChoice
     from gpufleet.model.model_errors import InputError
-    from gpufleet.usage.prometheus.access import read_access
+    from gpufleet.usage.prometheus.access import access_if_any
     from gpufleet.web.process import run_process
     from gpufleet.web.request import Request
 
-    if url is None and (token_file or authority_file) is not None:
-        option = "--prometheus-ca-file" if token_file is None else "--prometheus-token-file"
-        raise InputError("there is no server for it", field=option, expected="--prometheus URL beside it")
     if hosts and login == "local":
         raise InputError(
             "only this machine's own names are served",
@@ -111,7 +108,7 @@ def command(
         hosts,
         scheduler_name,
         lease_namespace,
-        None if url is None else read_access(url, token_file, authority_file),
+        access_if_any(url, token_file, authority_file),
         certificate,
         key,
         url_file,

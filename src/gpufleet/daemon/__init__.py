@@ -1,1 +1,1 @@
-"""What every long-running program of gpufleet does alike: how it logs, and where it listens."""
+"""What every long-running program of gpufleet does alike: how it logs, where it listens, what ends it."""

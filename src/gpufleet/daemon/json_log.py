@@ -59,6 +59,12 @@ class TerminalFormatter(logging.Formatter):
         return f"{line}\n{visible_text(self.formatException(record.exc_info))}"
 
 
+def log_as_asked(level: str, log_format: str | None) -> None:
+    """Send all logs to stderr, as "text" or "json"; unless told, as text on a terminal and JSON elsewhere."""
+    chosen = log_format or ("text" if sys.stderr.isatty() else "json")
+    set_up_logging(level, json=chosen == "json")
+
+
 def set_up_logging(level: str, *, json: bool, stream: TextIO | None = None) -> None:
     """Send all logs of this process to ``stream`` (stderr), in one of the two forms."""
     handler = logging.StreamHandler(stream or sys.stderr)

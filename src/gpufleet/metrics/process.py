@@ -8,9 +8,7 @@ import asyncio
 import contextlib
 import logging
 import re
-import signal
 import ssl
-import sys
 import time
 from pathlib import Path
 
@@ -18,9 +16,10 @@ import msgspec
 from prometheus_client.exposition import generate_latest
 
 from gpufleet.daemon.http_server import Accepted, Health, HttpServer, Limits, Page
-from gpufleet.daemon.json_log import set_up_logging
+from gpufleet.daemon.json_log import log_as_asked
 from gpufleet.daemon.listening import address_of
 from gpufleet.daemon.server_certificate import ServerCertificate
+from gpufleet.daemon.signals import end_on_signal
 from gpufleet.files.regular import read_regular
 from gpufleet.kube.client import Client
 from gpufleet.kube.connection import ClusterChoice, check_choice, connect
@@ -38,7 +37,7 @@ from gpufleet.metrics.sources.pages import HttpReader, Pages
 from gpufleet.metrics.sources.prometheus_values import ANSWER_S, PrometheusValues
 from gpufleet.metrics.sources.queues import Queues
 from gpufleet.model.model_errors import InputError
-from gpufleet.usage.prometheus.access import read_access
+from gpufleet.usage.prometheus.access import access_if_any
 from gpufleet.usage.prometheus.client import Prometheus
 
 LOG = logging.getLogger(__name__)
@@ -83,8 +82,7 @@ class MetricsOptions(msgspec.Struct, frozen=True):
 
 def run_process(options: MetricsOptions) -> int:
     """Run until a signal comes; the exit code."""
-    chosen = options.log_format or ("text" if sys.stderr.isatty() else "json")
-    set_up_logging(options.log_level, json=chosen == "json")
+    log_as_asked(options.log_level, options.log_format)
     address_of(options.listen, "--listen")
     if options.external_scaler is not None:
         address_of(options.external_scaler, "--external-scaler")
@@ -97,8 +95,7 @@ async def _live(options: MetricsOptions) -> int:
     async with connect(choice, connections=CONNECTIONS, timeout_s=REQUEST_LIMIT_S) as connection:
         parts = MetricsApis(options, connection.client)
         life = asyncio.ensure_future(parts.run())
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, life.cancel)
+        end_on_signal(life)
         with contextlib.suppress(asyncio.CancelledError):
             await life
         parts.close()
@@ -204,14 +201,8 @@ def _grpc_address(text: str) -> str:
 
 
 def _prometheus(options: MetricsOptions) -> PrometheusValues | None:
-    token, authority = options.prometheus_token_file, options.prometheus_ca_file
-    if options.prometheus is None:
-        if token is None and authority is None:
-            return None
-        option = "--prometheus-ca-file" if token is None else "--prometheus-token-file"
-        raise InputError("there is no server for it", field=option, expected="--prometheus URL beside it")
-    access = read_access(options.prometheus, token, authority)
-    return PrometheusValues(Prometheus(access, total_s=ANSWER_S))
+    access = access_if_any(options.prometheus, options.prometheus_token_file, options.prometheus_ca_file)
+    return None if access is None else PrometheusValues(Prometheus(access, total_s=ANSWER_S))
 
 
 def _authority(options: MetricsOptions) -> str:

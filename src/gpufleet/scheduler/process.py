@@ -10,18 +10,17 @@ import logging
 import os
 import random
 import secrets
-import signal
 import socket
-import sys
 from pathlib import Path
 
 import msgspec
 
 from gpufleet import __version__
 from gpufleet.cluster.settings import BY_PRIORITY, BY_QUEUES, LeaseTimes, Settings
-from gpufleet.daemon.json_log import set_up_logging
+from gpufleet.daemon.json_log import log_as_asked
 from gpufleet.daemon.listening import address_of
 from gpufleet.daemon.server_certificate import certificate_of
+from gpufleet.daemon.signals import end_on_signal
 from gpufleet.engine.event import Event
 from gpufleet.engine.event_log import header_line, step_line
 from gpufleet.engine.instruction import AnyInstruction
@@ -83,8 +82,7 @@ def run_process(options: ProcessOptions) -> int:
     """Run until leadership is lost or a signal comes; the exit code."""
     # For its error alone: an unknown policy is told before anything is opened.
     find_policy(options.policy)
-    chosen = options.log_format or ("text" if sys.stderr.isatty() else "json")
-    set_up_logging(options.log_level, json=chosen == "json")
+    log_as_asked(options.log_level, options.log_format)
     host, port = address_of(options.listen, "--listen")
     # What was asked for wrongly is told before anything is served or compiled.
     settings_of(options)
@@ -131,8 +129,7 @@ async def _live(options: ProcessOptions, metrics: Metrics, status: Status) -> in
                 record=record,
             )
         )
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, life.cancel)
+        end_on_signal(life)
         try:
             await life
         except LeadershipLost as lost:

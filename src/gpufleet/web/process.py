@@ -4,17 +4,16 @@ import asyncio
 import contextlib
 import os
 import secrets
-import signal
 import socket
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from gpufleet import __version__
 from gpufleet.cluster.settings import Settings
 from gpufleet.daemon.http_server import Accepted, Health, HttpServer, Limits, Page
-from gpufleet.daemon.json_log import set_up_logging
+from gpufleet.daemon.json_log import log_as_asked
 from gpufleet.daemon.server_certificate import ServerCertificate, certificate_of
+from gpufleet.daemon.signals import end_on_signal
 from gpufleet.kube.connection import Connection, check_choice, connect
 from gpufleet.model.model_errors import InputError, WorldError
 from gpufleet.overview.readings.prometheus_use import ANSWER_S, PrometheusUse
@@ -46,8 +45,7 @@ def run_process(request: Request, tell: Callable[[str], None]) -> int:
     """Serve until a signal comes; ``tell`` gets the URL. Raises InputError and WorldError."""
     check(request)
     certificate = _certificate(request)
-    chosen = request.log_format or ("text" if sys.stderr.isatty() else "json")
-    set_up_logging(request.log_level, json=chosen == "json")
+    log_as_asked(request.log_level, request.log_format)
     check_choice(request.cluster)
     try:
         return asyncio.run(_run(request, certificate, tell))
@@ -84,9 +82,7 @@ async def _run(request: Request, certificate: ServerCertificate | None, tell: Ca
         login, hosts, url = _login(request, service, listener)
         server = _server(request, service, login, hosts, listener, certificate)
         life = asyncio.ensure_future(_live(server, service, request, lambda: tell(url), url))
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, life.cancel)
+        end_on_signal(life)
         with contextlib.suppress(asyncio.CancelledError):
             await life
     return 0

@@ -71,6 +71,16 @@ def read_access(url: str, token_file: Path | None = None, authority_file: Path |
     return Access(url.rstrip("/"), token_file, authority_file)
 
 
+def access_if_any(url: str | None, token_file: Path | None, authority_file: Path | None) -> Access | None:
+    """The access where a server is named, else None; raises InputError for a file without a server."""
+    if url is not None:
+        return read_access(url, token_file, authority_file)
+    if token_file is None and authority_file is None:
+        return None
+    option = "--prometheus-ca-file" if token_file is None else "--prometheus-token-file"
+    raise InputError("there is no server for it", field=option, expected="--prometheus URL beside it")
+
+
 def _bytes_of(path: Path) -> bytes:
     try:
         return read_regular(path, FILE_BYTES_MAX)
