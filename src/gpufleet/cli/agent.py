@@ -2,6 +2,7 @@
 
 import click
 
+from gpufleet.cli.log_options import log_options
 from gpufleet.cli.parameters import KUBECONFIG, InputFile, OneOf, OwnPath, Real
 
 PATH = OwnPath("a path")
@@ -158,12 +159,7 @@ METRICS = (
     metavar="FOLDER",
     help="Where a batch system tells which job is on which GPU.",
 )
-@click.option(
-    "--log-level", type=OneOf(["debug", "info", "warning", "error"]), default="info", show_default=True
-)
-@click.option(
-    "--log-format", type=OneOf(["json", "text"]), help="[default: text on a terminal, json elsewhere]"
-)
+@log_options
 def command(**options: object) -> int:
     """Serve the GPUs of one node: to its kubelet, to the scheduler, to monitoring.
 

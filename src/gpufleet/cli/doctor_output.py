@@ -102,8 +102,8 @@ def _summary(diagnosis: Diagnosis, *, verbose: bool) -> str:
     follow = sum(len(one.follows) for one in diagnosis.causes)
     parts = [_counted(count, "cause") if count else "nothing is wrong"]
     if follow:
-        verb, whom = "follows" if follow == 1 else "follow", "it" if count == 1 else "them"
-        parts.append(f"{follow} more that {verb} from {whom}")
+        verb, causes = "follows" if follow == 1 else "follow", "it" if count == 1 else "them"
+        parts.append(f"{follow} more that {verb} from {causes}")
     open_points = [one for one in diagnosis.points if one.status is Status.NOT_JUDGED]
     hidden = sum(len(one.unjudged) for one in diagnosis.points if one not in open_points)
     unjudged = [f"{len(open_points)} of {_counted(len(diagnosis.points), 'point')}"] if open_points else []

@@ -2,7 +2,8 @@
 
 import click
 
-from gpufleet.cli.parameters import KUBECONFIG, InputFile, OneOf, Real
+from gpufleet.cli.log_options import log_options
+from gpufleet.cli.parameters import KUBECONFIG, InputFile, Real
 
 PEM = InputFile("a file in PEM")
 
@@ -68,12 +69,7 @@ PEM = InputFile("a file in PEM")
     metavar="SECONDS",
     help="No value that is older is served.",
 )
-@click.option(
-    "--log-level", type=OneOf(["debug", "info", "warning", "error"]), default="info", show_default=True
-)
-@click.option(
-    "--log-format", type=OneOf(["json", "text"]), help="[default: text on a terminal, json elsewhere]"
-)
+@log_options
 def command(**options: object) -> int:
     """Serve custom.metrics.k8s.io and external.metrics.k8s.io to autoscalers.
 

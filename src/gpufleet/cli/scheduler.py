@@ -2,7 +2,8 @@
 
 import click
 
-from gpufleet.cli.parameters import KUBECONFIG, POLICY, InputFile, OneOf, OutputFile, Real, Whole
+from gpufleet.cli.log_options import log_options
+from gpufleet.cli.parameters import KUBECONFIG, POLICY, InputFile, OutputFile, Real, Whole
 
 
 @click.command(name="scheduler")
@@ -106,12 +107,7 @@ from gpufleet.cli.parameters import KUBECONFIG, POLICY, InputFile, OneOf, Output
     "--metrics-key", type=InputFile("a key as PEM"), metavar="FILE", help="The certificate's key as PEM."
 )
 @click.option("--event-log", type=OutputFile("a file to write"), help="Save every step for `gpufleet rerun`.")
-@click.option(
-    "--log-level", type=OneOf(["debug", "info", "warning", "error"]), default="info", show_default=True
-)
-@click.option(
-    "--log-format", type=OneOf(["json", "text"]), help="[default: text on a terminal, json elsewhere]"
-)
+@log_options
 def command(**options: object) -> int:
     """Schedule the pods that name this scheduler, while this process leads.
 

@@ -21,8 +21,8 @@ PEM = InputFile("a file in PEM")
     type=OneOf(["local", "cluster"]),
     default="local",
     show_default=True,
-    help="Who may see it: you alone, with the rights of your kubeconfig; or everyone with a token of the "
-    "cluster, each with rights of their own.",
+    help="local: for you alone, with the rights of your kubeconfig; cluster: for all users of the cluster, "
+    "each with the rights of that user's token.",
 )
 @click.option(
     "--host",

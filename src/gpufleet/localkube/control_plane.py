@@ -37,7 +37,7 @@ SIMULATED_LIFECYCLES = Path(__file__).with_name("simulated_lifecycles.yaml")
 KUBECONFIG = "kubeconfig"
 ADMINISTRATOR = "admin"
 FRONT_PROXY = "front-proxy-client"
-"""As whom the API server asks the servers of aggregated APIs, such as those of metrics."""
+"""The name by which the API server asks the servers of aggregated APIs, such as those of metrics."""
 
 CLIENTS = {
     "kube-controller-manager": ("system:kube-controller-manager", ()),

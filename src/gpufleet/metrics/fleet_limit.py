@@ -33,7 +33,7 @@ LOG = logging.getLogger(__name__)
 AUTOSCALERS = Kind("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
 SCALED = {("apps", kind.name): kind for kind in (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)}
 SAID_AGAIN_S = 300.0
-"""The same sentence is not written more often: an autoscaler asks every fifteen seconds."""
+"""An Event is not repeated within this time, as an autoscaler asks every fifteen seconds."""
 
 REASON = "LimitedByFleet"
 CONTROLLER = "gpufleet.io/metrics"

@@ -6,7 +6,7 @@ has a node, chosen by any scheduler), or not here at all (another scheduler's th
 ``regard`` moves it and returns the engine's events; reading what a pod means is ``pod_reader``'s business.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -194,45 +194,36 @@ class PodTracker:
         return events
 
     def queue_again(self, namespaces: set[str]) -> list[Event]:
-        """Placed pods of these namespaces that are another queue's now.
+        """Placed pods of these namespaces that are another queue's now."""
 
-        A grant with terms says it for good.
-        """
-        events: list[Event] = []
-        if not namespaces:
-            return events
-        # A copy: an entry that is described anew takes the place of the old one.
-        for uid, entry in list(self.entries.items()):
-            meaning = entry.meaning
-            if entry.place is not PodStage.PLACED or meaning is None or meaning.namespace not in namespaces:
-                continue
-            if entry.terms is not None:
-                continue
-            queue = self.reader.queue_of(entry.object)
-            if queue != meaning.queue:
-                events.append(
-                    self._describe_placed(uid, entry, msgspec.structs.replace(meaning, queue=queue))
-                )
-        return events
+        def meant(entry: Entry, meaning: model.Pod) -> model.Pod:
+            if meaning.namespace not in namespaces:
+                return meaning
+            return msgspec.structs.replace(meaning, queue=self.reader.queue_of(entry.object))
+
+        return self._describe_changed(meant) if namespaces else []
 
     def protect_again(self, classes: set[str]) -> list[Event]:
-        """Placed pods of these priority classes that may be evicted now, or may not any more.
+        """Placed pods of these priority classes that may be evicted now, or may not any more."""
 
-        A grant with terms says it for good.
-        """
+        def meant(entry: Entry, meaning: model.Pod) -> model.Pod:
+            if entry.object.spec.priority_class_name not in classes:
+                return meaning
+            return msgspec.structs.replace(meaning, preemptible=self.reader.preemptible(entry.object))
+
+        return self._describe_changed(meant) if classes else []
+
+    def _describe_changed(self, meant: Callable[[Entry, model.Pod], model.Pod]) -> list[Event]:
+        """Placed pods that mean something else now; a grant with terms says for good what its pod means."""
         events: list[Event] = []
-        if not classes:
-            return events
         # A copy: an entry that is described anew takes the place of the old one.
         for uid, entry in list(self.entries.items()):
             meaning = entry.meaning
-            concerned = entry.place is PodStage.PLACED and entry.object.spec.priority_class_name in classes
-            if meaning is None or not concerned or entry.terms is not None:
+            if entry.place is not PodStage.PLACED or meaning is None or entry.terms is not None:
                 continue
-            preemptible = self.reader.preemptible(entry.object)
-            if preemptible != meaning.preemptible:
-                meaning = msgspec.structs.replace(meaning, preemptible=preemptible)
-                events.append(self._describe_placed(uid, entry, meaning))
+            now = meant(entry, meaning)
+            if now is not meaning and now != meaning:
+                events.append(self._describe_placed(uid, entry, now))
         return events
 
     def _describe_placed(self, uid: PodUid, entry: Entry, meaning: model.Pod) -> Event:

@@ -1,1 +1,1 @@
-"""Who asks, and whether that is allowed: the API server vouches for a caller, or a token does."""
+"""The user of a request and what that user may ask: the API server vouches for the user, or a token does."""

@@ -1,4 +1,4 @@
-"""Callers for whom the API server vouches: it shows a certificate and names the user in header fields.
+"""Users that the API server vouches for: it shows a certificate and names the user in header fields.
 
 Which authority signs that certificate, which names it may have, and which fields count is in the ConfigMap
 ``kube-system/extension-apiserver-authentication``. It is watched, because authorities are renewed: what it
@@ -70,7 +70,7 @@ def read_front_proxy(written: AuthenticationMap | None) -> FrontProxy:
 
 
 def vouched_for(request: Request, proxy: FrontProxy, now: dt.datetime) -> User | None:
-    """The caller whom the front proxy names; None where it does not vouch."""
+    """The user that the front proxy names; None where it does not vouch for one."""
     if not request.client_certificate or not proxy.authorities:
         return None
     if not _is_front_proxy(request.client_certificate, proxy.authorities, proxy.names, now):
