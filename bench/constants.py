@@ -13,20 +13,23 @@ scales that nothing here reaches, and what only matters when work leaves (``FREE
 which it does not in these runs.
 """
 
-import importlib
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from statistics import fmean
+from types import ModuleType
 from typing import Any
 from unittest import mock
 
 import msgspec
 
 from bench.figures import Figure, figure
+from gpufleet.engine.learn import host_curve, mix, model_worth, valuation_change, whole_slots
+from gpufleet.engine.learn import study as learn_study
 from gpufleet.engine.learn.study import study
+from gpufleet.engine.place.score import worth
 from gpufleet.engine.place.score.worth import EMPTY_GPU_COST
 from gpufleet.engine.valuation import HostCurve, Valuation
 from gpufleet.replay.run import run
@@ -37,10 +40,10 @@ FACTORS = (0.5, 1.5)
 LOAD = "130"
 LOST_POINTS_MOST = 0.2
 
-CONSTANTS = {
-    "learn.mix": ("HALF_LIFE_ARRIVALS",),
-    "learn.host_curve": ("TASKS_A_NODE", "SPAN_MEANS_MAX", "NEED_LEAST"),
-    "learn.whole_slots": (
+CONSTANTS: dict[ModuleType, tuple[str, ...]] = {
+    mix: ("HALF_LIFE_ARRIVALS",),
+    host_curve: ("TASKS_A_NODE", "SPAN_MEANS_MAX", "NEED_LEAST"),
+    whole_slots: (
         "SAFETY",
         "INSURED_SHARE",
         "INSURED_BONUS",
@@ -48,7 +51,7 @@ CONSTANTS = {
         "NEAR",
         "SCARCE_LEAST",
     ),
-    "learn.study": (
+    learn_study: (
         "FIRST_VALUATION_ARRIVALS",
         "ARRIVALS_GROWTH",
         "ARRIVALS_STEP_MAX",
@@ -57,14 +60,14 @@ CONSTANTS = {
         "FREE_LEAST",
         "SIZES_MAX",
     ),
-    "learn.valuation_change": ("VALUE_STEP", "SHARE_STEP", "SPAN_STEP_PCT", "BONUS_STEP"),
-    "place.score.worth": ("EMPTY_GPU_COST",),
+    valuation_change: ("VALUE_STEP", "SHARE_STEP", "SPAN_STEP_PCT", "BONUS_STEP"),
+    worth: ("EMPTY_GPU_COST",),
 }
-ABOUT_MODELS = {
-    "learn.whole_slots": ("SAFETY",),
-    "learn.study": ("MODEL_LEAST", "PRICE_MAX", "FREE_FALL", "ARRIVALS_GROWTH"),
-    "learn.model_price": ("MODELS_MAX",),
-    "learn.valuation_change": ("PRICE_STEP",),
+ABOUT_MODELS: dict[ModuleType, tuple[str, ...]] = {
+    whole_slots: ("SAFETY",),
+    learn_study: ("MODEL_LEAST", "PRICE_MAX", "FREE_FALL", "ARRIVALS_GROWTH"),
+    model_worth: ("MODELS_MAX",),
+    valuation_change: ("PRICE_STEP",),
 }
 ABOVE_ONE = {"ARRIVALS_GROWTH"}
 """Growth by a factor: what is moved is the part above 1."""
@@ -94,7 +97,7 @@ def in_place(move: Move) -> Iterator[None]:
         with scaled_valuations(moved("", EMPTY_GPU_COST, move.factor) / EMPTY_GPU_COST):
             yield
     else:
-        home = importlib.import_module(f"gpufleet.engine.{move.module}")
+        home = sys.modules[move.module]
         value = getattr(home, move.constant)
         users = [
             module
@@ -152,10 +155,10 @@ def allocated_pct(move: Move, request: RunRequest) -> float:
         return run(request).alloc_pct[LOAD]
 
 
-def moves(constants: dict[str, tuple[str, ...]]) -> list[Move]:
+def moves(constants: dict[ModuleType, tuple[str, ...]]) -> list[Move]:
     """Every constant both ways."""
     return [
-        Move(module, name, factor)
+        Move(module.__name__, name, factor)
         for module, names in constants.items()
         for name in names
         for factor in FACTORS
