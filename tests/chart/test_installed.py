@@ -398,7 +398,7 @@ def test_an_uninstall_leaves_running_pods_and_what_agents_wrote_and_nothing_else
     before = given(in_use)
     in_cluster(in_use, "uninstall", RELEASE)
     awaited("no pods", lambda: not [*component(in_use, "scheduler"), *component(in_use, "agent")])
-    plurals = ("fleetqueues", "nodedevices")
+    plurals = ("fleetpolicies", "fleetqueues", "nodedevices")
     only = {("CustomResourceDefinition", f"{plural}.gpufleet.io") for plural in plurals}
     awaited(
         "nothing but the definitions", lambda: of_release(in_use) == only, lambda: str(of_release(in_use))

@@ -40,6 +40,7 @@ COMMANDS = {
     "fit": "Say whether a language model fits on GPUs, on how many, and what would make it fit.",
     "completion": "Print what a shell needs to complete commands.",
     "import": "Turn the queues of Kueue, KAI, Volcano or scheduler-plugins into FleetQueues.",
+    "policy": "Say what FleetPolicies would change on GPU nodes, and how far they are.",
     "scheduler": "Schedule the pods of a cluster that name this scheduler.",
     "agent": "Serve the GPUs of one node to its kubelet, the scheduler and metrics.",
     "metrics": "Serve metrics of GPUs, queues and serving engines to autoscalers.",

@@ -95,6 +95,7 @@ VOLUME_ATTACHMENTS = Kind(_STORAGE, "v1", "volumeattachments", "VolumeAttachment
 # Our own kinds, from our own CustomResourceDefinitions.
 NODE_DEVICES = Kind("gpufleet.io", "v1alpha1", "nodedevices", "NodeDevices", namespaced=False)
 FLEET_QUEUES = Kind("gpufleet.io", "v1alpha1", "fleetqueues", "FleetQueue", namespaced=False)
+FLEET_POLICIES = Kind("gpufleet.io", "v1alpha1", "fleetpolicies", "FleetPolicy", namespaced=False)
 # Node Feature Discovery's, where that is installed.
 NODE_FEATURES = Kind("nfd.k8s-sigs.io", "v1alpha1", "nodefeatures", "NodeFeature")
 CUSTOM_RESOURCE_DEFINITIONS = Kind(

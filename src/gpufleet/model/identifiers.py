@@ -10,5 +10,6 @@ DeviceId = NewType("DeviceId", str)
 GpuModelName = NewType("GpuModelName", str)
 TopologyLevelName = NewType("TopologyLevelName", str)
 QuotaResource = NewType("QuotaResource", str)
+FleetPolicyName = NewType("FleetPolicyName", str)
 
 DEFAULT_QUEUE = QueueName("default")

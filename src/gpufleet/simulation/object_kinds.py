@@ -155,6 +155,7 @@ BUILT_IN = (
 CUSTOM = (
     custom("gpufleet.io", "v1alpha1", "nodedevices", "NodeDevices", namespaced=False),
     custom("gpufleet.io", "v1alpha1", "fleetqueues", "FleetQueue", namespaced=False),
+    custom("gpufleet.io", "v1alpha1", "fleetpolicies", "FleetPolicy", namespaced=False),
     custom("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup"),
     custom("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup"),
     custom("scheduling.run.ai", "v2alpha2", "podgroups", "PodGroup"),

@@ -9,9 +9,10 @@ from collections.abc import Iterable
 
 from gpufleet.devices.device_errors import SharingError
 from gpufleet.devices.sharing.plan import Spot
+from gpufleet.model.fleet_policy import SHARING_CONFIG_LABEL
 from gpufleet.model.label_advice import nearest
 
-CONFIG_LABEL = "nvidia.com/device-plugin.config"
+CONFIG_LABEL = SHARING_CONFIG_LABEL
 POOL_LABEL = "gpufleet.io/pool"
 """The label that says which pool of a config of gpufleet's own a node is in."""
 

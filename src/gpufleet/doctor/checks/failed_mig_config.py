@@ -8,9 +8,9 @@ from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.objects.pods import PodView
 from gpufleet.doctor.views.stack import Part, stack_of
 from gpufleet.doctor.views.waiting import held_up_by
+from gpufleet.model.fleet_policy import MIG_LAYOUT_LABEL, MIG_STATE_LABEL
 
-WANTED = "nvidia.com/mig.config"
-STATE = "nvidia.com/mig.config.state"
+WANTED, STATE = MIG_LAYOUT_LABEL, MIG_STATE_LABEL
 _PAUSED = "paused-for-mig-change"
 
 

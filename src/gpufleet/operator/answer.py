@@ -1,0 +1,84 @@
+"""The answers of ``gpufleet policy plan`` and ``gpufleet policy status``, as their JSON says them."""
+
+import msgspec
+
+from gpufleet.kube.objects.fleet_policies import NodePolicyStatus, PhaseCount
+from gpufleet.kube.objects.fleet_queues import Condition
+
+PLAN_SCHEMA = "gpufleet.io/policy-plan/v1"
+STATUS_SCHEMA = "gpufleet.io/policy-status/v1"
+"""A change that breaks readers of the JSON gets another version."""
+
+
+class PlannedChange(msgspec.Struct, frozen=True, rename="camel"):
+    """One field before and after; null where it is not there or not known.
+
+    ``way`` is write (the operator writes it at once), rollout (shown alone: no version of the operator
+    carries it out yet) or person (a person has to do it). ``policy`` is null where no policy asks for it any
+    more.
+    """
+
+    field: str
+    before: str | None
+    after: str | None
+    way: str
+    policy: str | None
+    note: str
+
+
+class PlannedNode(msgspec.Struct, frozen=True, rename="camel"):
+    """A node with what would change, and what stands in the way."""
+
+    node: str
+    policies: tuple[str, ...]
+    opted_out: bool
+    changes: tuple[PlannedChange, ...]
+    conflicts: tuple[str, ...]
+    refused: tuple[str, ...]
+
+
+class RefusedPolicies(msgspec.Struct, frozen=True, rename="camel"):
+    """Policies that cannot hold together, and on which nodes."""
+
+    policies: tuple[str, ...]
+    kind: str
+    field: str
+    message: str
+    nodes: tuple[str, ...]
+
+
+class PolicyProblem(msgspec.Struct, frozen=True):
+    """A policy that says what cannot be."""
+
+    policy: str
+    problem: str
+
+
+class PolicyPlan(msgspec.Struct, frozen=True, rename="camel"):
+    """The whole plan. ``policies`` with the number of nodes that each selects."""
+
+    schema: str
+    policies: dict[str, int]
+    problems: tuple[PolicyProblem, ...]
+    refusals: tuple[RefusedPolicies, ...]
+    nodes: tuple[PlannedNode, ...]
+    notes: tuple[str, ...] = ()
+
+
+class ToldPolicy(msgspec.Struct, frozen=True, rename="camel"):
+    """A policy as the operator told it last; ``observed`` false where it has not seen this version yet."""
+
+    name: str
+    observed: bool
+    selected: int | None
+    conditions: tuple[Condition, ...]
+    phases: tuple[PhaseCount, ...]
+    nodes: tuple[NodePolicyStatus, ...]
+    nodes_left_out: int
+
+
+class PolicyStatuses(msgspec.Struct, frozen=True):
+    """All policies."""
+
+    schema: str
+    policies: tuple[ToldPolicy, ...]

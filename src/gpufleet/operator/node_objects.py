@@ -1,0 +1,95 @@
+"""A Node as the operator reads it: with the managers of its labels and the annotations that are ours.
+
+The rest of a Node is dropped while it is decoded. ``node_facts`` makes values of it.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from gpufleet.kube.objects.metadata import Metadata
+from gpufleet.kube.objects.node import NodeSpec
+from gpufleet.kube.objects.structure import Structure
+
+TAINTS_ANNOTATION = "gpufleet.io/policy-taints"
+"""Which taints of a node the operator wrote, as KEY:EFFECT, separated by commas."""
+
+DRIVER_IMAGE_ANNOTATION = "gpufleet.io/driver-image"
+TOOLKIT_IMAGE_ANNOTATION = "gpufleet.io/toolkit-image"
+"""The images by digest that a rollout has put on a node and found to work."""
+
+READ_ANNOTATIONS = (TAINTS_ANNOTATION, DRIVER_IMAGE_ANNOTATION, TOOLKIT_IMAGE_ANNOTATION)
+APPLY = "Apply"
+_LABELS_OF = ("f:metadata", "f:labels")
+
+
+class ManagedFields(Structure, frozen=True):
+    """Which fields one manager has written."""
+
+    manager: str = ""
+    operation: str = ""
+    subresource: str = ""
+    fields_v1: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"{}"), name="fieldsV1")
+
+    def labels(self) -> Iterator[str]:
+        """The keys of labels among them."""
+        found: Any = msgspec.json.decode(self.fields_v1)
+        for name in _LABELS_OF:
+            found = found.get(name) if isinstance(found, dict) else None
+        if isinstance(found, dict):
+            yield from (key.removeprefix("f:") for key in found if key.startswith("f:"))
+
+
+class PolicyNodeMetadata(Metadata, frozen=True):
+    """A node's metadata; of its annotations those that the operator reads."""
+
+    managed_fields: tuple[ManagedFields, ...] = ()
+
+    def __post_init__(self) -> None:
+        kept = {key: self.annotations[key] for key in READ_ANNOTATIONS if key in self.annotations}
+        msgspec.structs.force_setattr(self, "annotations", kept)
+
+
+class NodeInfo(Structure, frozen=True):
+    """What the kubelet says of its machine."""
+
+    kernel_version: str = ""
+    os_image: str = ""
+    architecture: str = ""
+    container_runtime_version: str = ""
+
+
+class NodeCondition(Structure, frozen=True):
+    """A condition of a node."""
+
+    type: str
+    status: str
+
+
+class PolicyNodeStatus(Structure, frozen=True):
+    """Conditions, and what the kubelet says of its machine."""
+
+    conditions: tuple[NodeCondition, ...] = ()
+    node_info: NodeInfo = NodeInfo()
+
+
+class PolicyNode(Structure, frozen=True):
+    """A node."""
+
+    metadata: PolicyNodeMetadata
+    spec: NodeSpec = NodeSpec()
+    status: PolicyNodeStatus = PolicyNodeStatus()
+
+
+class ReportSpec(Structure, frozen=True):
+    """The driver that a node's agent reports."""
+
+    driver: str = ""
+
+
+class DriverReport(Structure, frozen=True):
+    """A NodeDevices object, as far as its driver."""
+
+    metadata: Metadata
+    spec: ReportSpec = ReportSpec()

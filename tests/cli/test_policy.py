@@ -1,0 +1,75 @@
+"""`gpufleet policy`: its text, its JSON, and how it ends; docs/fleet-policies.md shows the first lines."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpufleet.cli.main import main
+from tests.conventions.pages import steps
+from tests.conventions.project import ROOT
+
+EXAMPLES = ROOT / "examples" / "fleet-policies"
+CONFLICT = (
+    "label example.com/tier is gold, set by before-first-apply, and not shared; "
+    "remove it there, or in the policy"
+)
+BOTH = (str(EXAMPLES / "policies.yaml"), str(EXAMPLES / "nodes.yaml"))
+
+
+def test_the_command_of_the_page_prints_what_the_page_shows(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    ((command, shown),) = steps(ROOT / "docs" / "fleet-policies.md")
+    assert main(command.split()[1:]) == 0
+    assert capsys.readouterr().out.splitlines()[: len(shown)] == shown
+
+
+def test_every_kind_of_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["policy", "plan", "--offline", *BOTH]) == 0
+    out = capsys.readouterr().out
+    for line in (
+        "  write     label nvidia.com/device-plugin.config: not there -> small (notebooks)",
+        "  conflict  " + CONFLICT,
+        "  left as it is by notebooks and slices, refused here",
+        "  opts out of all policies: left as it is",
+        "Nothing was changed.",
+    ):
+        assert line in out.splitlines(), out
+    assert (
+        "  rollout   driver: 580.95.05 of the host -> 595.91.07 from registry.example.com/nvidia/driver@"
+        in out
+    )
+    assert "rollout: shown alone, since no version of the operator changes drivers" in out
+
+
+def test_the_json_has_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["policy", "plan", "--offline", "-o", "json", *BOTH]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["schema"] == "gpufleet.io/policy-plan/v1"
+    assert told["policies"] == {"all-gpus": 4, "notebooks": 2, "slices": 1}
+    assert {one["node"]: one["optedOut"] for one in told["nodes"]}["old-1"] is True
+    assert told["refusals"][0]["nodes"] == ["lab-2"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["plan", "--offline"], "--offline takes all objects from files"),
+        (["plan", "--offline", "--context=x", BOTH[0]], "--offline asks no cluster"),
+        (["plan", "missing.yaml"], "is not there"),
+        (["plan", "--offline", BOTH[1]], "no FleetPolicy"),
+        (["status", "--output=wide"], "no such choice"),
+    ],
+)
+def test_what_cannot_be_asked_is_told(
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["policy", *arguments]) == 2
+    assert said in capsys.readouterr().err

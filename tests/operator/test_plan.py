@@ -1,0 +1,182 @@
+"""What would change on a node, and what stays because it is not ours."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from gpufleet.model.fleet_policy import FleetPolicy
+from gpufleet.operator.assignment import assign
+from gpufleet.operator.node_facts import NodeFacts, owned_taints, written_taints
+from gpufleet.operator.plan import NodePlan, Way, plan_node
+from tests.operator.builders import DIGEST, OTHER_DIGEST, TOOLKIT, node, policy
+
+GOLD = {"tier": "gold"}
+TAINT = {"key": "gpu-only", "value": "yes", "effect": "NoSchedule"}
+PLACE = ("gpu-only", "NoSchedule")
+
+
+def plan(facts: NodeFacts, *policies: FleetPolicy, takes_back: bool = True) -> NodePlan:
+    return plan_node(facts, assign(policies, [facts])[facts.name], takes_back=takes_back)
+
+
+def told(found: NodePlan) -> list[tuple[str, str | None, str | None]]:
+    return [(one.field, one.before, one.after) for one in found.changes]
+
+
+def test_a_label_that_is_not_there_is_written() -> None:
+    found = plan(node(), policy(labels=GOLD))
+    assert told(found) == [("label tier", None, "gold")]
+    assert found.written is not None
+    assert found.written.labels == GOLD
+
+
+def test_a_label_that_is_there_is_no_change_and_becomes_ours_too() -> None:
+    found = plan(node(labels=GOLD, managers={"kubectl-label": ("tier",)}), policy(labels=GOLD))
+    assert found.changes == ()
+    assert found.written is not None
+    assert found.written.labels == GOLD
+
+
+def test_a_label_of_ours_changes_with_its_policy() -> None:
+    found = plan(node(labels={"tier": "tin"}, ours=("tier",)), policy(labels=GOLD))
+    assert told(found) == [("label tier", "tin", "gold")]
+
+
+@pytest.mark.parametrize(
+    "managers", [{"kubectl-label": ("tier",)}, {"kubelet": ("tier",), "other": ("tier",)}]
+)
+def test_a_label_of_another_value_that_others_wrote_is_a_conflict(
+    managers: dict[str, tuple[str, ...]],
+) -> None:
+    found = plan(node(labels={"tier": "tin"}, managers=managers), policy(labels=GOLD))
+    assert found.changes == ()
+    (conflict,) = found.conflicts
+    assert conflict.sentence() == (
+        f"label tier is tin, set by {', '.join(sorted(managers))}, and not gold; "
+        "remove it there, or in the policy"
+    )
+    assert found.written is not None
+    assert found.written.labels == {}
+
+
+def test_a_label_that_no_policy_asks_for_any_more_is_taken_back() -> None:
+    assert told(plan(node(labels=GOLD, ours=("tier",)))) == [("label tier", "gold", None)]
+
+
+def test_a_label_that_others_wrote_too_is_left_to_them() -> None:
+    found = plan(node(labels=GOLD, ours=("tier",), managers={"kubectl-label": ("tier",)}))
+    assert found.changes == ()
+    assert found.written is not None
+    assert found.written.labels == {}
+
+
+def test_nothing_is_taken_back_while_policies_are_refused() -> None:
+    refused = policy("first", sharingConfig="a"), policy("second", sharingConfig="b")
+    found = plan(node(labels=GOLD, ours=("tier",)), *refused)
+    assert found.changes == ()
+    assert found.written is not None
+    assert found.written.labels == GOLD
+
+
+def test_nothing_is_taken_back_while_a_policy_cannot_be_read() -> None:
+    bearing = node(labels=GOLD, ours=("tier",), **with_taint("gpu-only:NoSchedule"))
+    found = plan(bearing, takes_back=False)
+    assert found.changes == ()
+    assert found.written is not None
+    assert (found.written.labels, found.written.taints) == (GOLD, {PLACE: "yes"})
+
+
+def with_taint(owned: str) -> dict[str, Any]:
+    return {
+        "taints": (("gpu-only", "yes", "NoSchedule"),),
+        "annotations": {"gpufleet.io/policy-taints": owned} if owned else {},
+    }
+
+
+def test_a_taint_that_is_not_there_is_written() -> None:
+    found = plan(node(), policy(taints=[TAINT]))
+    assert told(found) == [("taint gpu-only:NoSchedule", None, "yes")]
+    assert found.written is not None
+    assert found.written.taints == {PLACE: "yes"}
+
+
+def test_a_taint_that_others_wrote_counts_and_is_not_ours() -> None:
+    found = plan(node(**with_taint("")), policy(taints=[TAINT]))
+    assert (found.changes, found.conflicts) == ((), ())
+    assert found.written is not None
+    assert found.written.taints == {}
+
+
+def test_a_taint_of_another_value_that_others_wrote_is_a_conflict() -> None:
+    found = plan(node(**with_taint("")), policy(taints=[{**TAINT, "value": "no"}]))
+    assert found.changes == ()
+    assert [one.field for one in found.conflicts] == ["taint gpu-only:NoSchedule"]
+
+
+def test_a_taint_of_ours_is_taken_back_and_no_other() -> None:
+    assert told(plan(node(**with_taint("gpu-only:NoSchedule")))) == [
+        ("taint gpu-only:NoSchedule", "yes", None)
+    ]
+    assert told(plan(node(**with_taint("")))) == []
+
+
+def test_names_of_configs_are_labels() -> None:
+    found = plan(node(), policy(sharingConfig="small", migLayout="all-1g.10gb"))
+    assert told(found) == [
+        ("label nvidia.com/device-plugin.config", None, "small"),
+        ("label nvidia.com/mig.config", None, "all-1g.10gb"),
+    ]
+
+
+def ways(found: Iterable[object]) -> list[object]:
+    return [getattr(one, "way", None) for one in found]
+
+
+def test_a_driver_of_an_image_needs_a_rollout() -> None:
+    found = plan(
+        node(driver="580.10"), policy(driver={"source": "Image", "image": DIGEST, "version": "595.91.07"})
+    )
+    assert told(found) == [("driver", "580.10 of the host", f"595.91.07 from {DIGEST} (built, modules auto)")]
+    assert ways(found.changes) == [Way.ROLLOUT]
+
+
+def test_a_driver_of_the_image_that_is_in_place_is_no_change() -> None:
+    there = node(annotations={"gpufleet.io/driver-image": DIGEST})
+    assert plan(there, policy(driver={"source": "Image", "image": DIGEST})).changes == ()
+    assert ways(plan(there, policy(driver={"source": "Image", "image": OTHER_DIGEST})).changes) == [
+        Way.ROLLOUT
+    ]
+    assert ways(plan(there, policy(driver={"source": "Host"})).changes) == [Way.ROLLOUT]
+
+
+def test_a_driver_of_the_host_is_a_persons_to_change() -> None:
+    asked = policy(driver={"source": "Host", "version": "595.91.07"})
+    assert plan(node(driver="595.91.07"), asked).changes == ()
+    assert ways(plan(node(driver="580.10"), asked).changes) == [Way.PERSON]
+    unknown = plan(node(), asked)
+    assert ways(unknown.changes) == [Way.PERSON]
+    assert unknown.changes[0].before is None
+
+
+def test_a_toolkit_needs_a_rollout_and_so_does_its_end() -> None:
+    assert ways(plan(node(), policy(runtime={"mode": "Toolkit", "image": TOOLKIT})).changes) == [Way.ROLLOUT]
+    assert plan(node(), policy(runtime={"mode": "CDI"})).changes == ()
+    there = node(annotations={"gpufleet.io/toolkit-image": TOOLKIT})
+    assert ways(plan(there, policy(runtime={"mode": "CDI"})).changes) == [Way.ROLLOUT]
+
+
+def test_nothing_is_written_on_a_node_that_opts_out_and_nothing_is_taken_back() -> None:
+    out = node(labels={"gpufleet.io/fleet-policy": "ignore", **GOLD}, ours=("tier",))
+    found = plan(out, policy(labels={"tier": "tin"}))
+    assert (found.opted_out, found.changes, found.written) == (True, (), None)
+
+
+def test_the_annotation_of_taints_is_read_as_it_is_written() -> None:
+    owned = frozenset({("a.example.com/b", "NoExecute"), ("c", "NoSchedule")})
+    assert owned_taints(written_taints(owned)) == owned
+
+
+@pytest.mark.parametrize("text", ["", "a", ":NoSchedule", "a:Never", ",,"])
+def test_what_the_annotation_does_not_name_rightly_is_not_ours(text: str) -> None:
+    assert owned_taints(text) == frozenset()
