@@ -1,4 +1,4 @@
-"""Objects of four systems, the FleetQueues that they become, and the report on each of their fields.
+"""Objects of other systems, what they become, and the report on each of their fields.
 
 After a change that is meant: `python -m tests.migration.test_golden`.
 """

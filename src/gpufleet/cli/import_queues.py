@@ -1,4 +1,7 @@
-"""``gpufleet import``: the queues of another system as FleetQueues; ``gpufleet.migration`` does the work."""
+"""``gpufleet import``: objects of other systems as FleetQueues or FleetPolicies.
+
+``gpufleet.migration`` does the work.
+"""
 
 from pathlib import Path
 
@@ -6,7 +9,7 @@ import click
 
 from gpufleet.cli.parameters import KUBECONFIG, InputFile, OneOf
 
-SYSTEMS = ["kueue", "kai", "volcano", "elasticquota"]
+SYSTEMS = ["kueue", "kai", "volcano", "elasticquota", "nvidia", "amd", "intel"]
 
 OBJECTS = InputFile("a file of Kubernetes objects, or - for standard input", stream=True)
 
@@ -31,8 +34,9 @@ OBJECTS = InputFile("a file of Kubernetes objects, or - for standard input", str
 def command(system: str, files: tuple[Path, ...], report: str, kubeconfig: Path | None, context: str) -> None:
     """Turn the queues of Kueue, KAI, Volcano or scheduler-plugins into FleetQueues.
 
-    Reads FILEs (- is standard input), or a cluster where none is given. The manifests go to standard
-    output, fit for kubectl apply; nothing is changed in any cluster.
+    And what GPU operators of NVIDIA, AMD and Intel were told (ClusterPolicy, NVIDIADriver, DeviceConfig,
+    GpuDevicePlugin) into FleetPolicies. Reads FILEs (- is standard input), or a cluster where none is given.
+    The manifests go to standard output, fit for kubectl apply; nothing is changed in any cluster.
     """
     from gpufleet.migration.command import from_cluster, from_files
     from gpufleet.migration.report import as_json, as_text

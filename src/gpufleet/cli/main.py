@@ -39,7 +39,7 @@ COMMANDS = {
     "cuda": "Say whether an image's CUDA runs with a driver on a GPU.",
     "fit": "Say whether a language model fits on GPUs, on how many, and what would make it fit.",
     "completion": "Print what a shell needs to complete commands.",
-    "import": "Turn the queues of Kueue, KAI, Volcano or scheduler-plugins into FleetQueues.",
+    "import": "Turn queues of other schedulers into FleetQueues, GPU operators' objects into FleetPolicies.",
     "policy": "Say what FleetPolicies would change on GPU nodes, and how far they are.",
     "scheduler": "Schedule the pods of a cluster that name this scheduler.",
     "agent": "Serve the GPUs of one node to its kubelet, the scheduler and metrics.",

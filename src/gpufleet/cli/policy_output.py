@@ -13,6 +13,8 @@ PERSON_NOTE = "person: a person has to do it; the operator does not."
 UNCHANGED = "Nothing was changed."
 NO_OPERATOR = "not told yet: no operator has seen this version of the policy"
 NAMES_MAX = 8
+"""Names of nodes of which the same is said; as many as a line of a terminal has room for."""
+
 _DIGEST = re.compile(r"(@sha256:[0-9a-f]{12})[0-9a-f]+")
 
 

@@ -1,4 +1,4 @@
-"""``gpufleet import``: objects in, FleetQueues out, and what became of each field beside them."""
+"""``gpufleet import``: objects in, FleetQueues or FleetPolicies out, and what became of each field."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,8 +9,9 @@ import msgspec
 from gpufleet.files.regular import read_regular, read_standard_input
 from gpufleet.kube.yaml_documents import DOCUMENTS_MAX_BYTES
 from gpufleet.migration.field_notes import FieldNotes
+from gpufleet.migration.fleet_policies import PolicyDraft, policy_manifest
 from gpufleet.migration.gathering import gather
-from gpufleet.migration.queues import as_yaml, manifest
+from gpufleet.migration.queues import Draft, as_yaml, manifest
 from gpufleet.migration.report import Report, report
 from gpufleet.migration.sources import Source, read_documents
 from gpufleet.migration.systems import SYSTEMS, System
@@ -49,9 +50,11 @@ def converted(name: str, sources: Sequence[Source]) -> Outcome:
     drafts = system.convert(sources, notes)
     if not drafts:
         raise InputError(_nothing(system, sources), expected=f"objects of {system.title}")
-    manifests = [manifest(draft) for draft in drafts]
-    names = [draft.name for draft in drafts]
-    return Outcome(as_yaml(manifests), report(system.title, names, notes.notes))
+    queues = [one for one in drafts if isinstance(one, Draft)]
+    policies = [one for one in drafts if isinstance(one, PolicyDraft)]
+    manifests = [*map(manifest, queues), *map(policy_manifest, policies)]
+    names = ([one.name for one in queues], [one.name for one in policies])
+    return Outcome(as_yaml(manifests), report(system.title, *names, notes.notes))
 
 
 def _nothing(system: System, sources: Sequence[Source]) -> str:

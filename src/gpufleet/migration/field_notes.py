@@ -22,7 +22,7 @@ class Verdict(enum.StrEnum):
 
 
 class Note(msgspec.Struct, frozen=True):
-    """One field of one object: what became of it, and why. ``becomes`` is the field of the FleetQueue."""
+    """One field of one object: what became of it, and why. ``becomes`` is the field of what is written."""
 
     object: str
     field: str
@@ -39,7 +39,7 @@ class FieldNotes:
         self._spoken: dict[str, set[str]] = {}
 
     def honoured(self, source: Source, field: str, becomes: str, reason: str = "") -> None:
-        """The field means the same in a FleetQueue."""
+        """The field means the same in what is written."""
         self._note(source, field, Verdict.HONOURED, reason or "the same", becomes)
 
     def approximated(self, source: Source, field: str, becomes: str, reason: str) -> None:
@@ -61,10 +61,14 @@ class FieldNotes:
 
     def finish(self, source: Source) -> None:
         """Note every field of the spec that no converter named."""
-        spoken = self._spoken.get(source.title, set())
         for path in leaves(source.body.get("spec", {}), "spec"):
-            if not any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in spoken):
+            if not self.has_spoken_of(source, path):
                 self.lost(source, path, "not known to this version of gpufleet")
+
+    def has_spoken_of(self, source: Source, path: str) -> bool:
+        """Whether a note is on this field, or on one that it is a part of."""
+        spoken = self._spoken.get(source.title, set())
+        return any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in spoken)
 
 
 def leaves(part: Any, path: str) -> Iterator[str]:

@@ -18,12 +18,13 @@ class Report(msgspec.Struct, frozen=True):
     queues: tuple[str, ...]
     counts: dict[str, int]
     notes: tuple[Note, ...]
+    policies: tuple[str, ...] = ()
 
 
-def report(system: str, queues: Sequence[str], notes: Sequence[Note]) -> Report:
+def report(system: str, queues: Sequence[str], policies: Sequence[str], notes: Sequence[Note]) -> Report:
     """The report on a conversion."""
     counts = {verdict.value: sum(note.verdict is verdict for note in notes) for verdict in Verdict}
-    return Report(system, tuple(queues), counts, tuple(notes))
+    return Report(system, tuple(queues), counts, tuple(notes), tuple(policies))
 
 
 def as_json(found: Report) -> str:
@@ -31,10 +32,17 @@ def as_json(found: Report) -> str:
     return json_text(found)
 
 
+def made(found: Report) -> str:
+    """What was made, as a number with its noun."""
+    if not found.policies:
+        return counted(len(found.queues), "queue")
+    return f"{len(found.policies)} {'FleetPolicy' if len(found.policies) == 1 else 'FleetPolicies'}"
+
+
 def as_text(found: Report) -> str:
     """Object by object; what is honoured comes first, then what needs a person's eye."""
     counts = ", ".join(f"{count} {verdict}" for verdict, count in found.counts.items())
-    lines = [f"{counted(len(found.queues), 'queue')} of {found.system}; fields: {counts}"]
+    lines = [f"{made(found)} of {found.system}; fields: {counts}"]
     by_object: dict[str, list[Note]] = {}
     for note in found.notes:
         by_object.setdefault(note.object, []).append(note)

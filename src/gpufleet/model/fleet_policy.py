@@ -50,6 +50,8 @@ IMAGE_PATTERN = r"[a-z0-9]([-a-zA-Z0-9._:/]*[a-zA-Z0-9])?@sha256:[a-f0-9]{64}"
 """An image by digest: a tag may name other content tomorrow, and then no rollback would lead back."""
 
 IMAGE_LENGTH_MAX = 512
+"""Registries take names of at most 255 characters, and a digest has 71."""
+
 _IMAGE = re.compile(IMAGE_PATTERN)
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._+-]{0,62}")
 
