@@ -119,7 +119,7 @@ def test_nvidia_drivers_count_only_where_the_cluster_policy_uses_them() -> None:
 
 
 def test_a_driver_whose_nodes_no_selector_names_makes_no_policy() -> None:
-    terms = [{"matchExpressions": []}, {"matchExpressions": []}]
+    terms: list[dict[str, Any]] = [{"matchExpressions": []}, {"matchExpressions": []}]
     affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     with pytest.raises(InputError, match="none of ClusterPolicy"):
         imported("nvidia", nvidia_driver(image="driver", version=DIGEST, nodeAffinity=affinity))
