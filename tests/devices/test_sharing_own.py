@@ -53,8 +53,16 @@ def test_a_pool_that_is_not_named_has_the_default_pools_plans_or_is_offered_as_i
     assert "neither other nor default" in found.notices[0].reason
 
 
-def test_limits_of_clients_are_equal_parts_where_nobody_sets_them() -> None:
-    assert modes("gpus: [0], mps: {clients: 10}")[0] == Mps(10, 8192, 10)
+def test_limits_of_clients_are_equal_parts_of_what_the_driver_leaves_where_nobody_sets_them() -> None:
+    """The card has 80 GiB, of which the driver keeps 512 MiB."""
+    assert modes("gpus: [0], mps: {clients: 10}")[0] == Mps(10, (80 * 1024 - 512) // 10, 10)
+
+
+@pytest.mark.parametrize("clients", [2, 3, 7, 48])
+def test_what_clients_get_without_a_limit_may_be_written_down_as_their_limit(clients: int) -> None:
+    (without, *_) = modes(f"gpus: [0], mps: {{clients: {clients}}}")
+    assert isinstance(without, Mps)
+    assert modes(f"gpus: [0], mps: {{clients: {clients}, memory: {without.memory_mib}}}")[0] == without
 
 
 def test_the_switches_of_replicas_are_those_of_the_device_plugin() -> None:
@@ -68,6 +76,22 @@ def test_the_switches_of_replicas_are_those_of_the_device_plugin() -> None:
         (False, False),
         (False, True),
     ]
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ("gpus: [0], timeSlice: {replicas: four}", "pools.training[1].timeSlice.replicas: .* found 'four'"),
+        ("gpus: [0], mps: {clients: 2, threads: 0.5}", "pools.training[1].mps.threads: .* found 0.5"),
+        (
+            "gpus: [0], mig: {profiles: {1g.10gb: two}}",
+            "pools.training[1].mig.profiles.1g.10gb: .* found 'two'",
+        ),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_named_with_its_field(entry: str, told: str) -> None:
+    with pytest.raises(SharingError, match=told.replace("[1]", r"\[1\]")):
+        plans("gpus: [1], timeSlice: {replicas: 4}", entry)
 
 
 def test_a_uuid_of_another_node_is_noticed_and_a_model_that_is_not_here_is_nothing() -> None:

@@ -1,5 +1,7 @@
 """Typed values out of documents that people write, with the field that was probably meant."""
 
+import re
+from collections.abc import Iterator
 from typing import TypeGuard, TypeVar
 
 import msgspec
@@ -9,6 +11,11 @@ from gpufleet.model.label_advice import nearest
 from gpufleet.model.model_errors import InputError
 
 T = TypeVar("T")
+
+_GOT = re.compile(r"got `(\w+)`")
+_STEP = re.compile(r"\[(\.\.\.|\d+)\]|\.?([^.\[]+)")
+_NAMES: dict[type, str] = {str: "str", bool: "bool", int: "int", float: "float"}
+"""What msgspec calls the types of single values."""
 
 
 class Notice(msgspec.Struct, frozen=True):
@@ -34,13 +41,42 @@ def converted(plain: object, kind: type[T], where: str, refusal: type[InputError
     except msgspec.ValidationError as error:
         problem, _, path = str(error).partition(" - at `$")
         path = path.rstrip("`").lstrip(".")
+        path, value = _misfit(plain, path, problem)
         unknown = problem.partition("unknown field `")[2].partition("`")[0]
         field = ".".join(part for part in (under, path, unknown) if part).replace(".[", "[")
         expected = _meant(unknown, path, kind) if unknown else ""
         if not field:
             names = (one.encode_name for one in msgspec.structs.fields(kind)) if _is_struct(kind) else ()
             expected = f"an object with fields such as {', '.join(names)}"
-        raise refusal(problem, field=field, expected=expected, where=where) from error
+        raise refusal(problem, field=field, value=value, expected=expected, where=where) from error
+
+
+def _misfit(plain: object, path: str, problem: str) -> tuple[str, object]:
+    """The path with all its names, and the single value there that has a wrong type; None for others."""
+    got = _GOT.search(problem)
+    if got is None:
+        return path, None
+    steps = [index or name for index, name in _STEP.findall(path)]
+    found = next(_values_at(plain, steps, got[1]), None)
+    return (path, None) if found is None else (found[0].lstrip("."), found[1])
+
+
+def _values_at(plain: object, steps: list[str], kind: str) -> Iterator[tuple[str, object]]:
+    """The values of a type at the end of a path, each with the path that leads to it."""
+    if not steps:
+        if _NAMES.get(type(plain)) == kind:
+            yield "", plain
+        return
+    first, rest = steps[0], steps[1:]
+    if isinstance(plain, list):
+        for path, value in _values_at(plain[int(first)], rest, kind):
+            yield f"[{first}]{path}", value
+    elif isinstance(plain, dict):
+        # The names of a mapping stand in no path of msgspec's, so that each of them may be meant.
+        names = list(plain) if first == "..." else [first]
+        for name in names:
+            for path, value in _values_at(plain.get(name), rest, kind):
+                yield f".{name}{path}", value
 
 
 def _meant(unknown: str, path: str, kind: object) -> str:

@@ -12,6 +12,7 @@ from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest, manifests_of
 from gpufleet.lint.objects.measured_use import MeasuredUse
 from gpufleet.lint.objects.shapes import wrong_types
+from gpufleet.lint.objects.sharing_texts import wrong_sharing_types
 from gpufleet.lint.rule import Rule, RuleFinding
 from gpufleet.lint.source.parse import Parsed, parse
 from gpufleet.lint.source.text import Problem, SourceText
@@ -34,7 +35,7 @@ def read(source: SourceText) -> Reading:
     parsed = parse(source)
     manifests, problems, others = manifests_of(source, parsed)
     for manifest in manifests:
-        problems += wrong_types(manifest)
+        problems += (*wrong_types(manifest), *wrong_sharing_types(manifest))
     return Reading(source, parsed, tuple(manifests), (*parsed.problems, *problems), others)
 
 

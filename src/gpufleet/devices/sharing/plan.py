@@ -130,7 +130,23 @@ def checked_time_slice(replicas: int, spot: Spot) -> TimeSlice:
 def checked_mps(
     gpu: GpuFacts, clients: int, memory_mib: int | None, threads_pct: int | None, spot: Spot
 ) -> Mps:
-    """Clients that fit on a GPU; without limits of their own each gets an equal part."""
+    """Clients that fit on a GPU; without limits of their own each gets an equal part of what there is for
+    programs.
+    """
+    check_clients(gpu, clients, spot)
+    usable_mib = None if gpu.memory_mib is None else gpu.memory_mib - (gpu.reserved_mib or 0)
+    if memory_mib is not None and usable_mib is not None and clients * memory_mib > usable_mib:
+        most_mib = usable_mib // clients
+        raise spot.at("memory").refuse("more than the card has", memory_mib, f"at most {most_mib} MiB each")
+    if threads_pct is not None and not 1 <= threads_pct <= 100:
+        raise spot.at("threads").refuse("not a percentage of threads", threads_pct, "1 to 100")
+    # Without a limit of its own a client could take all of the memory.
+    equal_mib = None if usable_mib is None else usable_mib // clients
+    return Mps(clients, equal_mib if memory_mib is None else memory_mib, threads_pct or 100 // clients)
+
+
+def check_clients(gpu: GpuFacts, clients: int, spot: Spot) -> None:
+    """Raises SharingError where a GPU cannot have so many clients of MPS."""
     if gpu.vendor is not Vendor.NVIDIA:
         raise spot.refuse("MPS is NVIDIA's", gpu.product, "another mode")
     check_uncut(gpu, spot)
@@ -139,15 +155,6 @@ def checked_mps(
     most = MPS_CLIENTS_MAX if recent else MPS_CLIENTS_MAX_BEFORE_VOLTA
     if not 2 <= clients <= most:
         raise spot.at("clients").refuse("not a number of clients", clients, f"2 to {most} for {gpu.product}")
-    usable_mib = None if gpu.memory_mib is None else gpu.memory_mib - (gpu.reserved_mib or 0)
-    if memory_mib is not None and usable_mib is not None and clients * memory_mib > usable_mib:
-        most_mib = usable_mib // clients
-        raise spot.at("memory").refuse("more than the card has", memory_mib, f"at most {most_mib} MiB each")
-    if threads_pct is not None and not 1 <= threads_pct <= 100:
-        raise spot.at("threads").refuse("not a percentage of threads", threads_pct, "1 to 100")
-    # Without a limit of its own a client could take all of the memory.
-    equal_mib = None if gpu.memory_mib is None else gpu.memory_mib // clients
-    return Mps(clients, equal_mib if memory_mib is None else memory_mib, threads_pct or 100 // clients)
 
 
 def checked_layout(gpu: GpuFacts, instances: Iterable[MigInstance], spot: Spot) -> Layout:

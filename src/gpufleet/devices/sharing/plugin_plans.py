@@ -10,11 +10,12 @@ from gpufleet.devices.sharing.plan import (
     Exclusive,
     Mig,
     Mode,
+    Mps,
     NodePlans,
     SharingPlan,
     Spot,
     TimeSlice,
-    checked_mps,
+    check_clients,
     unshared,
 )
 from gpufleet.devices.sharing.plugin import PREFIX
@@ -67,10 +68,18 @@ def _plan(gpu: GpuFacts, config: PluginConfig, *, cut: bool, where: str) -> Shar
     if cut:
         mode: Mode = _instances(gpu, config, replicas)
     elif replication.mps:
-        mode = checked_mps(gpu, replicas[GPU], None, None, Spot(where, "sharing.mps"))
+        mode = _mps(gpu, replicas[GPU], Spot(where, "sharing.mps"))
     else:
         mode = TimeSlice(replicas[GPU])
     return SharingPlan(gpu.uuid, mode, replication.renamed, replication.one_at_most)
+
+
+def _mps(gpu: GpuFacts, clients: int, spot: Spot) -> Mps:
+    """Clients with equal parts, as NVIDIA's plugin limits them."""
+    check_clients(gpu, clients, spot)
+    # The plugin divides all memory, also what the driver keeps: a file means the same here and there.
+    equal_mib = None if gpu.memory_mib is None else gpu.memory_mib // clients
+    return Mps(clients, equal_mib, 100 // clients)
 
 
 def _instances(gpu: GpuFacts, config: PluginConfig, replicas: dict[str, int]) -> Mig:

@@ -11,44 +11,44 @@ from gpufleet.lint.source.fields import Field
 from gpufleet.lint.source.nodes import Mapping, Node, Scalar, Sequence
 from gpufleet.lint.source.text import Problem
 
-_TEXT, _NUMBER, _TRUTH, _AMOUNT = "text", "a whole number", "true or false", "a quantity"
+TEXT, NUMBER, TRUTH, _AMOUNT = "text", "a whole number", "true or false", "a quantity"
 _LIST, _MAPPING = "a list", "a mapping"
 
 Shape = str | dict[str, "Shape"] | list["Shape"]
 """The name of a type; fields by name (``*`` for any); or a list with the shape of its items."""
 
-_LABELS: Shape = {"*": _TEXT}
+_LABELS: Shape = {"*": TEXT}
 _AMOUNTS: Shape = {"*": _AMOUNT}
 _CONTAINER: Shape = {
-    "name": _TEXT,
-    "image": _TEXT,
-    "command": [_TEXT],
-    "args": [_TEXT],
-    "env": [{"name": _TEXT, "value": _TEXT, "valueFrom": {}}],
-    "resources": {"limits": _AMOUNTS, "requests": _AMOUNTS, "claims": [{"name": _TEXT}]},
-    "volumeMounts": [{"name": _TEXT, "mountPath": _TEXT}],
-    "securityContext": {"privileged": _TRUTH},
+    "name": TEXT,
+    "image": TEXT,
+    "command": [TEXT],
+    "args": [TEXT],
+    "env": [{"name": TEXT, "value": TEXT, "valueFrom": {}}],
+    "resources": {"limits": _AMOUNTS, "requests": _AMOUNTS, "claims": [{"name": TEXT}]},
+    "volumeMounts": [{"name": TEXT, "mountPath": TEXT}],
+    "securityContext": {"privileged": TRUTH},
 }
 _POD: Shape = {
     "containers": [_CONTAINER],
     "initContainers": [_CONTAINER],
     "volumes": [
         {
-            "name": _TEXT,
-            "hostPath": {"path": _TEXT},
-            "emptyDir": {"medium": _TEXT, "sizeLimit": _AMOUNT},
+            "name": TEXT,
+            "hostPath": {"path": TEXT},
+            "emptyDir": {"medium": TEXT, "sizeLimit": _AMOUNT},
         }
     ],
     "nodeSelector": _LABELS,
     "affinity": {},
-    "tolerations": [{"key": _TEXT, "operator": _TEXT, "value": _TEXT, "effect": _TEXT}],
-    "runtimeClassName": _TEXT,
-    "priorityClassName": _TEXT,
-    "schedulerName": _TEXT,
-    "hostPID": _TRUTH,
-    "hostIPC": _TRUTH,
-    "terminationGracePeriodSeconds": _NUMBER,
-    "resourceClaims": [{"name": _TEXT}],
+    "tolerations": [{"key": TEXT, "operator": TEXT, "value": TEXT, "effect": TEXT}],
+    "runtimeClassName": TEXT,
+    "priorityClassName": TEXT,
+    "schedulerName": TEXT,
+    "hostPID": TRUTH,
+    "hostIPC": TRUTH,
+    "terminationGracePeriodSeconds": NUMBER,
+    "resourceClaims": [{"name": TEXT}],
 }
 
 
@@ -56,15 +56,16 @@ def wrong_types(manifest: Manifest) -> Iterator[Problem]:
     """Every field of the object's pods with a value of a wrong type."""
     for template in manifest.templates:
         for field, expected in (
-            *_wrong(template.spec, _POD),
-            *_wrong(template.metadata, {"annotations": _LABELS}),
+            *misfits(template.spec, _POD),
+            *misfits(template.metadata, {"annotations": _LABELS}),
         ):
             position = manifest.source.position(field.offset)
-            reason = f"{field.path} is {_written(field.node)}, expected {expected}"
+            reason = f"{field.path} is {written(field.node)}, expected {expected}"
             yield Problem(manifest.source.name, position, reason)
 
 
-def _wrong(field: Field, shape: Shape) -> Iterator[tuple[Field, str]]:
+def misfits(field: Field, shape: Shape) -> Iterator[tuple[Field, str]]:
+    """Every field that has not the type of its shape, with what is expected there."""
     if not field.exists:
         return
     match shape:
@@ -76,40 +77,41 @@ def _wrong(field: Field, shape: Shape) -> Iterator[tuple[Field, str]]:
             for name, below in field.entries():
                 wanted = shape.get(name, everyone)
                 if wanted is not None:
-                    yield from _wrong(below, wanted)
+                    yield from misfits(below, wanted)
         case list():
             if not isinstance(field.node, Sequence):
                 yield field, _LIST
                 return
             for item in field.items():
-                yield from _wrong(item, shape[0])
+                yield from misfits(item, shape[0])
         case str():
             if not (isinstance(field.node, Scalar) and _fits(field.node, shape)):
                 yield (
                     field,
-                    shape + (", in quotes" if shape is _TEXT and isinstance(field.node, Scalar) else ""),
+                    shape + (", in quotes" if shape is TEXT and isinstance(field.node, Scalar) else ""),
                 )
 
 
 def _fits(node: Scalar, wanted: str) -> bool:
     value = node.value
-    if wanted == _TRUTH:
+    if wanted == TRUTH:
         return isinstance(value, bool)
-    if wanted == _NUMBER:
+    if wanted == NUMBER:
         return isinstance(value, int) and not isinstance(value, bool)
     if wanted == _AMOUNT:
         return not isinstance(value, bool)
     return isinstance(value, str)
 
 
-def _written(node: Node | None) -> str:
+def written(node: Node | None) -> str:
+    """The type of a value, as its owner would call it."""
     match node:
         case Mapping():
             return _MAPPING
         case Sequence():
             return _LIST
         case Scalar() if isinstance(node.value, bool):
-            return _TRUTH
+            return TRUTH
         case Scalar() if isinstance(node.value, int | float):
             return "a number"
-    return _TEXT
+    return TEXT
