@@ -299,6 +299,41 @@ def test_the_next_leader_knows_which_pods_are_not_evicted_for_a_queue() -> None:
     in_world(story)
 
 
+@pytest.mark.parametrize("after_s", [0.0, 0.5, 1.5, 3.0, 4.5, 6.0, 8.0])
+@pytest.mark.parametrize("is_bound", [False, True], ids=["victim-runs", "victim-gone"])
+def test_a_leader_that_dies_right_after_an_eviction_leaves_word_at_whose_cost_it_was(
+    after_s: float, is_bound: bool
+) -> None:
+    """However soon after the eviction, or after the pod got its place: the next leader will not evict the pod
+    for the queue that lost, and says so in the status of that queue.
+    """
+
+    async def story(world: World) -> None:
+        world.node("n", gpus=1)
+        add_queue(world, "all", gpus=0)
+        add_queue(world, "poor", parent="all")
+        add_queue(world, "owner", gpus=1, parent="all")
+        world.pod("old", labels=of("poor"), ownerReferences=CONTROLLED)
+        await world.settle(10)
+        world.pod("new", labels=of("owner"))
+        while not is_leaving(world, "old"):
+            await world.settle(0.05)
+        if is_bound:
+            ended(world, "old")
+            while not world.node_of("new"):
+                await world.settle(0.05)
+        await world.settle(after_s)
+        await world.stop()
+        if not is_bound:
+            ended(world, "old")
+        await change_leaders(world)
+        assert world.node_of("new") == "n"
+        assert queue_status(world, "poor")["immunePods"] == [world.get("new")["metadata"]["uid"]]
+        assert nominations(world, "owner") == []
+
+    in_world(story)
+
+
 def test_what_was_learned_of_run_times_is_known_to_the_next_leader() -> None:
     """Of one template five runs have ended after a minute; the sixth may come before a reservation."""
 

@@ -14,6 +14,7 @@ import pytest
 from gpufleet.cluster.queues.queue_figures import QueueFigures
 from gpufleet.cluster.queues.queue_tracker import QueueTracker
 from gpufleet.kube.client import Client
+from gpufleet.kube.objects.fleet_queues import NominationStatus
 from gpufleet.kube.replica import Identity
 from gpufleet.kube.transport import Request
 from gpufleet.model.identifiers import QueueName
@@ -59,6 +60,8 @@ class Case:
         self.seen = Seen(self.server)
         self.seen.catch_up()
         self.pending = dict.fromkeys(self.names, 0)
+        self.records: dict[str, tuple[NominationStatus, ...]] = {}
+        self.immune: dict[str, tuple[str, ...]] = {}
         self.is_busy = False
         self.leads = True
         self.way = SpoiltWay(
@@ -81,9 +84,16 @@ class Case:
         )
 
     def report(self) -> list[QueueFigures]:
-        """What the engine says: so many pods wait in each queue."""
+        """What the engine says: so many pods wait in each queue, with these places kept, and these pods are
+        not evicted for it.
+        """
         return [
-            QueueFigures(QueueName(name), pending={"gpu-busy": pods} if pods else {})
+            QueueFigures(
+                QueueName(name),
+                pending={"gpu-busy": pods} if pods else {},
+                nominations=self.records.get(name, ()),
+                immune_pods=self.immune.get(name, ()),
+            )
             for name, pods in self.pending.items()
         ]
 
@@ -92,6 +102,12 @@ class Case:
         answer = self.server.answer(Request("GET", f"{QUEUES}/{name}"), ADMIN)
         found: dict[str, Any] = msgspec.json.decode(answer.body).get("status", {})
         return found
+
+    def is_told_immune(self, pod: str, queue: str) -> bool:
+        """Whether some status says that a pod is not evicted for a queue."""
+        records = [one for name in self.names for one in self.status(name).get("nominations", [])]
+        by_record = any(one["holder"] == pod and queue in one.get("immuneTo", ()) for one in records)
+        return by_record or pod in self.status(queue).get("immunePods", [])
 
     def told(self) -> dict[str, int]:
         """How many pods wait, as the statuses say."""
@@ -230,3 +246,35 @@ def test_while_binds_are_under_way_figures_wait_for_at_most_six_turns() -> None:
         assert case.told() == case.pending
 
     in_case(story)
+
+
+@pytest.mark.parametrize("seed", seeds(20))
+def test_a_record_of_a_place_stays_until_the_queues_that_lose_by_it_have_the_pod(seed: int) -> None:
+    """Two queues get places at each other's cost, and a third at the cost of both, while writes are refused
+    and answers lost. A leader that dies at any moment leaves word of each of these pods.
+    """
+    pairs = {"p": ("q000", "q001"), "q": ("q001", "q000"), "r": ("q002", "q001"), "s": ("q002", "q000")}
+
+    async def story(case: Case) -> None:
+        chance = Random(seed)
+        case.records = {
+            gains: tuple(
+                NominationStatus(pod, number, immune_to=(loses,))
+                for number, (pod, (other, loses)) in enumerate(pairs.items())
+                if other == gains
+            )
+            for gains in case.names
+        }
+        await case.clock.sleep(3 * TURN_EVERY_S)
+        case.records = {}
+        case.immune = {
+            queue: tuple(pod for pod, (_, loses) in pairs.items() if loses == queue) for queue in case.names
+        }
+        case.way.lasts_s = 0.2
+        case.way.spoilt = [chance.choice(SPOILT) for _ in range(chance.randint(0, 6))]
+        for _ in range(600):
+            await case.clock.sleep(0.1)
+            assert all(case.is_told_immune(pod, loses) for pod, (_, loses) in pairs.items())
+        assert [case.status(name).get("nominations", []) for name in case.names] == [[], [], []]
+
+    in_case(story, seed=seed)

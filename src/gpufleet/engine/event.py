@@ -236,6 +236,7 @@ class KeptPlaces(msgspec.Struct, frozen=True):
     """The places that a workload was to have as soon as pods that end had left them.
 
     ``holder`` is the uid of a pod, or a gang. Of two of them the one with the smaller ``number`` came first.
+    Its pods may not be evicted for the queues ``immune_to``, at whose cost they get their places.
     """
 
     holder: PodUid | GangName
@@ -243,6 +244,7 @@ class KeptPlaces(msgspec.Struct, frozen=True):
     number: int
     places: tuple[ReservedPlace, ...]
     waits_for: tuple[PodUid, ...]
+    immune_to: tuple[QueueName, ...] = ()
 
 
 class NominationsRecalled(Event, frozen=True, tag="nominations-recalled"):

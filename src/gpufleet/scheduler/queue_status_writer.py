@@ -7,7 +7,9 @@ another writer put into a status does not stay. A write names the version that i
 late is refused and said anew in the next turn. What is wrong with a queue does not wait for its turn: it is
 written as soon as it is known, however busy the scheduler is, with an Event. Nor do the places that are kept
 for work until other pods have left, because the next leader needs them; those for which pods are to end are
-written before that (``write_ahead``).
+written before that (``write_ahead``). Such a record also names the queues at whose cost the places are, and
+for which the pods that get them are not evicted. It is taken out only when the statuses of these queues have
+the pods, so that the next leader finds that in one of the two places at every moment.
 """
 
 import asyncio
@@ -17,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
+from gpufleet.cluster.queues import nomination_records
 from gpufleet.cluster.queues.queue_conditions import BARS, IN_FORCE, MALFORMED, TROUBLES
 from gpufleet.cluster.queues.queue_figures import QueueFigures
 from gpufleet.cluster.queues.queue_tracker import QueueTracker
@@ -71,9 +74,10 @@ EVENTS_OF_QUEUES = "default"
 
 
 class Write(msgspec.Struct, frozen=True):
-    """A status that is to be written."""
+    """A status that is to be written over what was ``told``."""
 
     queue: FleetQueue
+    told: FleetQueueStatus
     status: FleetQueueStatus
 
 
@@ -135,7 +139,7 @@ class QueueStatusWriter:
             # The report is made once a turn for all queues; it costs a look at every waiting pod.
             writes = self.differences()
             pause_s = max(TURN_EVERY_S, (clock.monotonic_s() - began_s) / PART_OF_THE_LOOP)
-            await self._write_all(self._some(writes))
+            await self._take_turn(writes)
 
     def _troubles_now(self) -> object:
         return self.troubles(), tuple(sorted(self.queues.problems.items()))
@@ -154,7 +158,7 @@ class QueueStatusWriter:
             told = status_of(queue)
             status = self._status(queue, told, figures.get(QueueName(queue.metadata.name)))
             if status is not None and status != told:
-                found.append(Write(queue, status))
+                found.append(Write(queue, told, status))
         return found
 
     def _of_unreadable(self, unreadable: Mapping[tuple[str, str], Identity]) -> Iterator[Write]:
@@ -169,8 +173,9 @@ class QueueStatusWriter:
                 metadata = Metadata(name=name, uid=identity.uid, resource_version=identity.resource_version)
                 bad = QueueCondition(ACTIVE, holds=False, reason=MALFORMED, message=problem)
                 now = self.client.clock.now()
-                status = conditions_alone(FleetQueueStatus(), [bad], None, now)
-                yield Write(FleetQueue(metadata, FleetQueueSpec()), status)
+                told = FleetQueueStatus()
+                status = conditions_alone(told, [bad], None, now)
+                yield Write(FleetQueue(metadata, FleetQueueSpec()), told, status)
 
     def _status(
         self, queue: FleetQueue, told: FleetQueueStatus, figures: QueueFigures | None
@@ -220,20 +225,32 @@ class QueueStatusWriter:
         in_turn = writes[start:] + writes[:start]
         return sorted(in_turn, key=lambda one: trouble(one) is None)[:WRITES_A_TURN]
 
-    async def _write_all(self, writes: list[Write]) -> None:
-        queued = iter(writes)
+    async def _take_turn(self, writes: list[Write]) -> None:
+        """Write pods that are not evicted for a queue before the records that say so, too, are taken out."""
+        chosen = self._some(writes)
+        gaining = [one for one in chosen if gains_immune_pods(one)]
+        written = await self._write_all([with_records_kept(one) for one in gaining])
+        is_safe = written and len(gaining) == sum(map(gains_immune_pods, writes))
+        others = (one for one in chosen if not gains_immune_pods(one))
+        await self._write_all([one if is_safe else with_records_kept(one) for one in others])
+
+    async def _write_all(self, writes: list[Write]) -> bool:
+        """Whether all of them were written."""
+        queued, written = iter(writes), list[bool]()
 
         async def work() -> None:
             for one in queued:
-                await self._write(one)
+                written.append(await self._write(one))
 
         async with asyncio.TaskGroup() as group:
             for _ in range(min(WRITES_AT_ONCE, len(writes))):
                 group.create_task(work())
+        return all(written)
 
-    async def _write(self, write: Write) -> None:
+    async def _write(self, write: Write) -> bool:
+        """Whether it was written; what was not is seen again in the next turn."""
         if not self.may_write():
-            return
+            return False
         metadata = write.queue.metadata
         body = status_patch(write.status, metadata.resource_version)
         try:
@@ -245,9 +262,12 @@ class QueueStatusWriter:
         except (Conflict, NotFound):
             # The queue is newer than we know, or gone: the next turn sees it as it is.
             self._known_troubles = None
+            return False
         except KubeError as failed:
             extra = {"queue": metadata.name, "problem": str(failed)}
             LOG.warning("a queue's status was not written", extra=extra)
+            return False
+        return True
 
     async def _write_event(self, write: Write) -> None:
         """What is wrong with a queue, where that is news."""
@@ -263,12 +283,26 @@ class QueueStatusWriter:
         await self.client.create(resources.EVENTS, body, name=name, namespace=EVENTS_OF_QUEUES)
 
 
+def gains_immune_pods(write: Write) -> bool:
+    """Whether a write names pods that are not evicted for the queue and that its status does not name yet."""
+    return not set(write.status.immune_pods) <= set(write.told.immune_pods)
+
+
+def with_records_kept(write: Write) -> Write:
+    """The write without taking out what the status says of places that are at other queues' cost."""
+    now = {one.holder for one in write.status.nominations}
+    kept = [one for one in write.told.nominations if one.immune_to and one.holder not in now]
+    nominations = nomination_records.joined(kept, write.status.nominations)
+    status = msgspec.structs.replace(write.status, nominations=nominations)
+    return msgspec.structs.replace(write, status=status)
+
+
 def trouble(write: Write) -> Condition | None:
     """What a write says anew of why a queue is not in force; None where it says no such thing."""
     found = {one.type: one for one in write.status.conditions}.get(ACTIVE)
     if found is None or found.status != "False" or found.reason not in TROUBLES:
         return None
-    before = {one.type: one for one in status_of(write.queue).conditions}.get(ACTIVE)
+    before = {one.type: one for one in write.told.conditions}.get(ACTIVE)
     told = None if before is None else (before.status, before.reason, before.message)
     return None if told == (found.status, found.reason, found.message) else found
 

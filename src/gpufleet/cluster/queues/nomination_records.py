@@ -6,7 +6,7 @@ turn that is not its own. Only the leader writes the status of a queue. What sta
 engine all the same (``engine.preempt.recalled_nominations``).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -18,7 +18,9 @@ from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, Que
 NOMINATIONS_MAX = 4096
 PLACES_MAX = 8192
 WAITED_FOR_MAX = 8192
-"""The definition of FleetQueue takes no more nominations, and of one no more places and pods to wait for."""
+IMMUNE_TO_MAX = 8192
+"""The definition of FleetQueue takes no more nominations, and of one no more places, pods to wait for and
+queues that lose by it."""
 
 BYTES_MAX = 768 * 1024
 """Of a queue, in all its nominations together: the API server stores objects of 1.5 MiB."""
@@ -39,6 +41,19 @@ def written(kept: Iterable[KeptPlaces]) -> dict[QueueName, tuple[NominationStatu
     return {queue: tuple(of_queue) for queue, of_queue in found.items()}
 
 
+def joined(
+    former: Iterable[NominationStatus], now: Sequence[NominationStatus]
+) -> tuple[NominationStatus, ...]:
+    """The nominations of now, and before them as many of the former ones as a status has room for beside."""
+    size, found = sum(map(_size, now)), list[NominationStatus]()
+    for one in former:
+        size += _size(one)
+        if size > BYTES_MAX or len(found) + len(now) == NOMINATIONS_MAX:
+            break
+        found.append(one)
+    return (*found, *now)
+
+
 def has_room_for(one: KeptPlaces) -> bool:
     """True for a nomination that a status can hold, if it holds no other."""
     status = _status(one)
@@ -46,10 +61,13 @@ def has_room_for(one: KeptPlaces) -> bool:
 
 
 def says(status: NominationStatus, one: KeptPlaces) -> bool:
-    """True if this was written down of a nomination, with every pod that it waits for by now."""
+    """True if this was written down of a nomination, with every pod that it waits for by now, and every queue
+    at whose cost that is.
+    """
     now = _status(one)
     same = (status.holder, status.places) == (now.holder, now.places)
-    return same and set(now.waits_for) <= set(status.waits_for)
+    are_told = set(now.waits_for) <= set(status.waits_for) and set(now.immune_to) <= set(status.immune_to)
+    return same and are_told
 
 
 def _size(status: NominationStatus) -> int:
@@ -58,7 +76,8 @@ def _size(status: NominationStatus) -> int:
 
 def _is_taken(status: NominationStatus) -> bool:
     """True unless the definition of FleetQueue refuses it."""
-    return len(status.places) <= PLACES_MAX and len(status.waits_for) <= WAITED_FOR_MAX
+    is_short = len(status.places) <= PLACES_MAX and len(status.waits_for) <= WAITED_FOR_MAX
+    return is_short and len(status.immune_to) <= IMMUNE_TO_MAX
 
 
 def _status(one: KeptPlaces) -> NominationStatus:
@@ -66,7 +85,7 @@ def _status(one: KeptPlaces) -> NominationStatus:
         ReservedPlaceStatus(place.uid, place.node, tuple(str(device) for device in place.devices))
         for place in one.places
     )
-    return NominationStatus(str(one.holder), one.number, places, one.waits_for)
+    return NominationStatus(str(one.holder), one.number, places, one.waits_for, one.immune_to)
 
 
 def read(statuses: Iterable[NominationStatus], queue: QueueName) -> list[KeptPlaces]:
@@ -81,6 +100,7 @@ def read(statuses: Iterable[NominationStatus], queue: QueueName) -> list[KeptPla
                 for place in one.places
             ),
             tuple(map(PodUid, one.waits_for)),
+            tuple(map(QueueName, one.immune_to)),
         )
         for one in statuses
     ]

@@ -38,7 +38,7 @@ from gpufleet.engine.state.gang_members import Members
 from gpufleet.engine.state.pods import PodTable
 from gpufleet.engine.state.shapes import ShapeTable
 from gpufleet.model.gang import Gang
-from gpufleet.model.identifiers import GangName, QueueName
+from gpufleet.model.identifiers import GangName, PodUid, QueueName
 
 SURPLUS_FROM_US = 1 << 61
 """Later than any engine time: work of one priority goes by age, and what gangs would like besides their
@@ -387,6 +387,12 @@ class EngineState:
         here = self.pods.row_by_uid
         known = (ImmunePods(one.queue, tuple(filter(here.__contains__, one.pods))) for one in happened.immune)
         self.eviction_immunity.recall(known, self.departures.departing())
+        self.victim_changes += 1
+
+    def recall_immunity_of(self, uids: Iterable[PodUid], queues: Iterable[QueueName]) -> None:
+        """These pods, where they are there, may not be evicted for these queues since before a restart."""
+        known = filter(self.pods.row_by_uid.__contains__, uids)
+        self.eviction_immunity.add(known, frozenset(queues))
         self.victim_changes += 1
 
     def update_end(self, row: int) -> bool:

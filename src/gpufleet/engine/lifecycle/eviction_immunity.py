@@ -76,9 +76,13 @@ class EvictionImmunity:
         It may have evicted each of those that leave: none of them ends by itself.
         """
         for one in immune:
-            for uid in one.pods:
-                self._set(uid, self.immune_to(uid) | {one.queue})
+            self.add(one.pods, frozenset((one.queue,)))
         self._evicted.update(dict.fromkeys(leaving))
+
+    def add(self, uids: Iterable[PodUid], queues: frozenset[QueueName]) -> None:
+        """These pods may not be evicted for these queues either."""
+        for uid in uids:
+            self._set(uid, self.immune_to(uid) | queues)
 
     def begin_anew(self) -> None:
         """A queue has other rights now, so every claim may be a new one."""

@@ -24,7 +24,7 @@ from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.place.choose.trial import Trial
 from gpufleet.engine.place.relations.unbound_volume_claims import VolumeChoice
 from gpufleet.engine.place.score import fit
-from gpufleet.model.identifiers import PodUid
+from gpufleet.model.identifiers import PodUid, QueueName
 
 
 class Placement(NamedTuple):
@@ -218,6 +218,9 @@ class Nominations:
     def recall(self, happened: NominationsRecalled) -> None:
         """Nominations from before a restart; ``preempt.recalled_nominations`` looks at them anew."""
         self.recalled += happened.kept
+        for one in happened.kept:
+            # Also of work that has its place by now, and of work that gets another one.
+            self.state.recall_immunity_of((place.uid for place in one.places), one.immune_to)
 
     def resume(
         self, placements: tuple[Placement, ...], waits_for: tuple[PodUid, ...], number: int
@@ -243,8 +246,10 @@ class Nominations:
             )
             for row in rows
         )
-        waits_for = tuple(nomination.waits_for)
-        return KeptPlaces(holder, state.named_queue(rows[0]), nomination.number, places, waits_for)
+        immune_to: set[QueueName] = set()
+        immune_to.update(*(state.eviction_immunity.immune_to(place.uid) for place in places))
+        waits_for, queue = tuple(nomination.waits_for), state.named_queue(rows[0])
+        return KeptPlaces(holder, queue, nomination.number, places, waits_for, tuple(sorted(immune_to)))
 
     def settle(self) -> list[int]:
         """The rows of nominated pods that can be bound now, in the order of their nomination.

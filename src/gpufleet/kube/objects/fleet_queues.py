@@ -135,13 +135,15 @@ class ReservationStatus(Structure, frozen=True, omit_defaults=False):
 class NominationStatus(Structure, frozen=True, omit_defaults=False):
     """The places that work of a queue gets when the pods that it waits for have left them.
 
-    ``holder`` is the uid of a pod, or a gang as the scheduler names it. Smaller numbers come first.
+    ``holder`` is the uid of a pod, or a gang as the scheduler names it. Smaller numbers come first. The pods
+    are not evicted for the queues ``immune_to``.
     """
 
     holder: str
     number: int
     places: tuple[ReservedPlaceStatus, ...] = ()
     waits_for: tuple[str, ...] = ()
+    immune_to: tuple[str, ...] = ()
 
 
 class LearnedRunTimeStatus(Structure, frozen=True, omit_defaults=False):
