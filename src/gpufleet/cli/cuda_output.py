@@ -83,12 +83,17 @@ def lines(judgement: Judgement) -> list[str]:
         if check.caution:
             found += _wrapped(" " * len(head), f"but: {check.caution}")
     ways_out = [
-        way for check in judgement.checks if check.answer is judgement.answer for way in check.ways_out
+        # What would help a check that decides nothing would leave the answer as it is.
+        way
+        for check in judgement.checks
+        if check.answer is judgement.answer
+        for way in check.ways_out
     ]
     if ways_out:
         found.append("")
     for place, way in enumerate(dict.fromkeys(ways_out)):
         found += _wrapped("Way out: " if place == 0 else "  or:    ", way)
+    # The older of them tells how far the answer may be behind new drivers and cards.
     oldest = min(AS_OF, tables().architectures.as_of)
     return [*found, "", f"Tables as of {oldest}."]
 

@@ -73,6 +73,7 @@ def command(
     plan = of_cluster(request, cluster, settings)
     show(plan, output, applies=apply)
     if apply and plan.moves:
+        # Asked on standard error, so that a file or pipe gets the plan alone.
         if yes or click.confirm("Make these moves?", err=True):
             apply_plan(plan, cluster, settings, settle_s, tell)
         else:

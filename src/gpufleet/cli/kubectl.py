@@ -25,6 +25,7 @@ def plugin() -> int:
 
 def complete() -> int:
     """Answer kubectl's question what may follow the words so far, the last of which may be begun."""
+    # kubectl gives the word that is begun last, and no word at all before the first is begun.
     words = sys.argv[1:] or [""]
     for one in ShellComplete(gpufleet, {}, "gpufleet", VARIABLE).get_completions(words[:-1], words[-1]):
         if one.type == "plain":

@@ -77,4 +77,5 @@ def echo_data(text: str) -> None:
     if sys.stdout.isatty():
         click.echo(visible_text(text), nl=False)
     else:
+        # As bytes, because a stream of text refuses what a file may hold beside UTF-8.
         click.echo(text.encode("utf-8", "surrogateescape"), nl=False)

@@ -42,6 +42,7 @@ class Whole(click.IntRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:  # noqa: ARG002
         """The number. Raises InputError."""
         text = str(value).strip()
+        # More digits are beyond every range, and int() takes long over thousands of them.
         if _WHOLE.fullmatch(text) is None:
             problem = "not a whole number" if not re.fullmatch(r"[+-]?[0-9]+", text) else "out of range"
             raise InputError(problem, field=name_of(param), value=value, expected=self.expected)

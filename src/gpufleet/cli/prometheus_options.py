@@ -91,6 +91,7 @@ def prometheus_options(command: Decorated) -> Decorated:
             help="Take the use from this Prometheus, which scrapes dcgm-exporter or gpufleet's agents.",
         ),
     ):
+        # click shows last what was applied first.
         command = option(command)
     return command
 

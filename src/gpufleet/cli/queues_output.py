@@ -266,6 +266,7 @@ def _bar(use: ResourceRow, glyphs: Glyphs) -> str:
     whole = max(used, quota)
     if not whole:
         return " " * BAR_CELLS
+    # Rounded up: a queue that uses anything at all is not drawn as idle.
     full = -(-used * BAR_CELLS // whole)
     beyond = min(full, -(-borrowed * BAR_CELLS // whole))
     return glyphs.own * (full - beyond) + glyphs.borrowed * beyond + glyphs.idle * (BAR_CELLS - full)

@@ -54,6 +54,7 @@ def typed_options(context: click.Context) -> Iterator[Typed]:
             value = context.params.get(str(parameter.name))
             values = value if isinstance(value, tuple | list) else (value,)
             found += [Typed(name_of(parameter), str(one)) for one in values]
+    # A short text is often a part of a longer one.
     yield from sorted(found, key=lambda one: -len(one.text))
 
 

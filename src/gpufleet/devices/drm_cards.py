@@ -112,6 +112,7 @@ def _card(folder: Path, roots: Roots) -> DrmCard | None:
         device.name,
         driver,
         number(device / "device"),
+        # The kernel says -1 where it knows of no node.
         numa_node if numa_node is not None and numa_node >= 0 else None,
         drm_nodes(device, roots.dev),
     )

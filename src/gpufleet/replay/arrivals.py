@@ -86,6 +86,7 @@ def saturating(
     Clones are drawn from the original list with replacement; the first draw with a part of one device that
     would pass the target ends it. A list that asks for more loses units drawn at random.
     """
+    # As the published runs list them: what a seed makes of a list depends on its order.
     originals = sorted(units, key=lambda unit: unit.tasks[0].name)
     arrivals = list(originals) if shuffled else list(units)
     if shuffled:
@@ -97,6 +98,7 @@ def saturating(
         return arrivals
     while asked_milli > target_milli:
         asked_milli -= arrivals.pop(source.below(len(arrivals))).gpu_milli
+    # A list that asked for too much is not filled up with clones again.
     if asked_milli == target_milli or len(arrivals) < len(originals):
         return arrivals
     mark = mark_of_clones(originals)

@@ -46,6 +46,7 @@ class BadRows:
         """The rows that were skipped; raises if they are more than the share allows."""
         if not self._problems:
             return ()
+        # Rows of a bad gang are refused when all others have been read.
         self._problems.sort(key=lambda problem: problem[0])
         share_pct = 100 * self._bad_lines / max(1, self.lines_read)
         if share_pct > self._skip_pct:

@@ -21,6 +21,7 @@ class FragmentationMeter:
 
     def __init__(self, engine: Engine, workload: tuple[tuple[Shape, int], ...]) -> None:
         self._state = engine.state
+        # Of its own, as the policy of the run may have another target, or none.
         self._ruler = PolicyState(Policy("ruler"), 0, engine.state.fleet)
         self._ruler.set_target(workload)
         self._by_row = np.zeros(engine.state.fleet.row_count, np.int64)

@@ -46,6 +46,7 @@ class MeasuredEngine:
         if self.engine.state.policy.policy.needs_target:
             events.append(TargetWorkloadSet(workload))
         self.step(0, events)
+        # To build the fleet is no decision.
         self.decision_s = 0.0
 
     def step(self, at_us: int, events: Sequence[Event]) -> list[AnyInstruction]:

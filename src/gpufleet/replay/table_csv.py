@@ -57,6 +57,7 @@ class CsvRecords:
                 row, last = last + 1, reader.line_num
                 if last > limits.rows:
                     raise TraceError(f"has more than {limits.rows:,} rows", file=self._file)
+                # No cell has more characters than its row has bytes, so the cells of short rows need no look.
                 if lines.record_bytes > limits.cell_characters:
                     self._check_cells(row, cells)
                 lines.record_bytes = 0
@@ -119,6 +120,7 @@ class _Lines:
         source, most = self._source, self._limits.row_bytes
         total, check_at = 0, 0
         with read_errors(source.file):
+            # One byte more than is allowed tells a line that is too long from one that just fits.
             while line := source.stream.readline(most + 1):
                 self._number += 1
                 if self._number == 1:

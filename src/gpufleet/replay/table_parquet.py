@@ -111,6 +111,7 @@ def _is_text(kind: Any) -> bool:
 def _float_text(value: float) -> str:
     if value.is_integer() and abs(value) <= LARGEST_EXACT_FLOAT:
         return str(int(value))
+    # The shortest text that is read as this very number again.
     return repr(value)
 
 

@@ -112,6 +112,7 @@ class Tally:
         fragmented = np.bincount(inverse, weights=np.array(self._fragmented, np.float64)) / times
         fragmented = fragmented / (1000 * self.fragmentation_weight)
         idle = self.gpus - allocated
+        # A full fleet has nothing idle that could be fragmented.
         of_idle = np.divide(fragmented, idle, out=np.zeros_like(idle), where=idle > 0)
         return Curve(
             load_pct=loads.tolist(),

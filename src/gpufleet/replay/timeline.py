@@ -70,6 +70,7 @@ class StepSeries:
             if until_us <= since_us or not value:
                 continue
             first = int((since_us - start_us) / width)
+            # The very end of the axis is no interval of its own.
             last = min(points - 1, int((until_us - start_us) / width))
             for point in range(first, last + 1):
                 left = max(since_us, start_us + point * width)
@@ -116,6 +117,7 @@ class TimelineRun:
     def due(self, uids: Sequence[PodUid]) -> Iterable[Event]:
         """Tasks arrive for which something is due the first time, and leave the second time."""
         at_us = self._player.at_us
+        # Before the first of their members, which would wait for a gang that is not described.
         events: list[Event] = [] if self._arrived else [GangSet(gang) for gang in self.trace.gangs]
         for uid in uids:
             if uid not in self._arrived:
@@ -195,6 +197,7 @@ class TimelineRun:
     def result(self) -> Timeline:
         """Waits and series; the time axis runs from the first arrival to the last event."""
         start_us = min(task.created_at_us for task in self.trace.tasks)
+        # The time axis of a trace with a single moment has a length, too.
         end_us = max(self.measured.engine.at_us, start_us + 1)
         points = min(SERIES_POINTS, max(1, (end_us - start_us) // MICROSECONDS))
         width_s = (end_us - start_us) / points / MICROSECONDS

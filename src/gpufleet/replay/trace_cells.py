@@ -47,6 +47,7 @@ _NOT_A_NUMBER: tuple[tuple[re.Pattern[str], str], ...] = (
 
 def whole_number(cell: str, column: str, *, at_most: int, at_least: int = 0) -> int:
     """A number of plain digits between the two bounds."""
+    # More digits are too many for every column, and int() takes long over thousands of them.
     if cell.isascii() and cell.isdigit() and len(cell) <= 19:
         number = int(cell)
         if at_least <= number <= at_most:

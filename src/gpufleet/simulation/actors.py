@@ -62,6 +62,7 @@ class Actors:
         """Act on every write, for ever."""
         cursor = 0
         while True:
+            # Asked for before the writes are read, so that a write meanwhile is no news missed.
             waiting = self.server.store.next_write()
             revision = self.server.store.revision
             for written in self.server.store.since(PODS, cursor, revision):
@@ -81,6 +82,7 @@ class Actors:
         """
         path = f"/api/v1/nodes/{node}"
         self.ask(ADMIN, "PATCH", path, {"spec": {"unschedulable": True}})
+        # Sorted, so that one seed evicts in one order.
         for name, pod in sorted(self.server.store.all(PODS).items()):
             if pod_facts.node_of(pod) == node and not pod_facts.is_over(pod):
                 body = {"metadata": {"name": name[1], "namespace": name[0]}}
@@ -112,6 +114,7 @@ class Actors:
         act: Callable[[JsonObject], None],
         pod: JsonObject,
     ) -> None:
+        # By UID: a pod made anew under the same name starts and ends for itself.
         key = once[0]["metadata"]["uid"], once[1]
         if key not in self._regarded:
             self._regarded.add(key)
@@ -128,6 +131,7 @@ class Actors:
             return
         reason = self.rejects(now)
         status: JsonObject = {"phase": "Failed", "reason": reason} if reason else {"phase": "Running"}
+        # Devices are handed out, and reported, before a container starts.
         if not reason:
             status["conditions"] = [{"type": "Ready", "status": "True"}]
             self._give(now)
@@ -188,6 +192,7 @@ class Actors:
         if holders != before:
             target = f"/apis/gpufleet.io/v1alpha1/nodedevices/{node}"
             self.ask(f"system:node:{node}", "PATCH", target, {
+                # With its version, so that it never writes over what another has just said.
                 "metadata": {"resourceVersion": report["metadata"]["resourceVersion"]},
                 "spec": {"holders": holders},
             })  # fmt: skip
@@ -249,6 +254,7 @@ class Actors:
         try:
             self.server.add({**workload.template, "metadata": metadata}, user="system:controller")
         except Refusal:
+            # A real controller tries again, too.
             asyncio.get_running_loop().call_later(1.0, self._make, workload)
 
 

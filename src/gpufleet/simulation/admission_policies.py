@@ -72,6 +72,7 @@ class Policies(msgspec.Struct):
 
     def _lease_epoch(self, store: ObjectStore, now_s: float) -> int | None:
         """leaseTransitions as the policy sees them now; None where there is no Lease."""
+        # The newest Lease that is old enough to be known: policies read it from a cache that lags behind.
         for written in reversed(store.since(LEASES, 0, store.revision)):
             if written.name == (LEASE_NAMESPACE, LEASE_NAME) and written.at_s + self.fence_lag_s <= now_s:
                 return None if written.value is None else lease_epoch(written.value)
@@ -91,6 +92,7 @@ def read_epoch(grant: str) -> int | None:
     except msgspec.DecodeError:
         return None
     epoch = value.get("epoch") if isinstance(value, dict) else None
+    # To Python a bool is an int, too.
     return epoch if isinstance(epoch, int) and not isinstance(epoch, bool) else None
 
 

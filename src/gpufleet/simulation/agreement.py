@@ -140,6 +140,7 @@ class Agreement:
             self._next_revision = revision + 1 + int(self._random.expovariate(1 / self.every_writes))
             self._compare(world, world.loop.time())
         while self._next_s < to_s:
+            # A moment that was due before now is taken now, as virtual time cannot go back.
             at_s = max(self._next_s, world.loop.time())
             self._compare(world, at_s)
             self._next_s = at_s + self._random.expovariate(1 / self.every_s)
@@ -152,6 +153,7 @@ class Agreement:
         elif rounds is None:
             self.moments.append(Moment(at_s, passed_over="the leader has not listed everything yet"))
         else:
+            # A copy keeps nothing that it loads, so what is loaded here is loaded once and not in each copy.
             if self.compared < LOADS_UNTIL:
                 load_kernels(world.server, self.scheduler.settings)
             pairs = in_a_copy(lambda: _ask_both(world, rounds, self.scheduler.settings, at_s))
@@ -179,6 +181,7 @@ def _ask_both(world: World, rounds: Rounds, settings: Settings, at_s: float) -> 
 def ask_both(server: ApiServer, rounds: Rounds, settings: Settings) -> Iterator[Pair]:
     """What both sides say of all pods that wait now. It changes the scheduler."""
     listed = {watched: raws_of(server, watched) for watched in WATCHED}
+    # Newer than all that the leader's mirrors have seen, so that they take the lists for news.
     position = str(server.store.revision + 1)
     shown = with_queue_statuses(with_bindings(listed, rounds, position), rounds)
     shown = with_nominations(shown, rounds)

@@ -120,6 +120,8 @@ class ApiServer:
         kind = self.kinds.get((target.group, target.version, target.plural)) if target is not None else None
         if kind is not None:
             return kind
+        # A group or version that is not served is answered in plain text, a kind within a served one with a
+        # Status.
         if target is None or not any(found[:2] == (target.group, target.version) for found in self.kinds):
             raise NoSuchPath
         raise unknown_path()
@@ -190,6 +192,7 @@ class ApiServer:
     def _settle_priority(self, pod: JsonObject) -> None:
         """The number behind a pod's priority class, as the Priority admission plugin resolves it."""
         name = pod["spec"].get("priorityClassName")
+        # Every cluster has these two without a PriorityClass that a run would have to make.
         if not name or name in {"system-node-critical", "system-cluster-critical"}:
             return
         found = self.store.get(("scheduling.k8s.io", "priorityclasses"), ("", name))
@@ -247,9 +250,11 @@ class ApiServer:
     ) -> JsonObject:
         if kind.key == PODS:
             self.policies.check_pod(new, old, user)
+        # A write that changes nothing is not stored: the object keeps its version, and no watch tells of it.
         if new == old:
             return old
         name = (target.namespace, target.name)
+        # As soon as the last finalizer of an object is gone that is being deleted, the object is.
         if object_rules.ends_with_this_change(new):
             if not target.dry_run:
                 self.store.put(kind.key, name, None, at_s=self.clock.monotonic_s(), user=user)

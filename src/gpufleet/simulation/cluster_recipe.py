@@ -132,6 +132,7 @@ def arrivals(recipe: Recipe, random: Random) -> list[tuple[float, Arrival]]:
     for number in range(recipe.single_pods):
         one = pod(f"single-{number}", random.choice((0.0, 0.25, 0.5, 1.0)), recipe)
         if random.random() < 0.5:
+            # Some end by themselves, so that room comes free within a run.
             one["metadata"]["annotations"][RUNS_FOR] = str(random.randint(5, 40))
         found.append((at_s(), one))
     for number in range(recipe.workloads):

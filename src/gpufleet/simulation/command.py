@@ -46,6 +46,7 @@ def read_seeds(text: str) -> range:
 
 
 def _is_number(text: str) -> bool:
+    # Not isdigit, which takes superscripts; and few digits, as int() of thousands raises an error of its own.
     return text.isascii() and text.isdecimal() and len(text) <= 18
 
 
@@ -164,6 +165,7 @@ def command(
         if listing:
             click.echo(catalogue())
             return HELD
+        # First without any fault: what fails there is not what a fault finds.
         alone: list[tuple[str, ...]] = [(), *((row.name,) for row in CATALOGUE)]
         chosen = alone if faults == ALL else [read_faults(faults)]
         wanted = read_seeds(seeds)

@@ -63,9 +63,11 @@ def marked(old: JsonObject, kind: ObjectKind, options: DeleteOptions, now: datet
     """The object as its deletion marks it; the same where it is marked already, or needs no mark."""
     finalizers = bool(old["metadata"].get("finalizers"))
     ending = "deletionTimestamp" in old["metadata"]
+    # Only pods have a time of grace; other objects vanish at once unless a finalizer holds them.
     if kind.key != ("", "pods"):
         return pod_rules.being_deleted(old, 0, now) if finalizers and not ending else old
     had_s = old["metadata"].get("deletionGracePeriodSeconds") if ending else None
+    # A second deletion may shorten the time of grace and never lengthens it.
     if ending and had_s and (options.grace_s is None or options.grace_s >= had_s):
         return old
     if ending and not had_s:

@@ -40,9 +40,11 @@ def evict(server: "ApiServer", target: Target, eviction: JsonObject, user: str) 
             "EvictionByEvictionAPI",
             "Eviction API: evicting",
         )
+        # A write of its own before the deletion, as the API server does it: a watch tells of both.
         marked = {**pod, "status": {**pod["status"], "conditions": conditions}}
         if marked != pod:
             server.write(kind, name, marked, user)
+    # The mark has changed the version of the pod, so preconditions could not hold any more; they held above.
     unconditional = deletion.DeleteOptions(options.grace_s, dry_run=options.dry_run)
     server.delete(kind, name, unconditional, user)
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
@@ -56,6 +58,7 @@ def _take_from_budget(server: "ApiServer", pod: JsonObject, user: str, *, dry_ru
     ]
     if not budgets:
         return
+    # The API server answers 500 here and not 429: no later try can succeed.
     if len(budgets) > 1:
         raise unreadable(
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."

@@ -71,6 +71,7 @@ class Teams:
         waiting = [pod for pod in known if queue_of(pod) in self.nominal]
         if any(queue_of(pod) == queue and priority_of(pod) > priority_of(victim) for pod in waiting):
             return True
+        # Other queues may take back what was borrowed, and nothing of what is within the own quota.
         if used[queue] <= self.nominal[queue]:
             return False
         return any(
@@ -111,6 +112,7 @@ def no_eviction_is_in_vain(history: History) -> Iterator[str]:
             victim = written.before
             queue, priority = queue_of(victim), priority_of(victim)
             evicted[queue] += needs_of(victim).gpu_milli
+            # The lowest one, so that whatever went before any of the victims counts as a gain.
             priorities[queue] = min(priority, priorities.get(queue, priority))
         pod = written.value
         if pod is not None and node_of(pod) and (written.before is None or not node_of(written.before)):

@@ -24,6 +24,7 @@ class NodeRoom(msgspec.Struct):
         self.cpu_milli -= needs.cpu_milli
         self.memory_bytes -= needs.memory_bytes
         self.pods -= 1
+        # What the node reports is the fact; what was granted counts until there is a report.
         granted = held or {one.device: one.gpu_milli for one in pod_facts.grant_of(pod)[1]}
         for device, gpu_milli in granted.items():
             self.devices[device] = self.devices.get(device, 0) - gpu_milli
@@ -100,6 +101,8 @@ def rooms_of(history: History) -> dict[str, NodeRoom]:
 
 def _is_closed(node: JsonObject) -> bool:
     spec = node.get("spec") or {}
+    # Any taint closes a node: the judge knows of no pod that tolerates one, and may miss a way, never invent
+    # one.
     return bool(spec.get("unschedulable") or spec.get("taints"))
 
 

@@ -195,6 +195,7 @@ def no_gang_stays_half_bound(history: History) -> Iterator[Broken]:
                 yield Broken("I3", now_s, revision, words)
 
     for written in history.of(PODS):
+        # Before this write counts: until now the gangs were as the writes before had left them.
         yield from late(written.at_s, written.revision)
         found = gang_of(written.latest)
         if found is None:
@@ -226,6 +227,7 @@ def no_stale_epoch_wins(history: History) -> Iterator[Broken]:
         if epoch < newest:
             words = f"{_name(pod)} was bound by epoch {epoch} after epoch {newest} had begun to bind"
             yield Broken("I6", written.at_s, written.revision, words)
+        # Per epoch and not per leader: a leader that lost its Lease and took it again has a new epoch.
         newest = max(newest, epoch)
 
 
@@ -306,6 +308,7 @@ def _fits_together(history: History, pods: list[JsonObject]) -> bool:
         room = next((room for room in usable if room.fits(pod)), None)
         if room is None:
             return False
+        # The members of a gang need room beside each other.
         room.place(pod)
     return True
 
@@ -346,6 +349,7 @@ def running_pods_are_left_alone(history: History) -> Iterator[Broken]:
     placed: dict[str, dict[str, None]] = {}
     taken = _taken(history)
     for written in history.of(PODS):
+        # Asked before this write counts, about the cluster in which the scheduler decided.
         permitted = was_told_to_end(history, written) and teams.permit(written.latest, written.at_s)
         teams.follow(written)
         pod = written.value
@@ -425,6 +429,7 @@ def ledger_and_fact_agree(history: History) -> Iterator[Broken]:
             continue
         granted = {one.device: one.gpu_milli for one in grant_of(pod)[1]}
         held = facts_of(report).get(_uid(pod), {})
+        # Its kubelet gave it another device on purpose, so only the amounts can agree.
         if _uid(pod) in history.rules.swapped:
             agree = sorted(granted.values()) == sorted(held.values())
         else:

@@ -139,6 +139,7 @@ def _page_start(store: ObjectStore, target: Target, seen: int) -> tuple[str, int
         cause = Cause("FieldValueForbidden", "resourceVersionMatch", words)
         raise invalid("meta.k8s.io", "ListOptions", "", cause)
     asked = target.number("resourceVersion")
+    # With a limit and no match a version means exactly that one, as Kubernetes has had it since it has pages.
     exact = match == "Exact" or (match == "" and asked not in {None, 0} and target.number("limit"))
     if exact and asked is not None:
         if asked < store.compacted:
@@ -152,6 +153,8 @@ def _page_start(store: ObjectStore, target: Target, seen: int) -> tuple[str, int
 def _continued(store: ObjectStore, token: ContinueToken) -> tuple[str, int]:
     if token.rv == LATEST:
         return token.start, store.revision
+    # The answer carries a token for a list that goes on at the newest version, for clients that can do with
+    # it.
     if token.rv < store.compacted:
         raise expired(CONTINUE_TOO_OLD, _encode_token(ContinueToken(token.v, LATEST, token.start)))
     return token.start, token.rv

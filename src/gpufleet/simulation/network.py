@@ -57,9 +57,11 @@ class SimulatedTransport:
         try:
             async with asyncio.timeout(timeout_s):
                 await self._travel()
+                # A request of a process that was killed on the way there never arrives.
                 self._check_open()
                 arrived = True
                 answer = self.server.answer(request, self.user, self.seen())
+                # The way back: the process may die or give up after the server has acted.
                 await self._travel()
         except TimeoutError as error:
             raise TransportError(f"no answer within {timeout_s} s", reached=arrived) from error
@@ -104,6 +106,7 @@ class SimulatedTransport:
         if not self.lag_s:
             return store.revision
         known_s = self.server.clock.monotonic_s() - self.lag_s
+        # What it knows ends before the first write that it has not heard of.
         newer = (written.revision for written in store.history if written.at_s > known_s)
         return next(newer, store.revision + 1) - 1
 

@@ -51,6 +51,7 @@ def strategic_merge(before: JsonObject, patch: JsonObject, path: str = "") -> Js
         return {key: value for key, value in patch.items() if key != "$patch"}
     merged = dict(before)
     for key, value in patch.items():
+        # They order elements and clear alternatives of a union, of which no patch of ours depends.
         if key.startswith(("$setElementOrder/", "$retainKeys")):
             continue
         if key.startswith("$deleteFromPrimitiveList/"):

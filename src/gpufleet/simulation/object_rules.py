@@ -128,6 +128,7 @@ def prepare_new(value: JsonObject, kind: ObjectKind, random: Random, now: dateti
         metadata["generation"] = 1
     if kind.plural in PROTECTED:
         metadata["finalizers"] = [*(metadata.get("finalizers") or []), PROTECTED[kind.plural]]
+    # What a client says of a status at creation is dropped, but for the kinds that have always kept it.
     if kind.status and not kind.keeps_status:
         value.pop("status", None)
     if kind.initial_phase:
@@ -144,17 +145,20 @@ def prepare_changed(
     metadata, before = dict(new["metadata"]), old["metadata"]
     new = {**new, "metadata": metadata}
     _check_versions(metadata, before, kind, patched=patched)
+    # Only the server sets these, whatever a client sends.
     for field in SYSTEM_FIELDS:
         if field in before:
             metadata[field] = before[field]
         else:
             metadata.pop(field, None)
+    # As before, so that a write that changes nothing equals what is stored; a real change gets its own.
     metadata["resourceVersion"] = before["resourceVersion"]
     if kind.status and subresource == "status":
         kept = {**old, "metadata": before if kind.custom else {**metadata, **_owners(before)}}
         new = {**kept, "status": new.get("status", {})}
     elif kind.status:
         new = {**new, "status": old["status"]} if "status" in old else _without(new, "status")
+        # The generation counts changes of what is wanted, not of what is so.
         if new.get("spec") != old.get("spec") and "generation" in metadata:
             metadata["generation"] += 1
     if kind.key == ("", "pods") and subresource != "status":

@@ -37,6 +37,7 @@ def read_field(value: JsonObject, path: str) -> str:
     if isinstance(found, bool):
         return "true" if found else "false"
     if found is None:
+        # Go has no absent bool: what was left out is false.
         return "false" if path in {"spec.unschedulable", "spec.hostNetwork"} else ""
     return str(found)
 

@@ -94,6 +94,7 @@ class ObjectStore:
     def one_at_revision(self, kind: KindKey, name: Name, revision: int) -> JsonObject | None:
         """One object as it was then."""
         writes = self._by_name.get(kind, {}).get(name, [])
+        # Histories only grow at their end, so that they are sorted without any sorting.
         position = bisect_right(writes, revision, key=lambda written: written.revision)
         return writes[position - 1].value if position else None
 
@@ -118,6 +119,7 @@ class ObjectStore:
         """Let every waiting watch look again."""
         waiting, self._waiting = self._waiting, []
         for future in waiting:
+            # A watch that was cancelled leaves its future behind.
             if not future.done():
                 future.set_result(None)
 

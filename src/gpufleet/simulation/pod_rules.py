@@ -126,6 +126,7 @@ def _names(gates: Any) -> set[str]:
 
 
 def _frozen(spec: JsonObject, mutable: set[str]) -> JsonObject:
+    # To Go an empty list or map is the same as none, so such a change is no change.
     kept = {field: value for field, value in spec.items() if field not in mutable and value not in ({}, [])}
     for field in ("containers", "initContainers"):
         if field in kept:
@@ -188,6 +189,7 @@ def bind(pod: JsonObject, order: BindingOrder, now: datetime) -> JsonObject:
         changed["annotations"] = {**(metadata.get("annotations") or {}), **order.annotations}
     if order.labels:
         changed["labels"] = {**(metadata.get("labels") or {}), **order.labels}
+    # A Binding clears the nomination: the API server does it in the same write.
     status = {field: value for field, value in pod["status"].items() if field != "nominatedNodeName"}
     status["conditions"] = with_condition(pod["status"], "PodScheduled", "True", now)
     spec = {**pod["spec"], "nodeName": order.node}
@@ -222,6 +224,7 @@ def grace_period_s(pod: JsonObject, asked_s: int | None) -> int:
     if not pod["spec"].get("nodeName") or pod["status"].get("phase") in TERMINAL:
         return 0
     period_s: int = pod["spec"].get("terminationGracePeriodSeconds", 0) if asked_s is None else asked_s
+    # A negative time of grace, which older versions took, counts as one second.
     return 1 if period_s < 0 else period_s
 
 

@@ -34,6 +34,8 @@ def priority_arrivals(recipe: Recipe, random: Random) -> list[tuple[float, Arriv
         workload = Workload(f"high-gang-{number}", _of(random.choice(HIGH), gang), members)
         found.append((_later(recipe, random), workload))
     gentle = _of(100, pod("gentle", 2, recipe))
+    # The highest priority of all and no right to evict: one that waits while all others make room for
+    # themselves.
     gentle["spec"]["preemptionPolicy"] = "Never"
     found.append((_later(recipe, random), gentle))
     return found

@@ -64,6 +64,8 @@ class SimulatedProcess:
         """Whether this callback may run now; if not, it is kept for later."""
         if self.buried:
             return True
+        # While others are withheld it waits behind them, as callbacks of a process never overtake one
+        # another.
         if not self.alive or self.paused or self._withheld or self.loop.time() < self._busy_until_s:
             self._withheld.append(handle)
             self._arm()

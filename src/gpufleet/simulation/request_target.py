@@ -54,6 +54,7 @@ def read_target(text: str) -> Target | None:
     else:
         return None
     namespace = ""
+    # These two are subresources of the Namespace itself, not kinds within it.
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in {"status", "finalize"}:
         namespace, rest = rest[1], rest[2:]
     plural, name, subresource = (*rest, "", "")[:3]

@@ -135,6 +135,7 @@ class ScenarioRun:
         world.volumes.refuses = refuses_none
         blinding = [fault.blinds_s for fault in self.faults if fault.blinds_s is not None]
         world.blind_until_s = world.loop.time() + max(blinding) if blinding else 0.0
+        # Work that still comes after the faults disturbs the calm as well.
         calm_since_s = max(world.loop.time(), world.plan.recipe.arrive_within_s)
         await asyncio.sleep(world.plan.calm_s)
         world.over = True
@@ -202,6 +203,7 @@ def run_scenario(
 
     async def work(loop: VirtualLoop) -> Outcome:
         faults = make_faults(Random(f"{seed}/faults"))
+        # A fault that finds too little to disturb would prove nothing.
         needed = max([chosen.schedulers, *(fault.schedulers for fault in faults)])
         lasts_s = max([chosen.faults_last_s, *(fault.lasts_s for fault in faults)])
         fitted = msgspec.structs.replace(chosen, schedulers=needed, faults_last_s=lasts_s)

@@ -113,6 +113,8 @@ class SimulatedSharing:
                 group.create_task(part.run())
             for mirror in mirrors:
                 await mirror.wait_listed()
+            # A node that followed a ConfigMap before this program began anew has to be put back where that is
+            # gone.
             async for texts in self._texts.topic.follow():
                 if texts.loaded and (
                     not texts.is_absent or any(map(_is_shared, self._nodes.objects.values()))

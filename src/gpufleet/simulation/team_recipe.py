@@ -26,6 +26,8 @@ def build_teams(server: ApiServer, recipe: Recipe) -> None:
     total = recipe.nodes * recipe.gpus_per_node
     server.add(_queue("fleet", None, 0))
     for number in range(recipe.teams):
+        # The first queues get what does not divide evenly, so that all GPUs of the cluster are owed to some
+        # queue.
         nominal = total // recipe.teams + (number < total % recipe.teams)
         server.add(_queue(f"team-{number}", "fleet", nominal))
     metadata = {"name": "guard", "namespace": NAMESPACE}

@@ -28,6 +28,8 @@ def _of_history(history: History) -> Iterator[Happened]:
     for written in history.writes:
         teller = tellers.get(written.kind)
         for words in () if teller is None else teller(written):
+            # Names and messages come from objects of any user, and may hold characters that a terminal would
+            # obey.
             yield Happened(written.at_s, _short(words if words.isprintable() else printable(words)))
 
 

@@ -111,6 +111,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Run at a virtual time."""
         context = copy_context() if context is None else context
         handle = asyncio.TimerHandle(when, callback, args, self, context)
+        # Of two timers for one instant a real loop gives no promise, either.
         tie = self.random.random() if self._seed else 0.0
         heapq.heappush(self._timers, (when, tie, next(self._numbers), handle, context.get(CURRENT)))
         return handle
@@ -172,6 +173,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         while self._timers and self._timers[0][0] <= self._now_s:
             *_, timer, process = heapq.heappop(self._timers)
             self._callbacks.append((timer, process))
+        # Only what is ready now: what these callbacks add is ready one turn later, as with asyncio's own
+        # loop.
         for _ in range(len(self._callbacks)):
             handle, process = self._callbacks.popleft()
             if handle.cancelled() or (process is not None and not process.admits(handle)):
@@ -212,6 +215,7 @@ def _place(task: asyncio.Task[Any]) -> str:
     place = "not begun"
     while awaited is not None and (frame := getattr(awaited, "cr_frame", None)) is not None:
         place = f"{frame.f_code.co_qualname} line {frame.f_lineno}"
+        # Down to where the innermost coroutine waits, as the outer ones are all at an await.
         awaited = awaited.cr_await
     return place
 
@@ -244,6 +248,7 @@ def run(
     """
     loop = VirtualLoop(seed, threads=threads)
     try:
+        # What is left is ended even after a failure, so that no code of this run wakes in another test.
         result: Result = loop.run_until_complete(work(loop))
     finally:
         _end_what_is_left(loop)

@@ -63,6 +63,7 @@ class VolumeActors:
             return
         if self.refuses(claim, node):
             self.refused += 1
+            # How a provisioner says that the node will not do: a scheduler is to choose another.
             self._patch(_claim_path(name), {"metadata": {"annotations": {SELECTED_NODE: None}}})
             return
         reference = {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "uid": claim["metadata"]["uid"]}

@@ -82,6 +82,7 @@ async def stream(server: ApiServer, watching: Watching, seen: Callable[[], int])
             yield bookmark(watching, cursor, {INITIAL_EVENTS_END: "true"})
     bookmark_at_s = _next_bookmark_s(server.clock.monotonic_s(), ends_at_s, watching)
     while True:
+        # A server that lags knows of less than a client that read elsewhere: the stream never goes back.
         until = max(seen(), cursor)
         for written in store.since(watching.kind.key, cursor, until):
             if text := event(written, watching):
@@ -101,6 +102,7 @@ def _next_bookmark_s(now_s: float, ends_at_s: float, watching: Watching) -> floa
     if not watching.bookmarks:
         return ends_at_s + 1
     last_s = ends_at_s - BOOKMARK_BEFORE_END_S
+    # After the end means never again.
     return min(now_s + BOOKMARK_EVERY_S, last_s) if now_s < last_s else ends_at_s + 1
 
 

@@ -110,6 +110,7 @@ class SchedulerProcess:
             return
         error = None if task.cancelled() else task.exception()
         self.world.tell(f"{self.identity} ends" + (f": {error!r}" if error is not None else ""))
+        # Failures of the world are the faults' doing; any other error is a mistake of the scheduler.
         if error is not None and not isinstance(error, WorldError):
             self.world.crashed(self.identity, error)
         self._restart()

@@ -113,6 +113,7 @@ def _changed(listed: Listed, kind: Kind, changes: Mapping[str, Change]) -> Liste
 
 def _binding(intent: Intent, version: str) -> Change:
     def change(pod: JsonObject) -> JsonObject:
+        # The server would refuse such a Binding, so it is not shown as arrived.
         if pod["spec"].get("nodeName") or "deletionTimestamp" in pod["metadata"]:
             return pod
         metadata = {"annotations": dict(intent.annotations), "resourceVersion": version}

@@ -116,6 +116,7 @@ def encode_spec(spec: CdiSpec) -> bytes:
         if not _NAME.fullmatch(device.name):
             raise InternalError(f"no name of a CDI device: {printable(device.name)}")
     written = _Written(spec.kind, spec.devices, spec.container_edits, cdi_version=VERSION)
+    # On lines, as people read these files where a container does not start.
     return msgspec.json.format(msgspec.json.encode(written), indent=1)
 
 

@@ -127,6 +127,7 @@ class GpuPages:
             return
         uses = gpu_use(gpu, picture.reading, held, self._pod_of)
         whole = msgspec.structs.replace(picture, uses=uses)
+        # Before the text is made, which tells of the energy up to this reading.
         self._book(whole)
         text = {
             **self._of_vendor(whole),

@@ -68,6 +68,7 @@ def parts(gpu: Gpu) -> dict[DeviceName, MigFacts | None]:
                 found |= dict.fromkeys(_replicas(DeviceName(gpu.uuid, place), count), instance)
     elif not gpu.plan.renamed and replicas_of(mode) > 1:
         found |= dict.fromkeys(_replicas(DeviceName(gpu.uuid), replicas_of(mode)))
+    # One id that the definition does not take would have the whole report refused.
     return found if all(len(name.id) <= ID_LENGTH for name in found) else {}
 
 

@@ -95,6 +95,7 @@ class AmdBackend:
             memory=_memory(card),
             power_w=None if power_uw is None else power_uw / 1e6,
             energy_mj=energy_mj(content(folder / "gpu_metrics")),
+            # Cards for data centres have had no sensor at the edge for some generations.
             gpu_celsius=celsius.get("edge", celsius.get("junction")),
             memory_celsius=celsius.get("mem"),
             sm_clock_mhz=mhz.get("sclk"),
@@ -172,6 +173,7 @@ class AmdBackend:
 def _uuid(card: DrmCard) -> DeviceId:
     """The GPU's own number, as the runtime writes it; its place where it has none."""
     own = text(card.device / "unique_id")
+    # The driver writes zeros for a card without a number.
     return DeviceId(f"GPU-{own}") if own and own.strip("0") else card.place
 
 
@@ -247,6 +249,7 @@ def _location(card: DrmCard) -> tuple[int, int]:
 
 def _memory(card: DrmCard) -> Memory:
     total, used = (number(card.device / f"mem_info_vram_{what}") for what in ("total", "used"))
+    # The two files are of two moments.
     free = None if total is None or used is None else max(0, total - used)
     return Memory(None if used is None else used // MIB, None if free is None else free // MIB)
 

@@ -30,6 +30,7 @@ class Counters:
     def read(self, gpu: Handle, gpu_instance: int | None, answers: Answers) -> Activity:
         """Metrics since the last reading; all None where there was none, or the GPU has no counters."""
         nvml = self._nvml
+        # Asked until it is answered, and then no more: a GPU does not gain or lose its counters.
         if self._supported is None:
             self._supported = answers.ask(lambda: nvml.gpm_supported(gpu))
         if not self._supported:

@@ -123,6 +123,7 @@ def never_fits(verdict: Verdict) -> bool:
         return verdict.quota.asked > verdict.quota.allowed
     if not verdict.nodes:
         return True
+    # A nearest node lacks only amounts, which come back when other work ends.
     if verdict.nearest is not None or verdict.lacking is None or has_room(verdict):
         return False
     hardest = verdict.lacking.reasons[0]
@@ -139,4 +140,5 @@ def cause_of_gang(said: GangUnschedulable) -> str:
     if said.verdict is None:
         return GANG_SHORT
     found = cause_of(said.verdict)
+    # Some node has room for this member, so what fails is the gang as a whole.
     return GANG_FIT if found == BEHIND_OTHERS else found

@@ -67,6 +67,7 @@ def precedence(
     for row in _bottom_up(state, list(contestants)):
         below = [best[child] for child in tree.children(row) if child in best]
         contestant = contestants.get(row)
+        # A queue that has queues below it competes by the best of these.
         if contestant is None and below:
             contestant = min(below, key=lambda one: one[0])[1]
         if contestant is not None:
@@ -87,6 +88,7 @@ def _first_of_each(state: EngineState, line: tuple[Queued, ...]) -> dict[int, Co
     found: dict[int, Contestant] = {}
     for queued in line:
         row = state.queues.tree.row_by_name.get(queued.queue)
+        # Only the first of a queue competes with other queues, and a gang that lacks members takes no turn.
         if row is None or row in found or queued.position is None or queued.reason in HAVE_PLACES:
             continue
         pod_row = state.pods.row_by_uid[queued.uid]
@@ -97,6 +99,7 @@ def _first_of_each(state: EngineState, line: tuple[Queued, ...]) -> dict[int, Co
         else:
             members = state.gangs.members(queued.gang)
             rows = list(members.waiting)
+            # At least one member, as a gang that runs already lacks none and grows by one at a time.
             found[row] = Contestant(head, state.gate.asked_together(rows, max(1, members.missing)))
     return found
 

@@ -64,6 +64,7 @@ def queue_report(state: EngineState) -> tuple[QueueUse, ...]:
     """Every queue that is described or has pods, parents before children, siblings by name."""
     if not state.queues.is_active:
         return ()
+    # Read before kept places are taken off, because those leave no quota for other work.
     pending, left = _pending(state), _left_amounts(state)
     # Kept places are charged already and not used yet, so their charges are taken off for the report.
     with state.trial():
@@ -132,6 +133,7 @@ def _resource_use(
         int(tables.queue_total[row, column]),
         _borrowed(state, row, column),
         lent,
+        # A queue may use more than a limit that was lowered since.
         None if left == layout.NO_LIMIT else max(0, left),
         stated(layout.LIMIT_BORROWING),
         stated(layout.LIMIT_LENDING),
@@ -196,6 +198,7 @@ def _pending(state: EngineState) -> dict[QueueName, Counter[str]]:
         if rows:
             counts[line.key.queue][reason_of(state, line, rows[0])] += len(rows)
     for members in state.gangs.by_name.values():
+        # Members of a gang that stands in line are counted with its line above.
         if members.gang is None or gang_key(members.gang) not in state.waiting.lines:
             for row in members.waiting:
                 counts[state.queue_of(row)][INCOMPLETE] += 1

@@ -29,6 +29,7 @@ LIMITS = {
 
 def number(amount: float) -> str:
     """A number without an end of zeros."""
+    # Twelve digits show every amount that is in use, and hide what binary fractions add to them.
     return f"{amount:.12g}"
 
 

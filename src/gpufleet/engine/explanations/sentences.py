@@ -110,6 +110,7 @@ def ranked(verdict: Verdict) -> list[tuple[str, int]]:
     counts = dict(verdict.first_reasons)
     found = []
     if verdict.lacking is not None and len(verdict.lacking.reasons) > 1:
+        # These nodes have a group of their own, so that no node is counted twice.
         counts[TABLE.first_told(verdict.lacking.reasons)] -= verdict.lacking.nodes
         unit = verdict.lacking.unit
         words = " and ".join(TABLE.by_name[name].words_of(unit) for name in verdict.lacking.reasons)

@@ -64,6 +64,7 @@ class Verdicts:
         tables, neighbours = self.state.store.tables, self.state.neighbours
         shape_row = int(tables.pods[layout.POD_SHAPE, row])
         at = (int(tables.counters[layout.COUNTER_CHANGES]), neighbours.changes, self.state.queues.changes)
+        # Nothing that a verdict rests on changes without one of these three counts.
         if at != self._as_of:
             self._known.clear()
             self._as_of = at

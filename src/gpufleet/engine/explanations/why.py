@@ -129,6 +129,7 @@ class Why:
         if row is None:
             return None
         stands = state.pods.state(row)
+        # A pod with a place that is only reserved is booked as nominated, too, and waits all the same.
         if stands not in {PodState.WAITING, PodState.BACKOFF, PodState.NOMINATED}:
             return None
         gang = state.pods.pod_at(row).gang
@@ -150,6 +151,7 @@ class Why:
         if members is None or members.gang is None:
             return None
         kept = next(iter(members.nominated), None)
+        # The members with reserved places are no longer among those that wait.
         if kept is not None and self.verdicts.reservations.of_row(kept) is not None:
             return self._by_member(members, kept, at_us)
         if not members.waiting:
@@ -189,6 +191,7 @@ class Why:
         try:
             attempt = gangs.attempt(members, trial, asked=True)
         finally:
+            # Decisions make attempts as well, and those are not to be noted.
             gangs.witness = None
         # An attempt that was only asked for leaves nothing behind, also where it succeeded.
         trial.undo()
@@ -308,6 +311,7 @@ def _near_node(case: Case, room: FreeRoom) -> NearNode:
 def lacks(shape: Shape, room: FreeRoom) -> dict[str, int]:
     """What a node lacks of each resource, by the names of ``Nearest.short``."""
     asked = {name: int(getattr(shape.resources, name)) for name in HOST} | dict(shape.resources.other)
+    # On a node that is over-committed no more is short than all that is asked for.
     short = {name: amount - max(0, room.amount(name)) for name, amount in asked.items()}
     if shape.gpu.whole:
         short["gpus"] = shape.gpu.count - room.free_gpus

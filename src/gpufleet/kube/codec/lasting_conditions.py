@@ -115,6 +115,7 @@ def write_refused_volumes(refused: tuple[RefusedVolume, ...]) -> Said:
         return Said("False", "NodesTriedAgain", "no node is left out for a claim")
     words = [
         f"claim {one.claim} got no volume on node {one.node}, left out until {_written(one.until_us)}"
+        # The last ones, which are left out for longest.
         for one in refused[-NODES_MAX:]
     ]
     return Said("True", "VolumeRefused", "; ".join(words))

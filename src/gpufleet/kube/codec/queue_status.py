@@ -197,9 +197,11 @@ def _conditions(
     for one in conditions_now:
         status = "True" if one.holds else "False"
         last = told.get(one.type)
+        # By Kubernetes' conventions only a change of the status moves this time.
         since = last.last_transition_time if last is not None and last.status == status else None
         message = one.message[:MESSAGE_LENGTH_MAX]
         found.append(Condition(one.type, status, one.reason, message, since or moment, generation))
+    # In one order, so that a status that says the same is equal and not written again.
     return tuple(sorted(found, key=lambda condition: condition.type))
 
 

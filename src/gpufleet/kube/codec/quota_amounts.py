@@ -67,6 +67,7 @@ def read_model(text: str, field: str) -> str:
 
 def read_amount(resource: QuotaResource, written: int | str, field: str) -> int:
     """The amount in the resource's unit, rounded up. Raises InputError for what cannot be."""
+    # YAML makes a number of an amount that has no quotes.
     text = str(written)
     if len(text) > LENGTH_MAX or not _AMOUNT.fullmatch(text):
         raise InputError("not an amount", field=field, value=written, expected=EXPECTED)

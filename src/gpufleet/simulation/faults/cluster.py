@@ -109,6 +109,8 @@ class SameNameAgain(Fault):
                 continue
             self._hushed = True
             pod = self.random.choice(bare)
+            # The uid alone tells the new pod from the old one for a scheduler that saw neither deletion nor
+            # creation.
             world.tell(f"{pod['metadata']['name']} is made anew, unseen")
             path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
             world.actors.ask(USER, "DELETE", f"{path}?gracePeriodSeconds=0")
@@ -116,6 +118,7 @@ class SameNameAgain(Fault):
                 make_anew(world, pod)
                 self.acted += 1
             await asyncio.sleep(1.0)
+            # A watch may not simply go on from before: only a list shows that the pod is another one.
             self._expire += 1
             self._hushed = False
 

@@ -23,6 +23,7 @@ class EvictionRefused(Fault):
 
     async def before_call(self, request: Request, owner: SchedulerProcess | None) -> Response | None:
         path = request.target.partition("?")[0]
+        # By the path and not by chance: what is refused once is refused every time.
         if not path.endswith("/eviction") or Random(path).random() < 0.5:
             return None
         self.acted += 1

@@ -97,6 +97,7 @@ class FaultyTransport:
                     request = fault.rewrite(request)
                 if fault.active and (answer := await fault.before_call(request, self._owner)) is not None:
                     return answer
+        # Outside of the time limits of faults: the transport beneath has its own.
         response = await self._inner.call(request, timeout_s=timeout_s)
         async with _in_time(timeout_s):
             for fault in self._faults:

@@ -71,6 +71,7 @@ class ReportRestored(ReportFault):
         if report is None:
             return
         at_s = world.loop.time()
+        # Past the rules for writes: a restored store asks no policy.
         world.server.store.put(NODE_DEVICES, ("", node), {**report, "spec": spec}, at_s=at_s, user=ADMIN)
         self.acted += 1
         world.tell(f"the report of {node} is restored: {len(spec['devices'])} devices")
@@ -106,6 +107,7 @@ class NodeMadeAnew(ReportFault):
         world.tell(f"the Node {node} is deleted")
         try:
             await asyncio.sleep(self.random.uniform(0.1, 3.0))
+        # Also where the fault is cut off meanwhile: its end must leave a whole world behind.
         finally:
             labels = known["metadata"].get("labels", {})
             made = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node, "labels": labels}}
@@ -130,6 +132,7 @@ class DefinitionDeleted(ReportFault):
             await asyncio.sleep(self.random.uniform(0.0, 3.0))
             world.server.withdraw(*kind.key)
             await asyncio.sleep(self.random.uniform(10.0, 30.0))
+        # Also where the fault is cut off meanwhile: its end must leave a whole world behind.
         finally:
             world.server.withdraw(*kind.key)
             world.server.serve(kind)

@@ -25,6 +25,7 @@ class WatchCut(Fault):
     async def chunks(self, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         async for line in whole_lines(lines):
             if self.chance(0.2):
+                # Another byte each time: a reader must not depend on where in a line it is cut.
                 yield line[: self.acted % max(len(line), 1)]
                 raise TransportError("connection reset by peer", reached=True)
             yield line
@@ -71,6 +72,7 @@ class ListGone(WatchGone):
             return request
         head, _, tail = request.target.partition("limit=")
         _, separator, rest = tail.partition("&")
+        # Three a page: even a small cluster then has pages to tear apart.
         target = f"{head}limit=3{separator}{rest}"
         return Request("GET", target, accept=request.accept)
 
@@ -90,6 +92,8 @@ class WatchSilent(Fault):
     async def chunks(self, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         async for line in whole_lines(lines):
             if self.chance(0.2):
+                # For ever, as a connection does whose other side is gone: only a deadline of the reader ends
+                # it.
                 await asyncio.Event().wait()
             yield line
 

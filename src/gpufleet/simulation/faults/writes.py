@@ -82,6 +82,7 @@ class BindConflict(_Overtaking):
         await super().prepare(world)
         amounts = {"cpu": "64", "memory": "512Gi", "pods": "110"}
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": ELSEWHERE}}
+        # Unschedulable: our own scheduler must not place pods there.
         world.server.add({**node, "spec": {"unschedulable": True}, "status": {"allocatable": amounts}})
 
     def overtake(self, pod: JsonObject, path: str) -> None:
@@ -148,6 +149,7 @@ class KillAfterWrite(Fault):
     async def after_call(
         self, request: Request, response: Response, owner: SchedulerProcess | None
     ) -> Response:
+        # Renewals of the Lease are by far the most writes, and would leave hardly a death to the others.
         if owner is None or not is_write(request) or "/leases" in request.target:
             return response
         self._left -= 1

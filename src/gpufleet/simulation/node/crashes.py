@@ -46,6 +46,7 @@ class Crashes:
     async def step_of_call(self, what: str) -> None:
         """Count a step that can wait; where it is the last one, nothing of the process goes on."""
         if self.is_last(what):
+            # Waits for ever: a process that was killed raises nothing and cleans nothing up.
             await asyncio.get_running_loop().create_future()
 
 
@@ -85,6 +86,7 @@ class CrashingTransport:
 
     async def call(self, request: Request, *, timeout_s: float) -> Response:
         """As Transport."""
+        # A read changes nothing, so a death beside it is a death beside the step before.
         if request.method == "GET":
             return await self._inner.call(request, timeout_s=timeout_s)
         await self._crashes.step_of_call(f"before {request.method} {request.target}")

@@ -134,5 +134,6 @@ def tell_every_death(*, shares: bool) -> Iterator[TellingOutcome]:
     """The story without a death, then with a death at each of its steps."""
     undisturbed = tell(shares=shares)
     yield undisturbed
+    # The story without a death has all steps: until its death each telling is the same.
     for step in range(len(undisturbed.steps)):
         yield tell(shares=shares, dies_at=step)

@@ -263,6 +263,7 @@ class SimulatedKubelet:
             self.using[uid] = devices
             self.on_start(uid)
             await self._pause(TELLS_WITHIN_S)
+            # Told later than it started: the API learns of a container after its node does.
             self._tell(uid, {"running": {}}, "Running")
             return
         self._say(uid, {"phase": "Failed", "reason": "StartError"})
@@ -279,6 +280,7 @@ class SimulatedKubelet:
             raise RefusedError(f"{size} of {resource} were asked for, and {len(free)} are free")
         units = await self._call(server, "prefer", lambda: server.allocator.prefer(free, [], size))
         given = await self._call(server, "allocate", lambda: server.allocator.allocate(units))
+        # The answer was for a kubelet that is gone, and so is its memory of having asked.
         if started != self.starts or not self.up:
             raise PluginGoneError("the kubelet died after the answer")
         if uid in self.pods:
@@ -326,10 +328,12 @@ class SimulatedKubelet:
             return result
 
         task = server.process.start(answer())
+        # Asks for the error, which Python would tell of as lost where this call ends before the task does.
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
         while not task.done():
             if not server.process.alive or not self.up:
                 raise PluginGoneError("the plugin ended in the middle of a call")
+            # Looked at in short intervals, because no future tells of the death of a process.
             await asyncio.wait({task}, timeout=0.05)
         try:
             result: Value = task.result()
@@ -364,6 +368,7 @@ class SimulatedKubelet:
             }
             for uid, one in sorted(self.allocated.items())
         ]
+        # The kubelet writes null for no entries. No reader here checks the sum.
         data = {"Data": {"PodDeviceEntries": entries or None, "RegisteredDevices": {}}, "Checksum": 1}
         self.checkpoint.write_bytes(msgspec.json.encode(data))
 

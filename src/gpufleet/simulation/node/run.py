@@ -115,6 +115,7 @@ class NodeRun:
     async def _crash_often(self) -> None:
         while True:
             await asyncio.sleep(self.random.uniform(0.0, 6.0))
+            # One death at a time: a new countdown would put off the one that is under way.
             if self.world.crashes.left is None and self.world.process.alive:
                 self.world.crashes.left = self.random.randrange(self.plan.crash_one_in)
 
@@ -148,6 +149,7 @@ class NodeRun:
     def _place_one(self) -> JsonObject | None:
         """Grant what is free and bind a pod; None where too little is free."""
         world, runs_for_s = self.world, self.random.choice((5.0, 20.0, 60.0, RUNS_ON_S))
+        # Another scheduler's pod: it has no grant, and gets whatever the kubelet chooses.
         if not world.shares and self.random.random() < 0.15:
             return world.bind(None, 1, runs_for_s)
         size = 1 if world.shares else self.random.choice((1, 1, 2))

@@ -49,6 +49,7 @@ class ThreadlessBackend:
         """As ThreadedBackend; drivers count resets since the process began."""
         await self._answering(uuid, "a sample")
         sample = self.backend.sample(uuid)
+        # The machine outlives the agents, so what it counted before this one began is taken off.
         return msgspec.structs.replace(sample, resets=sample.resets - self._resets[uuid])
 
     async def sample_instance(self, uuid: DeviceId, mig_uuid: str) -> Sample:

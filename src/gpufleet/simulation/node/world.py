@@ -133,6 +133,7 @@ class NodeWorld:
         self.tell(f"the agent dies {what}")
         self.crashed.append(what)
         self.process.kill()
+        # In the loop's own context: in that of the dead process the callback would never run.
         self.loop.call_later(self.on_death(), self.start_agent, context=self.loop.own_context)
 
     def _agent_ended(self, task: "asyncio.Task[Any]") -> None:
@@ -169,6 +170,7 @@ class NodeWorld:
         if report is None:
             return {}
         spec = report["spec"]
+        # A scheduler gives no device away that its node has tainted.
         left = {one["id"]: WHOLE_GPU_MILLI for one in spec["devices"] if not one.get("taints")}
         granted = {pod["metadata"]["uid"]: judge.granted_devices(pod) for pod in self.living()}
         for its in granted.values():
@@ -176,6 +178,7 @@ class NodeWorld:
                 left[device] = left.get(device, 0) - milli
         for one in spec.get("holders") or ():
             device, milli = one["device"], one.get("gpuMilli", WHOLE_GPU_MILLI)
+            # What is granted was taken off already; a report of it is not a second holder.
             if (device, milli) not in granted.get(one.get("podUID", ""), ()):
                 left[device] = left.get(device, 0) - milli
         return left
