@@ -63,6 +63,8 @@ def test_the_full_values_differ_from_the_defaults() -> None:
         "crds.install",
         "metricsApis.custom",
         "metricsApis.external",
+        "admission.images.enabled",
+        "admission.policies.enabled",
         "podCompletion.enabled",
         "runtimeClass.handler",
         "scheduler.podDisruptionBudget.enabled",

@@ -44,6 +44,9 @@ class Limits(msgspec.Struct, frozen=True):
     head_bytes: int = 8192
     """The line and the fields of a request. A scraper's have some 300 bytes."""
 
+    body_bytes: int = 0
+    """The body of a request. A daemon that expects none refuses a request with one."""
+
     handshake_s: float = 10.0
     """The time for a TLS handshake, from the connection's beginning. It takes some milliseconds."""
 
@@ -95,7 +98,8 @@ class Accepted(msgspec.Struct, frozen=True):
 class Request(msgspec.Struct, frozen=True):
     """A request as it came: ``target`` is the path with its query, names of fields are in lower case.
 
-    ``client_certificate`` is that of a client whose certificate was verified (DER), or empty.
+    ``client_certificate`` is that of a client whose certificate was verified (DER), or empty. ``body`` is
+    empty where the daemon takes none.
     """
 
     method: str
@@ -104,6 +108,7 @@ class Request(msgspec.Struct, frozen=True):
     accepted: Accepted
     keep_alive: bool
     client_certificate: bytes = b""
+    body: bytes = b""
 
     @property
     def path(self) -> str:
@@ -171,7 +176,7 @@ class HttpServer:
 
     ``alive`` and ``ready`` are asked at every probe. ``listener`` is a socket that listens already. With a
     ``certificate`` it serves HTTPS, and HTTP without. ``others`` answers what is none of these, of the
-    ``methods``, all without a body.
+    ``methods``, with a body where the ``limits`` allow one.
     """
 
     def __init__(
@@ -324,6 +329,7 @@ class HttpServer:
             try:
                 head = await _head(reader, first_byte_s, limits)
                 request = _read(head, _certificate_of(writer), self._methods)
+                body = await _body(reader, request, limits)
             except _BadRequestError as error:
                 own.answering = True
                 async with asyncio.timeout(limits.answer_s):
@@ -333,7 +339,7 @@ class HttpServer:
             keep_alive, first_byte_s = request.keep_alive, limits.idle_s
             with_body = request.method != "HEAD"
             async with asyncio.timeout(limits.answer_s):
-                page = await self._answer(request)
+                page = await self._answer(msgspec.structs.replace(request, body=body) if body else request)
                 keep_alive = keep_alive and page.stream is None
                 await _send(writer, page, limits, keep_alive=keep_alive, with_body=with_body)
             if page.stream is not None and with_body:
@@ -375,6 +381,28 @@ async def _head(reader: asyncio.StreamReader, first_byte_s: float, limits: Limit
         raise _BadRequestError(HTTPStatus.REQUEST_TIMEOUT, problem) from error
 
 
+async def _body(reader: asyncio.StreamReader, request: Request, limits: Limits) -> bytes:
+    """What follows the fields of a request, where the daemon takes a body."""
+    length = request.one_of("content-length") or "0"
+    # Whatever followed such a request would be taken for the next one.
+    if limits.body_bytes == 0 and (length != "0" or request.all_of("transfer-encoding")):
+        raise _BadRequestError(HTTPStatus.BAD_REQUEST, "a request without a body is expected")
+    plain = length.isascii() and length.isdecimal() and len(length) <= 10
+    if not plain or request.all_of("transfer-encoding"):
+        raise _BadRequestError(HTTPStatus.LENGTH_REQUIRED, "a body of a told length is expected")
+    if int(length) > limits.body_bytes:
+        problem = f"a body may have {limits.body_bytes} bytes"
+        raise _BadRequestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, problem)
+    if length == "0":
+        return b""
+    try:
+        async with asyncio.timeout(limits.head_s):
+            return await reader.readexactly(int(length))
+    except TimeoutError as error:
+        problem = f"a body has to arrive within {limits.head_s:g} s"
+        raise _BadRequestError(HTTPStatus.REQUEST_TIMEOUT, problem) from error
+
+
 def _certificate_of(writer: asyncio.StreamWriter) -> bytes:
     """The certificate that the client showed and that was verified."""
     secure = writer.get_extra_info("ssl_object")
@@ -397,9 +425,6 @@ def _read(head: bytes, client_certificate: bytes, methods: tuple[str, ...]) -> R
             raise _BadRequestError(HTTPStatus.BAD_REQUEST, "not a header field")
         fields.append((name.lower(), value.strip()))
     last = {name: value.lower() for name, value in fields}
-    # Whatever followed such a request would be taken for the next one.
-    if last.get("content-length", "0") != "0" or "transfer-encoding" in last:
-        raise _BadRequestError(HTTPStatus.BAD_REQUEST, "a request without a body is expected")
     keep_alive = version != "HTTP/1.0" and last.get("connection") != "close"
     accepted = Accepted(_takes_gzip(last.get("accept-encoding", "")), last.get("accept", ""))
     return Request(method, target, tuple(fields), accepted, keep_alive, client_certificate)

@@ -70,6 +70,7 @@ PERSISTENT_VOLUMES = _core("persistentvolumes", "PersistentVolume", namespaced=F
 SERVICES = _core("services", "Service")
 SERVICE_ACCOUNTS = _core("serviceaccounts", "ServiceAccount")
 CONFIG_MAPS = _core("configmaps", "ConfigMap")
+SECRETS = _core("secrets", "Secret")
 REPLICATION_CONTROLLERS = _core("replicationcontrollers", "ReplicationController")
 
 EVENTS = Kind("events.k8s.io", "v1", "events", "Event")
@@ -100,6 +101,14 @@ FLEET_POLICIES = Kind("gpufleet.io", "v1alpha1", "fleetpolicies", "FleetPolicy",
 NODE_FEATURES = Kind("nfd.k8s-sigs.io", "v1alpha1", "nodefeatures", "NodeFeature")
 CUSTOM_RESOURCE_DEFINITIONS = Kind(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+)
+
+_ADMISSION = "admissionregistration.k8s.io"
+VALIDATING_WEBHOOKS = Kind(
+    _ADMISSION, "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", namespaced=False
+)
+MUTATING_WEBHOOKS = Kind(
+    _ADMISSION, "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", namespaced=False
 )
 
 # Gangs, native and of others; which of them a server has is found out at start.

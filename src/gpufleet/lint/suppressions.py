@@ -47,7 +47,12 @@ def written_suppression(finding: Finding, manifest: Manifest) -> Suppression | s
         found = _COMMENT.search(line)
         if found and finding.rule.id in re.split(r"\s*,\s*", found[1]):
             return read_suppression(found[2])
-    name = ANNOTATION_DOMAIN + finding.rule.id
+    return annotated_suppression(finding.rule.id, manifest)
+
+
+def annotated_suppression(rule_id: str, manifest: Manifest) -> Suppression | str | None:
+    """The suppression of a rule by an annotation of the object or of its pods, or what is wrong with it."""
+    name = ANNOTATION_DOMAIN + rule_id
     texts = [manifest.annotation(name), *(one.annotation(name) for one in manifest.templates)]
     annotated = next((one for one in texts if one is not None), None)
     return None if annotated is None else read_suppression(annotated)

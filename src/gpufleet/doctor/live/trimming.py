@@ -1,8 +1,4 @@
-"""Objects of a cluster as advice keeps them: what servers add for themselves is most of their text.
-
-``node_of`` makes of a value from the wire what a parser makes of a text, so that the same views and rules
-read both.
-"""
+"""Objects of a cluster as advice keeps them: what servers add for themselves is most of their text."""
 
 from typing import Any
 
@@ -12,7 +8,7 @@ from gpufleet.kube.resources import Kind
 from gpufleet.kube.write_bodies import LAST_APPLIED
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.source.fields import Field
-from gpufleet.lint.source.nodes import Mapping, Node, Scalar, Sequence, Style
+from gpufleet.lint.source.json_values import node_of
 from gpufleet.lint.source.text import SourceText
 
 SOURCE = SourceText("cluster", "")
@@ -36,23 +32,3 @@ def _drop(body: object, *path: str) -> None:
         body = body.get(name) if isinstance(body, dict) else None
     if isinstance(body, dict):
         body.pop(last, None)
-
-
-def node_of(value: object) -> Node:
-    """A value of JSON as a tree, without places."""
-    match value:
-        case dict():
-            entries = tuple(
-                (Scalar(str(name), Style.QUOTED, 0, 0), node_of(one)) for name, one in value.items()
-            )
-            return Mapping(entries, flow=True, start=0, end=0)
-        case list():
-            return Sequence(tuple(map(node_of, value)), flow=True, start=0, end=0)
-        case str():
-            return Scalar(value, Style.QUOTED, 0, 0)
-        case bool():
-            return Scalar("true" if value else "false", Style.PLAIN, 0, 0)
-        case None:
-            return Scalar("null", Style.PLAIN, 0, 0)
-        case _:
-            return Scalar(str(value), Style.PLAIN, 0, 0)

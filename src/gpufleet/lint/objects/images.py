@@ -33,28 +33,28 @@ class ImageReference:
     @property
     def is_for_gpus(self) -> bool:
         """Whether what is inside is built to compute on a GPU."""
-        return _FOR_GPUS.search(self.repository) is not None or (
-            _FRAMEWORK.search(self.repository) is not None and _GPU_TAG.search(self.tag) is not None
+        return FOR_GPUS.search(self.repository) is not None or (
+            FRAMEWORK.search(self.repository) is not None and GPU_TAG.search(self.tag) is not None
         )
 
     @property
     def is_gpu_infrastructure(self) -> bool:
         """Whether it is a part of the GPU stack itself, which reaches devices by design."""
-        return _INFRASTRUCTURE.search(self.repository) is not None
+        return INFRASTRUCTURE.search(self.repository) is not None
 
 
 _PLAIN_SYSTEM = re.compile(
     r"ubuntu|debian|alpine|busybox|centos|fedora|rockylinux|almalinux|amazonlinux|ubi\d*(-minimal)?"
 )
-_FOR_GPUS = re.compile(
+FOR_GPUS = re.compile(
     r"(^|/)nvidia/(cuda|pytorch|tensorflow|tritonserver|nemo|tensorrt|tensorrt-llm|rapidsai|vllm|sglang)(/|$)"
     r"|(^|/)vllm/vllm-openai$|(^|/)lmsysorg/sglang$|(^|/)tritonserver$"
     r"|(^|/)huggingface/(text-generation-inference|transformers-pytorch-gpu)$"
     r"|(^|/)rapidsai/|(^|/)rocm/(pytorch|tensorflow|vllm|dev-)|(^|/)openmpi/cuda"
 )
-_FRAMEWORK = re.compile(r"(pytorch|tensorflow|jax|torch|ollama|llama|vllm|text-embeddings-inference|ray)")
-_GPU_TAG = re.compile(r"(^|[-_.])(cuda|cu1[0-9]{2}|gpu|rocm)")
-_INFRASTRUCTURE = re.compile(
+FRAMEWORK = re.compile(r"(pytorch|tensorflow|jax|torch|ollama|llama|vllm|text-embeddings-inference|ray)")
+GPU_TAG = re.compile(r"(^|[-_.])(cuda|cu1[0-9]{2}|gpu|rocm)")
+INFRASTRUCTURE = re.compile(
     r"device-plugin|dcgm|gpu-operator|gpu-feature-discovery|container-toolkit|mig-manager|k8s-mig|"
     r"nvidia/driver|gpu-admin-tools|node-labeller|gpu-operator-validator|/hami|k8s-dra-driver|dra-driver|"
     r"nvidia-driver|gdrdrv|nvidia-fs|vgpu|fabricmanager|(^|/)gpufleet$|amdgpu|xpumanager|gpu-partition"

@@ -6,15 +6,15 @@ the value, so rules neither judge it nor take it for one.
 
 import re
 
-_WHOLE = re.compile(r"\$\(.*\)|\$\{?\w+\}?|\{\{.*\}\}|<.*>")
-_PART = re.compile(r"[<>{}$]")
+WHOLE = re.compile(r"\$\(.*\)|\$\{?\w+\}?|\{\{.*\}\}|<.*>")
+PART = re.compile(r"[<>{}$]")
 
 
 def is_placeholder(text: str) -> bool:
     """Whether the whole text is one: ``$NAME``, ``${NAME}``, ``$(NAME)``, ``{{ name }}``, ``<name>``."""
-    return _WHOLE.fullmatch(text) is not None
+    return WHOLE.fullmatch(text) is not None
 
 
 def has_placeholder(text: str) -> bool:
     """Whether a part of the text, which holds no such sign by itself, is one."""
-    return _PART.search(text) is not None
+    return PART.search(text) is not None

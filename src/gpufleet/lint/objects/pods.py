@@ -11,7 +11,7 @@ from gpufleet.lint.source.fields import Field
 from gpufleet.model.requests import Amounts, PodAmounts
 
 # Only device plugins and drivers mount these from the node.
-_PLUGIN_FOLDERS = (
+PLUGIN_FOLDERS = (
     "/var/lib/kubelet/device-plugins",
     "/var/lib/kubelet/plugins",
     "/var/lib/kubelet/pod-resources",
@@ -160,6 +160,6 @@ class PodTemplate:
     def is_gpu_infrastructure(self) -> bool:
         """Whether it is a part of the GPU stack, such as a plugin, which reaches devices by design."""
         paths = [volume.host_path or "" for volume in self.volumes]
-        return any(path.startswith(_PLUGIN_FOLDERS) for path in paths) or any(
+        return any(path.startswith(PLUGIN_FOLDERS) for path in paths) or any(
             one.image is not None and one.image.is_gpu_infrastructure for one in self.all_containers
         )

@@ -74,7 +74,7 @@ def _kubeflow(name: str) -> tuple[TemplatePath, ...]:
     return _replicated(f"spec.{name}ReplicaSpecs.*")
 
 
-_PLACES: dict[tuple[str, str], tuple[TemplatePath, ...]] = {
+PLACES: dict[tuple[str, str], tuple[TemplatePath, ...]] = {
     ("", "Pod"): (TemplatePath(""),),
     ("", "PodTemplate"): (TemplatePath("template"),),
     ("", "ReplicationController"): _WORKLOAD,
@@ -124,14 +124,14 @@ _PLACES: dict[tuple[str, str], tuple[TemplatePath, ...]] = {
     ("serving.knative.dev", "Configuration"): _ONE_TEMPLATE,
     ("batch.volcano.sh", "Job"): _replicated("spec.tasks.[]"),
 }
-KINDS_WITH_PODS = frozenset(_PLACES)
+KINDS_WITH_PODS = frozenset(PLACES)
 RUNTIMES = frozenset({"ServingRuntime", "ClusterServingRuntime", "TrainingRuntime", "ClusterTrainingRuntime"})
 """Kinds with pods that are made for other objects, which say how many GPUs they get."""
 
 
 def pod_templates(group: str, kind: str, root: Field) -> tuple[PodTemplate, ...]:
     """Every pod template of an object of this kind."""
-    return tuple(one for place in _PLACES.get((group, kind), ()) for one in _found(place, root))
+    return tuple(one for place in PLACES.get((group, kind), ()) for one in _found(place, root))
 
 
 def _found(place: TemplatePath, root: Field) -> Iterator[PodTemplate]:

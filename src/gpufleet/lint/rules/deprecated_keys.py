@@ -25,7 +25,7 @@ NODE_LABELS = {
 }
 ANNOTATIONS = {"karpenter.sh/do-not-evict": DO_NOT_DISRUPT}
 RESOURCES = {OLD_NVIDIA_GPU: NVIDIA_GPU}
-_OF_ONE_CLOUD = "accelerator"
+OF_ONE_CLOUD = "accelerator"
 _OTHER_VALUES = frozenset({"alpha.kubernetes.io/nvidia-gpu-name"})
 """Keys with values that are spelt differently under the new name, so that renaming does not mend them."""
 
@@ -41,11 +41,11 @@ def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
         for container in template.all_containers:
             for part in ("limits", "requests"):
                 yield from _in_mapping(container.field.at("resources", part), RESOURCES)
-        if (field := template.spec.at("nodeSelector", _OF_ONE_CLOUD)).text == "nvidia":
+        if (field := template.spec.at("nodeSelector", OF_ONE_CLOUD)).text == "nvidia":
             advice = (
                 f"AKS sets kubernetes.azure.com/accelerator; {node_labels.GPU_PRESENT} is set on every cloud"
             )
-            yield RuleFinding(field, f"selects nodes by the old label {_OF_ONE_CLOUD}", advice)
+            yield RuleFinding(field, f"selects nodes by the old label {OF_ONE_CLOUD}", advice)
 
 
 def _in_mapping(mapping: Field, names: dict[str, str]) -> Iterator[RuleFinding]:

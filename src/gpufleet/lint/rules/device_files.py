@@ -9,7 +9,7 @@ from gpufleet.lint.objects.manifest import Manifest, has_workload_pods
 from gpufleet.lint.objects.pods import PodTemplate, Volume
 from gpufleet.lint.rule import Rule, RuleFinding, Severity
 
-_DEVICE = re.compile(r"/dev/?|/dev/(nvidia[^/]*|dri|kfd)(/.*)?")
+DEVICE = re.compile(r"/dev/?|/dev/(nvidia[^/]*|dri|kfd)(/.*)?")
 
 
 def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
@@ -20,7 +20,7 @@ def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
         for volume in template.volumes:
             path = volume.host_path or ""
             is_all = path.rstrip("/") == "/dev"
-            if _DEVICE.fullmatch(path) and (not is_all or template.uses_gpu):
+            if DEVICE.fullmatch(path) and (not is_all or template.uses_gpu):
                 advice = "ask for the resource in limits; its plugin brings the files and counts the device"
                 yield RuleFinding(
                     volume.field,

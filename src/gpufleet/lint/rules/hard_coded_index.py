@@ -10,7 +10,7 @@ from gpufleet.lint.rule import Rule, RuleFinding, Severity
 
 # Variables of CUDA, HIP, ROCm and Level Zero that choose GPUs by their number.
 VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
-_PICKS = re.compile(r"\s*(\d|GPU-|MIG-)")
+PICKS = re.compile(r"\s*(\d|GPU-|MIG-)")
 
 
 def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
@@ -20,7 +20,7 @@ def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
             continue
         for container in template.all_containers:
             for variable in container.env:
-                if variable.name in VARIABLES and _PICKS.match(variable.value or ""):
+                if variable.name in VARIABLES and PICKS.match(variable.value or ""):
                     says = f"container {container.name} sets {variable.name}={variable.value}"
                     advice = "remove it: inside the container the GPUs that it was given are numbered from 0"
                     does = f"remove {variable.name} from container {container.name}"

@@ -8,7 +8,7 @@ from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.rule import Rule, RuleFinding, Severity
 
-_MPS = "CUDA_MPS_PIPE_DIRECTORY"
+MPS = "CUDA_MPS_PIPE_DIRECTORY"
 
 
 def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
@@ -29,7 +29,7 @@ def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
 
 
 def _uses_mps(template: PodTemplate) -> bool:
-    return any(one.variable(_MPS) for one in template.all_containers)
+    return any(one.variable(MPS) for one in template.all_containers)
 
 
 RULE = Rule("GPU008", "Host namespaces on a GPU pod", Severity.WARNING, check, fixes=True)

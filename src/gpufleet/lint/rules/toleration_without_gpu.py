@@ -9,8 +9,8 @@ from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.rule import Rule, RuleFinding, Severity
 
-_GPU_TAINT = re.compile(r"(nvidia\.com|amd\.com|gpu\.intel\.com)/.*gpu.*|gpu\.intel\.com/.*|gpu")
-_PER_NODE = "DaemonSet"
+GPU_TAINT = re.compile(r"(nvidia\.com|amd\.com|gpu\.intel\.com)/.*gpu.*|gpu\.intel\.com/.*|gpu")
+PER_NODE = "DaemonSet"
 
 
 def _without_gpu(template: PodTemplate) -> bool:
@@ -22,7 +22,7 @@ def _without_gpu(template: PodTemplate) -> bool:
 
 def _concerns(manifest: Manifest) -> bool:
     # A DaemonSet serves every node, also those with GPUs.
-    return manifest.kind != _PER_NODE and any(map(_without_gpu, manifest.templates))
+    return manifest.kind != PER_NODE and any(map(_without_gpu, manifest.templates))
 
 
 def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
@@ -32,7 +32,7 @@ def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
             continue
         for toleration in template.tolerations:
             key = toleration.at("key").text or ""
-            if _GPU_TAINT.fullmatch(key):
+            if GPU_TAINT.fullmatch(key):
                 yield RuleFinding(
                     toleration,
                     f"tolerates the taint {key} and asks for no GPU",

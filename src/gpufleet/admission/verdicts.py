@@ -1,0 +1,72 @@
+"""What lint's rules say of one object on its way into the cluster, without those from which it is excepted.
+
+The same verdict as that of the policies, in Python: the webhook asks for rules that CEL cannot say, and
+``plan`` for all. An exception is the annotation by which lint accepts a finding, on the object, its pods or
+its namespace, and counts until its last day.
+"""
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpufleet.lint.objects.context import Context
+from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.lint.rule import Rule, RuleFinding, Severity
+from gpufleet.lint.source.fields import Field
+from gpufleet.lint.source.json_values import node_of
+from gpufleet.lint.source.text import SourceText
+from gpufleet.lint.suppressions import ANNOTATION_DOMAIN, annotated_suppression, read_suppression
+from gpufleet.model.model_errors import shortened
+
+WORDS_MAX = 400
+"""Characters of one sentence: the API server cuts warnings that are longer than what it sends."""
+
+REQUEST = SourceText("request", "")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One finding. ``words`` name the rule, say what is wrong, and what helps."""
+
+    rule: Rule
+    severity: Severity
+    path: str
+    words: str
+
+
+def manifest_of(body: Mapping[str, Any]) -> Manifest:
+    """An object from the wire as rules read it."""
+    return Manifest(REQUEST, Field(node_of(dict(body))))
+
+
+def verdicts(
+    manifest: Manifest,
+    rules: Iterable[Rule],
+    today: dt.date,
+    namespace_annotations: Mapping[str, str],
+    context: Context | None = None,
+) -> list[Verdict]:
+    """What the rules find, in their order. ``context`` has the other objects, if they are known."""
+    known = context or Context((manifest,))
+    found = []
+    for rule in rules:
+        if not rule.concerns(manifest) or is_excepted(rule.id, manifest, today, namespace_annotations):
+            continue
+        for verdict in rule.check(manifest, known):
+            if isinstance(verdict, RuleFinding):
+                words = shortened(f"{rule.id} {rule.title}: {verdict.says}; {verdict.advice}", WORDS_MAX)
+                found.append(Verdict(rule, verdict.severity or rule.severity, verdict.field.path, words))
+    return found
+
+
+def is_excepted(
+    rule_id: str, manifest: Manifest, today: dt.date, namespace_annotations: Mapping[str, str]
+) -> bool:
+    """Whether the object is excepted from the rule on this day."""
+    written = annotated_suppression(rule_id, manifest)
+    if written is None and (text := namespace_annotations.get(ANNOTATION_DOMAIN + rule_id)) is not None:
+        written = read_suppression(text)
+    if written is None or isinstance(written, str):
+        return False
+    return written.until is None or today <= written.until

@@ -1,0 +1,189 @@
+"""A real API server with the policies that judge, and what it says of objects that are not kept.
+
+Objects are created with dryRun=All: every policy judges them, and nothing stays. Policies fail here where
+they would otherwise let an object pass unjudged, so that an expression that cannot be evaluated fails a test.
+"""
+
+import contextlib
+import copy
+import http.client
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gpufleet.admission.policies import LABEL, lint_policies
+from gpufleet.localkube.access.api import Api, tls_context
+from gpufleet.localkube.cluster import LocalCluster
+from gpufleet.localkube.control_plane import Options
+from tests.localkube.cluster import KUBERNETES, a_cluster
+from tests.waiting import until
+
+Object = dict[str, Any]
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+PATHS = {
+    "Pod": "/api/v1/namespaces/{}/pods",
+    "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
+    "StatefulSet": "/apis/apps/v1/namespaces/{}/statefulsets",
+    "DaemonSet": "/apis/apps/v1/namespaces/{}/daemonsets",
+    "Job": "/apis/batch/v1/namespaces/{}/jobs",
+    "CronJob": "/apis/batch/v1/namespaces/{}/cronjobs",
+    "JAXJob": "/apis/kubeflow.org/v1/namespaces/{}/jaxjobs",
+}
+PLURALS = {
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+    "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
+    "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
+}
+_RULE = re.compile(r": (GPU\d{3}) ")
+PRIVILEGED: Object = {
+    "containers": [
+        {
+            "name": "main",
+            "image": "example.com/train:1",
+            "resources": {"limits": {"nvidia.com/gpu": "1"}},
+            "securityContext": {"privileged": True},
+        }
+    ]
+}
+"""A pod that GPU006 finds."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the server answered: its status, the object or the refusal, and its warnings."""
+
+    status: int
+    body: Object
+    warnings: tuple[str, ...]
+
+    @property
+    def rules(self) -> set[str]:
+        """The rules that it warns of, or refuses by."""
+        texts = " ".join((*self.warnings, str(self.body.get("message", ""))))
+        return set(_RULE.findall(texts))
+
+    @property
+    def error(self) -> str:
+        """What could not be evaluated."""
+        texts = [*self.warnings, self.body.get("message", "")]
+        return next((text for text in texts if "resulted in error" in text), "")
+
+
+class JudgingServer:
+    """Verbs of the tests."""
+
+    def __init__(self, cluster: LocalCluster, api: Api) -> None:
+        self.cluster = cluster
+        self.api = api
+        names = (f"{cluster.folder}/admin.crt", f"{cluster.folder}/admin.key")
+        context = tls_context(cluster.authority, *map(Path, names))
+        self._connection = http.client.HTTPSConnection("127.0.0.1", cluster.port, timeout=60, context=context)
+
+    def close(self) -> None:
+        """Ask nothing more."""
+        self._connection.close()
+
+    def namespace(self, name: str, labels: dict[str, str] | None = None, **annotations: str) -> None:
+        """A namespace in which pods can be created."""
+        metadata = {"name": name, "labels": labels or {}, "annotations": annotations}
+        self.api.call("POST", "/api/v1/namespaces", {"metadata": metadata})
+        account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+        until(lambda: self.api.request("GET", account)[0] == 200)
+
+    def create(self, one: Object, namespace: str, *, dry_run: bool = True) -> Said:
+        """What is said of an object."""
+        path = PATHS[one["kind"]].format(namespace) + ("?dryRun=All" if dry_run else "")
+        body = copy.deepcopy(one)
+        body["metadata"] = {**body.get("metadata", {}), "namespace": namespace}
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        self._connection.request("POST", path, msgspec.json.encode(body), headers)
+        answer = self._connection.getresponse()
+        told = msgspec.json.decode(answer.read())
+        return Said(answer.status, told, tuple(answer.headers.get_all("Warning") or ()))
+
+    def install(self, objects: list[Object]) -> None:
+        """Apply policies and bindings as they are."""
+        for one in objects:
+            self.api.apply(f"{ADMISSION}/{PLURALS[one['kind']]}/{one['metadata']['name']}", one)
+
+    def remove(self, objects: list[Object]) -> None:
+        """Take them away."""
+        for one in reversed(objects):
+            self.api.call("DELETE", f"{ADMISSION}/{PLURALS[one['kind']]}/{one['metadata']['name']}")
+
+
+def strict(objects: list[Object]) -> list[Object]:
+    """The same policies, which say what they could not evaluate."""
+    found = copy.deepcopy(objects)
+    for one in found:
+        if one["kind"] == "ValidatingAdmissionPolicy":
+            one["spec"]["failurePolicy"] = "Fail"
+    return found
+
+
+@contextlib.contextmanager
+def bare_server(folder: Path) -> Iterator[JudgingServer]:
+    """The server without policies."""
+    options = Options(kubernetes=KUBERNETES, simulated_nodes=False)
+    with a_cluster(folder, options=options) as cluster, cluster.api() as api:
+        server = JudgingServer(cluster, api)
+        yield server
+        server.close()
+
+
+@contextlib.contextmanager
+def judging_server(folder: Path) -> Iterator[JudgingServer]:
+    """The server with lint's policies; its namespaces warn, deny, audit and off have these labels."""
+    with bare_server(folder) as server:
+        server.api.apply(f"{DEFINITIONS}/jaxjobs.kubeflow.org", any_jax_job())
+        for name in ("warn", "deny", "audit", "off"):
+            server.namespace(name, {LABEL: name})
+        server.namespace("unlabelled")
+        server.install(strict(lint_policies()))
+        pod = a_pod("probe", PRIVILEGED)
+        until(lambda: server.create(pod, "warn").rules == {"GPU006"}, 30, "the policies do not judge")
+        until(lambda: server.create(pod, "deny").status == 403, 30, "the policies do not refuse")
+        until(lambda: jax_job(server), 30, "the server has no JAXJob")
+        yield server
+
+
+def jax_job(server: JudgingServer) -> bool:
+    """Whether such objects are served and judged."""
+    return server.create(a_jax_job([{"spec": PRIVILEGED}]), "warn").rules == {"GPU006"}
+
+
+def a_pod(name: str, spec: Object, **annotations: str) -> Object:
+    """A pod."""
+    metadata = {"name": name, "annotations": annotations}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def a_jax_job(templates: list[Object]) -> Object:
+    """A job with these pods, of a kind that no server judges by its own rules."""
+    specs = {f"Role{number}": {"template": one} for number, one in enumerate(templates)}
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "JAXJob",
+        "metadata": {"name": "job"},
+        "spec": {"jaxReplicaSpecs": specs},
+    }
+
+
+def any_jax_job() -> Object:
+    """A definition of JAXJobs that takes whatever their pods say."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "jaxjobs", "singular": "jaxjob", "kind": "JAXJob", "listKind": "JAXJobList"}
+    spec = {"group": "kubeflow.org", "scope": "Namespaced", "names": names, "versions": [version]}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "jaxjobs.kubeflow.org"},
+        "spec": spec,
+    }
