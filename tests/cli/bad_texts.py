@@ -117,6 +117,7 @@ TEXTS: dict[str, Bad] = {
     "fit --cluster": Bad(("absent.yaml",)),
     "fit --kube-context": Bad(("no-such",), "--cluster --kubeconfig config"),
     "import --context": Bad(("no-such",), "--kubeconfig config", without="manifest.yaml"),
+    "admission policies --registry": Bad(("", "https://example.com", "two words", "Team")),
     "scheduler --context": _CONTEXT,
     "scheduler --scheduler-name": ANY,
     "scheduler --identity": ANY,

@@ -26,11 +26,13 @@ from gpufleet.admission.policies import (
 )
 from gpufleet.lint.objects.images import read_image
 from gpufleet.lint.rule import Severity
+from gpufleet.model.model_errors import InputError
 
 LABEL = "gpufleet.io/image-policy"
 REGISTRIES = "gpufleet.io/allowed-registries"
 NAME = "gpufleet-images"
 DIGEST = re.compile(r".*@sha256:[0-9a-f]{64}")
+_REGISTRY = re.compile(r"[a-z0-9][a-z0-9._:/-]*[a-z0-9]")
 _HAS_HOST = re.compile(r"([^/]*[.:][^/]*|localhost)/.*")
 _HUB, _LIBRARY = "docker.io/", "docker.io/library/"
 
@@ -155,5 +157,9 @@ def _validation(variable: str, what: str, advice: str) -> Object:
 
 
 def registries_of(texts: Iterable[str]) -> tuple[str, ...]:
-    """Registries as people list them: without a slash at the end, each once."""
-    return tuple(dict.fromkeys(text.strip().rstrip("/") for text in texts if text.strip()))
+    """Registries and repositories as people list them. Raises InputError for a name that none can have."""
+    for text in texts:
+        if _REGISTRY.fullmatch(text) is None:
+            expected = "a registry or a repository in it, such as registry.example.com/team"
+            raise InputError("no registry", field="--registry", value=text, expected=expected)
+    return tuple(texts)

@@ -14,6 +14,7 @@ from gpufleet.admission.cel import exceptions
 from gpufleet.admission.cel.pods import Variable, judged_kinds, variables
 from gpufleet.admission.cel.rules import FINDINGS
 from gpufleet.admission.cel.words import literal
+from gpufleet.kube.keys import NAMESPACE_NAME
 from gpufleet.lint.rule import Rule, Severity
 from gpufleet.lint.rules import rule_of
 
@@ -143,8 +144,7 @@ def as_objects(declared: tuple[Variable, ...]) -> list[Object]:
 
 def not_of_the_system() -> Object:
     """The selector of all namespaces but those that are left alone."""
-    name = "kubernetes.io/metadata.name"
-    return {"matchExpressions": [{"key": name, "operator": "NotIn", "values": list(LEFT_ALONE)}]}
+    return {"matchExpressions": [{"key": NAMESPACE_NAME, "operator": "NotIn", "values": list(LEFT_ALONE)}]}
 
 
 def resource_rules(*, updates: bool = True) -> list[Object]:

@@ -2,7 +2,7 @@
 
 A policy of the API server judges where CEL can say the rule: it needs no program of ours. The webhook judges
 what CEL cannot say of one object. What depends on other objects, on nodes or on measured use, or on a field
-that the server fills in before anybody judges, is told by an audit: ``gpufleet admission plan``.
+that the server fills in before a judge sees it, is told by an audit: ``gpufleet admission plan``.
 """
 
 import enum
@@ -35,7 +35,7 @@ COMMAND_LINES = "CEL does not put variables into command lines"
 YAML_WITHIN = "CEL does not read YAML within a field"
 MODELS = "CEL does not know models and what they need"
 OTHER_OBJECTS = "other objects tell, which may come later"
-FILLED_IN = "the server fills the field in before anybody judges"
+FILLED_IN = "the server fills the field in before a judge sees it"
 NODES = "the nodes and objects of the cluster tell"
 USE = "measured use tells"
 

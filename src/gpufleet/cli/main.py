@@ -48,6 +48,7 @@ COMMANDS = {
     "scenario": "Play small stories of a fleet through the engine and check its decisions.",
     "doctor": "Walk through a cluster and say what is wrong with its GPUs, causes first.",
     "lint": "Say what will go wrong with GPUs in manifests, and mend it.",
+    "admission": "Judge GPU work on its way into a cluster by the rules of lint.",
     "dashboards": "Write the dashboards for Grafana as JSON files.",
     "check": "Say whether gpufleet is installed and at work in a cluster.",
 }

@@ -92,6 +92,9 @@ METRICS_PATH = "gpufleet.io/metrics-path"
 # In the selector of an external metric: by which autoscaler's workload an amount is limited to what has room.
 METRIC_LIMIT = "gpufleet.io/limit"
 
+# Which namespace it is, on every namespace.
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
+
 # What an application is called, by the recommended label.
 APPLICATION = "app.kubernetes.io/name"
 

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from gpufleet.kube.codec.selectors import label_selector
+from gpufleet.kube.keys import NAMESPACE_NAME
 from gpufleet.kube.objects.selectors import LabelSelector as Written
 from gpufleet.migration.field_notes import FieldNotes
 from gpufleet.migration.queues import Draft
@@ -17,7 +18,6 @@ from gpufleet.migration.sources import Source
 from gpufleet.model.labels import LabelSelector
 from gpufleet.model.model_errors import InputError
 
-NAME_LABEL = "kubernetes.io/metadata.name"
 """A label that every Namespace has, with its name."""
 GIVE_NAMESPACES = "give the Namespaces too (kubectl get namespaces -o yaml)"
 
@@ -31,11 +31,11 @@ class Namespaces:
     def selected(self, name: str, selector: LabelSelector) -> bool | None:
         """True if the selector selects the namespace; None where its labels are not known."""
         known = self.by_name.get(name)
-        if known is None and any(one.key != NAME_LABEL for one in selector.requirements):
+        if known is None and any(one.key != NAMESPACE_NAME for one in selector.requirements):
             return None
         labels = {} if known is None else known.mapping("metadata", "labels")
         texts = {str(key): str(value) for key, value in labels.items()}
-        return selector.accepts({**texts, NAME_LABEL: name})
+        return selector.accepts({**texts, NAMESPACE_NAME: name})
 
     def map_by(self, part: str, keys: tuple[str, ...], drafts: dict[str, Draft], notes: FieldNotes) -> None:
         """Namespaces that name their queue in one of these labels or annotations may use it, and wait there.

@@ -1,1 +1,0 @@
-"""The webhook: what the API server asks it, what it answers, its certificates, and its process."""
