@@ -42,6 +42,7 @@ LINES = {
     "rerun": "log",
     "up": "",
     "down": "",
+    "admission policies": "",
     "dashboards": "",
     "kubeconfig": "",
     "status": "",

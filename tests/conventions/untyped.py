@@ -2,6 +2,7 @@
 
 TYPED = {
     "README.md": "tests/localkube/test_page_walks.py",
+    "docs/admission.md": "tests/admission/test_page.py",
     "docs/advise-sharing.md": "tests/advise/sharing/test_command.py",
     "docs/commands.md": "tests/cli/test_page_commands.py",
     "docs/cuda.md": "tests/advise/cuda/test_command.py",

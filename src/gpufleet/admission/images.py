@@ -32,7 +32,7 @@ LABEL = "gpufleet.io/image-policy"
 REGISTRIES = "gpufleet.io/allowed-registries"
 NAME = "gpufleet-images"
 DIGEST = re.compile(r".*@sha256:[0-9a-f]{64}")
-_REGISTRY = re.compile(r"[a-z0-9][a-z0-9._:/-]*[a-z0-9]")
+_REGISTRY = re.compile(r"[a-z0-9][a-z0-9._-]*(:[0-9]+)?(/[a-z0-9._-]+)*")
 _HAS_HOST = re.compile(r"([^/]*[.:][^/]*|localhost)/.*")
 _HUB, _LIBRARY = "docker.io/", "docker.io/library/"
 
