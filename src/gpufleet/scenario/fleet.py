@@ -79,10 +79,27 @@ def _node(text: NodesText, name: str, field: str) -> Node:
         AMPLE_BYTES if text.memory is None else units(text.memory, f"{field}.memory"),
         AMPLE_PODS if text.pods is None else text.pods,
         AMPLE_BYTES,
-        tuple(sorted(text.resources.items())),
+        tuple(sorted(_not_held(text, field).items())),
     )
     taints = tuple(Taint(taint.key, taint.value, taint.effect) for taint in text.taints)
     return Node(NodeName(name), allocatable, devices, dict(text.labels), taints, unschedulable=text.cordoned)
+
+
+def _not_held(text: NodesText, field: str) -> dict[str, int]:
+    """What the node has of each resource beside what strangers hold.
+
+    A cluster tells the engine no more: an instance that is held is none that the node has.
+    """
+    left = dict(text.resources)
+    for name, held in text.held_resources.items():
+        has = text.resources.get(name, 0)
+        if not 0 <= held <= has:
+            expected = f"0 to {has}, what resources says"
+            raise ScenarioError(
+                "out of range", field=f"{field}.heldResources.{name}", value=held, expected=expected
+            )
+        left[name] = has - held
+    return left
 
 
 def topology_of(levels: list[str]) -> Topology:

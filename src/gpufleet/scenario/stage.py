@@ -17,6 +17,7 @@ from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, QueueName
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
+from gpufleet.scenario.gang_deadlines import GangDeadlines
 from gpufleet.scenario.work import Work
 from gpufleet.virtual_time.player import Player
 
@@ -65,6 +66,7 @@ class Stage:
         self.nodes: dict[NodeName, Node] = {}
         self.decisions: list[Decision] = []
         self._returns: dict[str, int] = {}
+        self._gangs = GangDeadlines()
 
     def submit(self, work: Work) -> list[event.Event]:
         """The events by which the engine hears of work."""
@@ -97,13 +99,19 @@ class Stage:
     def end(self, name: str) -> list[event.Event]:
         """The events by which work, or one pod of it, ends."""
         uids = self.uids_of(name)
+        of = {self.name_by_uid[uid] for uid in uids}
         for uid in uids:
             self._forget(uid)
         work = self.work.get(name)
         events: list[event.Event] = [event.PodRemoved(uid) for uid in uids]
         if work is not None and work.gang is not None:
             events.append(event.GangRemoved(GangName(name)))
-        return events
+        return [*events, *(told for one in sorted(of) for told in self._told_of_gang(one))]
+
+    def _told_of_gang(self, name: str) -> list[event.Event]:
+        """What the engine hears of a gang with a deadline: that it lacks members that run, or no more."""
+        running = [uid for uid, of in self.name_by_uid.items() if of == name and uid in self.places]
+        return self._gangs.told(self.work[name], running)
 
     def _forget(self, uid: PodUid) -> None:
         self.places.pop(uid, None)
@@ -116,7 +124,8 @@ class Stage:
         self.places[bind.uid] = RunningPlace(bind.node, bind.devices)
         decision = Decision(self._at_s(), started=pod.name, node=bind.node, devices=bind.devices)
         self.decisions.append(decision)
-        return (event.PodBound(pod, bind.node, bind.devices),)
+        told = self._told_of_gang(self.name_by_uid[bind.uid])
+        return (event.PodBound(pod, bind.node, bind.devices), *told)
 
     def evicted(self, evict: Evict) -> Iterable[event.Event]:
         """A pod ends, at once unless the scenario says how long that takes."""
@@ -161,7 +170,7 @@ class Stage:
             self.pods[new.uid] = new
             self.name_by_uid[new.uid] = work
             events.append(event.PodAdded(new))
-        return events
+        return [*events, *self._told_of_gang(work)]
 
     def uids_of(self, name: str) -> list[PodUid]:
         """The pods of work, or the one pod, of this name."""

@@ -41,7 +41,10 @@ class TaintText(Text, frozen=True, kw_only=True):
 
 
 class NodesText(Text, frozen=True, kw_only=True):
-    """One node, or ``count`` nodes NAME-1, NAME-2 and so on; strangers hold ``held`` of its GPUs."""
+    """One node, or ``count`` nodes NAME-1, NAME-2 and so on.
+
+    Strangers hold ``held`` of its GPUs, and of its ``resources``, such as MIG instances, ``heldResources``.
+    """
 
     name: str
     count: int | None = None
@@ -57,6 +60,7 @@ class NodesText(Text, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     taints: list[TaintText] = []
     resources: dict[str, int] = {}
+    held_resources: dict[str, int] = {}
     cordoned: bool = False
 
 
@@ -149,6 +153,7 @@ class WorkText(NeedsText, frozen=True, kw_only=True):
     ``runTimeMax`` is evicted though no other needs its place. ``runTime`` is how long each of its pods says
     that it runs; the story ends them. ``interruptible`` work says that it may be ended at any time.
     ``evictionTakes`` is how long an evicted pod of it takes to end, where that is not as the settings say.
+    A gang that has lost members ends if it does not have its minimum again within ``wholeWithin``.
     """
 
     name: str
@@ -176,6 +181,7 @@ class WorkText(NeedsText, frozen=True, kw_only=True):
     run_time: str | None = None
     interruptible: bool = False
     eviction_takes: str | None = None
+    whole_within: str | None = None
 
 
 class ReservedText(Text, frozen=True, kw_only=True):

@@ -39,6 +39,7 @@ class Work(msgspec.Struct, frozen=True):
     started_at_us: int = 0
     checkpointed_at_us: int | None = None
     eviction_takes_us: int | None = None
+    whole_within_us: int | None = None
 
 
 def work_of(text: WorkText, now_us: int, field: str) -> Work:
@@ -77,6 +78,7 @@ def work_of(text: WorkText, now_us: int, field: str) -> Work:
         now_us - microseconds(text.runs_for, f"{field}.runsFor"),
         None if saved is None else now_us - microseconds(saved, f"{field}.checkpointed"),
         None if text.eviction_takes is None else microseconds(text.eviction_takes, f"{field}.evictionTakes"),
+        None if text.whole_within is None else microseconds(text.whole_within, f"{field}.wholeWithin"),
     )
 
 
@@ -89,6 +91,7 @@ def _gang(text: WorkText, queue: QueueName, created_at_us: int, field: str) -> G
             "slices": text.slices,
             "slicesPreferred": text.slices_preferred,
             "oneModel": text.one_model,
+            "wholeWithin": text.whole_within,
         }
         for name in (name for name, value in given.items() if value):
             raise ScenarioError(

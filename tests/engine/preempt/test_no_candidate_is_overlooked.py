@@ -45,7 +45,7 @@ def sets_that_would_do(asking: UnplacedWorkload, state: EngineState) -> Iterator
     """Small sets of pods on one node that may be evicted, and without whom the pod fits on that node."""
     quest, rank = SearchRun(asking, state), rank_of(asking, state)
     policy = state.waiting.queues[rank.queue]
-    reclaim = Reclaim(state, rank, policy, quest._needed(), quest._least())
+    reclaim = Reclaim(state, rank, policy, quest._needed(), quest._least(), quest._of_one_pod())
     quest.proof.is_just = reclaim.is_just
     running = [row for row in range(len(state.pods.pods)) if may_go(state, row, asking, policy)]
     with quest.proof.in_future():
@@ -137,7 +137,7 @@ def test_who_is_beyond_its_own_looks_at_nobody() -> None:
     )
     queue_a = state.waiting.queues[pod("a4", queue="a").queue]
     rank = rank_of(quest.unplaced, state)
-    reclaim = Reclaim(state, rank, queue_a, quest._needed(), quest._least())
+    reclaim = Reclaim(state, rank, queue_a, quest._needed(), quest._least(), quest._of_one_pod())
     assert not reclaim.candidates(told.at_us).any
     assert Quota(GPU, 4000) in queue_a.quotas
 

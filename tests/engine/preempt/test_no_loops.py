@@ -3,7 +3,7 @@
 import pytest
 
 from gpufleet.model.identifiers import QueueName, QuotaResource
-from gpufleet.model.queue import CPU, GPU, PreemptionPolicy, Queue, Quota, VictimScope
+from gpufleet.model.queue import CPU, GPU, WEIGHT_ONE_MILLI, PreemptionPolicy, Queue, Quota, VictimScope
 from tests.engine.effort import seeds
 from tests.engine.fleet_builder import Story, node, shape
 from tests.engine.preempt.treadmill import Treadmill, random_treadmill
@@ -32,10 +32,16 @@ def teams(told: Story, *described: Queue) -> Treadmill:
     return Treadmill(told, (root, *described))
 
 
-def team(name: str, policy: PreemptionPolicy = EAGER, **owns: int) -> Queue:
+def team(name: str, policy: PreemptionPolicy = EAGER, weight: int = 1, **owns: int) -> Queue:
     """A team that owns so much, and may evict whomever its share allows."""
     quotas = tuple(Quota(QuotaResource(resource), amount) for resource, amount in owns.items())
-    return Queue(QueueName(name), parent=QueueName("all"), quotas=quotas, preemption=policy)
+    return Queue(
+        QueueName(name),
+        parent=QueueName("all"),
+        weight_milli=weight * WEIGHT_ONE_MILLI,
+        quotas=quotas,
+        preemption=policy,
+    )
 
 
 def test_equal_shares_of_something_else_are_no_reason_to_take() -> None:
@@ -61,6 +67,18 @@ def test_a_smaller_share_is_a_reason_though_the_others_larger_one_stays() -> Non
     told.arrive(told.pod(shape(1, cpu_milli=0), "b"))
     assert told.rounds_to_rest(ROUNDS_MAX) < ROUNDS_MAX
     assert [one.uid.split("-")[0] for one in told.evictions] == ["a"]
+
+
+def test_who_takes_what_is_its_turn_and_has_then_the_larger_share_is_not_taken_from_in_turn() -> None:
+    """By hand: c has two of four GPUs as its own; b has the others for weight 3, 2/3, and keeps 1/3. a of
+    weight 2 has nothing, and then 1/2, which is more: all the same b leaves it.
+    """
+    told = teams(Story(), team("a", weight=2), team("b", weight=3), team("c", gpu=2000))
+    told.arrive(*(told.pod(shape(1, cpu_milli=0), "c") for _ in range(2)))
+    told.arrive(*(told.pod(shape(1, cpu_milli=0), "b") for _ in range(3)))
+    told.arrive(*(told.pod(shape(1, cpu_milli=0), "a") for _ in range(2)))
+    assert told.rounds_to_rest(ROUNDS_MAX) < ROUNDS_MAX
+    assert [one.uid.split("-")[0] for one in told.evictions] == ["b"]
 
 
 def test_what_is_owned_is_not_taken_because_something_else_is_borrowed() -> None:

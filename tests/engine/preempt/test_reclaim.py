@@ -190,6 +190,54 @@ def test_shares_become_as_unequal_as_the_weights() -> None:
     assert len(evicted(told.arrive(*work("a", 8)))) == 6
 
 
+def two_that_borrow(gpus: int, a: int, b: int) -> Story:
+    """Two teams of these weights that own nothing of so many GPUs."""
+    told = Story()
+    told.happen(
+        queue("all", gpus, parent=None),
+        queue("a", 0, preemption=SHARES, weight_milli=a),
+        queue("b", 0, preemption=SHARES, weight_milli=b),
+    )
+    told.nodes(node("n0", gpus))
+    return told
+
+
+def test_the_room_that_would_be_its_turn_is_taken_though_its_share_is_then_the_larger_one() -> None:
+    """By hand: b keeps 1/3 for weight 3, a has 0 and then 1/2 for weight 2."""
+    told = two_that_borrow(2, 2000, 3000)
+    told.arrive(*work("b", 3))
+    said = evicted(told.arrive(*work("a", 1)))
+    assert len(said) == 1
+    told.depart(*said)
+    assert evicted(told.wait_s(5)) == {}
+
+
+def test_what_started_in_its_turn_is_not_taken_back_for_the_smaller_share_afterwards() -> None:
+    """By hand: of weights 1 and 3 a has two and b four. A fifth of b would be 5/3, which is below the 2 of a,
+    but the 4/3 of b is not below the 1 that a would keep.
+    """
+    told = two_that_borrow(6, 1000, 3000)
+    told.arrive(*work("a", 2))
+    assert evicted(told.arrive(*work("b", 5))) == {}
+
+
+@pytest.mark.parametrize(("members", "count"), [(4, 4), (5, 0)])
+def test_a_gang_takes_no_more_than_what_is_the_turn_of_its_last_pod(members: int, count: int) -> None:
+    """By hand: of eight GPUs four each are just. Before a fifth a would have four, where b keeps three."""
+    told = two_that_borrow(8, 1000, 1000)
+    told.arrive(*work("b", 8))
+    told.gangs(gang("g", members, queue="a"))
+    asks = [pod(f"g{number}", shape(1), queue="a", gang="g") for number in range(members)]
+    assert len(evicted(told.arrive(*asks))) == count
+
+
+def test_equal_pods_after_the_first_take_what_is_their_turn_and_no_more() -> None:
+    """By hand: of five GPUs of b for weight 3, a of weight 2 gets two. 2/2 is not below the 2/3 of two."""
+    told = two_that_borrow(5, 2000, 3000)
+    told.arrive(*work("b", 5))
+    assert len(evicted(told.arrive(*work("a", 5)))) == 2
+
+
 def test_while_borrowing_only_priorities_up_to_the_limit_are_taken() -> None:
     policy = PreemptionPolicy(borrowing=VictimScope.ANY, borrowing_priority_max=3)
     told = two_teams(gpus=2, a=0, b=0, root=2, policy=policy)

@@ -148,7 +148,7 @@ def sets_that_would_do(asking: UnplacedWorkload, state: EngineState) -> list[lis
     """
     quest, rank = SearchRun(asking, state), rank_of(asking, state)
     of = state.waiting.queues[rank.queue]
-    reclaim = Reclaim(state, rank, of, quest._needed(), quest._least())
+    reclaim = Reclaim(state, rank, of, quest._needed(), quest._least(), quest._of_one_pod())
     quest.proof.is_just = reclaim.is_just
     with quest.proof.in_future():
         own = within_queue(state, rank, of, asking.at_us)

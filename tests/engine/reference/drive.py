@@ -17,6 +17,7 @@ from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, Que
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
 from tests.engine.fleet_builder import SECOND_US, Story, node, pod, shape
+from tests.engine.pod_life import PodLives
 from tests.engine.reference.judgement import Disagreement, Judge, Nomination, Start
 from tests.engine.reference.picture import Job, Machine, Picture, Run
 from tests.engine.reference.story import Arrival, End, Happening, Plan, StrangersLeave
@@ -40,6 +41,7 @@ class SideBySide:
         queues = {str(queue.name): queue for queue in plan.queues}
         self.picture = Picture(0, queues, plan.nodes, {})
         self.judge = Judge(self.picture)
+        self.lives = PodLives(self.told.engine)
         self.base: dict[str, tuple[str, int]] = {}
         self.made = 0
         self.bound: dict[str, tuple[str, ...]] = {}
@@ -87,6 +89,7 @@ class SideBySide:
         self.picture = msgspec.structs.replace(self.picture, placed_now=frozenset())
         self.judge.begin_step()
         said = self.told.happen(*facts)
+        self.lives.follow(facts, said)
         for decision in decisions(said, self.picture):
             self.decisions[type(decision).__name__] += 1
             self.judge.decided(self.picture, decision)

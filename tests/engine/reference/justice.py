@@ -12,8 +12,11 @@ The rules, each with its source:
   beyond its nominal amounts, these queues keep theirs without the gang (docs/queues.md, "Taking back").
 - Where the side of the work that asks ends within its nominal amounts, ``reclaim`` says what is reached.
 - Where it ends beyond them, ``borrowing`` says so, and the side of the work that asks must come before that
-  of the victim: a side without weight comes last, then the higher priority comes first, then the side
-  whose share is not the larger one.
+  of the victim: a side without weight comes last, then the higher priority comes first, then the side whose
+  share with the work is not larger than the one that the other keeps.
+- Nor need that be so where each of its pods would be its turn (docs/queues.md, "Taking back" and "Who is
+  next"): where its share before the last of them starts is smaller than the one that the other keeps; of
+  equal ones that side comes first which lacks some of its nominal amount, or else that of the larger weight.
 - Work of its own queue needs no such comparison.
 """
 
@@ -22,7 +25,7 @@ from collections import Counter
 from tests.engine.reference.candidates import Unit, is_reached, is_reached_while_borrowing
 from tests.engine.reference.charges import start_charge, use_of
 from tests.engine.reference.picture import MILLI, Job, Picture
-from tests.engine.reference.quota import QuotaTree, Use
+from tests.engine.reference.quota import QuotaTree, Share, Use
 
 
 def is_just(picture: Picture, tree: QuotaTree, asking: Job, units: list[Unit]) -> bool:
@@ -59,7 +62,7 @@ def unreached(picture: Picture, tree: QuotaTree, asking: Job, after: Use, unit: 
         return None
     if not is_reached_while_borrowing(picture, asking, unit.job):
         return f"borrowing does not reach {unit.job.name}"
-    if not comes_before(tree, mine, theirs, after):
+    if not comes_before(tree, mine, theirs, after, asking):
         return f"{mine} does not come before {theirs}"
     return None
 
@@ -69,14 +72,23 @@ def is_owed(tree: QuotaTree, side: str, after: Use) -> bool:
     return not tree.borrows(side, after)
 
 
-def comes_before(tree: QuotaTree, mine: str, theirs: str, after: Use) -> bool:
-    """True if what is left over goes to one side rather than to the other."""
+def comes_before(tree: QuotaTree, mine: str, theirs: str, after: Use, asking: Job) -> bool:
+    """True if what is left over goes to one side, that of the work that asks, rather than to the other."""
     (left, right) = (
         (not tree.queues[one].weight_milli, -tree.queues[one].priority) for one in (mine, theirs)
     )
     if left != right:
         return left < right
-    return tree.share(mine, after) <= tree.share(theirs, after)
+    if tree.share(mine, after) <= tree.share(theirs, after):
+        return True
+    before_last_pod = Counter(after) - Counter({asking.queue: asking.gpus * MILLI})
+    return place_in_turn(tree, mine, before_last_pod) < place_in_turn(tree, theirs, after)
+
+
+def place_in_turn(tree: QuotaTree, side: str, use: Use) -> tuple[Share, bool, int]:
+    """By what sides of one priority are compared; the smallest comes first."""
+    has_its_own = tree.counted(side, use) >= tree.subtree[side]
+    return tree.share(side, use), has_its_own, -tree.queues[side].weight_milli
 
 
 def some_order_takes_what_is_borrowed(

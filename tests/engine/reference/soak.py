@@ -2,7 +2,8 @@
 
 Each seed is told once with each mix of features, and now and then with a look at what is taken back. Of the
 first story in which the engine and the reference do not agree the smallest case is shown, and the exit code
-is 1.
+is 1. With each seed goes a random tree of queues that always want more (``queueing.endless``): as work ends,
+and with evictions alone, each queue must come to have what it is owed.
 """
 
 import sys
@@ -13,6 +14,11 @@ from itertools import count
 import click
 
 from tests.engine.no_trace import no_trace
+from tests.engine.queueing.endless import (
+    check_converged,
+    told_until_all_work_is_new,
+    told_with_evictions_alone,
+)
 from tests.engine.reference.agreement import MIXES, closed, unexplained
 from tests.engine.reference.drive import SideBySide
 from tests.engine.reference.shrinker import shrunk
@@ -33,6 +39,8 @@ def soak(seconds: int, seed: int) -> None:
     for number, (at, mix) in enumerate(stories(seed), 1):
         plan = random_plan(at, MIXES[mix])
         check(plan, f"seed {at}, mix {mix}", looks=at % LOOK_EVERY == 0, is_usual=mix == "usual")
+        if mix == "usual":
+            check_tree(at)
         now_s = time.monotonic()
         if now_s - told_s >= TELL_S or now_s - begin_s >= seconds:
             told_s = now_s
@@ -63,6 +71,16 @@ def check(plan: Plan, name: str, *, looks: bool, is_usual: bool) -> None:
     for line in words(small):
         click.echo(f"  {line}")
     sys.exit(1)
+
+
+def check_tree(seed: int) -> None:
+    """Fill the tree of a seed; where a queue does not come to have what it is owed, say so and leave."""
+    for told_by in (told_until_all_work_is_new, told_with_evictions_alone):
+        try:
+            check_converged(told_by(seed))
+        except AssertionError as error:
+            click.echo(f"soak-engine: {told_by.__name__}({seed}) of tests.engine.queueing.endless: {error}")
+            sys.exit(1)
 
 
 def words(plan: Plan) -> Iterator[str]:

@@ -204,6 +204,53 @@ def test_shares_are_compared_with_the_victims_gone() -> None:
     assert victims(two_each, asking) is None
 
 
+def test_the_room_that_would_be_its_turn_is_taken_though_its_share_is_then_the_larger_one() -> None:
+    """The root owns two GPUs, and b of weight 3 has both. a of weight 2 has nothing, and then 1/2.
+
+    b keeps 1/3, which is more than nothing, so the room is the turn of a. Afterwards b does not take it back.
+    """
+    queues = (
+        queue("r", 2, None),
+        queue("a", policy=SHARES, weight_milli=2000),
+        queue("b", policy=SHARES, weight_milli=3000),
+    )
+    asking = Job("in", "a")
+    found = victims(picture(queues, [Job("b0", "b"), Job("b1", "b")], asking, gpus=2), asking)
+    assert found in (["b0"], ["b1"])
+    back = Job("back", "b")
+    assert victims(picture(queues, [Job("b0", "b"), Job("a0", "a")], back, gpus=2), back) is None
+
+
+def test_what_started_in_its_turn_is_not_taken_back_for_the_smaller_share_afterwards() -> None:
+    """The root owns six GPUs; a of weight 1 has two and b of weight 3 four. The second of a was its turn: it
+    had one, and b 4/3. With a fifth b would have 5/3, which is below the 2 that a has.
+    """
+    queues = (queue("r", 6, None), queue("a"), queue("b", policy=SHARES, weight_milli=3000))
+    jobs = [Job("a0", "a"), Job("a1", "a"), *(Job(f"b{number}", "b") for number in range(4))]
+    asking = Job("in", "b")
+    assert victims(picture(queues, jobs, asking, gpus=6), asking) is None
+
+
+def test_of_equal_shares_the_larger_weight_takes() -> None:
+    """The root owns one GPU, which b has. a has three times its weight, and b keeps nothing either."""
+    for weight_milli, expected in ((3000, ["b0"]), (1000, None)):
+        queues = (queue("r", 1, None), queue("a", policy=SHARES, weight_milli=weight_milli), queue("b"))
+        asking = Job("in", "a")
+        assert victims(picture(queues, [Job("b0", "b")], asking, gpus=1), asking) == expected
+
+
+def test_a_gang_takes_no_more_than_what_is_the_turn_of_its_last_pod() -> None:
+    """The root owns six GPUs, and b has them. Three each are just; before a fourth a would have three, and b
+    keeps two.
+    """
+    queues = (queue("r", 6, None), queue("a", policy=SHARES), queue("b"))
+    jobs = [Job(f"b{number}", "b") for number in range(6)]
+    for members, count in ((3, 3), (4, None)):
+        asking = Job("in", "a", minimum=members, is_gang=True)
+        found = victims(picture(queues, jobs, asking, gpus=6), asking)
+        assert found is None if count is None else len(found or []) == count
+
+
 def test_a_lower_queue_gives_whatever_its_share_and_a_higher_one_never() -> None:
     """The root owns one GPU."""
     for priority, expected in ((-1, ["b0"]), (1, None)):

@@ -3,12 +3,14 @@
 Queues of one tree are compared right below the lowest queue above both: these two queues are the *sides*.
 What is taken must have been borrowed there: before the last victim goes, the victim's side is beyond its
 nominal amount of something that the beneficiary needs, and so is every queue below it down to that of the
-victim (``losses``). And the beneficiary's side must end within its
-nominal amounts, or, where its policy lets it evict while it borrows, with a dominant share not above the one
-that the victim's side keeps. So every reclaim strictly lowers the larger of two shares, and no two queues can
-answer each other in kind. What is left over goes by the queues' priority first (``queueing.water_filling``):
-while it borrows, a side takes from one of lower priority whatever their shares, and never from one of higher
-priority.
+victim (``losses``). And the beneficiary's side must end within its nominal amounts, or its policy must let
+it evict while it borrows, and it must come first. What is left over goes by the queues' priority
+(``queueing.water_filling``): a side takes from one of lower priority whatever their shares, and never from
+one of higher priority. Of equals the side comes first whose share is then not the larger one, or whose turn
+each of its pods is (``queueing.turns``), beside the other side as it is without the victims. So what started
+in its turn is not taken back, and what would be started in its turn takes the place of what would not. Where
+pods are alike every reclaim then replaces a start by one at a smaller share, which comes to an end; where
+they are not, ``lifecycle.eviction_immunity`` sees to that.
 
 Much of that holds for whole queues, whichever of their pods go. It is asked before any pod is looked at: a
 pod whose eviction could not be just together with any others is no candidate.
@@ -33,6 +35,8 @@ from gpufleet.model.queue import Queue, VictimScope
 
 Right = tuple[tuple[int, bool, int], ...]
 """For each queue from a side down: its priority, and its share, the larger first."""
+PlaceInTurn = tuple[list[tuple[bool, int]], bool, int]
+"""Its shares by resource, whether it has all of its own, minus its weight; the smallest goes first."""
 NO_LOSSES: Mapping[int, Loss] = {}
 
 
@@ -57,7 +61,8 @@ def ranked(lenders: Mapping[QueueName, Lender]) -> dict[QueueName, int]:
 class Reclaim:
     """Candidates in other queues for one workload, and whether a set of them is just.
 
-    ``needed`` is what the workload is charged by column, ``least`` what it is charged at least if it starts.
+    ``needed`` is what the workload is charged by column, ``least`` what it is charged at least if it starts,
+    ``of_one_pod`` the most of that which is one of its pods'.
     ``owed_only``: it takes back what it is owed, and no more. ``lenders`` are the queues whose candidates
     were asked for last.
     """
@@ -69,6 +74,7 @@ class Reclaim:
         queue: Queue,
         needed: Sequence[int],
         least: Sequence[int],
+        of_one_pod: Sequence[int],
         *,
         owed_only: bool = False,
     ) -> None:
@@ -79,6 +85,7 @@ class Reclaim:
         self.row = self.tree.row_by_name[rank.queue]
         self.shares: QueueShares = state.turns.shares
         self.least = least
+        self.of_one_pod = np.array(of_one_pod, np.int64)
         self.columns = [column for column, amount in enumerate(needed) if amount]
         self.within = evictable_work(self.policy.reclaim, rank)
         self.borrowing = evictable_work(self.policy.borrowing, rank, self.policy.borrowing_priority_max)
@@ -269,8 +276,35 @@ class Reclaim:
         first, second = self._turn(mine), self._turn(theirs)
         if first != second:
             return first < second
-        # Equals in turn: the side that has no more than the other may take.
-        return self.shares.by_resource(mine) <= self.shares.by_resource(theirs)
+        # Equals in turn: the side that has no more than the other may take, or whose turn each pod is.
+        if self.shares.by_resource(mine) <= self.shares.by_resource(theirs):
+            return True
+        counted = self.state.store.tables.queue_counted
+        return self._place_in_turn(mine, self._used_before_last_pod(mine)) < self._place_in_turn(
+            theirs, counted[theirs]
+        )
+
+    def _place_in_turn(self, row: int, used: Int64Array) -> PlaceInTurn:
+        """By what a queue that uses so much is compared with equals in priority (``turns``)."""
+        has_its_own = bool((used >= self.tree.subtree[row])[self.columns].all())
+        return self.shares.by_resource(row, used), has_its_own, -self.tree.queue_at(row).weight_milli
+
+    def _used_before_last_pod(self, side: int) -> Int64Array:
+        """By column, what the side of the workload uses without one of its pods.
+
+        What the guarantee of a queue covers is not counted above it.
+        """
+        counted, guaranteed, less = (
+            self.state.store.tables.queue_counted,
+            self.tree.guaranteed,
+            self.of_one_pod,
+        )
+        for row in self.tree.path(self.row):
+            used: Int64Array = counted[row] - less
+            if row == side:
+                break
+            less = np.maximum(0, counted[row] - guaranteed[row]) - np.maximum(0, used - guaranteed[row])
+        return used
 
     def _turn(self, row: int) -> tuple[bool, int]:
         """When a queue gets of what is left over; smaller goes first."""

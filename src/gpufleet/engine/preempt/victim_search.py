@@ -170,7 +170,7 @@ class SearchRun:
         # As in the search: pods that leave are charged no more, and others may go once own work has gone.
         with self.proof.in_future():
             own = within_queue(self.state, rank, queue, self.unplaced.at_us)
-            reclaim = Reclaim(self.state, rank, queue, self._needed(), self._least())
+            reclaim = Reclaim(self.state, rank, queue, self._needed(), self._least(), self._of_one_pod())
             others = reclaim.candidates(self.unplaced.at_us)
             return _rows_of(own.joined(others)) | _rows_of(self._others_without(own, reclaim))
 
@@ -178,8 +178,8 @@ class SearchRun:
         """Victims in queues that have borrowed what it is owed; or of its own queue, of others, of both."""
         if is_outside(rank, self.state):
             return self._with_victims_by_priority(rank, queue)
-        needed, least = self._needed(), self._least()
-        owed = Reclaim(self.state, rank, queue, needed, least, owed_only=True)
+        charges = self._needed(), self._least(), self._of_one_pod()
+        owed = Reclaim(self.state, rank, queue, *charges, owed_only=True)
         lent = owed.candidates(self.unplaced.at_us)
         found = self._seek_elsewhere(lent, owed)
         if found is not None:
@@ -198,7 +198,7 @@ class SearchRun:
             return found
         reclaim = owed
         if queue.preemption.borrowing is not VictimScope.NEVER:
-            reclaim = Reclaim(self.state, rank, queue, needed, least)
+            reclaim = Reclaim(self.state, rank, queue, *charges)
             others = reclaim.candidates(self.unplaced.at_us)
             found = self._seek_elsewhere(others, reclaim)
             if found is not None and not (own.any or lent.any):
@@ -286,6 +286,13 @@ class SearchRun:
             return least
         together: list[int] = gate.asked_together(list(members.waiting), max(1, members.missing)).tolist()
         return together
+
+    def _of_one_pod(self) -> list[int]:
+        """By column, the most that one of its pods is charged at least."""
+        tables = self.state.store.tables
+        shapes = [int(tables.pods[layout.POD_SHAPE, row]) for row in self.unplaced.rows]
+        most: list[int] = tables.shape_charges[shapes].max(axis=0).tolist()
+        return most
 
     @cached_property
     def short(self) -> Int64Array:

@@ -116,13 +116,15 @@ class QueueShares:
         over = tables.queue_counted[row] - self.tree.subtree[row]
         return dominant(over.tolist(), self.of_parent(row), self.tree.queue_at(row).weight_milli)
 
-    def by_resource(self, row: int) -> list[tuple[bool, int]]:
-        """The order keys of a queue's shares of each resource, the largest first.
+    def by_resource(self, row: int, used: Int64Array | None = None) -> list[tuple[bool, int]]:
+        """The order keys of a queue's shares of each resource, the largest first; ``used`` by column, if it
+        is not what the queue uses now.
 
         Where two dominant shares are equal, the next ones decide: so no queue can take anything at all and
         keep the rank that it had.
         """
-        over = (self.store.tables.queue_counted[row] - self.tree.subtree[row]).tolist()
+        counted = self.store.tables.queue_counted[row] if used is None else used
+        over = (counted - self.tree.subtree[row]).tolist()
         weight_milli = self.tree.queue_at(row).weight_milli
         columns = zip(over, self.of_parent(row), strict=True)
         keys = [dominant((one,), (whole,), weight_milli).order_key for one, whole in columns]
