@@ -1,0 +1,208 @@
+"""One node, from its cordon to its return: the next step, from what is seen of it now.
+
+Each phase looks at the node and not at what was done before, so that a step that was carried out in part is
+carried out again. A node whose new driver does not work gets the one of before by itself, once.
+``rollout_step`` asks this for every node that is under way.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from gpufleet.model.rollout_settings import RolloutSettings
+from gpufleet.operator.rollout.actions import (
+    Action,
+    AskCheckpoint,
+    DeleteCheck,
+    Evict,
+    SetDriver,
+    StartCheck,
+    WriteNode,
+)
+from gpufleet.operator.rollout.observed import Check, RolloutNode
+from gpufleet.operator.rollout.stamp import DRAINING, RolloutPhase, Stamp
+from gpufleet.operator.rollout.windows import US_PER_S
+
+replace = msgspec.structs.replace
+
+
+class NodeStep(msgspec.Struct, frozen=True):
+    """What is to be done for a node now, in order, and when to look again at the latest."""
+
+    actions: tuple[Action, ...] = ()
+    wake_at_us: int | None = None
+
+
+def node_step(node: RolloutNode, settings: RolloutSettings, now_us: int) -> NodeStep:
+    """The next step of a node with a stamp."""
+    stamp = node.stamp
+    if stamp is None or (node.has_opted_out and stamp.phase not in DRAINING):
+        return NodeStep()
+    if node.has_opted_out:
+        # Nothing of the node is changed yet, so that only the cordon is taken back.
+        return NodeStep((given_up(node, stamp),))
+    return _STEPS[stamp.phase](node, stamp, settings, now_us)
+
+
+def begun(node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us: int) -> WriteNode:
+    """A node begins: it is cordoned, and the stamp says whose the cordon is and until when it drains."""
+    return WriteNode(
+        node.name,
+        replace(
+            stamp,
+            phase=RolloutPhase.CORDONED,
+            since_us=now_us,
+            deadline_us=now_us + settings.drain_s * US_PER_S,
+            # A node that was cordoned by others stays cordoned in the end.
+            is_cordon_ours=stamp.is_cordon_ours or not node.is_cordoned,
+        ),
+        cordon=True,
+    )
+
+
+def turned_back(stamp: Stamp, settings: RolloutSettings, now_us: int, reason: str) -> Stamp:
+    """The driver of a node is replaced by the one of before, which must be known."""
+    return replace(
+        stamp,
+        target=stamp.previous,
+        failed_target=stamp.target,
+        is_rollback=True,
+        phase=RolloutPhase.CHANGING,
+        since_us=now_us,
+        deadline_us=now_us + settings.change_s * US_PER_S,
+        reason=reason,
+    )
+
+
+def given_up(node: RolloutNode, stamp: Stamp) -> WriteNode:
+    """A node that was not changed yet is as it was before it began."""
+    return WriteNode(node.name, None, cordon=False if stamp.is_cordon_ours else None)
+
+
+def _drain(node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us: int) -> NodeStep:
+    if node.drain.is_over:
+        after = _in_phase(stamp, RolloutPhase.CHANGING, now_us, settings.change_s)
+        return NodeStep((WriteNode(node.name, after), SetDriver(node.name, stamp.target)), after.deadline_us)
+    if now_us >= stamp.deadline_us:
+        return NodeStep((_not_drained(node, stamp, now_us),))
+    after, actions, wake_at_us = _draining(node, stamp, settings, now_us)
+    must_cordon = stamp.is_cordon_ours and not node.is_cordoned
+    if after != stamp or must_cordon:
+        actions = (WriteNode(node.name, after, cordon=True if must_cordon else None), *actions)
+    return NodeStep(actions, min(wake_at_us, stamp.deadline_us))
+
+
+def _draining(
+    node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us: int
+) -> tuple[Stamp, tuple[Action, ...], int]:
+    """The stamp of a node with work on it, what is asked of the work, and when that changes."""
+    drain = node.drain
+    may_wait = stamp.phase in {RolloutPhase.CORDONED, RolloutPhase.WAITING}
+    if may_wait and drain.wait_until_us is not None and now_us < drain.wait_until_us:
+        return _told(stamp, RolloutPhase.WAITING, now_us), (), drain.wait_until_us
+    if may_wait and drain.unanswered:
+        stamp = _told(stamp, RolloutPhase.ASKING, now_us)
+    if stamp.phase is RolloutPhase.ASKING and drain.unanswered:
+        # The end stands in the stamp's moment, so that all who ask after a restart name the same one.
+        before_us = min(stamp.since_us + settings.checkpoint_s * US_PER_S, stamp.deadline_us)
+        if now_us < before_us:
+            return stamp, (AskCheckpoint(drain.unanswered, before_us),), before_us
+    phase = RolloutPhase.STUCK if drain.stuck else RolloutPhase.EVICTING
+    evict = (Evict(node.name, drain.holders),) if drain.holders else ()
+    return _told(stamp, phase, now_us, drain.stuck), evict, stamp.deadline_us
+
+
+def _not_drained(node: RolloutNode, stamp: Stamp, now_us: int) -> WriteNode:
+    """The work of a node did not end in time. The node has its driver still, so that it goes on as it is."""
+    left = len(node.drain.holders) + len(node.drain.ending)
+    reason = f"{left} pods did not end in time"
+    after = replace(
+        _told(
+            stamp,
+            RolloutPhase.FAILED,
+            now_us,
+            f"{reason}: {node.drain.stuck}" if node.drain.stuck else reason,
+        ),
+        is_cordon_ours=False,
+    )
+    return WriteNode(node.name, after, cordon=False if stamp.is_cordon_ours else None)
+
+
+def _change(node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us: int) -> NodeStep:
+    if node.image == stamp.target and node.runs:
+        after = _in_phase(stamp, RolloutPhase.VALIDATING, now_us, settings.validation_s)
+        return NodeStep((WriteNode(node.name, after), StartCheck(node.name, stamp.target)), after.deadline_us)
+    if now_us >= stamp.deadline_us:
+        words = node.driver_words or "nothing is known of it"
+        return _failed(node, stamp, settings, now_us, f"the driver did not run in time: {words}")
+    actions = () if node.image == stamp.target else (SetDriver(node.name, stamp.target),)
+    return NodeStep((*_kept_cordon(node, stamp), *actions), stamp.deadline_us)
+
+
+def _validate(node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us: int) -> NodeStep:
+    if node.check is Check.PASSED:
+        phase = RolloutPhase.ROLLED_BACK if stamp.is_rollback else RolloutPhase.RETURNED
+        after = replace(_told(stamp, phase, now_us, stamp.reason), is_cordon_ours=False)
+        write = WriteNode(node.name, after, cordon=False if stamp.is_cordon_ours else None)
+        return NodeStep((write, DeleteCheck(node.name)))
+    if node.check is Check.FAILED:
+        return _failed(node, stamp, settings, now_us, f"the check pod failed: {node.check_words}")
+    if now_us >= stamp.deadline_us:
+        return _failed(node, stamp, settings, now_us, "the check pod did not end in time")
+    actions = (StartCheck(node.name, stamp.target),) if node.check is Check.ABSENT else ()
+    return NodeStep((*_kept_cordon(node, stamp), *actions), stamp.deadline_us)
+
+
+def _ended(node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us: int) -> NodeStep:
+    if node.check is not Check.ABSENT:
+        # The process was killed after the stamp and before the pod was deleted.
+        return NodeStep((DeleteCheck(node.name),))
+    is_late = stamp.phase is RolloutPhase.FAILED and stamp.is_cordon_ours and not stamp.is_validated
+    if is_late and node.image == stamp.target and node.runs:
+        # A driver that is built on the node may come after its deadline, and then works.
+        after = _in_phase(stamp, RolloutPhase.VALIDATING, now_us, settings.validation_s)
+        return NodeStep((WriteNode(node.name, after), StartCheck(node.name, stamp.target)), after.deadline_us)
+    return NodeStep()
+
+
+def _failed(node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us: int, reason: str) -> NodeStep:
+    """The driver of a node does not work: the one of before comes back, or a person is needed."""
+    if stamp.previous and not stamp.is_rollback:
+        after = turned_back(stamp, settings, now_us, reason)
+        actions = (WriteNode(node.name, after), DeleteCheck(node.name), SetDriver(node.name, after.target))
+        return NodeStep(actions, after.deadline_us)
+    words = f"{stamp.reason}; then with the driver of before: {reason}" if stamp.is_rollback else reason
+    after = replace(
+        _told(stamp, RolloutPhase.FAILED, now_us, words),
+        failed_target=stamp.failed_target or stamp.target,
+        is_validated=stamp.phase is RolloutPhase.VALIDATING,
+    )
+    return NodeStep((WriteNode(node.name, after), DeleteCheck(node.name)))
+
+
+def _in_phase(stamp: Stamp, phase: RolloutPhase, now_us: int, for_s: int) -> Stamp:
+    """The stamp at the begin of a phase with a deadline of its own."""
+    reason = stamp.reason if stamp.is_rollback else ""
+    return replace(stamp, phase=phase, since_us=now_us, deadline_us=now_us + for_s * US_PER_S, reason=reason)
+
+
+def _told(stamp: Stamp, phase: RolloutPhase, now_us: int, reason: str = "") -> Stamp:
+    """The stamp in a phase that keeps the deadline; unchanged where it says so already."""
+    since_us = stamp.since_us if stamp.phase is phase else now_us
+    return replace(stamp, phase=phase, since_us=since_us, reason=reason)
+
+
+def _kept_cordon(node: RolloutNode, stamp: Stamp) -> tuple[Action, ...]:
+    """A cordon that was taken off while the driver is away is put on again."""
+    is_lost = stamp.is_cordon_ours and not node.is_cordoned
+    return (WriteNode(node.name, stamp, cordon=True),) if is_lost else ()
+
+
+_STEPS: dict[RolloutPhase, Callable[[RolloutNode, Stamp, RolloutSettings, int], NodeStep]] = {
+    **dict.fromkeys(DRAINING, _drain),
+    RolloutPhase.CHANGING: _change,
+    RolloutPhase.VALIDATING: _validate,
+    RolloutPhase.RETURNED: _ended,
+    RolloutPhase.ROLLED_BACK: _ended,
+    RolloutPhase.FAILED: _ended,
+}

@@ -1,0 +1,63 @@
+"""What a rollout is told of nodes: the input of ``node_step`` and ``rollout_step``.
+
+None is "not known", and never counts as well.
+"""
+
+import enum
+
+import msgspec
+
+from gpufleet.model.identifiers import NodeName, PodUid
+from gpufleet.operator.rollout.stamp import Stamp
+
+
+class Check(enum.Enum):
+    """How far the check pod of a node and an image is."""
+
+    ABSENT = "absent"
+    RUNNING = "running"
+    PASSED = "passed"
+    FAILED = "failed"
+
+
+class Drain(msgspec.Struct, frozen=True):
+    """What keeps a node from being changed, and what the engine says of it.
+
+    ``holders`` are pods that hold GPUs of the node and were not told to end; ``ending`` those that were.
+    ``wait_until_us`` is until when it is worth to wait for ends or for places that are being made, None where
+    it is not. ``asked`` says when the pods that can write a checkpoint were asked, None while they were not;
+    ``unanswered`` are those that have not said that it is written. ``stuck`` names what refuses an eviction.
+    """
+
+    holders: tuple[PodUid, ...] = ()
+    ending: tuple[PodUid, ...] = ()
+    wait_until_us: int | None = None
+    unanswered: tuple[PodUid, ...] = ()
+    stuck: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing holds a GPU of the node."""
+        return not self.holders and not self.ending
+
+
+class RolloutNode(msgspec.Struct, frozen=True):
+    """One node that a policy selects.
+
+    ``image`` is the driver that is in place, "" where none of a rollout is; ``runs`` whether it works, None
+    while that is not known. ``blocker`` is what preflight found against any change, "" for nothing. ``check``
+    and ``check_words`` are about the check pod of the image in the stamp.
+    """
+
+    name: NodeName
+    image: str
+    stamp: Stamp | None = None
+    is_ready: bool | None = None
+    is_cordoned: bool = False
+    has_opted_out: bool = False
+    runs: bool | None = None
+    driver_words: str = ""
+    blocker: str = ""
+    drain: Drain = Drain()
+    check: Check = Check.ABSENT
+    check_words: str = ""

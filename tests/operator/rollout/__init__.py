@@ -1,0 +1,1 @@
+"""A rollout of drivers, as values in virtual time."""

@@ -1,0 +1,248 @@
+"""A fleet in virtual time that a rollout acts on: nodes, drivers, work and check pods, without a cluster.
+
+It answers actions as a cluster does: an evicted pod ends after its grace period, a driver runs some time
+after it was set, a check pod passes where the driver works. A kill drops all actions that come after a number
+of them, which is all that the death of a process can do, as the rollout remembers nothing.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import msgspec
+
+from gpufleet.model.identifiers import FleetPolicyName, NodeName, PodUid
+from gpufleet.model.rollout_settings import RolloutSettings
+from gpufleet.operator.rollout.actions import (
+    Action,
+    AskCheckpoint,
+    DeleteCheck,
+    Evict,
+    SetDriver,
+    StartCheck,
+    WriteNode,
+    WriteProgress,
+)
+from gpufleet.operator.rollout.observed import Check, Drain, RolloutNode
+from gpufleet.operator.rollout.rollout_step import RolloutInput, RolloutStep, rollout_step
+from gpufleet.operator.rollout.stamp import Progress, RolloutPhase, Stamp
+from gpufleet.operator.rollout.windows import US_PER_S
+
+POLICY = FleetPolicyName("gpus")
+OLD = "example.com/driver@sha256:" + "0" * 64
+NEW = "example.com/driver@sha256:" + "1" * 64
+NEWER = "example.com/driver@sha256:" + "2" * 64
+GRACE_S, DRIVER_S, CHECK_S = 30, 120, 20
+QUICK = RolloutSettings(canaries=1, soak_s=60, drain_s=600, checkpoint_s=60, change_s=300, validation_s=60)
+START_US = 1_767_225_600 * US_PER_S
+"""The first of January 2026, midnight UTC: a Thursday."""
+
+
+@dataclass
+class Pod:
+    """Work on GPUs. ``is_guarded``: a budget refuses to evict it. ``writes_checkpoints``: it can be asked."""
+
+    uid: PodUid
+    is_guarded: bool = False
+    writes_checkpoints: bool = False
+    ends_us: int | None = None
+
+
+@dataclass
+class Node:
+    """A node; ``works`` are the images that work on it."""
+
+    name: NodeName
+    image: str = OLD
+    works: frozenset[str] = frozenset({OLD, NEW, NEWER})
+    pods: list[Pod] = field(default_factory=list)
+    stamp: Stamp | None = None
+    is_ready: bool | None = True
+    is_cordoned: bool = False
+    has_opted_out: bool = False
+    blocker: str = ""
+    driver_s: int = DRIVER_S
+    runs_us: int = 0
+    check_image: str = ""
+    check_us: int = 0
+    wait_until_us: int | None = None
+
+
+class Fleet:
+    """The nodes, and a history of what happened to them."""
+
+    def __init__(self, *nodes: Node, settings: RolloutSettings = QUICK, target: str = NEW) -> None:
+        self.nodes = {one.name: one for one in nodes}
+        self.settings = settings
+        self.target = target
+        self.now_us = START_US
+        self.progress: Progress | None = None
+        self.evictions: Counter[PodUid] = Counter()
+        self.asked: dict[PodUid, set[int]] = {}
+        self.deadlines_us: dict[tuple[NodeName, str, bool, str], set[int]] = {}
+        self.phases: list[tuple[NodeName, RolloutPhase]] = []
+        self.changed: list[tuple[NodeName, str]] = []
+        self.states: list[str] = []
+        self.under_way_most = 0
+        self.actions_done = 0
+        self.kills = 0
+        self.killed_after: int | None = None
+        self.order: tuple[NodeName, ...] = ()
+
+    def observed(self, node: Node) -> RolloutNode:
+        """What the operator sees of a node now."""
+        for pod in list(node.pods):
+            if pod.ends_us is not None and pod.ends_us <= self.now_us:
+                node.pods.remove(pod)
+        runs = node.image in node.works and node.runs_us <= self.now_us if node.image else None
+        guarded = [pod.uid for pod in node.pods if pod.is_guarded]
+        return RolloutNode(
+            node.name,
+            node.image,
+            node.stamp,
+            node.is_ready,
+            node.is_cordoned,
+            node.has_opted_out,
+            runs,
+            "" if runs else "modprobe: exec format error",
+            node.blocker,
+            Drain(
+                tuple(pod.uid for pod in node.pods if pod.ends_us is None),
+                tuple(pod.uid for pod in node.pods if pod.ends_us is not None),
+                node.wait_until_us,
+                tuple(pod.uid for pod in node.pods if pod.writes_checkpoints and pod.ends_us is None),
+                f"the budget of {guarded[0]}" if guarded and node.stamp and node.is_cordoned else "",
+            ),
+            self._check(node),
+            "nvidia-smi: no devices were found",
+        )
+
+    def _check(self, node: Node) -> Check:
+        if not node.check_image:
+            return Check.ABSENT
+        if node.check_us > self.now_us:
+            return Check.RUNNING
+        return (
+            Check.PASSED if node.check_image in node.works and node.runs_us <= self.now_us else Check.FAILED
+        )
+
+    def step(self) -> RolloutStep:
+        """One look of the operator, and as much of its actions as it lives to carry out."""
+        found = rollout_step(
+            RolloutInput(
+                POLICY,
+                self.target,
+                self.settings,
+                tuple(self.observed(one) for one in self.nodes.values()),
+                self.now_us,
+                self.progress,
+                self.order,
+            )
+        )
+        for action in found.actions:
+            if self.killed_after is not None and self.actions_done >= self.killed_after:
+                self.killed_after = None
+                self.kills += 1
+                break
+            self.actions_done += 1
+            self._carry_out(action)
+        self._look()
+        return found
+
+    def _carry_out(self, action: Action) -> None:
+        match action:
+            case WriteNode(name, stamp, cordon):
+                self._write(self.nodes[name], stamp, cordon)
+            case AskCheckpoint(pods, before_us):
+                for uid in pods:
+                    self.asked.setdefault(uid, set()).add(before_us)
+            case Evict(name, pods):
+                for pod in self.nodes[name].pods:
+                    if pod.uid in pods and pod.ends_us is None and not pod.is_guarded:
+                        pod.ends_us = self.now_us + GRACE_S * US_PER_S
+                        self.evictions[pod.uid] += 1
+            case SetDriver(name, image):
+                node = self.nodes[name]
+                assert not node.pods, "a driver was taken away under work"
+                assert node.is_cordoned
+                node.image, node.runs_us = image, self.now_us + node.driver_s * US_PER_S
+                self.changed.append((name, image))
+            case StartCheck(name, image):
+                node = self.nodes[name]
+                if node.check_image != image:
+                    node.check_image, node.check_us = image, self.now_us + CHECK_S * US_PER_S
+            case DeleteCheck(name):
+                self.nodes[name].check_image = ""
+            case WriteProgress(progress):
+                self.progress = progress
+                self.states.append(progress.state.value)
+
+    def _write(self, node: Node, stamp: Stamp | None, cordon: bool | None) -> None:
+        node.stamp = stamp
+        if cordon is not None:
+            node.is_cordoned = cordon
+        if stamp is None:
+            return
+        if not self.phases or self.phases[-1] != (node.name, stamp.phase):
+            self.phases.append((node.name, stamp.phase))
+        if stamp.is_under_way:
+            part = (
+                stamp.phase.value
+                if stamp.phase in {RolloutPhase.CHANGING, RolloutPhase.VALIDATING}
+                else "Drain"
+            )
+            known = self.deadlines_us.setdefault((node.name, part, stamp.is_rollback, stamp.target), set())
+            known.add(stamp.deadline_us)
+
+    def _look(self) -> None:
+        under_way = sum(one.stamp is not None and one.stamp.is_under_way for one in self.nodes.values())
+        self.under_way_most = max(self.under_way_most, under_way)
+
+    def run(self, for_s: int = 24 * 3600, look_s: int = 10) -> None:
+        """Let time pass until nothing is left to do; raises AssertionError where that does not come."""
+        end_us = self.now_us + for_s * US_PER_S
+        while self.now_us < end_us:
+            found = self.step()
+            if not found.actions and found.wake_at_us is None:
+                return
+            self.now_us += (0 if _writes(found) else look_s) * US_PER_S
+        raise AssertionError(f"the rollout goes on for ever: {self.progress}")
+
+    def pass_s(self, seconds: int, look_s: int = 10) -> None:
+        """Let so many seconds pass."""
+        end_us = self.now_us + seconds * US_PER_S
+        while self.now_us < end_us:
+            if not _writes(self.step()):
+                self.now_us += look_s * US_PER_S
+
+    def images(self) -> dict[str, str]:
+        """The image of each node."""
+        return {str(name): one.image for name, one in self.nodes.items()}
+
+    def phase(self, name: str) -> RolloutPhase | None:
+        """Where a node is."""
+        stamp = self.nodes[NodeName(name)].stamp
+        return None if stamp is None else stamp.phase
+
+
+def _writes(found: RolloutStep) -> bool:
+    """Whether an object was written, so that the operator looks again at once."""
+    return any(isinstance(one, WriteNode | WriteProgress) for one in found.actions)
+
+
+def node(name: str, *pods: Pod, **changes: object) -> Node:
+    """A node with work on it."""
+    made = Node(NodeName(name), pods=list(pods))
+    for key, value in changes.items():
+        assert hasattr(made, key)
+        setattr(made, key, value)
+    return made
+
+
+def pod(name: str, *, is_guarded: bool = False, writes_checkpoints: bool = False) -> Pod:
+    """Work with a GPU."""
+    return Pod(PodUid(name), is_guarded, writes_checkpoints)
+
+
+def with_settings(**changes: object) -> RolloutSettings:
+    """Quick settings, changed."""
+    return msgspec.structs.replace(QUICK, **changes)
