@@ -17,6 +17,7 @@ from gpufleet.explain.answer import SCHEMA, Answer, Asked, GangRow, MemberRow, N
 from gpufleet.explain.queue_answer import ReservationRow, ResourceRow
 from gpufleet.web import documents
 from gpufleet.whatif import answer as whatif
+from manual.web_use import use_of
 from tests.web.sample_fleet import AT
 
 NOW = dt.datetime.fromisoformat(AT)
@@ -490,6 +491,7 @@ def documents_of(size: int) -> dict[str, object]:
         "node": node(fleet),
         "plan": plan(),
         "problems": problems(),
+        "use": use_of(fleet.nodes),
         "work-waits": explained(fleet),
         "work-runs": documents.WorkDocument(AT, running),
     }

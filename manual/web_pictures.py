@@ -28,18 +28,23 @@ SMALL, LARGE = 24, 10_000
 
 @dataclass(frozen=True)
 class Shot:
-    """A picture: its file, the view, and how it looks. ``zoom`` is how often the map is enlarged."""
+    """A picture: its file, the view, and how it looks.
+
+    ``zoom`` is how often the map is enlarged, ``colour`` what it is coloured by where that is not the queue.
+    """
 
     name: str
     nodes: int
     view: str
     is_dark: bool = False
     zoom: int = 0
+    colour: str = ""
 
 
 SHOTS = (
     Shot("web-fleet", LARGE, address("fleet")),
     Shot("web-fleet-dark", LARGE, address("fleet"), is_dark=True, zoom=4),
+    Shot("web-use", LARGE, address("fleet"), colour="use"),
     Shot("web-queues", LARGE, address("queues")),
     Shot("web-work", SMALL, address("work", "gang", "team-foundation", "pretrain-512")),
     Shot("web-node", SMALL, address("node", "h100-0001")),
@@ -52,6 +57,9 @@ def take(browser: "Browser", url: str, shot: Shot) -> bytes:
         seen.page.set_viewport_size({"width": WIDTH_PX, "height": HEIGHT_PX})
         seen.look_at(shot.view)
         seen.page.wait_for_timeout(DRAWN_MS)
+        if shot.colour:
+            seen.page.get_by_label(shot.colour, exact=True).check()
+            seen.page.wait_for_timeout(DRAWN_MS)
         enlarge(seen.page, shot.zoom)
         return seen.page.screenshot()
 

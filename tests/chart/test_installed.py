@@ -17,13 +17,16 @@ import pytest
 from gpufleet.localkube.access.api import Object
 from gpufleet.localkube.access.certificates import Identity
 from gpufleet.localkube.cluster import LocalCluster
+from gpufleet.overview.readings.agent_pages import FRESH_S
 from tests.chart import https_metrics
+from tests.chart.page_of_chart import forwarded, person
 from tests.chart.rendering import CHART, NAMESPACE, RELEASE, as_options, helm
 from tests.conventions.project import ROOT
 from tests.image.built import DIGEST, image
 from tests.localkube.cluster import a_cluster, program
 from tests.localkube.real_node import await_pod, awaited, delete_pod, logs, run_pod
 from tests.usage.prometheus.server import prometheus
+from tests.web.people import MEMBER, READER, STRANGER, account, bind, token
 
 MACHINE = "gpus:\n- {model: H100-80GB, count: 4, numaNodes: 2}\n"
 SHARING = """\
@@ -38,6 +41,7 @@ VALUES: dict[str, object] = {
     "agent.simulatedMachine": MACHINE,
     "agent.sharing.configs": {"default": SHARING},
     "metrics.tls.secretName": https_metrics.CERTIFICATE_IN,
+    "web.enabled": True,
 }
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 DEVICES = "/apis/gpufleet.io/v1alpha1/nodedevices"
@@ -45,6 +49,7 @@ SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
 USERS_PODS = "/api/v1/namespaces/default/pods"
 STAY = "exec sleep 100000"
 BY_US = {"nodeName": "", "schedulerName": "gpufleet"}
+COMPONENTS = ("scheduler", "agent", "web")
 ADMISSION, RIGHTS = "/apis/admissionregistration.k8s.io/v1", "/apis/rbac.authorization.k8s.io/v1"
 KEPT_KINDS = {
     "ConfigMap": "/api/v1/configmaps",
@@ -129,7 +134,7 @@ def ready(pod: Object) -> bool:
 def state(cluster: LocalCluster) -> str:
     """What each pod of the release says of itself, for a test that fails."""
     lines = []
-    for name in ("scheduler", "agent"):
+    for name in COMPONENTS:
         for pod in component(cluster, name):
             own = pod["metadata"]["name"]
             with cluster.api() as api:
@@ -286,6 +291,39 @@ def test_an_agent_in_a_pod_writes_of_its_own_node(at_work: LocalCluster) -> None
     assert names == [name]
 
 
+def test_three_people_see_through_its_service_what_each_may_see(at_work: LocalCluster) -> None:
+    """The page in a pod asks with the chart's own rights who they are and what they may list."""
+    all_ready(at_work, "web", 1)
+    run_pod(at_work, "seen", STAY, {"limits": {"nvidia.com/gpu": "1"}}, **BY_US)
+    await_pod(at_work, "seen", "Running")
+    with at_work.api() as api:
+        for name in (READER, MEMBER, STRANGER):
+            account(api, name)
+        bind(api, READER, "gpufleet-explain")
+        bind(api, MEMBER, "view", "default")
+        tokens = {name: token(api, name) for name in (READER, MEMBER, STRANGER)}
+    try:
+        with forwarded(at_work) as port:
+            people = {name: person(port, one) for name, one in tokens.items()}
+            about = {name: one.get("/api/about") for name, one in people.items()}
+            node = people[READER].get(f"/api/node/{at_work.node.name}")
+            work = {name: one.ask("/api/work/pod/default/seen").status for name, one in people.items()}
+            refused = person(port, tokens[STRANGER]).ask(f"/api/node/{at_work.node.name}").status
+    finally:
+        delete_pod(at_work, "seen")
+    assert about[READER]["user"] == f"system:serviceaccount:default:{READER}"
+    assert "namespaces" not in about[READER]
+    assert (about[MEMBER]["namespaces"], about[STRANGER]["namespaces"]) == (["default"], [])
+    assert work == {READER: 200, MEMBER: 200, STRANGER: 404}
+    assert refused == 404
+    # Use comes from the agent's page, which the page may read in its own namespace.
+    (held,) = (card for card in node["row"]["cards"] if card.get("holders"))
+    assert held["holders"][0]["name"] == "seen"
+    (use,) = (one for one in node["use"] if one["id"] == held["id"])
+    assert use["memory_bytes"] > 0
+    assert use["age_s"] < FRESH_S
+
+
 def sharing(sliced: str) -> str:
     """The same, and one more card in turns of four."""
     return SHARING + f"  - gpus: [{sliced}]\n    timeSlice: {{replicas: 4, renameByDefault: true}}\n"
@@ -397,7 +435,7 @@ def test_an_uninstall_leaves_running_pods_and_what_agents_wrote_and_nothing_else
     """Last, because it takes everything else away."""
     before = given(in_use)
     in_cluster(in_use, "uninstall", RELEASE)
-    awaited("no pods", lambda: not [*component(in_use, "scheduler"), *component(in_use, "agent")])
+    awaited("no pods", lambda: not [pod for name in COMPONENTS for pod in component(in_use, name)])
     plurals = ("fleetpolicies", "fleetqueues", "nodedevices")
     only = {("CustomResourceDefinition", f"{plural}.gpufleet.io") for plural in plurals}
     awaited(

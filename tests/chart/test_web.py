@@ -52,9 +52,37 @@ def test_every_value_of_the_page_reaches_it() -> None:
         "--prometheus-token-file=/etc/token",
     } <= set(container["args"])
     assert container["livenessProbe"]["httpGet"]["scheme"] == "HTTPS"
-    assert one(objects, "Service", "gpufleet-web")["spec"]["ports"][0]["port"] == 443
     policy = one(objects, "NetworkPolicy", "gpufleet-web")["spec"]
     assert policy["ingress"][0]["from"] == [
         {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress"}}}
     ]
     assert {port["port"] for rule in policy["egress"] for port in rule.get("ports", ())} == {6443, 53}
+
+
+def test_a_proxy_beside_the_page_is_trusted_alone_and_the_service_leads_to_it() -> None:
+    objects = rendered(FULL_VALUES)
+    pod = one(objects, "Deployment", "gpufleet-web")["spec"]["template"]["spec"]
+    page, proxy = pod["containers"]
+    assert {
+        "--trusted-proxy=127.0.0.1",
+        "--trusted-proxy=fd00::/8",
+        "--proxy-user-field=X-Forwarded-Email",
+        "--proxy-groups-field=X-Auth-Groups",
+        "--proxy-user-prefix=oidc:",
+        "--proxy-groups-prefix=team:",
+    } <= set(page["args"])
+    assert proxy["name"] == "proxy"
+    assert "proxy" in {volume["name"] for volume in pod["volumes"]}
+    (port,) = one(objects, "Service", "gpufleet-web")["spec"]["ports"]
+    assert (port["port"], port["targetPort"]) == (443, 4180)
+    policy = one(objects, "NetworkPolicy", "gpufleet-web")["spec"]
+    assert policy["ingress"][0]["ports"] == [{"port": 4180, "protocol": "TCP"}]
+
+
+def test_without_a_proxy_no_field_is_trusted_and_the_service_leads_to_the_page() -> None:
+    objects = rendered(WEB)
+    pod = one(objects, "Deployment", "gpufleet-web")["spec"]["template"]["spec"]
+    assert len(pod["containers"]) == 1
+    assert not [argument for argument in pod["containers"][0]["args"] if "proxy" in argument]
+    (port,) = one(objects, "Service", "gpufleet-web")["spec"]["ports"]
+    assert (port["port"], port["targetPort"]) == (80, "web")

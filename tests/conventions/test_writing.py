@@ -36,7 +36,6 @@ WRITES_BY_ITSELF = {
     "simulation/forked_copy.py": "a pipe",
     "simulation/node/kubelet.py": "the folder of a simulated node",
     "simulation/node/world.py": "the folder of a simulated node",
-    "web/process.py": "the URL with its token, readable by its owner only from the start",
 }
 WRITING_METHODS = {"write_bytes", "write_text"}
 

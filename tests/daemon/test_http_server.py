@@ -79,6 +79,8 @@ def test_who_is_not_ready_says_why() -> None:
         (b"GET /metrics HTTP/1.1\r\nHost : x\r\n\r\n", b"400 Bad Request"),
         (b"GET /metrics HTTP/1.1\r\nContent-Length: 5\r\n\r\nGET /", b"400 Bad Request"),
         (b"GET /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", b"400 Bad Request"),
+        (b"GET /metrics HTTP/1.1\r\nContent-Length: 0\r\nContent-Length: 5\r\n\r\nGET /", b"400 Bad Request"),
+        (b"GET /metrics HTTP/1.1\r\nContent-Length: +0\r\n\r\n", b"400 Bad Request"),
         (b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n", b"431 Request Header Fields Too Large"),
     ],
 )
@@ -321,3 +323,53 @@ def test_a_stream_makes_no_part_before_the_one_before_was_taken_and_ends_with_it
         writer.close()
 
     serving(story, limits=Limits(piece_s=0.2), others=others)
+
+
+async def echo(request: Request) -> Page:
+    """The body, and from where it came."""
+    return Page((request.body, b" from ", request.peer.encode()))
+
+
+def posted(body: bytes, *fields: str) -> bytes:
+    lines = ["POST /echo HTTP/1.1", "Connection: close", *fields, "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+def test_a_body_is_taken_whole_where_there_is_room_for_it() -> None:
+    body = b"kind: Pod\r\n\r\n" * 5000
+
+    async def story(serves: HttpServer) -> None:
+        answer = await asked(serves, posted(body, f"Content-Length: {len(body)}"))
+        assert answer.partition(b"\r\n\r\n")[2] == body + b" from 127.0.0.1"
+
+    serving(story, others=echo, methods=("GET", "POST"), limits=Limits(body_bytes=len(body)))
+
+
+@pytest.mark.parametrize(
+    ("length", "room", "status"),
+    [
+        ("11", 10, b"413 "),
+        ("9" * 5000, 10, b"411 "),
+        ("5", 0, b"400 "),
+        ("-1", 10, b"411 "),
+        ("x", 10, b"411 "),
+        ("5\r\nContent-Length: 6", 10, b"400 "),
+    ],
+)
+def test_a_body_that_is_too_large_or_not_expected_is_refused_before_it_is_read(
+    length: str, room: int, status: bytes
+) -> None:
+    async def story(serves: HttpServer) -> None:
+        answer = await asked(serves, posted(b"", f"Content-Length: {length}"))
+        assert answer.startswith(b"HTTP/1.1 " + status)
+        assert answer.count(b"HTTP/1.1") == 1
+
+    serving(story, others=echo, methods=("GET", "POST"), limits=Limits(body_bytes=room))
+
+
+def test_a_body_that_does_not_arrive_in_time_is_not_waited_for() -> None:
+    async def story(serves: HttpServer) -> None:
+        answer = await asked(serves, posted(b"half", "Content-Length: 8"))
+        assert answer.startswith(b"HTTP/1.1 408 ")
+
+    serving(story, others=echo, methods=("GET", "POST"), limits=Limits(body_bytes=10, head_s=0.05))

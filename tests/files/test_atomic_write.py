@@ -124,3 +124,27 @@ def test_link_is_followed(tmp_path: Path) -> None:
     write(link)
     assert link.is_symlink()
     assert real.read_bytes() == TEXT.encode()
+
+
+def write_private(path: Path, text: str) -> None:
+    with atomic_write(path, is_private=True) as file:
+        file.write(text)
+
+
+def test_a_private_file_is_its_owners_alone_also_where_one_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "url"
+    path.write_text("old")
+    path.chmod(0o644)
+    write_private(path, "secret")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert path.read_text() == "secret"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_in_the_place_of_a_private_file_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    other, path = tmp_path / "other", tmp_path / "url"
+    other.write_text("mine")
+    path.symlink_to(other)
+    write_private(path, "secret")
+    assert other.read_text() == "mine"
+    assert not path.is_symlink()

@@ -9,7 +9,7 @@ import pytest
 from gpufleet.model.model_errors import WorldError
 from gpufleet.overview.readings.prometheus_use import FRESH_S, PrometheusUse, quiet_since_s
 from gpufleet.overview.rows.use import pod_use
-from gpufleet.usage.agent_series import POD_ENERGY, POD_USED
+from gpufleet.usage.agent_series import POD_ENERGY, POD_USED, SAMPLE_AGE
 from gpufleet.usage.prometheus.access import Access
 from gpufleet.usage.prometheus.answer import Answer, Series
 from gpufleet.usage.prometheus.window import Window
@@ -51,7 +51,28 @@ def test_use_and_power_of_a_pod_follow_from_fresh_samples() -> None:
     asyncio.run(found.read(with_past=False))
     use = pod_use(("t", "p"), found.use["n"], found.before["n"])
     assert (use.used_ratio, use.power_watts, found.problem) == (0.5, 10.0, "")
-    assert all(f"[{FRESH_S}s]" in promql for promql in server.asked)
+    fresh = [promql for promql in server.asked if SAMPLE_AGE not in promql]
+    assert len(fresh) == len(server.asked) - 1
+    assert all(f"[{FRESH_S}s]" in promql for promql in fresh)
+
+
+def test_how_old_a_measurement_is_counts_from_when_the_agent_made_it() -> None:
+    server = Server(**{SAMPLE_AGE: 12.0})
+    found = PrometheusUse(ACCESS, server)
+    asyncio.run(found.read(with_past=False))
+    (promql,) = (one for one in server.asked if SAMPLE_AGE in one)
+    assert promql == f"{SAMPLE_AGE} + (time() - timestamp({SAMPLE_AGE}))"
+    use = found.use["n"]
+    assert use.age_s("A", use.at_s + 3) == 15.0
+    assert use.age_s("B", use.at_s) is None
+
+
+def test_for_one_node_no_other_is_asked_for_and_its_name_is_no_pattern() -> None:
+    server = Server(**{POD_USED: 0.5})
+    asyncio.run(PrometheusUse(ACCESS, server).read(["gpu-1.example", "x`} or up"], with_past=False))
+    selectors = ("{node=~`gpu\\-1\\.example`}", "{exported_node=~`gpu\\-1\\.example`}")
+    assert all(one in promql for promql in server.asked for one in selectors)
+    assert not any("up" in promql.split(" or ") for promql in server.asked)
 
 
 def test_a_server_that_fails_leaves_no_old_number_and_its_reason() -> None:

@@ -372,6 +372,31 @@ def view_events(fleet: SampleFleet) -> dict[str, documents.ViewEvent]:
     }
 
 
+def use_of(rows: list[documents.NodeRow]) -> documents.FleetUseDocument:
+    """What the cards do: most that are held are busy, some idle, and one node in ten is not measured."""
+    chance = random.Random(3)
+
+    def load(card: documents.Card) -> float | None:
+        if card.health != "healthy":
+            return None
+        if not card.held_milli:
+            return 0.0
+        return round(chance.choice((0.0, 0.18, 0.42, 0.66, 0.87, 0.93, 0.97, 0.99)), 2)
+
+    measured = tuple(
+        documents.NodeUseRow(
+            row.key,
+            4.0 + place % 17,
+            tuple(load(card) for card in row.cards),
+            tuple(0.0 if not card.held_milli else 0.82 for card in row.cards),
+        )
+        for place, row in enumerate(rows)
+        if row.cards and place % 10 != 9
+    )
+    unknown = f"use of {len(rows) - len(measured)} nodes is not known: their agents do not answer"
+    return documents.FleetUseDocument(AT, measured, unknown)
+
+
 def samples(nodes: int) -> dict[str, object]:
     """Every document of a fleet of so many nodes, by the name of its file."""
     fleet = SampleFleet(nodes)
@@ -393,8 +418,7 @@ def samples(nodes: int) -> dict[str, object]:
             "ada@example.com",
             "example",
             ("team-vision",),
-            may_plan=False,
-            sees_problems=False,
+            sees_all=False,
             can_log_out=True,
             hidden=("pods of other namespaces: the right to list pods in all namespaces would show them",),
         ),
@@ -404,6 +428,7 @@ def samples(nodes: int) -> dict[str, object]:
         "node": fleet.node(),
         "plan": plan(),
         "problems": problems(),
+        "use": use_of(fleet.nodes),
     }
 
 

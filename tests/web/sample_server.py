@@ -60,10 +60,12 @@ class SampleServer(ThreadingHTTPServer):
             "/api/node": samples["node"],
             "/api/plans": samples["plan"],
             "/api/problems": samples["problems"],
+            "/api/use": samples["use"],
             "waits": samples["work-waits"],
             "runs": samples["work-runs"],
         }
         self.questions: list[str] = []
+        self.manifests: list[str] = []
         self.is_away = False
         self.refusal: documents.Refusal | None = None
         self._streams: list[queue.Queue[bytes | None]] = []
@@ -147,7 +149,22 @@ class _Handler(BaseHTTPRequestHandler):
             self._document(path, target.query)
 
     def do_POST(self) -> None:
-        """The login: any token but "wrong" is right."""
+        """A plan with a manifest, in which "wrong" is wrong; or the login: any token but "wrong" is right."""
+        if self.path.startswith("/api/plans"):
+            manifest = self.rfile.read(int(self.headers["Content-Length"] or 0)).decode()
+            self.server.manifests.append(manifest)
+            if "wrong" in manifest:
+                refusal = documents.Refusal(
+                    "not an amount",
+                    "spec.containers[0].resources.limits",
+                    "wrong",
+                    "write 8",
+                    where="the manifest, Pod train",
+                )
+                self._answer(refusal, HTTPStatus.BAD_REQUEST)
+                return
+            self._document("/api/plans", urlsplit(self.path).query)
+            return
         if self.headers["Authorization"] == "Bearer wrong":
             refusal = documents.Refusal("the API server does not know this token", way_out="take another")
             self._answer(refusal, HTTPStatus.UNAUTHORIZED)
@@ -202,6 +219,7 @@ class _Handler(BaseHTTPRequestHandler):
                         80.0 * 2**30,
                         640.0 - 9 * place,
                         58.0 + place,
+                        4.0,
                     )
                     for place, card in enumerate(row.cards)
                     if card.held_milli

@@ -20,7 +20,7 @@ from tests.localkube.cluster import KUBERNETES, a_cluster
 from tests.scheduler.real_scheduler import leads
 from tests.scheduler.test_queues_on_a_real_server import add_pod
 from tests.waiting import until
-from tests.web.test_what_people_see import account, bind
+from tests.web.people import account, bind
 from tests.web.web_server import web_server
 
 AWAY_S = 90.0

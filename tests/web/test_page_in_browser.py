@@ -246,6 +246,76 @@ def test_a_plan_is_asked_as_it_is_written_and_a_refusal_names_the_way_out(
         )
 
 
+MANIFEST = "apiVersion: v1\nkind: Pod\nmetadata: {name: train}\n"
+
+
+def test_a_manifest_is_pasted_asked_about_and_refused_with_its_field(
+    browser: "Browser", server: SampleServer
+) -> None:
+    with watched(browser, server.url) as seen:
+        seen.look_at("#/plans")
+        seen.page.get_by_role("combobox").first.select_option("manifest")
+        seen.page.get_by_label("Namespace of work").fill("team-vision")
+        manifest = seen.page.get_by_label("a manifest: Pods")
+        manifest.fill(MANIFEST)
+        assert seen.violations() == []
+        seen.page.get_by_role("button", name="Ask").click()
+        seen.page.wait_for_selector(".answer")
+        assert server.manifests == [MANIFEST]
+        assert server.questions == ["namespace=team-vision"]
+        manifest.fill(f"{MANIFEST}spec: wrong\n")
+        seen.page.get_by_role("button", name="Ask").click()
+        seen.page.wait_for_selector(".failed")
+        assert (
+            "the manifest, Pod train, spec.containers[0].resources.limits wrong: not an amount. Write 8"
+            in seen.page.locator(".failed").inner_text()
+        )
+
+
+def test_a_manifest_that_is_too_large_is_not_sent(browser: "Browser", server: SampleServer) -> None:
+    with watched(browser, server.url) as seen:
+        seen.look_at("#/plans")
+        seen.page.get_by_role("combobox").first.select_option("manifest")
+        seen.page.get_by_label("a manifest: Pods").fill("x" * 600_000)
+        seen.page.get_by_role("button", name="Ask").click()
+        seen.page.wait_for_selector(".failed")
+        assert "gpufleet whatif --submit FILE" in seen.page.locator(".failed").inner_text()
+        assert server.manifests == []
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_the_map_by_use_says_in_words_what_its_colours_say(
+    browser: "Browser", shared: SampleServer, look: str
+) -> None:
+    width_px, is_dark = LOOKS[look]
+    with watched(browser, shared.url, width_px=width_px, is_dark=is_dark) as seen:
+        seen.look_at("#/fleet")
+        seen.page.get_by_label("use", exact=True).check()
+        seen.page.wait_for_selector("text=Mean use of GPUs that are held")
+        words = seen.page.locator("main").inner_text()
+        assert "measured 12s ago at most" in words
+        assert "held and idle" in words
+        assert "Use of 2 nodes is not known: their agents do not answer." in words
+        assert seen.page.get_by_role("button", name="Use").count() == 1
+        # A node that no agent measures is no node at rest.
+        assert seen.page.locator("tr[data-key='gpu-00005'] td").nth(2).inner_text() == "?"
+        assert seen.page.locator("tr[data-key='gpu-00001'] td").nth(2).inner_text().endswith("%")
+        assert seen.violations() == []
+        assert not seen.is_too_wide()
+        assert seen.complaints == []
+
+
+def test_use_that_cannot_be_read_is_said_and_shown_as_unknown(
+    browser: "Browser", server: SampleServer
+) -> None:
+    with watched(browser, server.url) as seen:
+        server.answers["/api/use"] = None
+        seen.look_at("#/fleet")
+        seen.page.get_by_label("memory", exact=True).check()
+        seen.page.wait_for_selector("text=Use is not known: there is nothing of that name")
+        assert seen.page.locator("tr[data-key='gpu-00001'] td").nth(2).inner_text() == "?"
+
+
 def test_a_login_that_is_over_shows_the_form_and_a_token_leads_back(
     browser: "Browser", server: SampleServer
 ) -> None:

@@ -1,21 +1,24 @@
 """What the page's server answers over a real socket, and what it refuses: names, paths, queries, methods."""
 
 import asyncio
+import gzip
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import pytest
 
-from gpufleet.daemon.http_server import HttpServer, Limits
+from gpufleet.daemon.http_server import HttpServer
 from gpufleet.web.asking.questions import Problem, Question, Reply, WhatChangesBring
 from gpufleet.web.details import Details
-from gpufleet.web.documents import Source, SourceState
+from gpufleet.web.documents import FleetUseDocument, NodeUseRow, Source, SourceState
+from gpufleet.web.fleet_use import FleetUse
 from gpufleet.web.login.hosts import loopback_hosts
 from gpufleet.web.login.local_login import LocalLogin
 from gpufleet.web.problems import Problems
+from gpufleet.web.process import LIMITS
 from gpufleet.web.rights import ALL
-from gpufleet.web.routes import METHODS, STREAMS_OF_ONE_MAX, Parts, Routes
+from gpufleet.web.routes import MANIFEST_BYTES_MAX, METHODS, STREAMS_OF_ONE_MAX, Parts, Routes
 from gpufleet.web.static_files import page_files
 from gpufleet.web.view_rows import ViewRows
 from tests.daemon.serving import asked, serving
@@ -36,12 +39,24 @@ class Answers:
     async def ask(self, question: Question) -> Reply:
         """The plan of the samples, or what is wrong with the question."""
         self.asked.append(question)
+        if isinstance(question, WhatChangesBring) and "wrong" in question.manifest:
+            where = "the manifest, Pod train"
+            return Reply(problem=Problem("not a class", "spec.x", "wrong", "low", is_input=True, where=where))
         if question == WhatChangesBring(add_nodes=("many",)):
             return Reply(problem=Problem("not a number", "--add-nodes", "many", "a number", is_input=True))
         return Reply(plan=plan())
 
 
 ANSWERS = Answers()
+MEASURED = FleetUseDocument("2026-03-01T12:00:00Z", (NodeUseRow("gpu-1", 2.0, (0.5,), (None,)),), "why")
+
+
+class Measures:
+    """Tells the same use to everyone."""
+
+    async def now(self, _: ViewRows) -> FleetUseDocument:
+        """The use."""
+        return MEASURED
 
 
 def parts() -> Parts:
@@ -53,6 +68,7 @@ def parts() -> Parts:
         cast("Details", None),
         asking,
         Problems(asking, clock, None),
+        cast("FleetUse", Measures()),
         clock,
         page_files(),
         loopback_hosts(PORT),
@@ -71,7 +87,7 @@ def page(story: Story) -> None:
         cookie = fields_of(answer)["set-cookie"].partition(";")[0]
         await story(server, made, cookie)
 
-    serving(run, others=routes.answer, methods=METHODS, limits=Limits(head_bytes=32 * 1024))
+    serving(run, others=routes.answer, methods=METHODS, limits=LIMITS)
 
 
 def get(path: str, *fields: str, method: str = "GET", host: str = f"127.0.0.1:{PORT}") -> bytes:
@@ -197,12 +213,67 @@ def test_a_query_without_end_is_refused() -> None:
     page(story)
 
 
+def post(path: str, body: bytes, *fields: str) -> bytes:
+    return get(path, f"Content-Length: {len(body)}", *fields, method="POST") + body
+
+
+def test_a_plan_with_a_manifest_is_asked_with_it_and_its_namespace() -> None:
+    async def story(server: HttpServer, _: Parts, cookie: str) -> None:
+        manifest = "kind: Pod\nmetadata: {name: Ünïcode}\n"
+        answer = await asked(
+            server, post("/api/plans?namespace=team&add_nodes=2", manifest.encode(), f"Cookie: {cookie}")
+        )
+        assert document(answer)["schema"] == "gpufleet.io/whatif/v1"
+        assert ANSWERS.asked[-1] == WhatChangesBring(("2",), manifest=manifest, namespace="team")
+
+    page(story)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "field"),
+    [(b"wrong", 400, "spec.x"), (b"\xff\xfe", 400, "manifest")],
+)
+def test_a_manifest_that_cannot_be_is_refused_with_its_field(body: bytes, status: int, field: str) -> None:
+    async def story(server: HttpServer, _: Parts, cookie: str) -> None:
+        answer = await asked(server, post("/api/plans", body, f"Cookie: {cookie}"))
+        assert status_of(answer) == status
+        assert document(answer)["field"] == field
+
+    page(story)
+
+
+def test_a_manifest_needs_a_session_a_page_of_ours_and_an_end() -> None:
+    async def story(server: HttpServer, _: Parts, cookie: str) -> None:
+        before = len(ANSWERS.asked)
+        assert status_of(await asked(server, post("/api/plans", b"kind: Pod"))) == 401
+        foreign = post("/api/plans", b"kind: Pod", f"Cookie: {cookie}", "Origin: http://evil.example")
+        assert status_of(await asked(server, foreign)) == 403
+        endless = post("/api/plans", b"x" * (MANIFEST_BYTES_MAX + 1), f"Cookie: {cookie}")
+        assert status_of(await asked(server, endless)) == 413
+        assert len(ANSWERS.asked) == before
+
+    page(story)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_use_of_the_fleet_is_packed_where_the_browser_takes_it(packed: bool) -> None:
+    async def story(server: HttpServer, _: Parts, cookie: str) -> None:
+        accepts = "gzip" if packed else "identity"
+        answer = await asked(server, get("/api/use", f"Cookie: {cookie}", f"Accept-Encoding: {accepts}"))
+        body = answer.partition(b"\r\n\r\n")[2]
+        assert (fields_of(answer).get("content-encoding") == "gzip") == packed
+        told = json.loads(gzip.decompress(body) if packed else body)
+        assert told["nodes"] == [{"key": "gpu-1", "age_s": 2.0, "busy": [0.5], "memory": [None]}]
+
+    page(story)
+
+
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH"])
 def test_nothing_is_written(method: str) -> None:
     async def story(server: HttpServer, _: Parts, cookie: str) -> None:
         answer = await asked(server, get("/api/about", f"Cookie: {cookie}", method=method))
         assert status_of(answer) == 405
-        posted = await asked(server, get("/api/plans", f"Cookie: {cookie}", method="POST"))
+        posted = await asked(server, get("/api/use", f"Cookie: {cookie}", method="POST"))
         assert status_of(posted) == 405
 
     page(story)

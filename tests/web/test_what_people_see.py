@@ -2,71 +2,38 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpufleet.localkube import manifests, simulated_nodes
-from gpufleet.localkube.access.api import Api
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
 from tests.localkube.cluster import KUBERNETES, a_cluster
+from tests.waiting import until
+from tests.web.people import (
+    LISTS_THE_FLEET,
+    MEMBER,
+    READER,
+    RIGHTS,
+    STRANGER,
+    account,
+    add_pod,
+    bind,
+    namespace,
+    token,
+)
 from tests.web.web_server import Browser, Server, web_server
 
 FOREIGN = "classified-merger"
 """The names of all in the namespace that two of the users may not see begin so."""
 
 HIDDEN = f"{FOREIGN}-team"
-READER, MEMBER, STRANGER = "reader", "member", "stranger"
 ENGINE_S = 400.0
-RIGHTS = "/apis/rbac.authorization.k8s.io/v1"
-GROUP = "rbac.authorization.k8s.io"
-
-
-def namespace(api: Api, name: str) -> None:
-    api.call("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
-
-
-def add_pod(api: Api, where: str, name: str, gpus: int, node: str = "") -> None:
-    """A pod that waits for gpufleet, or one that another scheduler has put on a node."""
-    limits = {"limits": {"nvidia.com/gpu": str(gpus)}}
-    spec: dict[str, Any] = {
-        "schedulerName": "another" if node else "gpufleet",
-        "containers": [{"name": "c", "image": "example.com/none", "resources": limits}],
-        "automountServiceAccountToken": False,
-    }
-    labels = {"gpufleet.io/queue": "open-queue" if where == "open-team" else "other-queue"}
-    body = {"metadata": {"name": name, "labels": labels}, "spec": spec}
-    api.call("POST", f"/api/v1/namespaces/{where}/pods", body)
-    if node:
-        binding = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
-        api.call("POST", f"/api/v1/namespaces/{where}/pods/{name}/binding", binding)
-
-
-def account(api: Api, name: str) -> None:
-    api.call("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": name}})
-
-
-def bind(api: Api, name: str, role: str, where: str = "") -> None:
-    """Give an account a ClusterRole, in one namespace or in all."""
-    kind = "RoleBinding" if where else "ClusterRoleBinding"
-    path = f"{RIGHTS}/namespaces/{where}/rolebindings" if where else f"{RIGHTS}/clusterrolebindings"
-    subject = {"kind": "ServiceAccount", "name": name, "namespace": "default"}
-    body = {
-        "kind": kind,
-        "metadata": {"name": f"{name}-{role}".replace(":", "-")},
-        "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": role},
-        "subjects": [subject],
-    }
-    api.call("POST", path, body)
-
-
-def token(api: Api, name: str) -> str:
-    """A token of an account, as `kubectl create token` asks for it."""
-    path = f"/api/v1/namespaces/default/serviceaccounts/{name}/token"
-    answer = api.call("POST", path, {"spec": {"expirationSeconds": 3600}})
-    return str(answer["status"]["token"])
+PROXIED = "oidc:ada@example.com"
+"""A user that only the proxy has logged in."""
 
 
 @pytest.fixture(scope="module")
@@ -89,20 +56,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
                 account(api, name)
             bind(api, READER, "gpufleet-explain")
             bind(api, MEMBER, "view", "open-team")
-            lists = {
-                "kind": "ClusterRole",
-                "metadata": {"name": "lists-the-fleet"},
-                "rules": [
-                    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]},
-                    {
-                        "apiGroups": ["gpufleet.io"],
-                        "resources": ["nodedevices", "fleetqueues"],
-                        "verbs": ["list"],
-                    },
-                ],
-            }
-            api.call("POST", f"{RIGHTS}/clusterroles", lists)
+            api.call("POST", f"{RIGHTS}/clusterroles", LISTS_THE_FLEET)
             bind(api, MEMBER, "lists-the-fleet")
+            bind(api, PROXIED, "view", "open-team", kind="User")
+            bind(api, "oidc:fleet-readers", "lists-the-fleet", kind="Group")
         with running.api() as api:
             for where, name, node in (("open-team", "open", "gpu-001"), (HIDDEN, FOREIGN, "gpu-002")):
                 add_pod(api, where, f"{name}-waits", 2)
@@ -113,6 +70,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 @pytest.fixture(scope="module")
 def server(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with web_server(cluster.kubeconfig, tmp_path_factory.mktemp("shared"), "--login=cluster") as found:
+        yield found
+
+
+@pytest.fixture
+def behind_proxy(cluster: LocalCluster, tmp_path: Path) -> Iterator[Server]:
+    """A server that takes a user's name from this machine, as from a proxy in its own pod."""
+    options = ("--trusted-proxy=127.0.0.1", "--proxy-user-prefix=oidc:", "--proxy-groups-prefix=oidc:")
+    with web_server(cluster.kubeconfig, tmp_path, "--login=cluster", *options) as found:
         yield found
 
 
@@ -162,6 +127,66 @@ def test_foreign_work_is_answered_as_work_that_is_not_there(browsers: dict[str, 
     found = browsers[MEMBER].ask(path)
     assert found.status == 404
     assert found.document["problem"] == "there is no such work with GPUs that you may see"
+
+
+MANIFEST = b"""\
+apiVersion: v1
+kind: Pod
+metadata: {name: asked-about}
+spec:
+  containers:
+  - {name: c, image: example.com/none, resources: {limits: {nvidia.com/gpu: 1}}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: many, namespace: open-team}
+spec:
+  parallelism: 2
+  template:
+    spec: {containers: [{name: c, image: example.com/none, resources: {limits: {nvidia.com/gpu: 8}}}]}
+"""
+
+
+def test_a_pasted_manifest_is_only_asked_about(cluster: LocalCluster, browsers: dict[str, Browser]) -> None:
+    found = browsers[READER].ask("/api/plans?namespace=open-team", "POST", MANIFEST)
+    assert found.status == 200, found.body
+    named = {
+        (one["kind"], one["namespace"], one["name"])
+        for field in ("starts", "waits")
+        for one in found.document.get(field, ())
+        if one.get("submitted")
+    }
+    assert {("pod", "open-team", "asked-about"), ("job", "open-team", "many")} <= named
+    with cluster.api() as api:
+        pods = api.call("GET", "/api/v1/namespaces/open-team/pods")["items"]
+        jobs = api.call("GET", "/apis/batch/v1/namespaces/open-team/jobs")["items"]
+    assert {one["metadata"]["name"] for one in pods} == {"open-waits", "open-runs"}
+    assert jobs == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (b"kind: Pod", b"kind: Nod", {"where": "the manifest", "value": "v1 Nod"}),
+        (b"parallelism: 2", b"parallelism: two", {"field": "spec.parallelism", "value": "two"}),
+        (b"name: asked-about", b"name: Asked_About", {"field": "metadata.name", "value": "Asked_About"}),
+        (b"spec:", b"\tspec:", {"where": "the manifest"}),
+    ],
+)
+def test_a_manifest_that_cannot_be_is_refused_with_its_object_field_and_value(
+    browsers: dict[str, Browser], before: bytes, after: bytes, told: dict[str, str]
+) -> None:
+    found = browsers[READER].ask("/api/plans", "POST", MANIFEST.replace(before, after, 1))
+    assert found.status == 400
+    assert {name: found.document[name] for name in told if name != "where"} == {
+        name: value for name, value in told.items() if name != "where"
+    }
+    assert found.document["where"].startswith("the manifest")
+
+
+def test_a_manifest_is_for_those_alone_who_may_see_the_whole_cluster(browsers: dict[str, Browser]) -> None:
+    for who in (MEMBER, STRANGER):
+        assert browsers[who].ask("/api/plans", "POST", MANIFEST).status == 403
 
 
 @pytest.mark.parametrize("path", ["/api/plans?add_nodes=1", "/api/problems"])
@@ -214,3 +239,54 @@ def test_a_session_takes_the_place_of_a_token_until_it_is_ended(
     assert browser.get("/api/about")["can_log_out"]
     assert browser.ask("/api/logout", "POST").status == 204
     assert browser.ask("/api/about").status == 401
+
+
+def test_who_is_named_by_a_trusted_proxy_sees_what_that_user_may_see(
+    cluster: LocalCluster, behind_proxy: Server
+) -> None:
+    named: dict[str, Any] = {
+        "X_Forwarded_User": "ada@example.com",
+        "X_Forwarded_Groups": "fleet-readers,others",
+    }
+
+    def about() -> dict[str, Any]:
+        found: dict[str, Any] = behind_proxy.browser().ask("/api/about", **named).document
+        return found
+
+    assert about()["user"] == PROXIED
+    # A server that has just begun has not heard of all namespaces.
+    until(lambda: about()["namespaces"] == ["open-team"])
+    own = behind_proxy.browser().ask("/api/work/pod/open-team/open-waits", **named)
+    assert own.status == 200
+    foreign = behind_proxy.browser().ask(f"/api/work/pod/{HIDDEN}/{FOREIGN}-waits", **named)
+    assert foreign.status == 404
+    # Without the group the fleet's nodes are not this user's to see.
+    assert behind_proxy.browser().ask("/api/node/gpu-001", **named).status == 200
+    assert behind_proxy.browser().ask("/api/node/gpu-001", X_Forwarded_User="ada@example.com").status == 404
+    with cluster.api() as api:
+        with_token = behind_proxy.browser(token=token(api, READER))
+    assert with_token.get("/api/about")["user"] == f"system:serviceaccount:default:{READER}"
+
+
+def test_a_field_that_anybody_could_write_names_nobody(cluster: LocalCluster, server: Server) -> None:
+    """This server trusts no proxy."""
+    with cluster.api() as api:
+        stranger = server.browser(token=token(api, STRANGER))
+    about = stranger.ask("/api/about", X_Forwarded_User=READER, X_Forwarded_Groups="system:masters")
+    assert about.document["user"] == f"system:serviceaccount:default:{STRANGER}"
+    assert server.browser().ask("/api/about", X_Forwarded_User=READER).status == 401
+
+
+def test_a_field_from_an_address_that_is_no_proxy_is_refused(cluster: LocalCluster, tmp_path: Path) -> None:
+    with (
+        cluster.api() as api,
+        web_server(
+            cluster.kubeconfig, tmp_path, "--login=cluster", "--trusted-proxy=192.0.2.0/24"
+        ) as elsewhere,
+    ):
+        reader = elsewhere.browser(token=token(api, READER))
+        assert reader.ask("/api/about").status == 200
+        for path in ("/api/about", "/api/stream", "/api/node/gpu-001"):
+            refused = reader.ask(path, X_Forwarded_User="ada@example.com")
+            assert refused.status == 403
+            assert "--trusted-proxy" in refused.document["way_out"]

@@ -55,14 +55,16 @@ class Browser:
             own["Authorization"] = f"Bearer {self.token}"
         return own
 
-    def ask(self, path: str, method: str = "GET", **fields: str) -> Answer:
+    def ask(self, path: str, method: str = "GET", body: bytes = b"", **fields: str) -> Answer:
         """What a request gets."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_S)
         try:
             connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
             for name, value in self.fields(**fields).items():
                 connection.putheader(name, value)
-            connection.endheaders()
+            if body:
+                connection.putheader("Content-Length", str(len(body)))
+            connection.endheaders(body or None)
             response = connection.getresponse()
             found = Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
         finally:

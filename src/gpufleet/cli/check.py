@@ -4,16 +4,15 @@ from pathlib import Path
 
 import click
 
+from gpufleet.cli.cluster_options import cluster_options
 from gpufleet.cli.output import echo_line
-from gpufleet.cli.parameters import KUBECONFIG
 
 
 @click.command(name="check")
 @click.option(
     "-n", "--namespace", default="gpufleet-system", show_default=True, help="Where gpufleet is installed."
 )
-@click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG and ~/.kube/config.")
-@click.option("--context", default="", help="The kubeconfig's context to use.")
+@cluster_options
 def command(namespace: str, kubeconfig: Path | None, context: str) -> int:
     """Say whether gpufleet is installed and at work in a cluster. Changes nothing.
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from gpufleet.cli.parameters import KUBECONFIG, POLICY, SNAPSHOT, OneOf, Real, Whole
+from gpufleet.cli.cluster_options import cluster_options, scheduler_option
+from gpufleet.cli.parameters import POLICY, SNAPSHOT, OneOf, Real, Whole
 
 
 @click.command(name="defragment")
@@ -27,9 +28,8 @@ from gpufleet.cli.parameters import KUBECONFIG, POLICY, SNAPSHOT, OneOf, Real, W
 )
 @click.option("--snapshot", type=SNAPSHOT, help="A file of `gpufleet snapshot`, instead of a cluster.")
 @click.option("-o", "--output", type=OneOf(["text", "json"]), default="text", help="[default: text]")
-@click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG and ~/.kube/config.")
-@click.option("--context", default="", help="The kubeconfig's context to use.")
-@click.option("--scheduler-name", default="gpufleet", show_default=True, help="The scheduler's name in pods.")
+@cluster_options
+@scheduler_option
 @click.option("--policy", type=POLICY, default="gpufleet", show_default=True, help="The scheduler's policy.")
 def command(
     pod: str,

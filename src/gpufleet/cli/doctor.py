@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from gpufleet.cli.parameters import KUBECONFIG, OneOf
+from gpufleet.cli.cluster_options import cluster_options
+from gpufleet.cli.parameters import OneOf
 
 
 @click.command(name="doctor")
@@ -17,8 +18,7 @@ from gpufleet.cli.parameters import KUBECONFIG, OneOf
     help="End with code 1 for what is a risk or broken, or only for what is broken.  [default: risk]",
 )
 @click.option("--checks", "lists_checks", is_flag=True, help="List all checks.")
-@click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG and ~/.kube/config.")
-@click.option("--context", default="", help="The kubeconfig's context to use.")
+@cluster_options
 @click.option("--color", type=OneOf(["auto", "always", "never"]), default="auto", help="[default: auto]")
 def command(
     output: str,

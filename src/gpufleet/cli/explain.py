@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from gpufleet.cli.parameters import KUBECONFIG, OneOf
+from gpufleet.cli.cluster_options import cluster_options, scheduler_options
+from gpufleet.cli.parameters import OneOf
 
 
 def names(context: click.Context, _argument: click.Argument, incomplete: str) -> list[str]:
@@ -25,12 +26,8 @@ def names(context: click.Context, _argument: click.Argument, incomplete: str) ->
 @click.argument("name", metavar="POD|GROUP", shell_complete=names)
 @click.option("-n", "--namespace", default="", help="Its namespace.  [default: that of the context]")
 @click.option("-o", "--output", type=OneOf(["text", "json", "yaml"]), default="text", help="[default: text]")
-@click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG and ~/.kube/config.")
-@click.option("--context", default="", help="The kubeconfig's context to use.")
-@click.option("--scheduler-name", default="gpufleet", show_default=True, help="The scheduler's name in pods.")
-@click.option(
-    "--lease-namespace", default="gpufleet-system", show_default=True, help="Where the scheduler's Lease is."
-)
+@cluster_options
+@scheduler_options
 @click.option("--color", type=OneOf(["auto", "always", "never"]), default="auto", help="[default: auto]")
 def command(
     name: str,

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from gpufleet.cli.parameters import KUBECONFIG, InputFile, OneOf
+from gpufleet.cli.cluster_options import cluster_options
+from gpufleet.cli.parameters import InputFile, OneOf
 
 SYSTEMS = ["kueue", "kai", "volcano", "elasticquota", "nvidia", "amd", "intel"]
 
@@ -29,8 +30,7 @@ OBJECTS = InputFile("a file of Kubernetes objects, or - for standard input", str
     show_default=True,
     help="What became of each field, on standard error.",
 )
-@click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG and ~/.kube/config.")
-@click.option("--context", default="", help="The kubeconfig's context to use.")
+@cluster_options
 def command(system: str, files: tuple[Path, ...], report: str, kubeconfig: Path | None, context: str) -> None:
     """Turn the queues of Kueue, KAI, Volcano or scheduler-plugins into FleetQueues.
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from gpufleet.cli.parameters import KUBECONFIG, InputFile, InputPath, OneOf, OutputFile
+from gpufleet.cli.cluster_options import cluster_options
+from gpufleet.cli.parameters import InputFile, InputPath, OneOf, OutputFile
 from gpufleet.cli.prometheus_options import Question, prometheus_options
 
 MANIFESTS = InputPath("a file, a folder, or - for standard input", stream=True)
@@ -48,8 +49,7 @@ SEVERITIES = ["info", "warning", "error", "never"]
     " gpufleet snapshot.",
 )
 @click.option("--live", is_flag=True, help="Ask the cluster itself, as kubectl would.")
-@click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG and ~/.kube/config.")
-@click.option("--context", default="", help="The kubeconfig's context to use.")
+@cluster_options
 @click.option(
     "--metrics",
     type=USE,

@@ -1,4 +1,4 @@
-"""The options by which a command takes measured use from a Prometheus server, and the asking itself.
+"""The options by which a command asks a Prometheus server, and the asking for use of the past itself.
 
 ``gpufleet.usage.prometheus`` does the work. On a terminal the progress is shown on standard error.
 """
@@ -56,21 +56,38 @@ class Seconds(click.ParamType[int]):
 SECONDS = Seconds()
 
 
+def prometheus_server_options(about: str) -> Callable[[Decorated], Decorated]:
+    """--prometheus with this help, and the files by which one gets in: ``prometheus_url``, ``token_file``
+    and ``authority_file``.
+    """
+
+    def decorated(command: Decorated) -> Decorated:
+        url = click.option("--prometheus", "prometheus_url", metavar="URL", help=about)
+        return url(_files(command))
+
+    return decorated
+
+
+def _files(command: Decorated) -> Decorated:
+    token = click.option(
+        "--prometheus-token-file",
+        "token_file",
+        type=TOKEN,
+        help="File with the bearer token for it.",
+    )
+    authority = click.option(
+        "--prometheus-ca-file",
+        "authority_file",
+        type=InputFile("a file of PEM certificates"),
+        help="Certificate authority of that server, if not one that the system trusts.",
+    )
+    return token(authority(command))
+
+
 def prometheus_options(command: Decorated) -> Decorated:
     """The options, in the order in which help shows them."""
+    command = _files(command)
     for option in (
-        click.option(
-            "--prometheus-ca-file",
-            "authority_file",
-            type=InputFile("a file of PEM certificates"),
-            help="Certificate authority of that server, if not one that the system trusts.",
-        ),
-        click.option(
-            "--prometheus-token-file",
-            "token_file",
-            type=TOKEN,
-            help="File with the bearer token for it.",
-        ),
         click.option(
             "--until",
             metavar="TIME",

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from gpufleet.cli.parameters import KUBECONFIG, OneOf
+from gpufleet.cli.cluster_options import cluster_options, scheduler_options
+from gpufleet.cli.parameters import OneOf
 
 
 def names(context: click.Context, _argument: click.Parameter, incomplete: str) -> list[str]:
@@ -16,7 +17,7 @@ def names(context: click.Context, _argument: click.Parameter, incomplete: str) -
     from gpufleet.kube.connection import ClusterChoice
 
     given = context.params
-    cluster = ClusterChoice(given.get("kubeconfig"), str(given.get("context_name") or ""))
+    cluster = ClusterChoice(given.get("kubeconfig"), str(given.get("context") or ""))
     return queue_names(Question(incomplete, cluster))
 
 
@@ -39,12 +40,8 @@ def names(context: click.Context, _argument: click.Parameter, incomplete: str) -
     default="auto",
     help="The engine over the cluster as it is, or what the scheduler wrote last.  [default: auto]",
 )
-@click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG and ~/.kube/config.")
-@click.option("--context", "context_name", default="", help="The kubeconfig's context to use.")
-@click.option("--scheduler-name", default="gpufleet", show_default=True, help="The scheduler's name in pods.")
-@click.option(
-    "--lease-namespace", default="gpufleet-system", show_default=True, help="Where the scheduler's Lease is."
-)
+@cluster_options
+@scheduler_options
 @click.option("--color", type=OneOf(["auto", "always", "never"]), default="auto", help="[default: auto]")
 def command(
     queue: str,
@@ -52,7 +49,7 @@ def command(
     output: str,
     source: str,
     kubeconfig: Path | None,
-    context_name: str,
+    context: str,
     scheduler_name: str,
     lease_namespace: str,
     color: str,
@@ -70,7 +67,7 @@ def command(
 
     question = Question(
         queue,
-        ClusterChoice(kubeconfig, context_name),
+        ClusterChoice(kubeconfig, context),
         scheduler_name=scheduler_name,
         lease_namespace=lease_namespace,
     )

@@ -2,13 +2,13 @@
 
 import click
 
+from gpufleet.cli.cluster_options import cluster_options
 from gpufleet.cli.log_options import log_options
-from gpufleet.cli.parameters import KUBECONFIG, POLICY, InputFile, OutputFile, Real, Whole
+from gpufleet.cli.parameters import POLICY, InputFile, OutputFile, Real, Whole
 
 
 @click.command(name="scheduler")
-@click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG and ~/.kube/config.")
-@click.option("--context", default="", help="The kubeconfig's context to use.")
+@cluster_options
 @click.option("--scheduler-name", default="gpufleet", show_default=True, help="Pods with this schedulerName.")
 @click.option("--identity", default="", help="This process in the Lease.  [default: host name and a number]")
 @click.option("--lease-namespace", default="gpufleet-system", show_default=True)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from gpufleet.cli.parameters import KUBECONFIG, POLICY, OutputFile
+from gpufleet.cli.cluster_options import cluster_options, scheduler_option
+from gpufleet.cli.parameters import POLICY, OutputFile
 
 STANDARD_OUTPUT = "-"
 
@@ -19,9 +20,8 @@ STANDARD_OUTPUT = "-"
     help="Where to write it, packed if it ends with .gz; - is standard output, unpacked."
     "  [default: gpufleet-snapshot-TIME.gz here]",
 )
-@click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG and ~/.kube/config.")
-@click.option("--context", default="", help="The kubeconfig's context to use.")
-@click.option("--scheduler-name", default="gpufleet", show_default=True, help="The scheduler's name in pods.")
+@cluster_options
+@scheduler_option
 @click.option("--policy", type=POLICY, default="gpufleet", show_default=True, help="The scheduler's policy.")
 def command(
     output: Path | None, kubeconfig: Path | None, context: str, scheduler_name: str, policy: str

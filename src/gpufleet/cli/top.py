@@ -8,7 +8,9 @@ from pathlib import Path
 
 import click
 
-from gpufleet.cli.parameters import KUBECONFIG, InputFile, OneOf, Real
+from gpufleet.cli.cluster_options import cluster_options, scheduler_options
+from gpufleet.cli.parameters import OneOf, Real
+from gpufleet.cli.prometheus_options import prometheus_server_options
 
 
 @click.command(name="top")
@@ -46,24 +48,9 @@ from gpufleet.cli.parameters import KUBECONFIG, InputFile, OneOf, Real
     metavar="SECONDS",
     help="Between two reads.",
 )
-@click.option(
-    "--prometheus", "url", metavar="URL", help="Take use from this Prometheus instead of the agents."
-)
-@click.option(
-    "--prometheus-token-file", "token_file", type=InputFile("a file with a bearer token"), help="Its token."
-)
-@click.option(
-    "--prometheus-ca-file",
-    "authority_file",
-    type=InputFile("a file of PEM certificates"),
-    help="Its authority.",
-)
-@click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG and ~/.kube/config.")
-@click.option("--context", "context_name", default="", help="The kubeconfig's context to use.")
-@click.option("--scheduler-name", default="gpufleet", show_default=True, help="The scheduler's name in pods.")
-@click.option(
-    "--lease-namespace", default="gpufleet-system", show_default=True, help="Where the scheduler's Lease is."
-)
+@prometheus_server_options("Take use from this Prometheus instead of the agents.")
+@cluster_options
+@scheduler_options
 @click.option("--color", type=OneOf(["auto", "always", "never"]), default="auto", help="[default: auto]")
 def command(
     view: str,
@@ -76,11 +63,11 @@ def command(
     no_headers: bool,
     once: bool,
     interval_s: float,
-    url: str | None,
+    prometheus_url: str | None,
     token_file: Path | None,
     authority_file: Path | None,
     kubeconfig: Path | None,
-    context_name: str,
+    context: str,
     scheduler_name: str,
     lease_namespace: str,
     color: str,
@@ -100,7 +87,7 @@ def command(
 
     request = Request(
         view=view,
-        cluster=ClusterChoice(kubeconfig, context_name),
+        cluster=ClusterChoice(kubeconfig, context),
         namespaces=tuple(dict.fromkeys(namespaces)),
         all_namespaces=all_namespaces,
         sort_by=sort_by,
@@ -108,7 +95,7 @@ def command(
         filter=filtered,
         wide=output == "wide",
         interval_s=interval_s,
-        prometheus=access_if_any(url, token_file, authority_file),
+        prometheus=access_if_any(prometheus_url, token_file, authority_file),
         scheduler_name=scheduler_name,
         lease_namespace=lease_namespace,
     )

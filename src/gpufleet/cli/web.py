@@ -4,7 +4,9 @@ from pathlib import Path
 
 import click
 
-from gpufleet.cli.parameters import KUBECONFIG, InputFile, OneOf, OwnPath
+from gpufleet.cli.cluster_options import cluster_options, scheduler_options
+from gpufleet.cli.parameters import InputFile, OneOf, OwnPath
+from gpufleet.cli.prometheus_options import prometheus_server_options
 
 PEM = InputFile("a file in PEM")
 
@@ -32,27 +34,28 @@ PEM = InputFile("a file in PEM")
     help="A name under which browsers reach it, as in their address line; repeat for more. With --login "
     "cluster alone.  [default: any]",
 )
-@click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG and ~/.kube/config.")
-@click.option("--context", "context_name", default="", help="The kubeconfig's context to use.")
-@click.option("--scheduler-name", default="gpufleet", show_default=True, help="The scheduler's name in pods.")
 @click.option(
-    "--lease-namespace", default="gpufleet-system", show_default=True, help="Where the scheduler's Lease is."
+    "--trusted-proxy",
+    "proxies",
+    multiple=True,
+    metavar="ADDRESS",
+    help="A proxy that logs people in: requests from this address or network name their user in header "
+    "fields. Repeat for more. With --login cluster alone.",
+)
+@click.option("--proxy-user-field", default="X-Forwarded-User", show_default=True, help="The user's name.")
+@click.option(
+    "--proxy-groups-field",
+    default="X-Forwarded-Groups",
+    show_default=True,
+    help="The user's groups, with commas between.",
 )
 @click.option(
-    "--prometheus",
-    "url",
-    metavar="URL",
-    help="Take use from this Prometheus instead of the agents, and the alerts that fire.",
+    "--proxy-user-prefix", default="", help="What the API server puts before names of the login's users."
 )
-@click.option(
-    "--prometheus-token-file", "token_file", type=InputFile("a file with a bearer token"), help="Its token."
-)
-@click.option(
-    "--prometheus-ca-file",
-    "authority_file",
-    type=InputFile("a file of PEM certificates"),
-    help="Its authority.",
-)
+@click.option("--proxy-groups-prefix", default="", help="The same for groups.")
+@cluster_options
+@scheduler_options
+@prometheus_server_options("Take use from this Prometheus instead of the agents, and the alerts that fire.")
 @click.option("--certificate", type=PEM, metavar="FILE", help="Serve HTTPS with this PEM certificate.")
 @click.option("--key", type=PEM, metavar="FILE", help="The certificate's key as PEM.")
 @click.option("--url-file", type=OwnPath("a path"), help="Write the URL to this file too.")
@@ -68,11 +71,16 @@ def command(
     listen: str,
     login: str,
     hosts: tuple[str, ...],
+    proxies: tuple[str, ...],
+    proxy_user_field: str,
+    proxy_groups_field: str,
+    proxy_user_prefix: str,
+    proxy_groups_prefix: str,
     kubeconfig: Path | None,
-    context_name: str,
+    context: str,
     scheduler_name: str,
     lease_namespace: str,
-    url: str | None,
+    prometheus_url: str | None,
     token_file: Path | None,
     authority_file: Path | None,
     certificate: Path | None,
@@ -89,6 +97,7 @@ def command(
     from gpufleet.kube.connection import ClusterChoice
     from gpufleet.model.model_errors import InputError
     from gpufleet.usage.prometheus.access import access_if_any
+    from gpufleet.web.login.trusted_proxy import TrustedProxy, read_network
     from gpufleet.web.process import run_process
     from gpufleet.web.request import Request
 
@@ -99,16 +108,26 @@ def command(
             value=hosts[0],
             expected="--login cluster beside it",
         )
+    if proxies and login == "local":
+        raise InputError(
+            "only the caller of the command logs in",
+            field="--trusted-proxy",
+            value=proxies[0],
+            expected="--login cluster beside it",
+        )
+    networks = tuple(read_network(text) for text in proxies)
+    fields = (proxy_user_field, proxy_groups_field, proxy_user_prefix, proxy_groups_prefix)
     host, port = address_of(listen, "--listen")
     request = Request(
         host,
         port,
-        ClusterChoice(kubeconfig, context_name),
+        ClusterChoice(kubeconfig, context),
         login == "cluster",
         hosts,
+        TrustedProxy(networks, *fields) if networks else None,
         scheduler_name,
         lease_namespace,
-        access_if_any(url, token_file, authority_file),
+        access_if_any(prometheus_url, token_file, authority_file),
         certificate,
         key,
         url_file,

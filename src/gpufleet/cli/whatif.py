@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpufleet.cli.parameters import KUBECONFIG, POLICY, SNAPSHOT, InputFile, OneOf
+from gpufleet.cli.cluster_options import cluster_options, scheduler_option
+from gpufleet.cli.parameters import POLICY, SNAPSHOT, InputFile, OneOf
 
 if TYPE_CHECKING:
     from gpufleet.whatif.request import Submitted
@@ -35,9 +36,8 @@ if TYPE_CHECKING:
 @click.option("-n", "--namespace", default="default", show_default=True, help="Of work that names none.")
 @click.option("--snapshot", type=SNAPSHOT, help="A file of `gpufleet snapshot`, instead of a cluster.")
 @click.option("-o", "--output", type=OneOf(["text", "json"]), default="text", help="[default: text]")
-@click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG and ~/.kube/config.")
-@click.option("--context", default="", help="The kubeconfig's context to use.")
-@click.option("--scheduler-name", default="gpufleet", show_default=True, help="The scheduler's name in pods.")
+@cluster_options
+@scheduler_option
 @click.option("--policy", type=POLICY, default="gpufleet", show_default=True, help="The scheduler's policy.")
 def command(
     add_nodes: tuple[str, ...],

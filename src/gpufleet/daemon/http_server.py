@@ -99,7 +99,8 @@ class Request(msgspec.Struct, frozen=True):
     """A request as it came: ``target`` is the path with its query, names of fields are in lower case.
 
     ``client_certificate`` is that of a client whose certificate was verified (DER), or empty. ``body`` is
-    empty where the daemon takes none.
+    empty where the daemon takes none. ``peer`` is the address at the other end of the connection, which may
+    be a proxy's.
     """
 
     method: str
@@ -109,6 +110,7 @@ class Request(msgspec.Struct, frozen=True):
     keep_alive: bool
     client_certificate: bytes = b""
     body: bytes = b""
+    peer: str = ""
 
     @property
     def path(self) -> str:
@@ -329,6 +331,7 @@ class HttpServer:
             try:
                 head = await _head(reader, first_byte_s, limits)
                 request = _read(head, _certificate_of(writer), self._methods)
+                request = msgspec.structs.replace(request, peer=_peer_of(writer))
                 body = await _body(reader, request, limits)
             except _BadRequestError as error:
                 own.answering = True
@@ -384,6 +387,8 @@ async def _head(reader: asyncio.StreamReader, first_byte_s: float, limits: Limit
 async def _body(reader: asyncio.StreamReader, request: Request, limits: Limits) -> bytes:
     """What follows the fields of a request, where the daemon takes a body."""
     length = request.one_of("content-length") or "0"
+    if len(set(request.all_of("content-length"))) > 1:
+        raise _BadRequestError(HTTPStatus.BAD_REQUEST, "one length of the body is expected")
     # Whatever followed such a request would be taken for the next one.
     if limits.body_bytes == 0 and (length != "0" or request.all_of("transfer-encoding")):
         raise _BadRequestError(HTTPStatus.BAD_REQUEST, "a request without a body is expected")
@@ -401,6 +406,12 @@ async def _body(reader: asyncio.StreamReader, request: Request, limits: Limits) 
     except TimeoutError as error:
         problem = f"a body has to arrive within {limits.head_s:g} s"
         raise _BadRequestError(HTTPStatus.REQUEST_TIMEOUT, problem) from error
+
+
+def _peer_of(writer: asyncio.StreamWriter) -> str:
+    """The address at the other end; "" where it has none."""
+    address = writer.get_extra_info("peername")
+    return str(address[0]) if address else ""
 
 
 def _certificate_of(writer: asyncio.StreamWriter) -> bytes:

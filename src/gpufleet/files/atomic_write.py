@@ -20,6 +20,9 @@ from gpufleet.model.model_errors import InputError
 NEW_FILE_MODE = 0o666
 """The mode with which ``open`` makes files; the umask takes rights away."""
 
+PRIVATE_MODE = 0o600
+"""Only the owner reads or writes it."""
+
 # Errors of a disk, a quota and a file system that are full.
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 DISK_ERRORS = NO_ROOM | {errno.EIO, errno.EROFS, errno.ESTALE}
@@ -40,9 +43,13 @@ def check_target(path: str | os.PathLike[str], field: str = "") -> None:
 
 
 @contextlib.contextmanager
-def atomic_write(path: str | os.PathLike[str]) -> Iterator[TextIO]:
-    """A text file (UTF-8, line ends as written) that takes its place when the block ends well."""
-    target = Path(os.path.realpath(path))
+def atomic_write(path: str | os.PathLike[str], *, is_private: bool = False) -> Iterator[TextIO]:
+    """A text file (UTF-8, line ends as written) that takes its place when the block ends well.
+
+    With ``is_private`` only its owner may read it from the first byte, whatever stood there before: rights of
+    an older file are not kept, and a link is replaced, not followed.
+    """
+    target = Path(path).absolute() if is_private else Path(os.path.realpath(path))
     try:
         _check_target(target)
     except InputError as error:
@@ -52,7 +59,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[TextIO]:
         raise _explained(target, error) from error
     beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.part")
     try:
-        file = _create(beside, target)
+        file = _create(beside, target, is_private=is_private)
         try:
             with file:
                 yield file
@@ -128,11 +135,14 @@ def _check_target(target: Path, field: str = "") -> None:
     raise InputError(problem, where=shown_path(target), field=field, expected=expected)
 
 
-def _create(beside: Path, target: Path) -> TextIO:
+def _create(beside: Path, target: Path, *, is_private: bool) -> TextIO:
+    mode = PRIVATE_MODE if is_private else NEW_FILE_MODE
     try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, NEW_FILE_MODE)
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     except OSError as error:
         raise _explained(target, error) from error
+    if is_private:
+        return os.fdopen(descriptor, "w", encoding="utf-8", newline="")
     with contextlib.suppress(OSError):
         # A file that is replaced keeps its permissions, and its owner where this user may give it away.
         before = target.stat()

@@ -108,7 +108,7 @@ class Details:
                 ConditionRow(one.type, one.status, one.reason, one.message) for one in node.status.conditions
             ),
             tuple(taints),
-            () if use is None or not view_rows.rights.devices else _card_uses(use, row),
+            () if use is None or not view_rows.rights.devices else _card_uses(use, row, self._now_s()),
             unknown,
             seen,
             len(pods) - len(seen),
@@ -167,7 +167,7 @@ class Details:
         async with self._measuring:
             try:
                 async with asyncio.timeout(USE_S):
-                    await readings.read_use([node], with_past=False)
+                    await readings.read_use([node], with_past=False, only_these=True)
             except TimeoutError:
                 return None, "use was not measured in time"
         use, _ = readings.use()
@@ -211,6 +211,7 @@ class Details:
                     None if part is None else part.used_ratio,
                     None if part is None else part.memory_used_bytes,
                     whole.power_watts if len(grants) == 1 else None,
+                    None if use is None else use.age_s(str(one.id), self._now_s()),
                 )
             )
         return found
@@ -235,6 +236,9 @@ class Details:
     def _now(self) -> str:
         return whole_time(self._state.readings.client.clock.now())
 
+    def _now_s(self) -> float:
+        return self._state.readings.client.clock.now().timestamp()
+
 
 def _work_row(view_rows: ViewRows, fact: PodFact) -> WorkRow | None:
     metadata = fact.pod.metadata
@@ -244,7 +248,7 @@ def _work_row(view_rows: ViewRows, fact: PodFact) -> WorkRow | None:
     return None if raw is None else _WORK.decode(raw)
 
 
-def _card_uses(use: NodeUse, row: NodeRow) -> tuple[CardUseRow, ...]:
+def _card_uses(use: NodeUse, row: NodeRow, now_s: float) -> tuple[CardUseRow, ...]:
     known = {card.id for card in row.cards}
     return tuple(
         CardUseRow(
@@ -254,6 +258,7 @@ def _card_uses(use: NodeUse, row: NodeRow) -> tuple[CardUseRow, ...]:
             one.memory_bytes,
             one.power_watts,
             one.temperature_celsius,
+            use.age_s(id_, now_s),
         )
         for id_, one in sorted(use.cards.items())
         if id_ in known

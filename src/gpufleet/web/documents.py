@@ -1,6 +1,7 @@
 """Everything that goes over the wire between ``gpufleet web`` and its page: JSON, with these names.
 
-All routes are read with GET, but for the login. A document that is refused is a ``Refusal``.
+All routes are read with GET, but for the login and a plan with a manifest, which is only asked about. A
+document that is refused is a ``Refusal``.
 
 =================================  ===================================================================
 ``/``, ``/NAME``                   the files of the page
@@ -11,8 +12,10 @@ All routes are read with GET, but for the login. A document that is refused is a
 ``/api/stream``                    the stream
 ``/api/work/KIND/NAMESPACE/NAME``  ``WorkDocument`` of a pod or a gang
 ``/api/node/NAME``                 ``NodeDocument``
+``/api/use``                       ``FleetUseDocument``
 ``/api/plans?add_nodes=&...``      what-if: ``add_nodes``, ``remove_node`` and ``set_quota``, each any
-                                   number of times, written as for ``gpufleet whatif``; the answer as there
+                                   number of times, written as for ``gpufleet whatif``; the answer as there.
+                                   By POST with a manifest as the body, of work in ``namespace``
 ``/api/problems``                  ``ProblemsDocument``
 =================================  ===================================================================
 
@@ -264,8 +267,9 @@ class About(msgspec.Struct, frozen=True, omit_defaults=True):
     """Who asks, and what they see.
 
     ``user`` is "" on one's own machine, where the rights are those of the kubeconfig. ``namespaces`` are
-    those whose pods are shown, None for all. ``hidden`` says in sentences what is not shown, and which right
-    would. ``can_log_out`` is true where a session can be ended.
+    those whose pods are shown, None for all. ``sees_all`` is true where plans and problems, which tell of the
+    whole cluster, may be asked for. ``hidden`` says in sentences what is not shown, and which right would.
+    ``can_log_out`` is true where a session can be ended.
     """
 
     version: str
@@ -274,8 +278,7 @@ class About(msgspec.Struct, frozen=True, omit_defaults=True):
     namespaces: tuple[str, ...] | None = None
     sees_nodes: bool = True
     sees_queues: bool = True
-    may_plan: bool = True
-    sees_problems: bool = True
+    sees_all: bool = True
     can_log_out: bool = False
     hidden: tuple[str, ...] = ()
 
@@ -283,7 +286,8 @@ class About(msgspec.Struct, frozen=True, omit_defaults=True):
 class Refusal(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why there is no answer: the problem, the field and value that it is about, and the way out.
 
-    ``login`` is true where a login would help: the page shows its form.
+    ``where`` is the object of a manifest that has the field. ``login`` is true where a login would help: the
+    page shows its form.
     """
 
     problem: str
@@ -291,6 +295,7 @@ class Refusal(msgspec.Struct, frozen=True, omit_defaults=True):
     value: str = ""
     way_out: str = ""
     login: bool = False
+    where: str = ""
 
 
 class HistoryRow(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -304,7 +309,7 @@ class HistoryRow(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class WorkDevice(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A card, or a part of one, that a pod was given, and what the pod uses of it."""
+    """A card, or a part of one, that a pod was given, and what the pod uses of it, measured ``age_s`` ago."""
 
     pod: str
     node: str
@@ -316,6 +321,7 @@ class WorkDevice(msgspec.Struct, frozen=True, omit_defaults=True):
     used_ratio: float | None = None
     memory_used_bytes: float | None = None
     power_watts: float | None = None
+    age_s: float | None = None
 
 
 class WorkDocument(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -355,7 +361,7 @@ class TaintRow(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CardUseRow(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a card is measured to do, by its id; ratios are from 0 to 1."""
+    """What a card is measured to do, by its id; ratios are from 0 to 1. ``age_s`` is how old that is."""
 
     id: str
     busy_ratio: float | None = None
@@ -363,6 +369,30 @@ class CardUseRow(msgspec.Struct, frozen=True, omit_defaults=True):
     memory_bytes: float | None = None
     power_watts: float | None = None
     temperature_celsius: float | None = None
+    age_s: float | None = None
+
+
+class NodeUseRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the cards of a node are measured to do, in the order of its row; ``key`` is its name.
+
+    ``busy`` is how busy each is, ``memory`` how much of its memory is used, both from 0 to 1 and None where
+    it is unknown. ``age_s`` is how old the oldest of them is.
+    """
+
+    key: str
+    age_s: float
+    busy: tuple[float | None, ...]
+    memory: tuple[float | None, ...]
+
+
+class FleetUseDocument(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the cards of the fleet do. Nodes that are not here are unknown; ``unknown`` says how many, and
+    why.
+    """
+
+    at: str
+    nodes: tuple[NodeUseRow, ...] = ()
+    unknown: str = ""
 
 
 class NodeDocument(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -2,11 +2,8 @@
 
 import asyncio
 import contextlib
-import os
-import secrets
 import socket
 from collections.abc import Callable
-from pathlib import Path
 
 from gpufleet import __version__
 from gpufleet.cluster.settings import Settings
@@ -14,6 +11,7 @@ from gpufleet.daemon.http_server import Accepted, Health, HttpServer, Limits, Pa
 from gpufleet.daemon.json_log import log_as_asked
 from gpufleet.daemon.server_certificate import ServerCertificate, certificate_of
 from gpufleet.daemon.signals import end_on_signal
+from gpufleet.files.atomic_write import atomic_write, check_target
 from gpufleet.kube.connection import Connection, check_choice, connect
 from gpufleet.model.model_errors import InputError, WorldError
 from gpufleet.overview.readings.prometheus_use import ANSWER_S, PrometheusUse
@@ -23,19 +21,22 @@ from gpufleet.web.asking.process import AskingProcess
 from gpufleet.web.details import Details
 from gpufleet.web.firing_alerts import FiringAlerts
 from gpufleet.web.fleet_state import FleetState, HeardOf
+from gpufleet.web.fleet_use import FleetUse
 from gpufleet.web.login.cluster_login import ClusterLogin
 from gpufleet.web.login.hosts import loopback_hosts
 from gpufleet.web.login.local_login import LocalLogin
 from gpufleet.web.problems import Problems
 from gpufleet.web.request import Request, check
-from gpufleet.web.routes import METHODS, STREAMS_MAX, Parts, Routes
+from gpufleet.web.routes import MANIFEST_BYTES_MAX, METHODS, STREAMS_MAX, Parts, Routes
 from gpufleet.web.service import Service
 from gpufleet.web.static_files import page_files
 
 CONNECTIONS = 24
 """Watches have their own; reviews of rights and pages of agents are asked beside them."""
 
-LIMITS = Limits(connections=4 * STREAMS_MAX, head_bytes=32 * 1024, answer_s=150.0)
+LIMITS = Limits(
+    connections=4 * STREAMS_MAX, head_bytes=32 * 1024, body_bytes=MANIFEST_BYTES_MAX, answer_s=150.0
+)
 """A bearer token has some kilobytes, and a what-if on a large fleet takes a while."""
 
 NO_METRICS = Page((b"there are no metrics of the page\n",))
@@ -44,6 +45,8 @@ NO_METRICS = Page((b"there are no metrics of the page\n",))
 def run_process(request: Request, tell: Callable[[str], None]) -> int:
     """Serve until a signal comes; ``tell`` gets the URL. Raises InputError and WorldError."""
     check(request)
+    if request.url_file is not None:
+        check_target(request.url_file, "--url-file")
     certificate = _certificate(request)
     log_as_asked(request.log_level, request.log_format)
     check_choice(request.cluster)
@@ -96,25 +99,9 @@ async def _live(
         group.create_task(service.run())
         await server.listening.wait()
         if request.url_file is not None:
-            _write_private(request.url_file, f"{url}\n")
+            with atomic_write(request.url_file, is_private=True) as file:
+                file.write(f"{url}\n")
         tell()
-
-
-def _write_private(path: Path, text: str) -> None:
-    """Write what only its owner may read, as the token is in it; a file of that name is replaced."""
-    beside = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.part")
-    try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"cannot be written: {error.strerror}", field="--url-file", value=str(path), expected="a file"
-        ) from error
 
 
 def _state(request: Request, connection: Connection) -> FleetState:
@@ -152,7 +139,7 @@ def _login(
     scheme = "http" if request.certificate is None else "https"
     if request.cluster_login:
         hosts = frozenset(host.lower() for host in request.hosts)
-        return ClusterLogin(client, service.state), hosts, f"{scheme}://{request.host}:{port}/"
+        return ClusterLogin(client, service.state, request.proxy), hosts, f"{scheme}://{request.host}:{port}/"
     local = LocalLogin(client.clock, port, service.state.rights)
     return local, loopback_hosts(port), f"{scheme}://127.0.0.1:{port}/login?token={local.token}"
 
@@ -167,9 +154,8 @@ def _server(
 ) -> HttpServer:
     state = service.state
     client = state.readings.client
-    alerts = None
-    if request.prometheus is not None:
-        alerts = FiringAlerts(Prometheus(request.prometheus, total_s=ANSWER_S))
+    source = None if request.prometheus is None else Prometheus(request.prometheus, total_s=ANSWER_S)
+    alerts = None if source is None else FiringAlerts(source)
     files = page_files()
     if not files:
         raise WorldError("the files of the page are missing: install gpufleet anew")
@@ -181,6 +167,7 @@ def _server(
             Details(state, service.asking),
             service.asking,
             Problems(service.asking, client.clock, alerts),
+            FleetUse(state, source),
             client.clock,
             files,
             hosts,

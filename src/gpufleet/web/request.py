@@ -9,6 +9,7 @@ from gpufleet.kube.connection import ClusterChoice
 from gpufleet.model.model_errors import InputError
 from gpufleet.usage.prometheus.access import Access
 from gpufleet.web.asking.questions import Asked
+from gpufleet.web.login.trusted_proxy import TrustedProxy
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
@@ -17,7 +18,8 @@ class Request(msgspec.Struct, frozen=True):
     """The request. With ``cluster_login`` people log in with tokens of the cluster; without, it is only for
     the person who started it.
 
-    ``hosts`` are the names under which it is served, empty for any. ``url_file`` is where the URL is written.
+    ``hosts`` are the names under which it is served, empty for any. ``proxy`` says from where a request may
+    name its user. ``url_file`` is where the URL is written.
     """
 
     host: str
@@ -25,6 +27,7 @@ class Request(msgspec.Struct, frozen=True):
     cluster: ClusterChoice = ClusterChoice()
     cluster_login: bool = False
     hosts: tuple[str, ...] = ()
+    proxy: TrustedProxy | None = None
     scheduler_name: str = SCHEDULER_NAME
     lease_namespace: str = LEASE_NAMESPACE
     prometheus: Access | None = None

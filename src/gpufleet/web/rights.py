@@ -60,7 +60,6 @@ def about(
         rights.nodes,
         rights.queues,
         rights.sees_all,
-        rights.sees_all,
         can_log_out,
         rights.hidden(),
     )

@@ -3,6 +3,7 @@
 Nothing is changed in the cluster, whatever is asked.
 """
 
+import gzip
 from collections.abc import AsyncGenerator, Callable
 from http import HTTPStatus
 from urllib.parse import parse_qs, unquote
@@ -15,6 +16,7 @@ from gpufleet.web.asking.process import Asking
 from gpufleet.web.asking.questions import Problem, WhatChangesBring
 from gpufleet.web.details import Details
 from gpufleet.web.documents import About, Refusal, Source
+from gpufleet.web.fleet_use import FleetUse
 from gpufleet.web.login.hosts import check_host
 from gpufleet.web.login.person import Login, Person, RefusedError
 from gpufleet.web.problems import Problems
@@ -32,6 +34,11 @@ STREAMS_OF_ONE_MAX = 12
 
 QUERY_FIELDS_MAX = 64
 """Changes of one plan; people ask for a few."""
+
+MANIFEST_BYTES_MAX = 512 * 1024
+"""A manifest that a person pastes has some kilobytes; a whole release is a file for ``gpufleet whatif``."""
+
+PLAN_FIELDS = frozenset({"add_nodes", "remove_node", "set_quota", "namespace"})
 
 POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
 SECURITY = (
@@ -55,6 +62,7 @@ class Parts(msgspec.Struct, frozen=True):
     details: Details
     asking: Asking
     problems: Problems
+    fleet_use: FleetUse
     clock: Clock
     files: dict[str, StaticFile]
     hosts: frozenset[str]
@@ -80,7 +88,7 @@ class Routes:
 
     async def _answered(self, request: Request) -> Page:
         path = request.path
-        if request.method == "POST":
+        if request.method == "POST" and path != "/api/plans":
             return await self._session(request)
         if path == "/login":
             return await self._parts.login.log_in(request)
@@ -97,6 +105,8 @@ class Routes:
                 return _document(await self._parts.details.node(view_rows, name))
             case ["work", ("pod" | "gang") as kind, namespace, name]:
                 return _document(await self._parts.details.work(view_rows, kind, namespace, name))
+            case ["use"]:
+                return _packed(await self._parts.fleet_use.now(view_rows), request)
             case ["plans"]:
                 return await self._plan(request, person)
             case ["problems"]:
@@ -133,22 +143,7 @@ class Routes:
 
     async def _plan(self, request: Request, person: Person) -> Page:
         _check_sees_all(person)
-        query = request.target.partition("?")[2]
-        try:
-            fields = parse_qs(query, max_num_fields=QUERY_FIELDS_MAX, keep_blank_values=True)
-        except ValueError as error:
-            raise RefusedError(400, Refusal("too many changes", "query", way_out="ask for fewer")) from error
-        known = {"add_nodes", "remove_node", "set_quota"}
-        unknown = sorted(fields.keys() - known)
-        if unknown:
-            way_out = f"ask for {', '.join(sorted(known))}"
-            raise RefusedError(400, Refusal("no such change", "query", unknown[0], way_out))
-        changes = WhatChangesBring(
-            tuple(fields.get("add_nodes", ())),
-            tuple(fields.get("remove_node", ())),
-            tuple(fields.get("set_quota", ())),
-        )
-        reply = await self._parts.asking.ask(changes)
+        reply = await self._parts.asking.ask(_changes(request))
         if reply.problem is not None:
             raise RefusedError(400 if reply.problem.is_input else 503, _refusal(reply.problem))
         return _document(reply.plan)
@@ -211,9 +206,44 @@ def _check_sees_all(person: Person) -> None:
         raise RefusedError(403, Refusal(f"this tells of the whole cluster ({hidden})", way_out=way_out))
 
 
+def _changes(request: Request) -> WhatChangesBring:
+    """The changes of the query, and the manifest that was sent. Raises RefusedError."""
+    query = request.target.partition("?")[2]
+    try:
+        fields = parse_qs(query, max_num_fields=QUERY_FIELDS_MAX, keep_blank_values=True)
+    except ValueError as error:
+        raise RefusedError(400, Refusal("too many changes", "query", way_out="ask for fewer")) from error
+    unknown = sorted(fields.keys() - PLAN_FIELDS)
+    if unknown:
+        way_out = f"ask for {', '.join(sorted(PLAN_FIELDS))}"
+        raise RefusedError(400, Refusal("no such change", "query", unknown[0], way_out))
+    try:
+        manifest = request.body.decode()
+    except UnicodeDecodeError as error:
+        raise RefusedError(
+            400, Refusal("the manifest is not text in UTF-8", "manifest", way_out="paste YAML or JSON")
+        ) from error
+    return WhatChangesBring(
+        tuple(fields.get("add_nodes", ())),
+        tuple(fields.get("remove_node", ())),
+        tuple(fields.get("set_quota", ())),
+        manifest,
+        fields.get("namespace", [""])[-1] or "default",
+    )
+
+
 def _document(document: object, status: HTTPStatus = HTTPStatus.OK) -> Page:
     return Page((msgspec.json.encode(document),), JSON, status=status, fields=(NOT_KEPT,))
 
 
+def _packed(document: object, request: Request) -> Page:
+    """A document that is large on a large fleet, packed where the browser takes that."""
+    page = _document(document)
+    if not request.accepted.gzip:
+        return page
+    packed = tuple(gzip.compress(part, compresslevel=1, mtime=0) for part in page.parts)
+    return msgspec.structs.replace(page, parts=packed, gzipped=True)
+
+
 def _refusal(problem: Problem) -> Refusal:
-    return Refusal(problem.problem, problem.field, problem.value, problem.way_out)
+    return Refusal(problem.problem, problem.field, problem.value, problem.way_out, where=problem.where)

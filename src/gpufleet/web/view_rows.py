@@ -6,7 +6,7 @@ Rows are made anew only of what has changed. ``streaming`` tells them.
 import asyncio
 import heapq
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -74,6 +74,10 @@ class ViewRows:
     def node(self, name: str) -> NodeRow | None:
         """The row of one node; None where there is none, or none for these rights."""
         return self._nodes.get(name)
+
+    def nodes(self) -> Mapping[str, NodeRow]:
+        """The rows of all nodes, by name. Do not keep it over an await."""
+        return self._nodes
 
     def _known(self) -> Known:
         known = self._state.known

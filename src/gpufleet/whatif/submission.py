@@ -264,7 +264,20 @@ def _converted(body: Body, kind: type[Any], where: str) -> Any:
         return msgspec.convert(body, kind)
     except msgspec.ValidationError as error:
         problem, _, path = str(error).partition(" - at `$.")
-        raise InputError(problem, where=where, field=path.rstrip("`")) from error
+        field = path.rstrip("`")
+        raise InputError(problem, where=where, field=field, value=_value_at(body, field)) from error
+
+
+def _value_at(body: Any, path: str) -> Any:
+    """What stands at a path such as ``spec.containers[0].name``; None where the path leads nowhere."""
+    for part in path.replace("[", ".[").split(".") if path else ():
+        if isinstance(body, Mapping):
+            body = body.get(part)
+        elif isinstance(body, list) and part[1:-1].isdecimal() and int(part[1:-1]) < len(body):
+            body = body[int(part[1:-1])]
+        else:
+            return None
+    return body if path else None
 
 
 def _replicas(kind: Kind, spec: Body, where: str) -> int:

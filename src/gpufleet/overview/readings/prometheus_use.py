@@ -4,14 +4,16 @@ A server that hangs is left after a few seconds, and asked in a thread that the 
 wait for. Samples older than ``FRESH_S`` do not count: an old number is no number.
 """
 
+import re
 import time
 from collections.abc import Iterable
 
+from gpufleet.model.label_syntax import is_subdomain
 from gpufleet.model.model_errors import GpufleetError
 from gpufleet.overview.rows.idle import IDLE_BELOW
 from gpufleet.overview.rows.known import Key
 from gpufleet.overview.rows.use import NAMES, NodeUse, node_uses
-from gpufleet.usage.agent_series import POD_ENERGY, POD_USED
+from gpufleet.usage.agent_series import POD_ENERGY, POD_USED, SAMPLE_AGE
 from gpufleet.usage.metrics_page import SeriesValue
 from gpufleet.usage.prometheus.access import Access
 from gpufleet.usage.prometheus.answer import Series
@@ -39,11 +41,12 @@ class PrometheusUse:
         self.problem = ""
         self._source = source or Prometheus(access, total_s=ANSWER_S)
 
-    async def read(self, *, with_past: bool) -> None:
-        """Ask for all nodes; ``with_past`` also for how long pods have been idle."""
+    async def read(self, nodes: Iterable[str] | None = None, *, with_past: bool) -> None:
+        """Ask for all nodes, or for these; ``with_past`` also for how long pods have been idle."""
         now_s = int(time.time())
+        chosen = ("",) if nodes is None else _selectors(nodes)
         try:
-            self.use, self.before = await in_daemon_thread(lambda: self._measured(now_s))
+            self.use, self.before = await in_daemon_thread(lambda: self._measured(now_s, chosen))
             self.quiet_since_s = await in_daemon_thread(lambda: self._quiet(now_s)) if with_past else {}
         except GpufleetError as error:
             self.use, self.before, self.quiet_since_s = {}, {}, {}
@@ -51,12 +54,16 @@ class PrometheusUse:
         else:
             self.problem = "" if self.use else f"{self._source.url} has no metrics of gpufleet's agents"
 
-    def _measured(self, now_s: int) -> tuple[dict[str, NodeUse], dict[str, NodeUse]]:
+    def _measured(self, now_s: int, chosen: tuple[str, ...]) -> tuple[dict[str, NodeUse], dict[str, NodeUse]]:
         found: list[SeriesValue] = []
         for name in sorted(NAMES):
-            found += self._last(name, f"last_over_time({name}[{FRESH_S}s])", now_s)
-        energy = f"last_over_time({POD_ENERGY}[{FRESH_S}s] offset {BEFORE_S}s)"
-        earlier = self._last(POD_ENERGY, energy, now_s)
+            newest = [f"last_over_time({name}{one}[{FRESH_S}s])" for one in chosen]
+            if name == SAMPLE_AGE:
+                # When Prometheus scraped it counts too.
+                newest = [f"{name}{one} + (time() - timestamp({name}{one}))" for one in chosen]
+            found += self._last(name, " or ".join(newest), now_s)
+        energy = (f"last_over_time({POD_ENERGY}{one}[{FRESH_S}s] offset {BEFORE_S}s)" for one in chosen)
+        earlier = self._last(POD_ENERGY, " or ".join(energy), now_s)
         return node_uses(found, now_s), node_uses(earlier, now_s - BEFORE_S)
 
     def _last(self, name: str, promql: str, now_s: int) -> Iterable[SeriesValue]:
@@ -77,6 +84,12 @@ class PrometheusUse:
                 if since_s is not None:
                     found[pod.namespace, pod.name] = since_s
         return found
+
+
+def _selectors(nodes: Iterable[str]) -> tuple[str, ...]:
+    """Selectors of the series of these nodes, under either of the labels that name one."""
+    names = "|".join(re.escape(name) for name in nodes if is_subdomain(name))
+    return tuple(f"{{{label}=~`{names}`}}" for label in ("node", "exported_node"))
 
 
 def quiet_since_s(series: Series, now_s: int) -> float | None:

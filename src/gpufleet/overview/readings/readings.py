@@ -140,10 +140,12 @@ class Readings:
         except KubeError as error:
             self.lease_problem = str(error)
 
-    async def read_use(self, nodes: Iterable[str], *, with_past: bool) -> None:
-        """Measure: all nodes from Prometheus, or these from their agents."""
+    async def read_use(self, nodes: Iterable[str], *, with_past: bool, only_these: bool = False) -> None:
+        """Measure: all nodes from Prometheus, or these from their agents; with ``only_these`` no others from
+        Prometheus either.
+        """
         if self.prometheus is not None:
-            await self.prometheus.read(with_past=with_past)
+            await self.prometheus.read(nodes if only_these else None, with_past=with_past)
         else:
             await self.agents.read(
                 list(nodes), agents_of(self.all_pods().values(), self.settings.lease_namespace)

@@ -18,6 +18,7 @@ from gpufleet.usage.agent_series import (
     POD_MEMORY_USED,
     POD_USED,
     POWER,
+    SAMPLE_AGE,
     TEMPERATURE,
     is_possible,
 )
@@ -30,6 +31,7 @@ CARD_FIELDS = {
     MEMORY_USED: "memory_used_bytes",
     POWER: "power_watts",
     TEMPERATURE: "temperature_celsius",
+    SAMPLE_AGE: "sample_age_s",
 }
 POD_FIELDS = {
     HELD: "held_ratio",
@@ -45,13 +47,16 @@ PodKey = tuple[str, str]
 
 
 class CardUse(msgspec.Struct):
-    """What a card tells of itself; ratios are from 0 to 1."""
+    """What a card tells of itself; ratios are from 0 to 1. ``sample_age_s`` is how old that was when its node
+    was measured.
+    """
 
     busy_ratio: float | None = None
     memory_bytes: float | None = None
     memory_used_bytes: float | None = None
     power_watts: float | None = None
     temperature_celsius: float | None = None
+    sample_age_s: float | None = None
 
 
 class DeviceUse(msgspec.Struct):
@@ -72,6 +77,13 @@ class NodeUse(msgspec.Struct):
     at_s: float
     cards: dict[str, CardUse] = {}
     pods: dict[PodKey, dict[str, DeviceUse]] = {}
+
+    def age_s(self, card: str, now_s: float) -> float | None:
+        """How old what is known of a card is; None where it does not tell."""
+        found = self.cards.get(card)
+        if found is None or found.sample_age_s is None:
+            return None
+        return max(0.0, now_s - self.at_s + found.sample_age_s)
 
 
 class PodUse(NamedTuple):

@@ -28,7 +28,8 @@ WIDTH_LEAST, HEIGHT_LEAST = 20, 6
 
 DETAIL_LINES = 2
 """Most reasons fit into two rows of 80 columns; the table needs the others."""
-KEYS = "q quit  ? help  / filter  : view  s sort  r reverse  w wide  1-5 views"
+KEYS = ("q quit", "? help", "/ filter", ": view", "s sort", "r reverse", "w wide", "1-5 views")
+"""As many as have room stand below the table; all are in the help."""
 HELP = (
     "1 2 3 4 5, Tab   nodes, queues, gangs, pods, idle GPUs",
     ":NAME            the view of that name",
@@ -189,7 +190,19 @@ def _last(choice: Choice, view: View[Any], count: int, width: int, paint: _Paint
     order = f"{count} by {choice.sort_by if column is None else column.heading.lower()}"
     order += ", reversed" if choice.reverse else ""
     order += f", filter {choice.filter}" if choice.filter else ""
-    return paint.row(_both_ends(KEYS, visible_line(order), width), "2")
+    order = cut(visible_line(order), width)
+    return paint.row(_both_ends(_keys(width - cell_len(order) - 2), order, width), "2")
+
+
+def _keys(width: int) -> str:
+    """The first of the keys that have room: half a word is of no use."""
+    named = ""
+    for one in KEYS:
+        longer = f"{named}  {one}" if named else one
+        if cell_len(longer) > width:
+            break
+        named = longer
+    return named
 
 
 def _both_ends(left: str, right: str, width: int) -> str:

@@ -30,11 +30,16 @@ class WhyWorkWaits(msgspec.Struct, frozen=True, tag=True):
 
 
 class WhatChangesBring(msgspec.Struct, frozen=True, tag=True):
-    """What changes would bring, each as it is written for ``gpufleet whatif``."""
+    """What changes would bring, each as it is written for ``gpufleet whatif``.
+
+    ``manifest`` is work as YAML or JSON, of ``namespace`` where it names none.
+    """
 
     add_nodes: tuple[str, ...] = ()
     remove_nodes: tuple[str, ...] = ()
     set_quotas: tuple[str, ...] = ()
+    manifest: str = ""
+    namespace: str = "default"
 
 
 class WhatIsWrong(msgspec.Struct, frozen=True, tag=True):
@@ -45,13 +50,16 @@ Question = HowQueuesStand | WhyWorkWaits | WhatChangesBring | WhatIsWrong
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Why there is no answer. ``is_input`` says that the question is at fault, in this field."""
+    """Why there is no answer. ``is_input`` says that the question is at fault, in this field, ``where`` in a
+    manifest.
+    """
 
     problem: str
     field: str = ""
     value: str = ""
     way_out: str = ""
     is_input: bool = False
+    where: str = ""
 
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -7,6 +7,7 @@ its input. So the engine, which computes for seconds on a large fleet, never kee
 import asyncio
 import logging
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -23,6 +24,8 @@ from gpufleet.doctor.report import report_of
 from gpufleet.explain.inquiry import ask_of_picture
 from gpufleet.kube.client import Client
 from gpufleet.kube.connection import ClusterChoice, connect
+from gpufleet.kube.yaml_documents import EXPECTED, objects_of
+from gpufleet.model.label_syntax import is_subdomain
 from gpufleet.model.model_errors import GpufleetError, InputError
 from gpufleet.overview.readings.engine_asking import told_of
 from gpufleet.overview.readings.engine_protocol import LENGTH
@@ -38,13 +41,15 @@ from gpufleet.web.asking.questions import (
     WhyWorkWaits,
 )
 from gpufleet.whatif.command import answer_of, check
-from gpufleet.whatif.request import Request, read_add_nodes, read_set_quota
+from gpufleet.whatif.request import Request, Submitted, read_add_nodes, read_set_quota
 
 CONNECTIONS = len(WATCHED) + 6
 """A watch of each kind, and some for what is asked besides."""
 
-LINE_BYTES_MAX = 1 << 20
-"""A question has the changes of one query, which the server bounds far below."""
+LINE_BYTES_MAX = 8 << 20
+"""A question has the changes of one query and a manifest, which the server bounds; as JSON a character has up
+to six bytes.
+"""
 _DECODER: msgspec.json.Decoder[Question] = msgspec.json.Decoder(Question)
 
 
@@ -62,7 +67,10 @@ class Answers:
             return await self._reply(question)
         except InputError as error:
             value = "" if error.value is None else str(error.value)
-            return Reply(problem=Problem(error.problem, error.field, value, error.expected, is_input=True))
+            problem = Problem(
+                error.problem, error.field, value, error.expected, is_input=True, where=error.where
+            )
+            return Reply(problem=problem)
         except (GpufleetError, OSError) as error:
             return Reply(problem=Problem(str(error)))
         except ExceptionGroup as group:
@@ -96,12 +104,26 @@ class Answers:
             tuple(read_add_nodes(text) for text in question.add_nodes),
             question.remove_nodes,
             tuple(read_set_quota(text) for text in question.set_quotas),
+            tuple(_submitted(question.manifest)),
+            question.namespace,
         )
         check(request)
+        if not is_subdomain(question.namespace):
+            raise InputError("not a namespace", field="namespace", value=question.namespace)
         picture, leading = await self.picture.now(), await who_leads(self._client, self._settings)
         now = self._client.clock.now()
         settings = leading.settings(self._settings)
         return Reply(plan=answer_of(request, as_written(picture), settings, now, _silent))
+
+
+def _submitted(manifest: str) -> Iterator[Submitted]:
+    """The manifest, if it has objects. Raises InputError before the cluster is looked at."""
+    if not manifest.strip():
+        return
+    file = Submitted("the manifest", manifest.encode())
+    if not objects_of(file.content, file.name):
+        raise InputError("holds no object", where=file.name, expected=EXPECTED)
+    yield file
 
 
 def _silent(_: str) -> None:

@@ -5,6 +5,11 @@ import { asked } from "./wire.js";
 const AGAIN_MS = 2000;
 const kept = new Map();
 
+/** A word that is another one every so often: with it in the version a document is read again, as measurements age. */
+export function every(lengthMs) {
+  return Math.floor(Date.now() / lengthMs);
+}
+
 /** What is known of a path now: { value, problem, isNew }. It is read in the background. */
 export function detail(path, version) {
   let one = kept.get(path);

@@ -2,10 +2,11 @@
 // them. The canvas is as large as the window on it, so a fleet of any size costs what is seen of it.
 import { Component, html } from "./html.js";
 import { atLeast, sumsOf } from "./fleet_sums.js";
+import { meanOf, use } from "./fleet_use.js";
 import { drawMap, inksOf } from "./map_drawing.js";
 import { fitting, groupsOf, layout, nodeAt, nodeBeside, nodePlace, STEPS } from "./map_layout.js";
 import { say } from "./page.js";
-import { counted, gpus } from "./text.js";
+import { counted, gpus, percent } from "./text.js";
 
 /** Left and right of the nodes, where outlines have room. */
 const MARGIN_PX = 14;
@@ -64,7 +65,7 @@ export class FleetMap extends Component {
   draw() {
     if (!this.canvas || !this.placed || !this.state.width) return;
     const ratio = devicePixelRatio || 1;
-    const asked = JSON.stringify([this.madeFor, this.props.filter, this.window.scrollTop, this.window.clientHeight, ratio]);
+    const asked = JSON.stringify([this.madeFor, this.props.filter, this.window.scrollTop, this.window.clientHeight, ratio, this.props.colour, use.version]);
     // The pointer moves over the map without a change of it.
     if (asked === this.drawnFor && this.inks) return;
     this.drawnFor = asked;
@@ -79,7 +80,7 @@ export class FleetMap extends Component {
     const context = this.canvas.getContext("2d");
     context.setTransform(ratio, 0, 0, ratio, MARGIN_PX * ratio, 0);
     drawMap(context, this.placed, {
-      inks: this.inks, scroll: this.window.scrollTop, width, height, isWanted: this.props.isWanted,
+      inks: this.inks, scroll: this.window.scrollTop, width, height, isWanted: this.props.isWanted, colour: this.props.colour,
     });
   }
 
@@ -119,7 +120,9 @@ export class FleetMap extends Component {
     this.reveal(node);
     const held = node.cards.reduce((sum, card) => sum + (card.heldMilli ?? 0), 0);
     const isUnknown = node.cards.some((card) => card.heldMilli === null);
-    say(`${node.name}, ${node.state}, ${isUnknown ? "?" : gpus(held)} of ${counted(node.cards.length, "GPU")} held`);
+    const { colour } = this.props;
+    const load = colour === "queue" ? "" : `, ${colour} ${percent(meanOf(node, colour))}`;
+    say(`${node.name}, ${node.state}, ${isUnknown ? "?" : gpus(held)} of ${counted(node.cards.length, "GPU")} held${load}`);
   }
 
   reveal(node) {
@@ -134,9 +137,12 @@ export class FleetMap extends Component {
   outline(name, key) {
     const found = key && this.placed ? this.placeOf(key) : null;
     if (!found) return null;
-    const away = STEPS[this.placed.step].name ? 5 : 3;
+    const named = STEPS[this.placed.step].name;
+    const away = named ? 5 : 3;
+    // The name of the node is within, not under the line.
+    const above = named ? named + 3 : away;
     const { x, y, width, height } = found;
-    return html`<span key=${name} class="outline ${name}" style=${{ left: `${x + MARGIN_PX - away}px`, top: `${y - away}px`, width: `${width + 2 * away}px`, height: `${height + 2 * away}px` }}></span>`;
+    return html`<span key=${name} class="outline ${name}" style=${{ left: `${x + MARGIN_PX - away}px`, top: `${y - above}px`, width: `${width + 2 * away}px`, height: `${height + above + away}px` }}></span>`;
   }
 
   placeOf(key) {

@@ -1,7 +1,9 @@
 // Draws the fleet map on a canvas: one tile a node, one cell a card. Filled is held, hollow is free, and what is
 // wrong has a form of its own besides its colour: a cross on a card, an outline or hatching on a node.
 import { cardState, ownerOf, queueInks, takesWork } from "./fleet_sums.js";
+import { loadOf, stepOf } from "./fleet_use.js";
 import { holderName, nodePlace, STEPS } from "./map_layout.js";
+import { percent } from "./text.js";
 
 const CROSS_FROM_PX = 9;
 const WORDS_FROM_PX = 50;
@@ -14,7 +16,7 @@ export function inksOf(element) {
   const style = getComputedStyle(element);
   const names = ["surface", "grid", "free", "bad", "unknown", "text", "muted", "accent", "on-ink", "hatch", "page",
     "ink-none", "ink-foreign", "ink-other",
-    ...Array.from({ length: 8 }, (_, place) => `ink-${place}`)];
+    ...Array.from({ length: 8 }, (_, place) => `ink-${place}`), ...Array.from({ length: 5 }, (_, step) => `use-${step}`)];
   return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
 }
 
@@ -38,10 +40,13 @@ function drawNode(context, group, node, at, view) {
   const { card, gap, name } = STEPS[view.step];
   context.globalAlpha = view.isWanted(node) ? 1 : 0.14;
   if (name) drawName(context, group, node, at, view);
-  for (const { first, count } of runs(node, group.columns, hasWords(card))) {
+  const isByUse = view.colour !== "queue";
+  for (const { first, count } of runs(node, group.columns, hasWords(card) && !isByUse)) {
     const x = at.x + (first % group.columns) * (card[0] + gap);
     const y = at.y + Math.floor(first / group.columns) * (card[1] + gap);
-    drawCard(context, node.cards[first], { x, y, width: count * (card[0] + gap) - gap, height: card[1] }, view, count);
+    const box = { x, y, width: count * (card[0] + gap) - gap, height: card[1] };
+    if (isByUse) drawLoad(context, node.cards[first], box, view, loadOf(node, first, view.colour));
+    else drawCard(context, node.cards[first], box, view, count);
   }
   const { width, height } = group.tile;
   if (!node.cards.length) outline(context, at, width, height, view.inks.unknown, 1, 0);
@@ -81,7 +86,8 @@ function drawName(context, group, node, at, view) {
   context.font = `500 ${view.step > 4 ? 12 : 11}px Inter, system-ui, sans-serif`;
   context.fillStyle = view.inks.text;
   const words = cut(context, node.name, group.tile.width);
-  const y = at.y - STEPS[view.step].name / 2;
+  // Above the outline of a node that is away.
+  const y = at.y - STEPS[view.step].name / 2 - 2;
   context.fillText(words, at.x, y);
   const left = group.tile.width - context.measureText(`${words}  `).width;
   if (node.state === "ready" || left < 60) return;
@@ -110,6 +116,23 @@ function drawCard(context, card, box, view, count) {
   }
   if (card.holders.length === 1 && box.width >= WORDS_FROM_PX) label(context, heldBy(context, card.holders[0], box, count), box, view, inks.text);
   return undefined;
+}
+
+/** A card by what it does: the ink is the step of the scale. What nobody holds is hollow, unless it is busy. */
+function drawLoad(context, card, box, view, ratio) {
+  const { inks } = view;
+  const state = cardState(card);
+  if (state === "unwell") return drawUnwell(context, box, inks);
+  if (state === "unknown" || (state !== "free" && ratio === null)) return drawUnknown(context, box, inks);
+  if (state === "free" && !stepOf(ratio)) return box.width < 5 ? fill(context, box, inks.grid) : frame(context, box, inks.free);
+  fill(context, box, inks[`use-${stepOf(ratio)}`]);
+  if (box.width >= 5) frame(context, box, inks.free);
+  if (box.width < WORDS_FROM_PX) return undefined;
+  const words = percent(ratio);
+  context.font = LABEL;
+  // Words have a plate of their own: no one ink can be read on all steps.
+  fill(context, { x: box.x + 5, y: box.y + box.height / 2 - 9, width: context.measureText(words).width + 10, height: 18 }, inks.surface);
+  return label(context, words, box, view, inks.text);
 }
 
 /** What is held; where words stand on it, it is pale with an edge of its ink, so that they can be read. */

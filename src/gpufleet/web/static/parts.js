@@ -38,8 +38,8 @@ export function Meter({ ratio, words, label }) {
       : null}</span></span>`;
 }
 
-export function Figures({ of }) {
-  return html`<dl class=${`figures of-${of.length}`}>${of.map(({ name, value, unit, more, tone }) => html`<div key=${name}>
+export function Figures({ of, isEven }) {
+  return html`<dl class=${`figures of-${of.length} ${isEven ? "even" : ""}`}>${of.map(({ name, value, unit, more, tone }) => html`<div key=${name}>
     <dt>${name}</dt><dd class="big ${tone ?? ""}">${value}${unit ? html` <small>${unit}</small>` : null}</dd>
     ${more ? html`<dd class="more">${more}</dd>` : null}
   </div>`)}</dl>`;

@@ -1,6 +1,7 @@
 // The fleet: what is held, by whom, what is free in which blocks, the map of all nodes, and the same as a table.
 import { html } from "./html.js";
 import { cardState, fleetSums, OTHER_QUEUES, owners, ownerOf, queueInks } from "./fleet_sums.js";
+import { followUse, loadOf, meanOf, stepWords, sumWords, use, useSums } from "./fleet_use.js";
 import { FleetMap } from "./map.js";
 import { holderName, STEPS } from "./map_layout.js";
 import { page, refresh } from "./page.js";
@@ -8,10 +9,10 @@ import { Bar, Empty, Figures, Missing, State } from "./parts.js";
 import { link, workLink } from "./route.js";
 import { Table } from "./table.js";
 import { Choice, Filter, filterOf, setFilter } from "./toolbar.js";
-import { amount, counted, gpus, matches, mebibytes, NONE, path, percent, short, UNKNOWN, whole } from "./text.js";
+import { amount, counted, duration, gpus, matches, mebibytes, NONE, path, percent, short, UNKNOWN, whole } from "./text.js";
 
 const BLOCKS = ["1", "2", "4", "8"];
-const view = { by: "pool", zoom: 0, chosen: null, hovered: null, step: { step: 0, fit: 0 } };
+const view = { by: "pool", colour: "queue", zoom: 0, chosen: null, hovered: null, step: { step: 0, fit: 0 } };
 
 const set = (change) => {
   Object.assign(view, change);
@@ -35,21 +36,32 @@ const COLUMNS = [
   { id: "reason", title: "Reason", drops: 1, wraps: true, text: (n) => n.reason },
 ];
 
+const USE_COLUMN = {
+  id: "use", title: "Use", number: true, value: (n) => meanOf(n, view.colour), text: (n) => percent(meanOf(n, view.colour)),
+};
+
+/** With colours of use the table has them too. */
+function columns() {
+  return view.colour === "queue" ? COLUMNS : COLUMNS.toSpliced(3, 0, { ...USE_COLUMN, title: view.colour === "use" ? "Use" : "Memory" });
+}
+
 export function Fleet() {
+  if (view.colour !== "queue") followUse();
   const rows = page.store.rows("nodes");
   if (!rows.isRead) return html`<h1 class="unseen">Fleet</h1><${Missing} what="the nodes" />`;
   if (!rows.byKey.size) return html`<h1>Fleet</h1><${Empty} title=${rows.unread ? "No node can be shown" : "No node has GPUs"}>${rows.unread || "Nodes appear here when an agent reports their GPUs."}<//>`;
   const { sums, nodes } = fleetSums(rows);
   return html`<h1 class="unseen">Fleet</h1>
     ${rows.unread ? html`<p class="lead">${rows.unread}</p>` : null}<${Figures} of=${figures(page.store.rows("fleet").byKey.get("fleet") ?? {}, sums)} />
-    <${Owners} sums=${sums} />
+    ${view.colour === "queue" ? html`<${Owners} sums=${sums} />` : html`<${Loads} sums=${sums} nodes=${nodes} />`}
     <div class="toolbar">
       <${Filter} what="nodes, queues, pods" />
       <${Choice} label="Group by" name="by" chosen=${view.by} choose=${(by) => set({ by })} options=${[["pool", "pool"], ["model", "model"], ["state", "state"]]} />
+      <${Choice} label="Colour by" name="colour" chosen=${view.colour} choose=${(colour) => set({ colour })} options=${[["queue", "queue"], ["use", "use"], ["memory", "memory"]]} />
       <${Zoom} />
     </div>
     <div class="map-and-node"><div>
-      <${FleetMap} nodes=${nodes} version=${rows.version} by=${view.by} zoom=${view.zoom} chosen=${view.chosen} isWanted=${wanted()} filter=${filterOf()}
+      <${FleetMap} nodes=${nodes} version=${rows.version} by=${view.by} zoom=${view.zoom} chosen=${view.chosen} isWanted=${wanted()} filter=${filterOf()} colour=${view.colour}
         onChoose=${(chosen) => set({ chosen })} onHover=${(hovered) => set({ hovered })} onZoom=${zoomBy} onStep=${stepped}
         onOpen=${(key) => { location.hash = link("node", rows.byKey.get(key)?.name ?? key); }} />
       <${Legend} />
@@ -57,7 +69,7 @@ export function Fleet() {
       <${Inspector} node=${rows.byKey.get(view.hovered ?? view.chosen)} />
     </div>
     <h2>Nodes</h2>
-    <${Table} caption="Nodes" version=${rows.version} of=${rows.reading} rows=${rows.byKey} columns=${COLUMNS} words=${nodeWords} filter=${filterOf()} sort="name" empty="No node has GPUs" />`;
+    <${Table} caption="Nodes" version=${`${rows.version} ${use.version}`} of=${`${rows.reading} ${view.colour}`} rows=${rows.byKey} columns=${columns()} words=${nodeWords} filter=${filterOf()} sort="name" empty="No node has GPUs" />`;
 }
 
 function wanted() {
@@ -109,20 +121,35 @@ function Room({ blocks }) {
 }
 
 function Owners({ sums }) {
-  const rest = [
-    { name: "free", milli: sums.freeMilli, ink: "ink-free" },
-    { name: "out of service", milli: sums.unwell * 1000 + sums.closedMilli, ink: "ink-out" },
-    { name: "unknown", milli: sums.unknown * 1000, ink: "ink-unknown" },
-  ].filter((one) => one.milli);
-  const parts = [...owners(sums), ...rest].map((one) => ({ ...one, amount: one.milli, title: `${one.name}: ${gpus(one.milli)} GPUs` }));
-  const all = parts.reduce((sum, one) => sum + one.milli, 0);
-  const words = parts.map((one) => `${one.name} ${gpus(one.milli)}`).join(", ");
-  return html`<section class="owners" aria-label="Who holds the GPUs"><${Bar} parts=${parts} whole=${all} label=${`GPUs: ${words}`} />
-    <ul>${parts.map((one) => html`<li key=${one.name}><${Owner} one=${one} /></li>`)}</ul></section>`;
+  return html`<${Strip} title="Who holds the GPUs" of=${[...owners(sums), ...notHeld(sums), { name: "unknown", milli: sums.unknown * 1000, ink: "ink-unknown" }]} />`;
 }
 
-function Owner({ one }) {
-  const isOwner = !["ink-free", "ink-out", "ink-unknown"].includes(one.ink) && one.name !== OTHER_QUEUES;
+function notHeld(sums) {
+  return [
+    { name: "free", milli: sums.freeMilli, ink: "ink-free" },
+    { name: "out of service", milli: sums.unwell * 1000 + sums.closedMilli, ink: "ink-out" },
+  ];
+}
+
+/** What the cards that are held do. */
+function Loads({ sums, nodes }) {
+  const loads = useSums(nodes, view.colour);
+  const steps = loads.steps.map((count, step) => ({ name: stepWords(step, view.colour), milli: count * 1000, ink: `ink-use-${step}` }));
+  const unknown = { name: "held, not measured", milli: (loads.unknown + sums.unknown) * 1000, ink: "ink-unknown" };
+  return html`<${Strip} title="What the GPUs do" isPlain=${true} of=${[...steps, unknown, ...notHeld(sums)]} />
+    <p class="measured">${sumWords(loads, view.colour)}</p>`;
+}
+
+function Strip({ of, title, isPlain }) {
+  const parts = of.filter((one) => one.milli).map((one) => ({ ...one, amount: one.milli, title: `${one.name}: ${gpus(one.milli)} GPUs` }));
+  const all = parts.reduce((sum, one) => sum + one.milli, 0);
+  const words = parts.map((one) => `${one.name} ${gpus(one.milli)}`).join(", ");
+  return html`<section class="owners" aria-label=${title}><${Bar} parts=${parts} whole=${all} label=${`GPUs: ${words}`} />
+    <ul>${parts.map((one) => html`<li key=${one.name}><${Owner} one=${one} isPlain=${isPlain} /></li>`)}</ul></section>`;
+}
+
+function Owner({ one, isPlain }) {
+  const isOwner = !isPlain && !["ink-free", "ink-out", "ink-unknown"].includes(one.ink) && one.name !== OTHER_QUEUES;
   const inside = html`<span class="swatch ${one.ink}" aria-hidden="true"></span><span class="who">${one.name}</span><span class="figure">${gpus(one.milli)}</span>`;
   if (!isOwner) return html`<span class="owner">${inside}</span>`;
   const isOn = filterOf() === one.name;
@@ -132,7 +159,9 @@ function Owner({ one }) {
 const SIGNS = [["held", "", "held"], ["part", "", "held in part"], ["free", "", "free"], ["unwell", "✕", "unwell GPU"], ["cordoned", "", "cordoned node"], ["away", "", "node away"], ["unknown", "?", "unknown"]];
 
 function Legend() {
-  return html`<ul class="legend" aria-label="Signs of the map">${SIGNS.map(([name, sign, words]) => html`<li key=${name}>
+  // What is held has the colours of the strip above.
+  const signs = view.colour === "queue" ? SIGNS : SIGNS.filter(([name]) => !["held", "part"].includes(name));
+  return html`<ul class="legend" aria-label="Signs of the map">${signs.map(([name, sign, words]) => html`<li key=${name}>
     <span class="mark ${name}" aria-hidden="true">${sign}</span>${words}</li>`)}</ul>`;
 }
 
@@ -142,8 +171,15 @@ function Inspector({ node }) {
     <p class="under"><${State} state=${node.state} /> <span>${node.model || UNKNOWN}</span> <span>${amount(node.held)} of ${node.gpus ?? UNKNOWN} held</span></p>
     ${node.reason ? html`<p class="why">${node.reason}</p>` : null}
     <ol class="cards">${node.cards.map((card, index) => html`<li key=${index}><span class="index">${index}</span>${cardWords(card)}
-      <span class="figure">${card.heldMilli === null ? UNKNOWN : card.heldMilli ? gpus(card.heldMilli) : ""}</span></li>`)}</ol>
+      <span class="figure">${cardFigure(node, card, index)}</span></li>`)}</ol>
+    ${view.colour !== "queue" && use.byNode.has(node.key) ? html`<p class="hint">Measured ${duration(use.byNode.get(node.key).age_s + (Date.now() - use.readAt) / 1000)} ago.</p>` : null}
     ${node.cards.length ? null : html`<p class="hint">Its GPUs are unknown.</p>`}</aside>`;
+}
+
+/** What of a card is held, or what it does, as the map is coloured. */
+function cardFigure(node, card, index) {
+  if (view.colour !== "queue") return percent(loadOf(node, index, view.colour));
+  return card.heldMilli === null ? UNKNOWN : card.heldMilli ? gpus(card.heldMilli) : "";
 }
 
 const WORST_RANKS = ["not ready", "?", "no report"];

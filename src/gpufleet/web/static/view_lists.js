@@ -29,7 +29,7 @@ export const PROBLEMS = "api/problems";
 
 export function Problems() {
   const head = html`<h1>Problems</h1><p class="lead">What <code>gpufleet doctor</code> finds and which alerts fire, causes before what follows from them.</p>`;
-  if (page.store.about?.sees_problems === false) return html`${head}<${Empty} title="You may not see this">The doctor reads objects of all namespaces.<//>`;
+  if (page.store.about?.sees_all === false) return html`${head}<${Empty} title="You may not see this">The doctor reads objects of all namespaces.<//>`;
   const told = detail(PROBLEMS, "once");
   if (!told.value && told.problem) return html`${head}<${Failed} title="The doctor could not look" why=${told.problem.words} retry=${() => again(PROBLEMS)} />`;
   if (!told.value) return html`${head}<${Loading} what="every part of the cluster" />`;

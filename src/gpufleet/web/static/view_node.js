@@ -1,14 +1,15 @@
 // A node and its cards: state, what each card does, who holds it, and what is wrong.
 import { html } from "./html.js";
-import { again, detail } from "./details.js";
+import { again, detail, every } from "./details.js";
 import { cardState, fleetSums, ownerOf, queueInks } from "./fleet_sums.js";
 import { page } from "./page.js";
 import { Empty, Facts, Failed, Figures, Loading, Meter, State } from "./parts.js";
 import { link, workLink } from "./route.js";
-import { amount, celsius, counted, gibibytes, moment, NONE, path, percent, UNKNOWN, watts, whole } from "./text.js";
+import { amount, celsius, counted, duration, gibibytes, moment, NONE, path, percent, UNKNOWN, watts, whole } from "./text.js";
 import { heldWords, holderLink } from "./view_fleet.js";
 import { nodeOf, workOf } from "./wire.js";
 
+const MEASURED_AGAIN_MS = 15_000;
 const STATES = { unwell: ["unwell", "bad"], unknown: ["unknown", "unknown"], free: ["free", "calm"], part: ["held in part", "good"], held: ["held", "good"] };
 
 export function NodeView({ parts: [name, chosen] }) {
@@ -17,7 +18,7 @@ export function NodeView({ parts: [name, chosen] }) {
   fleetSums(rows);
   const row = rows.byKey.get(name);
   const address = `api/node/${encodeURIComponent(name ?? "")}`;
-  const told = detail(address, JSON.stringify(row ?? null));
+  const told = detail(address, `${every(MEASURED_AGAIN_MS)} ${JSON.stringify(row ?? null)}`);
   const crumbs = html`<p class="crumbs"><a href="#/fleet">Fleet</a> / node</p>`;
   const node = row ?? (told.value ? nodeOf(told.value.row) : null);
   if (!node && told.problem) return html`${crumbs}<h1>${name}</h1><${Failed} title=${told.problem.status === 404 ? "There is no node of this name with GPUs, or you may not see it" : "The node cannot be read"} why=${told.problem.words} retry=${() => again(address)} />`;
@@ -25,12 +26,18 @@ export function NodeView({ parts: [name, chosen] }) {
   const use = new Map((told.value?.use ?? []).map((one) => [one.id, one]));
   return html`${crumbs}<h1>${node.name} <${State} state=${node.state} /></h1>
     ${node.reason ? html`<p class="lead">${node.reason}</p>` : null}
-    <${Figures} of=${figures(node, [...use.values()])} />
-    <h2>GPUs <small>${node.model || UNKNOWN}${node.pool ? `, pool ${node.pool}` : ""}</small></h2>
+    <${Figures} of=${figures(node, [...use.values()])} isEven=${true} />
+    <h2>GPUs <small>${node.model || UNKNOWN}${node.pool ? `, pool ${node.pool}` : ""}${measuredWords(told.value)}</small></h2>
     ${told.value?.use_unknown ? html`<p class="lead">Use is unknown: ${told.value.use_unknown}</p>` : null}
     ${node.cards.some((card) => card.id) ? html`<ol class="card-grid">${node.cards.map((card, index) => html`<${Card} key=${card.id} card=${card} index=${index} isChosen=${card.id === chosen} node=${node} use=${use.get(card.id) ?? {}} />`)}</ol>`
       : html`<${Empty} title=${node.gpus === null ? "Its GPUs are unknown" : `Nothing is known of its ${counted(node.gpus, "GPU")}`}>No agent reports them.<//>`}
     <${More} told=${told} address=${address} />`;
+}
+
+/** How old the oldest measurement is. */
+function measuredWords(told) {
+  const ages = (told?.use ?? []).map((one) => one.age_s).filter((one) => one !== undefined && one !== null);
+  return ages.length ? `, measured ${duration(Math.max(...ages) + (Date.now() - Date.parse(told.at)) / 1000)} ago` : "";
 }
 
 /** A sum over the cards that are measured; null where none is. */
@@ -73,7 +80,7 @@ function More({ told, address }) {
   if (!told.value && told.problem) return html`<${Failed} title="More of this node cannot be read" why=${told.problem.words} retry=${() => again(address)} />`;
   if (!told.value) return html`<${Loading} what="more of this node" />`;
   const { conditions = [], taints = [], driver, pods = [], hidden_pods: hidden = 0 } = told.value;
-  return html`<h2>Pods</h2>${pods.length ? html`<ul class="members">${pods.map(workOf).map((one) => html`<li key=${one.key}><${State} state=${one.state} /><a href=${workLink(one)}>${path(one.namespace, one.name)}</a><span class="muted">${one.gpus === 1 ? "1 GPU" : `${amount(one.gpus)} GPUs`}</span></li>`)}</ul>` : html`<p class="muted">No pod that you may see.</p>`}
+  return html`<h2>Pods</h2>${pods.length ? html`<ul class="members">${pods.map(workOf).map((one) => html`<li key=${one.key}><${State} state=${one.state} /><a href=${workLink(one)}>${path(one.namespace, one.name)}</a><span class="muted">${one.gpus === 1 ? "1 GPU" : `${amount(one.gpus)} GPUs`}</span></li>`)}</ul>` : html`<p class="muted">${page.store.about?.sees_all !== false ? "No pod with GPUs is there." : "No pod that you may see."}</p>`}
     ${hidden ? html`<p class="muted">${counted(hidden, "pod")} of other namespaces.</p>` : null}
     ${taints.length ? html`<h2>Taints</h2><ul class="chips">${taints.map((one) => html`<li key=${`${one.key}${one.effect}${one.card}`}><code>${one.key}${one.value ? `=${one.value}` : ""}:${one.effect}</code>${one.card ? html` <span class="muted">${one.card}</span>` : null}</li>`)}</ul>` : null}
     ${conditions.length ? html`<h2>Conditions</h2><div class="scroll" tabindex="0" role="region" aria-label="Conditions"><table><thead><tr><th scope="col">Condition</th><th scope="col">Status</th><th scope="col">Since</th><th scope="col">Message</th></tr></thead>

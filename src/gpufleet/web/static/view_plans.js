@@ -11,9 +11,12 @@ const KINDS = {
   add_nodes: { title: "Add nodes", hint: "2, 2:like=NODE or 2:gpus=8,model=H100-80GB", option: "--add-nodes" },
   remove_node: { title: "Remove a node", hint: "the name of a node", option: "--remove-node" },
   set_quota: { title: "Set a quota", hint: "QUEUE.RESOURCE=VALUE, such as team-a.gpu=16", option: "--set-quota" },
+  manifest: { title: "Submit work", hint: "a manifest: Pods, Jobs, Deployments, StatefulSets, and what they name", option: "--submit" },
 };
+/** As many bytes as the server takes. */
+const MANIFEST_BYTES_MAX = 512 * 1024;
 
-const plan = { changes: [{ id: 0, kind: "add_nodes", text: "" }], next: 1, state: "empty", answer: null, problem: null };
+const plan = { changes: [{ id: 0, kind: "add_nodes", text: "" }], next: 1, namespace: "default", state: "empty", answer: null, problem: null };
 
 function set(change) {
   Object.assign(plan, change);
@@ -27,15 +30,21 @@ function edit(id, change) {
 async function ask(event) {
   event.preventDefault();
   const question = new URLSearchParams();
-  for (const one of plan.changes) if (one.text.trim()) question.append(one.kind, one.text.trim());
-  if (!question.size) {
-    set({ state: "failed", problem: { words: "Write at least one change." } });
+  const written = plan.changes.filter((one) => one.text.trim());
+  for (const one of written) if (one.kind !== "manifest") question.append(one.kind, one.text.trim());
+  const manifest = written.filter((one) => one.kind === "manifest").map((one) => one.text).join("\n---\n");
+  if (manifest) question.set("namespace", plan.namespace.trim() || "default");
+  const wrong = !written.length ? "Write at least one change."
+    : new Blob([manifest]).size > MANIFEST_BYTES_MAX ? "The manifest is larger than 512 KiB: ask `gpufleet whatif --submit FILE`." : "";
+  if (wrong) {
+    set({ state: "failed", problem: { words: wrong } });
     return;
   }
   set({ state: "asking", problem: null });
   say("The engine is asked.");
   try {
-    const answer = await asked(`api/plans?${question}`);
+    const options = manifest ? { method: "POST", body: manifest, headers: { "Content-Type": "application/yaml" } } : {};
+    const answer = await asked(`api/plans?${question}`, options);
     set({ state: "answered", answer });
     say("The answer is there.");
   } catch (problem) {
@@ -44,9 +53,9 @@ async function ask(event) {
 }
 
 export function Plans() {
-  if (page.store.about?.may_plan === false)
+  if (page.store.about?.sees_all === false)
     return html`<h1>What if?</h1><${Empty} title="You may not ask this">The answer names work of all namespaces, so it needs the right to see them (ClusterRole gpufleet-explain).<//>`;
-  return html`<h1>What if?</h1><p class="lead">The engine of the scheduler decides on a copy of the cluster, with these changes and without. Nothing is changed.</p>
+  return html`<h1>What if?</h1><p class="lead">The engine of the scheduler decides on a copy of the cluster, with these changes and without. Nothing is changed in the cluster.</p>
     <form class="plan" onSubmit=${ask}>
       ${plan.changes.map((one) => html`<${Change} key=${one.id} one=${one} />`)}
       <p class="actions"><button type="button" onClick=${() => set({ changes: [...plan.changes, { id: plan.next, kind: "add_nodes", text: "" }], next: plan.next + 1 })}>Another change</button>
@@ -59,15 +68,25 @@ export function Plans() {
 
 function Change({ one }) {
   const kind = KINDS[one.kind];
-  const list = { remove_node: "nodes", set_quota: "quotas" }[one.kind];
-  return html`<div class="change"><label><span>Change</span><select value=${one.kind} onChange=${(event) => edit(one.id, { kind: event.target.value, text: "" })}>
+  return html`<div class="change ${one.kind}"><label><span>Change</span><select value=${one.kind} onChange=${(event) => edit(one.id, { kind: event.target.value, text: "" })}>
       ${Object.entries(KINDS).map(([value, { title }]) => html`<option key=${value} value=${value}>${title}</option>`)}</select></label>
-    <label class="grows"><span>${kind.hint}</span><input type="text" autocomplete="off" spellcheck="false" list=${list} value=${one.text} onInput=${(event) => edit(one.id, { text: event.target.value })} /></label>
+    ${one.kind === "manifest" ? html`<${Manifest} one=${one} hint=${kind.hint} />` : html`<${Words} one=${one} hint=${kind.hint} />`}
     <button type="button" aria-label="Leave this change out" disabled=${plan.changes.length === 1} onClick=${() => set({ changes: plan.changes.filter((other) => other.id !== one.id) })}>✕</button></div>`;
 }
 
+function Words({ one, hint }) {
+  const list = { remove_node: "nodes", set_quota: "quotas" }[one.kind];
+  return html`<label class="grows"><span>${hint}</span><input type="text" autocomplete="off" spellcheck="false" list=${list} value=${one.text} onInput=${(event) => edit(one.id, { text: event.target.value })} /></label>`;
+}
+
+/** Work as it would be given to kubectl; where it names no namespace, it is of the one beside it. */
+function Manifest({ one, hint }) {
+  return html`<label class="namespace"><span>Namespace of work that names none</span><input type="text" autocomplete="off" spellcheck="false" value=${plan.namespace} onInput=${(event) => set({ namespace: event.target.value })} /></label>
+    <label class="grows"><span>${hint}</span><textarea rows="9" autocomplete="off" spellcheck="false" placeholder="apiVersion: v1\nkind: Pod\n…" value=${one.text} onInput=${(event) => edit(one.id, { text: event.target.value })}></textarea></label>`;
+}
+
 function outcome() {
-  if (plan.state === "empty") return html`<${Empty} title="No question yet">Questions are those of <code>gpufleet whatif</code>: nodes more or less, other quotas.<//>`;
+  if (plan.state === "empty") return html`<${Empty} title="No question yet">Questions are those of <code>gpufleet whatif</code>: nodes more or less, other quotas, work that is not there yet.<//>`;
   if (plan.state === "asking") return html`<${Loading} what="the engine's answer" />`;
   if (plan.state === "failed") return html`<${Failed} title="There is no answer" why=${plan.problem.words} />`;
   return html`<${Answer} answer=${plan.answer} />`;

@@ -1,15 +1,16 @@
 // Work: pods and gangs that ask for GPUs, and of one of them why it waits, what helps, its history and its devices.
 import { html } from "./html.js";
-import { again, detail } from "./details.js";
+import { again, detail, every } from "./details.js";
 import { page } from "./page.js";
 import { Facts, Failed, Loading, Meter, Missing, State, toneOf } from "./parts.js";
 import { link, workLink } from "./route.js";
 import { Table } from "./table.js";
 import { Filter, filterOf } from "./toolbar.js";
-import { age, amount, gibibytes, moment, NONE, path, percent, UNKNOWN, watts, whole } from "./text.js";
+import { age, amount, duration, gibibytes, moment, NONE, path, percent, UNKNOWN, watts, whole } from "./text.js";
 import { heldWords } from "./view_fleet.js";
 import { workOf } from "./wire.js";
 
+const MEASURED_AGAIN_MS = 30_000;
 const RANKS = ["in part", "held", "waits", "gated", "foreign", "leaves", "placed", "runs"];
 
 /** The place in the queue, the expected start and the reason, as in `gpufleet top`. */
@@ -44,14 +45,14 @@ export function WorkList() {
 export function Work({ parts: [kind, namespace, name] }) {
   const live = page.store.rows("work").byKey.get(`${kind}/${namespace}/${name}`);
   const address = `api/work/${[kind, namespace, name].map(encodeURIComponent).join("/")}`;
-  const told = detail(address, JSON.stringify(live ?? null));
+  const told = detail(address, `${live?.node ? every(MEASURED_AGAIN_MS) : ""} ${JSON.stringify(live ?? null)}`);
   const head = html`<p class="crumbs"><a href="#/work">Work</a> / ${kind}</p><h1>${path(namespace, name)}</h1>`;
   if (!told.value && told.problem) return html`${head}<${Failed} title=${told.problem.status === 404 ? "There is no such work, or you may not see it" : "It cannot be read"} why=${told.problem.words} retry=${() => again(address)} />`;
   if (!told.value) return html`${head}<${Loading} what="why it waits" />`;
   const row = live ?? workOf(told.value.row);
   return html`${head}<${Told} answer=${told.value.explanation} row=${row} />
     <${Members} of=${(told.value.members ?? []).map(workOf)} gang=${told.value.explanation?.gang} row=${row} namespace=${namespace} />
-    <${Devices} of=${told.value.devices ?? []} unknown=${told.value.use_unknown} /><${History} of=${told.value.history ?? []} />
+    <${Devices} of=${told.value.devices ?? []} unknown=${told.value.use_unknown} at=${told.value.at} /><${History} of=${told.value.history ?? []} />
     <${Notes} of=${[...(told.value.explanation?.notes ?? []), ...(told.value.notes ?? [])]} />
     <p class="muted as-of">As of ${moment(told.value.at)}.</p>`;
 }
@@ -101,14 +102,15 @@ function Members({ of, gang, row, namespace }) {
     <span class="muted">${one.node || one.why || one.cause || ""}</span></li>`)}</ul></section>`;
 }
 
-function Devices({ of, unknown }) {
+function Devices({ of, unknown, at }) {
   if (!of.length) return null;
+  const sinceS = (Date.now() - Date.parse(at)) / 1000;
   return html`<section><h2>Devices ${unknown ? html`<small>use is unknown: ${unknown}</small>` : null}</h2><div class="scroll" tabindex="0" role="region" aria-label="Devices"><table><thead><tr><th scope="col">GPU</th><th scope="col">Node</th><th scope="col" class="number">Held</th>
-    <th scope="col" class="number">Use</th><th scope="col" class="number">Memory</th><th scope="col" class="number">Power</th></tr></thead><tbody>
+    <th scope="col" class="number">Use</th><th scope="col" class="number">Memory</th><th scope="col" class="number">Power</th><th scope="col" class="number">Measured</th></tr></thead><tbody>
     ${of.map((one) => html`<tr key=${one.pod + one.id}><th scope="row"><a href=${link("node", one.node, one.id)}>${one.id}</a> <span class="muted">${one.model ?? ""}</span></th><td>${one.node}</td>
       <td class="number">${heldWords({ profile: one.profile ?? "", milli: one.gpu_milli ?? null, memoryMib: one.memory_mib ?? null })}</td>
       <td class="number"><${Meter} ratio=${one.used_ratio} words=${percent(one.used_ratio)} label="use" /></td>
-      <td class="number">${gibibytes(one.memory_used_bytes)}</td><td class="number">${watts(one.power_watts)}</td></tr>`)}</tbody></table></div></section>`;
+      <td class="number">${gibibytes(one.memory_used_bytes)}</td><td class="number">${watts(one.power_watts)}</td><td class="number">${one.age_s === undefined ? UNKNOWN : `${duration(one.age_s + sinceS)} ago`}</td></tr>`)}</tbody></table></div></section>`;
 }
 
 function History({ of }) {

@@ -11,8 +11,8 @@ export class Refused extends Error {
 
   /** What a person can do, with what is wrong. */
   get words() {
-    const { field, value, way_out: wayOut } = this.told;
-    const where = [field, value].filter(Boolean).join(" ");
+    const { where: object, field, value, way_out: wayOut } = this.told;
+    const where = [object, [field, value].filter(Boolean).join(" ")].filter(Boolean).join(", ");
     return `${where ? `${where}: ` : ""}${this.message}${wayOut ? `. ${wayOut[0].toUpperCase()}${wayOut.slice(1)}` : ""}`;
   }
 }
