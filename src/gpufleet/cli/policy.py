@@ -22,10 +22,23 @@ def command() -> None:
 @click.option(
     "--offline", is_flag=True, help="Take Nodes and NodeDevices from the files too, and ask no cluster."
 )
+@click.option(
+    "--host-facts",
+    type=InputFile("a file of facts of hosts"),
+    metavar="FILE",
+    help="Facts of hosts, images and the cluster for preflight, which the API does not tell.",
+)
 @click.option("-o", "--output", type=OneOf(["text", "json"]), default="text", help="[default: text]")
 @click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG and ~/.kube/config.")
 @click.option("--context", default="", help="The kubeconfig's context to use.")
-def plan(files: tuple[Path, ...], offline: bool, output: str, kubeconfig: Path | None, context: str) -> None:
+def plan(
+    files: tuple[Path, ...],
+    offline: bool,
+    host_facts: Path | None,
+    output: str,
+    kubeconfig: Path | None,
+    context: str,
+) -> None:
     """Show what policies would change on each node, before and after, and what stands in the way.
 
     Policies of FILEs (- is standard input) take the place of those of their name in the cluster. Nothing is
@@ -39,7 +52,8 @@ def plan(files: tuple[Path, ...], offline: bool, output: str, kubeconfig: Path |
         raise click.UsageError("--offline takes all objects from files, and none is named")
     if offline and (kubeconfig is not None or context):
         raise click.UsageError("--offline asks no cluster: --kubeconfig and --context are of those")
-    source = Source(tuple(map(str, files)), ClusterChoice(kubeconfig, context), offline)
+    facts = "" if host_facts is None else str(host_facts)
+    source = Source(tuple(map(str, files)), ClusterChoice(kubeconfig, context), offline, facts)
     show_plan(plan_of(source), output)
 
 

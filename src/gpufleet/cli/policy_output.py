@@ -73,6 +73,8 @@ def node_lines(node: PlannedNode) -> Iterator[str]:
         yield f"left as it is by {listed(node.refused)}, refused here"
     yield from (f"conflict  {one}" for one in node.conflicts)
     yield from map(_change_line, node.changes)
+    for one in node.preflight:
+        yield f"preflight {one.gravity}: {one.message} ({one.rule}); {one.way_out}"
     if not node.refused and not node.conflicts and not node.changes:
         yield "as the policies say: nothing to change"
 

@@ -26,6 +26,15 @@ class PlannedChange(msgspec.Struct, frozen=True, rename="camel"):
     note: str
 
 
+class PlannedFinding(msgspec.Struct, frozen=True, rename="camel"):
+    """What preflight found: ``gravity`` is blocks, warns or unknown."""
+
+    rule: str
+    gravity: str
+    message: str
+    way_out: str
+
+
 class PlannedNode(msgspec.Struct, frozen=True, rename="camel"):
     """A node with what would change, and what stands in the way."""
 
@@ -35,6 +44,7 @@ class PlannedNode(msgspec.Struct, frozen=True, rename="camel"):
     changes: tuple[PlannedChange, ...]
     conflicts: tuple[str, ...]
     refused: tuple[str, ...]
+    preflight: tuple[PlannedFinding, ...]
 
 
 class RefusedPolicies(msgspec.Struct, frozen=True, rename="camel"):

@@ -16,11 +16,11 @@ from gpufleet.operator.node_objects import (
     APPLY,
     DRIVER_IMAGE_ANNOTATION,
     TAINTS_ANNOTATION,
-    TOOLKIT_IMAGE_ANNOTATION,
     DriverReport,
     NodeInfo,
     PolicyNode,
 )
+from gpufleet.preflight.facts import TOOLKIT_IMAGE_ANNOTATION
 
 FIELD_MANAGER = "gpufleet-policy"
 """The manager of the labels that policies write. The API server remembers by it which ones are ours."""
@@ -55,6 +55,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
     driver_image: str = ""
     toolkit_image: str = ""
     system: NodeInfo = NodeInfo()
+    annotations: Mapping[str, str] = {}
 
     @property
     def has_opted_out(self) -> bool:
@@ -82,6 +83,7 @@ def node_facts(node: PolicyNode, report: DriverReport | None = None) -> NodeFact
         driver_image=metadata.annotations.get(DRIVER_IMAGE_ANNOTATION, ""),
         toolkit_image=metadata.annotations.get(TOOLKIT_IMAGE_ANNOTATION, ""),
         system=node.status.node_info,
+        annotations=metadata.annotations,
     )
 
 

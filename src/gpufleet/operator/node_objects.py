@@ -11,15 +11,20 @@ import msgspec
 from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.node import NodeSpec
 from gpufleet.kube.objects.structure import Structure
+from gpufleet.preflight.facts import EVICTION_BY_CONTROLLER, TOOLKIT_IMAGE_ANNOTATION
 
 TAINTS_ANNOTATION = "gpufleet.io/policy-taints"
 """Which taints of a node the operator wrote, as KEY:EFFECT, separated by commas."""
 
 DRIVER_IMAGE_ANNOTATION = "gpufleet.io/driver-image"
-TOOLKIT_IMAGE_ANNOTATION = "gpufleet.io/toolkit-image"
-"""The images by digest that a rollout has put on a node and found to work."""
+"""The driver's image by digest that a rollout has put on a node and found to work."""
 
-READ_ANNOTATIONS = (TAINTS_ANNOTATION, DRIVER_IMAGE_ANNOTATION, TOOLKIT_IMAGE_ANNOTATION)
+READ_ANNOTATIONS = (
+    TAINTS_ANNOTATION,
+    DRIVER_IMAGE_ANNOTATION,
+    TOOLKIT_IMAGE_ANNOTATION,
+    EVICTION_BY_CONTROLLER,
+)
 APPLY = "Apply"
 _LABELS_OF = ("f:metadata", "f:labels")
 

@@ -25,6 +25,7 @@ from gpufleet.operator.answer import (
     PLAN_SCHEMA,
     STATUS_SCHEMA,
     PlannedChange,
+    PlannedFinding,
     PlannedNode,
     PolicyPlan,
     PolicyProblem,
@@ -36,7 +37,9 @@ from gpufleet.operator.assignment import with_nodes
 from gpufleet.operator.fleet_state import FleetState, fleet_state
 from gpufleet.operator.node_facts import node_facts
 from gpufleet.operator.node_objects import DriverReport, PolicyNode
+from gpufleet.operator.node_preflight import NOTHING_MORE, KnownFacts, nodes_with_findings
 from gpufleet.operator.plan import Change, NodePlan
+from gpufleet.preflight.finding import Finding
 
 STANDARD_INPUT = "-"
 
@@ -52,11 +55,12 @@ class Found(msgspec.Struct):
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Where objects come from: files, and a cluster unless ``is_offline``."""
+    """Where objects come from: files, and a cluster unless ``is_offline``; ``host_facts`` is a file."""
 
     files: tuple[str, ...]
     cluster: ClusterChoice
     is_offline: bool = False
+    host_facts: str = ""
 
 
 def plan_of(source: Source) -> PolicyPlan:
@@ -68,7 +72,7 @@ def plan_of(source: Source) -> PolicyPlan:
         raise InputError("no FleetPolicy", expected=expected)
     facts = (node_facts(one, found.reports.get(name)) for name, one in found.nodes.items())
     state = fleet_state(found.policies.values(), facts, found.problems.items())
-    return _answer(state, found.notes)
+    return _answer(state, found.notes, _known(source.host_facts))
 
 
 def status_of(cluster: ClusterChoice, names: Sequence[str]) -> PolicyStatuses:
@@ -169,7 +173,19 @@ def _name(document: dict[str, Any], where: str) -> str:
     return name
 
 
-def _answer(state: FleetState, notes: Iterable[str]) -> PolicyPlan:
+def _known(path: str) -> KnownFacts:
+    if not path:
+        return NOTHING_MORE
+    text = read_regular(Path(path), DOCUMENTS_MAX_BYTES, field="--host-facts")
+    try:
+        return msgspec.yaml.decode(text, type=KnownFacts)
+    except msgspec.MsgspecError as error:
+        expected = "nodes, images and cluster, as docs/fleet-policies.md has them"
+        raise InputError(str(error), field="--host-facts", where=path, expected=expected) from None
+
+
+def _answer(state: FleetState, notes: Iterable[str], known: KnownFacts) -> PolicyPlan:
+    findings = nodes_with_findings(state.nodes, state.plans, state.policies.values(), known)
     selected = {
         name: sum(name in plan.policies for plan in state.plans.values()) for name in sorted(state.policies)
     }
@@ -181,7 +197,7 @@ def _answer(state: FleetState, notes: Iterable[str]) -> PolicyPlan:
             RefusedPolicies(one.policies, one.kind.value, one.field, with_nodes(one, nodes), nodes)
             for one, nodes in state.refusals.items()
         ),
-        tuple(_planned(plan) for plan in state.plans.values()),
+        tuple(_planned(plan, findings.get(plan.node, ())) for plan in state.plans.values()),
         (*notes, *_taking_back_waits(state)),
     )
 
@@ -192,7 +208,7 @@ def _taking_back_waits(state: FleetState) -> tuple[str, ...]:
     return (f"nothing is taken back while {counted(len(state.problems), 'policy that')} cannot be read",)
 
 
-def _planned(plan: NodePlan) -> PlannedNode:
+def _planned(plan: NodePlan, findings: tuple[Finding, ...]) -> PlannedNode:
     return PlannedNode(
         plan.node,
         plan.policies,
@@ -200,6 +216,7 @@ def _planned(plan: NodePlan) -> PlannedNode:
         tuple(_change(one) for one in plan.changes),
         tuple(one.sentence() for one in plan.conflicts),
         tuple(sorted({name for one in plan.refusals for name in one.refused})),
+        tuple(PlannedFinding(one.rule, one.gravity.value, one.message, one.way_out) for one in findings),
     )
 
 

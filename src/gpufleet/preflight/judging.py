@@ -1,0 +1,45 @@
+"""All rules over one case: what blocks first, then what warns, then what is not known."""
+
+from collections.abc import Iterator
+
+from gpufleet.model.fleet_policy import DriverSource
+from gpufleet.preflight import kernel, modules, node_state, other_operators, runtime
+from gpufleet.preflight.facts import Case
+from gpufleet.preflight.finding import Finding, Gravity
+
+RULES = (modules.judge, kernel.judge, runtime.judge, other_operators.judge, node_state.judge)
+ORDER = {gravity: height for height, gravity in enumerate(Gravity)}
+
+
+def judge(case: Case) -> tuple[Finding, ...]:
+    """The findings of all rules, the gravest first."""
+    found = [finding for rule in RULES for finding in rule(case)]
+    return tuple(sorted((*found, *unknown(case)), key=lambda one: (ORDER[one.gravity], one.rule)))
+
+
+def unknown(case: Case) -> Iterator[Finding]:
+    """One finding that names everything that rules would need and nothing tells."""
+    host = case.host
+    needed = {
+        "the kernel": host.kernel,
+        "loaded modules": host.modules,
+        "the runtime's configuration": host.runtime,
+        "which pods hold GPUs": case.node.gpu_pods,
+    }
+    if case.wanted.source is DriverSource.IMAGE:
+        needed |= {
+            "the architecture": host.architecture,
+            "the system": host.os,
+            "secure boot": host.secure_boot,
+            "free space": host.free_mib,
+            "a driver of the host": host.driver_package,
+            "what the image is for": case.image.architectures,
+        }
+    missing = [name for name, value in needed.items() if value is None]
+    if missing:
+        yield Finding(
+            "facts-unknown",
+            Gravity.UNKNOWN,
+            f"not known: {', '.join(missing)}",
+            "what is not known is not taken to be well: see what reports it, or look on the node",
+        )

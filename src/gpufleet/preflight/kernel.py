@@ -1,0 +1,97 @@
+"""Rules about the kernel, the system and the machine, against the image that is wanted."""
+
+from collections.abc import Iterator
+
+from gpufleet.model.fleet_policy import DriverBuild, DriverSource
+from gpufleet.preflight.facts import Case
+from gpufleet.preflight.finding import Finding, Gravity
+
+IMAGES_BESIDE_EACH_OTHER = 2
+"""The old driver's image stays until the new one has been found to work."""
+
+BUILD_MIB = 4096
+"""A driver that is built on the node unpacks kernel headers and its sources, some gigabytes."""
+
+
+def judge(case: Case) -> Iterator[Finding]:
+    """What of the machine does not fit the image."""
+    if case.wanted.source is not DriverSource.IMAGE:
+        return
+    yield from _image(case)
+    yield from _kernel(case)
+    yield from _secure_boot(case)
+    yield from _disk(case)
+
+
+def _image(case: Case) -> Iterator[Finding]:
+    architecture, has = case.host.architecture, case.image.architectures
+    if architecture is not None and has is not None and architecture not in has:
+        yield Finding(
+            "image-architecture",
+            Gravity.BLOCKS,
+            f"the image is for {', '.join(has)}, and the node is {architecture}",
+            "name an index of images with this architecture, or select other nodes",
+        )
+    system, systems = case.host.os, case.image.systems
+    if system is not None and systems is not None and system not in systems:
+        yield Finding(
+            "image-system",
+            Gravity.BLOCKS,
+            f"the image is for {', '.join(systems)}, and the node runs {system}",
+            "name an image of this system, in a policy of its own",
+        )
+
+
+def _kernel(case: Case) -> Iterator[Finding]:
+    kernel, kernels = case.host.kernel, case.image.kernels
+    if case.wanted.build is DriverBuild.PRECOMPILED:
+        if kernel is not None and kernels is not None and kernel not in kernels:
+            yield Finding(
+                "precompiled-missing",
+                Gravity.BLOCKS,
+                f"the image has no modules for the kernel {kernel}",
+                "name an image with modules for it, or build: Built",
+            )
+    elif case.host.reaches_packages is False:
+        yield Finding(
+            "packages-unreachable",
+            Gravity.BLOCKS,
+            "the driver is built on the node, and the node reaches no packages of kernel headers",
+            "give a mirror and its certificate, or choose build: Precompiled",
+        )
+    built = {pod.kernel for pod in case.node.driver_pods if pod.kernel}
+    if kernel is not None and built and kernel not in built:
+        yield Finding(
+            "kernel-changed",
+            Gravity.BLOCKS,
+            f"the driver in place is for {', '.join(sorted(built))}, and the node has booted {kernel}",
+            "bring the driver for this kernel first, or boot the old one",
+        )
+
+
+def _secure_boot(case: Case) -> Iterator[Finding]:
+    if not case.host.secure_boot or case.image.is_signed:
+        return
+    unknown = case.image.is_signed is None
+    problem = "whether the modules are signed is not known" if unknown else "the modules are not signed"
+    yield Finding(
+        "secure-boot",
+        Gravity.UNKNOWN if unknown else Gravity.BLOCKS,
+        f"secure boot is on, and {problem}",
+        "use signed, precompiled modules with the key enrolled, or turn secure boot off",
+    )
+
+
+def _disk(case: Case) -> Iterator[Finding]:
+    free, size = case.host.free_mib, case.image.size_mib
+    if free is None or size is None:
+        return
+    build = BUILD_MIB if case.wanted.build is DriverBuild.BUILT else 0
+    needed = IMAGES_BESIDE_EACH_OTHER * size + build
+    if free < needed:
+        yield Finding(
+            "disk-low",
+            Gravity.BLOCKS,
+            f"{free} MiB are free where images are, and {needed} MiB are needed",
+            "free some space: the kubelet may remove the image of the driver that runs",
+        )

@@ -1,0 +1,106 @@
+"""Rules about the node as the API has it: states that an earlier upgrade left, and what works there now."""
+
+from collections.abc import Iterator
+
+from gpufleet.model.phrases import listed
+from gpufleet.preflight.facts import Case
+from gpufleet.preflight.finding import Finding, Gravity
+
+UPGRADE_STATE = "nvidia.com/gpu-driver-upgrade-state"
+DEPLOY_PREFIX = "nvidia.com/gpu.deploy."
+DEPLOY_DRIVER = "nvidia.com/gpu.deploy.driver"
+PRE_INSTALLED, PAUSED = "pre-installed", "paused-for-"
+SETTLED_STATES = ("", "upgrade-done")
+CRASHING = "CrashLoopBackOff"
+WRITERS_MAX = 1
+"""A label of a driver manager has one writer; two take turns for ever."""
+
+
+def judge(case: Case) -> Iterator[Finding]:
+    """What of the node's state stands in the way."""
+    yield from _readiness(case)
+    yield from _labels(case)
+    yield from _pods(case)
+
+
+def _readiness(case: Case) -> Iterator[Finding]:
+    if case.node.is_ready is False:
+        yield Finding(
+            "node-not-ready",
+            Gravity.BLOCKS,
+            "the node is not ready",
+            "repair it first; other nodes go on without it",
+        )
+    if case.node.is_cordoned and not case.node.cordoned_by_us:
+        yield Finding(
+            "cordoned-by-others",
+            Gravity.WARNS,
+            "the node is cordoned, and not by gpufleet",
+            "it stays cordoned afterwards: its cordon is undone only by what made it",
+        )
+
+
+def _labels(case: Case) -> Iterator[Finding]:
+    labels = case.node.labels
+    state = labels.get(UPGRADE_STATE, "")
+    if state not in SETTLED_STATES:
+        yield Finding(
+            "foreign-upgrade-unfinished",
+            Gravity.BLOCKS,
+            f"an upgrade by another operator stands at {state}",
+            "let it finish, or end it and take its labels away",
+        )
+    if labels.get(DEPLOY_DRIVER) == PRE_INSTALLED:
+        yield Finding(
+            "host-driver-labelled",
+            Gravity.BLOCKS,
+            "another operator found a driver of the host: its validation waits for that one",
+            "choose source Host, or remove the host's driver and the label",
+        )
+    paused = sorted(
+        name for name, value in labels.items() if name.startswith(DEPLOY_PREFIX) and PAUSED in value
+    )
+    if paused:
+        yield Finding(
+            "operands-left-paused",
+            Gravity.BLOCKS,
+            f"{listed(paused)} is still paused by an earlier change",
+            "set these labels to true again, after you have seen that nothing is at work",
+        )
+    contended = sorted(
+        name
+        for name, writers in case.node.label_writers.items()
+        if name.startswith(DEPLOY_PREFIX) and len(writers) > WRITERS_MAX
+    )
+    if contended:
+        yield Finding(
+            "labels-contended",
+            Gravity.BLOCKS,
+            f"{listed(contended)} is written by {listed(case.node.label_writers[contended[0]])}",
+            "leave one writer: they undo each other's work",
+        )
+
+
+def _pods(case: Case) -> Iterator[Finding]:
+    crashing = [one for one in case.node.driver_pods if one.is_init and one.waiting == CRASHING]
+    if crashing:
+        yield Finding(
+            "driver-in-use",
+            Gravity.BLOCKS,
+            f"{crashing[0].name} cannot start: the old driver is still in use",
+            "drain the GPUs of the node, then let the pod start again",
+        )
+    if case.node.claim_pods:
+        yield Finding(
+            "claims-held",
+            Gravity.WARNS,
+            f"{listed(case.node.claim_pods)} hold GPUs by claims: their driver has to outlive them",
+            "drain these pods before the DRA driver's pod stops",
+        )
+    elif case.node.gpu_pods:
+        yield Finding(
+            "gpu-pods-running",
+            Gravity.WARNS,
+            f"{listed(case.node.gpu_pods)} hold GPUs, and with them files of the old driver",
+            "each of them has to start anew; the node is drained first",
+        )

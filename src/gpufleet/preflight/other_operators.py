@@ -1,0 +1,94 @@
+"""Rules about what else brings drivers: two that do the same undo each other's work."""
+
+from collections.abc import Iterator
+
+from gpufleet.model.phrases import listed
+from gpufleet.model.taint import untolerated
+from gpufleet.preflight.facts import EVICTION_BY_CONTROLLER, Case
+from gpufleet.preflight.finding import Finding, Gravity
+
+
+def judge(case: Case) -> Iterator[Finding]:
+    """What else works on the node, or has been left behind."""
+    yield from _operators(case)
+    yield from _daemon_sets(case)
+    yield from _definitions(case)
+    plugins = case.node.device_plugins
+    if plugins is not None and len(plugins) > 1:
+        yield Finding(
+            "second-device-plugin",
+            Gravity.BLOCKS,
+            f"{listed(plugins)} offer GPUs to one kubelet",
+            "leave one of them on the node",
+        )
+
+
+def _operators(case: Case) -> Iterator[Finding]:
+    bringing = [one for one in case.cluster.operators if one.brings_drivers]
+    if bringing:
+        yield Finding(
+            "second-operator",
+            Gravity.BLOCKS,
+            f"{listed(one.name for one in bringing)} brings drivers too",
+            "turn its driver off (driver.enabled: false), or choose source Host",
+        )
+    silent = [one for one in bringing if one.leads is False]
+    if silent:
+        yield Finding(
+            "operator-without-leader",
+            Gravity.BLOCKS,
+            f"{listed(one.name for one in silent)} brings drivers, and no process of it leads",
+            "start it again and let it finish, or take it away",
+        )
+    if case.node.annotations.get(EVICTION_BY_CONTROLLER) == "true" and not bringing:
+        yield Finding(
+            "eviction-left-to-no-controller",
+            Gravity.BLOCKS,
+            f"the node says {EVICTION_BY_CONTROLLER}=true, and no controller is there that evicts",
+            f"take the annotation away: kubectl annotate node NODE {EVICTION_BY_CONTROLLER}-",
+        )
+
+
+def _daemon_sets(case: Case) -> Iterator[Finding]:
+    for one in case.cluster.daemon_sets:
+        if one.misscheduled:
+            yield Finding(
+                "driver-pods-misscheduled",
+                Gravity.WARNS,
+                f"{one.name} has pods on {one.misscheduled} of the nodes that it does not select",
+                "let them end: an operator that counts its pods stops all upgrades over them",
+            )
+        taint = untolerated(case.node.taints, one.tolerations)
+        if taint is not None:
+            yield Finding(
+                "taint-not-tolerated",
+                Gravity.BLOCKS,
+                f"{one.name} does not tolerate {taint}, so its pods are made and deleted again",
+                "add the toleration to its operator, or take the taint away",
+            )
+
+
+def _definitions(case: Case) -> Iterator[Finding]:
+    for one in case.cluster.definitions:
+        if one.missing_fields:
+            yield Finding(
+                "definition-too-old",
+                Gravity.BLOCKS,
+                f"the definition {one.name} drops {listed(one.missing_fields)} without a word",
+                "apply the definitions of the operator's own version",
+            )
+        if one.is_missing or one.is_terminating:
+            state = "is going away" if one.is_terminating else "is missing beside the others"
+            yield Finding(
+                "definitions-partly-removed",
+                Gravity.BLOCKS,
+                f"the definition {one.name} {state}",
+                "finish the removal of that operator, or install all of its definitions",
+            )
+    for left in case.cluster.left_objects:
+        yield Finding(
+            "finalizer-left",
+            Gravity.BLOCKS,
+            f"{left.name} is deleted and held by {listed(left.finalizers)}",
+            "start the operator that takes it away, or remove the finalizer",
+        )
