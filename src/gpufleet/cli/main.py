@@ -41,6 +41,7 @@ COMMANDS = {
     "completion": "Print what a shell needs to complete commands.",
     "import": "Turn queues of other schedulers into FleetQueues, GPU operators' objects into FleetPolicies.",
     "policy": "Say what FleetPolicies would change on GPU nodes, and how far they are.",
+    "operator": "Make GPU nodes what FleetPolicies say, and keep them so.",
     "scheduler": "Schedule the pods of a cluster that name this scheduler.",
     "agent": "Serve the GPUs of one node to its kubelet, the scheduler and metrics.",
     "metrics": "Serve metrics of GPUs, queues and serving engines to autoscalers.",

@@ -27,11 +27,13 @@ NODE_ROLES = "node-role.kubernetes.io"
 
 KUBERNETES_DOMAINS = ("kubernetes.io", "k8s.io")
 
-DISCOVERED_PREFIXES = (
-    "feature.node.kubernetes.io/",
-    "nvidia.com/gpu.deploy.",
-    "nvidia.com/gpu-driver-upgrade",
-)
+DEPLOY_PREFIX = "nvidia.com/gpu.deploy."
+"""Labels by which parts of NVIDIA's operator are told to run on a node, or to pause."""
+
+UPGRADE_STATE_LABEL = "nvidia.com/gpu-driver-upgrade-state"
+"""The label in which NVIDIA's operator keeps how far the upgrade of a node's driver is."""
+
+DISCOVERED_PREFIXES = ("feature.node.kubernetes.io/", DEPLOY_PREFIX, "nvidia.com/gpu-driver-upgrade")
 """Labels that feature discovery and driver managers write, and read from each other."""
 
 MIG_LAYOUT_LABEL = "nvidia.com/mig.config"

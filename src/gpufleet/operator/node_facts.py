@@ -18,6 +18,7 @@ from gpufleet.operator.node_objects import (
     TAINTS_ANNOTATION,
     DriverReport,
     NodeInfo,
+    NodeTaint,
     PolicyNode,
 )
 from gpufleet.preflight.facts import TOOLKIT_IMAGE_ANNOTATION
@@ -48,6 +49,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
     owned_labels: frozenset[str] = frozenset()
     label_managers: Mapping[str, tuple[str, ...]] = {}
     taints: Mapping[TaintKey, str] = {}
+    taint_list: tuple[NodeTaint, ...] = ()
     owned_taints: frozenset[TaintKey] = frozenset()
     is_cordoned: bool = False
     is_ready: bool | None = None
@@ -76,6 +78,7 @@ def node_facts(node: PolicyNode, report: DriverReport | None = None) -> NodeFact
         owned_labels=owned,
         label_managers=managers,
         taints={(one.key, one.effect): one.value for one in node.spec.taints},
+        taint_list=node.spec.taints,
         owned_taints=owned_taints(metadata.annotations.get(TAINTS_ANNOTATION, "")),
         is_cordoned=node.spec.unschedulable,
         is_ready=None if ready is None else ready == "True",

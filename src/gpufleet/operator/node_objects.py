@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from gpufleet.kube.objects.metadata import Metadata
-from gpufleet.kube.objects.node import NodeSpec
 from gpufleet.kube.objects.structure import Structure
 from gpufleet.preflight.facts import EVICTION_BY_CONTROLLER, TOOLKIT_IMAGE_ANNOTATION
 
@@ -72,6 +71,22 @@ class NodeCondition(Structure, frozen=True):
     status: str
 
 
+class NodeTaint(Structure, frozen=True):
+    """A taint with the time since which it is there, which has to stay where the list is written anew."""
+
+    key: str
+    effect: str
+    value: str = ""
+    time_added: str | None = None
+
+
+class PolicyNodeSpec(Structure, frozen=True):
+    """Taints, and whether it is cordoned."""
+
+    taints: tuple[NodeTaint, ...] = ()
+    unschedulable: bool = False
+
+
 class PolicyNodeStatus(Structure, frozen=True):
     """Conditions, and what the kubelet says of its machine."""
 
@@ -83,7 +98,7 @@ class PolicyNode(Structure, frozen=True):
     """A node."""
 
     metadata: PolicyNodeMetadata
-    spec: NodeSpec = NodeSpec()
+    spec: PolicyNodeSpec = PolicyNodeSpec()
     status: PolicyNodeStatus = PolicyNodeStatus()
 
 

@@ -56,7 +56,7 @@ def status_of_unreadable(
     """The status of a policy that says what cannot be: nothing is written for it, and nothing taken back."""
     conditions = (
         PolicyCondition(READY, False, "InvalidPolicy", problem),
-        PolicyCondition(PROGRESSING, False, "InvalidPolicy"),
+        PolicyCondition(PROGRESSING, False, "InvalidPolicy", "nothing is written for it"),
         PolicyCondition(DEGRADED, True, "InvalidPolicy", problem),
     )
     return policy_status(before, conditions, None, (), generation, now)
@@ -87,13 +87,13 @@ def _progressing(nodes: Mapping[NodeName, NodePhase]) -> PolicyCondition:
     pending = [name for name, one in nodes.items() if one.phase is Phase.PENDING]
     if pending:
         return PolicyCondition(PROGRESSING, True, "Writing", listed(pending))
-    return PolicyCondition(PROGRESSING, False, "NothingToWrite")
+    return PolicyCondition(PROGRESSING, False, "NothingToWrite", "nothing is being written")
 
 
 def _degraded(nodes: Mapping[NodeName, NodePhase]) -> PolicyCondition:
     bad = [(name, one) for name, one in nodes.items() if one.phase in phases.DEGRADED]
     if not bad:
-        return PolicyCondition(DEGRADED, False, "NothingInTheWay")
+        return PolicyCondition(DEGRADED, False, "NothingInTheWay", "nothing waits for a person")
     name, worst = bad[0]
     more = f" ({listed(other for other, _ in bad)})" if len(bad) > 1 else f" ({name})"
     return PolicyCondition(DEGRADED, True, worst.reason, f"{worst.message}{more}")

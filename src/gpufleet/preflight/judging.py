@@ -20,7 +20,7 @@ def judge(case: Case) -> tuple[Finding, ...]:
 def unknown(case: Case) -> Iterator[Finding]:
     """One finding that names everything that rules would need and nothing tells."""
     host = case.host
-    needed = {
+    needed: dict[str, object] = {
         "the kernel": host.kernel,
         "loaded modules": host.modules,
         "the runtime's configuration": host.runtime,

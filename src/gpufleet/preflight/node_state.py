@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator
 
+from gpufleet.model.fleet_policy import DEPLOY_PREFIX, UPGRADE_STATE_LABEL
 from gpufleet.model.phrases import listed
 from gpufleet.preflight.facts import Case
 from gpufleet.preflight.finding import Finding, Gravity
 
-UPGRADE_STATE = "nvidia.com/gpu-driver-upgrade-state"
-DEPLOY_PREFIX = "nvidia.com/gpu.deploy."
 DEPLOY_DRIVER = "nvidia.com/gpu.deploy.driver"
 PRE_INSTALLED, PAUSED = "pre-installed", "paused-for-"
 SETTLED_STATES = ("", "upgrade-done")
@@ -42,7 +41,7 @@ def _readiness(case: Case) -> Iterator[Finding]:
 
 def _labels(case: Case) -> Iterator[Finding]:
     labels = case.node.labels
-    state = labels.get(UPGRADE_STATE, "")
+    state = labels.get(UPGRADE_STATE_LABEL, "")
     if state not in SETTLED_STATES:
         yield Finding(
             "foreign-upgrade-unfinished",

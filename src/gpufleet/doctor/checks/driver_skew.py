@@ -7,9 +7,10 @@ from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Point, Rem
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.kube.meanings.node_labels import FULL_DRIVER, NVIDIA_PRODUCT, PRODUCTS
+from gpufleet.model.fleet_policy import UPGRADE_STATE_LABEL
 from gpufleet.model.gpu_catalogue import Vendor
 
-UPGRADE = "nvidia.com/gpu-driver-upgrade-state"
+UPGRADE = UPGRADE_STATE_LABEL
 _LABELS = (FULL_DRIVER, "amd.com/gpu.driver-version")
 _PRODUCTS = (NVIDIA_PRODUCT, PRODUCTS[Vendor.AMD])
 """Of the makers whose discovery labels the driver too."""

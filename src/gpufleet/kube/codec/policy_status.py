@@ -22,12 +22,15 @@ NODES_MAX = 2000
 
 
 class PolicyCondition(msgspec.Struct, frozen=True):
-    """A condition without its times: ``holds`` is None where it is not known."""
+    """A condition without its times: ``holds`` is None where it is not known.
+
+    The definition of FleetPolicy wants a message of each.
+    """
 
     type: str
     holds: bool | None
     reason: str
-    message: str = ""
+    message: str
 
 
 class ToldNode(msgspec.Struct, frozen=True):

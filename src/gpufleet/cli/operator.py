@@ -1,0 +1,36 @@
+"""``gpufleet operator``: make GPU nodes what FleetPolicies say; ``gpufleet.operator`` does the work."""
+
+import click
+
+from gpufleet.cli.log_options import log_options
+from gpufleet.cli.parameters import KUBECONFIG
+
+
+@click.command(name="operator")
+@click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG, or the pod's own account.")
+@click.option("--context", default="", help="The kubeconfig's context to use.")
+@click.option(
+    "--namespace",
+    envvar="POD_NAMESPACE",
+    default="gpufleet-system",
+    show_default=True,
+    help="Where its Lease is.  [env: POD_NAMESPACE]",
+)
+@click.option("--identity", default="", help="Its name in the Lease.  [default: host and process]")
+@click.option(
+    "--listen",
+    default="127.0.0.1:9403",
+    show_default=True,
+    help="Where /healthz and /readyz are served; port 0 takes a free one.",
+)
+@log_options
+def command(**options: object) -> int:
+    """Make GPU nodes what FleetPolicies say, and keep them so.
+
+    Writes labels, taints and names of configs, and the status of each policy. Drivers and runtimes are not
+    changed by this version: the status says which nodes need it. One process leads, others stand by. Runs
+    until it is told to end.
+    """
+    from gpufleet.operator.process import OperatorOptions, run_process
+
+    return run_process(OperatorOptions(**options))  # type: ignore[arg-type]

@@ -1,0 +1,91 @@
+"""The operator as a process: logs, probes, signals, and the connection; ``service`` does the work."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import socket
+from pathlib import Path
+
+import msgspec
+
+from gpufleet.daemon.http_server import Accepted, Health, HttpServer, Page
+from gpufleet.daemon.json_log import log_as_asked
+from gpufleet.daemon.listening import address_of
+from gpufleet.daemon.signals import end_on_signal
+from gpufleet.kube.connection import ClusterChoice, check_choice, connect
+from gpufleet.operator.service import WRITES_AT_ONCE, Operator
+
+LOG = logging.getLogger(__name__)
+CONNECTIONS = WRITES_AT_ONCE + 4
+"""Writes side by side, and beside them the Lease, lists and statuses."""
+
+REQUEST_LIMIT_S = 30.0
+"""As other daemons wait for the API server."""
+
+NO_METRICS = Page((b"there are no metrics of the operator yet\n",))
+
+
+class OperatorOptions(msgspec.Struct, frozen=True):
+    """The flags of ``gpufleet operator``."""
+
+    kubeconfig: Path | None
+    context: str
+    namespace: str
+    identity: str
+    listen: str
+    log_level: str
+    log_format: str | None
+
+
+def run_process(options: OperatorOptions) -> int:
+    """Run until a signal comes; the exit code."""
+    log_as_asked(options.log_level, options.log_format)
+    address_of(options.listen, "--listen")
+    check_choice(ClusterChoice(options.kubeconfig, options.context))
+    return asyncio.run(_live(options))
+
+
+async def _live(options: OperatorOptions) -> int:
+    choice = ClusterChoice(options.kubeconfig, options.context)
+    identity = options.identity or f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
+    async with connect(choice, connections=CONNECTIONS, timeout_s=REQUEST_LIMIT_S) as connection:
+        operator = Operator(connection.client, options.namespace, identity)
+        life = asyncio.ensure_future(_serve(operator, options))
+        end_on_signal(life)
+        with contextlib.suppress(asyncio.CancelledError):
+            await life
+        LOG.info("stopped by a signal")
+    return 0
+
+
+async def _serve(operator: Operator, options: OperatorOptions) -> None:
+    host, port = address_of(options.listen, "--listen")
+    server = HttpServer(
+        _no_metrics,
+        alive=lambda: Health(well=True),
+        ready=lambda: ready(operator),
+        address=host,
+        port=port,
+    )
+    async with asyncio.TaskGroup() as group:
+        group.create_task(server.run())
+        group.create_task(operator.run())
+
+
+def ready(operator: Operator) -> Health:
+    """Whether it stands by, or leads and knows the cluster."""
+    following = operator.leading
+    if following is None:
+        return Health(well=True)
+    missing = tuple(
+        f"{mirror.kind.plural}: {mirror.health().problem}"
+        for mirror in following.mirrors
+        if not mirror.health().listed
+    )
+    return Health(well=not missing, reasons=missing)
+
+
+def _no_metrics(_: Accepted) -> Page:
+    return NO_METRICS

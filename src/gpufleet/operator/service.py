@@ -1,0 +1,216 @@
+"""The operator at work: it leads, follows policies and nodes, and makes nodes what policies say.
+
+Level-driven: each round looks at everything that is there, plans, writes what differs, and tells the status.
+What a round has written is seen by the next one through the watch. No state is in memory alone: which nodes
+were written and are not seen yet is kept only so that they are not written twice.
+"""
+
+import asyncio
+import contextlib
+import datetime as dt
+import logging
+
+import msgspec
+
+from gpufleet.kube.client import Client
+from gpufleet.kube.codec.policy_status import status_patch
+from gpufleet.kube.kube_errors import KubeError
+from gpufleet.kube.lease import LeadershipLost, Lease
+from gpufleet.kube.mirror import Mirror
+from gpufleet.kube.mirror_changes import Change
+from gpufleet.kube.objects import fleet_policies as wire
+from gpufleet.kube.resources import FLEET_POLICIES, NODE_DEVICES, NODES
+from gpufleet.kube.status import Conflict, NotFound
+from gpufleet.model.identifiers import NodeName
+from gpufleet.operator.applying import apply_state, labels_differ, taints_differ
+from gpufleet.operator.fleet_state import FleetState, fleet_state
+from gpufleet.operator.node_facts import NodeFacts, node_facts
+from gpufleet.operator.node_objects import DriverReport, PolicyNode
+from gpufleet.operator.plan import WrittenState
+from gpufleet.operator.statuses import node_phases, status_of_policy, status_of_unreadable
+
+LOG = logging.getLogger(__name__)
+LEASE_NAME = "gpufleet-operator"
+WRITES_AT_ONCE = 8
+"""Writes of nodes side by side: a fleet is written in seconds, and the API server is not filled."""
+
+GATHER_S = 0.2
+"""How long changes are gathered before a round: an edit of labels on many nodes is one round."""
+
+STATUS_GATHER_S = 1.0
+"""The least time between two statuses of one policy, whose list of nodes may be long."""
+
+RETRY_S = 5.0
+"""After a round with a write that failed, and for a write that the watch has not shown."""
+
+_POLICY = msgspec.json.Decoder(wire.FleetPolicy)
+_NODE = msgspec.json.Decoder(PolicyNode)
+_REPORT = msgspec.json.Decoder(DriverReport)
+UNREADABLE = "the object has fields of another version of gpufleet"
+
+
+class Operator:
+    """One process. ``run`` leads when it can, and returns never."""
+
+    def __init__(self, client: Client, namespace: str, identity: str) -> None:
+        self.client = client
+        self.lease = Lease(client, LEASE_NAME, namespace=namespace, identity=identity)
+        self.leading: Following | None = None
+
+    async def run(self) -> None:
+        """Lead, and wait to lead again when the Lease is lost."""
+        while True:
+            epoch = await self.lease.acquire()
+            LOG.info("leading", extra={"epoch": epoch})
+            try:
+                await self._lead()
+            except* LeadershipLost as lost:
+                LOG.warning("leadership is lost", extra={"problem": str(lost.exceptions[0])})
+            finally:
+                self.leading = None
+                with contextlib.suppress(KubeError):
+                    await self.lease.release()
+
+    async def _lead(self) -> None:
+        following = Following(self.client, self.lease)
+        self.leading = following
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.lease.keep())
+            group.create_task(following.run())
+
+
+class Following:
+    """What a leader follows and does."""
+
+    def __init__(self, client: Client, lease: Lease) -> None:
+        self._client = client
+        self._lease = lease
+        self._changed = asyncio.Event()
+        self._written: dict[NodeName, tuple[str, WrittenState, float]] = {}
+        self._told_at_s: dict[str, float] = {}
+        self.policies = Mirror(client, FLEET_POLICIES, _POLICY, self._heard_of_policy, optional=True)
+        self.nodes = Mirror(client, NODES, _NODE, self._heard_of_node)
+        self.reports = Mirror(client, NODE_DEVICES, _REPORT, self._heard_of_report, optional=True)
+        self.rounds = 0
+
+    @property
+    def mirrors(self) -> tuple[Mirror[wire.FleetPolicy], Mirror[PolicyNode], Mirror[DriverReport]]:
+        """All that is followed."""
+        return self.policies, self.nodes, self.reports
+
+    async def run(self) -> None:
+        """Follow and write until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for mirror in self.mirrors:
+                group.create_task(mirror.run())
+            for mirror in self.mirrors:
+                await mirror.wait_listed()
+            group.create_task(self._rounds())
+
+    async def _rounds(self) -> None:
+        pause_s: float | None = 0.0
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._changed.wait()
+            await self._client.clock.sleep(GATHER_S)
+            self._changed.clear()
+            pause_s = await self.turn()
+
+    async def turn(self) -> float | None:
+        """One round; the seconds after which another is due, None where only a change can bring one."""
+        state = self.state()
+        whole = await self._write_nodes(state)
+        told = await self._tell(state)
+        self.rounds += 1
+        return None if whole and told else RETRY_S
+
+    def state(self) -> FleetState:
+        """Everything as it is known now."""
+        reports = {name: one for (_, name), one in self.reports.objects.items()}
+        facts = [node_facts(one, reports.get(name)) for (_, name), one in self.nodes.objects.items()]
+        unreadable = [(name, UNREADABLE) for _, name in self.policies.unreadable]
+        return fleet_state(self.policies.objects.values(), facts, unreadable)
+
+    async def _write_nodes(self, state: FleetState) -> bool:
+        """Whether every node is written, and what was written has been seen."""
+        for name in [name for name in self._written if name not in state.nodes]:
+            del self._written[name]
+        gate = asyncio.Semaphore(WRITES_AT_ONCE)
+        wanted = [
+            (state.nodes[name], plan.written)
+            for name, plan in state.plans.items()
+            if plan.written is not None and _differs(state.nodes[name], plan.written)
+        ]
+        results = await asyncio.gather(*(self._write_node(gate, *one) for one in wanted))
+        return all(results)
+
+    async def _write_node(self, gate: asyncio.Semaphore, facts: NodeFacts, written: WrittenState) -> bool:
+        now_s = self._client.clock.monotonic_s()
+        asked = self._written.get(facts.name)
+        seen = (facts.resource_version, written)
+        if asked is not None and asked[:2] == seen and now_s - asked[2] < RETRY_S:
+            # Written, and the watch has not shown it yet.
+            return False
+        async with gate:
+            if not self._lease.holds():
+                return False
+            try:
+                await apply_state(self._client, facts, written)
+            except (Conflict, NotFound):
+                # The node is another by now; the watch brings it.
+                return False
+            except KubeError as error:
+                LOG.warning("a node is not written", extra={"node": facts.name, "problem": str(error)})
+                return False
+        self._written[facts.name] = (facts.resource_version, written, now_s)
+        return True
+
+    async def _tell(self, state: FleetState) -> bool:
+        """Whether every status is as it should be."""
+        whole = True
+        for policy in list(self.policies.objects.values()):
+            name = policy.metadata.name
+            before = wire.policy_status_of(policy)
+            now = self._client.clock.now()
+            status = _status(state, policy, before, now)
+            if status == before:
+                continue
+            now_s = self._client.clock.monotonic_s()
+            too_soon = now_s - self._told_at_s.get(name, -STATUS_GATHER_S) < STATUS_GATHER_S
+            if too_soon or not self._lease.holds():
+                whole = False
+                continue
+            try:
+                await self._client.patch(FLEET_POLICIES, name, status_patch(status), subresource="status")
+            except NotFound:
+                continue
+            except KubeError as error:
+                LOG.warning("a status is not written", extra={"policy": name, "problem": str(error)})
+                whole = False
+                continue
+            self._told_at_s[name] = now_s
+        return whole
+
+    def _heard_of_policy(self, _: Change[wire.FleetPolicy]) -> None:
+        self._changed.set()
+
+    def _heard_of_node(self, _: Change[PolicyNode]) -> None:
+        self._changed.set()
+
+    def _heard_of_report(self, _: Change[DriverReport]) -> None:
+        self._changed.set()
+
+
+def _differs(facts: NodeFacts, written: WrittenState) -> bool:
+    return labels_differ(facts, written) or taints_differ(facts, written)
+
+
+def _status(
+    state: FleetState, policy: wire.FleetPolicy, before: wire.FleetPolicyStatus, now: dt.datetime
+) -> wire.FleetPolicyStatus:
+    name, generation = policy.metadata.name, policy.metadata.generation
+    if name in state.problems:
+        return status_of_unreadable(before, generation, state.problems[name], now)
+    phases = node_phases(state.policies[name], state.nodes, state.plans)
+    return status_of_policy(before, generation, phases, now)

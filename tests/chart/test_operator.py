@@ -1,0 +1,45 @@
+"""What the chart installs of the operator: nothing by default, and with it no more rights than it needs."""
+
+from tests.chart.rendering import FULL_VALUES, NAMESPACE, Object, one, rendered
+
+OPERATOR = {"operator": {"enabled": True}}
+
+
+def of_operator(objects: list[Object]) -> list[Object]:
+    return [found for found in objects if found["metadata"]["name"] == "gpufleet-operator"]
+
+
+def test_without_the_value_nothing_of_the_operator_is_installed() -> None:
+    assert of_operator(rendered()) == []
+
+
+def test_it_patches_nodes_and_the_status_of_policies_and_keeps_its_lease() -> None:
+    objects = rendered(OPERATOR)
+    rules = one(objects, "ClusterRole", "gpufleet-operator")["rules"]
+    given = {
+        resource: set(rule["verbs"]) - {"get", "list", "watch"}
+        for rule in rules
+        for resource in rule["resources"]
+    }
+    assert given == {
+        "nodes": {"patch"},
+        "fleetpolicies": set(),
+        "nodedevices": set(),
+        "fleetpolicies/status": {"patch"},
+    }
+    lease = one(objects, "Role", "gpufleet-operator")
+    assert lease["metadata"]["namespace"] == NAMESPACE
+    assert lease["rules"][1]["resourceNames"] == ["gpufleet-operator"]
+
+
+def test_every_value_of_the_operator_reaches_it() -> None:
+    objects = rendered(FULL_VALUES)
+    deployment = one(objects, "Deployment", "gpufleet-operator")["spec"]
+    pod = deployment["template"]["spec"]
+    assert deployment["replicas"] == 3
+    assert pod["priorityClassName"] == "platform"
+    args = pod["containers"][0]["args"]
+    assert args[0] == "operator"
+    assert {"--identity=one", "--log-level=debug"} <= set(args)
+    assert pod["nodeSelector"]["example.com/pool"] == "system"
+    assert one(objects, "NetworkPolicy", "gpufleet-operator")["spec"]["policyTypes"] == ["Ingress", "Egress"]
