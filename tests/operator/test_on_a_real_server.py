@@ -293,14 +293,18 @@ class KillingTransport:
             return await self._inner.call(request, timeout_s=timeout_s)
         self.writes += 1
         number = self.writes
-        if self.is_dead or (number == self._at and not self._after):
-            self.is_dead = True
+        if self._ends(number, is_done=False):
             raise Killed
         answer = await self._inner.call(request, timeout_s=timeout_s)
-        if self.is_dead or number == self._at:
-            self.is_dead = True
+        if self._ends(number, is_done=True):
             raise Killed
         return answer
+
+    def _ends(self, number: int, *, is_done: bool) -> bool:
+        """Whether the process is over by now, with all that it had under way."""
+        if number == self._at and is_done == self._after:
+            self.is_dead = True
+        return self.is_dead
 
     async def open(self, request: Request, *, timeout_s: float) -> ResponseStream:
         """Watches go through."""
