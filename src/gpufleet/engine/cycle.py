@@ -312,7 +312,7 @@ class Cycle:
         unplaced = UnplacedWorkload(row, None, self.at_us)
         if self.reservations.hold(line, unplaced, self._again_at_us, own_queue_only=lacks_quota) is None:
             return False
-        if line.untold.pop((self.state.sequence_by_row[row], row), 0) is None:
+        if line.take_untold(self.state.sequence_by_row[row]):
             self.instructions.append(
                 Unschedulable(self.state.pods.pod_at(row).uid, self.verdicts.of(row, self.at_us))
             )

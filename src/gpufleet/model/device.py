@@ -23,7 +23,7 @@ class Serves(enum.IntFlag):
     ANY = 3
 
 
-class Device(msgspec.Struct, frozen=True):
+class Device(msgspec.Struct, frozen=True, gc=False):
     """A physical GPU.
 
     ``memory_mib`` is the usable memory, None where it is not known. Devices of one ``link_group`` reach each

@@ -10,7 +10,7 @@ import msgspec
 MEBIBYTE = 1024 * 1024
 
 
-class Resources(msgspec.Struct, frozen=True, cache_hash=True):
+class Resources(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """CPU in millicores, memory and local storage in bytes, number of pods, and the rest by name.
 
     ``other`` holds extended resources and huge pages as (name, amount), sorted by name.

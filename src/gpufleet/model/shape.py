@@ -28,7 +28,7 @@ class Within(enum.IntEnum):
     LINK_GROUP = 2
 
 
-class GpuRequest(msgspec.Struct, frozen=True, cache_hash=True):
+class GpuRequest(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """GPUs asked for: ``count`` devices with ``gpu_milli`` of each.
 
     1000 milli is a whole device, and then nothing else runs on it. Below that the request is a
@@ -57,7 +57,7 @@ class GpuRequest(msgspec.Struct, frozen=True, cache_hash=True):
         return self.count * self.gpu_milli
 
 
-class Shape(msgspec.Struct, frozen=True, cache_hash=True):
+class Shape(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """What a pod needs and which nodes it accepts.
 
     ``resources.pods`` is ignored: a pod takes one place. ``node_selector`` holds (label, value)

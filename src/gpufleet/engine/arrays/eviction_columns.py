@@ -13,6 +13,7 @@ import numpy as np
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.layout import NOT_SET
 from gpufleet.engine.arrays.numbering import Numbering
+from gpufleet.engine.arrays.tables import grown
 from gpufleet.model.identifiers import PodUid, QueueName
 from gpufleet.model.named_parts import named_part_milli
 from gpufleet.model.pod import Pod
@@ -61,8 +62,8 @@ class EvictionColumns:
     def _catch_up(self) -> None:
         """Write the pods that came since the cells were last read, and the rows marked since then."""
         for row, pod in self._unwritten.items():
-            while row >= self._cells.shape[1]:
-                self._cells = np.concatenate([self._cells, np.zeros_like(self._cells)], axis=1)
+            if row >= self._cells.shape[1]:
+                self._cells = np.asarray(grown(self._cells, 1, row + 1, 0), np.int64)
             self._cells[PASSING, row] = NOT_HEARD_OF
             self._cells[ORDER, row] = order_of(pod.uid)
             self._describe(row, pod)

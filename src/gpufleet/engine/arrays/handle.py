@@ -5,10 +5,10 @@ are forty. So the hottest kernels take a *handle*: one small array with the addr
 array of a named tuple, from which ``opened`` makes the tuple again inside the kernel.
 
 Both sides go by the fields of the named tuple, in whatever order they stand, and by what each field is
-declared as (``Line``, ``Grid``, ``Cube``, ``Flags``, or another such tuple). ``Handle.of`` refuses, by the
-name of its field, an array that is not what its field declares. A handle is only as good as the tuple that
-it was made of: ``Handle.of`` makes another one whenever the tuple is another, and keeps the tuple alive
-meanwhile. What numba must know of all this is in ``handle_in_kernels``.
+declared as (``Line``, ``Grid``, ``SmallGrid``, ``Cube``, ``Flags``, or another such tuple). ``Handle.of``
+refuses, by the name of its field, an array that is not what its field declares. A handle is only as good as
+the tuple that it was made of: ``Handle.of`` makes another one whenever the tuple is another, and keeps the
+tuple alive meanwhile. What numba must know of all this is in ``handle_in_kernels``.
 """
 
 from collections.abc import Hashable
@@ -44,7 +44,9 @@ def fields_of(kind: type[Any]) -> dict[str, ArrayKind | type[Any]]:
         elif isinstance(hints[name], type) and hasattr(hints[name], "_fields"):
             fields[name] = hints[name]
         else:
-            raise TypeError(f"{kind.__name__}.{name} is neither a Line, Grid, Cube, Flags nor such a tuple")
+            raise TypeError(
+                f"{kind.__name__}.{name} is neither a Line, Grid, SmallGrid, Cube, Flags nor such a tuple"
+            )
     return fields
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpufleet.engine.arrays import layout
-from gpufleet.engine.arrays.array_types import Cube, Flags, Grid, Int64Array, Line
+from gpufleet.engine.arrays.array_types import Cube, Flags, Grid, Int64Array, Line, SmallGrid
 from gpufleet.engine.arrays.handle import Handle
 
 
@@ -23,7 +23,7 @@ class Tables(NamedTuple):
     kinds: Grid
     devices: Grid
     pods: Grid
-    pod_devices: Grid
+    pod_devices: SmallGrid
     shapes: Grid
     shape_resources: Grid
     shape_models: Flags
@@ -89,7 +89,7 @@ class TableStore:
             kinds=np.zeros((64, layout.KIND_COLUMNS), np.int64),
             devices=np.zeros((layout.DEVICE_COLUMNS, 256), np.int64),
             pods=np.zeros((layout.POD_COLUMNS, 256), np.int64),
-            pod_devices=np.full((256, layout.DEVICES_A_POD_AT_FIRST), layout.NOT_SET, np.int64),
+            pod_devices=np.full((256, layout.DEVICES_A_POD_AT_FIRST), layout.NOT_SET, np.int32),
             shapes=np.zeros((layout.SHAPE_COLUMNS, 64), np.int64),
             shape_resources=np.zeros((64, layout.RESOURCE_FIXED_COLUMNS), np.int64),
             shape_models=np.zeros((64, 8), np.bool_),

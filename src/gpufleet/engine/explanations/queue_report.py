@@ -220,7 +220,7 @@ def rows_of(state: EngineState, line: Line) -> list[int]:
     """The pods that wait in a line."""
     if line.key.gang is not None:
         return list(state.gangs.members(line.key.gang).waiting)
-    waiting = (row for *_, sequence, row in line.waiting if state.waiting.is_waiting(line, sequence, row))
+    waiting = (row for *_, sequence, _, row in line.waiting if state.waiting.is_waiting(line, sequence, row))
     # A pod that was described anew may have come back into its line.
     return list(dict.fromkeys(waiting))
 

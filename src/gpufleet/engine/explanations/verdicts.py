@@ -45,7 +45,7 @@ class Verdicts:
         """Why the pods of a parked line wait that have not heard it yet."""
         state, verdict = self.state, None
         alike = self._are_alike_in_a_line()
-        for sequence, row in line.untold:
+        for sequence, row in line.untold.items():
             if state.waiting.is_waiting(line, sequence, row):
                 if verdict is None or not alike:
                     verdict = self.of(row, at_us)

@@ -73,12 +73,18 @@ class LineKey(NamedTuple):
     template: str = ""
 
 
+Entry = tuple[int, str, int, LineKey, int]
+"""A workload in a line: when it was made, its name, its sequence, the key of the line, and its pod row.
+
+Entries of one line have one key, so it decides no comparison.
+"""
+
+
 @dataclass(slots=True, eq=False)
 class Line:
-    """Interchangeable workloads; ``waiting`` is a heap of (created, name, sequence,
-    pod row).
+    """Interchangeable workloads; ``waiting`` is a heap.
 
-    ``untold`` are pods that have not heard yet why they wait. ``offered`` is the turn under which
+    ``untold`` are pods that have not heard yet why they wait, each row by its sequence. ``offered`` is the turn under which
     the line stands in its queue, at the latest its head's. ``holds_back`` tells of a parked line
     that nothing behind it in a strict queue may overtake it. ``called`` is set for a parked line that
     takes its turn all the same (``WaitingLines.call``). ``refused_first`` is the entry that was its first
@@ -87,20 +93,24 @@ class Line:
     """
 
     key: LineKey
-    waiting: list[tuple[int, str, int, int]] = field(default_factory=list)
+    waiting: list[Entry] = field(default_factory=list)
     parked: bool = False
     called: bool = False
     closed: bool = False
     holds_back: bool = False
-    untold: dict[tuple[int, int], None] = field(default_factory=dict)
+    untold: dict[int, int] = field(default_factory=dict)
     offered: Head | None = None
     sweep_at: int = SWEEP_FIRST
-    refused_first: tuple[int, str, int, int] | None = None
+    refused_first: Entry | None = None
 
     def head(self) -> Head:
         """The turn of the first workload."""
-        created_at_us, name, sequence, _ = self.waiting[0]
+        created_at_us, name, sequence, _, _ = self.waiting[0]
         return Head(-self.key.priority, created_at_us, name, sequence)
+
+    def take_untold(self, sequence: int) -> bool:
+        """True if the workload of this sequence had not heard yet why it waits; it counts as told then."""
+        return self.untold.pop(sequence, None) is not None
 
 
 class WaitingLines:
@@ -116,7 +126,7 @@ class WaitingLines:
         self.reserved_heads: dict[QueueName, Head] = {}
         self._parked_by_queue: dict[QueueName, dict[LineKey, None]] = {}
         self._heads: dict[QueueName, list[tuple[Head, LineKey]]] = {}
-        self._place_by_row: dict[int, tuple[int, LineKey]] = {}
+        self._entry_by_row: dict[int, Entry] = {}
         self._sequence = 0
         self._parked = 0
         self._called = 0
@@ -141,11 +151,12 @@ class WaitingLines:
         line = self.lines.get(key)
         if line is None:
             line = self.lines[key] = Line(key)
-        entry = (created_at_us, name, sequence, pod_row)
+        # With the key that the line has: equal keys of a hundred thousand pods are one object.
+        entry = (created_at_us, name, sequence, line.key, pod_row)
         heapq.heappush(line.waiting, entry)
-        line.untold[sequence, pod_row] = None
-        self._untold[key] = None
-        self._place_by_row[pod_row] = (sequence, line.key)
+        line.untold[sequence] = pod_row
+        self._untold[line.key] = None
+        self._entry_by_row[pod_row] = entry
         if len(line.waiting) > line.sweep_at or len(line.untold) > line.sweep_at:
             self._sweep(line)
         # Behind the first of a line that stands in its queue nothing changes there.
@@ -154,41 +165,41 @@ class WaitingLines:
 
     def _sweep(self, line: Line) -> None:
         """Drop every entry that no longer stands for a waiting pod."""
-        line.waiting = [entry for entry in line.waiting if self.is_waiting(line, *entry[2:])]
+        entries = self._entry_by_row
+        line.waiting = [entry for entry in line.waiting if entries.get(entry[-1]) is entry]
         heapq.heapify(line.waiting)
-        line.untold = {entry: None for entry in line.untold if self.is_waiting(line, *entry)}
+        untold = line.untold.items()
+        line.untold = {sequence: row for sequence, row in untold if self.is_waiting(line, sequence, row)}
         # Twice what is left: a sweep is paid for by the entries that came since the last one.
         line.sweep_at = max(SWEEP_FIRST, 2 * len(line.waiting))
 
     def take_out(self, pod_row: int) -> None:
         """A pod no longer waits; its entry is dropped when it comes up."""
-        self._place_by_row.pop(pod_row, None)
+        self._entry_by_row.pop(pod_row, None)
 
     def withdraw(self, pod_row: int) -> None:
         """A pod leaves although it was not its turn: its line ends with its last pod."""
-        place = self._place_by_row.pop(pod_row, None)
-        if place is not None:
-            self.trim(self.lines[place[1]])
+        entry = self._entry_by_row.pop(pod_row, None)
+        if entry is not None:
+            self.trim(self.lines[entry[3]])
 
     def is_waiting(self, line: Line, sequence: int, pod_row: int) -> bool:
-        """True if this entry of a line still stands for a waiting pod.
+        """True if the pod of this row and sequence still waits in this line.
 
         A pod that was described anew keeps its sequence and may wait in another line.
         """
-        place = self._place_by_row.get(pod_row)
-        if place is None or place[0] != sequence:
+        entry = self._entry_by_row.get(pod_row)
+        if entry is None or entry[2] != sequence:
             return False
         # Most are the very key of the line, which spares the comparison of all its fields.
-        return place[1] is line.key or place[1] == line.key
+        return entry[3] is line.key or entry[3] == line.key
 
     def trim(self, line: Line) -> bool:
         """Drop pods from the front of a line that no longer wait; False if none is left."""
-        waiting, key, places = line.waiting, line.key, self._place_by_row
+        waiting, entries = line.waiting, self._entry_by_row
         while waiting:
-            _, _, sequence, pod_row = waiting[0]
-            # What ``is_waiting`` says, without the call: this is asked several times for each pod.
-            place = places.get(pod_row)
-            if place is not None and place[0] == sequence and (place[1] is key or place[1] == key):
+            entry = waiting[0]
+            if entries.get(entry[-1]) is entry:
                 return True
             heapq.heappop(waiting)
         self._close(line)
@@ -244,20 +255,20 @@ class WaitingLines:
 
     def retime(self, line: Line, created_at_us: int) -> None:
         """The one workload of a line has its turn as if it had come at this time."""
-        line.waiting[0] = (created_at_us, *line.waiting[0][1:])
+        entry = (created_at_us, *line.waiting[0][1:])
+        line.waiting[0] = self._entry_by_row[entry[-1]] = entry
         line.offered = None
         if not line.parked:
             self._offer(line)
 
     def move_first(self, line: Line, key: LineKey) -> None:
         """The first workload of the line goes to the line of this key, and is told there if at all."""
-        created_at_us, name, sequence, pod_row = line.waiting[0]
-        was_told = (sequence, pod_row) not in line.untold
-        line.untold.pop((sequence, pod_row), None)
+        created_at_us, name, sequence, _, pod_row = line.waiting[0]
+        was_untold = line.take_untold(sequence)
         self.advance(line)
         self.put(key, pod_row, created_at_us, name, sequence)
-        if was_told:
-            self.lines[key].untold.pop((sequence, pod_row), None)
+        if not was_untold:
+            self.lines[key].take_untold(sequence)
 
     def park(self, line: Line, *, holds_back: bool = True, lacks_room: bool = True) -> None:
         """The line cannot run until room is freed.

@@ -133,7 +133,7 @@ class Reservations:
             return
         key = state.line_of(rows[0])
         line = state.waiting.lines[key]
-        line.untold.pop((state.sequence_by_row[rows[0]], rows[0]), None)
+        line.take_untold(state.sequence_by_row[rows[0]])
         if line.parked:
             state.waiting.wake(key)
 

@@ -9,6 +9,7 @@ does the arithmetic.
 
 from typing import cast
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -91,7 +92,7 @@ class PodTable:
 
     def add(self, pod: Pod) -> int:
         """A row for a new pod, waiting."""
-        shape = self.shapes.hold(pod.shape)
+        shape = self._hold_shape(pod)
         if self._free_rows:
             row = self._free_rows.pop()
             self.pods[row] = pod
@@ -110,6 +111,16 @@ class PodTable:
         cells[layout.POD_NODE, row] = layout.NOT_SET
         cells[layout.POD_QUEUE, row] = layout.NOT_SET
         cells[layout.POD_PROTECTED, row] = int(not pod.preemptible)
+        return row
+
+    def _hold_shape(self, pod: Pod) -> int:
+        """The row of a pod's shape, of which the pod keeps no record of its own from now on."""
+        row = self.shapes.hold(pod.shape)
+        known = self.shapes.shape_at(row)
+        if pod.shape is not known:
+            # An equal value in its place changes nothing that can be seen of a frozen record, and thousands of
+            # pods, each read from a document of its own, share the memory of one shape.
+            msgspec.structs.force_setattr(pod, "shape", known)
         return row
 
     def remove(self, uid: PodUid) -> int | None:
@@ -133,7 +144,7 @@ class PodTable:
     def describe(self, row: int, pod: Pod) -> None:
         """Take over another description of a known pod; one that has a place is booked there anew."""
         before = int(self.store.tables.pods[layout.POD_SHAPE, row])
-        shape = self.shapes.hold(pod.shape)
+        shape = self._hold_shape(pod)
         node, state = self.node_row(row), self.state(row)
         ids = self.device_ids(row)
         if node is not None:
