@@ -186,3 +186,24 @@ def test_names_that_nobody_uses_any_more_are_forgotten() -> None:
     state = told.engine.state
     assert len(state.fleet.resource_columns) <= IDLE_SHAPES_MAX
     assert NodeName("n") in state.fleet.row_by_name
+
+
+def test_pods_of_equal_shapes_keep_one_shape() -> None:
+    """Each pod is read from a document of its own, with a shape of its own."""
+    told = Story()
+    told.nodes(node("n", 2))
+    told.arrive(pod("first", shape(1)), pod("second", shape(1)))
+    pods = told.engine.state.pods
+    first, second = (pods.pod_at(pods.row_by_uid[PodUid(name)]) for name in ("first", "second"))
+    assert first.shape is second.shape
+    assert first.shape == shape(1)
+
+
+def test_a_pod_that_is_described_anew_keeps_no_shape_of_its_own() -> None:
+    told = Story()
+    told.nodes(node("n", 1))
+    told.arrive(pod("known", shape(2)), pod("changed", shape(1)))
+    told.arrive(pod("changed", shape(2)))
+    pods = told.engine.state.pods
+    known, changed = (pods.pod_at(pods.row_by_uid[PodUid(name)]) for name in ("known", "changed"))
+    assert changed.shape is known.shape

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from gpufleet.engine.arrays.array_types import Cube, Flags, Grid, Int64Array, Line
+from gpufleet.engine.arrays.array_types import Cube, Flags, Grid, Int64Array, Line, SmallGrid
 from gpufleet.engine.arrays.compiled import kernel
 from gpufleet.engine.arrays.handle import Handle, fields_of, opened
 from gpufleet.engine.arrays.rankings import Rankings
@@ -28,6 +28,7 @@ class Fleet(NamedTuple):
     nodes: Grid
     limits: Cube
     present: Flags
+    places: SmallGrid
     prices: Prices
 
 
@@ -42,6 +43,7 @@ class FleetInAnotherOrder(NamedTuple):
     """The fields of ``Fleet``, the last first."""
 
     prices: PricesInAnotherOrder
+    places: SmallGrid
     present: Flags
     limits: Cube
     nodes: Grid
@@ -58,18 +60,19 @@ COUNTERS = np.array([7, 8, 9])
 NODES: npt.NDArray[Any] = np.arange(6).reshape(2, 3)
 LIMITS = np.arange(24).reshape(2, 3, 4)
 PRESENT = np.array([[True, False], [False, True]])
+PLACES = np.array([[1, -2], [3, 4]], np.int32)
 BY_MODEL = np.array([100, 200])
 BY_NODE = np.array([[11, 12], [13, 14]])
-AS_PYTHON_READS_THEM = (9, 5, 23, False, 200, 13)
+AS_PYTHON_READS_THEM = (9, 5, 23, False, -2, 200, 13)
 
-FLEET = Fleet(COUNTERS, NODES, LIMITS, PRESENT, Prices(BY_MODEL, BY_NODE))
+FLEET = Fleet(COUNTERS, NODES, LIMITS, PRESENT, PLACES, Prices(BY_MODEL, BY_NODE))
 IN_ANOTHER_ORDER = FleetInAnotherOrder(
-    PricesInAnotherOrder(BY_NODE, BY_MODEL), PRESENT, LIMITS, NODES, COUNTERS
+    PricesInAnotherOrder(BY_NODE, BY_MODEL), PLACES, PRESENT, LIMITS, NODES, COUNTERS
 )
 
 
 @kernel
-def cells_of(handle: Int64Array) -> tuple[int, int, int, bool, int, int]:
+def cells_of(handle: Int64Array) -> tuple[int, int, int, bool, int, int, int]:
     """One cell of each array, by the name of its field."""
     fleet = opened(Fleet, handle)
     prices = fleet.prices
@@ -78,13 +81,14 @@ def cells_of(handle: Int64Array) -> tuple[int, int, int, bool, int, int]:
         fleet.nodes[1, 2],
         fleet.limits[1, 2, 3],
         fleet.present[0, 1],
+        fleet.places[0, 1],
         prices.by_model[1],
         prices.by_node[1, 0],
     )
 
 
 @kernel
-def cells_in_another_order(handle: Int64Array) -> tuple[int, int, int, bool, int, int]:
+def cells_in_another_order(handle: Int64Array) -> tuple[int, int, int, bool, int, int, int]:
     """The cells of ``cells_of``, out of the other tuple."""
     fleet = opened(FleetInAnotherOrder, handle)
     prices = fleet.prices
@@ -93,6 +97,7 @@ def cells_in_another_order(handle: Int64Array) -> tuple[int, int, int, bool, int
         fleet.nodes[1, 2],
         fleet.limits[1, 2, 3],
         fleet.present[0, 1],
+        fleet.places[0, 1],
         prices.by_model[1],
         prices.by_node[1, 0],
     )

@@ -32,3 +32,37 @@ def test_a_line_that_has_ended_leaves_a_parked_successor_parked() -> None:
     assert waiting.waits_for_room(KEY)
     waiting.wake(KEY)
     assert waiting.first(KEY.queue) is waiting.lines[KEY]
+
+
+def test_a_pod_that_left_and_came_back_waits_once() -> None:
+    """It keeps its sequence, and what stood for it before stands for nothing any more."""
+    waiting = WaitingLines()
+    first = waiting.next_sequence()
+    waiting.put(KEY, 1, 10, "first", first)
+    waiting.put(KEY, 2, 20, "second", waiting.next_sequence())
+    waiting.take_out(1)
+    waiting.put(KEY, 1, 10, "first", first)
+    line = waiting.lines[KEY]
+    waiting.advance(line)
+    waiting.take_out(1)
+    assert waiting.trim(line)
+    assert line.head().name == "second"
+
+
+def test_a_pod_is_told_once_why_it_waits() -> None:
+    waiting = WaitingLines()
+    sequence = waiting.next_sequence()
+    waiting.put(KEY, 1, 10, "first", sequence)
+    line = waiting.lines[KEY]
+    assert line.untold == {sequence: 1}
+    assert line.take_untold(sequence)
+    assert not line.take_untold(sequence)
+
+
+def test_a_pod_that_was_told_why_it_waits_is_not_told_again_in_another_line() -> None:
+    waiting = WaitingLines()
+    told, other = waiting.next_sequence(), KEY._replace(late=True)
+    waiting.put(KEY, 1, 10, "told", told)
+    waiting.lines[KEY].take_untold(told)
+    waiting.move_first(waiting.lines[KEY], other)
+    assert waiting.lines[other].untold == {}

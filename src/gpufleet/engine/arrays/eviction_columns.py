@@ -6,7 +6,7 @@ A pod is written into the columns when these are read. Where nothing is ever evi
 without being written at all.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -112,7 +112,12 @@ class EvictionColumns:
 
     def code(self, queue: QueueName) -> int:
         """The number of a queue; one that no pod has for a queue without pods."""
-        return self._known_queues().number_by_value.get(queue, NOT_SET)
+        return self.code_by_queue.get(queue, NOT_SET)
+
+    @property
+    def code_by_queue(self) -> Mapping[QueueName, int]:
+        """The numbers of the queues that have pods."""
+        return self._known_queues().number_by_value
 
     @property
     def queues(self) -> Iterable[QueueName]:

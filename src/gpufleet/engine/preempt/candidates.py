@@ -262,12 +262,12 @@ class Gathering:
         by_code, rights, priorities = np.full(
             (3, max(1, state.pods.eviction_columns.codes)), NOT_HERE, np.int64
         )
-        for name, least_us in least_run_us.items():
-            code = state.pods.eviction_columns.code(name)
-            if code != layout.NOT_SET:
-                by_code[code] = least_us
-                rights[code] = self.rights.get(name, 0)
-                priorities[code] = self.priorities.get(name, LOWEST)
+        numbers = state.pods.eviction_columns.code_by_queue
+        names = [name for name in least_run_us if name in numbers]
+        codes = [numbers[name] for name in names]
+        by_code[codes] = [least_run_us[name] for name in names]
+        rights[codes] = [self.rights.get(name, 0) for name in names]
+        priorities[codes] = [self.priorities.get(name, LOWEST) for name in names]
         rows, lost = np.empty((2, len(state.pods.pods)), np.int64)
         wanted = np.array(reaches, np.int64)
         count, again_at_us = single_candidates(

@@ -103,7 +103,7 @@ class QueueShares:
         self._to_share: dict[int, list[int]] = {}
         self._order_keys: dict[int, tuple[bytes, tuple[bool, int]]] = {}
         self._sides: tuple[int, Int64Array] | None = None
-        self._rows: Int64Array | None = None
+        self._parents: Int64Array | None = None
         self._as_of = tree.changes
 
     def share(self, row: int) -> Share:
@@ -171,11 +171,11 @@ class QueueShares:
         return self._sides[1]
 
     def _sides_of(self, one: int) -> Int64Array:
-        tree = self.tree
-        if self._rows is None:
-            self._rows = np.array(list(tree.row_by_name.values()), np.int64)
-        parent = np.full(len(tree.parent), layout.NOT_SET, np.int64)
-        parent[self._rows] = tree.parent[self._rows]
+        tree, parent = self.tree, self._parents
+        if parent is None:
+            rows = np.array(list(tree.row_by_name.values()), np.int64)
+            parent = self._parents = np.full(len(tree.parent), layout.NOT_SET, np.int64)
+            parent[rows] = tree.parent[rows]
         on_path = np.zeros(len(parent), np.bool_)
         on_path[list(tree.path(one))] = True
         is_off = (parent != layout.NOT_SET) & ~on_path
@@ -193,7 +193,7 @@ class QueueShares:
             self._to_share.clear()
             self._order_keys.clear()
             self._sides = None
-            self._rows = None
+            self._parents = None
             self._as_of = self.tree.changes
 
     def of_parent(self, row: int) -> list[int]:

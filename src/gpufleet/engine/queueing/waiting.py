@@ -84,12 +84,12 @@ Entries of one line have one key, so it decides no comparison.
 class Line:
     """Interchangeable workloads; ``waiting`` is a heap.
 
-    ``untold`` are pods that have not heard yet why they wait, each row by its sequence. ``offered`` is the turn under which
-    the line stands in its queue, at the latest its head's. ``holds_back`` tells of a parked line
-    that nothing behind it in a strict queue may overtake it. ``called`` is set for a parked line that
-    takes its turn all the same (``WaitingLines.call``). ``refused_first`` is the entry that was its first
-    when quota kept it out the last time. ``closed`` is set once its last workload has left:
-    another line stands for its key then, or none.
+    ``untold`` are pods that have not heard yet why they wait, each row by its sequence. ``offered`` is
+    the turn under which the line stands in its queue, at the latest its head's. ``holds_back`` tells of a
+    parked line that nothing behind it in a strict queue may overtake it. ``called`` is set for a parked line
+    that takes its turn all the same (``WaitingLines.call``). ``refused_first`` is the entry that was its
+    first when quota kept it out the last time. ``closed`` is set once its last workload has left: another
+    line stands for its key then, or none.
     """
 
     key: LineKey

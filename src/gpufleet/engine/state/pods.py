@@ -118,8 +118,8 @@ class PodTable:
         row = self.shapes.hold(pod.shape)
         known = self.shapes.shape_at(row)
         if pod.shape is not known:
-            # An equal value in its place changes nothing that can be seen of a frozen record, and thousands of
-            # pods, each read from a document of its own, share the memory of one shape.
+            # An equal value in its place changes nothing that can be seen of a frozen record, and thousands
+            # of pods, each read from a document of its own, share the memory of one shape.
             msgspec.structs.force_setattr(pod, "shape", known)
         return row
 
