@@ -4,7 +4,8 @@ it.
 
 import click
 
-from gpufleet.cli.parameters import OneOf
+from gpufleet.cli.log_options import log_options
+from gpufleet.cli.parameters import KUBECONFIG, OneOf
 
 
 @click.group(name="admission")
@@ -29,3 +30,35 @@ def policies(default: str, registries: tuple[str, ...]) -> int:
 
     click.echo(as_yaml(default, registries), nl=False)
     return 0
+
+
+@command.command(name="serve")
+@click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG, or the pod's own account.")
+@click.option("--context", default="", help="The kubeconfig's context to use.")
+@click.option(
+    "--namespace",
+    envvar="POD_NAMESPACE",
+    default="gpufleet-system",
+    show_default=True,
+    help="Where its Secret and its Service are.  [env: POD_NAMESPACE]",
+)
+@click.option("--listen", default="127.0.0.1:9445", show_default=True, help="Where reviews are answered.")
+@click.option("--service", default="gpufleet-admission", show_default=True, help="The name of its Service.")
+@click.option(
+    "--name",
+    default="gpufleet-admission",
+    show_default=True,
+    help="The name of its Secret and of its webhook configurations.",
+)
+@click.option("--scheduler-name", default="gpufleet", show_default=True, help="The scheduler's name in pods.")
+@click.option("--runtime-class", default="", metavar="NAME", help="Give GPU pods this RuntimeClass.")
+@click.option(
+    "--shared-memory", is_flag=True, help="Mount memory at /dev/shm of containers with several GPUs."
+)
+@click.option("--device-tolerations", is_flag=True, help="Tolerate taints named as the resources asked for.")
+@log_options
+def serve(**options: object) -> int:
+    """Answer the API server's reviews until told to end."""
+    from gpufleet.admission.process import WebhookOptions, run_process
+
+    return run_process(WebhookOptions(**options))  # type: ignore[arg-type]

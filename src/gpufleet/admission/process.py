@@ -1,0 +1,151 @@
+"""The webhook as a process: certificates, namespaces, the HTTPS server, Events, and signals.
+
+Any number of replicas answer side by side. A replica is ready when a handshake as the API server makes it
+succeeds and the namespaces are known; until then, and whenever all of them are down, objects pass unjudged.
+"""
+
+import asyncio
+import contextlib
+import logging
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+from prometheus_client.exposition import generate_latest
+
+from gpufleet.admission.completion import Completion
+from gpufleet.admission.webhook.answering import Answering
+from gpufleet.admission.webhook.owner_events import OwnerEvents
+from gpufleet.admission.webhook.record import AdmissionRecord
+from gpufleet.admission.webhook.rotation import Rotation
+from gpufleet.daemon.http_server import READING, Accepted, Health, HttpServer, Limits, Page
+from gpufleet.daemon.json_log import log_as_asked
+from gpufleet.daemon.listening import address_of
+from gpufleet.daemon.server_certificate import ServerCertificate
+from gpufleet.daemon.signals import end_on_signal
+from gpufleet.kube.client import Client
+from gpufleet.kube.connection import ClusterChoice, check_choice, connect
+from gpufleet.kube.mirror import Mirror
+from gpufleet.kube.objects.namespace import Namespace
+from gpufleet.kube.resources import NAMESPACES
+
+LOG = logging.getLogger(__name__)
+CONNECTIONS = 4
+REQUEST_LIMIT_S = 30.0
+LIMITS = Limits(connections=256, body_bytes=6 << 20, idle_s=120.0)
+"""A review holds an object twice, which has at most 3 MiB; the API server keeps its connections."""
+
+HANDSHAKE_EVERY_S = 10.0
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class WebhookOptions(msgspec.Struct, frozen=True):
+    """The flags of ``gpufleet admission serve``."""
+
+    kubeconfig: Path | None
+    context: str
+    namespace: str
+    listen: str
+    service: str
+    name: str
+    scheduler_name: str
+    runtime_class: str
+    shared_memory: bool
+    device_tolerations: bool
+    log_level: str
+    log_format: str | None
+
+
+def run_process(options: WebhookOptions) -> int:
+    """Run until a signal comes; the exit code."""
+    log_as_asked(options.log_level, options.log_format)
+    address_of(options.listen, "--listen")
+    check_choice(ClusterChoice(options.kubeconfig, options.context))
+    return asyncio.run(_live(options))
+
+
+async def _live(options: WebhookOptions) -> int:
+    choice = ClusterChoice(options.kubeconfig, options.context)
+    # A folder that this user alone may enter, for the key.
+    with tempfile.TemporaryDirectory(prefix="gpufleet-admission-") as folder:
+        async with connect(choice, connections=CONNECTIONS, timeout_s=REQUEST_LIMIT_S) as connection:
+            life = asyncio.ensure_future(_serve(options, connection.client, Path(folder)))
+            end_on_signal(life)
+            with contextlib.suppress(asyncio.CancelledError):
+                await life
+            LOG.info("stopped by a signal")
+    return 0
+
+
+async def _serve(options: WebhookOptions, client: Client, folder: Path) -> None:
+    host = f"{options.service}.{options.namespace}.svc"
+    rotation = Rotation(client, options.namespace, options.name, (host, f"{host}.cluster.local"), folder)
+    await rotation.first()
+    webhook = Webhook(options, client, rotation)
+    await webhook.run()
+
+
+class Webhook:
+    """All parts, once there is a certificate to show."""
+
+    def __init__(self, options: WebhookOptions, client: Client, rotation: Rotation) -> None:
+        self._rotation = rotation
+        self._namespaces: Mirror[Namespace] = Mirror(
+            client, NAMESPACES, msgspec.json.Decoder(Namespace), _ignored
+        )
+        self._handshake = "no handshake was tried yet"
+        self._record = AdmissionRecord(lambda: rotation.ends_at_s)
+        self._events = OwnerEvents(client)
+        completion = Completion(
+            options.scheduler_name,
+            options.runtime_class,
+            options.shared_memory,
+            options.device_tolerations,
+        )
+        answering = Answering(self._record, self._annotations, client.clock.now, completion, self._events)
+        host, port = address_of(options.listen, "--listen")
+        self.server = HttpServer(
+            self._own_metrics,
+            alive=lambda: Health(well=True),
+            ready=self.ready,
+            address=host,
+            port=port,
+            certificate=ServerCertificate(rotation.certificate, rotation.key),
+            limits=LIMITS,
+            others=answering.answer,
+            methods=(*READING, "POST"),
+        )
+
+    async def run(self) -> None:
+        """Answer until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._namespaces.run())
+            group.create_task(self._rotation.run())
+            group.create_task(self._events.run())
+            group.create_task(self.server.run())
+            group.create_task(self._shake_hands())
+
+    def ready(self) -> Health:
+        """Whether the API server can speak to this replica, and namespaces are known."""
+        reasons = [one for one in (self._handshake, *self.server.problems()) if one]
+        if not self._namespaces.health().listed:
+            reasons.append("the namespaces are not listed yet")
+        return Health(well=not reasons, reasons=tuple(reasons))
+
+    async def _shake_hands(self) -> None:
+        await self.server.listening.wait()
+        while True:
+            self._handshake = await self._rotation.handshake(self.server.port)
+            await asyncio.sleep(HANDSHAKE_EVERY_S if not self._handshake else 1.0)
+
+    def _annotations(self, namespace: str) -> Mapping[str, str]:
+        found = self._namespaces.get(namespace)
+        return {} if found is None else found.metadata.annotations
+
+    def _own_metrics(self, _: Accepted) -> Page:
+        return Page((generate_latest(self._record.registry),), TEXT)
+
+
+def _ignored(_: object) -> None:
+    """The mirror's own copy is all that is needed."""

@@ -1,0 +1,1 @@
+"""The webhook: what the API server asks it, what it answers, its certificates, and its process."""
