@@ -1,10 +1,9 @@
 """Events on the owners of pods that rules find something in: a warning alone reaches whoever sent the
 request.
 
-That is a controller for most pods, which does not show it. An Event on the owner is what ``kubectl
-describe`` and every page about a workload show. All rules about one object are told here, those of the
-policies too, as a policy can write no Event. One owner is told of one rule once an hour. A trial (dry run) is
-told to nobody.
+That is a controller for most pods, which does not show it. An Event on the owner is what ``kubectl describe``
+and every page about a workload show. All rules about one object are told here, those of the policies too, as
+a policy can write no Event. One owner is told of one rule once an hour. A trial (dry run) makes no Event.
 """
 
 import asyncio
