@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from gpufleet.agent.kubelet_side import CHECKPOINT
+from gpufleet.agent.kubelet_services import CHECKPOINT
 from gpufleet.localkube.agent_identity import agent_kubeconfig
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.node.private_view import KUBELET

@@ -11,7 +11,7 @@ import pytest
 
 from gpufleet.agent.device_plugin.open_call_record import OpenCallRecord
 from gpufleet.agent.gpus.gpu_monitor import read_boot_id
-from gpufleet.agent.kubelet_side import CHECKPOINT
+from gpufleet.agent.kubelet_services import CHECKPOINT
 from gpufleet.kube.keys import GPU_SHARE
 from gpufleet.localkube.access.api import Object
 from gpufleet.localkube.cluster import LocalCluster

@@ -21,9 +21,9 @@ from gpufleet.agent.gpus.simulation_control import SimulationControl
 from gpufleet.agent.gpus.vendor_monitor import Pace
 from gpufleet.agent.kubelet.pods import Pods
 from gpufleet.agent.kubelet.process_owners import pod_of
-from gpufleet.agent.kubelet_side import KubeletSide
+from gpufleet.agent.kubelet_services import KubeletServices
 from gpufleet.agent.labels.publisher import LabelPublisher
-from gpufleet.agent.node_edges import NodeEdges
+from gpufleet.agent.machine_access import MachineAccess
 from gpufleet.agent.reports.node_condition import NodeCondition
 from gpufleet.agent.reports.node_devices import NodeDevicesWriter
 from gpufleet.agent.reports.reported_xids import reported_xids
@@ -49,11 +49,11 @@ class Agent:
         settings: AgentSettings,
         client: Client,
         jitter: random.Random,
-        edges: NodeEdges,
+        access: MachineAccess,
         expiries: ExpiryWatch | None = None,
     ) -> None:
         self.settings = settings
-        self.edges = edges
+        self.access = access
         self.client = client
         self.expiries = expiries or ExpiryWatch(tuple, client.clock)
         self.pace = Pace(settings.sample_every_s, processes=settings.accounting)
@@ -62,7 +62,7 @@ class Agent:
         self.sharing = Sharing(
             client,
             settings.node,
-            sharing_setup(settings, edges),
+            sharing_setup(settings, access),
             self.pods,
             self.holders,
             # Asked late: the kubelet's side is made below, of what is made here.
@@ -70,7 +70,9 @@ class Agent:
         )
         self.monitor = self._monitor(jitter)
         pods = Pods(client, settings.node, self.pods)
-        self.kubelet = KubeletSide(settings, self.monitor.gpus, pods, self.pods, self.holders, edges, client)
+        self.kubelet = KubeletServices(
+            settings, self.monitor.gpus, pods, self.pods, self.holders, access, client
+        )
         parts = [
             *self._sharing(),
             *self._facts(),
@@ -89,18 +91,18 @@ class Agent:
         return self.supervisor.problems()
 
     def _monitor(self, jitter: random.Random) -> GpuMonitor:
-        edges = self.edges
+        access = self.access
         return GpuMonitor(
             self.settings.node,
-            edges.backends,
+            access.backends,
             self.client.clock,
             jitter,
             pace=self.pace,
-            boot_id=edges.boot_id,
+            boot_id=access.boot_id,
             planner=self.sharing.source.planner,
-            present=edges.present,
-            record=HealthRecord(self.settings.state_folder, edges.boot_id, edges.disk),
-            remembered=lambda: reported_xids(self.client, self.settings.node, edges.boot_id),
+            present=access.present,
+            record=HealthRecord(self.settings.state_folder, access.boot_id, access.disk),
+            remembered=lambda: reported_xids(self.client, self.settings.node, access.boot_id),
         )
 
     def _sharing(self) -> list[Part]:
@@ -164,23 +166,23 @@ class Agent:
             lambda: self.expiries.known,
         )
         parts = [Part("exporter", page.run)]
-        if self.edges.listens:
+        if self.access.listens:
             serving = server(settings, page, self.problems)
             parts.append(Part("server", serving.run, lambda: said(serving.problem)))
         return parts
 
     def _simulation(self) -> list[Part]:
         """What makes a simulated machine live, and the socket through which it is told to fail."""
-        machine = self.edges.machine
+        machine = self.access.machine
         if machine is None:
             return []
-        machine.users = SimulatedUsers(self.monitor.gpus, self.pods, self.holders, self.edges.clock_s)
-        if not self.edges.listens:
+        machine.users = SimulatedUsers(self.monitor.gpus, self.pods, self.holders, self.access.clock_s)
+        if not self.access.listens:
             return []
         return [Part("simulation", SimulationControl(self.settings.state_folder, machine).run)]
 
 
-def sharing_setup(settings: AgentSettings, edges: NodeEdges) -> SharingSetup:
+def sharing_setup(settings: AgentSettings, access: MachineAccess) -> SharingSetup:
     """Where sharing finds its things. NVIDIA's variables go before its file, as in its plugin."""
     places = tuple(_place("--nvidia-config-map", one) for one in settings.nvidia_config_map)
     root = settings.mps_root if settings.simulated is None else settings.state_folder / "mps"
@@ -189,14 +191,14 @@ def sharing_setup(settings: AgentSettings, edges: NodeEdges) -> SharingSetup:
         settings.state_folder,
         _config_map(settings),
         # A node without NVIDIA's cards needs no look at them.
-        places if edges.present(Vendor.NVIDIA) else (),
+        places if access.present(Vendor.NVIDIA) else (),
         settings.nvidia_config_map_every_s,
-        edges.other_plugins,
+        access.other_plugins,
         SharingOptions(settings.config_default, environment=dict(os.environ), strategies=settings.strategies),
         MpsOptions(root, exclusive=settings.mps_exclusive_process),
         simulated=settings.simulated is not None,
         strategies=settings.strategies,
-        disk=edges.disk,
+        disk=access.disk,
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gpufleet import __version__
 from gpufleet.agent.assembly import Agent
-from gpufleet.agent.node_edges import machine_edges
+from gpufleet.agent.machine_access import access_to_machine
 from gpufleet.agent.settings import AgentSettings
 from gpufleet.daemon.json_log import log_as_asked
 from gpufleet.daemon.signals import end_on_signal
@@ -46,9 +46,9 @@ async def _live(settings: AgentSettings) -> int:
         client, transport, _ = connection
         try:
             settings.state_folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
-            edges = machine_edges(settings, time.monotonic, time.time)
+            access = access_to_machine(settings, time.monotonic, time.time)
             expiries = ExpiryWatch(transport.expiries, client.clock)
-            agent = Agent(settings, client, client.jitter, edges, expiries)
+            agent = Agent(settings, client, client.jitter, access, expiries)
             life = asyncio.ensure_future(agent.run())
             end_on_signal(life)
             LOG.info("the agent begins", extra={"node": settings.node, "version": __version__})

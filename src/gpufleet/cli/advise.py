@@ -76,7 +76,7 @@ def sharing(
     if (use is None) == (prometheus_url is None):
         raise click.UsageError("name either a table of use or --prometheus URL")
     from gpufleet.advise.sharing.statements import Statement, read_statement
-    from gpufleet.cli.prices import read_price
+    from gpufleet.cli.price_option import read_price
     from gpufleet.cli.sharing_output import show
     from gpufleet.cli.sharing_question import Terms, advise_from_prometheus, advise_from_table
 

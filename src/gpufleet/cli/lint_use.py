@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from gpufleet.cli.output import echo_line
-from gpufleet.cli.prices import read_price
+from gpufleet.cli.price_option import read_price
 from gpufleet.cli.prometheus_options import Question, use_of_prometheus
 from gpufleet.lint.objects.measured_use import MeasuredUse
 from gpufleet.model.model_errors import InputError

@@ -6,7 +6,7 @@ from gpufleet.advise.sharing.fleet import fleet_of
 from gpufleet.advise.sharing.manifest import agent_config, node_pools
 from gpufleet.advise.sharing.pools import plan
 from gpufleet.model.device import Serves
-from gpufleet.usage.cards import Card, Host
+from gpufleet.usage.measured_cards import Card, Host
 from gpufleet.usage.samples import Kind
 from tests.advise.sharing.measured import A100, CARD_MIB, busy, workload
 

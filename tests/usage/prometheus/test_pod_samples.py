@@ -5,7 +5,7 @@ import pytest
 from gpufleet.advise.sharing.statements import read_statement
 from gpufleet.cli.sharing_question import HOSTS_UNKNOWN, Terms, advise_from_prometheus
 from gpufleet.model.model_errors import InputError
-from gpufleet.usage.cards import Card, Host
+from gpufleet.usage.measured_cards import Card, Host
 from gpufleet.usage.prometheus.pod_samples import GpuUse
 from tests.usage.prometheus.stories import Story, exported, honoured, use_of
 

@@ -10,7 +10,7 @@ import pytest
 from gpufleet.cli.main import main
 from gpufleet.localkube.access.certificates import Authority
 from gpufleet.model.model_errors import InputError, WorldError
-from gpufleet.usage.cards import Card
+from gpufleet.usage.measured_cards import Card
 from gpufleet.usage.prometheus.access import read_access
 from gpufleet.usage.prometheus.client import Prometheus
 from gpufleet.usage.prometheus.gpu_use import gpu_use

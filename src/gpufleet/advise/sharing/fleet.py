@@ -13,7 +13,7 @@ from gpufleet.model.identifiers import DeviceId, GpuModelName, NodeName
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.node import Node
 from gpufleet.model.resources import MEBIBYTE, Resources
-from gpufleet.usage.cards import Card, Host
+from gpufleet.usage.measured_cards import Card, Host
 from gpufleet.usage.samples import GPUS_MAX, Sample
 
 PODS_MAX = 110

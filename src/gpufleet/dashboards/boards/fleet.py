@@ -12,7 +12,7 @@ from gpufleet.dashboards.board import (
     Threshold,
     Unit,
 )
-from gpufleet.dashboards.cards import BUSY, CARDS, HELD, IN_SERVICE, OUT_OF_SERVICE, room_for
+from gpufleet.dashboards.card_queries import BUSY, CARDS, HELD, IN_SERVICE, OUT_OF_SERVICE, room_for
 from gpufleet.dashboards.lines import lines_from_0
 from gpufleet.dashboards.promql import count_among, legend, one_per, series
 from gpufleet.dashboards.variables import CLUSTER, OPENS_NAMESPACE, OPENS_NODE, OPENS_POD, OPENS_QUEUE

@@ -16,7 +16,7 @@ from gpufleet.dashboards.board import (
     TextVariable,
     Unit,
 )
-from gpufleet.dashboards.cards import CARDS, COMPUTING, HELD, IDLE, MODEL
+from gpufleet.dashboards.card_queries import CARDS, COMPUTING, HELD, IDLE, MODEL
 from gpufleet.dashboards.lines import lines_from_0
 from gpufleet.dashboards.promql import hours, legend, one_per, series
 from gpufleet.dashboards.variables import CLUSTER, OPENS_NAMESPACE, OPENS_QUEUE

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from gpufleet.agent.assembly import Agent
-from gpufleet.agent.node_edges import NodeEdges
+from gpufleet.agent.machine_access import MachineAccess
 from gpufleet.agent.settings import AgentSettings
 from gpufleet.devices.simulated.description import read_description
 from gpufleet.devices.simulated.machine import Machine
@@ -115,7 +115,7 @@ class NodeWorld:
             machine_type_file=self.folder / "machine-type",
             state_folder=self.folder / "state",
         )
-        edges = NodeEdges(
+        access = MachineAccess(
             "boot-1",
             {self.machine.description.vendor: lambda: ThreadlessBackend(self.machine, self.clock)},
             lambda vendor: vendor is self.machine.description.vendor,
@@ -126,7 +126,7 @@ class NodeWorld:
             new_name=lambda: f"{next(self.names):032x}",
             listens=False,
         )
-        self.agent = Agent(settings, client, random, edges)
+        self.agent = Agent(settings, client, random, access)
         await self.agent.run()
 
     def _died(self, what: str) -> None:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.resources import MEBIBYTE
-from gpufleet.usage.cards import Host
+from gpufleet.usage.measured_cards import Host
 from gpufleet.usage.prometheus.answer import Series
 from gpufleet.usage.prometheus.client import Source
 from gpufleet.usage.prometheus.labels import PodName, Target, named_pod

@@ -12,7 +12,7 @@ from itertools import combinations
 import msgspec
 
 from gpufleet.model.gpu_model import find
-from gpufleet.usage.cards import Card, Host
+from gpufleet.usage.measured_cards import Card, Host
 from gpufleet.usage.prometheus.labels import NoPod, PodName
 from gpufleet.usage.prometheus.owners import Owner, Owners
 from gpufleet.usage.prometheus.tracks import DeviceTracks, Track, Tracks

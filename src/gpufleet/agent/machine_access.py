@@ -1,6 +1,6 @@
 """What the agent touches of its machine: drivers, kubelet, disk and time. Only the API server is beside it.
 
-``machine_edges`` are those of the real machine. The simulation gives others to the very same agent.
+``access_to_machine`` gives that of the real machine. The simulation gives another to the very same agent.
 """
 
 import secrets
@@ -22,8 +22,8 @@ from gpufleet.devices.simulated.machine import Machine
 from gpufleet.model.gpu_catalogue import Vendor
 
 
-class NodeEdges(msgspec.Struct, frozen=True):
-    """The edges of one agent.
+class MachineAccess(msgspec.Struct, frozen=True):
+    """What one agent has of its machine.
 
     ``present`` says whether a vendor's hardware is there. ``clock_s`` is the time of the client's clock, for
     threads. ``machine`` is the simulated machine, if there is one. ``new_name`` makes names that no other
@@ -45,14 +45,14 @@ class NodeEdges(msgspec.Struct, frozen=True):
     listens: bool = True
 
 
-def machine_edges(
+def access_to_machine(
     settings: AgentSettings, clock_s: Callable[[], float], wall_s: Callable[[], float]
-) -> NodeEdges:
-    """Those of this machine, or of the simulated one that the settings name. Raises InputError."""
+) -> MachineAccess:
+    """The access to this machine, or to the simulated one that the settings name. Raises InputError."""
     machine = None
     if settings.simulated is not None:
         machine = read_machine(settings.simulated, settings.node, list, clock_s)
-    return NodeEdges(
+    return MachineAccess(
         read_boot_id(),
         real_backends(clock_s, wall_s) if machine is None else simulated_backends(machine),
         lambda vendor: machine is not None or vendor in vendors(),

@@ -21,7 +21,7 @@ from gpufleet.agent.holders.holder_monitor import HolderMonitor, HolderSources
 from gpufleet.agent.holders.holder_record import HolderRecord
 from gpufleet.agent.holders.reported_holders import reported_holders
 from gpufleet.agent.kubelet.pods import Pods
-from gpufleet.agent.node_edges import NodeEdges
+from gpufleet.agent.machine_access import MachineAccess
 from gpufleet.agent.settings import AgentSettings
 from gpufleet.agent.state.node_state import Gpu, Holders, NodeGpus, NodePods
 from gpufleet.agent.state.topic import Topic
@@ -34,7 +34,7 @@ STAND_IN = "/dev/null"
 """What a container gets in place of the device nodes of a simulated GPU."""
 
 
-class KubeletSide:
+class KubeletServices:
     """Made from what is known of the node's GPUs and pods; the topic ``holders`` is kept by it."""
 
     def __init__(
@@ -44,31 +44,31 @@ class KubeletSide:
         pods: Pods,
         known_pods: Topic[NodePods],
         holders: Topic[Holders],
-        edges: NodeEdges,
+        access: MachineAccess,
         client: Client,
     ) -> None:
         self.settings = settings
         self.clock = client.clock
-        self.edges = edges
+        self.access = access
         self.gpus = gpus
         self.pods = pods
         self.known_pods = known_pods
         self.holders = holders
         self.files = _device_files(settings)
         self.memory = HolderMemory(
-            client.clock, HolderRecord(settings.state_folder, edges.boot_id, edges.disk)
+            client.clock, HolderRecord(settings.state_folder, access.boot_id, access.disk)
         )
         sources = HolderSources(
             self.memory,
             gpus,
             lambda: self.pods.listed,
-            lambda: reported_holders(client, settings.node, edges.boot_id),
+            lambda: reported_holders(client, settings.node, access.boot_id),
             lambda: self.pods.ended,
         )
         self.watch = HolderMonitor(
-            edges.lister, settings.device_plugins, known_pods, self.holders, sources, client.clock
+            access.lister, settings.device_plugins, known_pods, self.holders, sources, client.clock
         )
-        self.registration = KubeletRegistration(client.clock, edges.link)
+        self.registration = KubeletRegistration(client.clock, access.link)
         self.registrar = self._registrar()
         self.shares = self._shares()
 
@@ -109,7 +109,7 @@ class KubeletSide:
             grant_required=self.settings.require_grant,
             whole=lambda: self.watch.sure,
         )
-        setup = Setup(Delivery(self.files.under(BY_CDI)), self.settings.cdi_folder, disk=self.edges.disk)
+        setup = Setup(Delivery(self.files.under(BY_CDI)), self.settings.cdi_folder, disk=self.access.disk)
         return WholeDeviceRegistrar(known, self.registration, setup)
 
     def _shares(self) -> ShareSlotRegistrar:
@@ -122,13 +122,13 @@ class KubeletSide:
             share_edits(self.gpus, self.registrar),
             self.watch.look,
             self.memory,
-            new_name=self.edges.new_name,
+            new_name=self.access.new_name,
             whole=lambda: self.watch.sure,
         )
         checkpoint = OpenCallRecord(
-            self.settings.state_folder / CHECKPOINT, self.edges.boot_id, self.edges.disk
+            self.settings.state_folder / CHECKPOINT, self.access.boot_id, self.access.disk
         )
-        files = ShareFiles(self.settings.cdi_folder, self.edges.disk)
+        files = ShareFiles(self.settings.cdi_folder, self.access.disk)
         allocator = ShareAllocator(world, files, checkpoint, self.settings.device_plugins)
         return ShareSlotRegistrar(allocator, self.registration, self.gpus, self.holders)
 
