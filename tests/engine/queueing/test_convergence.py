@@ -26,6 +26,6 @@ def test_as_work_ends_queues_come_to_have_what_they_are_owed(seed: int) -> None:
     check_converged(told_until_all_work_is_new(seed))
 
 
-@pytest.mark.parametrize("seed", dict.fromkeys((*seeds(12), *LARGER_SHARE_THAN_IS_LEFT)))
+@pytest.mark.parametrize("seed", dict.fromkeys((*seeds(100), *LARGER_SHARE_THAN_IS_LEFT)))
 def test_where_queues_may_take_back_they_have_what_they_are_owed_though_nothing_ends(seed: int) -> None:
     check_converged(told_with_evictions_alone(seed))
