@@ -19,8 +19,8 @@ Kinds:
   others may go;
 - ``same-step``, ``minimum-run-time``: evicted in the step in which it started, or before its time;
 - ``started-in-vain``: evicted for work that waited when it started, though nothing happened since, unless
-  that work had no way before, or the queue of the start has the higher priority, or alone has a weight
-  (docs/queues.md, "Taking back");
+  that work had no way before, or the queue of the start has the higher priority, or alone has a weight, or
+  own work ends with it (docs/queues.md, "Taking back");
 - ``circle``: evictions do not end.
 """
 
@@ -141,7 +141,7 @@ class Judge:
         units = whole_units(picture, victims)
         growth = {uid for unit in units if unit.job.is_gang and not unit.is_whole for uid in unit.pods}
         for uid in victims:
-            self._too_soon(picture, job, uid)
+            self._too_soon(picture, job, uid, victims)
             if is_protected_by_time(picture, job, uid, as_growth=uid in growth):
                 self.note("minimum-run-time", f"{uid} has not run for its time, and goes for {job.name}", job)
             elif uid not in picture.placed_now and not may_go(picture, job, uid, as_growth=uid in growth):
@@ -164,7 +164,7 @@ class Judge:
         if picture.is_clean:
             self._compare(picture, job, units)
 
-    def _too_soon(self, picture: Picture, job: Job, uid: str) -> None:
+    def _too_soon(self, picture: Picture, job: Job, uid: str, victims: Iterable[str]) -> None:
         if uid in picture.placed_now:
             self.note("same-step", f"{uid} started in this step, and goes for {job.name}", job)
         moment, at_us = self._started_at.get(uid, (-1, -1))
@@ -173,7 +173,8 @@ class Judge:
         before = self._decided_by[uid]
         # A gang that ran then and was evicted since keeps its age.
         waited = any(one.name == job.name for one in before.waiting_jobs())
-        if waited and not self._gives_a_way(before, job, picture.job_of(uid)):
+        with_own = any(picture.job_of(one).queue == job.queue for one in victims)
+        if waited and not with_own and not self._gives_a_way(before, job, picture.job_of(uid)):
             self.note("started-in-vain", f"{uid} started while {job.name} waited, and goes for it", job)
 
     def _gives_a_way(self, before: Picture, job: Job, started: Job) -> bool:

@@ -97,6 +97,23 @@ def test_one_large_pod_is_taken_back_where_small_ones_were_not() -> None:
     assert said == "+small +smaller smaller,small>large +large large>waits +waits"
 
 
+def test_work_that_would_borrow_is_owed_the_place_once_own_work_ends_with_the_newcomer() -> None:
+    """``guest`` is older than ``waits``, and both would borrow. The last node alone has room for them. Once
+    the two of one GPU have gone, too, ``waits`` is owed its two.
+    """
+    said = diary(
+        [queue("a", 2), queue("b", 0), queue("c", 2)],
+        [1, 1, 2],
+        comes("runs", "c", 2),
+        comes("low", "a", 1),
+        comes("lower", "a", 1),
+        comes("guest", "b", 2, priority=1),
+        comes("waits", "a", 2, priority=1),
+        End("runs"),
+    )
+    assert said == "+runs +low +lower +guest lower,low,guest>waits +waits"
+
+
 def test_a_queue_of_higher_priority_borrows_though_owed_work_waits_behind_a_gang_that_would() -> None:
     """``gang`` comes first in ``a`` and would borrow, as ``guest`` would, whose queue has the priority."""
     said = diary(

@@ -205,6 +205,8 @@ class SearchRun:
                 self._keep_outcome(rank, queue, others)
         if found is None and own.any:
             others = self._others_without(own, reclaim)
+            # Those that were placed in this step may go in the next one.
+            self._note_when_more(others)
             if others.any:
                 found = self._seek_elsewhere(own.joined(others), reclaim)
         return found
