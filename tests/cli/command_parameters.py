@@ -59,6 +59,9 @@ LINES = {
     "fit": "llama-3.1-8b",
     "completion": "bash",
     "import": "kueue manifest.yaml",
+    "policy plan": "--kubeconfig config",
+    "policy status": "--kubeconfig config",
+    "operator": "--kubeconfig config --listen 127.0.0.1:0",
     "scheduler": "--kubeconfig config",
     "agent": "--node-name n --simulated machine.yaml --kubeconfig config --state-folder state",
     "metrics": "--metrics-certificate certificate.pem --metrics-key key.pem --kubeconfig config "

@@ -65,14 +65,19 @@ class Source(msgspec.Struct, frozen=True):
 
 def plan_of(source: Source) -> PolicyPlan:
     """What policies would change. Raises InputError for files that cannot be read."""
+    # What is wrong with a file is told before a cluster is asked.
+    of_files, known = _of_files(source), _known(source.host_facts)
     found = Found() if source.is_offline else asyncio.run(_of_cluster(source.cluster))
-    _add_files(found, source)
+    found.problems = {name: text for name, text in found.problems.items() if name not in of_files.policies}
+    found.policies |= of_files.policies
+    found.nodes |= of_files.nodes
+    found.reports |= of_files.reports
     if not found.policies and not found.problems:
         expected = "FleetPolicies in a file, or in the cluster"
         raise InputError("no FleetPolicy", expected=expected)
     facts = (node_facts(one, found.reports.get(name)) for name, one in found.nodes.items())
     state = fleet_state(found.policies.values(), facts, found.problems.items())
-    return _answer(state, found.notes, _known(source.host_facts))
+    return _answer(state, found.notes, known)
 
 
 def status_of(cluster: ClusterChoice, names: Sequence[str]) -> PolicyStatuses:
@@ -140,14 +145,23 @@ async def _listed(client: Client, kind: Kind) -> list[msgspec.Raw]:
     return [raw async for page in client.list_pages(kind) for raw in page.items or ()]
 
 
-def _add_files(found: Found, source: Source) -> None:
+def _of_files(source: Source) -> Found:
+    """The objects of the files. Raises InputError, also where there are files and no FleetPolicy in them."""
+    found = Found()
     for path in source.files:
         if path == STANDARD_INPUT:
             text, where = read_standard_input(DOCUMENTS_MAX_BYTES), "standard input"
         else:
             text, where = read_regular(Path(path), DOCUMENTS_MAX_BYTES), path
-        for document in objects_of(text, where):
+        documents = objects_of(text, where)
+        if not documents:
+            raise InputError("no object in it", where=where, expected="FleetPolicies as YAML or JSON")
+        for document in documents:
             _add(found, document, where, takes_nodes=source.is_offline)
+    if source.files and not found.policies:
+        where = ", ".join(source.files)
+        raise InputError("no FleetPolicy", where=where, expected="FleetPolicies in one of the files")
+    return found
 
 
 def _add(found: Found, document: dict[str, Any], where: str, *, takes_nodes: bool) -> None:
@@ -155,7 +169,6 @@ def _add(found: Found, document: dict[str, Any], where: str, *, takes_nodes: boo
     raw = msgspec.json.encode(document)
     try:
         if kind == FLEET_POLICIES.name:
-            found.problems.pop(name, None)
             found.policies[name] = msgspec.json.decode(raw, type=wire.FleetPolicy)
         elif kind == NODES.name and takes_nodes:
             found.nodes[name] = msgspec.json.decode(raw, type=PolicyNode)
