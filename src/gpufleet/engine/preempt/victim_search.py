@@ -153,7 +153,7 @@ class SearchRun:
         """What ends anyway, or else the cheapest victims: of its own queue, of others that borrow, of all."""
         with self.proof.in_future():
             found = self._without_victims()
-            if found is None and not self._fits_soon() and self._may_evict():
+            if found is None and not self.leaving.soon and self._may_evict():
                 found = self._with_victims(rank, queue)
         return (
             NoEvictionPlan(self.cut, min(self._again_at_us, default=None))
@@ -319,12 +319,6 @@ class SearchRun:
             return None
         placements = self.proof.fits_without(self.leaving.on_any(roomy), roomy)
         return ([], placements) if placements else None
-
-    def _fits_soon(self) -> bool:
-        """True if it fits once pods are gone that others have evicted; they have only to begin to end."""
-        # It would be wrong to evict for it what it need only wait for.
-        rows = [*self.leaving.rows.tolist(), *self.leaving.soon]
-        return bool(self.leaving.soon and self.proof.fits_without(rows))
 
     def _seek(self, found: Candidates) -> Found | None:
         """The cheapest victims: those of the queues of lowest priority, if these are enough."""
