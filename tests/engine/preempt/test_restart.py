@@ -122,7 +122,7 @@ def hears_of_its_evictions(arena: Arena) -> list[AnyInstruction]:
     return told.happen(*map(event.PodAdded, leaving))
 
 
-FOUND_LATER = (468, 469, 597, 613, 883, 1255, 1383, 1549, 1606, 1723, 2043)
+FOUND_LATER = (468, 469, 597, 613, 883, 903, 912, 938, 1255, 1383, 1549, 1606, 1723, 2043)
 """Seeds beyond the usual ones that once came out otherwise."""
 
 
@@ -307,6 +307,29 @@ def test_members_of_a_gang_that_ends_for_two_workloads_are_told_again_for_both()
     again = restarted(told, "best-fit", frozenset(map(PodUid, (*first, *second))))
     assert evicted(again.said) == {**first, **second}
     assert kept_places(again) == kept_places(told)
+
+
+@pytest.mark.parametrize("changes", [False, True], ids=["same-leader", "new-leader"])
+def test_while_a_pod_is_not_seen_to_end_no_later_work_evicts_what_earlier_work_needs_beside_it(
+    changes: bool,
+) -> None:
+    """``mid`` ends for ``first`` and leaves a GPU over; ``earlier`` needs it and that of ``low``, and may not
+    evict ``mid`` itself. ``later`` lacks but the cores of ``low``.
+    """
+    told = Story()
+    told.nodes(node("n", 4, cpu_milli=8000))
+    told.run_on(pod("mid", shape(3), priority=2), "n", "n/0", "n/1", "n/2")
+    told.run_on(pod("low", shape(1, cpu_milli=4500)), "n", "n/3")
+    told.at_us += SECOND_US
+    told.arrive(pod("first", shape(2), priority=3))
+    told.arrive(
+        pod("earlier", shape(2), priority=2, created_at_us=1),
+        pod("later", shape(cpu_milli=3000), priority=2, created_at_us=2),
+    )
+    story = restarted(told, "best-fit", frozenset({PodUid("mid")})) if changes else told
+    assert evicted(story.said) == {"mid": "first"}
+    story.told_to_end("mid")
+    assert evicted(story.said) == {"mid": "first", "low": "earlier"}
 
 
 NOT_TAKEN_UP = {

@@ -7,7 +7,8 @@ compiled pass and changes nothing.
 A pod that was evicted does not end before the API server says so. Work of no queue counts on it before that
 only if it could evict the pod itself. Otherwise it would be nominated for as long as nothing but the memory
 of one scheduler says that the pod ends: the workload for which it was evicted may start elsewhere, and then
-the next scheduler evicts it for no other pod. In queues every evicted pod counts at once.
+the next scheduler evicts it for no other pod. Nor does it evict any pod meanwhile (``victim_search``). In
+queues every evicted pod counts at once.
 """
 
 from functools import cached_property

@@ -3,7 +3,9 @@ have borrowed, then work of its own queue, then that of others while it would it
 
 For work of a described queue its policy says which work it may evict. Work outside of every queue makes room
 by priority, as with kube-scheduler, unless that is turned off (``by_name``): it evicts work of lower priority
-that is itself outside of every queue. Places that pods leave anyway are kept for it too.
+that is itself outside of every queue. Places that pods leave anyway are kept for it too. While pods that it
+could not evict itself were told to end and do not end yet, it evicts none: their room does not count for it
+so far (``leaving``), and later work would evict others in place of earlier work that needs this room as well.
 """
 
 from functools import cached_property, partial
@@ -153,6 +155,7 @@ class SearchRun:
         """What ends anyway, or else the cheapest victims: of its own queue, of others that borrow, of all."""
         with self.proof.in_future():
             found = self._without_victims()
+            # A new leader decides as the one that told these pods to end: both know no more of them.
             if found is None and not self.leaving.soon and self._may_evict():
                 found = self._with_victims(rank, queue)
         return (
