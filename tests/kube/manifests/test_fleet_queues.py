@@ -28,6 +28,8 @@ from tests.localkube.cluster import a_cluster, program
 
 IMPORTED = Path(__file__).parents[2] / "migration" / "cases"
 QUEUES = "/apis/gpufleet.io/v1alpha1/fleetqueues"
+PATHS = {"FleetQueue": QUEUES, "FleetPolicy": "/apis/gpufleet.io/v1alpha1/fleetpolicies"}
+"""Where what is imported goes, by its kind."""
 
 
 @pytest.fixture(scope="module")
@@ -256,7 +258,8 @@ def test_what_people_see(installed: LocalCluster, admin: Person) -> None:
 @pytest.mark.parametrize("path", sorted(IMPORTED.glob("*.out.yaml")), ids=lambda path: path.stem)
 def test_what_is_imported_can_be_applied(admin: Person, path: Path) -> None:
     for text in path.read_text(encoding="utf-8").split("\n---\n"):
-        unless_refused(admin.ask("POST", f"{QUEUES}?dryRun=All", msgspec.yaml.decode(text)))
+        made = msgspec.yaml.decode(text)
+        unless_refused(admin.ask("POST", f"{PATHS[made['kind']]}?dryRun=All", made))
 
 
 def test_the_queues_of_a_cluster_are_imported(
@@ -291,4 +294,5 @@ def test_the_queues_of_a_cluster_are_imported(
     said = capsys.readouterr()
     assert "2 queues of Volcano" in said.err
     for text in said.out.split("\n---\n"):
-        unless_refused(admin.ask("POST", f"{QUEUES}?dryRun=All", msgspec.yaml.decode(text)))
+        made = msgspec.yaml.decode(text)
+        unless_refused(admin.ask("POST", f"{PATHS[made['kind']]}?dryRun=All", made))
