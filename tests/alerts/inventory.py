@@ -1,4 +1,4 @@
-"""The metrics of scheduler, agent and metrics APIs: those of their pages, and those of the inventory.
+"""The metrics of scheduler, agent, metrics APIs and admission: those of their pages and of the inventory.
 
     python -m tests.alerts.inventory
 
@@ -11,6 +11,7 @@ from prometheus_client import generate_latest
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.parser import text_string_to_metric_families
 
+from gpufleet.admission.webhook.record import AdmissionRecord
 from gpufleet.agent.exporter.exporter import Exporter
 from gpufleet.cluster.queues.queue_figures import QueueFigures, ResourceFigures
 from gpufleet.devices.clock_events import ThrottleReason
@@ -37,7 +38,7 @@ from tests.alerts.promtool import FOLDER
 
 FILE = FOLDER / "metrics.yaml"
 HEAD = """\
-# Every metric of scheduler, agents and metrics APIs under names of our own, with its type, unit and labels.
+# Every metric of scheduler, agents, metrics APIs and admission under names of our own: type, unit and labels.
 # A label without a value is left out of a series. `python -m tests.alerts.inventory` writes this list;
 # rules and documents are held to it.
 """
@@ -137,7 +138,11 @@ def all_metrics() -> list[Metric]:
     record = ServingRecord(lambda: NOW_S)
     record.note("a metric", 1.0, served=True)
     apis = generate_latest(record.registry).decode()
-    return sorted([*metrics_of(agent_page()), *metrics_of(scheduler), *metrics_of(apis)])
+    admission = AdmissionRecord(lambda: NOW_S)
+    admission.found("GPU006", "warn")
+    webhook = generate_latest(admission.registry).decode()
+    pages = (agent_page(), scheduler, apis, webhook)
+    return sorted(one for page in pages for one in metrics_of(page))
 
 
 def listed() -> list[Metric]:

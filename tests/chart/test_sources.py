@@ -56,7 +56,7 @@ def test_a_server_without_a_kind_goes_without_it() -> None:
 
 
 def test_pods_are_completed_with_the_scheduler_that_is_there() -> None:
-    policy = one(rendered({"scheduler.name": "fleet"}), "MutatingAdmissionPolicy", "gpufleet-pod-completion")
+    policy = one(rendered({"scheduler.name": "fleet"}), "MutatingAdmissionPolicy", "gpufleet-scheduler-name")
     expressions = [its["jsonPatch"]["expression"] for its in policy["spec"]["mutations"]]
     assert "path: '/spec/schedulerName', value: 'fleet'" in expressions[0]
 

@@ -48,3 +48,14 @@ def test_every_file_is_applied() -> None:
     assert len(manifests((1, 37))) == sum(
         path.read_text(encoding="utf-8").count("\nkind:") for path in FOLDER.glob("*.yaml")
     )
+
+
+def test_a_policy_that_completes_pods_adds_one_thing() -> None:
+    """A server skips only the addition that fails: two in one policy would leave half of what it means."""
+    completing = [
+        one
+        for one in manifests((1, 37))
+        if one["kind"] == "MutatingAdmissionPolicy" and one["spec"]["failurePolicy"] == "Ignore"
+    ]
+    assert len(completing) == 5
+    assert [len(one["spec"]["mutations"]) for one in completing] == [1] * 5
