@@ -1,8 +1,8 @@
 """What a pod that asks for a GPU lacks, and how it is completed: the policies' work for servers without them.
 
-The same steps as ``kube/manifests/pod-completion.yaml``, for the webhook to send on a server before Kubernetes
-1.36. The scheduler looks at every pod again, so a pod that came past both waits with a reason and is not placed
-wrongly.
+The same steps as ``kube/manifests/pod-completion.yaml``, for the webhook to send on a server before
+Kubernetes 1.36. The scheduler looks at every pod again, so a pod that came past both waits with a reason and
+is not placed wrongly.
 """
 
 from collections.abc import Iterator, Mapping
