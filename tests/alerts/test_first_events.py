@@ -10,6 +10,8 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from gpufleet.admission.webhook.record import ACTIONS, RULES, AdmissionRecord
+from gpufleet.admission.webhook.record import OUTCOMES as REVIEW_OUTCOMES
 from gpufleet.cluster.watching.mirrors import WATCHED
 from gpufleet.devices.xid import XidAction
 from gpufleet.engine.instruction import WhyEvicted
@@ -29,6 +31,9 @@ THINGS = {"node", "gpu", "uuid", "namespace", "pod", "mig_id", "mig_profile", "m
 
 VALUES: dict[tuple[str, str], Iterable[str]] = {
     ("gpufleet_gpu_xid_events_total", "class"): [one.value for one in XidAction],
+    ("gpufleet_admission_findings_total", "action"): ACTIONS,
+    ("gpufleet_admission_findings_total", "rule"): RULES,
+    ("gpufleet_admission_reviews_total", "outcome"): REVIEW_OUTCOMES,
     ("gpufleet_metrics_requests_total", "code"): STATUSES,
     ("gpufleet_metrics_values_total", "outcome"): OUTCOMES,
     ("gpufleet_scheduler_binds_total", "outcome"): [one.value for one in Outcome],
@@ -65,10 +70,11 @@ def is_excused(metric: inventory.Metric) -> bool:
 
 
 def pages_at_the_beginning() -> str:
-    """What an agent, a scheduler and a server of metrics tell to which nothing happened yet."""
+    """What an agent, a scheduler, a server of metrics and a webhook tell to which nothing happened yet."""
     agent = Node(node_of("model: H100-80GB"))
     agent.exporter.draw()
-    others = (inventory.new_scheduler(QUEUE).registry, ServingRecord(lambda: 0.0).registry)
+    admission, apis = AdmissionRecord(lambda: 0.0), ServingRecord(lambda: 0.0)
+    others = (inventory.new_scheduler(QUEUE).registry, admission.registry, apis.registry)
     return agent.raw() + "".join(generate_latest(one).decode() for one in others)
 
 

@@ -89,11 +89,12 @@ class Answering:
         if kind == POD and not review.dry_run and action is not Action.AUDIT:
             self._events.tell(review.namespace, review.object, everything)
         found = [one for one in everything if one.rule.id not in by_policy]
-        for one in found:
-            self._record.found(one.rule.id, action.of(one.severity).value)
-        errors = [one.words for one in found if one.severity is Severity.ERROR]
         # What was there before goes on: an update is warned of.
-        if action is Action.DENY and errors and review.operation == "CREATE":
+        done = Action.WARN if action is Action.DENY and review.operation != "CREATE" else action
+        for one in found:
+            self._record.found(one.rule.id, done.of(one.severity).value)
+        errors = [one.words for one in found if one.severity is Severity.ERROR]
+        if done is Action.DENY and errors:
             return refused(review.uid, "; ".join(errors))
         words = [one.words for one in found[:WARNINGS_MAX]]
         if action is Action.AUDIT:

@@ -1,6 +1,6 @@
 """What the webhook answered and found, for its own page of metrics.
 
-Rules are a fixed list and actions are four, so the number of series is bounded.
+Rules are a fixed list and actions are three, so the number of series is bounded.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,8 +9,15 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from gpufleet.admission.policies import Action
+from gpufleet.admission.treatment import Judge, judged_by
+
 PREFIX = "gpufleet_admission"
 OUTCOMES = ("answered", "unreadable", "failed")
+ACTIONS = (Action.AUDIT.value, Action.WARN.value, Action.DENY.value)
+RULES = tuple(rule.id for judge in (Judge.POLICY, Judge.WEBHOOK) for rule in judged_by(judge))
+"""The rules that the webhook asks: all about one object."""
+
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2.0)
 """Around the 10 ms that an answer may take, up to the time after which the API server goes on without it."""
 
@@ -42,6 +49,9 @@ class AdmissionRecord(Collector):
         # From 0 on, so that rules see the first event as an increase.
         for outcome in OUTCOMES:
             self._reviews.labels(outcome)
+        for rule in RULES:
+            for action in ACTIONS:
+                self._findings.labels(rule, action)
         self.registry.register(self)
 
     def answered(self, outcome: str, seconds: float) -> None:
