@@ -113,7 +113,10 @@ def test_every_option_is_one_that_the_program_knows(default: list[Object], full:
     for objects in (default, full):
         for spec in pod_specs(objects).values():
             word, *options = spec["containers"][0]["args"]
-            known = {one for its in command(word).params for one in (*its.opts, *its.secondary_opts)}
+            found = command(word)
+            if isinstance(found, click.Group):
+                found = found.commands[options.pop(0)]
+            known = {one for its in found.params for one in (*its.opts, *its.secondary_opts)}
             assert {option.partition("=")[0] for option in options} <= known
 
 
