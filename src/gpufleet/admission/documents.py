@@ -12,6 +12,7 @@ import yaml
 
 from gpufleet.admission.images import ImagePolicy, image_policies, registries_of
 from gpufleet.admission.policies import Action, lint_policies
+from gpufleet.files.atomic_write import write_whole
 
 Object = dict[str, Any]
 FOLDER = Path(__file__).parent / "generated"
@@ -61,7 +62,7 @@ def generated() -> dict[str, str]:
 def _write() -> None:
     FOLDER.mkdir(exist_ok=True)
     for name, text in generated().items():
-        (FOLDER / name).write_text(text, encoding="utf-8")
+        write_whole(FOLDER / name, text.encode())
 
 
 if __name__ == "__main__":

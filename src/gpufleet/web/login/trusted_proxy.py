@@ -6,6 +6,7 @@ token. The API server's own names (``system:...``) are no proxy's to give.
 """
 
 import ipaddress
+import re
 
 import msgspec
 
@@ -23,6 +24,9 @@ GROUPS_FIELD = "X-Forwarded-Groups"
 
 OWN_PREFIX = "system:"
 """Users and groups of the API server begin so; among them are those that may do everything."""
+
+_FIELD_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
+"""A token of RFC 9110, section 5.1: no header field has any other name."""
 
 GROUPS_MAX = 512
 """More groups than an identity provider puts into a token."""
@@ -90,3 +94,20 @@ def read_network(text: str) -> Network:
             value=text,
             expected="10.0.0.7, 10.0.0.0/24 or ::1; the bits behind the length are 0",
         ) from error
+
+
+def read_field(text: str, option: str) -> str:
+    """A name of a header field. Raises InputError."""
+    if not _FIELD_NAME.fullmatch(text):
+        expected = f"a name such as {USER_FIELD}"
+        raise InputError("not the name of a header field", field=option, value=text, expected=expected)
+    return text
+
+
+def read_prefix(text: str, option: str) -> str:
+    """What is put before names that a proxy tells. Raises InputError for the API server's own prefix."""
+    if text.startswith(OWN_PREFIX):
+        expected = "the prefix of the login's users, such as oidc:"
+        problem = "every name would be the API server's own"
+        raise InputError(problem, field=option, value=text, expected=expected)
+    return text
