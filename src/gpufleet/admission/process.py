@@ -37,6 +37,8 @@ LIMITS = Limits(connections=256, body_bytes=6 << 20, idle_s=120.0)
 """A review holds an object twice, which has at most 3 MiB; the API server keeps its connections."""
 
 HANDSHAKE_EVERY_S = 10.0
+"""As often as a kubelet asks whether a program lives."""
+
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 

@@ -1,5 +1,4 @@
-"""Events on the owners of pods that rules find something in: a warning alone reaches whoever sent the
-request.
+"""Events on the owners of pods that rules find something in: a warning alone reaches the sender of a request.
 
 That is a controller for most pods, which does not show it. An Event on the owner is what ``kubectl describe``
 and every page about a workload show. All rules about one object are told here, those of the policies too, as
@@ -30,6 +29,8 @@ WAITING_MAX = 1_000
 """Beyond so many the oldest cause is that Events cannot be written: further ones are dropped."""
 
 NOTE_CHARACTERS_MAX = 1000
+"""The API server takes 1,024 bytes."""
+
 QUICK = RetryLimits(attempts=2, budget_s=5.0)
 
 

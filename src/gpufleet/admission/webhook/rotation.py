@@ -30,6 +30,8 @@ SOON_S = 2.0
 """After a write the next step follows at once: an authority that is known now may sign."""
 
 HANDSHAKE_S = 5.0
+"""It takes some milliseconds on one machine."""
+
 KEYS = ("tls.crt", "tls.key", "authority.crt", "authority.key", "ca.crt")
 
 
