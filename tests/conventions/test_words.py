@@ -165,6 +165,43 @@ def test_the_head_of_a_package_names_only_what_exists(path: Path) -> None:
     assert not missing, f"{name(path)} names {missing}, which is not there"
 
 
+PACKAGE_NAMES = sorted(one.name for one in SOURCE.iterdir() if one.is_dir())
+DOTTED = re.compile(rf"``((?:{'|'.join(PACKAGE_NAMES)})(?:\.\w+)+)``")
+
+
+NO_MODULES = {"model.layers.0.self_attn.q_proj"}
+"""Names of other projects that look alike: the parts of a model in a checkpoint."""
+
+
+def dotted_exists(named: str) -> bool:
+    """Whether the longest part of a dotted name that is a module or package knows all the rest of it."""
+    parts = named.split(".")
+    for length in range(len(parts), 0, -1):
+        place = SOURCE.joinpath(*parts[:length])
+        module = place.with_suffix(".py") if place.with_suffix(".py").exists() else place / "__init__.py"
+        if module.exists():
+            text = module.read_text(encoding="utf-8")
+            return all(re.search(rf"\b{re.escape(one)}\b", text) for one in parts[length:])
+    return False
+
+
+def test_every_dotted_name_in_a_text_exists() -> None:
+    missing = [
+        f"{name(path)} names {named}"
+        for path in python_files("src")
+        for named in DOTTED.findall(path.read_text(encoding="utf-8"))
+        if named not in NO_MODULES and not dotted_exists(named)
+    ]
+    assert not missing, "\n".join(missing)
+
+
+def test_a_dotted_name_that_is_gone_is_found() -> None:
+    assert dotted_exists("model.model_errors.InputError")
+    assert dotted_exists("engine.preempt.overtime")
+    assert not dotted_exists("engine.overtime")
+    assert not dotted_exists("model.errors.printable")
+
+
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 HOP = re.compile(r"^(?P<number>\d+)\. `(?P<path>[^`]+)` `(?P<name>[^`]+)`: \S", re.MULTILINE)
 WALKS = ARCHITECTURE.read_text(encoding="utf-8").split("\n## ")[1:-1]

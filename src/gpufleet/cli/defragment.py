@@ -1,4 +1,4 @@
-"""``gpufleet defragment``: which running pods to move; ``scheduler.defragment`` finds and moves them."""
+"""``gpufleet defragment``: which running pods to move; ``defragment`` finds and moves them."""
 
 import sys
 from pathlib import Path

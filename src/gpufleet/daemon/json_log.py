@@ -1,7 +1,7 @@
 """Logs as one JSON object a line, for machines, or as plain lines, for a terminal.
 
 Messages hold no secrets and no raw text of users: what comes from an object of the cluster goes
-through ``model.errors.printable`` before it gets here.
+through ``model.model_errors.printable`` before it gets here.
 """
 
 import datetime as dt

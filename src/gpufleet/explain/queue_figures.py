@@ -19,7 +19,7 @@ from gpufleet.engine.scheduler import Engine
 from gpufleet.model.identifiers import PodUid, QueueName
 
 STARTS = "starts"
-"""Beside the reasons of ``engine.quota.report``: nothing keeps it from starting."""
+"""Beside the reasons of ``engine.explanations.queue_report``: nothing keeps it from starting."""
 
 
 OF_WAITING_WORK = (PodAdded, ReservationsRecalled)

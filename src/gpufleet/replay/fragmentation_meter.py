@@ -1,7 +1,7 @@
 """Measures the fragmentation of the fleet after every decision, whatever the policy.
 
 Only the node that changed is measured again, so that a whole run costs a few milliseconds. The
-measure is that of ``engine.scoring.fragmentation``, in exact integers.
+measure is that of ``engine.place.score.fragmentation``, in exact integers.
 """
 
 import numpy as np

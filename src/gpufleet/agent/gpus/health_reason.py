@@ -2,7 +2,7 @@
 
 The reason itself is a sentence for people, with figures in it, of which there is no end. A label has few
 values, so that an alert can name them. The sentences are those of ``devices.health`` and
-``devices.guarded``.
+``devices.threaded_backend``.
 """
 
 import re

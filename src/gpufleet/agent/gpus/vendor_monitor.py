@@ -50,7 +50,7 @@ SAME_XID_TOLD_AFTER_S = 60.0
 
 
 class AsyncBackend(Protocol):
-    """``devices.guarded.ThreadedBackend``: each question is answered or fails in time."""
+    """``devices.threaded_backend.ThreadedBackend``: each question is answered or fails in time."""
 
     async def open(self) -> None:
         """As Backend."""

@@ -2,7 +2,7 @@
 leader: so that work that waits for long does not lose its place when leaders change.
 
 A reservation that is too large for a status is written without its places: the next leader seeks them anew.
-What was written is checked by the engine (``engine.reservations.former``), like everything that others may
+What was written is checked by the engine (``engine.reserve.restoring``), like everything that others may
 have written.
 """
 

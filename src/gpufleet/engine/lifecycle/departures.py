@@ -16,7 +16,7 @@ from gpufleet.model.identifiers import GangName, PodUid
 Key = TypeVar("Key")
 
 REFUSED_MOST_US = 160_000_000
-"""A refused eviction is asked for again after so long at the latest (``eviction.REFUSED_MOST_S``)."""
+"""``eviction.evictions.REFUSED_MOST_S``: a refused eviction is asked for again after at most so long."""
 
 US_PER_S = 1_000_000
 

@@ -1,7 +1,8 @@
 """For how long a pod may run, by its own word: our annotation, or Kueue's label in seconds.
 
-Of both the shorter one counts. A pod that runs longer is evicted by the scheduler (``engine.overtime``),
-unlike with ``activeDeadlineSeconds``, after which the kubelet ends a pod by itself.
+Of both the shorter one counts. A pod that runs longer is evicted by the scheduler
+(``engine.preempt.overtime``), unlike with ``activeDeadlineSeconds``, after which the kubelet ends a pod by
+itself.
 """
 
 from gpufleet.kube import keys

@@ -100,7 +100,7 @@ class ResourceStatus(Structure, frozen=True):
 
 
 class PastUseStatus(Structure, frozen=True):
-    """What is remembered of past usage of one resource; ``engine.quota.past_use`` says what it means."""
+    """What is remembered of past usage of one resource; ``engine.queueing.past_use`` says what it means."""
 
     resource: str
     at_us: int = msgspec.field(name="atMicroseconds")

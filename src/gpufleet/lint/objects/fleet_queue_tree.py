@@ -1,7 +1,8 @@
 """What a FleetQueue may have of one resource while no other queue uses anything.
 
-The arithmetic is that of ``engine.quota`` without usage (designs/0004-queues.md), which a test holds it to:
-rules know no engine. With subtree = nominal + what children lend, and guaranteed = what of that is not lent,
+The arithmetic is that of ``engine.queueing`` without usage (designs/0004-queues.md), to which a test holds
+it: rules know no engine. With subtree = nominal + what children lend, and guaranteed = what of that is not
+lent,
 
     available(root)  = subtree
     available(queue) = guaranteed + min(available(parent), subtree - guaranteed + borrowing limit)
