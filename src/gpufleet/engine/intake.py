@@ -15,6 +15,7 @@ from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.defragment.automatic import Automatic
 from gpufleet.engine.engine_errors import EventError
 from gpufleet.engine.instruction import AnyInstruction
+from gpufleet.engine.lifecycle.changes import Change
 from gpufleet.engine.lifecycle.distrusted_nodes import DistrustedNodes
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Nominations
@@ -152,7 +153,7 @@ class Intake:
         self.state.policy.fleet_changed()
         if self.state.neighbours.is_active:
             # A domain may be gone, and with it what kept others out.
-            self.state.room_freed = True
+            self.state.changes.note(Change.NODE_OF_DOMAINS_REMOVED)
 
     def _device_set(self, happened: event.DeviceSet) -> None:
         row = self.state.fleet.row_by_name.get(happened.node)
@@ -203,8 +204,8 @@ class Intake:
         if known.shape != pod.shape:
             self.nominations.cancel_on(state.pods.node_row(row))
         pod_state = state.pods.state(row)
-        stays = known.gang is not None and known.gang == pod.gang
-        if not stays:
+        # A member that stays in its gang keeps what it is to the gang; a single pod takes its line anew.
+        if known.gang is None or known.gang != pod.gang:
             state.withdraw(row)
         state.neighbours.redescribe(row)
         state.pods.describe(row, pod)
@@ -216,10 +217,9 @@ class Intake:
             self._update_end(row)
             self.overtime.update(row)
             # What it held, or what other pods saw in it, may have kept another from a place.
-            state.room_freed = True
+            state.changes.note(Change.POD_DESCRIBED_ANEW)
             state.placed(row)
-            if pod.gang is not None:
-                state.update_gang(pod.gang)
+            state.update_gang_of(row)
 
     def _update_end(self, row: int) -> None:
         """Whether a pod that has a place was told to end."""
@@ -227,7 +227,7 @@ class Intake:
         if pod.leaving:
             self.state.budgets.seen_to_end(pod)
             departures.is_told(pod.uid)
-            self.state.victim_changes += 1
+            self.state.changes.note(Change.POD_LEAVES)
         elif pod.uid in departures.told:
             self.nominations.cancel_waiting_for(pod.uid)
             departures.stays(pod.uid)
@@ -267,10 +267,10 @@ class Intake:
                     return
             self.nominations.cancel_waiting_for(pod.uid)
             state.pods.unbook(row, PodState.BOUND)
-            state.room_freed = True
+            state.changes.note(Change.POD_LEFT)
         elif state.pods.lost_node_of(pod.uid) not in {None, happened.node} and state.neighbours.is_active:
             # Nothing of the fleet, but perhaps the volumes chosen with the place that it had.
-            state.room_freed = True
+            state.changes.note(Change.POD_LEFT)
         state.waiting.withdraw(row)
         self.nominations.cancel_on(node_row)
         devices = devices or state.pods.ids_on_lost_node(pod.uid, happened.node)
@@ -282,8 +282,7 @@ class Intake:
             state.pods.book(row, node_row, devices, PodState.BOUND)
         state.placed(row)
         self._update_end(row)
-        if pod.gang is not None:
-            state.update_gang(pod.gang)
+        state.update_gang_of(row)
 
     def _note_start(self, row: int, started_at_us: int | None) -> None:
         """When a pod began to run; where that is not said, when it was first heard that it does."""
@@ -320,9 +319,8 @@ class Intake:
             self.state.departures.refuse(happened.uid, happened.until_us)
             self.state.eviction_immunity.stays(happened.uid)
             row = self.state.pods.row_by_uid[happened.uid]
-            gang = self.state.pods.pod_at(row).gang
-            if self.state.update_end(row) and gang is not None:
-                self.state.update_gang(gang)
+            if self.state.update_end(row):
+                self.state.update_gang_of(row)
             self.state.budgets.refund(self.state.pods.pod_at(row))
             self.overtime.update(row)
 
@@ -387,18 +385,18 @@ class Intake:
 
     def _gang_start_recalled(self, happened: event.GangStartRecalled) -> None:
         """Of a gang of which no member has a place any more there is nothing to join."""
-        members = self.state.gangs.by_name.get(happened.gang)
-        if members is not None and members.gang is not None:
+        members = self.state.gangs.described(happened.gang)
+        if members is not None:
             members.recall_start()
             self.state.update_gang(happened.gang)
 
     def _gang_removed(self, happened: event.GangRemoved) -> None:
         state = self.state
-        members = state.gangs.by_name.get(happened.name)
-        if members is None or members.gang is None:
+        members = state.gangs.described(happened.name)
+        if members is None:
             return
         self._end_nomination(members)
-        state.withdraw_gang(members.gang)
+        state.withdraw_gang(members.described)
         members.describe(None)
         self._assign_queues(members)
         state.update_gang(happened.name)
@@ -412,9 +410,8 @@ class Intake:
 
     def _end_nomination_of_gang(self, row: int) -> None:
         """A gang loses a member: places that are kept for others of it may not make its minimum any more."""
-        gang = self.state.pods.pod_at(row).gang
-        if gang is not None and gang in self.state.gangs.by_name:
-            self._end_nomination(self.state.gangs.members(gang))
+        for other in self.state.workloads.nominated_with(row):
+            self.nominations.cancel_of(other)
 
     def _end_nomination(self, members: Members) -> None:
         for row in list(members.nominated):
@@ -425,7 +422,7 @@ class Intake:
         self.state.waiting.queues[happened.queue.name] = happened.queue
         self.state.learned.update(happened.queue)
         self.state.eviction_immunity.begin_anew()
-        self.state.victim_changes += 1
+        self.state.changes.note(Change.QUEUE_DESCRIBED)
 
     def _queue_removed(self, happened: event.QueueRemoved) -> None:
         self.state.queues.remove(happened.name)
@@ -433,7 +430,7 @@ class Intake:
         self.state.learned.forget(happened.name)
         self.state.eviction_immunity.begin_anew()
         # What it kept from starting may start now.
-        self.state.room_freed = True
+        self.state.changes.note(Change.QUEUE_REMOVED)
 
     def _defragmentation_set(self, happened: event.DefragmentationSet) -> None:
         self.moving.set_rules(happened, self.at_us)
@@ -448,22 +445,22 @@ class Intake:
         for members in self.state.gangs.by_name.values():
             self._end_nomination(members)
         self.state.domains.set_topology(happened.topology)
-        self.state.room_freed = True
+        self.state.changes.note(Change.TOPOLOGY)
 
     def _budget_set(self, happened: event.DisruptionBudgetSet) -> None:
         state = self.state
         evicted = (state.pods.pod_at(state.pods.row_by_uid[uid]) for uid in state.departures.evicted)
         state.budgets.set(happened.budget, evicted)
-        state.victim_changes += 1
+        state.changes.note(Change.BUDGET)
 
     def _budget_removed(self, happened: event.DisruptionBudgetRemoved) -> None:
         self.state.budgets.remove(happened.namespace, happened.name)
-        self.state.victim_changes += 1
+        self.state.changes.note(Change.BUDGET)
 
     def _namespace_set(self, happened: event.NamespaceSet) -> None:
         self.state.neighbours.set_namespace(happened.name, happened.labels)
         self.state.queues.namespace_access.set_namespace(happened.name, happened.labels)
-        self.state.room_freed = True
+        self.state.changes.note(Change.NAMESPACE)
 
     def _namespace_removed(self, happened: event.NamespaceRemoved) -> None:
         self._namespace_set(event.NamespaceSet(happened.name))

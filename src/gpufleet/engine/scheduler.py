@@ -190,13 +190,13 @@ class Engine:
         return None if found is None else told(self.state, found.relocations)
 
     def _asking(self, workload: PodUid | GangName) -> UnplacedWorkload | None:
-        members = self.state.gangs.by_name.get(GangName(workload))
+        members = self.state.gangs.described(workload)
         if members is not None and members.waiting and members.missing:
-            return UnplacedWorkload(next(iter(members.waiting)), members, self.at_us)
+            return UnplacedWorkload(self.state.workloads.of_members(members), self.at_us)
         row = self._row_without_place(PodUid(workload))
-        if row is None or self.state.pods.pod_at(row).gang is not None or self._reservations.of_row(row):
+        if row is None or self.state.pods.pod_at(row).workload != workload or self._reservations.of_row(row):
             return None
-        return UnplacedWorkload(row, None, self.at_us)
+        return UnplacedWorkload(self.state.workloads.single(row), self.at_us)
 
     def reservations(self) -> tuple[Reservation, ...]:
         """The places that work holds, and when each is expected to start; those of the best right first."""
@@ -221,8 +221,8 @@ class Engine:
         tell it again. Members that end because their gang was short for too long still count: the other
         engine has to know since when, as long as the API server has not heard of their end.
         """
-        members, since_us = self.state.gangs.by_name.get(name), self._violations.short_since_us(name)
-        if members is None or members.gang is None:
+        members, since_us = self.state.gangs.described(name), self._violations.short_since_us(name)
+        if members is None:
             return None
         ends_short = since_us is not None and members.ending
         return (

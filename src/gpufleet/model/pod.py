@@ -47,6 +47,11 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     promises: tuple[BackfillPromise, ...] | None = msgspec.field(default=None, name="seats")
 
     @property
+    def workload(self) -> PodUid | GangName:
+        """The name of what it starts with: its gang, or for a pod of none its own uid."""
+        return self.uid if self.gang is None else self.gang
+
+    @property
     def is_service(self) -> bool:
         """True for what another scheduler placed without a GPU, such as a service of the cluster.
 

@@ -35,7 +35,7 @@ class Watched(PreemptionSearch):
     def find(self, asking: UnplacedWorkload, state: EngineState) -> EvictionPlan | NoEvictionPlan | None:
         """The same, checked."""
         found = super().find(asking, state)
-        if isinstance(found, NoEvictionPlan) and not found.cut and asking.members is None:
+        if isinstance(found, NoEvictionPlan) and not found.cut and asking.workload.is_single:
             self.refused += 1
             assert list(sets_that_would_do(asking, state)) == []
         return found
@@ -132,9 +132,8 @@ def test_who_is_beyond_its_own_looks_at_nobody() -> None:
     told.arrive(*work("a", 4), *work("b", 4))
     told.arrive(*work("a", 1, first=4))
     state = told.engine.state
-    quest = SearchRun(
-        UnplacedWorkload(state.pods.row_by_uid[pod("a4", queue="a").uid], None, told.at_us), state
-    )
+    asks = state.workloads.single(state.pods.row_by_uid[pod("a4", queue="a").uid])
+    quest = SearchRun(UnplacedWorkload(asks, told.at_us), state)
     queue_a = state.waiting.queues[pod("a4", queue="a").queue]
     rank = rank_of(quest.unplaced, state)
     reclaim = Reclaim(state, rank, queue_a, quest._needed(), quest._least(), quest._of_one_pod())

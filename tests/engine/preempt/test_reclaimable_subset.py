@@ -132,7 +132,7 @@ class Watched(PreemptionSearch):
     def find(self, asking: UnplacedWorkload, state: EngineState) -> EvictionPlan | NoEvictionPlan | None:
         """The same, checked."""
         found = super().find(asking, state)
-        if asking.members is None:
+        if asking.workload.is_single:
             return found
         self.asked += 1
         self.planned += isinstance(found, EvictionPlan)

@@ -25,11 +25,10 @@ from gpufleet.engine.event import DefragmentationSet
 from gpufleet.engine.instruction import AnyInstruction, Evict, MovedFrom, MovedTo, WhyEvicted
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Nominations, Placement
+from gpufleet.engine.place.workloads.workload import WorkloadName
 from gpufleet.engine.preempt.victims import UnplacedWorkload
 from gpufleet.engine.queueing.waiting import Line, LineKey
 from gpufleet.model.defragmentation import DefragmentationRules
-from gpufleet.model.gang import gang_title
-from gpufleet.model.identifiers import GangName, PodUid
 
 LOOK_EVERY_US = 10_000_000
 """How often waiting work is looked at."""
@@ -40,7 +39,7 @@ TRIED_IN_FULL = 64
 
 
 class Look(NamedTuple):
-    """When a line was looked at, and what ``state.victim_changes`` was then."""
+    """When a line was looked at, and how many changes were counted for victims then."""
 
     at_us: int
     victim_changes: int
@@ -118,8 +117,8 @@ class Automatic:
         if len(due) > SEARCHES_A_LOOK:
             self._ripe_us = at_us
         for line in due[:SEARCHES_A_LOOK] if units else ():
-            self._looked_at[line.key] = Look(at_us, self.state.victim_changes)
-            unplaced = self._asking(line, at_us)
+            self._looked_at[line.key] = Look(at_us, self.state.changes.victims.count)
+            unplaced = UnplacedWorkload(self.state.workloads.first_of(line), at_us)
             found = moves_for(unplaced, self.state, units, left.moves)
             if found is not None and sum(one.lost for one in found.relocations) <= left.lost:
                 told = self._start(unplaced, found, at_us)
@@ -131,16 +130,14 @@ class Automatic:
     def _start(self, unplaced: UnplacedWorkload, found: MovesFor, at_us: int) -> list[AnyInstruction]:
         """Move these, and keep their room for the workload; nothing where a place is not free yet."""
         state, pods = self.state, self.state.pods
-        first = pods.pod_at(unplaced.row)
-        beneficiary = first.uid if first.gang is None else first.gang
-        name = f"pod {first.name or first.uid}" if first.gang is None else gang_title(first.gang)
-        told = self._move(found.relocations, beneficiary, name, at_us)
+        workload = unplaced.workload
+        told = self._move(found.relocations, workload.name, workload.title, at_us)
         if not told:
             return []
         nodes = {one.node for one in found.placements}
         near = [row for row in found.leave if pods.node_row(row) in nodes] or list(found.leave)
         waits_for = [pods.pod_at(row).uid for row in (*near, *(one.row for one in found.relocations))]
-        for one in found.placements if unplaced.members is None else ():
+        for one in found.placements:
             state.waiting.withdraw(one.row)
         nomination = self.nominations.nominate(found.placements, tuple(waits_for))
         state.departures.unsettled[nomination.number] = None
@@ -151,7 +148,7 @@ class Automatic:
 
         Without those that were looked at since anything changed.
         """
-        waiting, victim_changes = self.state.waiting, self.state.victim_changes
+        waiting, victim_changes = self.state.waiting, self.state.changes.victims.count
         by_shape = waiting.parked_by_shape.values()
         found: list[tuple[int, Line]] = []
         for key in [*waiting.parked_gangs, *(key for keys in by_shape for key in keys)]:
@@ -161,8 +158,7 @@ class Automatic:
         return found
 
     def _since_us(self, line: Line) -> int:
-        gang = None if line.key.gang is None else self.state.gangs.members(line.key.gang).gang
-        return line.head().created_at_us if gang is None else gang.created_at_us
+        return self.state.workloads.first_of(line).ranked.created_at_us
 
     def _is_scattered(self, line: Line) -> bool:
         """True if there are enough GPUs free for a workload, where it may run at all, though not together."""
@@ -179,15 +175,8 @@ class Automatic:
 
     def _needed(self, line: Line) -> list[int]:
         """The pods that must fit: the first of a line, or as many as a gang lacks, 0 if it has enough."""
-        if line.key.gang is None:
-            return [line.waiting[0][-1]]
-        members = self.state.gangs.members(line.key.gang)
-        return list(members.waiting)[: members.missing]
-
-    def _asking(self, line: Line, at_us: int) -> UnplacedWorkload:
-        gang = line.key.gang
-        members = None if gang is None else self.state.gangs.members(gang)
-        return UnplacedWorkload(self._needed(line)[0], members, at_us)
+        workload = self.state.workloads.first_of(line)
+        return workload.rows[: workload.least] if workload.must_start else []
 
     def _look_due_us(self) -> int | None:
         waiting = self.state.waiting
@@ -200,7 +189,7 @@ class Automatic:
 
     def _marks(self) -> tuple[int, int]:
         """What changes whenever there is a reason to look again, but for time."""
-        return (self.state.victim_changes, self.state.waiting.last_sequence)
+        return (self.state.changes.victims.count, self.state.waiting.last_sequence)
 
     # By the clock.
 
@@ -224,7 +213,7 @@ class Automatic:
     # Both.
 
     def _move(
-        self, moves: Sequence[Relocation], beneficiary: PodUid | GangName | None, name: str | None, at_us: int
+        self, moves: Sequence[Relocation], beneficiary: WorkloadName | None, name: str | None, at_us: int
     ) -> list[AnyInstruction]:
         """Tell these to end, and keep their new places; nothing where one of these is not really free."""
         state = self.state

@@ -54,7 +54,7 @@ def moves_for(
     proof = Proof(unplaced, state, leaving)
     proof.is_just = elsewhere.has_room
     rows: tuple[int, ...] | None = None
-    if unplaced.members is None and not proof.is_tied:
+    if unplaced.workload.is_single and not proof.is_tied:
         short = leaving.left.shortage(int(state.store.tables.pods[layout.POD_SHAPE, unplaced.row]))
         on_one_node = ByNode(proof, state, leaving, short, Candidates(singles(units), [])).find()
         rows = None if on_one_node is None else on_one_node.rows

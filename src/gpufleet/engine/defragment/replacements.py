@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import msgspec
 
 from gpufleet.engine.instruction import MovedFrom
+from gpufleet.engine.lifecycle.changes import Change
 from gpufleet.engine.lifecycle.departures import Nomination
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Nominations, Placement, placement_of
@@ -138,7 +139,7 @@ class Replacements:
             is_late = one.until_us is not None and one.until_us <= at_us
             if is_late or one.row not in self.state.departures.by_row:
                 self.drop(one.row)
-                self.state.room_freed = True
+                self.state.changes.note(Change.PLACE_GIVEN_UP)
 
     def next_due_us(self) -> int | None:
         """When the first place is kept no longer."""

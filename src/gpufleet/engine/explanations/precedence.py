@@ -94,13 +94,7 @@ def _first_of_each(state: EngineState, line: tuple[Queued, ...]) -> dict[int, Co
         pod_row = state.pods.row_by_uid[queued.uid]
         pod = state.pods.pod_at(pod_row)
         head = Head(-queued.priority, pod.created_at_us, pod.name, state.sequence_by_row[pod_row])
-        if queued.gang is None:
-            found[row] = Contestant(head, state.gate.asked(pod_row))
-        else:
-            members = state.gangs.members(queued.gang)
-            rows = list(members.waiting)
-            # At least one member, as a gang that runs already lacks none and grows by one at a time.
-            found[row] = Contestant(head, state.gate.asked_together(rows, max(1, members.missing)))
+        found[row] = Contestant(head, state.workloads.of(pod_row).asked(state.gate))
     return found
 
 

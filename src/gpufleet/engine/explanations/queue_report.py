@@ -9,7 +9,7 @@ from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.instruction import QueueBar
 from gpufleet.engine.lifecycle.departures import Nomination
-from gpufleet.engine.lifecycle.engine_state import EngineState, gang_key
+from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.queueing.available import binding_limit
 from gpufleet.engine.queueing.waiting import Line
 from gpufleet.model.identifiers import QueueName, QuotaResource
@@ -199,7 +199,7 @@ def _pending(state: EngineState) -> dict[QueueName, Counter[str]]:
             counts[line.key.queue][reason_of(state, line, rows[0])] += len(rows)
     for members in state.gangs.by_name.values():
         # Members of a gang that stands in line are counted with its line above.
-        if members.gang is None or gang_key(members.gang) not in state.waiting.lines:
+        if not state.stands_in_line(members):
             for row in members.waiting:
                 counts[state.queue_of(row)][INCOMPLETE] += 1
     states = state.store.tables.pods[layout.POD_STATE, : len(state.pods.pods)]
@@ -219,7 +219,7 @@ def kept_for(nomination: Nomination) -> str:
 def rows_of(state: EngineState, line: Line) -> list[int]:
     """The pods that wait in a line."""
     if line.key.gang is not None:
-        return list(state.gangs.members(line.key.gang).waiting)
+        return state.workloads.first_of(line).rows
     waiting = (row for *_, sequence, _, row in line.waiting if state.waiting.is_waiting(line, sequence, row))
     # A pod that was described anew may have come back into its line.
     return list(dict.fromkeys(waiting))

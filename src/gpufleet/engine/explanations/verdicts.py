@@ -14,7 +14,6 @@ from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.queueing.waiting import Line, SeenLabels
 from gpufleet.engine.reserve.reservations import Reservations
 from gpufleet.engine.state.gang_members import Members
-from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.shape import Shape
 
@@ -89,8 +88,7 @@ class Verdicts:
             return self.state.gangs.judging.reasons_by_node(row)
 
 
-def gang_refusal(
-    members: Members, gang: Gang, placeable: int, verdict: Verdict | None, role: str
-) -> GangUnschedulable:
+def gang_refusal(members: Members, placeable: int, verdict: Verdict | None, role: str) -> GangUnschedulable:
     """Why a gang cannot start: ``placeable`` members would fit, ``verdict`` is on the first other one."""
+    gang = members.described
     return GangUnschedulable(gang.name, gang.min_members, members.arrived, placeable, verdict, role)

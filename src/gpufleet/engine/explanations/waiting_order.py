@@ -14,9 +14,8 @@ import numpy as np
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.explanations.queue_report import BACKOFF, INCOMPLETE, kept_for, reason_of, rows_of
-from gpufleet.engine.lifecycle.engine_state import EngineState, gang_key, turn_us
+from gpufleet.engine.lifecycle.engine_state import EngineState, turn_us
 from gpufleet.engine.queueing.waiting import Head
-from gpufleet.engine.state.gang_members import Members
 from gpufleet.model.identifiers import GangName, PodUid, QueueName
 
 
@@ -71,9 +70,8 @@ def _in_lines(state: EngineState) -> Iterator[tuple[_Turn, Queued]]:
         reason, key = reason_of(state, line, rows[0]), line.key
         if key.gang is not None:
             members = state.gangs.members(key.gang)
-            created_at_us = 0 if members.gang is None else turn_us(members, members.gang)
-            name = "" if members.gang is None else members.gang.short_name
-            head = Head(-key.priority, created_at_us, name, members.sequence)
+            turn = turn_us(members), members.described.short_name, members.sequence
+            head = Head(-key.priority, *turn)
             yield _Turn(TAKES_TURNS, head), _queued(state, key.queue, rows, key.gang, reason)
             continue
         for row in rows:
@@ -83,13 +81,9 @@ def _in_lines(state: EngineState) -> Iterator[tuple[_Turn, Queued]]:
 def _incomplete(state: EngineState) -> Iterator[tuple[_Turn, Queued]]:
     for name, members in state.gangs.by_name.items():
         rows = list(members.waiting)
-        if rows and not _stands_in_line(state, members):
+        if rows and not state.stands_in_line(members):
             turn = _Turn(TAKES_NONE, _head(state, rows[0]))
             yield turn, _queued(state, state.queue_of(rows[0]), rows, name, INCOMPLETE)
-
-
-def _stands_in_line(state: EngineState, members: Members) -> bool:
-    return members.gang is not None and gang_key(members.gang) in state.waiting.lines
 
 
 def _out_of_line(state: EngineState) -> Iterator[tuple[_Turn, Queued]]:
@@ -106,8 +100,8 @@ def _out_of_line(state: EngineState) -> Iterator[tuple[_Turn, Queued]]:
         if rows[0] in state.replacements:
             continue
         queue = state.queue_of(rows[0])
-        reason = kept_for(nomination)
-        yield _Turn(KEPT, _head(state, rows[0])), _queued(state, queue, rows, nomination.gang, reason)
+        gang, reason = state.pods.pod_at(rows[0]).gang, kept_for(nomination)
+        yield _Turn(KEPT, _head(state, rows[0])), _queued(state, queue, rows, gang, reason)
 
 
 def _head(state: EngineState, row: int) -> Head:
@@ -118,7 +112,5 @@ def _head(state: EngineState, row: int) -> Head:
 def _queued(
     state: EngineState, queue: QueueName, rows: list[int], gang: GangName | None, reason: str
 ) -> Queued:
-    pod = state.pods.pod_at(rows[0])
-    described = None if gang is None else state.gangs.members(gang).gang
-    priority = pod.priority if described is None else described.priority
-    return Queued(queue, pod.uid, gang, len(rows), priority, reason)
+    uid, priority = state.pods.pod_at(rows[0]).uid, state.workloads.ranked(rows[0]).priority
+    return Queued(queue, uid, gang, len(rows), priority, reason)

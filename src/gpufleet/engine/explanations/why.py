@@ -31,6 +31,7 @@ from gpufleet.engine.node_reasons.free_room import FreeRoom, PlacedPod
 from gpufleet.engine.node_reasons.object_details import ObjectDetails
 from gpufleet.engine.node_reasons.table import TABLE
 from gpufleet.engine.place.gangs.gangs import Refusal
+from gpufleet.engine.place.workloads.workload import WorkloadName
 from gpufleet.engine.state.gang_members import Members
 from gpufleet.model.gpu_unit import GpuUnit, gpu_unit
 from gpufleet.model.identifiers import GangName, NodeName, PodUid
@@ -118,8 +119,7 @@ class Why:
         nomination = state.departures.by_row.get(row)
         if stands is PodState.NOMINATED and nomination is not None and not nomination.reserved:
             return Explanation(NOMINATED, uid, node=node, waits_for=tuple(nomination.waits_for))
-        gang = state.pods.pod_at(row).gang
-        if stands is PodState.WAITING and gang is not None and state.gangs.members(gang).gang is None:
+        if stands is PodState.WAITING and state.workloads.lacks_gang(row):
             return Explanation(GANG_UNKNOWN, uid)
         return None
 
@@ -132,10 +132,7 @@ class Why:
         # A pod with a place that is only reserved is booked as nominated, too, and waits all the same.
         if stands not in {PodState.WAITING, PodState.BACKOFF, PodState.NOMINATED}:
             return None
-        gang = state.pods.pod_at(row).gang
-        found = None if gang is None else self._of_gang(gang, at_us)
-        if found is None:
-            found = self._of_pod(row, at_us)
+        found = self._of_gang(state.pods.pod_at(row).workload, at_us) or self._of_pod(row, at_us)
         if found.cause == BEHIND_OTHERS and stands is PodState.BACKOFF:
             found.cause = BACKOFF
         return found
@@ -144,11 +141,11 @@ class Why:
         verdict = self.verdicts.of(row, at_us)
         return _Refused(row, cause_of(verdict), verdict, lambda: self.verdicts.reasons_by_node(row))
 
-    def _of_gang(self, name: GangName, at_us: int) -> _Refused | None:
-        """Why a gang cannot start now; what it costs is that of an attempt to place it."""
+    def _of_gang(self, name: WorkloadName, at_us: int) -> _Refused | None:
+        """Why a gang cannot start now, None of a single pod; it costs what an attempt to place it costs."""
         state = self.state
-        members = state.gangs.by_name.get(name)
-        if members is None or members.gang is None:
+        members = state.gangs.described(name)
+        if members is None:
             return None
         kept = next(iter(members.nominated), None)
         # The members with reserved places are no longer among those that wait.
@@ -161,10 +158,10 @@ class Why:
             # The minimum has its places in prospect: what waits is growth, for a reason of its own.
             found = self._of_pod(first, at_us)
             fitting = len(members.placed) + len(members.nominated)
-            found.gang = gang_refusal(members, members.gang, fitting, found.verdict, "")
+            found.gang = gang_refusal(members, fitting, found.verdict, "")
             return found
         if not members.ready:
-            said = gang_refusal(members, members.gang, len(members.placed), None, members.short_role)
+            said = gang_refusal(members, len(members.placed), None, members.short_role)
             return _Refused(first, cause_of_gang(said), None, dict, said)
         if state.gate.is_active and state.gate.bar(first) is not None:
             return self._by_member(members, first, at_us)
@@ -173,8 +170,7 @@ class Why:
     def _by_member(self, members: Members, row: int, at_us: int) -> _Refused:
         """By one member, whatever the others lack."""
         found = self._of_pod(row, at_us)
-        if members.gang is not None:
-            found.gang = gang_refusal(members, members.gang, len(members.placed), found.verdict, "")
+        found.gang = gang_refusal(members, len(members.placed), found.verdict, "")
         return found
 
     def _attempted(self, members: Members, first: int, at_us: int) -> _Refused | None:
@@ -195,7 +191,7 @@ class Why:
             gangs.witness = None
         # An attempt that was only asked for leaves nothing behind, also where it succeeded.
         trial.undo()
-        if attempt.placed or members.gang is None:
+        if attempt.placed:
             return None
         # What was tried with other models is told beside a verdict and does not tell two refusals apart.
         bare = None if attempt.verdict is None else msgspec.structs.replace(attempt.verdict, models_tried=())
@@ -206,7 +202,7 @@ class Why:
                 break
         row = first if found.refusal is None else found.refusal.row
         why = self.verdicts.telling.complete_gang(attempt.verdict, members, at_us)
-        said = gang_refusal(members, members.gang, attempt.placeable, why, attempt.role)
+        said = gang_refusal(members, attempt.placeable, why, attempt.role)
         return _Refused(row, cause_of_gang(said), why, lambda: found.by_node, said, found.members)
 
     def _case(self, found: _Refused, details: ObjectDetails | None) -> Case:
@@ -248,7 +244,7 @@ class Why:
         assumed = [
             one
             for one in np.flatnonzero(states == PodState.ASSUMED).tolist()
-            if pod.gang is None or state.pods.pod_at(one).gang != pod.gang
+            if state.pods.pod_at(one).workload != pod.workload
         ]
         if not assumed or state.pods.state(row) is not PodState.WAITING:
             return ()
@@ -259,17 +255,13 @@ class Why:
         return tuple(state.pods.pod_at(one).uid for one in assumed) if fits else ()
 
     def _fits_now(self, row: int) -> bool:
-        state, pod = self.state, self.state.pods.pod_at(row)
-        members = None if pod.gang is None else state.gangs.by_name.get(pod.gang)
-        if members is None:
-            if state.gate.is_active and state.gate.keeps_out(row):
-                return False
-            with state.trial() as trial:
-                return trial.place_pod(pod.uid)
-        if not members.ready:
+        state, workload = self.state, self.state.workloads.of(row)
+        if not workload.is_ready:
+            return False
+        if workload.is_single and state.gate.is_active and state.gate.keeps_out(row):
             return False
         with state.trial() as trial:
-            return bool(state.gangs.place(members, trial, surplus=False))
+            return bool(workload.place(trial))
 
 
 def _counts(case: Case) -> tuple[ReasonCount, ...]:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from gpufleet.engine.arrays.eviction_columns import AWAITED_BY, LEAVING, NO_NOMINATION, NOMINATION, REFUSED
 from gpufleet.engine.state.pods import PodTable
-from gpufleet.model.identifiers import GangName, PodUid
+from gpufleet.model.identifiers import PodUid
 
 Key = TypeVar("Key")
 
@@ -33,7 +33,6 @@ class Nomination:
 
     number: int
     rows: tuple[int, ...]
-    gang: GangName | None
     alike: int | None
     waits_for: dict[PodUid, None]
     elsewhere: dict[PodUid, None]
@@ -123,7 +122,6 @@ class Departures:
     def nominate(
         self,
         rows: tuple[int, ...],
-        gang: GangName | None,
         alike: int | None,
         waits_for: tuple[PodUid, ...],
         elsewhere: tuple[PodUid, ...],
@@ -139,7 +137,7 @@ class Departures:
             number = self._number + 1
         self._number = max(self._number, number)
         nomination = Nomination(
-            number, rows, gang, alike, dict.fromkeys(waits_for), dict.fromkeys(elsewhere), reserved
+            number, rows, alike, dict.fromkeys(waits_for), dict.fromkeys(elsewhere), reserved
         )
         self.nominations[number] = nomination
         self.by_row.update(dict.fromkeys(rows, nomination))

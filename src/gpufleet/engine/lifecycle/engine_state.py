@@ -7,7 +7,6 @@ what runs across several of them (a pod leaves its line, its gang and its node) 
 from collections.abc import Iterable
 
 from gpufleet.engine.arrays import journal, layout
-from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.eviction_columns import PlacedInStep
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.arrays.tables import TableStore
@@ -15,6 +14,7 @@ from gpufleet.engine.event import ImmunePods, ImmunityRecalled
 from gpufleet.engine.learn.run_times import LearnedRunTimes, stem
 from gpufleet.engine.lifecycle.bind_pauses import BindPauses
 from gpufleet.engine.lifecycle.budgets import Budgets
+from gpufleet.engine.lifecycle.changes import Change, Changes
 from gpufleet.engine.lifecycle.departures import Departures
 from gpufleet.engine.lifecycle.eviction_immunity import EvictionImmunity
 from gpufleet.engine.place.choose.placement import NO_NODES, place_pod_by_handle
@@ -25,6 +25,8 @@ from gpufleet.engine.place.choose.trial import Trial
 from gpufleet.engine.place.gangs.gang_places import GangPlaces
 from gpufleet.engine.place.gangs.gangs import Gangs
 from gpufleet.engine.place.relations.neighbours import Neighbours
+from gpufleet.engine.place.workloads.workload import Workload
+from gpufleet.engine.place.workloads.workloads import Workloads
 from gpufleet.engine.policy import Policy
 from gpufleet.engine.queueing.future_quota import FutureQuota
 from gpufleet.engine.queueing.gate import Gate
@@ -70,6 +72,7 @@ class EngineState:
         )
         places = GangPlaces(self.store, self.shapes, self.pods, self.domains, self.neighbours)
         self.gangs = Gangs(places, self.gate)
+        self.workloads = Workloads(self.pods, self.gangs)
         self.past_use = PastUse(self.store, self.queues.tree, self.queues.resources)
         self.turns = Turns(self.store, self.waiting, self.gangs.by_name, self.queues.tree, self.past_use)
         self.departures = Departures(self.pods)
@@ -78,8 +81,7 @@ class EngineState:
         self.learned = LearnedRunTimes()
         self.eviction_immunity = EvictionImmunity()
         self.replacements: dict[int, None] = {}
-        self.room_freed = False
-        self.victim_changes = 0
+        self.changes = Changes()
         self._evictions_counted = 0
         self.steps = 0
         self.stepped_at_us = 0
@@ -120,7 +122,7 @@ class EngineState:
         self.policy.fleet_changed()
         # Rankings are brought up to date with what was touched, when they are asked next.
         journal.touch(self.store.tables, row)
-        self.room_freed = True
+        self.changes.note(Change.NODE)
 
     def set_apart_late(self, line: Line) -> None:
         """The first pod of a line came when its queue was draining, those behind it perhaps before."""
@@ -133,19 +135,19 @@ class EngineState:
 
     def members_of(self, row: int) -> Iterable[int]:
         """The pods that start together with one that waits, itself among them."""
-        gang = self.pods.pod_at(row).gang
-        members = None if gang is None else self.gangs.by_name.get(gang)
+        members = self.workloads.members_of(row)
         return (row,) if members is None else (row, *members.waiting)
 
-    def keep_out(self, line: Line, row: int, *, lacks_room: bool = False) -> None:
-        """A line of pods waits for quota, and, if it lacks that too, for room."""
+    def keep_out(
+        self, line: Line, workload: Workload, *, holds_back: bool = True, lacks_room: bool = False
+    ) -> None:
+        """The first workload of a line waits for quota, and, if it lacks that too, for room."""
         # In a draining queue, late work holds back none that was there before; and in no queue does work
         # that may not use it hold back work that may.
-        holds_back = not (line.key.late or line.key.refused)
+        holds_back = holds_back and not (line.key.late or line.key.refused)
         self.waiting.park(line, holds_back=holds_back, lacks_room=lacks_room)
-        asked = self.gate.asked(row)
-        protected = self.gate.protected_part(row, asked)
-        self.waiting.kept_out.put(line, self.queues.queue_row(row), asked, protected)
+        asked, protected = workload.asked_and_protected(self.gate)
+        self.waiting.kept_out.put(line, self.queues.queue_row(workload.row), asked, protected)
         line.refused_first = line.waiting[0]
 
     def wake_kept_out(self, *, every_line: bool) -> None:
@@ -158,22 +160,10 @@ class EngineState:
             return
         self.waiting.call(fitting)
 
-    def keep_gang_out(self, line: Line, members: Members, *, lacks_room: bool) -> None:
-        """A gang waits for quota, and, if it may lack that too, for room."""
-        rows, asked, protected = self._asked_by_gang(members)
-        holds_back = members.missing > 0 and not self.gate.holds_back_nothing(rows[0])
-        self.waiting.park(line, holds_back=holds_back, lacks_room=lacks_room)
-        self.waiting.kept_out.put(line, self.queues.queue_row(rows[0]), asked, protected)
-
-    def gang_lacks_quota(self, members: Members) -> bool:
-        """True if its queue has less left than the members that a gang lacks need at least."""
-        rows, asked, protected = self._asked_by_gang(members)
-        return self.gate.is_short(self.queues.queue_row(rows[0]), asked, protected)
-
-    def _asked_by_gang(self, members: Members) -> tuple[list[int], Int64Array, Int64Array]:
-        """(The members that wait, the least that those it lacks are charged, and that for protected work)."""
-        rows, count = list(members.waiting), max(1, members.missing)
-        return rows, self.gate.asked_together(rows, count), self.gate.protected_together(rows, count)
+    def lacks_quota(self, workload: Workload) -> bool:
+        """True if its queue has less left than a workload needs at least."""
+        queue_row = self.queues.queue_row(workload.row)
+        return self.gate.is_short(queue_row, *workload.asked_and_protected(self.gate))
 
     def welcome(self, row: int) -> None:
         """A pod has come. The last to come before the step decides need not stand in a line if it would be
@@ -235,9 +225,7 @@ class EngineState:
 
     def named_queue(self, row: int) -> QueueName:
         """The queue that a pod names; that of its gang holds for its members."""
-        pod = self.pods.pod_at(row)
-        members = None if pod.gang is None else self.gangs.by_name.get(pod.gang)
-        return pod.queue if members is None or members.gang is None else members.gang.queue
+        return self.workloads.ranked(row).queue
 
     def sequence_of(self, row: int) -> int:
         """When a pod came, or its gang: the number of the arrival. What has started was there before."""
@@ -249,11 +237,9 @@ class EngineState:
 
     def created_of(self, row: int) -> int:
         """When a pod was made, or its gang. What has started was there before."""
-        pod = self.pods.pod_at(row)
-        members = None if pod.gang is None else self.gangs.members(pod.gang)
-        if members is None or members.gang is None:
-            return pod.created_at_us
-        return 0 if members.started else members.gang.created_at_us
+        members = self.workloads.members_of(row)
+        has_started = members is not None and members.gang is not None and members.started
+        return 0 if has_started else self.workloads.ranked(row).created_at_us
 
     def assign_queue(self, row: int) -> None:
         """A pod is charged to its queue, if any queue is described."""
@@ -312,12 +298,22 @@ class EngineState:
             # The number is kept while the gang lives, so that it loses its turn by no change of a member.
             members.sequence = self.waiting.next_sequence()
         # Negative, so that it is no row of a pod: these stand for single pods in their lines.
-        self.waiting.put(key, -members.sequence, turn_us(members, gang), gang.short_name, members.sequence)
+        self.waiting.put(key, -members.sequence, turn_us(members), gang.short_name, members.sequence)
+
+    def update_gang_of(self, row: int) -> None:
+        """``update_gang`` for the gang of a pod, if it has one."""
+        gang = self.pods.pod_at(row).gang
+        if gang is not None:
+            self.update_gang(gang)
+
+    def stands_in_line(self, members: Members) -> bool:
+        """True for a gang that takes turns, or is parked."""
+        return members.gang is not None and gang_key(members.gang) in self.waiting.lines
 
     def give_turn(self, members: Members, line: Line) -> None:
         """A gang stands in its line by its age while it lacks members, and behind all that do after that."""
-        if members.gang is not None and self.waiting.trim(line):
-            self.waiting.retime(line, turn_us(members, members.gang))
+        if self.waiting.trim(line):
+            self.waiting.retime(line, turn_us(members))
 
     def take_short_gangs(self) -> list[Members]:
         """Gangs of which too few members have come and that have not been told so yet."""
@@ -325,9 +321,9 @@ class EngineState:
             return []
         short = [self.gangs.members(name) for name in self._short_gangs if name in self.gangs.by_name]
         self._short_gangs.clear()
-        return [
-            members for members in short if members.waiting and not members.nominated and not members.ready
-        ]
+        # One that is not described any more is told as such.
+        still = [members for members in short if members.gang is not None and members.waiting]
+        return [members for members in still if not members.nominated and not members.ready]
 
     def take_unknown_gangs(self) -> list[tuple[GangName, Members]]:
         """Gangs that pods name and that are not described, as far as that was not told yet."""
@@ -350,13 +346,13 @@ class EngineState:
         """A step ends: work that was looked at before may go where pods leave that it told to end."""
         if self.departures.evictions != self._evictions_counted:
             self._evictions_counted = self.departures.evictions
-            self.victim_changes += 1
+            self.changes.note(Change.EVICTED)
 
     def placed(self, row: int) -> None:
         """A pod no longer waits: it has a place."""
         pod = self.pods.pod_at(row)
         self.assign_queue(row)
-        self.victim_changes += 1
+        self.changes.note(Change.POD_PLACED)
         if pod.leaving:
             self.departures.is_told(pod.uid)
         self.waiting.take_out(row)
@@ -367,19 +363,19 @@ class EngineState:
 
     def nominated(self, row: int) -> None:
         """A pod no longer waits for its turn: a place is kept for it."""
-        pod = self.pods.pod_at(row)
         self.waiting.take_out(row)
-        if pod.gang is not None:
-            self.gangs.members(pod.gang).nominate(row)
+        members = self.workloads.members_of(row)
+        if members is not None:
+            members.nominate(row)
 
     def lost_nomination(self, row: int) -> None:
         """No place is kept for a pod any more."""
         # A replacement stands in no line: it exists only as long as its move.
         if row in self.replacements:
             return
-        gang = self.pods.pod_at(row).gang
-        if gang is not None:
-            self.gangs.members(gang).nominated.pop(row, None)
+        members = self.workloads.members_of(row)
+        if members is not None:
+            members.nominated.pop(row, None)
         self.enqueue(row)
 
     def recall_immunity(self, happened: ImmunityRecalled) -> None:
@@ -387,13 +383,13 @@ class EngineState:
         here = self.pods.row_by_uid
         known = (ImmunePods(one.queue, tuple(filter(here.__contains__, one.pods))) for one in happened.immune)
         self.eviction_immunity.recall(known, self.departures.departing())
-        self.victim_changes += 1
+        self.changes.note(Change.IMMUNITY_RECALLED)
 
     def recall_immunity_of(self, uids: Iterable[PodUid], queues: Iterable[QueueName]) -> None:
         """These pods, where they are there, may not be evicted for these queues since before a restart."""
         known = filter(self.pods.row_by_uid.__contains__, uids)
         self.eviction_immunity.add(known, frozenset(queues))
-        self.victim_changes += 1
+        self.changes.note(Change.IMMUNITY_RECALLED)
 
     def update_end(self, row: int) -> bool:
         """A member of a gang was told to end, or does not end after all; False where that is no news.
@@ -401,7 +397,7 @@ class EngineState:
         A gang without it may lack others before it can start again.
         """
         pod = self.pods.pod_at(row)
-        members = None if pod.gang is None else self.gangs.by_name.get(pod.gang)
+        members = self.workloads.members_of(row)
         ends = self.departures.is_departing(pod.uid)
         if members is None or not members.update_end(row, ends=ends):
             return False
@@ -411,21 +407,16 @@ class EngineState:
 
     def lost_place(self, row: int) -> None:
         """A pod lost its place, for its gang too."""
-        pod = self.pods.pod_at(row)
-        self.room_freed = True
-        if pod.gang is not None:
-            self.gangs.members(pod.gang).displace(row)
-            self.update_gang(pod.gang)
-            self.gangs.drop_if_empty(pod.gang)
+        self.changes.note(Change.POD_LEFT)
+        self._leave_gang(row)
 
     def leave(self, row: int) -> None:
         """A pod goes for good: out of its line and its gang."""
         pod = self.pods.pod_at(row)
-        if self.pods.node_row(row) is not None:
-            self.room_freed = True
-        elif self.neighbours.is_active and self.pods.is_on_lost_node(pod.uid):
-            # Nothing of the fleet, but perhaps a claim.
-            self.room_freed = True
+        # On a node that went it holds nothing of the fleet, but perhaps a claim.
+        holds_claims = self.neighbours.is_active and self.pods.is_on_lost_node(pod.uid)
+        if self.pods.node_row(row) is not None or holds_claims:
+            self.changes.note(Change.POD_LEFT)
         self.withdraw(row)
         self.sequence_by_row.pop(row, None)
         if self.pauses.refusals:
@@ -433,15 +424,19 @@ class EngineState:
 
     def withdraw(self, row: int) -> None:
         """A pod leaves its line and its gang."""
-        pod = self.pods.pod_at(row)
         self.waiting.withdraw(row)
-        if pod.gang is None:
-            return
-        members = self.gangs.members(pod.gang)
-        members.waiting.pop(row, None)
-        members.displace(row)
-        self.update_gang(pod.gang)
-        self.gangs.drop_if_empty(pod.gang)
+        members = self.workloads.members_of(row)
+        if members is not None:
+            members.waiting.pop(row, None)
+        self._leave_gang(row)
+
+    def _leave_gang(self, row: int) -> None:
+        """A pod holds no place any more, and its gang, if it has one, may lack it."""
+        gang = self.pods.pod_at(row).gang
+        if gang is not None:
+            self.gangs.members(gang).displace(row)
+            self.update_gang(gang)
+            self.gangs.drop_if_empty(gang)
 
     def back_off(self, row: int, at_us: int) -> None:
         """A pod pauses because its bind was refused, longer each time."""
@@ -474,6 +469,7 @@ def gang_key(gang: Gang) -> LineKey:
     return LineKey(gang.queue, gang.priority, layout.NOT_SET, gang.name)
 
 
-def turn_us(members: Members, gang: Gang) -> int:
+def turn_us(members: Members) -> int:
     """The age by which a gang takes its turn: its own; behind all others for members beyond its minimum."""
-    return gang.created_at_us if members.missing else SURPLUS_FROM_US + gang.created_at_us
+    created_at_us = members.described.created_at_us
+    return created_at_us if members.missing else SURPLUS_FROM_US + created_at_us

@@ -19,6 +19,7 @@ from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.arrays.placing import place_by_handle, release_all_by_handle
 from gpufleet.engine.event import KeptPlaces, NominationsRecalled
 from gpufleet.engine.instruction import Nominated, NominationWithdrawn, ReservedPlace
+from gpufleet.engine.lifecycle.changes import Change
 from gpufleet.engine.lifecycle.departures import Nomination
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.place.choose.trial import Trial
@@ -107,20 +108,18 @@ class Nominations:
         nodes = {one.node for one in placements}
         pods = state.pods
         elsewhere = tuple(uid for uid in waits_for if pods.node_row(pods.row_by_uid[uid]) not in nodes)
-        gang = pods.pod_at(rows[0]).gang
         alike = None
         if reserved:
             elsewhere = ()
-        elif gang is None:
+        elif state.workloads.of(rows[0]).is_single:
             # Equal shapes need the same room, so one that cannot move speaks for all.
             alike = int(state.store.tables.pods[layout.POD_SHAPE, rows[0]])
         for row in rows:
             state.nominated(row)
         nomination = self.departures.nominate(
-            rows, gang, alike, waits_for, elsewhere, reserved=reserved, number=number
+            rows, alike, waits_for, elsewhere, reserved=reserved, number=number
         )
-        if gang is not None:
-            state.update_gang(gang)
+        state.update_gang_of(rows[0])
         return nomination
 
     def told(self, nomination: Nomination) -> list[Nominated]:
@@ -149,7 +148,7 @@ class Nominations:
         if not nomination.reserved:
             for row in nomination.rows:
                 self.withdrawn[self.state.pods.pod_at(row).uid] = None
-        self.state.room_freed = True
+        self.state.changes.note(Change.PLACE_GIVEN_UP)
 
     def take_back(self, nomination: Nomination) -> None:
         """The places are not kept any more, and that is not told."""
@@ -172,10 +171,7 @@ class Nominations:
 
         What is reserved is looked at anew in every step.
         """
-        gang = self.state.pods.pod_at(row).gang
-        if gang is None or gang not in self.state.gangs.by_name:
-            return
-        for other in list(self.state.gangs.members(gang).nominated):
+        for other in self.state.workloads.nominated_with(row):
             nomination = self.departures.by_row.get(other)
             if nomination is not None and not nomination.reserved:
                 self.cancel(nomination)
@@ -237,7 +233,7 @@ class Nominations:
 
     def _kept(self, nomination: Nomination) -> KeptPlaces:
         state, rows = self.state, nomination.rows
-        holder = nomination.gang or state.pods.pod_at(rows[0]).uid
+        holder = state.pods.pod_at(rows[0]).workload
         places = tuple(
             ReservedPlace(
                 state.pods.pod_at(row).uid,
@@ -413,7 +409,7 @@ class Nominations:
                 if not placed and not self.state.neighbours.is_watchful:
                     break
         for nomination in list(self.departures.nominations.values()):
-            if nomination.gang is not None and not nomination.reserved:
+            if nomination.alike is None and not nomination.reserved:
                 moved += self._place_anew(nomination)
         return moved
 
@@ -437,25 +433,10 @@ class Nominations:
         return placed
 
     def _place(self, nomination: Nomination, outer: Trial) -> list[int]:
-        state = self.state
-        if nomination.gang is None:
-            row = nomination.rows[0]
-            with state.trial() as trial:
-                if trial.place_pod(state.pods.pod_at(row).uid):
-                    trial.keep_within(outer)
-                    return [row]
-            return []
-        members = state.gangs.members(nomination.gang)
-        before = members.waiting, members.nominated
-        # They first, so that others of the gang do not take their turn.
-        members.waiting = {row: members.nominated[row] for row in nomination.rows} | members.waiting
-        members.nominated = {
-            row: role for row, role in members.nominated.items() if row not in nomination.rows
-        }
-        with state.trial() as trial:
-            placed = state.gangs.place(members, trial, surplus=True)
+        workload = self.state.workloads.of(nomination.rows[0])
+        workload.let_wait(nomination.rows, outer)
+        with self.state.trial() as trial:
+            placed = workload.place(trial, surplus=True)
             if placed:
                 trial.keep_within(outer)
-        if not placed:
-            members.waiting, members.nominated = before
         return placed

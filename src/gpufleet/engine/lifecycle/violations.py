@@ -126,12 +126,12 @@ class Violations:
         """
         incomplete, self._incomplete = self._incomplete, {}
         for name in incomplete:
-            members = self.state.gangs.by_name.get(name)
-            if members is None or members.gang is None:
+            members = self.state.gangs.described(name)
+            if members is None:
                 continue
             for row in list(members.nominated):
                 self.nominations.cancel_of(row)
-            self.state.withdraw_gang(members.gang)
+            self.state.withdraw_gang(members.described)
             # As if described anew: the gang has not started, so its minimum binds again.
             members.describe(members.gang)
             self.state.update_gang(name)

@@ -291,26 +291,24 @@ class Gathering:
 
     def add_gang(self, members: Members, least_run_us: int) -> None:
         """The members of a gang above its minimum one by one, and the gang as a whole."""
-        state = self.state
-        if members.gang is None:
-            return
+        state, gang = self.state, members.described
         pods, ends = state.pods, state.departures.is_departing
         staying = [row for row in members.placed if not ends(pods.pod_at(row).uid)]
         on_nodes = [row for row in staying if pods.node_row(row) is not None]
         may_end = [row for row in on_nodes if self._may_end(row, least_run_us)]
-        priority, right = members.gang.priority, self.rights.get(members.gang.queue, 0)
+        priority, right = gang.priority, self.rights.get(gang.queue, 0)
         may_end_alone = may_end
-        queue = state.waiting.queues.get(members.gang.queue)
+        queue = state.waiting.queues.get(gang.queue)
         if queue is not None and queue.preemption.elastic_after_us is not None:
             least_alone_us = queue.preemption.elastic_after_us
             may_end_alone = [row for row in on_nodes if self._may_end(row, least_alone_us)]
-        of_queue = self.priorities.get(members.gang.queue, LOWEST)
+        of_queue = self.priorities.get(gang.queue, LOWEST)
         surplus = surplus_of(members)
         rows = np.array([row for row in may_end_alone if surplus.allows((row,))], np.int64)
         if len(rows):
-            gang = layout.NOT_SET if surplus.allows(rows.tolist()) else staying[0]
-            self._surplus |= {} if gang == layout.NOT_SET else {gang: surplus}
-            alike = (np.full_like(rows, one) for one in (priority, right, of_queue, gang))
+            number = layout.NOT_SET if surplus.allows(rows.tolist()) else staying[0]
+            self._surplus |= {} if number == layout.NOT_SET else {number: surplus}
+            alike = (np.full_like(rows, one) for one in (priority, right, of_queue, number))
             self._singles.append(self._members_as_singles(rows, *alike))
         allowed = state.budgets.allow(map(pods.pod_at, may_end))
         if may_end and len(may_end) == len(staying) and allowed:
@@ -376,9 +374,7 @@ class Gathering:
 
 def surplus_of(members: Members) -> Surplus:
     """How many of the members that stay may go without the gang losing its minimum."""
-    gang, roles = members.gang, Counter(members.placed.values())
-    if gang is None:
-        return Surplus(0, {}, members.placed)
+    gang, roles = members.described, Counter(members.placed.values())
     by_role = {role: roles[role] - least for role, least in gang.role_minimums}
     return Surplus(roles.total() - gang.min_members, by_role, dict(members.placed))
 
@@ -409,16 +405,16 @@ def reached_in(
     gathering = Gathering(state, at_us, {}, rank)
     gathering.add_single(least_run_us, [reached])
     for members in gangs_that_run(state):
-        gang = members.gang
-        if gang is not None and gang.queue in least_run_us:
-            if reached.holds(gang.priority, gang.created_at_us):
-                gathering.add_gang(members, least_run_us[gang.queue])
+        gang = members.described
+        if gang.queue in least_run_us and reached.holds(gang.priority, gang.created_at_us):
+            gathering.add_gang(members, least_run_us[gang.queue])
     return gathering.candidates()
 
 
 def gangs_that_run(state: EngineState) -> Iterable[Members]:
     """Gangs that are described and have pods that run."""
-    return (members for members in state.gangs.by_name.values() if members.placed)
+    known = state.gangs.by_name.values()
+    return (members for members in known if members.gang is not None and members.placed)
 
 
 def is_in_scope(policy: VictimScope, rank: Rank, priority: int, created_at_us: int) -> bool:

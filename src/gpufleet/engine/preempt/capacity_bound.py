@@ -21,9 +21,9 @@ import numpy.typing as npt
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
 from gpufleet.engine.lifecycle.engine_state import EngineState
+from gpufleet.engine.place.workloads.workload import Workload
 from gpufleet.engine.preempt.quota_shortage import freed_quota
 from gpufleet.engine.preempt.reclaim import Reclaim
-from gpufleet.engine.state.gang_members import Members
 from gpufleet.model.device import WHOLE_GPU_MILLI
 
 FloatArray = npt.NDArray[np.float64]
@@ -53,7 +53,7 @@ class LentCandidates(NamedTuple):
 
 def may_suffice(
     state: EngineState,
-    members: Members,
+    workload: Workload,
     reclaim: Reclaim,
     singles: Int64Array,
     gangs: Sequence[Sequence[int]],
@@ -64,10 +64,10 @@ def may_suffice(
     ``leaving`` are the rows of those that end anyway. To be asked when they are not charged.
     """
     pods = state.store.tables.pods
-    shapes: Int64Array = pods[layout.POD_SHAPE, list(members.waiting)]
+    shapes: Int64Array = pods[layout.POD_SHAPE, workload.rows]
     # Room on nodes where no member could ever go is of no use, however much of it is freed.
     suits = suitable(state, np.unique(shapes).tolist())
-    short = list(things_short(state, shapes, max(1, members.missing), suits))
+    short = list(things_short(state, shapes, workload.least, suits))
     if not short:
         return True
     together = [np.array(rows, np.int64) for rows in gangs]
@@ -75,7 +75,7 @@ def may_suffice(
     sides = sides_of(reclaim, pods[layout.POD_QUEUE, candidates])
     # Side by side, without those of no side: NOT_SET is below every row, so these come first.
     order = np.argsort(sides, kind="stable")[np.count_nonzero(sides == layout.NOT_SET) :]
-    lent = lent_by(state, reclaim, next(iter(members.waiting)), candidates[order], sides[order], together)
+    lent = lent_by(state, reclaim, workload.row, candidates[order], sides[order], together)
     # Candidates of no side have no limit here, so all of them count as gone.
     gone = np.concatenate([leaving, candidates[sides == layout.NOT_SET]])
     for thing in short:

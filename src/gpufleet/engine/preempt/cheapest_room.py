@@ -19,9 +19,9 @@ import numpy as np
 
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.lifecycle.engine_state import EngineState
+from gpufleet.engine.place.workloads.workload import Workload
 from gpufleet.engine.preempt.candidates import Unit
 from gpufleet.engine.preempt.leaving import FAR_TOO_MUCH, GPU, Leaving
-from gpufleet.engine.state.gang_members import Members
 from gpufleet.model.device import WHOLE_GPU_MILLI
 
 NODES_MAX = 256
@@ -57,14 +57,14 @@ Weights = tuple[int, ...]
 
 
 def cheapest_room(
-    state: EngineState, members: Members, leaving: Leaving, units: Iterable[Unit]
+    state: EngineState, workload: Workload, leaving: Leaving, units: Iterable[Unit]
 ) -> list[Unit]:
     """Of single pods those that make room for a gang; none if it has room, or its pods are not equal.
 
     None, too, if they ask for anything but whole GPUs, or all of these would not do.
     """
     tables = state.store.tables
-    shapes = {int(tables.pods[layout.POD_SHAPE, row]) for row in members.waiting}
+    shapes = {int(tables.pods[layout.POD_SHAPE, row]) for row in workload.rows}
     shape = next(iter(shapes))
     gpus = int(tables.shapes[layout.SHAPE_GPU_COUNT, shape])
     if len(shapes) > 1 or not gpus or tables.shapes[layout.SHAPE_GPU_MILLI, shape] != WHOLE_GPU_MILLI:
@@ -78,7 +78,7 @@ def cheapest_room(
     free = np.where(short[:, GPU] < FAR_TOO_MUCH, np.maximum(0, gpus - short[:, GPU]), 0)
     # Where host resources are short and no candidate runs, free GPUs serve no member.
     free[(short[:, 1:] > 0).any(axis=1) & ~np.isin(np.arange(len(free)), list(by_node))] = 0
-    missing = max(1, members.missing) - int((free // gpus).sum())
+    missing = workload.least - int((free // gpus).sum())
     if missing <= 0:
         return []
     suited = {node: held for node, held in by_node.items() if short[node, GPU] < FAR_TOO_MUCH}

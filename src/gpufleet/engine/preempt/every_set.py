@@ -46,6 +46,7 @@ class EverySet:
         short: Int64Array | None,
     ) -> None:
         self.proof = proof
+        self.workload = proof.unplaced.workload
         self.state = state
         self.departing = departing
         self.found = found
@@ -56,8 +57,7 @@ class EverySet:
     @property
     def is_small(self) -> bool:
         """True if all sets can be tried."""
-        members, units = self.proof.unplaced.members, len(self.found.singles.rows) + len(self.found.gangs)
-        placed = 1 if members is None else max(1, members.missing)
+        units, placed = len(self.found.singles.rows) + len(self.found.gangs), self.workload.least
         return units <= UNITS_MAX and (1 << units) * placed <= PLACED_MAX
 
     def find(self) -> tuple[list[Unit], Placements] | None:
@@ -78,7 +78,7 @@ class EverySet:
 
     def _in_turn(self, chosen: tuple[Unit, ...]) -> tuple[Cost, list[int], tuple[Unit, ...]]:
         """By what sets are sorted: by their cost, and equals in the order of their pods."""
-        cost = cost_of(chosen, for_gang=self.proof.unplaced.members is not None)
+        cost = cost_of(chosen, for_gang=not self.workload.is_single)
         return cost, [unit.order for unit in chosen], chosen
 
     def _sets(self, units: Sequence[Unit]) -> Iterator[tuple[Unit, ...]]:
@@ -108,7 +108,7 @@ class EverySet:
 
     def _quota(self, units: Sequence[Unit]) -> tuple[Int64Array, Int64Array]:
         """What a pod lacks of quota, and how much of it each unit gives back; of a gang nothing is known."""
-        if self.proof.unplaced.members is not None:
+        if not self.workload.is_single:
             return NOTHING_LACKS
         rows = np.array([row for unit in units for row in unit.rows], np.int64)
         lacks, gives = short_quota(self.state.store.tables, self.proof.unplaced.row, rows)
@@ -116,12 +116,9 @@ class EverySet:
 
     def _room(self, units: Sequence[Unit]) -> tuple[Int64Array, Int64Array]:
         """What all nodes together lack of each thing that is asked for, and how much each unit leaves."""
-        members, pods = self.proof.unplaced.members, self.state.store.tables.pods
-        waiting = [self.proof.unplaced.row] if members is None else list(members.waiting)
-        shapes: Int64Array = pods[layout.POD_SHAPE, waiting]
+        shapes: Int64Array = self.state.store.tables.pods[layout.POD_SHAPE, self.workload.rows]
         suits: BoolArray = suitable(self.state, np.unique(shapes).tolist())
-        least = 1 if members is None else max(1, members.missing)
-        short = list(things_short(self.state, shapes, least, suits))
+        short = list(things_short(self.state, shapes, self.workload.least, suits))
         if not short:
             return NOTHING_LACKS
         departing = np.array(self.departing, np.int64)

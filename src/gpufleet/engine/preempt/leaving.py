@@ -105,10 +105,10 @@ def _ends_soon(state: EngineState, row: int) -> bool:
 
 def _gang_is_within(state: EngineState, row: int, reach: EvictableWork) -> bool:
     """True for a pod of a gang that may be evicted, whose gang is within reach."""
-    pod = state.pods.pod_at(row)
-    members = None if pod.gang is None else state.gangs.by_name.get(pod.gang)
-    gang = None if members is None else members.gang
-    if gang is None or not pod.makes_room or (state.waiting.queues and gang.queue != DEFAULT_QUEUE):
+    gang = state.workloads.gang_of(row)
+    if gang is None or not state.pods.pod_at(row).makes_room:
+        return False
+    if state.waiting.queues and gang.queue != DEFAULT_QUEUE:
         return False
     return reach.holds(gang.priority, gang.created_at_us)
 

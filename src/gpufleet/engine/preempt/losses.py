@@ -86,8 +86,8 @@ def loss_of(state: EngineState, columns: Sequence[int], rows: Sequence[int]) -> 
 
 def _is_gone(state: EngineState, gang: GangName) -> bool:
     """True if no member of a gang has a place, but those that end anyway."""
-    members = state.gangs.by_name.get(gang)
-    if members is None or members.gang is None:
+    members = state.gangs.described(gang)
+    if members is None:
         return False
     placed = list(members.placed)
     return not (state.store.tables.pods[layout.POD_NODE, placed] != layout.NOT_SET).any()

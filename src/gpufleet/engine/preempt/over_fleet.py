@@ -107,8 +107,8 @@ class OverFleet:
         """Of these, none of higher priority than any of ``enough``, those whose room costs the least; none if
         that is not enough.
         """
-        members = self.proof.unplaced.members
-        if members is None or self.proof.is_tied or any(unit.whole for unit in enough):
+        workload = self.proof.unplaced.workload
+        if workload.is_single or self.proof.is_tied or any(unit.whole for unit in enough):
             return []
         of_queue = max(unit.queue_priority for unit in enough)
         priority = max(unit.priority for unit in enough)
@@ -117,16 +117,15 @@ class OverFleet:
             for unit in units
             if not unit.whole and unit.queue_priority <= of_queue and unit.priority <= priority
         ]
-        chosen = cheapest_room(self.state, members, self.proof.leaving, among)
+        chosen = cheapest_room(self.state, workload, self.proof.leaving, among)
         return chosen if chosen and self._proven(chosen, judged=True) else []
 
     def _within_surplus(self, units: list[Unit]) -> list[Unit]:
         """These units, but of members of each gang only as many as may go one by one."""
         if not self.surplus:
             return units
-        members, pods = self.proof.unplaced.members, self.state.store.tables.pods
-        rows = [self.proof.unplaced.row] if members is None else list(members.waiting)
-        shapes: Int64Array = pods[layout.POD_SHAPE, rows]
+        pods = self.state.store.tables.pods
+        shapes: Int64Array = pods[layout.POD_SHAPE, self.proof.unplaced.rows]
         suits = suitable(self.state, np.unique(shapes).tolist())
         going: dict[int, list[int]] = {gang: [] for gang in self.surplus}
         kept: set[int] = set()

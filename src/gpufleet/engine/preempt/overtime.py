@@ -17,6 +17,7 @@ import numpy as np
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.instruction import RunTimeLimit
+from gpufleet.engine.lifecycle.changes import Change
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.model.identifiers import PodUid, QueueName
 
@@ -57,7 +58,7 @@ class Overtime:
             bound = pods[layout.POD_STATE, :rows] == int(PodState.BOUND)
             self._unregarded |= dict.fromkeys(np.flatnonzero(bound).tolist())
             # What ends in time by its limit may run on reserved nodes.
-            self.state.room_freed = True
+            self.state.changes.note(Change.RUN_TIME_LIMITS)
 
     def _limits_of_queues(self) -> dict[QueueName, RunTimeLimit]:
         """How long work of each queue may run: the shortest limit on its path, of equal ones the nearest."""
@@ -152,10 +153,10 @@ class Overtime:
 
     def _together(self, row: int) -> list[int]:
         """The pods that end with this one: a gang ends as a whole."""
-        gang = self.state.pods.pod_at(row).gang
-        if gang is None or self.state.gangs.members(gang).gang is None:
+        gang = self.state.workloads.gang_of(row)
+        if gang is None:
             return [row]
-        return [one for one in self.state.gangs.members(gang).placed if self._runs_on(one)]
+        return [one for one in self.state.gangs.members(gang.name).placed if self._runs_on(one)]
 
     def _may_end(self, rows: list[int]) -> bool:
         """True if all of these may be evicted now."""

@@ -8,13 +8,11 @@ named, and what is promised to others is kept (``future_quota``).
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.eviction_columns import LEAVING
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Placement, placement_of
 from gpufleet.engine.place.choose.placement import NO_NODES
-from gpufleet.engine.place.choose.trial import Trial
 from gpufleet.engine.preempt.candidates import Unit
 from gpufleet.engine.preempt.leaving import Leaving
 from gpufleet.engine.preempt.victims import UnplacedWorkload
@@ -44,9 +42,8 @@ class Proof:
     @property
     def is_tied(self) -> bool:
         """True if more than room decides where the workload fits."""
-        neighbours, members = self.state.neighbours, self.unplaced.members
-        rows = [self.unplaced.row] if members is None else members.waiting
-        return neighbours.is_watchful and any(map(neighbours.concerns, rows))
+        neighbours = self.state.neighbours
+        return neighbours.is_watchful and any(map(neighbours.concerns, self.unplaced.rows))
 
     @contextmanager
     def in_future(self) -> Iterator[None]:
@@ -94,7 +91,7 @@ class Proof:
         with self.state.trial() as without:
             without.release_all(rows, uncharged=self._in_future)
             with self.state.trial() as trial:
-                placed = self._place(trial, nodes)
+                placed = self.unplaced.workload.place(trial, nodes)
                 if placed and judged and not self._spares_the_just(rows):
                     return ()
                 return tuple(placement_of(self.state, row) for row in placed)
@@ -113,7 +110,7 @@ class Proof:
             # judged.
             future.change(charges.nominated, -1)
             with state.trial() as trial:
-                placed = self._place(trial, nodes)
+                placed = self.unplaced.workload.place(trial, nodes)
                 future.change(charges.nominated, 1)
                 future.change(charges.awaited, -1)
                 if not all(map(state.gate.keeps_quota, placed)):
@@ -134,13 +131,3 @@ class Proof:
         told = self.state.pods.eviction_columns.cells[LEAVING]
         # What leaves anyway loses nothing by this workload.
         return self.is_just is None or self.is_just([row for row in rows if not told[row]])
-
-    def _place(self, trial: Trial, nodes: Int64Array) -> list[int]:
-        """Place the workload; the rows that were."""
-        row, members = self.unplaced.row, self.unplaced.members
-        if members is not None:
-            return self.state.gangs.place(members, trial, surplus=False)
-        if self.is_tied:
-            return [row] if trial.place_related(row, nodes) else []
-        shape = int(self.state.store.tables.pods[layout.POD_SHAPE, row])
-        return [row] if trial.place(shape, [row], nodes) else []

@@ -30,12 +30,13 @@ from gpufleet.engine.lifecycle.nominations import (
     recalled_placement,
 )
 from gpufleet.engine.place.choose.trial import Trial
+from gpufleet.engine.place.workloads.workload import WorkloadName
 from gpufleet.engine.preempt.leaving import Leaving
 from gpufleet.engine.preempt.victims import EvictionPlan, UnplacedWorkload, VictimSearch
 from gpufleet.engine.state.gang_members import Members
-from gpufleet.model.identifiers import GangName, PodUid
+from gpufleet.model.identifiers import PodUid
 
-IsGuest = Callable[[PodUid | GangName, PodUid, int], bool]
+IsGuest = Callable[[WorkloadName, PodUid, int], bool]
 """Whether a pod (the second) is a guest on the nodes that a holder has reserved, at a moment."""
 
 
@@ -45,7 +46,7 @@ class Former(NamedTuple):
     ``victims`` are those of them that are to be told to end; ``are_guests``: they are guests of the holder.
     """
 
-    holder: PodUid | GangName
+    holder: WorkloadName
     number: int
     placements: tuple[Placement, ...]
     waits_for: tuple[PodUid, ...]
@@ -151,9 +152,9 @@ def _places(state: EngineState, one: KeptPlaces, search: VictimSearch, at_us: in
     pods = [state.pods.pod_at(row) for row in rows]
     if any(state.pods.state(row) is not PodState.WAITING for row in rows):
         return ()
-    if not all(pod.uid == one.holder if pod.gang is None else pod.gang == one.holder for pod in pods):
+    if not all(pod.workload == one.holder for pod in pods):
         return ()
-    members = _members(state, known)
+    members = state.workloads.members_of(known[0].row)
     if members is not None and not _can_start(members, rows):
         return ()
     # For work that evicts by no rule no pod would have ended, and a queue that closed lets none start.
@@ -163,12 +164,7 @@ def _places(state: EngineState, one: KeptPlaces, search: VictimSearch, at_us: in
 
 
 def _workload(state: EngineState, placements: tuple[Placement, ...], at_us: int) -> UnplacedWorkload:
-    return UnplacedWorkload(placements[0].row, _members(state, placements), at_us)
-
-
-def _members(state: EngineState, placements: tuple[Placement, ...]) -> Members | None:
-    gang = state.pods.pod_at(placements[0].row).gang
-    return None if gang is None else state.gangs.by_name.get(gang)
+    return UnplacedWorkload(state.workloads.of(placements[0].row), at_us)
 
 
 def _can_start(members: Members, rows: set[int]) -> bool:
@@ -177,7 +173,7 @@ def _can_start(members: Members, rows: set[int]) -> bool:
     Where it runs already, members that came again were nominated as soon as they were there, and those that
     came after them do not hold them up.
     """
-    if members.gang is None or not members.ready or not members.missing:
+    if not members.ready or not members.missing:
         return False
     return rows <= set(members.waiting) and (members.started or len(rows) >= members.missing)
 

@@ -106,9 +106,9 @@ class Reclaim:
                 alike = {name: one.least_run_us for name, one in lenders.items() if one.reaches == reaches}
                 gathering.add_single(alike, reaches, held)
             for members in gangs_that_run(self.state):
-                gang = members.gang
+                gang = members.described
                 # A gang goes as a whole, so one member that is immune keeps all of it.
-                if gang is not None and gang.queue in lenders and held.isdisjoint(members.with_places):
+                if gang.queue in lenders and held.isdisjoint(members.with_places):
                     lender = lenders[gang.queue]
                     if any(one.holds(gang.priority, gang.created_at_us) for one in lender.reaches):
                         gathering.add_gang(members, lender.least_run_us)
@@ -319,9 +319,7 @@ class Reclaim:
     def _all_are_in(self, reached: EvictableWork, rows: Sequence[int]) -> bool:
         """True if a policy reaches all of these pods; a gang's priority and age are those of its members."""
         for row in rows:
-            pod = self.state.pods.pod_at(row)
-            gang = None if pod.gang is None else self.state.gangs.members(pod.gang).gang
-            ranked = pod if gang is None else gang
+            ranked = self.state.workloads.ranked(row)
             if not reached.holds(ranked.priority, ranked.created_at_us):
                 return False
         return True

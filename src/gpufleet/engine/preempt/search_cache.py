@@ -12,7 +12,7 @@ import numpy as np
 
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
-from gpufleet.engine.arrays.eviction_columns import PRIORITY
+from gpufleet.engine.arrays.eviction_columns import ALONE, PRIORITY
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt.cached_search import AppliedPlan, CachedSearch, SearchOutcome
 from gpufleet.engine.preempt.candidates import LOWEST
@@ -103,7 +103,7 @@ class SearchCache:
     def _equals_of(self, unplaced: UnplacedWorkload, rank: Rank) -> EqualPods | None:
         """The equals of a single pod; None where more than room, quota and rank decides about it."""
         state = self.state
-        if unplaced.members is not None or state.neighbours.is_watchful or state.budgets.any_is_known:
+        if not unplaced.workload.is_single or state.neighbours.is_watchful or state.budgets.any_is_known:
             return None
         # It would evict none, so what its equals found is not for it.
         if not state.pods.pod_at(unplaced.row).preempts:
@@ -114,7 +114,7 @@ class SearchCache:
     def _keep_up(self) -> None:
         """Take note of the last plan if it is all that has happened; otherwise forget everything."""
         state = self.state
-        now = Stamp(state.steps, state.departures.changes, state.victim_changes)
+        now = Stamp(state.steps, state.departures.changes, state.changes.victims.count)
         if self._searches:
             plan = self._expected
             if plan is not None and now == self._stamp.after(plan) and self._is_carried_out(plan):
@@ -132,7 +132,7 @@ class SearchCache:
         """The victims of a plan leave, and its places are taken."""
         pods, shared = self.state.pods, self._shared
         victims = [pods.row_by_uid[uid] for uid in plan.victims]
-        if shared is None or any(pods.pod_at(row).gang is not None for row in victims):
+        if shared is None or not pods.eviction_columns.cells[ALONE, victims].all():
             # Which members of a gang may still be spared is another question now.
             self._searches.clear()
             return

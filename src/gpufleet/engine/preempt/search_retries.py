@@ -2,7 +2,7 @@
 
 A parked line is woken when room was freed that its shape can use. For one that may evict others, other
 changes count too: pods that came, pods that were told to end, pods that may be evicted from now on, a queue,
-budget or refusal that changed. All of these are counted in ``EngineState.victim_changes``; a search that
+budget or refusal that changed. All of these are counted by ``changes.CHANGES_VICTIMS``; a search that
 failed is repeated once after that count has changed, and at the time at which it said that more would be
 possible. Where no known pod has a lower priority, as in a fleet without PriorityClasses, nothing is repeated
 until one comes.
@@ -11,6 +11,7 @@ until one comes.
 import heapq
 from collections.abc import Iterable
 
+from gpufleet.engine.lifecycle.changes import Change
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt.victims import NoEvictionPlan
 from gpufleet.engine.queueing.waiting import Line
@@ -26,6 +27,7 @@ class SearchRetries:
 
     def __init__(self, state: EngineState) -> None:
         self.state = state
+        self.changes = state.changes.victims
         self._failed_at: dict[Line, int] = {}
         self._due: list[tuple[int, int, Line]] = []
         self._due_us: dict[Line, int] = {}
@@ -42,7 +44,7 @@ class SearchRetries:
             # them.
             self._least_priority = self.state.pods.least_priority
             return
-        self._failed_at[line] = self.state.victim_changes
+        self._failed_at[line] = self.changes.count
         due_us = found.again_at_us
         if due_us is not None and self._due_us.get(line) != due_us:
             self._number += 1
@@ -51,14 +53,14 @@ class SearchRetries:
 
     def note_alike(self, lines: Iterable[Line]) -> None:
         """The searches for all of these failed, and nothing but a change lets them find more."""
-        self._failed_at.update(dict.fromkeys(lines, self.state.victim_changes))
+        self._failed_at.update(dict.fromkeys(lines, self.changes.count))
 
     def wake(self, at_us: int) -> None:
         """Wake the lines whose search may find more than before."""
         if self._least_priority is not None:
             self._wake_for_lower_priority(self._least_priority)
         if self.state.departures.end_refusals(at_us):
-            self.state.victim_changes += 1
+            self.state.changes.note(Change.EVICTIONS_ALLOWED)
         while self._due and self._due[0][0] <= at_us:
             due_us, _, line = heapq.heappop(self._due)
             if self._due_us.get(line) == due_us:
@@ -67,12 +69,12 @@ class SearchRetries:
                 self._failed_at[line] = -1
                 self._all_noted_at = -1
         self._looks_on_at_us = None
-        if self._all_noted_at != self.state.victim_changes:
+        if self._all_noted_at != self.changes.count:
             self._wake_some(at_us)
 
     def _wake_some(self, at_us: int) -> None:
         """Wake as many of the lines since whose search something has changed as a step may look at."""
-        changes = self._all_noted_at = self.state.victim_changes
+        changes = self._all_noted_at = self.changes.count
         searches = 0
         for line, failed_at in list(self._failed_at.items()):
             if line.called:

@@ -104,10 +104,8 @@ class PreemptionSearch:
 
 def rank_of(unplaced: UnplacedWorkload, state: EngineState) -> Rank:
     """By what the workload is compared with others: a gang has a queue, priority and age of its own."""
-    gang = None if unplaced.members is None else unplaced.members.gang
-    pod = state.pods.pod_at(unplaced.row)
-    ranked = pod if gang is None else gang
-    return Rank(ranked.queue, ranked.priority, ranked.created_at_us, not pod.preemptible)
+    ranked, first = unplaced.workload.ranked, state.pods.pod_at(unplaced.row)
+    return Rank(ranked.queue, ranked.priority, ranked.created_at_us, not first.preemptible)
 
 
 def is_outside(rank: Rank, state: EngineState) -> bool:
@@ -144,7 +142,7 @@ class SearchRun:
         self.state = state
         self.leaving = Leaving(state, evictable_outside_queues(unplaced, state))
         self.proof = Proof(unplaced, state, self.leaving)
-        self.lacks_only_room = unplaced.members is None and not self.proof.is_tied
+        self.lacks_only_room = unplaced.workload.is_single and not self.proof.is_tied
         self.cut = False
         self._again_at_us: list[int] = []
         self.outcome: SearchOutcome | None = None
@@ -229,10 +227,7 @@ class SearchRun:
         """
         lower = outside_of_queues(self.state, rank, self.unplaced.at_us)
         self._note_when_more(lower)
-        if self.unplaced.members is None:
-            found = self._seek_outside(lower)
-        else:
-            found = self._seek(lower)
+        found = self._seek_outside(lower) if self.unplaced.workload.is_single else self._seek(lower)
         if found is not None and self.lacks_only_room:
             self._keep_outcome(rank, queue, lower)
         return found
@@ -267,14 +262,13 @@ class SearchRun:
         """True unless a pod of the workload says that none is to be evicted for its sake, or the workload
         lacks what only work has that is never evicted.
         """
-        members, gate = self.unplaced.members, self.state.gate
-        rows = self.unplaced.rows
+        workload, gate = self.unplaced.workload, self.state.gate
+        rows = workload.rows
         if not all(self.state.pods.pod_at(row).preempts for row in rows):
             return False
-        count = 1 if members is None else max(1, members.missing)
         queue_row = self.state.queues.queue_row(rows[0])
         # Protected work lacks nominal quota, which only protected work holds: no victim gives it back.
-        return not gate.is_short_for_protected(queue_row, gate.protected_together(rows, count))
+        return not gate.is_short_for_protected(queue_row, workload.asked_and_protected(gate)[1])
 
     def _needed(self) -> list[int]:
         """By column, the least that all of the workload is charged."""
@@ -285,12 +279,8 @@ class SearchRun:
 
     def _least(self) -> list[int]:
         """By column, the least that the workload is charged if it starts with as few pods as it may."""
-        gate, members = self.state.gate, self.unplaced.members
-        if members is None:
-            least: list[int] = gate.asked(self.unplaced.row).tolist()
-            return least
-        together: list[int] = gate.asked_together(list(members.waiting), max(1, members.missing)).tolist()
-        return together
+        least: list[int] = self.unplaced.workload.asked(self.state.gate).tolist()
+        return least
 
     def _of_one_pod(self) -> list[int]:
         """By column, the most that one of its pods is charged at least."""
@@ -419,11 +409,11 @@ class SearchRun:
 
     def _may_suffice(self, found: Candidates) -> bool:
         """False if a gang would lack room whichever of these are evicted justly."""
-        members, reclaim = self.unplaced.members, self._reclaim
-        if members is None or reclaim is None:
+        workload, reclaim = self.unplaced.workload, self._reclaim
+        if workload.is_single or reclaim is None:
             return True
         gangs = [unit.rows for unit in found.gangs]
-        return may_suffice(self.state, members, reclaim, found.singles.rows, gangs, self.leaving.rows)
+        return may_suffice(self.state, workload, reclaim, found.singles.rows, gangs, self.leaving.rows)
 
     def _plan(self, victims: list[int], placements: Placements) -> EvictionPlan:
         """The plan that waits for these victims and for no more of the leaving pods than it must."""

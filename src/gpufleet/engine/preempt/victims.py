@@ -10,22 +10,26 @@ from typing import NamedTuple, Protocol
 from gpufleet.engine.instruction import WhyEvicted
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Placement
-from gpufleet.engine.state.gang_members import Members
+from gpufleet.engine.place.workloads.workload import Workload
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.queue import Queue
 
 
 class UnplacedWorkload(NamedTuple):
-    """A workload that does not fit: the row of one pod, or the members of a gang, and the moment."""
+    """A workload that does not fit, and the moment."""
 
-    row: int
-    members: Members | None
+    workload: Workload
     at_us: int
+
+    @property
+    def row(self) -> int:
+        """The row of the first of its pods that wait."""
+        return self.workload.row
 
     @property
     def rows(self) -> list[int]:
         """The rows of all its pods that wait."""
-        return [self.row] if self.members is None else list(self.members.waiting)
+        return self.workload.rows
 
 
 class EvictionPlan(NamedTuple):

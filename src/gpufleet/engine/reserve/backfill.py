@@ -15,7 +15,6 @@ from gpufleet.engine.arrays.placing import place
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import chosen_by, placement_of
 from gpufleet.engine.preempt.victims import UnplacedWorkload
-from gpufleet.engine.reserve.planning import placed_now, rows_of
 from gpufleet.engine.reserve.reservations import HeldReservation, Reservations
 
 
@@ -49,7 +48,7 @@ class Backfill:
             without.release_all([at.row for at in kept])
             with state.trial() as trial:
                 # Placed while the reservations are released, which are then booked again on top of it.
-                placed = placed_now(state, unplaced, trial)
+                placed = unplaced.workload.place(trial)
                 if not placed:
                     return []
                 trial.keep()
@@ -70,7 +69,7 @@ class Backfill:
         if not held:
             return []
         at_us, ends, guests = unplaced.at_us, self.reservations.ends, self.reservations.guests
-        known = [ends.end_if_started_us(row, at_us) for row in rows_of(unplaced)]
+        known = [ends.end_if_started_us(row, at_us) for row in unplaced.rows]
         end_us = None if None in known else max(end for end in known if end is not None)
         learned_us = self._learned_end_us(unplaced)
         found = []
@@ -91,7 +90,7 @@ class Backfill:
         Now for work that may be interrupted at any time: when it would end does not matter.
         """
         state, end_us = self.state, unplaced.at_us
-        for row in rows_of(unplaced):
+        for row in unplaced.rows:
             pod = state.pods.pod_at(row)
             if not pod.interruptible:
                 length_us = state.learned.bound_us(state.queue_of(row), pod)

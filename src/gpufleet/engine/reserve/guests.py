@@ -21,15 +21,16 @@ from gpufleet.engine.instruction import WhyEvicted
 from gpufleet.engine.lifecycle.departures import Nomination
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Placement
+from gpufleet.engine.place.workloads.workload import WorkloadName
 from gpufleet.engine.preempt.leaving import Leaving
 from gpufleet.engine.preempt.victims import EvictionPlan, UnplacedWorkload
-from gpufleet.engine.reserve.planning import Planner, rows_of
+from gpufleet.engine.reserve.planning import Planner
 from gpufleet.engine.reserve.restoring import PutAside
 from gpufleet.model.backfill_promise import BackfillPromise
 from gpufleet.model.identifiers import GangName, PodUid
 from gpufleet.model.pod import Pod
 
-Holder = PodUid | GangName
+Holder = WorkloadName
 Placements = tuple[Placement, ...]
 
 REPRIEVES_MAX = 64
@@ -62,16 +63,15 @@ class Guests:
 
     def may_come(self, unplaced: UnplacedWorkload, holder: Holder, nomination: Nomination) -> bool:
         """True if a workload may run where this holder will start, whenever it would end by itself."""
-        if not self.evicts or not all(map(self._may_be_interrupted, rows_of(unplaced))):
+        if not self.evicts or not all(map(self._may_be_interrupted, unplaced.rows)):
             return False
-        members = unplaced.members
-        if members is not None and members.placed and members.missing:
+        if unplaced.workload.joins_others:
             return False  # The pods that it joins would have to end with it.
         if not self.end_for(nomination):
             return False
         if not self.state.budgets.any_is_known:
             return True
-        together = dict.fromkeys([*self.rows_of(holder, unplaced.at_us), *rows_of(unplaced)])
+        together = dict.fromkeys([*self.rows_of(holder, unplaced.at_us), *unplaced.rows])
         return self.state.budgets.allow(map(self.state.pods.pod_at, together))
 
     def end_for(self, nomination: Nomination) -> bool:
@@ -177,7 +177,7 @@ class Guests:
 
     def plan(self, unplaced: UnplacedWorkload) -> EvictionPlan | None:
         """Which of its guests end so that a holder can start now; None where that is not what it lacks."""
-        holder = holder_of(self.state, unplaced)
+        holder = unplaced.workload.name
         rows = self.rows_of(holder, unplaced.at_us) if self._promises else []
         if not rows:
             return None
@@ -201,10 +201,10 @@ class Guests:
         """The guests that can end now, each with the pods with which it must end."""
         departures, pods = self.state.departures, self.state.pods
         leaving = [row for row in rows if departures.is_departing(pods.pod_at(row).uid)]
-        together: dict[GangName | PodUid, list[int]] = {}
+        together: dict[Holder, list[int]] = {}
         for row in (row for row in rows if row not in leaving):
             pod = pods.pod_at(row)
-            together.setdefault(pod.gang or pod.uid, []).append(row)
+            together.setdefault(pod.workload, []).append(row)
         units = [Unit((row,), True) for row in leaving]
         units += (Unit(self._with_gang(name, some), False) for name, some in together.items())
         return [unit for unit in units if unit.leaves or self._may_end(holder, unit)]
@@ -214,12 +214,10 @@ class Guests:
         rows: list[int] = Leaving(self.state).rows.tolist()
         return [Unit((row,), True) for row in rows if row not in guests]
 
-    def _with_gang(self, name: GangName | PodUid, guests: list[int]) -> tuple[int, ...]:
+    def _with_gang(self, name: Holder, guests: list[int]) -> tuple[int, ...]:
         """These guests, and all of their gang if it would be left with less than its minimum."""
-        members = self.state.gangs.by_name.get(GangName(name))
-        if members is None or members.gang is None:
-            return tuple(guests)
-        if len(members.placed) - len(guests) >= members.gang.min_members:
+        members = self.state.gangs.described(name)
+        if members is None or len(members.placed) - len(guests) >= members.described.min_members:
             return tuple(guests)
         return tuple(members.placed)
 
@@ -256,9 +254,3 @@ class Guests:
             if placed:
                 units, placements = others, placed
         return units, placements
-
-
-def holder_of(state: EngineState, unplaced: UnplacedWorkload) -> Holder:
-    """By what a workload that waits is known."""
-    pod = state.pods.pod_at(unplaced.row)
-    return pod.uid if pod.gang is None else pod.gang

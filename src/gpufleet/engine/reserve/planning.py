@@ -14,7 +14,6 @@ from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Placement, placement_of
-from gpufleet.engine.place.choose.trial import Trial
 from gpufleet.engine.preempt.victims import UnplacedWorkload
 from gpufleet.engine.reserve.expected_ends import ExpectedEnds
 
@@ -80,7 +79,7 @@ class Planner:
         with state.trial() as without:
             without.release_all(gone)
             with state.trial() as trial:
-                return tuple(placement_of(state, row) for row in placed_now(state, unplaced, trial))
+                return tuple(placement_of(state, row) for row in unplaced.workload.place(trial))
 
     def _in_order(self, unplaced: UnplacedWorkload, *, own_queue_only: bool) -> list[int]:
         """The running pods whose end may make room, those that are expected to end first first."""
@@ -113,7 +112,7 @@ class Planner:
             here &= cells[layout.POD_QUEUE] == cells[layout.POD_QUEUE, unplaced.row]
         rows = np.flatnonzero(here)
         welcome = np.zeros(state.fleet.row_count, np.bool_)
-        for shape in dict.fromkeys(int(cells[layout.POD_SHAPE, row]) for row in rows_of(unplaced)):
+        for shape in dict.fromkeys(int(cells[layout.POD_SHAPE, row]) for row in unplaced.rows):
             slot = state.shapes.slot(shape)
             welcome |= state.shapes.rankings.refused[slot, : len(welcome)] == 0
         if own_queue_only:
@@ -121,15 +120,3 @@ class Planner:
             welcome[:] = True
         found: list[int] = rows[welcome[cells[layout.POD_NODE, rows]]].tolist()
         return found
-
-
-def rows_of(unplaced: UnplacedWorkload) -> list[int]:
-    """The pods that ask."""
-    return [unplaced.row] if unplaced.members is None else list(unplaced.members.waiting)
-
-
-def placed_now(state: EngineState, unplaced: UnplacedWorkload, trial: Trial) -> list[int]:
-    """Place a workload inside a trial; the rows placed, none if it does not fit."""
-    if unplaced.members is not None:
-        return state.gangs.place(unplaced.members, trial, surplus=False)
-    return [unplaced.row] if trial.place_pod(state.pods.pod_at(unplaced.row).uid) else []

@@ -100,4 +100,4 @@ class RefusedTogether:
                 # It lacks quota alone by now: room does not help it.
                 waiting.wake(line.key)
             if not line.parked:
-                self.state.keep_out(line, line.waiting[0][-1])
+                self.state.keep_out(line, self.state.workloads.first_of(line))

@@ -24,8 +24,8 @@ from gpufleet.engine.preempt.overtime import Overtime
 from gpufleet.engine.preempt.victims import UnplacedWorkload
 from gpufleet.engine.queueing.waiting import Head, Line, LineKey
 from gpufleet.engine.reserve.expected_ends import ExpectedEnds
-from gpufleet.engine.reserve.guests import Guests, Holder, holder_of
-from gpufleet.engine.reserve.planning import FuturePlace, Planner, rows_of
+from gpufleet.engine.reserve.guests import Guests, Holder
+from gpufleet.engine.reserve.planning import FuturePlace, Planner
 from gpufleet.engine.reserve.restoring import PutAside, recalled
 from gpufleet.engine.reserve.retry_times import RetryTimes
 from gpufleet.model.identifiers import NodeName, PodUid, QueueName
@@ -39,7 +39,7 @@ TRY_AGAIN_US = 60_000_000
 
 @dataclass(slots=True)
 class HeldReservation:
-    """A reservation, with ``state.victim_changes`` as of then.
+    """A reservation; ``victim_changes`` is how many changes were counted for victims then.
 
     ``again_at_us``: from then on its holder may evict others, or more of its guests.
     """
@@ -108,9 +108,9 @@ class Reservations:
     def _may_matter(self, held: list[HeldReservation], at_us: int) -> bool:
         state = self.state
         if (
-            state.room_freed
+            state.changes.room.is_pending
             or len(held) > 1
-            or any(one.victim_changes != state.victim_changes for one in held)
+            or any(one.victim_changes != state.changes.victims.count for one in held)
         ):
             return True
         if any(one.again_at_us is not None and one.again_at_us <= at_us for one in held):
@@ -126,9 +126,8 @@ class Reservations:
     def _let_stand_in_line(self, rows: tuple[int, ...]) -> None:
         """A holder takes its turn again, and need not be told once more why it waits."""
         state = self.state
-        gang = state.pods.pod_at(rows[0]).gang
-        if gang is not None:
-            members = state.gangs.members(gang)
+        members = state.workloads.members_of(rows[0])
+        if members is not None:
             members.waiting = {row: members.waiting[row] for row in rows} | members.waiting
             return
         key = state.line_of(rows[0])
@@ -169,7 +168,7 @@ class Reservations:
             return None
         if again_at_us is not None and again_at_us <= unplaced.at_us:
             again_at_us = None
-        holder = holder_of(self.state, unplaced)
+        holder = unplaced.workload.name
         former = self._former.pop(holder, None)
         since_us = unplaced.at_us if former is None else former.since_us
         place = None if former is None else self._again(former, unplaced)
@@ -198,7 +197,8 @@ class Reservations:
         uids = tuple(state.pods.pod_at(row).uid for row in place.waits_for)
         nomination = self.nominations.nominate(place.placements, uids, reserved=True)
         queue = line.key.queue
-        one = HeldReservation(nomination, holder, queue, head, since_us, state.victim_changes, again_at_us)
+        changes = state.changes.victims.count
+        one = HeldReservation(nomination, holder, queue, head, since_us, changes, again_at_us)
         self._held[holder] = one
         self.version += 1
         state.waiting.reserved_heads[queue] = head
@@ -268,8 +268,7 @@ class Reservations:
     def _is_still_good(self, former: PutAside, running: list[int], unplaced: UnplacedWorkload) -> bool:
         state = self.state
         rows = [one.row for one in former.placements]
-        waiting = rows_of(unplaced)
-        if not set(rows) <= set(waiting) or (unplaced.members and len(rows) < unplaced.members.missing):
+        if not set(rows) <= set(unplaced.rows) or len(rows) < unplaced.workload.least:
             return False
         if state.neighbours.is_watchful and any(map(state.neighbours.concerns, rows)):
             return False
@@ -311,10 +310,8 @@ class Reservations:
 
     def name(self, one: HeldReservation) -> str:
         """The holder's name for people."""
-        if one.nomination.gang is not None:
-            return one.nomination.gang
         pod = self.state.pods.pod_at(one.nomination.rows[0])
-        return pod.name or pod.uid
+        return pod.gang or pod.name or pod.uid
 
     def _reserved_place(self, row: int) -> ReservedPlace:
         state = self.state

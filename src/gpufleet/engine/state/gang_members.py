@@ -10,6 +10,7 @@ place them.
 
 from dataclasses import dataclass, field
 
+from gpufleet.engine.engine_errors import BrokenInvariantError
 from gpufleet.model.gang import Gang
 
 
@@ -39,6 +40,13 @@ class Members:
         self.gang = gang
         self.told_unknown = False
         self._note_start(started=self.is_whole)
+
+    @property
+    def described(self) -> Gang:
+        """The gang, where it must be described: what stands in a line, or was given places, always is."""
+        if self.gang is None:
+            raise BrokenInvariantError("a gang that is not described has its turn")
+        return self.gang
 
     def wait(self, row: int, role: str) -> None:
         """A member waits."""
@@ -88,12 +96,10 @@ class Members:
 
     def lacking_by_role(self) -> dict[str, int]:
         """How many members of each role are short of its minimum; roles that have it are left out."""
-        if self.gang is None:
-            return {}
-        if not self.gang.role_minimums:
+        if not self.described.role_minimums:
             return {}
         running = list(self.placed.values())
-        lacking = {role: minimum - running.count(role) for role, minimum in self.gang.role_minimums}
+        lacking = {role: minimum - running.count(role) for role, minimum in self.described.role_minimums}
         return {role: count for role, count in lacking.items() if count > 0}
 
     @property
@@ -128,7 +134,7 @@ class Members:
     @property
     def may_grow_later(self) -> bool:
         """False where later members must fit in with how earlier ones were divided among domains."""
-        return self.gang is None or not (self.gang.slices or self.gang.balanced)
+        return not (self.described.slices or self.described.balanced)
 
     @property
     def short_role(self) -> str:

@@ -52,11 +52,13 @@ class Trial:
         self.kept = False
         self.only_models: Models = ()
         self._moved: dict[int, VolumeChoice | None] = {}
+        self._attributes: list[tuple[object, str, object]] = []
 
     def __enter__(self) -> Self:
         self.mark = self.store.mark()
         self.kept = False
         self._moved.clear()
+        self._attributes.clear()
         return self
 
     def __exit__(
@@ -76,16 +78,28 @@ class Trial:
         """What was done stays for as long as the trial around this one does."""
         self.kept = True
         # That trial's undo leads back to where a pod was before it, not before this one.
-        outer.adopt(self._moved)
+        outer.adopt(self._moved, self._attributes)
 
-    def adopt(self, moved: dict[int, VolumeChoice | None]) -> None:
-        """A trial within this one was kept: these pods moved, from where these volumes were chosen."""
+    def adopt(
+        self, moved: dict[int, VolumeChoice | None], attributes: list[tuple[object, str, object]]
+    ) -> None:
+        """A trial within this one was kept: these pods moved, from where these volumes were chosen, and these
+        attributes were set.
+        """
         for row, choice in moved.items():
             self._moved.setdefault(row, choice)
+        self._attributes += attributes
+
+    def put(self, owner: object, attribute: str, value: object) -> None:
+        """Set an attribute of something that belongs to the state; undone with what the trial wrote."""
+        self._attributes.append((owner, attribute, getattr(owner, attribute)))
+        setattr(owner, attribute, value)
 
     def undo(self) -> None:
         """Back to the beginning of the trial, to try something else."""
         undo_by_handle(self.store.handle, self.mark)
+        while self._attributes:
+            setattr(*self._attributes.pop())
         for row, choice in self._moved.items():
             self.related.neighbours.follow(row)
             self.related.neighbours.choose_again(row, choice)
@@ -161,10 +175,12 @@ class Trial:
     def place_pod(self, uid: PodUid) -> bool:
         """Place one waiting pod; False if it fits nowhere, or has a place already."""
         row = self.pods.row_by_uid[uid]
-        if self.pods.node_row(row) is not None:
-            return False
+        return self.pods.node_row(row) is None and self.place_row(row)
+
+    def place_row(self, row: int, nodes: Int64Array = NO_NODES) -> bool:
+        """Place the waiting pod of a row, on these nodes only if any are given; False if it fits on none."""
         neighbours = self.related.neighbours
         if neighbours.is_watchful and neighbours.concerns(row):
-            return self.place_related(row)
+            return self.place_related(row, nodes)
         shape_row = int(self.store.tables.pods[layout.POD_SHAPE, row])
-        return self.place(shape_row, [row]) == 1
+        return self.place(shape_row, [row], nodes) == 1

@@ -91,8 +91,8 @@ class GangPlaces:
 
     def models_to_try(self, members: Members) -> tuple[Models, ...]:
         """The models that the whole gang may be on, one at a time; members that run have decided it."""
-        gang = members.gang
-        if gang is None or not gang.model_order:
+        gang = members.described
+        if not gang.model_order:
             return ALL_AT_ONCE
         for row in members.placed:
             model = self.pods.gpu_model(row)
@@ -108,11 +108,11 @@ class GangPlaces:
         # ``most`` is too high rather than too low (``_wishes``), so nothing that fits is given up here.
         if most < least:
             return []
-        gang = members.gang
+        gang = members.described
         scopes = self._scopes(members, wishes, least)
         undivided = [all_on(nodes) for nodes in scopes]
-        levels = [] if gang is None else levels_of(gang)
-        if gang is None or not levels:
+        levels = levels_of(gang)
+        if not levels:
             return undivided
         has_levels = all(map(self.domains.knows, levels))
         plans = [self._divided(nodes, gang, wishes, least) for nodes in scopes] if has_levels else []
@@ -121,9 +121,7 @@ class GangPlaces:
 
     def _scopes(self, members: Members, wishes: Wishes, least: int) -> list[Int64Array]:
         """Sets of nodes that may hold the gang; NO_NODES stands for the fleet."""
-        gang = members.gang
-        if gang is None:
-            return [NO_NODES]
+        gang = members.described
         together = self._near_each_other(members, wishes, least)
         if gang.required_level is None:
             return [*self._preferred(members, gang, wishes), NO_NODES, *together]
@@ -200,8 +198,8 @@ class GangPlaces:
 
         At most one domain may hold what is no multiple of the size: the slice that is left over.
         """
-        gang, rows = members.gang, (*members.placed, *placed)
-        if gang is None or gang.slices_preferred:
+        gang, rows = members.described, (*members.placed, *placed)
+        if gang.slices_preferred:
             return True
         return all(self._keeps(slices, rows) for slices in gang.slices)
 

@@ -73,6 +73,11 @@ class Gangs:
         """The members of a gang, known or not."""
         return self.by_name.setdefault(name, Members())
 
+    def described(self, name: str) -> Members | None:
+        """The members of the described gang of that name; None if there is none."""
+        members = self.by_name.get(GangName(name))
+        return None if members is None or members.gang is None else members
+
     def drop_if_empty(self, name: GangName) -> None:
         """Forget a gang that is neither described nor has pods."""
         members = self.by_name.get(name)
