@@ -6,7 +6,13 @@ from random import Random
 
 import pytest
 
-from gpufleet.agent.gpus.gpu_monitor import LOOKING, GpuMonitor, read_boot_id
+from gpufleet.agent.gpus.gpu_monitor import (
+    LOOKING,
+    NEW_S,
+    RENEWED_WITHIN_S,
+    GpuMonitor,
+    read_boot_id,
+)
 from gpufleet.agent.gpus.plans import Plans
 from gpufleet.agent.gpus.vendor_monitor import LIST_EVERY_S, Pace
 from gpufleet.agent.state.node_state import GpuReading
@@ -239,6 +245,41 @@ def test_cards_are_sampled_at_the_pace_that_was_asked_for() -> None:
         assert room.monitor.readings.value[uuid].processes is None
 
     in_room(story, pace=Pace(sample_every_s=5))
+
+
+def ages_s(room: Room) -> list[float]:
+    """How old the readings of each card are."""
+    now_s, readings = room.clock.monotonic_s(), room.monitor.readings.value.values()
+    return [now_s - one.sample.at_s for one in readings if one.sample is not None]
+
+
+def test_who_wants_new_readings_gets_them_at_once() -> None:
+    async def story(room: Room) -> None:
+        await room.after(8)
+        assert max(ages_s(room)) > NEW_S
+        before_s = room.clock.monotonic_s()
+        await room.monitor.renew()
+        assert room.clock.monotonic_s() - before_s < RENEWED_WITHIN_S
+        assert len(ages_s(room)) == 8
+        assert max(ages_s(room)) <= NEW_S
+        known = room.monitor.readings.value
+        await room.monitor.renew()
+        assert room.monitor.readings.value is known
+
+    in_room(story)
+
+
+def test_a_card_that_hangs_does_not_keep_who_wants_new_readings() -> None:
+    async def story(room: Room) -> None:
+        await room.after(8)
+        room.machine.hang("3")
+        before_s = room.clock.monotonic_s()
+        await room.monitor.renew()
+        assert room.clock.monotonic_s() - before_s <= RENEWED_WITHIN_S
+        assert sum(age > NEW_S for age in ages_s(room)) <= 1
+        room.machine.release("3")
+
+    in_room(story)
 
 
 def test_processes_are_asked_for_where_somebody_wants_them() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from gpufleet.agent.gpus.simulation_control import SOCKET, tell
 from gpufleet.cli.main import ExitCode, main
-from gpufleet.devices.simulated.orders import Lose, RaiseXid, Show
+from gpufleet.devices.simulated.orders import Lose, RaiseXid, SetReading, Show
 from tests.agent.exporter.builders import Page
 from tests.agent.machine_room import EIGHT
 from tests.daemon.pem_files import client, issued, mount
@@ -123,6 +123,18 @@ def test_metrics_follow_what_happens_to_a_gpu(tmp_path: Path) -> None:
         until(lambda: page().values("gpufleet_gpu_healthy", gpu="3") == [0])
         assert page().values("DCGM_FI_DEV_XID_ERRORS", gpu="3", err_code="79") == [79]
         assert page().values("gpufleet_gpu_healthy", gpu="4") == [1]
+
+
+def test_who_asks_for_the_newest_readings_gets_them_whatever_the_pace(tmp_path: Path) -> None:
+    def celsius(path: str) -> list[float]:
+        return Page(fetched(tmp_path, path)[1]).values("gpufleet_gpu_temperature_celsius", gpu="3")
+
+    with an_agent(tmp_path, "--sample-every-s=3600"):
+        until(lambda: bool(celsius("/metrics")))
+        tell(tmp_path / "state", SetReading("3", "celsius", 77))
+        until(lambda: celsius("/metrics?newest") == [77])
+        tell(tmp_path / "state", SetReading("3", "celsius", 66))
+        assert celsius("/metrics") == [77]
 
 
 def test_an_agent_that_is_killed_knows_what_was_against_a_gpu_when_it_is_back(tmp_path: Path) -> None:

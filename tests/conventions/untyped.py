@@ -18,6 +18,7 @@ TYPED = {
     "docs/install.md": "tests/chart/test_installed.py",
     "docs/lint.md": "tests/lint/test_walk.py",
     "docs/local-cluster.md": "tests/localkube/test_page_walks.py",
+    "docs/metrics-apis.md": "tests/localkube/test_autoscaling_walk.py",
     "docs/moving-from-kai.md": "tests/migration/test_guides.py",
     "docs/moving-from-kueue.md": "tests/migration/test_guides.py",
     "docs/moving-from-scheduler-plugins.md": "tests/migration/test_guides.py",

@@ -16,6 +16,7 @@ from gpufleet.daemon.http_server import (
     Limits,
     Page,
     nothing_else,
+    nothing_to_renew,
 )
 from gpufleet.daemon.server_certificate import ServerCertificate
 
@@ -36,6 +37,7 @@ def serving(
     limits: Limits = LIMITS,
     others: Answering = nothing_else,
     methods: tuple[str, ...] = READING,
+    renew: Callable[[], Awaitable[None]] = nothing_to_renew,
 ) -> None:
     """A server on a free port, and what happens with it."""
 
@@ -50,6 +52,7 @@ def serving(
             limits=limits,
             others=others,
             methods=methods,
+            renew=renew,
         )
         running = asyncio.create_task(serves.run())
         try:

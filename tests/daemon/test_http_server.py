@@ -262,6 +262,21 @@ def test_other_paths_are_answered_by_who_asked_for_them() -> None:
     serving(story, others=others)
 
 
+def test_new_figures_are_made_for_who_asks_for_them_and_for_nobody_else() -> None:
+    renewed: list[int] = []
+
+    async def renew() -> None:
+        renewed.append(len(renewed) + 1)
+
+    async def story(serves: HttpServer) -> None:
+        for path, shown in (("/metrics", b"[]"), ("/metrics?newest", b"[1]"), ("/metrics?other", b"[1]")):
+            assert (await asked(serves, get(path))).endswith(shown)
+        assert b" 200 OK" in await asked(serves, get("/healthz?newest"))
+        assert renewed == [1]
+
+    serving(story, lambda _: Page((str(renewed).encode(),)), renew=renew)
+
+
 def test_an_answer_that_takes_too_long_ends_the_connection() -> None:
     async def never(_: Request) -> Page:
         await asyncio.Event().wait()

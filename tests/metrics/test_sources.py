@@ -30,7 +30,8 @@ USED, MEMORY, POWER = (
 BUSY = "gpufleet_node_gpu_busy_ratio"
 WAITING = "vllm:num_requests_waiting"
 ONE, NODE = ObjectKey("pods", "default", "one"), ObjectKey("nodes", "", "node-0")
-AGENT_URL = "http://10.0.1.1:9400/metrics"
+AGENT_URL = "http://10.0.1.1:9400/metrics?newest"
+"""The agent reads its GPUs anew before it answers."""
 AGENT_PAGE = """
 gpufleet_gpu_sample_age_seconds{uuid="A",node="node-0"} 4
 gpufleet_gpu_sample_age_seconds{uuid="B",node="node-0"} 7
@@ -121,7 +122,7 @@ def test_a_node_is_asked_itself_where_that_is_wanted() -> None:
         "metadata": {"name": "node-0", "uid": "n", "resourceVersion": "1"},
         "status": {"addresses": [address]},
     }
-    texts = PageTexts({"http://[fd00::7]:9400/metrics": AGENT_PAGE})
+    texts = PageTexts({"http://[fd00::7]:9400/metrics?newest": AGENT_PAGE})
     known = objects([pod("one")], [node])
     for on_nodes, amounts in ((True, 1), (False, 0)):
         source = agents(known, texts, Clock(), on_nodes=on_nodes)

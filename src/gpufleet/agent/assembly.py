@@ -167,7 +167,7 @@ class Agent:
         )
         parts = [Part("exporter", page.run)]
         if self.access.listens:
-            serving = server(settings, page, self.problems)
+            serving = server(settings, page, self.problems, monitor.renew)
             parts.append(Part("server", serving.run, lambda: said(serving.problem)))
         return parts
 

@@ -1,7 +1,7 @@
 """Makes the exporter and its server from the agent's settings: what is served, where, how it is labelled."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from gpufleet.agent.exporter.counters_file import BYTES_MAX, ChosenCounters, default_counters, read_counters
@@ -49,10 +49,15 @@ def exporter(
     return Exporter(topics, clock, options, pod_of=pod_of, expiries=expiries)
 
 
-def server(settings: AgentSettings, page: Exporter, ready: Callable[[], tuple[str, ...]]) -> HttpServer:
+def server(
+    settings: AgentSettings,
+    page: Exporter,
+    ready: Callable[[], tuple[str, ...]],
+    renew: Callable[[], Awaitable[None]],
+) -> HttpServer:
     """The server. It is alive while the loop turns; ``ready`` says what is not as it should be.
 
-    Raises InputError for an address or a certificate that cannot be.
+    ``renew`` has the GPUs read anew. Raises InputError for an address or a certificate that cannot be.
     """
     host, port = address_of(settings.metrics_address, "--metrics-address")
     certificate = certificate_of(settings.metrics_certificate, settings.metrics_key)
@@ -64,6 +69,10 @@ def server(settings: AgentSettings, page: Exporter, ready: Callable[[], tuple[st
     def metrics(accepted: Accepted) -> Page:
         return page.page(accepted.gzip)
 
+    async def renew_page() -> None:
+        await renew()
+        page.draw_anyway()
+
     return HttpServer(
         metrics,
         alive=lambda: Health(well=True),
@@ -71,6 +80,7 @@ def server(settings: AgentSettings, page: Exporter, ready: Callable[[], tuple[st
         address=host,
         port=port,
         certificate=certificate,
+        renew=renew_page,
     )
 
 

@@ -16,6 +16,7 @@ from gpufleet.cli.parameters import InputFolder, Whole
 
 if TYPE_CHECKING:
     from gpufleet.localkube.control_plane import Component
+    from gpufleet.localkube.metrics_apis import MetricsPorts
 
 DEFAULT_NAME = "local"
 URL_FILE = "web-url"
@@ -64,6 +65,12 @@ PAGE_S = 20.0
 @click.option("--no-scheduler", is_flag=True, help="Leave gpufleet's scheduler out, to run one yourself.")
 @click.option("--no-web", is_flag=True, help="Leave the page of `gpufleet web` out.")
 @click.option(
+    "--metrics-apis",
+    "with_metrics_apis",
+    is_flag=True,
+    help="Serve the metrics APIs too, by which a HorizontalPodAutoscaler scales.",
+)
+@click.option(
     "--no-kube-scheduler",
     is_flag=True,
     help="Leave Kubernetes' own scheduler out; pods that name no scheduler then wait.",
@@ -81,6 +88,7 @@ def command(
     quiet: bool,
     no_scheduler: bool,
     no_web: bool,
+    with_metrics_apis: bool,
     no_kube_scheduler: bool,
 ) -> None:
     """Start a real Kubernetes control plane with simulated GPU nodes on this machine.
@@ -88,7 +96,7 @@ def command(
     Prints the line that points kubectl to it; your ~/.kube/config is not touched. `gpufleet down` removes
     everything again.
     """
-    from gpufleet.localkube import up
+    from gpufleet.localkube import metrics_apis, up
     from gpufleet.localkube.pools import cut, read_pools
     from gpufleet.localkube.processes.folders import cluster_folder
     from gpufleet.localkube.programs.releases import DEFAULT_KUBERNETES, minor_version
@@ -107,6 +115,7 @@ def command(
     cluster_folder(name)
     version = DEFAULT_KUBERNETES if kubernetes is None else kubernetes
     minor_version(version)
+    ports = metrics_ports(no_scheduler=no_scheduler) if with_metrics_apis else None
     request = up.Request(
         name=name,
         kubernetes=version,
@@ -115,11 +124,13 @@ def command(
         components=(
             local_volumes(),
             simulated_sharing(),
-            *(() if no_scheduler else components()),
+            *(() if no_scheduler else components(0 if ports is None else ports.scheduler)),
             *(() if no_web else (web_page(),)),
+            *(() if ports is None else (metrics_apis.component(ports),)),
         ),
         real_node=real_node,
         kube_scheduler=not no_kube_scheduler,
+        metrics_apis=ports,
     )
     progress = Silent() if quiet else ToPerson("up: ")
     cluster = up.up(request, progress)
@@ -183,15 +194,36 @@ def page_sentence(url_file: Path) -> str:
     return f"the page does not run: its log is {url_file.parent / 'logs' / 'web.log'}"
 
 
-def components() -> "tuple[Component, ...]":
-    """Our own programs that run with a cluster, each under the name it has inside a real one."""
+def metrics_ports(*, no_scheduler: bool) -> "MetricsPorts":
+    """Where the metrics APIs and the scheduler's metrics are served. InputError without a scheduler."""
+    from gpufleet.localkube.access.ports import free_port
+    from gpufleet.localkube.metrics_apis import MetricsPorts
+    from gpufleet.model.model_errors import InputError
+
+    if no_scheduler:
+        raise InputError(
+            "tells autoscalers what waits in queues, which the scheduler knows",
+            field="--metrics-apis",
+            expected="one of the two: --metrics-apis or --no-scheduler",
+        )
+    return MetricsPorts(free_port(), free_port())
+
+
+def components(metrics_port: int = 0) -> "tuple[Component, ...]":
+    """Our own programs that run with a cluster, each under the name it has inside a real one.
+
+    ``metrics_port`` is where the scheduler serves its metrics; any free one with 0.
+    """
     from gpufleet.kube.manifests import DEFAULT_IDENTITY
     from gpufleet.localkube.control_plane import Component
     from gpufleet.progress.logged import DECIDING
 
     scheduler = Component(
         name="scheduler",
-        command=(sys.executable, "-m", "gpufleet", "scheduler", "--kubeconfig=scheduler.kubeconfig"),
+        command=(
+            *(sys.executable, "-m", "gpufleet", "scheduler", "--kubeconfig=scheduler.kubeconfig"),
+            f"--listen=127.0.0.1:{metrics_port}",
+        ),
         user=DEFAULT_IDENTITY.user,
         groups=DEFAULT_IDENTITY.groups,
         lease=(DEFAULT_IDENTITY.namespace, DEFAULT_IDENTITY.account),

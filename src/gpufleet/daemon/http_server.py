@@ -1,6 +1,7 @@
 """A small HTTP and HTTPS server for scrapes and probes: /metrics, /health, /healthz and /readyz.
 
-A daemon that answers more than that gives ``others``, which gets every other request as it came.
+A daemon that answers more than that gives ``others``, which gets every other request as it came. One whose
+figures grow old between its own looks gives ``renew``, for a reader that wants new ones: /metrics?newest.
 
 What a client can make it hold is bounded: connections, the time of a TLS handshake, the length of a request,
 the time in which it has to arrive, the time in which its answer has to be taken, and bytes on their way,
@@ -35,6 +36,9 @@ RETRY_S = 5.0
 TEXT = "text/plain; charset=utf-8"
 READING = ("GET", "HEAD")
 """The methods that every daemon serves."""
+
+NEWEST = "newest"
+"""The query by which a reader of /metrics asks for new figures."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -117,6 +121,11 @@ class Request(msgspec.Struct, frozen=True):
         """The target without its query."""
         return self.target.partition("?")[0]
 
+    @property
+    def query(self) -> str:
+        """The query of the target; "" without one."""
+        return self.target.partition("?")[2]
+
     def all_of(self, name: str) -> list[str]:
         """The values of a field that may be sent several times, in their order."""
         return [value for field, value in self.fields if field == name]
@@ -133,6 +142,10 @@ async def nothing_else(_: Request) -> Page:
     """Say which paths there are, where no other is answered."""
     there = b"there are /metrics, /health, /healthz, /livez and /readyz\n"
     return Page((there,), status=HTTPStatus.NOT_FOUND)
+
+
+async def nothing_to_renew() -> None:
+    """All figures are always new."""
 
 
 class _Conversation:
@@ -178,7 +191,8 @@ class HttpServer:
 
     ``alive`` and ``ready`` are asked at every probe. ``listener`` is a socket that listens already. With a
     ``certificate`` it serves HTTPS, and HTTP without. ``others`` answers what is none of these, of the
-    ``methods``, with a body where the ``limits`` allow one.
+    ``methods``, with a body where the ``limits`` allow one. ``renew`` returns soon, with figures as new as they
+    can be had.
     """
 
     def __init__(
@@ -194,8 +208,10 @@ class HttpServer:
         limits: Limits = LIMITS,
         others: Answering = nothing_else,
         methods: tuple[str, ...] = READING,
+        renew: Callable[[], Awaitable[None]] = nothing_to_renew,
     ) -> None:
         self._page = page
+        self._renew = renew
         self._others = others
         self._methods = methods
         self._alive = alive
@@ -351,6 +367,8 @@ class HttpServer:
     async def _answer(self, request: Request) -> Page:
         match request.path:
             case "/metrics":
+                if request.query == NEWEST:
+                    await self._renew()
                 return self._page(request.accepted)
             case "/health" | "/healthz" | "/livez":
                 return _told(self._alive())

@@ -167,10 +167,15 @@ class LocalCluster:
             )
         return RealNode(self.folder, spec)
 
+    def signing_authority(self) -> Authority:
+        """The authority of its certificates, with the key."""
+        certificate = read_regular(self.authority, plan.OWN_FILE_BYTES_MAX)
+        return Authority.load(certificate, read_regular(self.folder / "ca.key", plan.OWN_FILE_BYTES_MAX))
+
     def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
         """A kubeconfig of a user with nothing but the rights that RBAC gives to it and its groups."""
-        certificate = read_regular(self.authority, plan.OWN_FILE_BYTES_MAX)
-        authority = Authority.load(certificate, read_regular(self.folder / "ca.key", plan.OWN_FILE_BYTES_MAX))
+        authority = self.signing_authority()
+        certificate = authority.identity.certificate
         folder = self.folder / "users"
         folder.mkdir(exist_ok=True)
         path = folder / f"{user.replace('/', '_').replace(':', '_')}.kubeconfig"

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpufleet.devices.sharing.nvidia_places import NVIDIA_CONFIG_MAPS
-from gpufleet.localkube import manifests, node_agent, persistent, simulated_nodes
+from gpufleet.localkube import manifests, metrics_apis, node_agent, persistent, simulated_nodes
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Component, Options, needed_programs
+from gpufleet.localkube.metrics_apis import MetricsPorts
 from gpufleet.localkube.node import images, machine
 from gpufleet.localkube.processes.child import log_tail
 from gpufleet.localkube.processes.folders import cluster_folder, is_locked, lock_of
@@ -34,7 +35,8 @@ COMPONENT_STEP_S = 75.0
 class Request:
     """What a user wants: a cluster of this name and version with these pools of nodes.
 
-    With ``kube_scheduler`` Kubernetes' own scheduler runs too, for pods that name none.
+    With ``kube_scheduler`` Kubernetes' own scheduler runs too, for pods that name none. ``metrics_apis`` says
+    where its component serves them, if it has one.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Request:
     components: Sequence[Component] = ()
     real_node: bool = False
     kube_scheduler: bool = True
+    metrics_apis: MetricsPorts | None = None
 
     @property
     def real_gpus(self) -> SimulatedNodes | None:
@@ -81,6 +84,8 @@ def up(request: Request, progress: Progress) -> LocalCluster:
     cluster = LocalCluster.start(folder, request.name, paths, options, progress.say, request.components)
     try:
         _furnish(cluster, request, progress)
+        if request.metrics_apis is not None:
+            metrics_apis.write_certificate(cluster)
         cluster.furnished()
         for component in request.components:
             if component.lease is not None:
@@ -88,6 +93,8 @@ def up(request: Request, progress: Progress) -> LocalCluster:
         if request.real_node:
             _await_real_node(cluster, progress)
             _start_agent(cluster, request.real_gpus, progress)
+        if request.metrics_apis is not None:
+            _register_metrics(cluster, request.metrics_apis, progress)
         cluster.keep()
     # Ctrl-C too: nothing of a cluster that was not finished stays.
     except BaseException:
@@ -144,6 +151,14 @@ def _start_agent(cluster: LocalCluster, nodes: SimulatedNodes | None, progress: 
     with progress.during(words, lambda: "", Step("start the agent", 5.0)):
         node_agent.await_gpus(cluster, nodes)
     progress.say(f"an agent on {cluster.node.name} that serves {nodes.gpus_per_node} simulated GPUs")
+
+
+def _register_metrics(cluster: LocalCluster, ports: MetricsPorts, progress: Progress) -> None:
+    words, step = "waiting for the metrics APIs to be available", Step("register the metrics APIs", 5.0)
+    with cluster.api() as api, progress.during(words, lambda: "", step):
+        metrics_apis.register(cluster, api, ports.served)
+        metrics_apis.await_available(cluster, api)
+    progress.say("the metrics APIs for autoscalers: custom.metrics.k8s.io and external.metrics.k8s.io")
 
 
 def _furnish(cluster: LocalCluster, request: Request, progress: Progress) -> None:

@@ -104,7 +104,7 @@ class Exporter:
                 await self._changed.wait()
                 await self._clock.sleep(SETTLE_S)
                 self._changed.clear()
-                self._draw_anyway()
+                self.draw_anyway()
 
     def page(self, gzipped: bool) -> Page:
         """What a scrape gets now."""
@@ -143,7 +143,7 @@ class Exporter:
         self._ages()  # remembers which GPUs answered, also between scrapes
         self.drawn = True
 
-    def _draw_anyway(self) -> None:
+    def draw_anyway(self) -> None:
         """Draw; a fault of ours leaves the page as it is, which its readings' age tells."""
         try:
             self.draw()

@@ -6,6 +6,7 @@ for all of them. Until then ``problems`` says that the GPUs are being looked for
 """
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -30,6 +31,13 @@ from gpufleet.model.model_errors import printable
 LOG = logging.getLogger(__name__)
 
 LOOKING = "the GPUs of this node are being looked for"
+
+NEW_S = 5.0
+"""Readings that are not older are new enough where new ones are asked for."""
+
+RENEWED_WITHIN_S = 1.0
+"""A look takes milliseconds, and waits for the one before it. A GPU that hangs is not waited for."""
+
 # Errors of another boot are over: drivers and GPUs began anew.
 BOOT_ID = "sys/kernel/random/boot_id"
 
@@ -102,6 +110,17 @@ class GpuMonitor:
             for vendor in self._vendors:
                 group.create_task(vendor.run())
             group.create_task(self._follow_plans())
+
+    async def renew(self) -> None:
+        """Have all readings read anew that are older than ``NEW_S``; returns within ``RENEWED_WITHIN_S``."""
+        before_s = self._clock.monotonic_s() - NEW_S
+        for vendor in self._vendors:
+            vendor.look_at_old(before_s)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(RENEWED_WITHIN_S):
+                async for readings in self.readings.follow():
+                    if not any(one.is_from_before(before_s) for one in readings.values()):
+                        return
 
     def _tell_xid(self, event: XidEvent) -> None:
         self.on_xid(event)

@@ -160,6 +160,12 @@ class VendorMonitor:
     def _backend(self) -> AsyncBackend:
         return self._make()
 
+    def look_at_old(self, before_s: float) -> None:
+        """Look soon at each GPU whose readings are from before this time."""
+        for gpu in self.gpus.values():
+            if gpu.reading.is_from_before(before_s):
+                self._wake[gpu.uuid].set()
+
     async def run(self) -> None:
         """Watch until cancelled."""
         try:

@@ -82,6 +82,10 @@ class GpuReading(msgspec.Struct, frozen=True):
     instances: dict[str, Sample] = {}
     processes: tuple[ProcessUse, ...] | None = None
 
+    def is_from_before(self, at_s: float) -> bool:
+        """Whether there are readings, and they are from before this time."""
+        return self.sample is not None and self.sample.at_s < at_s
+
 
 Readings = dict[DeviceId, GpuReading]
 """The newest readings of each GPU of the node."""

@@ -11,6 +11,13 @@ import socket
 LOOPBACK = "127.0.0.1"
 
 
+def free_port() -> int:
+    """A port that was free a moment ago, for a server that tries again until it has it."""
+    with socket.create_server((LOOPBACK, 0)) as server:
+        number: int = server.getsockname()[1]
+    return number
+
+
 class HeldPort:
     """A TCP port on loopback, ours until `release`."""
 

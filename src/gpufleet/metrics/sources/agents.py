@@ -1,12 +1,13 @@
 """Use, memory and power of pods and nodes, from the agents of the nodes.
 
-Only the agents of nodes that are asked about are read, at the moment of the question. ``agent_use`` says what
-their pages mean.
+Only the agents of nodes that are asked about are read, at the moment of the question, and they read their
+GPUs anew for it. ``agent_use`` says what their pages mean.
 """
 
 import asyncio
 from collections.abc import Mapping, Sequence
 
+from gpufleet.daemon.http_server import NEWEST
 from gpufleet.kube.installation import AGENTS
 from gpufleet.metrics.catalogue import Metric
 from gpufleet.metrics.cluster_objects import ClusterObjects, PodFacts
@@ -19,6 +20,8 @@ from gpufleet.model.model_errors import WorldError
 
 AGENT_PORT = 9400
 """The agent's default."""
+
+PAGE = f"/metrics?{NEWEST}"
 
 ALL_S = 8.0
 """For all pages of a question: what comes later is unknown to this one."""
@@ -96,11 +99,11 @@ class Agents:
     def _url(self, node: str, agent: PodFacts | None) -> str:
         if agent is not None:
             port = port_named(agent, "metrics") or AGENT_PORT
-            return f"{self._scheme}://{host_in_url(agent.status.pod_ip)}:{port}/metrics"
+            return f"{self._scheme}://{host_in_url(agent.status.pod_ip)}:{port}{PAGE}"
         found = self._objects.nodes.get(node)
         if found is None or not found.address or not self._on_nodes:
             raise WorldError("no pod there is an agent")
-        return f"{self._scheme}://{host_in_url(found.address)}:{AGENT_PORT}/metrics"
+        return f"{self._scheme}://{host_in_url(found.address)}:{AGENT_PORT}{PAGE}"
 
     def _agents(self) -> dict[str, PodFacts]:
         """The agent of each node, of the DaemonSet that the chart installs in this namespace."""

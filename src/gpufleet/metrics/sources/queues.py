@@ -1,7 +1,7 @@
 """How much waits in a queue and for how long, from the page of the scheduler that leads.
 
 A page counts while its scheduler leads and says that its view is fresh (/readyz). Two that lead at once
-contradict each other, so then nothing is known. Figures are those of its last look, at most ten seconds
+contradict each other, so then nothing is known. Figures are those of its last look, at most seven seconds
 before.
 """
 
@@ -23,8 +23,8 @@ PENDING = "gpufleet_scheduler_queue_pending_pods"
 OLDEST_WAIT = "gpufleet_scheduler_oldest_wait_seconds"
 NAMES = frozenset({LEADER, ACTIVE, PENDING, OLDEST_WAIT})
 COMPONENT = "app.kubernetes.io/component"
-LOOKS_EVERY_S = 10.0
-"""How old the scheduler's own look may be when it is told."""
+LOOKS_EVERY_S = 7.0
+"""How old the scheduler's own look may be when it is told: its pause, and a beat of a second."""
 
 NO_LEADER = "no scheduler that leads could be read"
 
