@@ -87,7 +87,7 @@ demo: ## Replay a production trace of 1,213 GPU nodes and write a report
 
 # The tests stand last, so that their closing line is the last one to be read.
 .PHONY: test
-test: lint docs kube chart-programs pytest ## Check everything: style, types, layers, documents, tests
+test: lint docs kube kube-before chart-programs pytest ## Check everything: style, types, layers, documents, tests
 
 .PHONY: pytest
 pytest: setup ## Run the tests alone (PYTEST_ARGS="tests/engine -k gang" for some of them)
@@ -96,6 +96,11 @@ pytest: setup ## Run the tests alone (PYTEST_ARGS="tests/engine -k gang" for som
 .PHONY: kube
 kube: setup ## Fill the cache with the programs of a local cluster (VERSION=1.36.3 for others)
 	@$(BIN)/python -m gpufleet.localkube.fill_cache $(VERSION)
+
+# What tests of the version before need of it: a whole cluster would be built for minutes more.
+.PHONY: kube-before
+kube-before: setup ## Fill the cache with the control plane of the version of Kubernetes before
+	@$(BIN)/python -m gpufleet.localkube.fill_cache 1.36.3 kube-apiserver kube-controller-manager
 
 .PHONY: image
 image: setup ## Build the container image into build/image (Debian, root; no registry, no Docker)

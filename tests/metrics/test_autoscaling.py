@@ -1,12 +1,19 @@
 """The real HorizontalPodAutoscaler over a real ``gpufleet metrics``: up, down, to zero and back."""
 
+import base64
 import http.client
 import ssl
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from gpufleet.localkube.access.api import Api
 from tests.metrics.running_apis import (
@@ -31,6 +38,9 @@ QUEUE = "inference_extension_flow_control_queue_size"
 WAITING = "vllm:num_requests_waiting"
 OFTEN = "--horizontal-pod-autoscaler-sync-period=1s"
 """Fifteen seconds are the default; ``bench.see`` measures with it."""
+
+OLDER = "1.36.3"
+"""The version of Kubernetes before the one of all tests."""
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +86,31 @@ def test_from_zero_to_zero(api: Api, apis: Apis) -> None:
     apis.pages.pages["/gateway"] = gateway(0)
     scales_to(api, "served", 0)
     assert condition(api, "served", "ScalingActive")["status"] in {"True", "False"}
+
+
+def test_the_autoscaler_of_the_version_before_goes_up_and_down(tmp_path: Path) -> None:
+    """Without the way to zero, which that version has behind a feature gate."""
+    with running_apis(tmp_path, OFTEN, kubernetes=OLDER) as apis, apis.cluster.api() as api:
+        assert api.call("GET", "/version")["gitVersion"] == f"v{OLDER}"
+        simulated_node(api, "node-0")
+        apis.pages.pages["/gateway"] = gateway(23)
+        page_pod(api, "gateway", apis.pages, "/gateway", app="gateway")
+        deployment(api, "served", 1, "node-0")
+        autoscaler(api, "served", external(QUEUE, "5", inference_pool="large"), least=1)
+        scales_to(api, "served", 5)
+        apis.pages.pages["/gateway"] = gateway(0)
+        scales_to(api, "served", 1)
+
+
+def test_a_metric_that_nobody_has_changes_nothing_and_is_named(api: Api) -> None:
+    deployment(api, "unmeasured", 2, "node-0")
+    autoscaler(api, "unmeasured", external("gpu_use", "5"), least=1)
+
+    def said() -> str:
+        return str(condition(api, "unmeasured", "ScalingActive").get("message", ""))
+
+    until(lambda: "could not find the metric gpu_use for namespace default" in said(), 60)
+    assert replicas(api, "unmeasured") == 2
 
 
 def test_a_page_that_hangs_changes_nothing_and_says_why(api: Api, apis: Apis) -> None:
@@ -234,6 +269,34 @@ def test_a_token_counts_while_it_is_one(api: Api, apis: Apis) -> None:
     assert direct(apis, path.replace(QUEUE, WAITING), token) == 403
     api.call("DELETE", f"{accounts}/asks")
     until(lambda: direct(apis, path, token) == 401, 60)
+
+
+def part(value: bytes) -> str:
+    """A part of a token."""
+    return base64.urlsafe_b64encode(value).decode().rstrip("=")
+
+
+def signed(apis: Apis, account: dict[str, Any], ends_in_s: float) -> str:
+    """A token as the API server gives one to an account, with an end of one's own."""
+    now_s, metadata = time.time(), account["metadata"]
+    issuer = "https://kubernetes.default.svc"
+    its = {"namespace": "default", "serviceaccount": {"name": metadata["name"], "uid": metadata["uid"]}}
+    subject = f"system:serviceaccount:default:{metadata['name']}"
+    times = {"iat": int(now_s - 7200), "nbf": int(now_s - 7200), "exp": int(now_s + ends_in_s)}
+    claims = {"iss": issuer, "aud": [issuer], "sub": subject, "kubernetes.io": its, **times}
+    text = f"{part(msgspec.json.encode({'alg': 'ES256', 'typ': 'JWT'}))}.{part(msgspec.json.encode(claims))}"
+    key = load_pem_private_key((apis.cluster.folder / "service-accounts.key").read_bytes(), None)
+    assert isinstance(key, EllipticCurvePrivateKey)
+    numbers = decode_dss_signature(key.sign(text.encode(), ECDSA(SHA256())))
+    return f"{text}.{part(b''.join(one.to_bytes(32, 'big') for one in numbers))}"
+
+
+def test_a_token_that_has_ended_is_worth_nothing(api: Api, apis: Apis) -> None:
+    account = api.call("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "late"}})
+    path = f"{EXTERNAL}/namespaces/default/{QUEUE}?labelSelector=app%3Dfull"
+    # It is known and may not, and then it is nobody.
+    assert direct(apis, path, signed(apis, account, 600)) == 403
+    assert direct(apis, path, signed(apis, account, -60)) == 401
 
 
 def test_a_renewed_certificate_and_a_killed_server(api: Api, apis: Apis) -> None:

@@ -1,7 +1,8 @@
 """Puts the programs of a local cluster into the cache ahead of time: ``make kube``, CI, images.
 
-``python -m gpufleet.localkube.fill_cache [VERSION]``; it is what `up` would do at its first start. A warm
-cache takes no time. What a real node needs comes along where there can be one.
+``python -m gpufleet.localkube.fill_cache [VERSION [PROGRAM...]]``; it is what `up` would do at its first
+start. A warm cache takes no time. What a real node needs comes along where there can be one, unless programs
+are named.
 """
 
 import sys
@@ -13,9 +14,13 @@ from gpufleet.model.model_errors import GpufleetError
 from gpufleet.progress.telling import ToPerson
 
 
-def main(version: str = releases.DEFAULT_KUBERNETES) -> None:
-    """Find or make every program that a cluster of this version and its tests need."""
+def main(version: str = releases.DEFAULT_KUBERNETES, *named: str) -> None:
+    """Find or make the programs that are named, or all that a cluster of this version and its tests need."""
     progress = ToPerson("kube: ")
+    if named:
+        wanted = {name: releases.release_of(name, version) for name in named}
+        progress.say(binaries.sentence(binaries.find(wanted, progress)))
+        return
     found = (releases.kubernetes(version), releases.etcd(), releases.kwok())
     programs = [name for release in found for name in release.programs if name not in configuration.PROGRAMS]
     wanted = {name: releases.release_of(name, version) for name in programs}
@@ -33,6 +38,6 @@ def main(version: str = releases.DEFAULT_KUBERNETES) -> None:
 
 if __name__ == "__main__":
     try:
-        main(*sys.argv[1:2])
+        main(*sys.argv[1:])
     except GpufleetError as error:
         raise SystemExit(f"kube: {error}") from error
