@@ -5,17 +5,19 @@ asks it. Its processor time is that of its process and of the one that asks the 
 it, with one browser that watches. ``bench.see`` publishes the figures.
 """
 
+import gzip
 import os
 import tempfile
 import time
 from pathlib import Path
 
+import gpufleet.web
 from bench.figures import Figure, figure
 from bench.frame import NODE_COUNT, served
 from tests.web.web_server import Server, Stream, web_server
 
-FIRST_ROWS_S, CORE_RATIO = 1.0, 0.02
-"""Targets: what people take for at once, and what a machine does not notice."""
+FIRST_ROWS_S, CORE_RATIO, SCRIPT_KB = 1.0, 0.02, 60.0
+"""Targets: what people take for at once, what no machine notices, what a slow line brings in a second."""
 
 REST_S = 60.0
 """Long enough for four heartbeats."""
@@ -52,7 +54,14 @@ def figures() -> list[Figure]:
         figure("page: opened to first rows of nodes", first_s, "s", "lower", FIRST_ROWS_S),
         figure(f"page: opened to all of {NODE_COUNT:,} nodes", all_s, "s", "lower"),
         figure("page: part of a core at rest", rest_ratio, "", "lower", CORE_RATIO),
+        figure("page: all script, compressed", _script_kb(), "kB", "lower", SCRIPT_KB),
     ]
+
+
+def _script_kb() -> float:
+    """The script of the page as a server sends it, in 1,000 bytes."""
+    files = sorted((Path(gpufleet.web.__file__).parent / "static").rglob("*.js"))
+    return sum(len(gzip.compress(path.read_bytes(), 6)) for path in files) / 1000
 
 
 def _is_whole(stream: Stream) -> bool:
