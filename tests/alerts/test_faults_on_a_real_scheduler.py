@@ -129,8 +129,7 @@ def served(pages: Pages) -> Iterator[int]:
 class Scheduler:
     """The scheduler, whose log is taken from it as long as somebody wants it."""
 
-    def __init__(self, cluster: LocalCluster, listen: int) -> None:
-        kubeconfig = cluster.kubeconfig_for(DEFAULT_IDENTITY.user, DEFAULT_IDENTITY.groups)
+    def __init__(self, kubeconfig: Path, listen: int) -> None:
         options = (f"--kubeconfig={kubeconfig}", "--lease-seconds=60", f"--listen=127.0.0.1:{listen}")
         self.process = subprocess.Popen(
             (sys.executable, "-m", "gpufleet", "scheduler", *options, "--log-format=json"),
@@ -166,9 +165,10 @@ class Scheduler:
 
 
 @contextmanager
-def a_scheduler(cluster: LocalCluster, listen: int) -> Iterator[Scheduler]:
-    """A scheduler that leads."""
-    scheduler = Scheduler(cluster, listen)
+def a_scheduler(cluster: LocalCluster, listen: int, kubeconfig: Path | None = None) -> Iterator[Scheduler]:
+    """A scheduler that leads; ``kubeconfig`` is another way to the cluster than its own."""
+    own = kubeconfig or cluster.kubeconfig_for(DEFAULT_IDENTITY.user, DEFAULT_IDENTITY.groups)
+    scheduler = Scheduler(own, listen)
     try:
         with cluster.api() as api:
             until(lambda: leads(api) or scheduler.process.poll() is not None, START_WAIT_S)
@@ -347,6 +347,10 @@ def kubeconfigs() -> dict[str, str]:
     }
 
 
+SILENT_S = 75
+"""A watch that is well says something each minute."""
+
+
 def hurried() -> bytes:
     """The rules in a hurry, ages too; the scheduler's rounds are five seconds apart even so."""
     found: dict[str, Any] = msgspec.yaml.decode(rules())
@@ -355,6 +359,8 @@ def hurried() -> bytes:
             rule["expr"] = rule["expr"].replace(f"> {age_s}", f"> {age_s / 120}")
         if rule.get("alert") == "SchedulerStalled":
             rule["expr"] = rule["expr"].replace("[5000ms]", "[15s]")
+        if rule.get("alert") == "SchedulerWatchSilent":
+            rule["expr"] = rule["expr"].replace("> 120", f"> {SILENT_S}")
     return msgspec.yaml.encode(found)
 
 
