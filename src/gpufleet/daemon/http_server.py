@@ -191,8 +191,8 @@ class HttpServer:
 
     ``alive`` and ``ready`` are asked at every probe. ``listener`` is a socket that listens already. With a
     ``certificate`` it serves HTTPS, and HTTP without. ``others`` answers what is none of these, of the
-    ``methods``, with a body where the ``limits`` allow one. ``renew`` returns soon, with figures as new as they
-    can be had.
+    ``methods``, with a body where the ``limits`` allow one. ``renew`` returns soon, with figures as new as
+    they can be had.
     """
 
     def __init__(
