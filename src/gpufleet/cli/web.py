@@ -97,7 +97,7 @@ def command(
     from gpufleet.kube.connection import ClusterChoice
     from gpufleet.model.model_errors import InputError
     from gpufleet.usage.prometheus.access import access_if_any
-    from gpufleet.web.login.trusted_proxy import TrustedProxy, read_field, read_network, read_prefix
+    from gpufleet.web.login.trusted_proxy import trusted_proxy
     from gpufleet.web.process import run_process
     from gpufleet.web.request import Request
 
@@ -115,13 +115,7 @@ def command(
             value=proxies[0],
             expected="--login cluster beside it",
         )
-    networks = tuple(read_network(text) for text in proxies)
-    fields = (
-        read_field(proxy_user_field, "--proxy-user-field"),
-        read_field(proxy_groups_field, "--proxy-groups-field"),
-        read_prefix(proxy_user_prefix, "--proxy-user-prefix"),
-        read_prefix(proxy_groups_prefix, "--proxy-groups-prefix"),
-    )
+    fields = (proxy_user_field, proxy_groups_field, proxy_user_prefix, proxy_groups_prefix)
     host, port = address_of(listen, "--listen")
     request = Request(
         host,
@@ -129,7 +123,7 @@ def command(
         ClusterChoice(kubeconfig, context),
         login == "cluster",
         hosts,
-        TrustedProxy(networks, *fields) if networks else None,
+        trusted_proxy(proxies, *fields),
         scheduler_name,
         lease_namespace,
         access_if_any(prometheus_url, token_file, authority_file),

@@ -7,6 +7,7 @@ token. The API server's own names (``system:...``) are no proxy's to give.
 
 import ipaddress
 import re
+from collections.abc import Sequence
 
 import msgspec
 
@@ -83,6 +84,21 @@ class TrustedProxy(msgspec.Struct, frozen=True):
             raise RefusedError(403, Refusal("too many groups", self.groups_field, told, way_out))
 
 
+def trusted_proxy(
+    proxies: Sequence[str], user_field: str, groups_field: str, user_prefix: str, groups_prefix: str
+) -> TrustedProxy | None:
+    """The proxies that options name, None for none of them. Raises InputError that names the option."""
+    networks = tuple(read_network(text) for text in proxies)
+    trusted = TrustedProxy(
+        networks,
+        _read_field(user_field, "--proxy-user-field"),
+        _read_field(groups_field, "--proxy-groups-field"),
+        _read_prefix(user_prefix, "--proxy-user-prefix"),
+        _read_prefix(groups_prefix, "--proxy-groups-prefix"),
+    )
+    return trusted if networks else None
+
+
 def read_network(text: str) -> Network:
     """``10.0.0.7`` or ``10.0.0.0/24``. Raises InputError."""
     try:
@@ -96,7 +112,7 @@ def read_network(text: str) -> Network:
         ) from error
 
 
-def read_field(text: str, option: str) -> str:
+def _read_field(text: str, option: str) -> str:
     """A name of a header field. Raises InputError."""
     if not _FIELD_NAME.fullmatch(text):
         expected = f"a name such as {USER_FIELD}"
@@ -104,7 +120,7 @@ def read_field(text: str, option: str) -> str:
     return text
 
 
-def read_prefix(text: str, option: str) -> str:
+def _read_prefix(text: str, option: str) -> str:
     """What is put before names that a proxy tells. Raises InputError for the API server's own prefix."""
     if text.startswith(OWN_PREFIX):
         expected = "the prefix of the login's users, such as oidc:"
