@@ -5,8 +5,16 @@ import pytest
 from gpufleet.kube import keys
 from tests.conventions.project import ROOT
 
-# Not written by people on pods: of storage controllers, our own manifests and scheduler, and of autoscalers.
-NOT_OF_PODS = {"BIND_COMPLETED", "SELECTED_NODE", "BETA_STORAGE_CLASS", "VICTIMS", "METRIC_LIMIT"}
+# Not written by people on pods: of storage controllers, our own manifests and scheduler, of autoscalers, and
+# of namespaces.
+NOT_OF_PODS = {
+    "BIND_COMPLETED",
+    "SELECTED_NODE",
+    "BETA_STORAGE_CLASS",
+    "VICTIMS",
+    "METRIC_LIMIT",
+    "NAMESPACE_NAME",
+}
 NAMES = [
     name for name, value in vars(keys).items() if name.isupper() and isinstance(value, str) and "/" in value
 ]

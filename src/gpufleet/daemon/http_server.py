@@ -20,6 +20,7 @@ from http import HTTPStatus
 
 import msgspec
 
+from gpufleet.daemon.http_peer import certificate_of, peer_of
 from gpufleet.daemon.server_certificate import ServerCertificate
 from gpufleet.model.visible import visible_line
 
@@ -346,8 +347,8 @@ class HttpServer:
             own.answering, own.since_s = False, loop.time()
             try:
                 head = await _head(reader, first_byte_s, limits)
-                request = _read(head, _certificate_of(writer), self._methods)
-                request = msgspec.structs.replace(request, peer=_peer_of(writer))
+                request = _read(head, certificate_of(writer), self._methods)
+                request = msgspec.structs.replace(request, peer=peer_of(writer))
                 body = await _body(reader, request, limits)
             except _BadRequestError as error:
                 own.answering = True
@@ -424,18 +425,6 @@ async def _body(reader: asyncio.StreamReader, request: Request, limits: Limits) 
     except TimeoutError as error:
         problem = f"a body has to arrive within {limits.head_s:g} s"
         raise _BadRequestError(HTTPStatus.REQUEST_TIMEOUT, problem) from error
-
-
-def _peer_of(writer: asyncio.StreamWriter) -> str:
-    """The address at the other end; "" where it has none."""
-    address = writer.get_extra_info("peername")
-    return str(address[0]) if address else ""
-
-
-def _certificate_of(writer: asyncio.StreamWriter) -> bytes:
-    """The certificate that the client showed and that was verified."""
-    secure = writer.get_extra_info("ssl_object")
-    return b"" if secure is None else secure.getpeercert(binary_form=True) or b""
 
 
 def _read(head: bytes, client_certificate: bytes, methods: tuple[str, ...]) -> Request:

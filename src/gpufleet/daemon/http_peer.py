@@ -1,0 +1,18 @@
+"""Who is at the other end of a connection: an address, and the certificate that was shown and verified.
+
+``http_server`` puts both into a request; who that is to the daemon is for its shell to say.
+"""
+
+import asyncio
+
+
+def peer_of(writer: asyncio.StreamWriter) -> str:
+    """The address at the other end; "" where it has none."""
+    address = writer.get_extra_info("peername")
+    return str(address[0]) if address else ""
+
+
+def certificate_of(writer: asyncio.StreamWriter) -> bytes:
+    """The certificate that the client showed and that was verified."""
+    secure = writer.get_extra_info("ssl_object")
+    return b"" if secure is None else secure.getpeercert(binary_form=True) or b""
