@@ -38,6 +38,7 @@ def service(component: str) -> str:
 def secret(identity: Identity) -> Object:
     """The Secret that cert-manager would keep with a certificate."""
     pair = {"tls.crt": identity.certificate, "tls.key": identity.key}
+    pair["ca.crt"] = AUTHORITY.identity.certificate
     data = {name: base64.b64encode(text).decode() for name, text in pair.items()}
     return {"metadata": {"name": CERTIFICATE_IN}, "type": "kubernetes.io/tls", "data": data}
 

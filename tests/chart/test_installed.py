@@ -17,13 +17,15 @@ import pytest
 from gpufleet.localkube.access.api import Object
 from gpufleet.localkube.access.certificates import Identity
 from gpufleet.localkube.cluster import LocalCluster
+from gpufleet.localkube.control_plane import Options
 from gpufleet.overview.readings.agent_pages import FRESH_S
 from tests.chart import https_metrics
 from tests.chart.page_of_chart import forwarded, person
 from tests.chart.rendering import CHART, NAMESPACE, RELEASE, as_options, helm
+from tests.chart.served_metrics import API_SERVICES, registered, used_ratio
 from tests.conventions.project import ROOT
 from tests.image.built import DIGEST, image
-from tests.localkube.cluster import a_cluster, program
+from tests.localkube.cluster import KUBERNETES, a_cluster, program
 from tests.localkube.real_node import await_pod, awaited, delete_pod, logs, run_pod
 from tests.usage.prometheus.server import prometheus
 from tests.web.people import MEMBER, READER, STRANGER, account, bind, token
@@ -42,17 +44,22 @@ VALUES: dict[str, object] = {
     "agent.sharing.configs": {"default": SHARING},
     "metrics.tls.secretName": https_metrics.CERTIFICATE_IN,
     "web.enabled": True,
+    "metricsApis.enabled": True,
 }
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 DEVICES = "/apis/gpufleet.io/v1alpha1/nodedevices"
 SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
+TO_PODS = {"kube-apiserver": ("--enable-aggregator-routing=true",)}
+"""The API server asks the pods of a Service itself: no kube-proxy is here."""
 USERS_PODS = "/api/v1/namespaces/default/pods"
 STAY = "exec sleep 100000"
 BY_US = {"nodeName": "", "schedulerName": "gpufleet"}
-COMPONENTS = ("scheduler", "agent", "web")
+COMPONENTS = ("scheduler", "agent", "web", "metrics-apis")
 ADMISSION, RIGHTS = "/apis/admissionregistration.k8s.io/v1", "/apis/rbac.authorization.k8s.io/v1"
 KEPT_KINDS = {
+    "APIService": API_SERVICES,
     "ConfigMap": "/api/v1/configmaps",
+    "Secret": "/api/v1/secrets",
     "Service": "/api/v1/services",
     "ServiceAccount": "/api/v1/serviceaccounts",
     "DaemonSet": "/apis/apps/v1/daemonsets",
@@ -80,7 +87,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """A real node with the image on it, and the chart installed by helm."""
     archive = image()
     folder = tmp_path_factory.mktemp("chart")
-    with a_cluster(folder, "chart", real_node=True) as running:
+    options = Options(kubernetes=KUBERNETES, flags=TO_PODS)
+    with a_cluster(folder, "chart", options, real_node=True) as running:
         running.node.import_images(archive)
         scheduler = running.start_kube_scheduler(program("kube-scheduler"))
         with running.api() as api:
@@ -158,6 +166,7 @@ def at_work(cluster: LocalCluster) -> LocalCluster:
     """The same, when every pod of the release is ready."""
     all_ready(cluster, "scheduler", 2)
     all_ready(cluster, "agent", 1)
+    all_ready(cluster, "metrics-apis", 2)
     return cluster
 
 
@@ -263,6 +272,33 @@ def measured(cluster: LocalCluster, device: str, pod: str) -> bool:
         line.startswith("DCGM_FI_DEV_GPU_UTIL{") and f'UUID="{device}"' in line and f'pod="{pod}"' in line
         for line in series(cluster)
     )
+
+
+def test_one_of_two_servers_of_metrics_goes_on_when_the_other_is_killed(at_work: LocalCluster) -> None:
+    """An autoscaler gets the use of a pod's GPU from its node's agent, whichever server is asked."""
+    busy = {"labels": {"gpufleet.io/simulated-busy-percent": "40"}, **BY_US}
+    run_pod(at_work, "scaled", STAY, {"limits": {"nvidia.com/gpu": "1"}}, **busy)
+    told = (200, "400m")
+    awaited("its use", lambda: used_ratio(at_work, "scaled") == told, lambda: state(at_work))
+    before = registered(at_work)
+    assert len(before) == 3
+    first, second = component(at_work, "metrics-apis")
+    with at_work.api() as api:
+        api.call("DELETE", f"{PODS}/{first['metadata']['name']}?gracePeriodSeconds=0")
+
+    def others() -> list[Object]:
+        pods = component(at_work, "metrics-apis")
+        return [one for one in pods if one["metadata"]["uid"] != first["metadata"]["uid"] and ready(one)]
+
+    answers: list[tuple[int, str]] = []
+    while len(others()) == 1 and told not in answers:
+        answers.append(used_ratio(at_work, "scaled"))
+    assert told in answers, answers
+    awaited("two again", lambda: len(others()) == 2, lambda: state(at_work), READY_WAIT_S)
+    assert second["metadata"]["uid"] in {one["metadata"]["uid"] for one in others()}
+    awaited("both answer", lambda: {used_ratio(at_work, "scaled") for _ in range(20)} == {told})
+    assert registered(at_work) == before
+    delete_pod(at_work, "scaled")
 
 
 def test_no_kernel_was_compiled_in_the_cluster(at_work: LocalCluster) -> None:
