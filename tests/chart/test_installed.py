@@ -20,9 +20,10 @@ from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options
 from gpufleet.overview.readings.agent_pages import FRESH_S
 from tests.chart import https_metrics
+from tests.chart.kept_kinds import KEPT_KINDS
 from tests.chart.page_of_chart import forwarded, person
 from tests.chart.rendering import CHART, NAMESPACE, RELEASE, as_options, helm
-from tests.chart.served_metrics import API_SERVICES, registered, used_ratio
+from tests.chart.served_metrics import registered, used_ratio
 from tests.conventions.project import ROOT
 from tests.image.built import DIGEST, image
 from tests.localkube.cluster import KUBERNETES, a_cluster, program
@@ -55,27 +56,6 @@ USERS_PODS = "/api/v1/namespaces/default/pods"
 STAY = "exec sleep 100000"
 BY_US = {"nodeName": "", "schedulerName": "gpufleet"}
 COMPONENTS = ("scheduler", "agent", "web", "metrics-apis")
-ADMISSION, RIGHTS = "/apis/admissionregistration.k8s.io/v1", "/apis/rbac.authorization.k8s.io/v1"
-KEPT_KINDS = {
-    "APIService": API_SERVICES,
-    "ConfigMap": "/api/v1/configmaps",
-    "Secret": "/api/v1/secrets",
-    "Service": "/api/v1/services",
-    "ServiceAccount": "/api/v1/serviceaccounts",
-    "DaemonSet": "/apis/apps/v1/daemonsets",
-    "Deployment": "/apis/apps/v1/deployments",
-    "PodDisruptionBudget": "/apis/policy/v1/poddisruptionbudgets",
-    "Role": f"{RIGHTS}/roles",
-    "RoleBinding": f"{RIGHTS}/rolebindings",
-    "ClusterRole": f"{RIGHTS}/clusterroles",
-    "ClusterRoleBinding": f"{RIGHTS}/clusterrolebindings",
-    "ValidatingAdmissionPolicy": f"{ADMISSION}/validatingadmissionpolicies",
-    "ValidatingAdmissionPolicyBinding": f"{ADMISSION}/validatingadmissionpolicybindings",
-    "MutatingAdmissionPolicy": f"{ADMISSION}/mutatingadmissionpolicies",
-    "MutatingAdmissionPolicyBinding": f"{ADMISSION}/mutatingadmissionpolicybindings",
-    "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-    "RuntimeClass": "/apis/node.k8s.io/v1/runtimeclasses",
-}
 RENEWED_WAIT_S = 240.0
 """The kubelet writes a changed Secret into a pod when it looks at the pod next: within two minutes."""
 # Two schedulers load their kernels, an agent starts, all on a machine that does other things too.
