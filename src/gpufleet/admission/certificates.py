@@ -15,6 +15,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from gpufleet.daemon.certificate_building import AUTHORITY_USAGE, begun_certificate
+
 AUTHORITY_LIFE = dt.timedelta(days=365)
 SERVER_LIFE = dt.timedelta(days=60)
 CLOCKS_DIFFER = dt.timedelta(hours=1)
@@ -90,22 +92,11 @@ def _authority(now: dt.datetime) -> Pair:
     # A name of its own for each: the server's certificate says by which it was signed.
     name = f"{NAME} {now:%Y-%m-%dT%H:%M:%SZ}"
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    usage = x509.KeyUsage(
-        digital_signature=True,
-        key_cert_sign=True,
-        crl_sign=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
     public = key.public_key()
     certificate = (
         _begun(subject, subject, public, now, AUTHORITY_LIFE)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(usage, critical=True)
+        .add_extension(AUTHORITY_USAGE, critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
         .sign(key, hashes.SHA256())
     )
@@ -138,15 +129,7 @@ def _begun(
     now: dt.datetime,
     life: dt.timedelta,
 ) -> x509.CertificateBuilder:
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - CLOCKS_DIFFER)
-        .not_valid_after(now + life)
-    )
+    return begun_certificate(subject, issuer, key, since=now - CLOCKS_DIFFER, until=now + life)
 
 
 def _read(pem: bytes) -> x509.Certificate:

@@ -5,7 +5,6 @@ succeeds and the namespaces are known; until then, and whenever all of them are 
 """
 
 import asyncio
-import contextlib
 import logging
 import tempfile
 from collections.abc import Mapping
@@ -23,7 +22,7 @@ from gpufleet.daemon.http_server import READING, Accepted, Health, HttpServer, L
 from gpufleet.daemon.json_log import log_as_asked
 from gpufleet.daemon.listening import address_of
 from gpufleet.daemon.server_certificate import ServerCertificate
-from gpufleet.daemon.signals import end_on_signal
+from gpufleet.daemon.signals import live_until_signal
 from gpufleet.kube.client import Client
 from gpufleet.kube.connection import ClusterChoice, check_choice, connect
 from gpufleet.kube.mirror import Mirror
@@ -72,10 +71,7 @@ async def _live(options: WebhookOptions) -> int:
     # A folder that this user alone may enter, for the key.
     with tempfile.TemporaryDirectory(prefix="gpufleet-admission-") as folder:
         async with connect(choice, connections=CONNECTIONS, timeout_s=REQUEST_LIMIT_S) as connection:
-            life = asyncio.ensure_future(_serve(options, connection.client, Path(folder)))
-            end_on_signal(life)
-            with contextlib.suppress(asyncio.CancelledError):
-                await life
+            await live_until_signal(_serve(options, connection.client, Path(folder)))
             LOG.info("stopped by a signal")
     return 0
 

@@ -1,4 +1,4 @@
-"""Who judges each rule of lint at admission, and why: one table, which documents and tests hold complete.
+"""Each rule of lint, what judges it at admission, and why: one table that documents and tests keep whole.
 
 A policy of the API server judges where CEL can say the rule: it needs no program of ours. The webhook judges
 what CEL cannot say of one object. What depends on other objects, on nodes or on measured use, or on a field

@@ -4,8 +4,9 @@ it.
 
 import click
 
+from gpufleet.cli.cluster_options import daemon_options
 from gpufleet.cli.log_options import log_options
-from gpufleet.cli.parameters import KUBECONFIG, OneOf
+from gpufleet.cli.parameters import OneOf
 
 
 @click.group(name="admission")
@@ -33,15 +34,7 @@ def policies(default: str, registries: tuple[str, ...]) -> int:
 
 
 @command.command(name="serve")
-@click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG, or the pod's own account.")
-@click.option("--context", default="", help="The kubeconfig's context to use.")
-@click.option(
-    "--namespace",
-    envvar="POD_NAMESPACE",
-    default="gpufleet-system",
-    show_default=True,
-    help="Where its Secret and its Service are.  [env: POD_NAMESPACE]",
-)
+@daemon_options("Where its Secret and its Service are.")
 @click.option("--listen", default="127.0.0.1:9445", show_default=True, help="Where reviews are answered.")
 @click.option("--service", default="gpufleet-admission", show_default=True, help="The name of its Service.")
 @click.option(

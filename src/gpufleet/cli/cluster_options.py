@@ -20,6 +20,29 @@ def cluster_options(command: Decorated) -> Decorated:
     return command
 
 
+def daemon_options(namespace_help: str) -> Callable[[Decorated], Decorated]:
+    """--kubeconfig, --context and --namespace of a program that runs in a cluster or beside one."""
+
+    def decorate(command: Decorated) -> Decorated:
+        for option in (
+            click.option(
+                "--namespace",
+                envvar="POD_NAMESPACE",
+                default="gpufleet-system",
+                show_default=True,
+                help=f"{namespace_help}  [env: POD_NAMESPACE]",
+            ),
+            click.option("--context", default="", help="The kubeconfig's context to use."),
+            click.option(
+                "--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG, or the pod's own account."
+            ),
+        ):
+            command = option(command)
+        return command
+
+    return decorate
+
+
 def scheduler_option(command: Decorated) -> Decorated:
     """--scheduler-name."""
     return click.option(

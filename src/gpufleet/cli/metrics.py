@@ -2,22 +2,15 @@
 
 import click
 
+from gpufleet.cli.cluster_options import daemon_options
 from gpufleet.cli.log_options import log_options
-from gpufleet.cli.parameters import KUBECONFIG, InputFile, Real
+from gpufleet.cli.parameters import InputFile, Real
 
 PEM = InputFile("a file in PEM")
 
 
 @click.command(name="metrics")
-@click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG, or the pod's own account.")
-@click.option("--context", default="", help="The kubeconfig's context to use.")
-@click.option(
-    "--namespace",
-    envvar="POD_NAMESPACE",
-    default="gpufleet-system",
-    show_default=True,
-    help="Where gpufleet's scheduler and agents run.  [env: POD_NAMESPACE]",
-)
+@daemon_options("Where gpufleet's scheduler and agents run.")
 @click.option(
     "--listen",
     default="127.0.0.1:6443",

@@ -2,20 +2,12 @@
 
 import click
 
+from gpufleet.cli.cluster_options import daemon_options
 from gpufleet.cli.log_options import log_options
-from gpufleet.cli.parameters import KUBECONFIG
 
 
 @click.command(name="operator")
-@click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG, or the pod's own account.")
-@click.option("--context", default="", help="The kubeconfig's context to use.")
-@click.option(
-    "--namespace",
-    envvar="POD_NAMESPACE",
-    default="gpufleet-system",
-    show_default=True,
-    help="Where its Lease is.  [env: POD_NAMESPACE]",
-)
+@daemon_options("Where its Lease is.")
 @click.option("--identity", default="", help="Its name in the Lease.  [default: host and process]")
 @click.option(
     "--listen",

@@ -52,7 +52,9 @@ PEM = InputFile("a file in PEM")
 @click.option(
     "--proxy-user-prefix", default="", help="What the API server puts before names of the login's users."
 )
-@click.option("--proxy-groups-prefix", default="", help="The same for groups.")
+@click.option(
+    "--proxy-groups-prefix", default="", help="What the API server puts before names of the login's groups."
+)
 @cluster_options
 @scheduler_options
 @prometheus_server_options("Take use from this Prometheus instead of the agents, and the alerts that fire.")

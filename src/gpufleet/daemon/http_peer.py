@@ -1,6 +1,6 @@
-"""Who is at the other end of a connection: an address, and the certificate that was shown and verified.
+"""The other end of a connection: its address, and the certificate that it showed and that was verified.
 
-``http_server`` puts both into a request; who that is to the daemon is for its shell to say.
+``http_server`` puts both into a request; which user that is, each daemon decides.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ def peer_of(writer: asyncio.StreamWriter) -> str:
     return str(address[0]) if address else ""
 
 
-def certificate_of(writer: asyncio.StreamWriter) -> bytes:
+def client_certificate_of(writer: asyncio.StreamWriter) -> bytes:
     """The certificate that the client showed and that was verified."""
     secure = writer.get_extra_info("ssl_object")
     return b"" if secure is None else secure.getpeercert(binary_form=True) or b""

@@ -20,7 +20,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from gpufleet.daemon.http_peer import certificate_of, peer_of
+from gpufleet.daemon.http_peer import client_certificate_of, peer_of
 from gpufleet.daemon.server_certificate import ServerCertificate
 from gpufleet.model.visible import visible_line
 
@@ -347,7 +347,7 @@ class HttpServer:
             own.answering, own.since_s = False, loop.time()
             try:
                 head = await _head(reader, first_byte_s, limits)
-                request = _read(head, certificate_of(writer), self._methods)
+                request = _read(head, client_certificate_of(writer), self._methods)
                 request = msgspec.structs.replace(request, peer=peer_of(writer))
                 body = await _body(reader, request, limits)
             except _BadRequestError as error:

@@ -5,7 +5,6 @@ that has not listed the cluster is not ready, and the API server does not ask it
 """
 
 import asyncio
-import contextlib
 import logging
 import re
 import ssl
@@ -19,7 +18,7 @@ from gpufleet.daemon.http_server import Accepted, Health, HttpServer, Limits, Pa
 from gpufleet.daemon.json_log import log_as_asked
 from gpufleet.daemon.listening import address_of
 from gpufleet.daemon.server_certificate import ServerCertificate
-from gpufleet.daemon.signals import end_on_signal
+from gpufleet.daemon.signals import live_until_signal
 from gpufleet.files.regular import read_regular
 from gpufleet.kube.client import Client
 from gpufleet.kube.connection import ClusterChoice, check_choice, connect
@@ -94,10 +93,7 @@ async def _live(options: MetricsOptions) -> int:
     choice = ClusterChoice(options.kubeconfig, options.context)
     async with connect(choice, connections=CONNECTIONS, timeout_s=REQUEST_LIMIT_S) as connection:
         parts = MetricsApis(options, connection.client)
-        life = asyncio.ensure_future(parts.run())
-        end_on_signal(life)
-        with contextlib.suppress(asyncio.CancelledError):
-            await life
+        await live_until_signal(parts.run())
         parts.close()
         LOG.info("stopped by a signal")
     return 0

@@ -1,7 +1,6 @@
 """The operator as a process: logs, probes, signals, and the connection; ``service`` does the work."""
 
 import asyncio
-import contextlib
 import logging
 import os
 import secrets
@@ -13,7 +12,7 @@ import msgspec
 from gpufleet.daemon.http_server import Accepted, Health, HttpServer, Page
 from gpufleet.daemon.json_log import log_as_asked
 from gpufleet.daemon.listening import address_of
-from gpufleet.daemon.signals import end_on_signal
+from gpufleet.daemon.signals import live_until_signal
 from gpufleet.kube.connection import ClusterChoice, check_choice, connect
 from gpufleet.operator.service import WRITES_AT_ONCE, Operator
 
@@ -52,10 +51,7 @@ async def _live(options: OperatorOptions) -> int:
     identity = options.identity or f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
     async with connect(choice, connections=CONNECTIONS, timeout_s=REQUEST_LIMIT_S) as connection:
         operator = Operator(connection.client, options.namespace, identity)
-        life = asyncio.ensure_future(_serve(operator, options))
-        end_on_signal(life)
-        with contextlib.suppress(asyncio.CancelledError):
-            await life
+        await live_until_signal(_serve(operator, options))
         LOG.info("stopped by a signal")
     return 0
 

@@ -10,7 +10,7 @@ from gpufleet.cluster.settings import Settings
 from gpufleet.daemon.http_server import Accepted, Health, HttpServer, Limits, Page
 from gpufleet.daemon.json_log import log_as_asked
 from gpufleet.daemon.server_certificate import ServerCertificate, certificate_of
-from gpufleet.daemon.signals import end_on_signal
+from gpufleet.daemon.signals import live_until_signal
 from gpufleet.files.atomic_write import atomic_write, check_target
 from gpufleet.kube.connection import Connection, check_choice, connect
 from gpufleet.model.model_errors import InputError, WorldError
@@ -84,10 +84,7 @@ async def _run(request: Request, certificate: ServerCertificate | None, tell: Ca
         service = Service(_state(request, connection), asking)
         login, hosts, url = _login(request, service, listener)
         server = _server(request, service, login, hosts, listener, certificate)
-        life = asyncio.ensure_future(_live(server, service, request, lambda: tell(url), url))
-        end_on_signal(life)
-        with contextlib.suppress(asyncio.CancelledError):
-            await life
+        await live_until_signal(_live(server, service, request, lambda: tell(url), url))
     return 0
 
 

@@ -17,6 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from gpufleet.daemon.certificate_building import AUTHORITY_USAGE, begun_certificate
+
 # Of a cluster's own certificates: it is made anew sooner.
 LIFETIME = dt.timedelta(days=365)
 # A container's clock may be a little behind.
@@ -43,21 +45,10 @@ class Authority:
         """A fresh authority with a key of its own."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        usage = x509.KeyUsage(
-            digital_signature=True,
-            key_cert_sign=True,
-            crl_sign=True,
-            content_commitment=False,
-            key_encipherment=False,
-            data_encipherment=False,
-            key_agreement=False,
-            encipher_only=False,
-            decipher_only=False,
-        )
         certificate = (
             _begun(subject, subject, key.public_key())
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(usage, critical=True)
+            .add_extension(AUTHORITY_USAGE, critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
             .sign(key, hashes.SHA256())
         )
@@ -124,15 +115,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 def _begun(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
     now = dt.datetime.now(dt.UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - CLOCKS_DIFFER)
-        .not_valid_after(now + LIFETIME)
-    )
+    return begun_certificate(subject, issuer, key, since=now - CLOCKS_DIFFER, until=now + LIFETIME)
 
 
 def _identity(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Identity:

@@ -1,5 +1,5 @@
 """The login in a cluster: a bearer token, sent by a proxy with each request or given once for a session, or
-a user whom a trusted proxy names (``trusted_proxy``).
+a user that a trusted proxy names (``trusted_proxy``).
 
 The API server says whose token it is (TokenReview) and what they may list (SubjectAccessReview): pods of all
 namespaces, or else of each namespace with GPU work, nodes, NodeDevices and FleetQueues. Both are remembered
@@ -71,8 +71,8 @@ class ClusterLogin:
         self._turns: dict[bytes, asyncio.Lock] = {}
 
     async def person(self, request: Request) -> Person:
-        """Who is named by a trusted proxy, or whose token the request or its session has, and what they may
-        see. Raises RefusedError.
+        """The person that a trusted proxy names, or whose token the request or its session has, with what
+        that person may see. Raises RefusedError.
         """
         named = None if self._proxy is None else self._proxy.user_of(request)
         if named is not None:
