@@ -20,7 +20,8 @@ STEP = PYTHONPATH=src $(BIN)/python -m gpufleet.progress.command
 PIP = $(BIN)/python -m pip install --quiet --no-compile --require-hashes
 ENGINE := $(shell find src/gpufleet/engine -name '*.py')
 DEMO := build/demo
-PYTEST_ARGS ?= --numprocesses=2
+# A test of minutes keeps no others waiting: a worker without work takes some from the other (worksteal).
+PYTEST_ARGS ?= --numprocesses=2 --dist=worksteal
 
 .PHONY: help
 help: ## Show this list
