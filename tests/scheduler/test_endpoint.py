@@ -6,6 +6,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -14,6 +15,7 @@ from gpufleet.daemon.server_certificate import ServerCertificate
 from gpufleet.scheduler.endpoint import Endpoint
 from gpufleet.scheduler.metrics import Metrics
 from tests.daemon.pem_files import client, issued, mount
+from tests.waiting import until
 
 WELL = Health(well=True)
 
@@ -127,6 +129,22 @@ def test_health_is_served_over_https(checks: Checks, metrics: Metrics, tmp_path:
     url = f"https://localhost:{endpoint.port}/healthz"
     with contextlib.closing(endpoint), urllib.request.urlopen(url, timeout=10, context=client()) as answer:
         assert answer.read() == b"ok\n"
+
+
+def test_one_that_is_closed_before_it_began_listens_no_more(
+    checks: Checks, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve = Endpoint._serve
+
+    def serve_late(endpoint: Endpoint) -> None:
+        until(lambda: bool(cast("Any", endpoint._loop)._ready))
+        serve(endpoint)
+
+    monkeypatch.setattr(Endpoint, "_serve", serve_late)
+    endpoint = Endpoint(metrics.registry, alive=lambda: checks.alive, ready=lambda: checks.ready)
+    endpoint.close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", endpoint.port), timeout=30)
 
 
 def test_names_of_queues_hide_nothing(url: str, metrics: Metrics) -> None:

@@ -34,14 +34,14 @@ class Endpoint:
     ) -> None:
         """Raises OSError where the address cannot be listened on."""
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        listener = socket.create_server((address, port), family=family)
-        self.port: int = listener.getsockname()[1]
+        self._listener = socket.create_server((address, port), family=family)
+        self.port: int = self._listener.getsockname()[1]
 
         def page(accepted: Accepted) -> Page:
             return _page(registry, accepted)
 
         self._server = HttpServer(
-            page, alive=alive, ready=ready, listener=listener, certificate=certificate, limits=limits
+            page, alive=alive, ready=ready, listener=self._listener, certificate=certificate, limits=limits
         )
         self._loop = asyncio.new_event_loop()
         # A thread and a loop of its own: a probe has to be answered also while a long round holds the
@@ -53,6 +53,8 @@ class Endpoint:
         """Stop answering."""
         self._loop.call_soon_threadsafe(self._stop)
         self._thread.join()
+        # A server that is stopped before it began has not taken the socket over.
+        self._listener.close()
 
     def _stop(self) -> None:
         for task in asyncio.all_tasks(self._loop):
