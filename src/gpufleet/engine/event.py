@@ -296,6 +296,13 @@ class DefragmentationSet(Event, frozen=True, tag="defragmentation-set", omit_def
     spent: tuple[tuple[int, int], ...] = ()
 
 
+class MoveAsked(Event, frozen=True, tag="move-asked"):
+    """A pod that runs is to go to this node, because its own is emptied; None: it is not any more."""
+
+    uid: PodUid
+    node: NodeName | None
+
+
 class KubeletRejected(Event, frozen=True, tag="kubelet-rejected"):
     """The kubelet of a node turned a pod away that was bound there, for a reason of its own."""
 
@@ -384,6 +391,7 @@ AnyEvent = (
     | RunTimesRecalled
     | ImmunityRecalled
     | DefragmentationSet
+    | MoveAsked
     | KubeletRejected
     | DevicesOffered
     | NodeDistrustRecalled

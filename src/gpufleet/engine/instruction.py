@@ -60,7 +60,8 @@ class WhyEvicted(enum.StrEnum):
     ``PREEMPTED``: for work of its own queue that goes before it. ``RECLAIMED``: for work of another queue,
     which takes back what this one borrowed. ``STOPPED``: its queue, or one above that, is stopped.
     ``OVERTIME``: it, or another of its gang, has run for as long as it may. ``MOVED``: a place
-    elsewhere is kept for the pod that its controller makes instead. ``INTERRUPTED``: it was a guest on nodes
+    elsewhere is kept for the pod that its controller makes instead. ``DRAINED``: the same, because its node
+    is emptied; a gang moves whole. ``INTERRUPTED``: it was a guest on nodes
     that others hold reserved, and these can start. ``OVERDUE``: it was let in there because it said how long
     it runs, and has run for longer. ``GANG_INCOMPLETE``: its gang was not whole at its
     deadline. ``DEVICE_CONFLICT``: other pods had its device before. ``GPU_MEMORY``: it used more than its
@@ -72,6 +73,7 @@ class WhyEvicted(enum.StrEnum):
     STOPPED = "stopped"
     OVERTIME = "overtime"
     MOVED = "moved"
+    DRAINED = "drained"
     INTERRUPTED = "interrupted"
     OVERDUE = "overdue"
     GANG_INCOMPLETE = "gang-incomplete"

@@ -89,6 +89,7 @@ class Intake:
             event.ImmunityRecalled: state.recall_immunity,
             event.NominationsRecalled: self.nominations.recall,
             event.DefragmentationSet: self._defragmentation_set,
+            event.MoveAsked: self.moving.asked.ask,
             event.KubeletRejected: lambda happened: self.distrusted.rejected(happened, self.at_us),
             event.DevicesOffered: lambda happened: self.distrusted.offered(happened, self.at_us),
             event.NodeDistrustRecalled: lambda happened: self.distrusted.recall(happened, self.at_us),

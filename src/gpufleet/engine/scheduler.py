@@ -15,6 +15,7 @@ from gpufleet.engine.defragment.consolidation import Consolidation, Defragmentat
 from gpufleet.engine.defragment.for_workload import moves_for
 from gpufleet.engine.defragment.movable import movable
 from gpufleet.engine.defragment.moves import Move, told
+from gpufleet.engine.defragment.relocating import Relocating
 from gpufleet.engine.engine_errors import EventError
 from gpufleet.engine.event import (
     Event,
@@ -177,6 +178,10 @@ class Engine:
         Costs a trial a pod with GPUs.
         """
         return Consolidation(self.state, self.at_us, Limits(moves_max)).plan()
+
+    def relocating(self) -> Relocating:
+        """Try where running work would go if nodes were emptied; what is tried is taken back at the end."""
+        return Relocating(self.state)
 
     def moves_for(self, workload: PodUid | GangName, moves_max: int) -> tuple[Move, ...] | None:
         """Moves of running pods after which this waiting pod or gang can start; None if none are found.

@@ -106,6 +106,12 @@ VICTIMS = "gpufleet.io/victims"
 INTERRUPTIBLE = "gpufleet.io/interruptible"
 # When the pod saved its work last, as a time of the API.
 CHECKPOINTED_AT = "gpufleet.io/checkpointed-at"
+# "true": the pod saves its work when CHECKPOINT_REQUESTED asks for it, and says so by CHECKPOINTED_AT.
+CHECKPOINT_ON_REQUEST = "gpufleet.io/checkpoint-on-request"
+# When a pod was asked to save its work, and by when it should have: two times of the API, "/" between them.
+CHECKPOINT_REQUESTED = "gpufleet.io/checkpoint-requested"
+# On a pod that has to leave its node: to which node. The scheduler keeps a place there and evicts the pod.
+MOVE_TO = "gpufleet.io/move-to"
 
 # Gangs.
 GANG = "gpufleet.io/gang"
@@ -199,6 +205,9 @@ POD_ANNOTATIONS = frozenset(
         RUN_TIME_MAX,
         INTERRUPTIBLE,
         CHECKPOINTED_AT,
+        CHECKPOINT_ON_REQUEST,
+        CHECKPOINT_REQUESTED,
+        MOVE_TO,
         GANG,
         GANG_MIN_MEMBERS,
         GANG_ROLE,

@@ -39,11 +39,15 @@ EVENT_REASONS = {
     WhyEvicted.STOPPED: "QueueStopped",
     WhyEvicted.OVERTIME: "RunTimeExceeded",
     WhyEvicted.MOVED: "Moved",
+    WhyEvicted.DRAINED: "Drained",
     WhyEvicted.INTERRUPTED: "Interrupted",
     WhyEvicted.OVERDUE: "RunTimePromised",
 }
 UNTOLD = frozenset(WhyEvicted).difference(FOR_QUEUES)
 """The engine says what is told of these (``ViolationTold``): some pods are warned long before they end."""
+
+WHOLE_GANGS = frozenset({WhyEvicted.OVERTIME, WhyEvicted.DRAINED})
+"""Why gangs end as a whole or not at all, though for the sake of no other work."""
 
 OF_GUESTS = frozenset({WhyEvicted.INTERRUPTED, WhyEvicted.OVERDUE})
 """A guest behind a reservation ends for the reservation's sake, whatever disruption budget came since."""
@@ -84,10 +88,10 @@ class EvictionPlanner:
 
     def evict(self, evict: Evict) -> None:
         """The engine wants a pod to end."""
-        # A gang that has run for too long ends as a whole, or stays.
-        is_overtime = evict.reason == WhyEvicted.OVERTIME
-        together = self._gang_of(evict.uid) if is_overtime else evict.beneficiary
-        self._asked.setdefault((is_overtime, together), []).append(evict)
+        # A gang that has run for too long, or whose node is emptied, ends as a whole, or stays.
+        is_whole = evict.reason in WHOLE_GANGS
+        together = self._gang_of(evict.uid) if is_whole else evict.beneficiary
+        self._asked.setdefault((is_whole, together), []).append(evict)
         if evict.moved is not None:
             self._moved_in_step[evict.uid] = evict.moved
 
@@ -96,7 +100,7 @@ class EvictionPlanner:
         asked, self._asked = self._asked, {}
         nominated, self._nominated = self._nominated, set()
         self._moved_in_step = {}
-        for (is_overtime, together), evicts in asked.items():
+        for (is_whole, together), evicts in asked.items():
             victims = [self._victim(one) for one in evicts]
             known = tuple(victim for victim in victims if victim is not None)
             # Of a pod that is gone no answer will come.
@@ -106,7 +110,7 @@ class EvictionPlanner:
             plan = EvictionPlan(known, self, together=together is not None)
             # The status has to say for which work the pods end before they do, or a new leader would give
             # their room to other work.
-            if together is not None and not is_overtime and together in nominated:
+            if together is not None and not is_whole and together in nominated:
                 self.write_ahead.hold(plan, together)
             else:
                 self.evictions.submit(plan)
@@ -194,6 +198,8 @@ class EvictionPlanner:
 
     def _moved(self, evict: Evict, to: MovedTo) -> str:
         what_for = "so that what is free lies together"
+        if evict.reason == WhyEvicted.DRAINED:
+            what_for = "because its node, or that of another of its gang, is drained"
         if evict.beneficiary is not None:
             what_for = f"so that {self._beneficiary(evict.beneficiary)[0]} can start"
         kept = f"node {to.node} keeps a place for the pod that its controller makes instead"

@@ -35,7 +35,7 @@ class Entry(msgspec.Struct):
 
     While a bind is under way (``intent``) it stays as it was decided on; ``newer`` is what it says now.
     ``terms`` are those of its grant, and ``ignored`` what is said of it since and does not count.
-    ``saved_us`` is when it saved its work last, 0 for never.
+    ``saved_us`` is when it saved its work last, 0 for never; ``move_to`` is where it is to go, if anywhere.
     """
 
     name: PodName
@@ -49,6 +49,7 @@ class Entry(msgspec.Struct):
     terms: BoundTerms | None = None
     ignored: tuple[str, ...] = ()
     saved_us: int = 0
+    move_to: NodeName | None = None
 
     @property
     def node(self) -> NodeName:

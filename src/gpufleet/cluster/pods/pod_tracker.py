@@ -18,7 +18,16 @@ from gpufleet.cluster.pods.gang_tracker import GangTracker
 from gpufleet.cluster.pods.holder_tracker import HolderTracker
 from gpufleet.cluster.pods.pod_entry import Entry, PodStage
 from gpufleet.cluster.pods.pod_reader import MALFORMED, Held, PodReader
-from gpufleet.engine.event import BindRefused, Event, PodAdded, PodBound, PodCheckpointed, PodRemoved
+from gpufleet.engine.event import (
+    BindRefused,
+    Event,
+    MoveAsked,
+    PodAdded,
+    PodBound,
+    PodCheckpointed,
+    PodRemoved,
+)
+from gpufleet.kube import keys
 from gpufleet.kube.codec.eviction_terms import checkpointed_at_us
 from gpufleet.kube.codec.node import is_anonymous
 from gpufleet.kube.codec.times import microseconds
@@ -330,9 +339,12 @@ class PodTracker:
             self._unsettled[entry.node] = None
         known_us = 0 if before is None else before.saved_us
         # Told only if it changed: the engine then weighs anew what an eviction would lose.
-        saved = [] if entry.saved_us == known_us else [PodCheckpointed(uid, entry.saved_us)]
+        more: list[Event] = [] if entry.saved_us == known_us else [PodCheckpointed(uid, entry.saved_us)]
+        entry.move_to = NodeName(entry.object.metadata.annotations.get(keys.MOVE_TO, "")) or None
+        if entry.move_to != (None if before is None else before.move_to):
+            more.append(MoveAsked(uid, entry.move_to))
         started_us = started_at_us(entry.object, entry.terms)
-        return [PodBound(entry.meaning, NodeName(entry.node), entry.devices, started_us), *saved]
+        return [PodBound(entry.meaning, NodeName(entry.node), entry.devices, started_us), *more]
 
     def _is_crowded(self, uid: PodUid, entry: Entry) -> bool:
         """True if a device of a pod that has whole ones is booked for another pod, too."""

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpufleet.engine.arrays import layout
+from gpufleet.engine.defragment.asked_moves import AskedMoves
 from gpufleet.engine.defragment.consolidation import Consolidation, Limits
 from gpufleet.engine.defragment.for_workload import MovesFor, moves_for
 from gpufleet.engine.defragment.movable import movable
@@ -56,6 +57,7 @@ class Automatic:
         self.state = state
         self.nominations = nominations
         self.replacements = Replacements(state, nominations)
+        self.asked = AskedMoves(state, nominations, self.replacements)
         self.budget = MoveBudget()
         self.rules: DefragmentationRules | None = None
         self._next_run_us: int | None = None
@@ -83,6 +85,7 @@ class Automatic:
         told: list[AnyInstruction] = []
         for nomination in self.replacements.take_taken_over():
             told += self.nominations.told(nomination)
+        told += self.asked.run(at_us)
         if self.rules is None:
             return told
         if self.rules.start_after_us is not None and at_us >= self._next_look_us:
@@ -94,10 +97,9 @@ class Automatic:
 
     def next_due_us(self) -> int | None:
         """When there is a reason to look again even if nothing happens."""
-        kept_until_us = self.replacements.next_due_us()
-        if self.rules is None:
-            return kept_until_us
-        dues = [kept_until_us, self._next_run_us, self._look_due_us()]
+        dues = [self.replacements.next_due_us(), self.asked.next_due_us()]
+        if self.rules is not None:
+            dues += [self._next_run_us, self._look_due_us()]
         return min((due_us for due_us in dues if due_us is not None), default=None)
 
     # To start work that waits.

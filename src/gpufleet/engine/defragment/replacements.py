@@ -18,7 +18,7 @@ from gpufleet.engine.lifecycle.changes import Change
 from gpufleet.engine.lifecycle.departures import Nomination
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Nominations, Placement, placement_of
-from gpufleet.model.identifiers import PodUid
+from gpufleet.model.identifiers import GangName, PodUid
 from gpufleet.model.pod import Pod
 
 KEPT_FOR_US = 120_000_000
@@ -27,10 +27,14 @@ KEPT_FOR_US = 120_000_000
 
 @dataclass(slots=True)
 class Replacement:
-    """A row that stands for the pod which is to come; ``until_us`` is set once the ``victim`` is gone."""
+    """A row that stands for the pod which is to come; ``until_us`` is set once the ``victim`` is gone.
+
+    The row belongs to no gang, or it would count as a member that came; ``gang`` is that of the victim.
+    """
 
     row: int
     victim: PodUid
+    gang: GangName | None = None
     origin: MovedFrom | None = None
     until_us: int | None = None
 
@@ -49,16 +53,16 @@ class Replacements:
         """A row like that of a victim, without a place."""
         state = self.state
         known = state.pods.pod_at(victim)
-        like = msgspec.structs.replace(known, uid=PodUid(f"{known.uid}/moved"), leaving=False)
+        like = msgspec.structs.replace(known, uid=PodUid(f"{known.uid}/moved"), leaving=False, gang=None)
         row = state.pods.add(like)
         state.replacements[row] = None
         state.sequence_by_row[row] = state.waiting.next_sequence()
         state.neighbours.add(row)
         state.assign_queue(row)
-        self._by_row[row] = Replacement(row, known.uid)
+        self._by_row[row] = Replacement(row, known.uid, known.gang)
         return row
 
-    def keep(self, place: Placement, origin: MovedFrom) -> None:
+    def keep(self, place: Placement, origin: MovedFrom | None) -> None:
         """Keep this place for a row that was made, until its victim is gone and the other pod has come."""
         state, victim = self.state, self._by_row[place.row].victim
         self._by_row[place.row].origin = origin
@@ -109,7 +113,7 @@ class Replacements:
         if one.row not in self.state.departures.by_row:
             return False
         like = self.state.pods.pod_at(one.row)
-        seen = (like.namespace, like.queue, like.priority, like.labels, like.gang)
+        seen = (like.namespace, like.queue, like.priority, like.labels, one.gang)
         return seen == (pod.namespace, pod.queue, pod.priority, pod.labels, pod.gang) and (
             like.shape == pod.shape
         )

@@ -1,0 +1,173 @@
+"""A drain's question from a picture of a cluster, and the places that the scheduler's engine finds.
+
+What the live scheduler can decide at once is decided first, on a copy: work that is about to start has its
+place before any other is sought.
+"""
+
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+import msgspec
+
+from gpufleet.cluster.engine_of_settings import engine_of
+from gpufleet.cluster.facts import Facts
+from gpufleet.cluster.pods.pod_entry import Entry, PodStage
+from gpufleet.cluster.pods.pod_tracker import started_at_us
+from gpufleet.cluster.progress import ENGINE, Say
+from gpufleet.cluster.settings import Settings
+from gpufleet.cluster.snapshots.command import gaps
+from gpufleet.cluster.snapshots.decisions import Moment
+from gpufleet.cluster.snapshots.document import engine_time_us
+from gpufleet.cluster.snapshots.sources import on_cluster, on_snapshot
+from gpufleet.cluster.watching.picture import Picture
+from gpufleet.drain.plan import DrainPlan
+from gpufleet.drain.planner import plan_drain
+from gpufleet.drain.question import MILLI_PER_GPU, DrainNode, DrainQuestion, DrainRules, PodThere, RunningWork
+from gpufleet.engine.scheduler import Engine
+from gpufleet.kube import keys, resources
+from gpufleet.kube.codec.field_path import harmless
+from gpufleet.kube.codec.times import microseconds
+from gpufleet.kube.connection import ClusterChoice
+from gpufleet.model.gang import gang_title
+from gpufleet.model.identifiers import NodeName, PodUid
+from gpufleet.model.label_advice import nearest
+from gpufleet.model.model_errors import InputError
+from gpufleet.model.phrases import listed
+from gpufleet.model.pod import Pod
+
+OF_THE_NODE = frozenset({"DaemonSet", "Node"})
+"""Controllers of pods that belong to their node: they stay, as under ``kubectl drain``."""
+NO_CONTROLLER = "no controller makes it anew"
+DIVIDED = "its slices cannot be kept together by a plan"
+
+
+class DrainRequest(msgspec.Struct, frozen=True):
+    """What is asked for: these nodes, by these rules; ``only_gpus`` leaves work without GPUs alone."""
+
+    nodes: tuple[str, ...]
+    rules: DrainRules = DrainRules()
+    only_gpus: bool = False
+
+
+def of_snapshot(request: DrainRequest, lines: Iterable[bytes], where: str) -> DrainPlan:
+    """The plan on a snapshot."""
+    return on_snapshot(lines, where, partial(plan_of, request))
+
+
+def of_cluster(request: DrainRequest, cluster: ClusterChoice, settings: Settings) -> DrainPlan:
+    """The plan on a cluster as it is now."""
+    return on_cluster(cluster, settings, partial(plan_of, request))
+
+
+def plan_of(
+    request: DrainRequest, picture: Picture, settings: Settings, at: dt.datetime, say: Say
+) -> DrainPlan:
+    """The plan on a picture of a cluster. Raises InputError for a node that is not there."""
+    check_nodes(request, picture)
+    facts = Facts(picture, settings, Moment(at))
+    now_us = engine_time_us(at)
+    say(ENGINE)
+    engine = engine_of(settings)
+    for wave in facts.waves:
+        engine.step(now_us, wave)
+    say("looking for places")
+    missing = gaps(kind.plural for kind in picture.forbidden)
+    notes = (missing,) if missing else ()
+    when = at.astimezone(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    with engine.relocating() as places:
+        return plan_drain(question_of(request, facts, engine, now_us), places, when, notes)
+
+
+def check_nodes(request: DrainRequest, picture: Picture) -> None:
+    """Find a node that is not there. Raises InputError."""
+    names = sorted(name for _, name in picture.objects.get(resources.NODES, ()))
+    for name in request.nodes:
+        if name in names:
+            continue
+        near = nearest(name, names)
+        expected = f"a node that is there, such as {listed(names)}" if names else "a cluster with nodes"
+        if near is not None:
+            expected = f"a node that is there; did you mean {harmless(near)}?"
+        raise InputError("no such node", field="NODE", value=name, expected=expected)
+
+
+def question_of(request: DrainRequest, facts: Facts, engine: Engine, now_us: int) -> DrainQuestion:
+    """All work that runs, and the nodes that are to be drained, each once."""
+    units: defaultdict[str, list[Entry]] = defaultdict(list)
+    for uid, entry in facts.pods.entries.items():
+        if entry.place is PodStage.PLACED and entry.meaning is not None and _is_work(entry, request):
+            gang = entry.meaning.gang
+            units[uid if gang is None else gang].append(entry)
+    work = tuple(_work(entries, facts, engine, now_us) for entries in units.values())
+    nodes = dict.fromkeys(NodeName(name) for name in request.nodes)
+    return DrainQuestion(now_us, tuple(_node(facts, name) for name in nodes), work, request.rules)
+
+
+def _is_work(entry: Entry, request: DrainRequest) -> bool:
+    controller = entry.object.metadata.controller
+    if controller is not None and controller.kind in OF_THE_NODE:
+        return False
+    return bool(_gpu_milli(entry)) or not request.only_gpus
+
+
+def _gpu_milli(entry: Entry) -> int:
+    return 0 if entry.meaning is None else entry.meaning.shape.gpu.total_milli
+
+
+def _node(facts: Facts, name: NodeName) -> DrainNode:
+    known = facts.nodes.known.get(name)
+    return DrainNode(name, 0 if known is None else len(known.devices) * MILLI_PER_GPU)
+
+
+def _work(entries: Sequence[Entry], facts: Facts, engine: Engine, now_us: int) -> RunningWork:
+    """A gang or a single pod as it runs."""
+    meanings = [entry.meaning for entry in entries if entry.meaning is not None]
+    gang = meanings[0].gang
+    pods = tuple(
+        PodThere(PodUid(one.object.metadata.uid), one.object.metadata.path, one.node, _gpu_milli(one))
+        for one in entries
+    )
+    ends = [_ends_at_us(entry, engine, now_us) for entry in entries]
+    known = [one for one in ends if one is not None]
+    saved = [max(entry.saved_us, started_at_us(entry.object, entry.terms) or 0) for entry in entries]
+    return RunningWork(
+        f"pod {pods[0].path}" if gang is None else gang_title(gang),
+        pods,
+        max(known) if len(known) == len(ends) else None,
+        min(saved) if all(saved) else None,
+        all(entry.object.metadata.annotations.get(keys.CHECKPOINT_ON_REQUEST) == "true" for entry in entries),
+        _why_it_stays(meanings, facts),
+        any(meaning.foreign for meaning in meanings),
+    )
+
+
+def _why_it_stays(meanings: Sequence[Pod], facts: Facts) -> str:
+    if not all(one.replaceable for one in meanings):
+        return NO_CONTROLLER
+    gang = meanings[0].gang
+    record = None if gang is None else facts.gangs.records.get(gang)
+    told = None if record is None else record.told
+    return DIVIDED if told is not None and told.slices and not told.slices_preferred else ""
+
+
+def _ends_at_us(entry: Entry, engine: Engine, now_us: int) -> int | None:
+    """When a pod will have ended by its own word or a limit, None where that is not known.
+
+    A pod that has run for longer than it said may run for ever.
+    """
+    deleted = entry.object.metadata.deletion_timestamp
+    ends: list[int] = []
+    if deleted is not None:
+        try:
+            ends.append(max(now_us, microseconds(deleted) or now_us))
+        except InputError:
+            ends.append(now_us)
+    pod, started_us = entry.meaning, started_at_us(entry.object, entry.terms)
+    if pod is not None and pod.run_time_us is not None and started_us is not None:
+        ends.append(started_us + pod.run_time_us)
+    outlook = None if pod is None else engine.outlook(pod.uid)
+    if outlook is not None and outlook.latest_us is not None:
+        ends.append(outlook.latest_us)
+    return min((one for one in ends if one >= now_us), default=None)

@@ -1,0 +1,283 @@
+"""Plans a drain: the order of nodes, and for each gang whether it is waited for or where it moves.
+
+Nodes go in waves of ``DrainRules.nodes_at_once``. The next wave is made of the nodes that cost least at that
+moment; what moved with a gang is off its other nodes too, so these come soon after. Work moves to nodes that
+are drained already or not at all, and to one that is drained later only where nothing else is free: so it
+moves once. Its places are found before it is told to end, by ``Places``, which counts on all that was planned
+before. Work whose known end comes before the deadline is waited for, and work without a place until others'
+ends make one.
+
+``operator`` needs of it ``DrainPlan.nodes`` (the order), and for a node that is under way ``WorkPlan.at_s``
+(until when to wait) and ``WorkPlan.moves`` (what to write into ``keys.MOVE_TO``). A plan is made anew
+whenever something changed: what moved already runs elsewhere by then.
+"""
+
+import heapq
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from gpufleet.drain.plan import SCHEMA, DrainPlan, Losses, NodePlan, PodMove, Shortage, Way, WorkPlan
+from gpufleet.drain.question import MILLI_PER_GPU, US_PER_S, DrainNode, DrainQuestion, Places, RunningWork
+from gpufleet.model.identifiers import NodeName, PodUid
+
+S_PER_HOUR = 3600
+
+
+def plan_drain(
+    question: DrainQuestion, places: Places, at: str = "", notes: tuple[str, ...] = ()
+) -> DrainPlan:
+    """The plan. ``at`` is its moment in words. Uses ``places`` up."""
+    planning = _Planning(question, places)
+    while planning.left:
+        planning.next_wave()
+    short = planning.shortage()
+    lost = _sum(one.lost_gpu_hours for one in planning.nodes)
+    return DrainPlan(SCHEMA, at, tuple(planning.nodes), tuple(planning.work), short, lost, notes)
+
+
+def gpu_hours(milli_us: float) -> float:
+    """Thousandths of a GPU times microseconds, in GPU-hours."""
+    return milli_us / (MILLI_PER_GPU * US_PER_S * S_PER_HOUR)
+
+
+def _sum(losses: Iterable[Losses]) -> Losses:
+    every = list(losses)
+    return Losses(
+        sum(one.evicted for one in every), sum(one.idle for one in every), sum(one.away for one in every)
+    )
+
+
+class _Planned(msgspec.Struct, frozen=True):
+    """Work as it ran when its node was closed, and until when it holds its GPUs; None: longer than that.
+
+    ``closed_nodes`` of its nodes were closed at that moment.
+    """
+
+    work: RunningWork
+    plan: WorkPlan
+    until_us: int | None
+    closed_nodes: int
+
+
+class _Planning:
+    """The waves so far, at the moment at which the next one begins."""
+
+    def __init__(self, question: DrainQuestion, places: Places) -> None:
+        self.question = question
+        self.rules = question.rules
+        self.places = places
+        self.at_us = question.now_us
+        self.left = {node.name: node for node in question.nodes}
+        self.work: list[WorkPlan] = []
+        self.nodes: list[NodePlan] = []
+        self._closed: frozenset[NodeName] = frozenset()
+        self._running = {one.name: one for one in question.work}
+        self._on: dict[NodeName, dict[str, None]] = {}
+        for one in question.work:
+            self._come(one)
+        self._ends = [(one.ends_at_us, one.name) for one in question.work if one.ends_at_us is not None]
+        heapq.heapify(self._ends)
+        self._without_place: list[tuple[RunningWork, int]] = []
+        self._wave = 0
+        self._wave_nodes: frozenset[NodeName] = frozenset()
+
+    @property
+    def _deadline_us(self) -> int:
+        return self.at_us + self.rules.deadline_s * US_PER_S
+
+    def next_wave(self) -> None:
+        """Close the next nodes and see to all work on them."""
+        self._let_end(self.at_us)
+        wave = self._choose()
+        for node in wave:
+            del self.left[node.name]
+        self._wave += 1
+        names = self._wave_nodes = frozenset(node.name for node in wave)
+        # Nodes that come back take work again when the next wave begins; others never do.
+        self._closed = names if self.rules.away_s is not None else self._closed | names
+        on_them = dict.fromkeys(name for node in wave for name in self._on.get(node.name, ()))
+        planned = self._see_to([self._running[name] for name in sorted(on_them)])
+        self.work += [one.plan for one in planned]
+        plans = [
+            self._node_plan(node, [one for one in planned if node.name in one.work.nodes]) for node in wave
+        ]
+        self.nodes += plans
+        ends = [self._deadline_us if one.until_us is None else one.until_us for one in planned]
+        self.at_us = max([self.at_us, *ends]) + (self.rules.away_s or 0) * US_PER_S
+
+    def _choose(self) -> list[DrainNode]:
+        """The nodes that cost least now; those on which something cannot move or end in time come last."""
+        first = heapq.nsmallest(self.rules.nodes_at_once, self.left.values(), key=self._cost)
+        return sorted(first, key=lambda node: node.name)
+
+    def _cost(self, node: DrainNode) -> tuple[int, int, str]:
+        kept = lost = waited_us = busy = 0
+        for name in self._on.get(node.name, ()):
+            one = self._running[name]
+            if self._ends_in_time(one):
+                wait_us = max(0, (one.ends_at_us or 0) - self.at_us)
+                waited_us, busy = max(waited_us, wait_us), busy + held_milli(one, node.name) * wait_us
+                continue
+            kept += bool(one.stays)
+            lost += one.lost_milli_us(self.at_us) // len(one.nodes & self.left.keys())
+        return kept, lost + max(0, node.gpu_milli * waited_us - busy), node.name
+
+    def _ends_in_time(self, work: RunningWork) -> bool:
+        return work.ends_at_us is not None and work.ends_at_us <= self._deadline_us
+
+    def _let_end(self, until_us: int) -> None:
+        """What has ended by then leaves its room."""
+        while self._ends and self._ends[0][0] <= until_us:
+            self._end_next()
+
+    def _end_next(self) -> int:
+        """The next work whose end is known ends; the moment."""
+        ends_at_us, name = heapq.heappop(self._ends)
+        work = self._running.pop(name)
+        self.places.leave(pod.uid for pod in work.pods)
+        self._go(work)
+        return ends_at_us
+
+    def _come(self, work: RunningWork) -> None:
+        for node in work.nodes:
+            self._on.setdefault(node, {})[work.name] = None
+
+    def _go(self, work: RunningWork) -> None:
+        for node in work.nodes:
+            self._on[node].pop(work.name, None)
+
+    def _see_to(self, works: Sequence[RunningWork]) -> list[_Planned]:
+        """What becomes of the work on the nodes that are closed now."""
+        planned: list[_Planned] = []
+        without: list[RunningWork] = []
+        for work in works:
+            if self._ends_in_time(work):
+                planned.append(self._planned(work, Way.WAITS, max(work.ends_at_us or 0, self.at_us)))
+            elif work.stays:
+                planned.append(self._planned(work, Way.STAYS, None, why=work.stays))
+            elif work.is_placed_by_others:
+                planned.append(self._evicted(work))
+            elif (found := self._place(work)) is None:
+                without.append(work)
+            else:
+                planned.append(self._moved(work, found, self.at_us))
+        return planned + self._find_later(without)
+
+    def _find_later(self, without: Sequence[RunningWork]) -> list[_Planned]:
+        """Work without a place moves when others' ends make one in time; otherwise it is short of GPUs."""
+        planned: list[_Planned] = []
+        waiting = list(without)
+        while waiting and self._ends and self._ends[0][0] <= self._deadline_us:
+            ended_us = self._end_next()
+            for work in list(waiting):
+                found = self._place(work)
+                if found is not None:
+                    waiting.remove(work)
+                    planned.append(self._moved(work, found, ended_us))
+        self._without_place += [(work, self._deadline_us) for work in waiting]
+        return planned + [self._planned(work, Way.NO_PLACE, None) for work in waiting]
+
+    def _place(self, work: RunningWork) -> dict[PodUid, NodeName] | None:
+        return self.places.place([pod.uid for pod in work.pods], self._closed, frozenset(self.left))
+
+    def _moved(self, work: RunningWork, found: dict[PodUid, NodeName], at_us: int) -> _Planned:
+        """The work runs elsewhere from now on, and does anew what it did since its last checkpoint."""
+        self._go(work)
+        pods = tuple(msgspec.structs.replace(pod, node=found[pod.uid]) for pod in work.pods)
+        # Its end moves back by what it does again, and is not counted on any more.
+        after = msgspec.structs.replace(work, pods=pods, saved_at_us=at_us, ends_at_us=None)
+        self._running[work.name] = after
+        self._ends = [one for one in self._ends if one[1] != work.name]
+        heapq.heapify(self._ends)
+        self._come(after)
+        return self._planned(
+            work,
+            Way.MOVES,
+            at_us,
+            moves=tuple(PodMove(pod.path, pod.uid, pod.node, found[pod.uid]) for pod in work.pods),
+            is_asked_to_save=work.saves_on_request,
+            lost_gpu_hours=gpu_hours(work.lost_milli_us(at_us)),
+            again=any(node in self.left for node in found.values()),
+        )
+
+    def _evicted(self, work: RunningWork) -> _Planned:
+        """Work of another scheduler goes, and where it comes back is not known here."""
+        self.places.leave(pod.uid for pod in work.pods)
+        self._go(work)
+        del self._running[work.name]
+        self._ends = [one for one in self._ends if one[1] != work.name]
+        heapq.heapify(self._ends)
+        lost = gpu_hours(work.lost_milli_us(self.at_us))
+        return self._planned(work, Way.EVICTED, self.at_us, lost_gpu_hours=lost)
+
+    def _planned(
+        self,
+        work: RunningWork,
+        way: Way,
+        at_us: int | None,
+        *,
+        moves: tuple[PodMove, ...] = (),
+        is_asked_to_save: bool = False,
+        lost_gpu_hours: float = 0.0,
+        again: bool = False,
+        why: str = "",
+    ) -> _Planned:
+        at_s = None if at_us is None else self._second(at_us)
+        gpus, nodes = work.gpu_milli / MILLI_PER_GPU, tuple(sorted(work.nodes))
+        plan = WorkPlan(
+            work.name, way, gpus, nodes, at_s, moves, is_asked_to_save, lost_gpu_hours, again, why
+        )
+        return _Planned(work, plan, at_us, len(work.nodes & self._wave_nodes))
+
+    def _second(self, at_us: int) -> float:
+        return (at_us - self.question.now_us) / US_PER_S
+
+    def _node_plan(self, node: DrainNode, planned: Sequence[_Planned]) -> NodePlan:
+        """What a node costs; what a gang loses is divided among those of its nodes that are closed now."""
+        untils_us = [one.until_us for one in planned]
+        is_emptied = None not in untils_us
+        empty_us = max([self.at_us, *(one for one in untils_us if one is not None)])
+        idle = 0
+        if is_emptied:
+            busy = sum(
+                held_milli(one.work, node.name) * ((one.until_us or self.at_us) - self.at_us)
+                for one in planned
+            )
+            idle = max(0, node.gpu_milli * (empty_us - self.at_us) - busy)
+        lost = Losses(
+            sum(one.plan.lost_gpu_hours / one.closed_nodes for one in planned),
+            gpu_hours(idle),
+            gpu_hours(node.gpu_milli * (self.rules.away_s or 0) * US_PER_S),
+        )
+        empty_s = self._second(empty_us) if is_emptied else None
+        return NodePlan(node.name, self._wave, self._second(self.at_us), empty_s, lost)
+
+    def shortage(self) -> Shortage | None:
+        """How many GPUs are short if work without a place is ended at its deadline, and for how long.
+
+        It starts again when its nodes are back, or when known ends make a place before.
+        """
+        if not self._without_place:
+            return None
+        away_us = None if self.rules.away_s is None else self.rules.away_s * US_PER_S
+        longest_us: int | None = 0
+        waiting = list(self._without_place)
+        while waiting and self._ends:
+            ended_us = self._end_next()
+            for one in [one for one in waiting if self._place(one[0]) is not None]:
+                waiting.remove(one)
+                longest_us = max(longest_us or 0, _shorter(ended_us - one[1], away_us))
+        if waiting:
+            longest_us = away_us if away_us is None else max(longest_us or 0, away_us)
+        milli = sum(work.gpu_milli for work, _ in self._without_place)
+        return Shortage(milli / MILLI_PER_GPU, None if longest_us is None else longest_us / US_PER_S)
+
+
+def held_milli(work: RunningWork, node: NodeName) -> int:
+    """What work holds on a node, in thousandths of a GPU."""
+    return sum(pod.gpu_milli for pod in work.pods if pod.node == node)
+
+
+def _shorter(length_us: int, limit_us: int | None) -> int:
+    return max(0, length_us if limit_us is None else min(length_us, limit_us))
