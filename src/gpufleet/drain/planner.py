@@ -22,6 +22,7 @@ from gpufleet.drain.question import MILLI_PER_GPU, US_PER_S, DrainNode, DrainQue
 from gpufleet.model.identifiers import NodeName, PodUid
 
 S_PER_HOUR = 3600
+"""Losses are told in GPU-hours, as they are paid for."""
 
 
 def plan_drain(

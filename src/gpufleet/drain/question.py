@@ -7,6 +7,7 @@ import msgspec
 
 from gpufleet.model.identifiers import NodeName, PodUid
 
+# GPUs are counted in thousandths, as shares are, and time in microseconds, as by the engine.
 MILLI_PER_GPU = 1000
 US_PER_S = 1_000_000
 
@@ -66,7 +67,7 @@ class DrainRules(msgspec.Struct, frozen=True):
 
     At most ``nodes_at_once`` are closed at the same time. Ends that come within ``deadline_s`` of the moment
     at which a node is closed are waited for. An empty node is away for ``away_s`` (a change of its driver, a
-    reboot) and takes work again then; None: nobody says when it comes back.
+    reboot) and takes work again then; None: it is not known when it comes back.
     """
 
     nodes_at_once: int = 1
