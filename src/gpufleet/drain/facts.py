@@ -25,6 +25,7 @@ from gpufleet.cluster.watching.picture import Picture
 from gpufleet.drain.plan import DrainPlan
 from gpufleet.drain.planner import plan_drain
 from gpufleet.drain.question import MILLI_PER_GPU, DrainNode, DrainQuestion, DrainRules, PodThere, RunningWork
+from gpufleet.engine.event import MoveAsked
 from gpufleet.engine.scheduler import Engine
 from gpufleet.kube import keys, resources
 from gpufleet.kube.codec.field_path import harmless
@@ -44,11 +45,15 @@ DIVIDED = "its slices cannot be kept together by a plan"
 
 
 class DrainRequest(msgspec.Struct, frozen=True):
-    """What is asked for: these nodes, by these rules; ``only_gpus`` leaves work without GPUs alone."""
+    """What is asked for: these nodes, by these rules.
+
+    ``only_gpus`` leaves work without GPUs alone. ``later`` are nodes that are drained after these.
+    """
 
     nodes: tuple[str, ...]
     rules: DrainRules = DrainRules()
     only_gpus: bool = False
+    later: tuple[str, ...] = ()
 
 
 def of_snapshot(request: DrainRequest, lines: Iterable[bytes], where: str) -> DrainPlan:
@@ -71,7 +76,8 @@ def plan_of(
     say(ENGINE)
     engine = engine_of(settings)
     for wave in facts.waves:
-        engine.step(now_us, wave)
+        # Moves that were asked for are planned anew, and not made on the copy.
+        engine.step(now_us, [one for one in wave if not isinstance(one, MoveAsked)])
     say("looking for places")
     missing = gaps(kind.plural for kind in picture.forbidden)
     notes = (missing,) if missing else ()
@@ -83,7 +89,7 @@ def plan_of(
 def check_nodes(request: DrainRequest, picture: Picture) -> None:
     """Find a node that is not there. Raises InputError."""
     names = sorted(name for _, name in picture.objects.get(resources.NODES, ()))
-    for name in request.nodes:
+    for name in (*request.nodes, *request.later):
         if name in names:
             continue
         near = nearest(name, names)
@@ -102,7 +108,8 @@ def question_of(request: DrainRequest, facts: Facts, engine: Engine, now_us: int
             units[uid if gang is None else gang].append(entry)
     work = tuple(_work(entries, facts, engine, now_us) for entries in units.values())
     nodes = dict.fromkeys(NodeName(name) for name in request.nodes)
-    return DrainQuestion(now_us, tuple(_node(facts, name) for name in nodes), work, request.rules)
+    later = frozenset(NodeName(name) for name in request.later)
+    return DrainQuestion(now_us, tuple(_node(facts, name) for name in nodes), work, request.rules, later)
 
 
 def _is_work(entry: Entry, request: DrainRequest) -> bool:

@@ -24,7 +24,10 @@ class Way(enum.StrEnum):
 
 
 class PodMove(msgspec.Struct, frozen=True, rename="camel"):
-    """A pod goes from a node to a node, which may be its own where others of its gang must leave theirs."""
+    """A pod goes from a node to a node, which may be its own where others of its gang must leave theirs.
+
+    ``target`` is "" where another scheduler finds its place.
+    """
 
     pod: str
     uid: str

@@ -87,6 +87,11 @@ class _Planning:
     def _deadline_us(self) -> int:
         return self.at_us + self.rules.deadline_s * US_PER_S
 
+    @property
+    def _later(self) -> frozenset[NodeName]:
+        """The nodes that are drained after those of this wave."""
+        return self.question.later.union(self.left)
+
     def next_wave(self) -> None:
         """Close the next nodes and see to all work on them."""
         self._let_end(self.at_us)
@@ -180,7 +185,7 @@ class _Planning:
         return planned + [self._planned(work, Way.NO_PLACE, None) for work in waiting]
 
     def _place(self, work: RunningWork) -> dict[PodUid, NodeName] | None:
-        return self.places.place([pod.uid for pod in work.pods], self._closed, frozenset(self.left))
+        return self.places.place([pod.uid for pod in work.pods], self._closed, self._later)
 
     def _moved(self, work: RunningWork, found: dict[PodUid, NodeName], at_us: int) -> _Planned:
         """The work runs elsewhere from now on, and does anew what it did since its last checkpoint."""
@@ -199,7 +204,7 @@ class _Planning:
             moves=tuple(PodMove(pod.path, pod.uid, pod.node, found[pod.uid]) for pod in work.pods),
             is_asked_to_save=work.saves_on_request,
             lost_gpu_hours=gpu_hours(work.lost_milli_us(at_us)),
-            again=any(node in self.left for node in found.values()),
+            again=any(node in self._later for node in found.values()),
         )
 
     def _evicted(self, work: RunningWork) -> _Planned:
@@ -210,7 +215,8 @@ class _Planning:
         self._ends = [one for one in self._ends if one[1] != work.name]
         heapq.heapify(self._ends)
         lost = gpu_hours(work.lost_milli_us(self.at_us))
-        return self._planned(work, Way.EVICTED, self.at_us, lost_gpu_hours=lost)
+        moves = tuple(PodMove(pod.path, pod.uid, pod.node, "") for pod in work.pods)
+        return self._planned(work, Way.EVICTED, self.at_us, moves=moves, lost_gpu_hours=lost)
 
     def _planned(
         self,

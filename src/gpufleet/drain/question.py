@@ -76,12 +76,17 @@ class DrainRules(msgspec.Struct, frozen=True):
 
 
 class DrainQuestion(msgspec.Struct, frozen=True):
-    """Which nodes are to be drained, and all work that runs in the cluster, at one moment."""
+    """Which nodes are to be drained, and all work that runs in the cluster, at one moment.
+
+    ``later`` are nodes that are not planned yet and will be drained too: work goes there only where nothing
+    else is free.
+    """
 
     now_us: int
     nodes: tuple[DrainNode, ...]
     work: tuple[RunningWork, ...]
     rules: DrainRules = DrainRules()
+    later: frozenset[NodeName] = frozenset()
 
 
 class Places(Protocol):
