@@ -86,6 +86,10 @@ STATEFUL_SETS = Kind("apps", "v1", "statefulsets", "StatefulSet")
 DAEMON_SETS = Kind("apps", "v1", "daemonsets", "DaemonSet")
 JOBS = Kind("batch", "v1", "jobs", "Job")
 
+# Notebooks of Kubeflow and model servers of KServe, where these are installed.
+NOTEBOOKS = Kind("kubeflow.org", "v1", "notebooks", "Notebook")
+INFERENCE_SERVICES = Kind("serving.kserve.io", "v1beta1", "inferenceservices", "InferenceService")
+
 _STORAGE = "storage.k8s.io"
 STORAGE_CLASSES = Kind(_STORAGE, "v1", "storageclasses", "StorageClass", namespaced=False)
 CSI_NODES = Kind(_STORAGE, "v1", "csinodes", "CSINode", namespaced=False)
