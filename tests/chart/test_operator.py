@@ -32,6 +32,20 @@ def test_it_patches_nodes_and_the_status_of_policies_and_keeps_its_lease() -> No
     assert lease["rules"][1]["resourceNames"] == ["gpufleet-operator"]
 
 
+def test_it_touches_no_workload_unless_idle_work_is_to_be_parked() -> None:
+    def of_parking(objects: list[Object]) -> list[str]:
+        return [one["kind"] for one in objects if one["metadata"]["name"].startswith("gpufleet-parking")]
+
+    assert of_parking(rendered(OPERATOR)) == []
+    parking = {"operator": {"enabled": True, "parking": {"prometheusUrl": "http://prometheus:9090"}}}
+    assert sorted(of_parking(rendered(parking))) == [
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+    ]
+
+
 def test_every_value_of_the_operator_reaches_it() -> None:
     objects = rendered(FULL_VALUES)
     deployment = one(objects, "Deployment", "gpufleet-operator")["spec"]
@@ -41,5 +55,6 @@ def test_every_value_of_the_operator_reaches_it() -> None:
     args = pod["containers"][0]["args"]
     assert args[0] == "operator"
     assert {"--identity=one", "--log-level=debug"} <= set(args)
+    assert "--prometheus=http://prometheus.monitoring:9090" in args
     assert pod["nodeSelector"]["example.com/pool"] == "system"
     assert one(objects, "NetworkPolicy", "gpufleet-operator")["spec"]["policyTypes"] == ["Ingress", "Egress"]

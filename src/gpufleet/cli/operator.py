@@ -4,6 +4,7 @@ import click
 
 from gpufleet.cli.cluster_options import daemon_options
 from gpufleet.cli.log_options import log_options
+from gpufleet.cli.prometheus_options import prometheus_server_options
 
 
 @click.command(name="operator")
@@ -15,6 +16,7 @@ from gpufleet.cli.log_options import log_options
     show_default=True,
     help="Where /healthz and /readyz are served; port 0 takes a free one.",
 )
+@prometheus_server_options("Park idle work by what this Prometheus has measured (docs/parking.md).")
 @log_options
 def command(**options: object) -> int:
     """Make GPU nodes what FleetPolicies say, and keep them so.

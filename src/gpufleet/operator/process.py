@@ -15,6 +15,8 @@ from gpufleet.daemon.listening import address_of
 from gpufleet.daemon.signals import live_until_signal
 from gpufleet.kube.connection import ClusterChoice, check_choice, connect
 from gpufleet.operator.service import WRITES_AT_ONCE, Operator
+from gpufleet.usage.prometheus.access import access_if_any
+from gpufleet.usage.prometheus.client import Prometheus, Source
 
 LOG = logging.getLogger(__name__)
 CONNECTIONS = WRITES_AT_ONCE + 4
@@ -22,6 +24,9 @@ CONNECTIONS = WRITES_AT_ONCE + 4
 
 REQUEST_LIMIT_S = 30.0
 """As other daemons wait for the API server."""
+
+PROMETHEUS_LIMIT_S = 30.0
+"""For one answer of Prometheus: a round of parking comes every minute."""
 
 NO_METRICS = Page((b"there are no metrics of the operator yet\n",))
 
@@ -36,6 +41,9 @@ class OperatorOptions(msgspec.Struct, frozen=True):
     listen: str
     log_level: str
     log_format: str | None
+    prometheus_url: str | None = None
+    token_file: Path | None = None
+    authority_file: Path | None = None
 
 
 def run_process(options: OperatorOptions) -> int:
@@ -43,14 +51,20 @@ def run_process(options: OperatorOptions) -> int:
     log_as_asked(options.log_level, options.log_format)
     address_of(options.listen, "--listen")
     check_choice(ClusterChoice(options.kubeconfig, options.context))
-    return asyncio.run(_live(options))
+    return asyncio.run(_live(options, _measurements(options)))
 
 
-async def _live(options: OperatorOptions) -> int:
+def _measurements(options: OperatorOptions) -> Source | None:
+    """The Prometheus that is named, None without one. Raises InputError."""
+    access = access_if_any(options.prometheus_url, options.token_file, options.authority_file)
+    return None if access is None else Prometheus(access, total_s=PROMETHEUS_LIMIT_S)
+
+
+async def _live(options: OperatorOptions, measurements: Source | None) -> int:
     choice = ClusterChoice(options.kubeconfig, options.context)
     identity = options.identity or f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
     async with connect(choice, connections=CONNECTIONS, timeout_s=REQUEST_LIMIT_S) as connection:
-        operator = Operator(connection.client, options.namespace, identity)
+        operator = Operator(connection.client, options.namespace, identity, measurements)
         await live_until_signal(_serve(operator, options))
         LOG.info("stopped by a signal")
     return 0

@@ -26,8 +26,10 @@ from gpufleet.operator.applying import apply_state, labels_differ, taints_differ
 from gpufleet.operator.fleet_state import FleetState, fleet_state
 from gpufleet.operator.node_facts import NodeFacts, node_facts
 from gpufleet.operator.node_objects import DriverReport, PolicyNode
+from gpufleet.operator.parking.keeping import Parking
 from gpufleet.operator.plan import WrittenState
 from gpufleet.operator.statuses import node_phases, status_of_policy, status_of_unreadable
+from gpufleet.usage.prometheus.client import Source
 
 LOG = logging.getLogger(__name__)
 LEASE_NAME = "gpufleet-operator"
@@ -50,10 +52,16 @@ UNREADABLE = "the object has fields of another version of gpufleet"
 
 
 class Operator:
-    """One process. ``run`` leads when it can, and returns never."""
+    """One process. ``run`` leads when it can, and returns never.
 
-    def __init__(self, client: Client, namespace: str, identity: str) -> None:
+    With a source of measurements it parks idle work too.
+    """
+
+    def __init__(
+        self, client: Client, namespace: str, identity: str, measurements: Source | None = None
+    ) -> None:
         self.client = client
+        self._measurements = measurements
         self.lease = Lease(client, LEASE_NAME, namespace=namespace, identity=identity)
         self.leading: Following | None = None
 
@@ -77,6 +85,9 @@ class Operator:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.lease.keep())
             group.create_task(following.run())
+            if self._measurements is not None:
+                parking = Parking(self.client, self._measurements, self.lease.holds)
+                group.create_task(parking.run())
 
 
 class Following:
