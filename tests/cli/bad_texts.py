@@ -25,6 +25,7 @@ _CONTEXT = Bad(("no-such",))
 _POLICY = Bad(("", "no-such"))
 _DURATION = Bad(("", "soon", "-1", "1.5s"), PROMETHEUS, without="use.csv")
 _UNTIL = Bad(("", "yesterday"), PROMETHEUS)
+_WORK = Bad(("", "job/train", "team/lab", "deployment/"))
 _URL = Bad(("no address", "ftp://here"))
 
 _SEEDS = Bad(("", "x", "5..1", "-1", "1..x", "0..9999999"))
@@ -143,7 +144,17 @@ TEXTS: dict[str, Bad] = {
     "policy plan --context": _CONTEXT,
     "policy status POLICY": ANY,
     "policy status --context": _CONTEXT,
+    "park NAME": _WORK,
+    "park --namespace": ANY,
+    "park --context": _CONTEXT,
+    "wake NAME": _WORK,
+    "wake --namespace": ANY,
+    "wake --context": _CONTEXT,
+    "wake --scheduler-name": ANY,
+    "parked --namespace": ANY,
+    "parked --context": _CONTEXT,
     "operator --context": _CONTEXT,
+    "operator --prometheus": _URL,
     "operator --namespace": ANY,
     "operator --identity": ANY,
     "operator --listen": Bad(("here", "127.0.0.1:x", "127.0.0.1:99999")),

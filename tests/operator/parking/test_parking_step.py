@@ -1,4 +1,4 @@
-"""Which write follows: warned, parked, woken; whole gangs; and the same deadline after a kill at any write."""
+"""Which write follows: warned, parked, woken; gangs whole; one deadline, also after a kill at any write."""
 
 import msgspec
 import pytest

@@ -1,7 +1,7 @@
 """Idle work is parked: it gives its GPUs back, keeps its volumes, and comes back by one command.
 
-``keys`` names what stands on objects. ``rule`` reads when work counts as idle, ``activity`` judges from
-measurements whether it is, and ``parking_step`` decides what is written next. ``workloads`` reads the kinds
-that can be parked, ``patches`` writes them. ``measuring`` asks Prometheus, ``keeping`` does all of it in
-rounds, and ``questions`` does it for one workload that a person names.
+``parking_keys`` names what stands on objects. ``rule`` reads when work counts as idle, ``activity`` judges
+from measurements whether it is, and ``parking_step`` decides what is written next. ``workloads`` reads the
+kinds that can be parked, ``patches`` writes them. ``measuring`` asks Prometheus, ``keeping`` does all of it
+in rounds, and ``questions`` does it for one workload that a person names.
 """

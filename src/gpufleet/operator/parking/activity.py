@@ -103,7 +103,9 @@ class MeasuredPod(msgspec.Struct, frozen=True):
 
 
 class Sessions(msgspec.Struct, frozen=True):
-    """When a person was last seen at work, and when somebody last looked; 0 where nobody tells."""
+    """When a person was last seen at work, and when sessions were last looked at; 0 where neither is
+    told.
+    """
 
     last_us: int = 0
     checked_us: int = 0
@@ -119,7 +121,7 @@ def judge(
     if not pods:
         return Judgement(Activity.UNKNOWN, reason="no pod of it runs")
     if sessions.checked_us and now_us - sessions.checked_us > SESSION_STALE_US:
-        return Judgement(Activity.UNKNOWN, reason="nobody has looked at its sessions lately")
+        return Judgement(Activity.UNKNOWN, reason="its sessions have not been looked at lately")
     found = [_judge_pod(pod, steps) for pod in pods]
     for activity in (Activity.WORKING, Activity.UNKNOWN):
         worst = next((one for one in found if one.activity is activity), None)

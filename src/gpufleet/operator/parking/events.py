@@ -41,7 +41,7 @@ def sentence_of(write: ParkingWrite) -> str:
 
 def _why(stamp: ParkingStamp, reason: str) -> str:
     if stamp.cause is ParkingCause.ASKED:
-        return "somebody asked for it"
+        return "it was asked for"
     return reason or f"idle since {time_text(stamp.idle_since_us)}"
 
 

@@ -1,6 +1,6 @@
 """Parking at work: once a minute it looks, decides, and writes what follows.
 
-Beside that it hears at once of a parked workload that somebody wants back. Where Prometheus does not answer
+Beside that it hears at once of a parked workload that is to come back. Where Prometheus does not answer
 nothing is known, so nothing is parked, and what is parked still wakes. No state is in memory alone.
 """
 

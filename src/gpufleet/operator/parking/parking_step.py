@@ -33,7 +33,7 @@ class SeenWorkload(msgspec.Struct, frozen=True):
 
     ``unit`` is shared by the workloads of one gang. ``problem`` says why it can never be parked, or "".
     ``replicas`` is how many pods it asks for now; None where its kind keeps that itself. ``is_stopped``: it
-    asks for no pod. ``is_ready``: all of its pods run. ``wake_asked``: somebody wants it back.
+    asks for no pod. ``is_ready``: all of its pods run. ``wake_asked``: its owner wants it back.
     """
 
     key: WorkloadKey

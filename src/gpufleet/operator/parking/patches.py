@@ -1,6 +1,6 @@
 """The one write by which a workload gets its next phase: its stamp, its label, and what makes it run or not.
 
-All of it is one merge patch that names the version that was read: a change by somebody else in between
+All of it is one merge patch that names the version that was read: a change by another writer in between
 refuses the patch, and the next round sees that change.
 """
 

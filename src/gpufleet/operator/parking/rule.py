@@ -1,8 +1,8 @@
 """When work counts as idle and what is kept: read from annotations of a workload and of its namespace.
 
 A workload's own annotation counts before its namespace's. A namespace's rule concerns notebooks and model
-servers alone, since nobody who runs a Deployment in it has asked for it to be ended. A text that is no rule
-parks nothing, and its owner is told. ``activity`` judges by the rule.
+servers alone, since the owner of a Deployment has not asked for an end of it. A text that is no rule parks
+nothing, and its owner is told. ``activity`` judges by the rule.
 """
 
 from collections.abc import Mapping

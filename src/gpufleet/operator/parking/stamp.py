@@ -1,7 +1,7 @@
 """What parking remembers, on the workload itself: where it is, since when, and what to give back.
 
 The stamp is one annotation, written together with what it speaks of, so that no kill leaves a workload at
-zero of which nobody knows how large it was. A deadline is a moment and not a length: no restart moves it.
+zero without the number that it had. A deadline is a moment and not a length: no restart moves it.
 """
 
 import datetime as dt

@@ -86,7 +86,7 @@ class WorkPod(Structure, frozen=True):
         try:
             return microseconds(self.status.start_time or self.metadata.creation_timestamp)
         except InputError:
-            # A time that nobody can read must not make a pod old enough to be parked.
+            # A time that cannot be read must not make a pod old enough to be parked.
             return NEVER_US
 
 

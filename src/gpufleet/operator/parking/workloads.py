@@ -2,7 +2,7 @@
 
 A Deployment and a StatefulSet ask for no pod with ``replicas: 0``. A Notebook of Kubeflow and an
 InferenceService of KServe have an annotation for it, and their controllers keep the rest. What a controller
-made is no workload of its own: whoever parks the StatefulSet of a Notebook is undone by Kubeflow. ``patches``
+made is no workload of its own: Kubeflow undoes what is done to the StatefulSet of a Notebook. ``patches``
 writes these objects, ``work_pods`` finds their pods.
 """
 
