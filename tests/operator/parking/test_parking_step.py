@@ -1,5 +1,7 @@
 """Which write follows: warned, parked, woken; gangs whole; one deadline, also after a kill at any write."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -67,7 +69,7 @@ def test_what_is_unknown_is_neither_warned_nor_parked_nor_calmed() -> None:
 @pytest.mark.parametrize(
     "field", [{"rule": None}, {"problem": "volumes would be lost"}, {"keep_until_us": NOW_US + 1}]
 )
-def test_work_without_a_rule_with_a_problem_or_kept_is_not_parked(field: dict[str, object]) -> None:
+def test_work_without_a_rule_with_a_problem_or_kept_is_not_parked(field: dict[str, Any]) -> None:
     assert actions(workload(**field)) == []
     assert actions(workload(stamp=warned(), **field)) == [("NotIdle", "lab")]
 
