@@ -24,6 +24,7 @@ TYPED = {
     "docs/moving-from-scheduler-plugins.md": "tests/migration/test_guides.py",
     "docs/moving-from-volcano.md": "tests/migration/test_guides.py",
     "docs/moving-to-queues.md": "tests/cli/test_page_commands.py",
+    "docs/parking.md": "tests/operator/parking/test_parking_on_a_real_server.py",
     "docs/queues-walk.md": "tests/localkube/test_queues_walk.py",
     "docs/replay.md": "tests/cli/test_page_commands.py",
     "docs/scenarios.md": "tests/cli/test_page_commands.py",
@@ -135,6 +136,9 @@ UNTYPED: dict[str, dict[str, str]] = {
     },
     "docs/queue-figures.md": {
         "python -m bench.queues --add kai thousand": "measures for an hour",
+    },
+    "docs/parking.md": {
+        "kubectl annotate namespace team-a gpufleet.io/park-after=2h": _OWN_CLUSTER,
     },
     "docs/top.md": {
         "gpufleet top idle --prometheus https://prometheus.example.com"

@@ -52,7 +52,7 @@ def _estimate(cluster: "ClusterChoice", name: str, scheduler_name: str) -> tuple
     """When and where the work would start, in sentences."""
     from gpufleet.cli.parked_output import estimate_lines
     from gpufleet.cluster.settings import Settings
-    from gpufleet.model.model_errors import WorldError
+    from gpufleet.model.model_errors import InputError, WorldError
     from gpufleet.operator.parking.questions import manifests_to_wake
     from gpufleet.whatif.command import of_cluster
     from gpufleet.whatif.request import Request, Submitted
@@ -64,6 +64,6 @@ def _estimate(cluster: "ClusterChoice", name: str, scheduler_name: str) -> tuple
     settings = Settings(identity="wake", scheduler_name=scheduler_name)
     try:
         return tuple(estimate_lines(of_cluster(request, cluster, settings)))
-    except WorldError as error:
-        # A right to wake work is no right to read the whole cluster.
+    except (InputError, WorldError) as error:
+        # Work may be another scheduler's, and a right to wake it is no right to read the whole cluster.
         return (f"No estimate: {error}",)

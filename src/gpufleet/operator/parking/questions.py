@@ -13,7 +13,16 @@ import msgspec
 
 from gpufleet.kube.client import Client
 from gpufleet.kube.connection import ClusterChoice, connect
-from gpufleet.kube.resources import DEPLOYMENTS, INFERENCE_SERVICES, NOTEBOOKS, STATEFUL_SETS, Kind
+from gpufleet.kube.keys import MANAGED
+from gpufleet.kube.objects.metadata import PartialObject
+from gpufleet.kube.resources import (
+    DEPLOYMENTS,
+    INFERENCE_SERVICES,
+    NAMESPACES,
+    NOTEBOOKS,
+    STATEFUL_SETS,
+    Kind,
+)
 from gpufleet.kube.status import Forbidden
 from gpufleet.model.model_errors import InputError
 from gpufleet.operator.parking.looking import list_workloads, pods_in
@@ -55,6 +64,9 @@ OTHER_KINDS = {
     "ds": "DaemonSet",
     "replicaset": "ReplicaSet",
 }
+DEFAULT_SCHEDULER = "default-scheduler"
+"""What the API server writes where a template names no scheduler."""
+
 WOKEN_SUFFIX = "-woken"
 """Tells the copy of a workload that is asked about from the workload itself, which is there."""
 
@@ -239,14 +251,34 @@ async def _manifests(cluster: ClusterChoice, name: str) -> tuple[bytes, str]:
         client = connection.client
         named = await _named(client, name, connection.namespace)
         documents = []
+        is_completed = await _is_completed(client, named.namespace)
         for one in _parked_members(named, name):
             metadata = one.workload.metadata
             body = await client.get(one.kind, metadata.name, namespace=metadata.namespace)
             copy = _copy(one, msgspec.json.decode(body))
-            if copy is not None:
-                documents.append(copy)
+            if copy is None:
+                continue
+            if is_completed:
+                _leave_scheduler_open(copy)
+            documents.append(copy)
         # JSON is YAML, and documents stand one after the other.
         return b"\n---\n".join(map(msgspec.json.encode, documents)), named.namespace
+
+
+async def _is_completed(client: Client, namespace: str) -> bool:
+    """Whether admission gives pods of the namespace to our scheduler."""
+    try:
+        body = await client.get(NAMESPACES, namespace)
+    except Forbidden:
+        return False
+    return msgspec.json.decode(body, type=PartialObject).metadata.labels.get(MANAGED) == "true"
+
+
+def _leave_scheduler_open(copy: dict[str, Any]) -> None:
+    """Drop the scheduler that the API server wrote into the template where none was named."""
+    spec = copy["spec"]["template"]["spec"]
+    if spec.get("schedulerName") == DEFAULT_SCHEDULER:
+        del spec["schedulerName"]
 
 
 def _copy(one: Member, body: dict[str, Any]) -> dict[str, Any] | None:

@@ -1,0 +1,378 @@
+"""Idle work on a real API server, with its own controllers: warned, parked with its volume kept, and woken.
+
+The commands are those of docs/parking.md. There are no nodes: that a pod runs is written by the test. What
+Kubeflow does with a Notebook is done by a stand-in, which keeps a StatefulSet as Kubeflow's controller would.
+"""
+
+import asyncio
+import datetime as dt
+import itertools
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from gpufleet.cli.main import main
+from gpufleet.kube.client import Client
+from gpufleet.kube.clock import MachineClock
+from gpufleet.kube.connection import ClusterChoice, connect
+from gpufleet.localkube.cluster import LocalCluster
+from gpufleet.operator.parking.keeping import Parking
+from tests import waiting
+from tests.chart import rendering
+from tests.kube.manifests.real_server import Person
+from tests.localkube.cluster import a_cluster
+from tests.operator.parking.measurements import Measurements
+
+PATIENCE_S = 30.0
+NAMESPACES = "/api/v1/namespaces"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+NUMBERS = itertools.count()
+GPU = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
+POD = {"schedulerName": "gpufleet", "containers": [{"name": "main", "image": "example.com/lab", **GPU}]}
+STAMP = "gpufleet.io/parking"
+STARTED = "2026-01-01T00:00:00Z"
+PARKING = {"operator": {"enabled": True, "parking": {"prometheusUrl": "http://prometheus:9090"}}}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """A cluster that knows Notebooks."""
+    with a_cluster(tmp_path_factory.mktemp("parking")) as running:
+        with Person(running, "root", ("system:masters",)) as admin:
+            assert admin.ask("POST", CRDS, notebooks())[0] == 201
+        yield running
+
+
+@pytest.fixture
+def admin(cluster: LocalCluster) -> Iterator[Person]:
+    """An administrator."""
+    with Person(cluster, "root", ("system:masters",)) as person:
+        yield person
+
+
+def notebooks() -> dict[str, Any]:
+    """The definition of Notebooks, with any spec."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"kind": "Notebook", "plural": "notebooks", "singular": "notebook"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "notebooks.kubeflow.org"},
+        "spec": {"group": "kubeflow.org", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+
+
+class LaterClock(MachineClock):
+    """The machine's time, moved forward as a test says."""
+
+    def __init__(self) -> None:
+        self.later = dt.timedelta()
+
+    def now(self) -> dt.datetime:
+        """The moved time."""
+        return super().now() + self.later
+
+
+class Stage:
+    """A namespace of one test, and what is in it."""
+
+    def __init__(self, cluster: LocalCluster, admin: Person, name: str = "", **annotations: str) -> None:
+        self.cluster, self.admin = cluster, admin
+        self.namespace = name or f"stage-{next(NUMBERS)}"
+        metadata = {"name": self.namespace, "annotations": annotations}
+        assert admin.ask("POST", NAMESPACES, {"metadata": metadata})[0] == 201
+        self.measurements = Measurements()
+        self.clock = LaterClock()
+
+    def path(self, plural: str, name: str = "", group: str = "apps/v1") -> str:
+        """The path of objects, or of one."""
+        root = "/api/v1" if not group else f"/apis/{group}"
+        return f"{root}/namespaces/{self.namespace}/{plural}{f'/{name}' if name else ''}"
+
+    def get(self, plural: str, name: str, group: str = "apps/v1") -> dict[str, Any]:
+        """An object as it is; {} if there is none."""
+        status, found = self.admin.ask("GET", self.path(plural, name, group))
+        return found if status == 200 else {}
+
+    def stateful_set(self, name: str, *, labels: dict[str, str] | None = None, **annotations: str) -> None:
+        """A StatefulSet of one pod with a GPU and a volume."""
+        chosen = {"app": name, **(labels or {})}
+        claim = {
+            "metadata": {"name": "home"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        }
+        spec = {
+            "replicas": 1,
+            "serviceName": name,
+            "selector": {"matchLabels": chosen},
+            "template": {"metadata": {"labels": chosen}, "spec": POD},
+            "volumeClaimTemplates": [claim],
+        }
+        body = {"metadata": {"name": name, "annotations": annotations}, "spec": spec}
+        status, answer = self.admin.ask("POST", self.path("statefulsets"), body)
+        assert status == 201, answer
+
+    def pod_runs(self, name: str) -> None:
+        """Wait for a pod, and say that it runs as a kubelet would."""
+        waiting.until(lambda: bool(self.get("pods", name, "")), PATIENCE_S, f"there is no pod {name}")
+        status = {
+            "phase": "Running",
+            "startTime": STARTED,
+            "conditions": [{"type": "Ready", "status": "True"}],
+        }
+        assert self.admin.merge(f"{self.path('pods', name, '')}/status", {"status": status})[0] == 200
+
+    def pod_is_gone(self, name: str) -> None:
+        """Wait until there is no such pod."""
+        waiting.until(lambda: not self.get("pods", name, ""), PATIENCE_S, f"pod {name} stays")
+
+    def turn(self, later: dt.timedelta = dt.timedelta(), *, dies_after: int | None = None) -> int:
+        """One round of the operator; how much it wrote."""
+        self.clock.later += later
+
+        async def story(client: Client) -> int:
+            left = itertools.count()
+            parking = Parking(
+                client,
+                self.measurements,
+                lambda: dies_after is None or next(left) < dies_after,
+            )
+            return await parking.turn()
+
+        return play(self.cluster, story, self.clock)
+
+    def reasons(self) -> list[str]:
+        """The reasons of all Events about parking here, in order of time."""
+        found = self.admin.ask("GET", self.path("events", group="events.k8s.io/v1"))[1]["items"]
+        ours = [one for one in found if one["reportingController"] == "gpufleet.io/operator"]
+        return [one["reason"] for one in sorted(ours, key=lambda one: str(one["eventTime"]))]
+
+    def command(self, *words: str) -> int:
+        """Type a command of gpufleet as the administrator."""
+        return main([*words, "--kubeconfig", str(self.cluster.kubeconfig)])
+
+
+def play(cluster: LocalCluster, story: Callable[[Client], Awaitable[int]], clock: LaterClock) -> int:
+    """Run a story with a connection to the cluster."""
+
+    async def run() -> int:
+        async with connect(ClusterChoice(cluster.kubeconfig), connections=8) as connection:
+            connection.client.clock = clock
+            return await story(connection.client)
+
+    return asyncio.run(run())
+
+
+def test_idle_work_is_warned_then_parked_with_its_volume_kept_and_woken_with_one_command(
+    cluster: LocalCluster, admin: Person, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage = Stage(cluster, admin)
+    stage.stateful_set("lab", **{"gpufleet.io/park-after": "10m", "gpufleet.io/park-warning": "1m"})
+    stage.pod_runs("lab-0")
+    stage.measurements.idle(stage.namespace, "lab-0")
+    volume = stage.get("persistentvolumeclaims", "home-lab-0", "")["metadata"]["uid"]
+    assert stage.turn() == 1
+    assert stage.get("statefulsets", "lab")["spec"]["replicas"] == 1
+    assert stage.turn() == 0
+    assert stage.turn(dt.timedelta(minutes=2)) == 1
+    stage.pod_is_gone("lab-0")
+    assert stage.get("statefulsets", "lab")["spec"]["replicas"] == 0
+    assert stage.get("persistentvolumeclaims", "home-lab-0", "")["metadata"]["uid"] == volume
+    assert stage.turn() == 0
+    assert stage.command("parked", "-A") == 0
+    assert f"gpufleet wake statefulset/lab -n {stage.namespace}" in capsys.readouterr().out
+    assert stage.command("wake", "statefulset/lab", "-n", stage.namespace, "--no-estimate") == 0
+    stage.pod_runs("lab-0")
+    assert stage.get("persistentvolumeclaims", "home-lab-0", "")["metadata"]["uid"] == volume
+    stage.measurements.busy(stage.namespace, "lab-0")
+    assert stage.turn() == 1
+    back = stage.get("statefulsets", "lab")
+    assert back["spec"]["replicas"] == 1
+    assert STAMP not in back["metadata"]["annotations"]
+    assert "gpufleet.io/parked" not in back["metadata"].get("labels", {})
+    assert stage.reasons() == ["IdleWarning", "Parked", "Woken"]
+
+
+def test_work_that_is_used_after_its_warning_is_not_parked(cluster: LocalCluster, admin: Person) -> None:
+    stage = Stage(cluster, admin)
+    stage.stateful_set("lab", **{"gpufleet.io/park-after": "10m"})
+    stage.pod_runs("lab-0")
+    stage.measurements.idle(stage.namespace, "lab-0")
+    stage.turn()
+    stage.measurements.busy(stage.namespace, "lab-0")
+    assert stage.turn(dt.timedelta(hours=1)) == 1
+    assert stage.get("statefulsets", "lab")["spec"]["replicas"] == 1
+    assert stage.reasons() == ["IdleWarning", "NotIdle"]
+
+
+def test_work_that_is_not_measured_is_never_parked(cluster: LocalCluster, admin: Person) -> None:
+    stage = Stage(cluster, admin)
+    stage.stateful_set("lab", **{"gpufleet.io/park-after": "10m"})
+    stage.pod_runs("lab-0")
+    assert stage.turn() == 0
+    assert stage.turn(dt.timedelta(days=2)) == 0
+    assert stage.reasons() == []
+
+
+def test_a_rule_that_cannot_be_read_parks_nothing_and_is_told(cluster: LocalCluster, admin: Person) -> None:
+    stage = Stage(cluster, admin)
+    stage.stateful_set("lab", **{"gpufleet.io/park-after": "soon"})
+    stage.pod_runs("lab-0")
+    stage.measurements.idle(stage.namespace, "lab-0")
+    assert stage.turn() == 0
+    assert stage.reasons() == ["NotParked"]
+    assert admin.ask("DELETE", stage.path("statefulsets", "lab"))[0] == 200
+
+
+class KubeflowStandIn:
+    """Keeps the StatefulSet of a Notebook as Kubeflow's controller does: no pod while it is stopped."""
+
+    def __init__(self, stage: Stage, name: str) -> None:
+        self.stage, self.name = stage, name
+        body = {
+            "apiVersion": "kubeflow.org/v1",
+            "kind": "Notebook",
+            "metadata": {"name": name},
+            "spec": {"template": {"spec": POD}},
+        }
+        status, made = stage.admin.ask("POST", stage.path("notebooks", group="kubeflow.org/v1"), body)
+        assert status == 201, made
+        stage.stateful_set(name, labels={"notebook-name": name})
+        owner = {
+            "apiVersion": "kubeflow.org/v1",
+            "kind": "Notebook",
+            "name": name,
+            "uid": made["metadata"]["uid"],
+            "controller": True,
+        }
+        stage.admin.merge(stage.path("statefulsets", name), {"metadata": {"ownerReferences": [owner]}})
+
+    def keep(self) -> None:
+        """Scale the StatefulSet as the Notebook says."""
+        found = self.stage.get("notebooks", self.name, "kubeflow.org/v1")
+        stopped = "kubeflow-resource-stopped" in found["metadata"].get("annotations", {})
+        self.stage.admin.merge(
+            self.stage.path("statefulsets", self.name), {"spec": {"replicas": 0 if stopped else 1}}
+        )
+
+
+def test_a_notebook_is_parked_by_the_rule_of_its_namespace_and_woken_by_an_annotation(
+    cluster: LocalCluster, admin: Person
+) -> None:
+    stage = Stage(cluster, admin, **{"gpufleet.io/park-after": "10m", "gpufleet.io/park-warning": "1m"})
+    kubeflow = KubeflowStandIn(stage, "lab")
+    stage.pod_runs("lab-0")
+    stage.measurements.idle(stage.namespace, "lab-0")
+    assert stage.turn() == 1
+    assert stage.turn(dt.timedelta(minutes=2)) == 1
+    kubeflow.keep()
+    stage.pod_is_gone("lab-0")
+    assert stage.get("persistentvolumeclaims", "home-lab-0", "")
+    path = stage.path("notebooks", "lab", "kubeflow.org/v1")
+    admin.merge(path, {"metadata": {"annotations": {"gpufleet.io/wake": "now"}}})
+    assert stage.turn() == 1
+    kubeflow.keep()
+    stage.pod_runs("lab-0")
+    stage.measurements.busy(stage.namespace, "lab-0")
+    assert stage.turn() == 1
+    assert stage.reasons() == ["IdleWarning", "Parked", "Waking", "Woken"]
+
+
+def test_work_is_parked_and_woken_by_hand_as_the_page_says(
+    cluster: LocalCluster, admin: Person, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage = Stage(cluster, admin, "team-a")
+    kubeflow = KubeflowStandIn(stage, "lab")
+    stage.pod_runs("lab-0")
+    assert stage.command("park", "statefulset/lab", "-n", "team-a") == 2
+    assert "Notebook lab, which would undo it" in capsys.readouterr().err
+    assert stage.command("park", "notebook/lab", "-n", "team-a") == 0
+    assert "1 GPU given back" in capsys.readouterr().out
+    kubeflow.keep()
+    stage.pod_is_gone("lab-0")
+    assert stage.command("park", "notebook/lab", "-n", "team-a") == 2
+    assert stage.command("parked", "-A") == 0
+    assert stage.command("wake", "notebook/lab", "-n", "team-a", "--no-estimate") == 0
+    kubeflow.keep()
+    stage.pod_runs("lab-0")
+    assert stage.command("wake", "notebook/lab", "-n", "team-a", "--no-estimate") == 2
+
+
+def test_before_work_wakes_the_engine_says_when_and_where_it_would_start(
+    cluster: LocalCluster, admin: Person, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage = Stage(cluster, admin)
+    stage.stateful_set("lab")
+    stage.pod_runs("lab-0")
+    assert stage.command("park", "lab", "-n", stage.namespace) == 0
+    stage.pod_is_gone("lab-0")
+    capacity = {"cpu": "64", "memory": "640Gi", "pods": "110", "nvidia.com/gpu": "16"}
+    ready = [{"type": "Ready", "status": "True"}]
+    assert admin.ask("POST", "/api/v1/nodes", {"metadata": {"name": "gpu-1"}})[0] == 201
+    admin.merge("/api/v1/nodes/gpu-1", {"spec": {"taints": None}})
+    status = {"capacity": capacity, "allocatable": capacity, "conditions": ready}
+    assert admin.merge("/api/v1/nodes/gpu-1/status", {"status": status})[0] == 200
+    capsys.readouterr()
+    assert stage.command("wake", "lab", "-n", stage.namespace, "--plan") == 0
+    said = capsys.readouterr().out
+    assert admin.ask("DELETE", "/api/v1/nodes/gpu-1")[0] == 200
+    assert said == f"{stage.namespace}/lab would start at once, on gpu-1.\n"
+    assert stage.get("statefulsets", "lab")["spec"]["replicas"] == 0
+
+
+@pytest.mark.parametrize("dies_after", [0, 1])
+def test_killed_at_any_write_a_gang_is_parked_whole(
+    cluster: LocalCluster, admin: Person, dies_after: int
+) -> None:
+    stage = Stage(cluster, admin)
+    rule = {"gpufleet.io/park-after": "10m", "gpufleet.io/park-warning": "1m"}
+    for name in ("a", "b"):
+        stage.stateful_set(name, **rule, **{"gpufleet.io/gang": "train"})
+        stage.pod_runs(f"{name}-0")
+        stage.measurements.idle(stage.namespace, f"{name}-0")
+    assert stage.turn(dies_after=dies_after) == dies_after
+    stage.turn()
+    stage.turn(dt.timedelta(minutes=2), dies_after=dies_after)
+    stage.turn()
+    assert [stage.get("statefulsets", name)["spec"]["replicas"] for name in ("a", "b")] == [0, 0]
+    assert sorted(stage.reasons()) == ["IdleWarning", "IdleWarning", "Parked", "Parked"]
+
+
+def test_with_the_rights_of_the_chart_it_parks_and_changes_nothing_else(
+    cluster: LocalCluster, admin: Person
+) -> None:
+    objects = rendering.rendered(PARKING)
+    made = {
+        "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+        "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+        "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+        "ValidatingAdmissionPolicyBinding": (
+            "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+        ),
+    }
+    for one in objects:
+        if one["metadata"]["name"].startswith("gpufleet-parking"):
+            status, answer = admin.ask("POST", made[one["kind"]], one)
+            assert status == 201, answer
+    stage = Stage(cluster, admin)
+    stage.stateful_set("lab", example="kept")
+    user = f"system:serviceaccount:{rendering.NAMESPACE}:gpufleet-operator"
+    with Person(cluster, user) as operator:
+        path = stage.path("statefulsets", "lab")
+        tries = itertools.count()
+
+        def is_refused() -> bool:
+            other = {"spec": {"template": {"spec": {"nodeName": f"elsewhere-{next(tries)}"}}}}
+            return operator.merge(path, other)[0] == 403
+
+        waiting.until(is_refused, PATIENCE_S, "the guard does not hold")
+        for refused in (
+            {"metadata": {"annotations": {"example": None}}},
+            {"metadata": {"labels": {"example": "new"}}},
+            {"spec": {"persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete"}}},
+        ):
+            assert operator.merge(path, refused)[0] == 403, refused
+        allowed = {"metadata": {"annotations": {STAMP: "{}"}}, "spec": {"replicas": 0}}
+        assert operator.merge(path, allowed)[0] == 200
