@@ -31,6 +31,7 @@ NUMBERS = itertools.count()
 GPU = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
 POD = {"schedulerName": "gpufleet", "containers": [{"name": "main", "image": "example.com/lab", **GPU}]}
 STAMP = "gpufleet.io/parking"
+RULE = {"gpufleet.io/park-after": "10m", "gpufleet.io/park-warning": "1m"}
 STARTED = "2026-01-01T00:00:00Z"
 PARKING = {"operator": {"enabled": True, "parking": {"prometheusUrl": "http://prometheus:9090"}}}
 
@@ -78,10 +79,12 @@ class LaterClock(MachineClock):
 class Stage:
     """A namespace of one test, and what is in it."""
 
-    def __init__(self, cluster: LocalCluster, admin: Person, name: str = "", **annotations: str) -> None:
+    def __init__(
+        self, cluster: LocalCluster, admin: Person, name: str = "", annotations: dict[str, str] | None = None
+    ) -> None:
         self.cluster, self.admin = cluster, admin
         self.namespace = name or f"stage-{next(NUMBERS)}"
-        metadata = {"name": self.namespace, "annotations": annotations}
+        metadata = {"name": self.namespace, "annotations": annotations or {}}
         assert admin.ask("POST", NAMESPACES, {"metadata": metadata})[0] == 201
         self.measurements = Measurements()
         self.clock = LaterClock()
@@ -96,7 +99,9 @@ class Stage:
         status, found = self.admin.ask("GET", self.path(plural, name, group))
         return found if status == 200 else {}
 
-    def stateful_set(self, name: str, *, labels: dict[str, str] | None = None, **annotations: str) -> None:
+    def stateful_set(
+        self, name: str, annotations: dict[str, str] | None = None, labels: dict[str, str] | None = None
+    ) -> None:
         """A StatefulSet of one pod with a GPU and a volume."""
         chosen = {"app": name, **(labels or {})}
         claim = {
@@ -110,7 +115,7 @@ class Stage:
             "template": {"metadata": {"labels": chosen}, "spec": POD},
             "volumeClaimTemplates": [claim],
         }
-        body = {"metadata": {"name": name, "annotations": annotations}, "spec": spec}
+        body = {"metadata": {"name": name, "annotations": annotations or {}}, "spec": spec}
         status, answer = self.admin.ask("POST", self.path("statefulsets"), body)
         assert status == 201, answer
 
@@ -169,7 +174,7 @@ def test_idle_work_is_warned_then_parked_with_its_volume_kept_and_woken_with_one
     cluster: LocalCluster, admin: Person, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stage = Stage(cluster, admin)
-    stage.stateful_set("lab", **{"gpufleet.io/park-after": "10m", "gpufleet.io/park-warning": "1m"})
+    stage.stateful_set("lab", RULE)
     stage.pod_runs("lab-0")
     stage.measurements.idle(stage.namespace, "lab-0")
     volume = stage.get("persistentvolumeclaims", "home-lab-0", "")["metadata"]["uid"]
@@ -197,7 +202,7 @@ def test_idle_work_is_warned_then_parked_with_its_volume_kept_and_woken_with_one
 
 def test_work_that_is_used_after_its_warning_is_not_parked(cluster: LocalCluster, admin: Person) -> None:
     stage = Stage(cluster, admin)
-    stage.stateful_set("lab", **{"gpufleet.io/park-after": "10m"})
+    stage.stateful_set("lab", {"gpufleet.io/park-after": "10m"})
     stage.pod_runs("lab-0")
     stage.measurements.idle(stage.namespace, "lab-0")
     stage.turn()
@@ -209,7 +214,7 @@ def test_work_that_is_used_after_its_warning_is_not_parked(cluster: LocalCluster
 
 def test_work_that_is_not_measured_is_never_parked(cluster: LocalCluster, admin: Person) -> None:
     stage = Stage(cluster, admin)
-    stage.stateful_set("lab", **{"gpufleet.io/park-after": "10m"})
+    stage.stateful_set("lab", {"gpufleet.io/park-after": "10m"})
     stage.pod_runs("lab-0")
     assert stage.turn() == 0
     assert stage.turn(dt.timedelta(days=2)) == 0
@@ -218,7 +223,7 @@ def test_work_that_is_not_measured_is_never_parked(cluster: LocalCluster, admin:
 
 def test_a_rule_that_cannot_be_read_parks_nothing_and_is_told(cluster: LocalCluster, admin: Person) -> None:
     stage = Stage(cluster, admin)
-    stage.stateful_set("lab", **{"gpufleet.io/park-after": "soon"})
+    stage.stateful_set("lab", {"gpufleet.io/park-after": "soon"})
     stage.pod_runs("lab-0")
     stage.measurements.idle(stage.namespace, "lab-0")
     assert stage.turn() == 0
@@ -261,7 +266,7 @@ class KubeflowStandIn:
 def test_a_notebook_is_parked_by_the_rule_of_its_namespace_and_woken_by_an_annotation(
     cluster: LocalCluster, admin: Person
 ) -> None:
-    stage = Stage(cluster, admin, **{"gpufleet.io/park-after": "10m", "gpufleet.io/park-warning": "1m"})
+    stage = Stage(cluster, admin, annotations=RULE)
     kubeflow = KubeflowStandIn(stage, "lab")
     stage.pod_runs("lab-0")
     stage.measurements.idle(stage.namespace, "lab-0")
@@ -327,9 +332,8 @@ def test_killed_at_any_write_a_gang_is_parked_whole(
     cluster: LocalCluster, admin: Person, dies_after: int
 ) -> None:
     stage = Stage(cluster, admin)
-    rule = {"gpufleet.io/park-after": "10m", "gpufleet.io/park-warning": "1m"}
     for name in ("a", "b"):
-        stage.stateful_set(name, **rule, **{"gpufleet.io/gang": "train"})
+        stage.stateful_set(name, {**RULE, "gpufleet.io/gang": "train"})
         stage.pod_runs(f"{name}-0")
         stage.measurements.idle(stage.namespace, f"{name}-0")
     assert stage.turn(dies_after=dies_after) == dies_after
@@ -357,7 +361,7 @@ def test_with_the_rights_of_the_chart_it_parks_and_changes_nothing_else(
             status, answer = admin.ask("POST", made[one["kind"]], one)
             assert status == 201, answer
     stage = Stage(cluster, admin)
-    stage.stateful_set("lab", example="kept")
+    stage.stateful_set("lab", {"example": "kept"})
     user = f"system:serviceaccount:{rendering.NAMESPACE}:gpufleet-operator"
     with Person(cluster, user) as operator:
         path = stage.path("statefulsets", "lab")
