@@ -10,6 +10,7 @@ from gpufleet.model.model_errors import WorldError
 from gpufleet.overview.rows.use import CardUse, NodeUse
 from gpufleet.usage.agent_series import BUSY, MEMORY_USED, SAMPLE_AGE
 from gpufleet.usage.prometheus.answer import Answer, Series
+from gpufleet.usage.prometheus.client import Source
 from gpufleet.usage.prometheus.window import Window
 from gpufleet.web.documents import Card, FleetUseDocument, NodeRow, NodeUseRow
 from gpufleet.web.fleet_state import FleetState
@@ -72,7 +73,7 @@ class Agents:
 class World:
     """A fleet of nodes with two cards each, and someone who looks at it."""
 
-    def __init__(self, *nodes: str, prometheus: Prometheus | None = None) -> None:
+    def __init__(self, *nodes: str, prometheus: Source | None = None) -> None:
         self.clock = SetClock()
         self.agents = Agents(self.clock)
         readings = SimpleNamespace(
@@ -143,7 +144,10 @@ def test_prometheus_knows_all_nodes_at_once_and_impossible_values_are_unknown() 
     prometheus.ages_s = {"a": 12.0, "b": 91.0}
     told = World("a", "b", "c", prometheus=prometheus).look()
     assert told.nodes == (NodeUseRow("a", 12.0, (None, 0.97), (0.5, None)),)
-    assert told.unknown == "use of 2 nodes is not known: Prometheus has no new metrics of them"
+    assert told.unknown == (
+        "use of 2 nodes is not known: Prometheus has no new metrics of them; "
+        "http://prometheus tells values that no GPU can have, such as a ratio of 97; they are left out"
+    )
     assert any(f'last_over_time({BUSY}{{mig_id=""}}[90s])' in promql for promql in prometheus.asked)
 
 

@@ -58,6 +58,7 @@ def sharing(
     until: str | None,
     token_file: Path | None,
     authority_file: Path | None,
+    prometheus_cluster: str,
     namespaces: tuple[str, ...],
     kinds: tuple[str, ...],
     isolate: tuple[str, ...],
@@ -85,6 +86,6 @@ def sharing(
     if use is not None:
         advice = advise_from_table(use, terms, namespaces)
     else:
-        question = Question(prometheus_url, token_file, authority_file, until, window_s)
+        question = Question(prometheus_url, token_file, authority_file, prometheus_cluster, until, window_s)
         advice = advise_from_prometheus(use_of_prometheus(question, step_s, namespaces), terms)
     show(advice, as_json=output == "json")

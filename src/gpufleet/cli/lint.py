@@ -93,6 +93,7 @@ def command(
     until: str | None,
     token_file: Path | None,
     authority_file: Path | None,
+    prometheus_cluster: str,
     prices: tuple[str, ...],
     config: Path | None,
     baseline: Path | None,
@@ -130,7 +131,11 @@ def command(
         facts = gathered(kubeconfig, context).cluster
     from gpufleet.cli.lint_use import measured_use
 
-    use = measured_use(metrics, Question(prometheus_url, token_file, authority_file, until, window_s), prices)
+    use = measured_use(
+        metrics,
+        Question(prometheus_url, token_file, authority_file, prometheus_cluster, until, window_s),
+        prices,
+    )
     today = dt.datetime.now(dt.UTC).date()
     files = (config, baseline, write_baseline)
     outcome = run(

@@ -5,6 +5,7 @@ import click
 from gpufleet.cli.cluster_options import daemon_options
 from gpufleet.cli.log_options import log_options
 from gpufleet.cli.parameters import InputFile, Real
+from gpufleet.cli.prometheus_options import prometheus_server_options
 
 PEM = InputFile("a file in PEM")
 
@@ -30,13 +31,9 @@ PEM = InputFile("a file in PEM")
     metavar="ADDRESS:PORT",
     help="Serve the external scaler of KEDA here, over gRPC.",
 )
-@click.option(
-    "--prometheus",
-    metavar="URL",
-    help="Take figures of serving engines that have no page of their own from this Prometheus.",
+@prometheus_server_options(
+    "Take figures of serving engines that have no page of their own from this Prometheus."
 )
-@click.option("--prometheus-token-file", type=InputFile("a file with a bearer token"), help="Its token.")
-@click.option("--prometheus-ca-file", type=InputFile("a file of PEM certificates"), help="Its authority.")
 @click.option(
     "--scheduler-url",
     multiple=True,

@@ -31,6 +31,7 @@ class Question(NamedTuple):
     url: str | None
     token_file: Path | None
     authority_file: Path | None
+    cluster: str
     until: str | None
     window_s: int
 
@@ -57,18 +58,18 @@ SECONDS = Seconds()
 
 
 def prometheus_server_options(about: str) -> Callable[[Decorated], Decorated]:
-    """--prometheus with this help, and the files by which one gets in: ``prometheus_url``, ``token_file``
-    and ``authority_file``.
+    """--prometheus with this help, and what goes with it: ``prometheus_url``, ``token_file``,
+    ``authority_file`` and ``prometheus_cluster``.
     """
 
     def decorated(command: Decorated) -> Decorated:
         url = click.option("--prometheus", "prometheus_url", metavar="URL", help=about)
-        return url(_files(command))
+        return url(_with_it(command))
 
     return decorated
 
 
-def _files(command: Decorated) -> Decorated:
+def _with_it(command: Decorated) -> Decorated:
     token = click.option(
         "--prometheus-token-file",
         "token_file",
@@ -81,12 +82,18 @@ def _files(command: Decorated) -> Decorated:
         type=InputFile("a file of PEM certificates"),
         help="Certificate authority of that server, if not one that the system trusts.",
     )
-    return token(authority(command))
+    cluster = click.option(
+        "--prometheus-cluster",
+        default="",
+        metavar="NAME",
+        help="Which of its clusters is meant, where its series have a label cluster.",
+    )
+    return token(authority(cluster(command)))
 
 
 def prometheus_options(command: Decorated) -> Decorated:
     """The options, in the order in which help shows them."""
-    command = _files(command)
+    command = _with_it(command)
     for option in (
         click.option(
             "--until",
@@ -124,7 +131,7 @@ def use_of_prometheus(question: Question, step_s: int, namespaces: tuple[str, ..
     from gpufleet.usage.prometheus.gpu_use import gpu_use
     from gpufleet.usage.prometheus.window import window_until
 
-    access = read_access(question.url or "", question.token_file, question.authority_file)
+    access = read_access(question.url or "", question.token_file, question.authority_file, question.cluster)
     window = window_until(read_until(question.until), question.window_s, step_s)
     messages = Console(file=terminal_of(sys.stderr))
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

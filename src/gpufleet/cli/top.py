@@ -66,6 +66,7 @@ def command(
     prometheus_url: str | None,
     token_file: Path | None,
     authority_file: Path | None,
+    prometheus_cluster: str,
     kubeconfig: Path | None,
     context: str,
     scheduler_name: str,
@@ -95,7 +96,7 @@ def command(
         filter=filtered,
         wide=output == "wide",
         interval_s=interval_s,
-        prometheus=access_if_any(prometheus_url, token_file, authority_file),
+        prometheus=access_if_any(prometheus_url, token_file, authority_file, prometheus_cluster),
         scheduler_name=scheduler_name,
         lease_namespace=lease_namespace,
     )

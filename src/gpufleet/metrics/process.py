@@ -33,7 +33,7 @@ from gpufleet.metrics.sources import agent_use, queues
 from gpufleet.metrics.sources.agents import Agents
 from gpufleet.metrics.sources.engines import Engines
 from gpufleet.metrics.sources.pages import HttpReader, Pages
-from gpufleet.metrics.sources.prometheus_values import ANSWER_S, PrometheusValues
+from gpufleet.metrics.sources.prometheus_values import ANSWER_BYTES_MAX, ANSWER_S, PrometheusValues
 from gpufleet.metrics.sources.queues import Queues
 from gpufleet.model.model_errors import InputError
 from gpufleet.usage.prometheus.access import access_if_any
@@ -68,9 +68,10 @@ class MetricsOptions(msgspec.Struct, frozen=True):
     metrics_certificate: Path
     metrics_key: Path
     external_scaler: str | None
-    prometheus: str | None
-    prometheus_token_file: Path | None
-    prometheus_ca_file: Path | None
+    prometheus_url: str | None
+    token_file: Path | None
+    authority_file: Path | None
+    prometheus_cluster: str
     scheduler_url: tuple[str, ...]
     pages_ca_file: Path | None
     agents_on_nodes: bool
@@ -197,8 +198,12 @@ def _grpc_address(text: str) -> str:
 
 
 def _prometheus(options: MetricsOptions) -> PrometheusValues | None:
-    access = access_if_any(options.prometheus, options.prometheus_token_file, options.prometheus_ca_file)
-    return None if access is None else PrometheusValues(Prometheus(access, total_s=ANSWER_S))
+    access = access_if_any(
+        options.prometheus_url, options.token_file, options.authority_file, options.prometheus_cluster
+    )
+    if access is None:
+        return None
+    return PrometheusValues(Prometheus(access, total_s=ANSWER_S, bytes_max=ANSWER_BYTES_MAX))
 
 
 def _authority(options: MetricsOptions) -> str:

@@ -13,6 +13,9 @@ import msgspec
 AHEAD_S = 5.0
 """Clocks of machines differ by less; a value from further ahead has a time that cannot be believed."""
 
+AMOUNT_MAX = 2.0**53
+"""More than any amount of requests, bytes, watts or seconds; above it a number is not exact any more."""
+
 
 class ObjectKind(msgspec.Struct, frozen=True):
     """A kind of object that has metrics; ``resource`` is its plural with its group, as paths name it."""
@@ -60,6 +63,8 @@ def why_not_served(one: Reading, now_s: float, old_after_s: float) -> str:
     """Why an amount is not served as a number; "" if it is."""
     if not math.isfinite(one.amount):
         return "its value is no number"
+    if not 0 <= one.amount <= AMOUNT_MAX:
+        return f"its value cannot be true: {one.amount:g}"
     age_s = now_s - one.at_s
     if not math.isfinite(age_s) or age_s < -AHEAD_S:
         return "its value has a time that is not reached yet"

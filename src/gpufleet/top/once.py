@@ -77,6 +77,8 @@ async def _measure(readings: Readings, *, with_past: bool) -> list[str]:
         async with asyncio.timeout(USE_S):
             await readings.read_use(nodes, with_past=with_past)
     except TimeoutError:
+        if readings.prometheus is not None:
+            return [f"use is not known: {readings.prometheus.url} did not answer within {USE_S:.0f} s"]
         asked = len(readings.agents.use) + len(readings.agents.failed)
         left = len(nodes) - asked
         return [

@@ -33,6 +33,11 @@ POSSIBLE = {
 """The least and the most that each can be."""
 
 
+def left_out(url: str, name: str, value: float) -> str:
+    """That a server told a value which no card can have, in a sentence."""
+    return f"{url} tells values that no GPU can have, such as {name} {value:g}; they are left out"
+
+
 def is_possible(name: str, value: float) -> bool:
     """Whether a card, or a pod on it, can have this value; not a number is none."""
     least, most = POSSIBLE.get(name, (0.0, 0.0))

@@ -46,6 +46,11 @@ EVENTS_MAX = 50
 USE_S = 5.0
 """A person waits for the document; what an agent does not tell by then is unknown."""
 
+LEFT_S = 15.0
+"""A Prometheus that hangs is asked again after this time: everybody who looks at a node would wait for it."""
+
+NOT_IN_TIME = f"use was not measured within {USE_S:.0f} s"
+
 MEMBERS_MAX = 256
 """So many members of a gang have their history in its document."""
 
@@ -81,6 +86,7 @@ class Details:
         self._state = state
         self._asking = asking
         self._measuring = asyncio.Lock()
+        self._left_until_s = 0.0
 
     async def node(self, view_rows: ViewRows, name: str) -> NodeDocument:
         """A node. Raises RefusedError for one that is not there, or not for these rights."""
@@ -164,17 +170,23 @@ class Details:
     async def _use_of(self, node: str) -> tuple[NodeUse | None, str]:
         """What a node's agent measures now, or why it is not known."""
         readings = self._state.readings
+        clock = readings.client.clock
         async with self._measuring:
+            if clock.monotonic_s() < self._left_until_s:
+                return None, NOT_IN_TIME
             try:
                 async with asyncio.timeout(USE_S):
                     await readings.read_use([node], with_past=False, only_these=True)
             except TimeoutError:
-                return None, "use was not measured in time"
+                # Agents are left alone by their own reader, one by one.
+                if readings.prometheus is not None:
+                    self._left_until_s = clock.monotonic_s() + LEFT_S
+                return None, NOT_IN_TIME
         use, _ = readings.use()
         if node in use:
             return use[node], ""
         if readings.prometheus is not None:
-            return None, readings.prometheus.problem or f"Prometheus has no metrics of {node}"
+            return None, readings.prometheus.why_unknown(node)
         return None, readings.agents.failed.get(node, "use was not measured")
 
     async def _devices(self, facts: list[PodFact]) -> tuple[list[WorkDevice], str]:

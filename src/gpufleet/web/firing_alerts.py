@@ -7,13 +7,16 @@ from gpufleet.kube.codec.times import whole_time
 from gpufleet.model.model_errors import GpufleetError
 from gpufleet.usage.prometheus.client import Source
 from gpufleet.usage.prometheus.daemon_thread import in_daemon_thread
-from gpufleet.usage.prometheus.window import Window
+from gpufleet.usage.prometheus.moment import values_at
 from gpufleet.web.documents import AlertRow
 
 RUNBOOKS = "https://gpufleet.io/docs/alerts.html"
 FIRING = 'ALERTS{alertstate="firing"}'
 SINCE = "ALERTS_FOR_STATE"
 """The server's own series of when each alert became active, in seconds since 1970."""
+
+CLOCKS_APART_S = 60.0
+"""An alert that began later than so much from now did not begin then."""
 
 OWN_LABELS = frozenset({"alertname", "alertstate", "severity"})
 NAMES = frozenset(
@@ -89,7 +92,7 @@ class FiringAlerts:
         firing, since = self._last(FIRING, now_s), self._last(SINCE, now_s)
         begun = {_identity(labels): at_s for labels, at_s in since}
         found = [
-            _row(labels, begun.get(_identity(labels)))
+            _row(labels, begun.get(_identity(labels)), now_s)
             for labels, _ in firing
             if labels.get("alertname") in NAMES
         ]
@@ -97,21 +100,17 @@ class FiringAlerts:
         return tuple(sorted(found, key=lambda one: (order.get(one.severity, 2), one.name, one.since)))
 
     def _last(self, promql: str, now_s: int) -> list[tuple[dict[str, str], float]]:
-        return [
-            (one.labels, one.values[-1])
-            for answer in self._source.over(promql, Window(now_s, now_s, 1), promql)
-            for one in answer.series
-            if one.values
-        ]
+        return [(dict(one.labels), one.value) for one in values_at(self._source, promql, now_s, promql)]
 
 
 def _identity(labels: dict[str, str]) -> frozenset[tuple[str, str]]:
     return frozenset((name, value) for name, value in labels.items() if name != "alertstate")
 
 
-def _row(labels: dict[str, str], since_s: float | None) -> AlertRow:
+def _row(labels: dict[str, str], since_s: float | None, now_s: int) -> AlertRow:
     name = labels["alertname"]
     own = {key: value for key, value in sorted(labels.items()) if key not in OWN_LABELS}
     says = ", ".join(f"{key} {value}" for key, value in own.items())
-    since = "" if since_s is None else whole_time(dt.datetime.fromtimestamp(since_s, dt.UTC))
+    is_known = since_s is not None and 0 <= since_s <= now_s + CLOCKS_APART_S
+    since = "" if since_s is None or not is_known else whole_time(dt.datetime.fromtimestamp(since_s, dt.UTC))
     return AlertRow(name, labels.get("severity", ""), since, says, f"{RUNBOOKS}#{name.lower()}", own)

@@ -16,10 +16,11 @@ from gpufleet.model.model_errors import GpufleetError
 from gpufleet.model.phrases import counted
 from gpufleet.overview.readings.agent_pages import FRESH_S, agents_of
 from gpufleet.overview.rows.use import NodeUse
-from gpufleet.usage.agent_series import BUSY, MEMORY, MEMORY_USED, SAMPLE_AGE
+from gpufleet.usage.agent_series import BUSY, MEMORY, MEMORY_USED, SAMPLE_AGE, is_possible, left_out
+from gpufleet.usage.prometheus.answer import CLUSTER
 from gpufleet.usage.prometheus.client import Source
 from gpufleet.usage.prometheus.daemon_thread import in_daemon_thread
-from gpufleet.usage.prometheus.window import Window
+from gpufleet.usage.prometheus.moment import values_at
 from gpufleet.web.documents import FleetUseDocument, NodeRow, NodeUseRow
 from gpufleet.web.fleet_state import FleetState
 from gpufleet.web.view_rows import ViewRows
@@ -27,14 +28,17 @@ from gpufleet.web.view_rows import ViewRows
 PAUSE_S, PAUSE_FACTOR = 10.0, 50.0
 """It is measured again after this time, and after so many times as long as it took."""
 
+PAUSE_MAX_S = 60.0
+"""What was measured is fresh until then; a server that answers late is waited for, which costs nothing."""
+
 IN_TURN = 64
 """Agents that are asked at one time: a few seconds, and little for an API server."""
 
 TURN_S = 6.0
 """For all of them; those that do not answer by then have their next turn."""
 
-OF_CARD = "node, exported_node, uuid"
-OF_NODE = "node, exported_node"
+OF_CARD = f"node, exported_node, uuid, {CLUSTER}"
+OF_NODE = f"node, exported_node, {CLUSTER}"
 WHOLE = '{mig_id=""}'
 """A card as a whole; an instance of MIG tells of itself too."""
 
@@ -61,6 +65,7 @@ class FleetUse:
         self._source = source
         self._loads: dict[str, NodeLoad] = {}
         self._problem = ""
+        self._left_out = ""
         self._measuring = asyncio.Lock()
         self._next_s = 0.0
         self._turn = 0
@@ -76,20 +81,20 @@ class FleetUse:
                 began_s = time.monotonic()
                 await self._measure()
                 took_s = time.monotonic() - began_s
-                self._next_s = clock.monotonic_s() + max(PAUSE_S, PAUSE_FACTOR * took_s)
+                self._next_s = clock.monotonic_s() + min(PAUSE_MAX_S, max(PAUSE_S, PAUSE_FACTOR * took_s))
         now_s = clock.now().timestamp()
         rows = tuple(_rows(view_rows.nodes(), self._loads, now_s))
         return FleetUseDocument(at, rows, self._unknown(len(view_rows.nodes()) - len(rows)))
 
     def _unknown(self, nodes: int) -> str:
-        """Why nothing is known of so many nodes; "" where there are none."""
+        """Why nothing is known of so many nodes, or what is left out of others; "" where nothing is."""
         if nodes <= 0:
-            return ""
+            return self._left_out
         return f"use of {counted(nodes, 'node')} is not known: {self._problem or self._reason(nodes)}"
 
     def _reason(self, nodes: int) -> str:
         if self._source is not None:
-            return "Prometheus has no new metrics of them"
+            return "; ".join(filter(None, ("Prometheus has no new metrics of them", self._left_out)))
         failed = collections.Counter(self._state.readings.agents.failed.values())
         if 2 * failed.total() >= nodes:
             return failed.most_common(1)[0][0]
@@ -101,7 +106,7 @@ class FleetUse:
             return
         source, now_s = self._source, int(self._state.readings.client.clock.now().timestamp())
         try:
-            self._loads = await in_daemon_thread(lambda: _asked(source, now_s))
+            self._loads, self._left_out = await in_daemon_thread(lambda: _asked(source, now_s))
             self._problem = ""
         except GpufleetError as error:
             self._problem = str(error)
@@ -136,19 +141,27 @@ def _ratio(part: float | None, whole: float | None) -> float | None:
     return None if part is None or not whole else part / whole
 
 
-def _asked(source: Source, now_s: int) -> dict[str, NodeLoad]:
-    """What Prometheus knows of all cards: three series of each fleet's, without the labels that are long."""
+def _asked(source: Source, now_s: int) -> tuple[dict[str, NodeLoad], str]:
+    """What Prometheus knows of all cards, by three queries without the labels that are long, and what of it
+    is left out.
+    """
     age = f"{SAMPLE_AGE}{WHOLE}"
     ages = f"max by ({OF_NODE}) ({age} + (time() - timestamp({age})))"
     memory = f"{_newest(MEMORY_USED)} / {_newest(MEMORY)}"
-    at_s = {node: now_s - age_s for node, _, age_s in _values(source, ages, now_s)}
+    at_s = {
+        node: now_s - age_s
+        for node, _, age_s in _values(source, ages, now_s)
+        if is_possible(SAMPLE_AGE, age_s)
+    }
     busy = {(node, uuid): value for node, uuid, value in _values(source, _newest(BUSY), now_s)}
     used = {(node, uuid): value for node, uuid, value in _values(source, memory, now_s)}
     cards: dict[str, dict[str, CardLoad]] = {}
     for node, uuid in busy.keys() | used.keys():
         load = CardLoad(_possible(busy.get((node, uuid))), _possible(used.get((node, uuid))))
         cards.setdefault(node, {})[uuid] = load
-    return {node: NodeLoad(at_s[node], found) for node, found in cards.items() if node in at_s}
+    wrong = next((ratio for ratio in (*busy.values(), *used.values()) if _possible(ratio) is None), None)
+    without = "" if wrong is None else left_out(source.url, "a ratio of", wrong)
+    return {node: NodeLoad(at_s[node], found) for node, found in cards.items() if node in at_s}, without
 
 
 def _newest(name: str) -> str:
@@ -161,11 +174,10 @@ def _possible(ratio: float | None) -> float | None:
 
 
 def _values(source: Source, promql: str, now_s: int) -> Iterator[tuple[str, str, float]]:
-    for answer in source.over(promql, Window(now_s, now_s, 1), "use"):
-        for one in answer.series:
-            node = one.labels.get("node") or one.labels.get("exported_node")
-            if node and one.values:
-                yield node, one.labels.get("uuid", ""), one.values[-1]
+    for one in values_at(source, promql, now_s, "use"):
+        node = one.labels.get("node") or one.labels.get("exported_node")
+        if node:
+            yield node, one.labels.get("uuid", ""), one.value
 
 
 def _rows(nodes: Mapping[str, NodeRow], loads: Mapping[str, NodeLoad], now_s: float) -> Iterator[NodeUseRow]:

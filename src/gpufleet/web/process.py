@@ -16,7 +16,8 @@ from gpufleet.kube.connection import Connection, check_choice, connect
 from gpufleet.model.model_errors import InputError, WorldError
 from gpufleet.overview.readings.prometheus_use import ANSWER_S, PrometheusUse
 from gpufleet.overview.readings.readings import Readings, Scope
-from gpufleet.usage.prometheus.client import Prometheus
+from gpufleet.usage.prometheus.access import Access
+from gpufleet.usage.prometheus.client import MOMENT_BYTES_MAX, Prometheus
 from gpufleet.web.asking.process import AskingProcess
 from gpufleet.web.details import Details
 from gpufleet.web.firing_alerts import FiringAlerts
@@ -141,6 +142,11 @@ def _login(
     return local, loopback_hosts(port), f"{scheme}://127.0.0.1:{port}/login?token={local.token}"
 
 
+def _asked_now(access: Access) -> Prometheus:
+    """The server that is asked what is so now."""
+    return Prometheus(access, total_s=ANSWER_S, bytes_max=MOMENT_BYTES_MAX)
+
+
 def _server(
     request: Request,
     service: Service,
@@ -151,7 +157,7 @@ def _server(
 ) -> HttpServer:
     state = service.state
     client = state.readings.client
-    source = None if request.prometheus is None else Prometheus(request.prometheus, total_s=ANSWER_S)
+    source = None if request.prometheus is None else _asked_now(request.prometheus)
     alerts = None if source is None else FiringAlerts(source)
     files = page_files()
     if not files:

@@ -37,6 +37,10 @@ GOOD = json.dumps(
 ).encode()
 
 
+DOCUMENTED = Window(1435781400, 1435781460, 60)
+NOTHING = b'{"status":"success","data":{"resultType":"matrix","result":[]}}'
+
+
 class _Handler(http.server.BaseHTTPRequestHandler):
     status: ClassVar[int] = 200
     body: ClassVar[bytes] = GOOD
@@ -71,7 +75,7 @@ def answering(
 
 
 def ask(url: str, token_file: Path | None = None) -> Answer:
-    (answer,) = Prometheus(read_access(url, token_file)).over("up", Window(0, 60, 60), "up")
+    (answer,) = Prometheus(read_access(url, token_file)).over("up", DOCUMENTED, "up")
     return answer
 
 
@@ -82,13 +86,13 @@ def test_the_documented_answer() -> None:
     assert series.labels == {"job": "prometheus", "instance": "localhost:9090"}
     assert list(zip(series.times_s, series.values, strict=True)) == [(1435781431, 1.0), (1435781446, 0.5)]
     assert answer.warnings == ("a store is down",)
-    assert seen == [("/prefix/api/v1/query_range?query=up&start=0&end=60&step=60", None)]
+    assert seen == [("/prefix/api/v1/query_range?query=up&start=1435781400&end=1435781460&step=60", None)]
 
 
 def test_who_watches_hears_of_each_part() -> None:
     # 4,001 points are three parts of at most 2,000.
     heard: list[tuple[str, int, int]] = []
-    with answering() as (url, seen):
+    with answering(NOTHING) as (url, seen):
         client = Prometheus(read_access(url), lambda *told: heard.append(told))
         assert len(list(client.over("up", Window(0, 4000, 1), "series"))) == 3
     assert heard == [("series", 1, 3), ("series", 2, 3), ("series", 3, 3)]

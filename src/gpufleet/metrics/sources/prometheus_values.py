@@ -17,10 +17,13 @@ from gpufleet.model.model_errors import GpufleetError
 from gpufleet.usage.prometheus.client import Source
 from gpufleet.usage.prometheus.daemon_thread import in_daemon_thread
 from gpufleet.usage.prometheus.labels import named_pod
-from gpufleet.usage.prometheus.window import Window
+from gpufleet.usage.prometheus.moment import values_at
 
 ANSWER_S = 5.0
 """An autoscaler waits for it; a query for one metric of one namespace takes milliseconds."""
+
+ANSWER_BYTES_MAX = 2**23
+"""One metric of one namespace: that of a thousand pods has some hundred kilobytes."""
 
 UNDER_WAY_MAX = 16
 """A server that hangs holds a thread for each question; more than these are refused."""
@@ -100,10 +103,8 @@ class PrometheusValues:
         """The newest value of each series."""
         at_s = int(self._now())
         found: dict[Labels, float] = {}
-        for answer in self._source.over(promql, Window(at_s, at_s, 1), "metrics"):
-            for series in answer.series:
-                if len(series.values):
-                    found[tuple(sorted(series.labels.items()))] = series.values[-1]
+        for one in values_at(self._source, promql, at_s, "metrics"):
+            found[tuple(sorted(one.labels.items()))] = one.value
         return found
 
 

@@ -146,6 +146,7 @@ class Readings:
         """
         if self.prometheus is not None:
             await self.prometheus.read(nodes if only_these else None, with_past=with_past)
+            self.prometheus.leave_foreign(self.devices.objects)
         else:
             await self.agents.read(
                 list(nodes), agents_of(self.all_pods().values(), self.settings.lease_namespace)
@@ -216,7 +217,14 @@ class Readings:
 
     def use_problem(self) -> str:
         """Why use is not known of all nodes; "" if it is."""
-        return self.agents_problem() if self.prometheus is None else self.prometheus.problem
+        if self.prometheus is None:
+            return self.agents_problem()
+        unknown = sorted({name for _, name in self.devices.objects} - self.prometheus.use.keys())
+        if self.prometheus.problem or not unknown:
+            return self.prometheus.problem or self.prometheus.left_out
+        foreign = [one for one in unknown if one in self.prometheus.foreign]
+        why = self.prometheus.why_unknown((foreign or unknown)[0])
+        return f"use is not known on {counted(len(unknown), 'node')}: {why}"
 
     def agents_problem(self) -> str:
         """The most common reason for which agents could not be asked, and of how many; "" for none."""

@@ -19,11 +19,15 @@ FILE_BYTES_MAX = 4 * 2**20
 
 
 class Access(msgspec.Struct, frozen=True):
-    """The base address without a slash at its end, and the files that give access."""
+    """The base address without a slash at its end, and the files that give access.
+
+    ``cluster`` is which of a server's clusters is meant, as the label of its series has it.
+    """
 
     url: str
     token_file: Path | None = None
     authority_file: Path | None = None
+    cluster: str = ""
 
     def token(self) -> str:
         """The bearer token, "" without a file; raises InputError for a file that holds none."""
@@ -51,7 +55,9 @@ class Access(msgspec.Struct, frozen=True):
             raise InputError("holds no certificate", where=where, expected=expected) from error
 
 
-def read_access(url: str, token_file: Path | None = None, authority_file: Path | None = None) -> Access:
+def read_access(
+    url: str, token_file: Path | None = None, authority_file: Path | None = None, cluster: str = ""
+) -> Access:
     """The access that a user describes; raises InputError for what is no address of a server."""
     try:
         parts = urlsplit(url)
@@ -68,17 +74,24 @@ def read_access(url: str, token_file: Path | None = None, authority_file: Path |
     if authority_file is not None and parts.scheme != "https":
         expected = "an https address, or no --prometheus-ca-file"
         raise InputError("plain http has no certificate", field="--prometheus", value=url, expected=expected)
-    return Access(url.rstrip("/"), token_file, authority_file)
+    return Access(url.rstrip("/"), token_file, authority_file, cluster)
 
 
-def access_if_any(url: str | None, token_file: Path | None, authority_file: Path | None) -> Access | None:
-    """The access where a server is named, else None; raises InputError for a file without a server."""
+def access_if_any(
+    url: str | None, token_file: Path | None, authority_file: Path | None, cluster: str = ""
+) -> Access | None:
+    """The access where a server is named, else None; raises InputError for what is of no use without one."""
     if url is not None:
-        return read_access(url, token_file, authority_file)
-    if token_file is None and authority_file is None:
-        return None
-    option = "--prometheus-ca-file" if token_file is None else "--prometheus-token-file"
-    raise InputError("there is no server for it", field=option, expected="--prometheus URL beside it")
+        return read_access(url, token_file, authority_file, cluster)
+    given = {
+        "--prometheus-token-file": token_file,
+        "--prometheus-ca-file": authority_file,
+        "--prometheus-cluster": cluster or None,
+    }
+    for option, value in given.items():
+        if value is not None:
+            raise InputError("there is no server for it", field=option, expected="--prometheus URL beside it")
+    return None
 
 
 def _bytes_of(path: Path) -> bytes:

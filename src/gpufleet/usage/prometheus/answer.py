@@ -11,6 +11,10 @@ import msgspec
 
 from gpufleet.model.model_errors import WorldError, printable
 
+CLUSTER = "cluster"
+"""The label by which series of several clusters are told apart; dashboards and alerts use it too."""
+NAMES_SHOWN = 5
+
 
 class Series(msgspec.Struct, frozen=True):
     """One series: its labels without the metric's name, and its points by time."""
@@ -65,6 +69,39 @@ def decode(body: bytes, where: str) -> Answer:
         raise WorldError(f"{where} answers a query over a range with {kind} instead of a matrix")
     series = tuple(_series(one, where) for one in found.data.result or ())
     return Answer(series, tuple(found.warnings or ()))
+
+
+def within(answer: Answer, first_s: int, last_s: int, where: str) -> Answer:
+    """The answer, of which every point is within the time that was asked for.
+
+    Raises WorldError for another: a cache before a server answers with points of an earlier question.
+    """
+    for one in answer.series:
+        for told_s in (min(one.times_s), max(one.times_s)) if one.times_s else ():
+            if not first_s <= told_s <= last_s:
+                away_s = told_s - last_s if told_s > last_s else told_s - first_s
+                raise WorldError(
+                    f"{where} answers about another time than it was asked for ({away_s:+d} s); "
+                    "look at what stands before it, such as a cache"
+                )
+    return answer
+
+
+def of_cluster(answer: Answer, name: str, where: str) -> Answer:
+    """The series of the cluster of this name; without a name all, which have to be of one cluster.
+
+    Raises WorldError for series of several clusters, as nodes and pods of two may have one name.
+    """
+    if name:
+        own = tuple(one for one in answer.series if one.labels.get(CLUSTER) == name)
+        return Answer(own, answer.warnings)
+    names = sorted({one.labels[CLUSTER] for one in answer.series if CLUSTER in one.labels})
+    if len(names) > 1:
+        shown = ", ".join(names[:NAMES_SHOWN]) + (", ..." if len(names) > NAMES_SHOWN else "")
+        raise WorldError(
+            f"{where} has series of {len(names)} clusters ({shown}); name one of them (--prometheus-cluster)"
+        )
+    return answer
 
 
 def refusal(body: bytes) -> str:

@@ -17,7 +17,7 @@ from gpufleet import __version__
 from gpufleet.files.fetching import fetched
 from gpufleet.model.model_errors import WorldError, printable
 from gpufleet.usage.prometheus.access import Access
-from gpufleet.usage.prometheus.answer import Answer, beginning, decode, refusal
+from gpufleet.usage.prometheus.answer import Answer, beginning, decode, of_cluster, refusal, within
 from gpufleet.usage.prometheus.window import Window
 
 PATH = "/api/v1/query_range"
@@ -29,6 +29,9 @@ TOTAL_S = 600.0
 
 ANSWER_BYTES_MAX = 2**30
 """More would fill the machine's memory once decoded."""
+
+MOMENT_BYTES_MAX = 2**27
+"""For the values of one moment: those of 80,000 GPUs have some 30 MB."""
 
 # The time for a whole answer is looked at after each block.
 _BLOCK_BYTES = 2**20
@@ -51,14 +54,22 @@ class Source(Protocol):
 class Prometheus:
     """A Prometheus server; the ``name`` of a query is for the display of progress."""
 
-    def __init__(self, access: Access, heard: Heard | None = None, total_s: float = TOTAL_S) -> None:
+    def __init__(
+        self,
+        access: Access,
+        heard: Heard | None = None,
+        total_s: float = TOTAL_S,
+        bytes_max: int = ANSWER_BYTES_MAX,
+    ) -> None:
         self.url = access.url
+        self._cluster = access.cluster
         self._heard = heard
         self._headers = {"Accept-Encoding": "gzip", "User-Agent": f"gpufleet/{__version__}"}
         if token := access.token():
             self._headers["Authorization"] = f"Bearer {token}"
         self._tls = access.tls()
         self._total_s = total_s
+        self._bytes_max = bytes_max
 
     def over(self, promql: str, window: Window, name: str) -> Iterator[Answer]:
         """The answers part by part, in order of time."""
@@ -76,12 +87,13 @@ class Prometheus:
             with fetched(
                 request, step_s=TIMEOUT_S, total_s=self._total_s, tls=self._tls, handlers=(_NoRedirect(),)
             ) as response:
-                body = _read(response, response.headers.get("Content-Encoding", ""), self.url)
+                body = self._read(response, response.headers.get("Content-Encoding", ""))
         except urllib.error.HTTPError as error:
             raise WorldError(self._why(error, promql)) from error
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise WorldError(self._out_of_reach(error)) from error
-        return decode(body, self.url + PATH)
+        answer = of_cluster(decode(body, self.url + PATH), self._cluster, self.url)
+        return within(answer, part.first_s, part.last_s, self.url)
 
     def _why(self, error: urllib.error.HTTPError, promql: str) -> str:
         start = f"{self.url}{PATH} answers {error.code}"
@@ -95,7 +107,7 @@ class Prometheus:
             other = printable(f"{place.scheme}://{place.netloc}{place.path}")
             return f"{start} and points to {other}; name that server itself"
         try:
-            body = _read(error, error.headers.get("Content-Encoding", ""), self.url)
+            body = self._read(error, error.headers.get("Content-Encoding", ""))
         except (OSError, http.client.HTTPException, WorldError):
             body = b""
         said = refusal(body)
@@ -115,28 +127,32 @@ class Prometheus:
             f"no answer from Prometheus at {self.url}: {printable(str(reason) or repr(reason), 200)}; {check}"
         )
 
+    def _read(self, response: http.client.HTTPResponse | urllib.error.HTTPError, encoding: str) -> bytes:
+        """The whole body, unpacked; raises WorldError if it is too large or broken."""
+        stream: IO[bytes] = response
+        if encoding == "gzip":
+            stream = gzip.GzipFile(fileobj=response)  # type: ignore[assignment]
+        blocks, size = [], 0
+        try:
+            while block := stream.read(_BLOCK_BYTES):
+                size += len(block)
+                if size > self._bytes_max:
+                    raise WorldError(
+                        f"{self.url} answers with more than {self._bytes_max >> 20} MiB; "
+                        "take a longer --step or a shorter --window, or a server with fewer series"
+                    )
+                blocks.append(block)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise WorldError(f"the answer of {self.url} breaks off or is damaged: {error}") from error
+        # A read of so many bytes ends silently where a connection does.
+        if missing := getattr(response, "length", None):
+            broken = f"{missing} bytes are missing"
+            raise WorldError(f"the answer of {self.url} breaks off or is damaged: {broken}")
+        return b"".join(blocks)
+
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """A redirect is an error like any other."""
 
     def redirect_request(self, *_: object) -> None:
         """Follow no redirect."""
-
-
-def _read(response: IO[bytes], encoding: str, url: str) -> bytes:
-    """The whole body, unpacked; raises WorldError if it is too large or broken."""
-    stream: IO[bytes] = response
-    if encoding == "gzip":
-        stream = gzip.GzipFile(fileobj=response)  # type: ignore[assignment]
-    blocks, size = [], 0
-    try:
-        while block := stream.read(_BLOCK_BYTES):
-            size += len(block)
-            if size > ANSWER_BYTES_MAX:
-                raise WorldError(
-                    f"{url} answers with more than {ANSWER_BYTES_MAX >> 30} GiB; take a longer --step"
-                )
-            blocks.append(block)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise WorldError(f"the answer of {url} breaks off or is damaged: {error}") from error
-    return b"".join(blocks)

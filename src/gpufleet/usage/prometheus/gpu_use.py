@@ -12,7 +12,7 @@ from typing import TypeVar
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.resources import MEBIBYTE
 from gpufleet.usage.measured_cards import Host
-from gpufleet.usage.prometheus.answer import Series
+from gpufleet.usage.prometheus.answer import CLUSTER, Series
 from gpufleet.usage.prometheus.client import Source
 from gpufleet.usage.prometheus.labels import PodName, Target, named_pod
 from gpufleet.usage.prometheus.owners import owners_of
@@ -45,7 +45,7 @@ class _Asking:
     def facts(self, selector: str, by: str) -> list[Series]:
         """The highest value of each day, of series that agree in these labels."""
         days = self._window.by_day()
-        promql = f"max by ({by}) (max_over_time({selector}[{days.step_s}s]))"
+        promql = f"max by ({by}, {CLUSTER}) (max_over_time({selector}[{days.step_s}s]))"
         return [one for part in self._over(promql, days, selector.partition("{")[0]) for one in part]
 
     def _over(self, promql: str, window: Window, name: str) -> Iterator[tuple[Series, ...]]:
