@@ -384,14 +384,15 @@ def explained(fleet: PictureFleet) -> documents.WorkDocument:
 
 
 def node(fleet: PictureFleet) -> documents.NodeDocument:
-    """A document for any node; its row is replaced by that of the node."""
+    """A document for any node; its row is replaced by that of the node, and its pods by those there."""
     conditions = (
         documents.ConditionRow(
             "Ready", "True", "KubeletReady", "kubelet is posting ready status", ago(900_000)
         ),
         documents.ConditionRow("gpufleet.io/GPUsHealthy", "True", "Healthy", "", ago(900_000)),
     )
-    return documents.NodeDocument(AT, fleet.nodes[0], "580.95.05", conditions)
+    placed = tuple(one for one in fleet.work.values() if one.node)
+    return documents.NodeDocument(AT, fleet.nodes[0], "580.95.05", conditions, pods=placed)
 
 
 def plan() -> whatif.Answer:

@@ -48,6 +48,7 @@ def test_every_value_of_the_page_reaches_it() -> None:
     assert {
         "--host=gpus.example.com",
         "--prometheus=https://prometheus.monitoring:9090",
+        "--prometheus-cluster=west-1",
         "--certificate=/etc/gpufleet/certificate/tls.crt",
         "--prometheus-token-file=/etc/token",
     } <= set(container["args"])

@@ -11,9 +11,10 @@ from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.transport import Transport
 from gpufleet.metrics.catalogue import ENGINE_NAMES
 from gpufleet.metrics.cluster_objects import ClusterObjects
-from gpufleet.metrics.sources import agent_use, queues
+from gpufleet.metrics.sources import queues
 from gpufleet.metrics.sources.pages import Pages
 from gpufleet.model.model_errors import WorldError
+from gpufleet.usage import agent_use
 from tests.metrics.values_at_hand import NOW_S
 
 NAMESPACE = "gpufleet-system"

@@ -11,7 +11,7 @@ from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.overview.rows.known import Known
 from gpufleet.overview.rows.told import GangTold, Told
-from gpufleet.overview.rows.use import CardUse, DeviceUse, NodeUse
+from gpufleet.usage.agent_use import CardUse, DeviceUse, NodeUse
 
 NOW = dt.datetime(2026, 3, 1, 12, 0, 0, tzinfo=dt.UTC)
 GIB = 1 << 30

@@ -3,7 +3,8 @@
 import pytest
 
 from gpufleet.model.model_errors import WorldError
-from gpufleet.overview.rows.use import NAMES, NodeUse, PodUse, node_uses, pod_use
+from gpufleet.overview.rows.use import PodUse, pod_use
+from gpufleet.usage.agent_use import NAMES, NodeUse, node_uses
 from gpufleet.usage.metrics_page import SeriesValue, values_on
 
 PAGE = """\

@@ -10,8 +10,8 @@ import pytest
 
 from gpufleet.localkube import manifests, simulated_nodes
 from gpufleet.localkube.control_plane import Options
-from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
-from tests.agent.test_process import an_agent
+from gpufleet.localkube.simulated_nodes import NODE_DEVICES, SimulatedNodes, gpu_model
+from tests.agent.test_process import an_agent, fetched
 from tests.alerts.test_faults_on_a_real_agent import count, port_of
 from tests.localkube.cluster import KUBERNETES, a_cluster
 from tests.top.pty_terminal import PtyTerminal
@@ -31,6 +31,12 @@ class Fleet(NamedTuple):
     prometheus: str
 
 
+def cards_of(agent: Path) -> list[str]:
+    """The UUIDs on the agent's page."""
+    _, page = fetched(agent, "/metrics")
+    return sorted(set(re.findall(r'gpufleet_gpu_busy_ratio\{[^}]*uuid="([^"]+)"', page)))
+
+
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """Two nodes in an API server; the first has an agent, whose page Prometheus scrapes each second."""
@@ -44,6 +50,11 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         with running.api() as api:
             manifests.install(api)
             simulated_nodes.create(running, SimulatedNodes(2, 8, gpu_model("H100-80GB")))
+            # The simulated cards are those that the agent tells of.
+            report = api.call("GET", f"{NODE_DEVICES}/{NODE}")
+            for device, uuid in zip(report["spec"]["devices"], cards_of(agent), strict=True):
+                device["id"] = uuid
+            api.call("PUT", f"{NODE_DEVICES}/{NODE}", report)
         scrape = (
             "global: {scrape_interval: 1s}\nscrape_configs:\n- job_name: agents\n  honor_labels: true\n"
             f'  static_configs: [{{targets: ["127.0.0.1:{port_of(agent)}"]}}]\n'

@@ -205,7 +205,7 @@ class _Handler(BaseHTTPRequestHandler):
         return [bytes(row) for row in self.server.views["work"].rows]
 
     def _node(self, name: str) -> object:
-        """The sample's document with the row of the node that is asked for."""
+        """The sample's document with the row of the node that is asked for, and the pods there."""
         for raw in self.server.views["nodes"].rows:
             row = msgspec.json.decode(bytes(raw), type=documents.NodeRow)
             if row.key == name:
@@ -224,7 +224,8 @@ class _Handler(BaseHTTPRequestHandler):
                     for place, card in enumerate(row.cards)
                     if card.held_milli
                 )
-                return msgspec.structs.replace(document, row=row, use=use)
+                pods = tuple(one for one in document.pods if one.node == name)
+                return msgspec.structs.replace(document, row=row, use=use, pods=pods)
         return None
 
     def _answer(self, document: object, status: HTTPStatus) -> None:

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from gpufleet.model.model_errors import WorldError
-from gpufleet.overview.rows.use import CardUse, NodeUse
 from gpufleet.usage.agent_series import BUSY, MEMORY_USED, SAMPLE_AGE
+from gpufleet.usage.agent_use import CardUse, NodeUse
 from gpufleet.usage.prometheus.answer import Answer, Series
 from gpufleet.usage.prometheus.client import Source
 from gpufleet.usage.prometheus.window import Window

@@ -29,13 +29,14 @@ from gpufleet.metrics.cluster_objects import ClusterObjects
 from gpufleet.metrics.external_scaler.scaler import ExternalScaler
 from gpufleet.metrics.fleet_limit import FleetLimit
 from gpufleet.metrics.served_values import ServedValues, Source
-from gpufleet.metrics.sources import agent_use, queues
+from gpufleet.metrics.sources import queues
 from gpufleet.metrics.sources.agents import Agents
 from gpufleet.metrics.sources.engines import Engines
 from gpufleet.metrics.sources.pages import HttpReader, Pages
 from gpufleet.metrics.sources.prometheus_values import ANSWER_BYTES_MAX, ANSWER_S, PrometheusValues
 from gpufleet.metrics.sources.queues import Queues
 from gpufleet.model.model_errors import InputError
+from gpufleet.usage.agent_use import NAMES as AGENT_NAMES
 from gpufleet.usage.prometheus.access import access_if_any
 from gpufleet.usage.prometheus.client import Prometheus
 
@@ -106,9 +107,7 @@ class MetricsApis:
     def __init__(self, options: MetricsOptions, client: Client) -> None:
         self._client = client
         self.objects = ClusterObjects(client)
-        self._pages = Pages(
-            agent_use.NAMES | queues.NAMES | ENGINE_NAMES, read=HttpReader(_authority(options))
-        )
+        self._pages = Pages(AGENT_NAMES | queues.NAMES | ENGINE_NAMES, read=HttpReader(_authority(options)))
         self.values = ServedValues(
             BY_NAME,
             self.objects,

@@ -19,7 +19,8 @@ from gpufleet.kube.objects.structure import Structure
 from gpufleet.kube.resources import EVENTS
 from gpufleet.overview.rows.known import Key
 from gpufleet.overview.rows.pod_facts import PodFact
-from gpufleet.overview.rows.use import NodeUse, pod_use
+from gpufleet.overview.rows.use import pod_use
+from gpufleet.usage.agent_use import NodeUse
 from gpufleet.web.asking.process import Asking
 from gpufleet.web.asking.questions import WhyWorkWaits
 from gpufleet.web.documents import (

@@ -15,8 +15,8 @@ from gpufleet.kube.codec.times import whole_time
 from gpufleet.model.model_errors import GpufleetError
 from gpufleet.model.phrases import counted
 from gpufleet.overview.readings.agent_pages import FRESH_S, agents_of
-from gpufleet.overview.rows.use import NodeUse
 from gpufleet.usage.agent_series import BUSY, MEMORY, MEMORY_USED, SAMPLE_AGE, is_possible, left_out
+from gpufleet.usage.agent_use import NodeUse
 from gpufleet.usage.prometheus.answer import CLUSTER
 from gpufleet.usage.prometheus.client import Source
 from gpufleet.usage.prometheus.daemon_thread import in_daemon_thread

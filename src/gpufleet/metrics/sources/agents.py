@@ -1,7 +1,7 @@
 """Use, memory and power of pods and nodes, from the agents of the nodes.
 
 Only the agents of nodes that are asked about are read, at the moment of the question, and they read their
-GPUs anew for it. ``agent_use`` says what their pages mean.
+GPUs anew for it. ``agent_readings`` says what is served of that.
 """
 
 import asyncio
@@ -13,10 +13,11 @@ from gpufleet.metrics.catalogue import Metric
 from gpufleet.metrics.cluster_objects import ClusterObjects, PodFacts
 from gpufleet.metrics.reading import NODE_KIND, ObjectKey
 from gpufleet.metrics.served_values import Found
-from gpufleet.metrics.sources.agent_use import APART_S, AgentUse, read_use, readings_of
+from gpufleet.metrics.sources.agent_readings import APART_S, readings_of
 from gpufleet.metrics.sources.pages import Pages
 from gpufleet.metrics.sources.pod_pages import host_in_url, port_named
 from gpufleet.model.model_errors import WorldError
+from gpufleet.usage.agent_use import NodeUse, node_uses
 
 AGENT_PORT = 9400
 """The agent's default."""
@@ -38,8 +39,8 @@ class Agents:
         self._namespace = namespace
         self._scheme = scheme
         self._on_nodes = on_nodes
-        self._use: dict[str, AgentUse] = {}
-        self._before: dict[str, AgentUse] = {}
+        self._use: dict[str, NodeUse] = {}
+        self._before: dict[str, NodeUse] = {}
 
     async def of_objects(self, metric: Metric, objects: Sequence[ObjectKey]) -> Mapping[ObjectKey, Found]:
         """What the agents know of pods or nodes."""
@@ -86,7 +87,8 @@ class Agents:
         return problems
 
     async def _read_one(self, node: str, agent: PodFacts | None) -> None:
-        use = read_use(await self._pages.page(self._url(node, agent)))
+        page = await self._pages.page(self._url(node, agent))
+        use = node_uses(page.samples, page.at_s, node).get(node, NodeUse(page.at_s))
         known = self._use.get(node)
         if known is not None and known.at_s != use.at_s:
             apart_s = use.at_s - known.at_s

@@ -17,7 +17,7 @@ from gpufleet.kube.resources import NODES, PODS
 from gpufleet.kube.status import Forbidden, NotFound, StatusError, Unauthorized
 from gpufleet.model.model_errors import GpufleetError, WorldError
 from gpufleet.overview.rows.known import Key
-from gpufleet.overview.rows.use import NAMES, NodeUse, node_uses
+from gpufleet.usage.agent_use import NAMES, NodeUse, node_uses
 from gpufleet.usage.metrics_page import values_on
 
 AT_ONCE = 8

@@ -16,8 +16,8 @@ from gpufleet.model.label_syntax import is_subdomain
 from gpufleet.model.model_errors import GpufleetError, WorldError
 from gpufleet.overview.rows.idle import IDLE_BELOW
 from gpufleet.overview.rows.known import Key
-from gpufleet.overview.rows.use import NAMES, NodeUse, node_uses
 from gpufleet.usage.agent_series import POD_ENERGY, POD_USED, SAMPLE_AGE, is_possible, left_out
+from gpufleet.usage.agent_use import NAMES, NodeUse, node_uses
 from gpufleet.usage.metrics_page import SeriesValue
 from gpufleet.usage.prometheus.access import Access
 from gpufleet.usage.prometheus.answer import CLUSTER, Series

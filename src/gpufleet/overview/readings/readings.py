@@ -26,7 +26,8 @@ from gpufleet.overview.readings.prometheus_use import PrometheusUse
 from gpufleet.overview.rows.idle import IDLE_BELOW
 from gpufleet.overview.rows.known import Key, Known, Part
 from gpufleet.overview.rows.told import Told
-from gpufleet.overview.rows.use import NodeUse, pod_use
+from gpufleet.overview.rows.use import pod_use
+from gpufleet.usage.agent_use import NodeUse
 
 LEASE_EVERY_S = 5.0
 """A Lease ends after fifteen seconds: its end is seen soon after."""

@@ -13,7 +13,7 @@ from gpufleet.kube.objects.node import Node
 from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.overview.rows.told import Told
-from gpufleet.overview.rows.use import NodeUse
+from gpufleet.usage.agent_use import NodeUse
 
 Key = tuple[str, str]
 """The namespace, "" for objects of the cluster, and the name of an object."""

@@ -13,7 +13,8 @@ from gpufleet.model.phrases import counted
 from gpufleet.overview.rows.known import Known, Part
 from gpufleet.overview.rows.lines import NodeLine
 from gpufleet.overview.rows.pod_facts import MILLI, PodFact
-from gpufleet.overview.rows.use import NodeUse, total
+from gpufleet.overview.rows.use import total
+from gpufleet.usage.agent_use import NodeUse
 
 READY_STATE = "ready"
 PARTS = {GpuUnit.SHARE: "shares", GpuUnit.INSTANCE: "instances"}
