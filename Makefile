@@ -88,7 +88,7 @@ demo: ## Replay a production trace of 1,213 GPU nodes and write a report
 
 # The tests stand last, so that their closing line is the last one to be read.
 .PHONY: test
-test: lint docs kube kube-before chart-programs pytest ## Check everything: style, types, layers, documents, tests
+test: lint docs kube kube-before chart-programs login-programs pytest ## Check everything: style, types, layers, documents, tests
 
 .PHONY: pytest
 pytest: setup ## Run the tests alone (PYTEST_ARGS="tests/engine -k gang" for some of them)
@@ -111,6 +111,10 @@ image: setup ## Build the container image into build/image (Debian, root; no reg
 chart-programs: setup ## What the tests of chart and image need: helm, kubeconform, and the image where it can be built
 	@$(BIN)/python -m tests.chart.programs
 	@$(BIN)/python -m image --if-possible
+
+.PHONY: login-programs
+login-programs: setup ## What the tests of the page behind a proxy need: oauth2-proxy, and a provider of OpenID Connect
+	@$(BIN)/python -m tests.web.login.programs
 
 .PHONY: metrics-reference
 metrics-reference: kube ## Ask the reference adapter of the metrics APIs anew, and write its answers down for the tests

@@ -48,7 +48,7 @@ USE_S = 5.0
 """A person waits for the document; what an agent does not tell by then is unknown."""
 
 LEFT_S = 15.0
-"""A Prometheus that hangs is asked again after this time: everybody who looks at a node would wait for it."""
+"""A Prometheus that hangs is asked again after this time: each look at a node would wait for it."""
 
 NOT_IN_TIME = f"use was not measured within {USE_S:.0f} s"
 

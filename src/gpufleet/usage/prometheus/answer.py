@@ -14,6 +14,7 @@ from gpufleet.model.model_errors import WorldError, printable
 CLUSTER = "cluster"
 """The label by which series of several clusters are told apart; dashboards and alerts use it too."""
 NAMES_SHOWN = 5
+"""A sentence has room for so many."""
 
 
 class Series(msgspec.Struct, frozen=True):

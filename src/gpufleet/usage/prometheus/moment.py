@@ -1,4 +1,4 @@
-"""The values that a server has at one moment, for whoever shows or serves what is so now."""
+"""The values that a server has at one moment, for what is shown or served as being so now."""
 
 from collections.abc import Iterator
 
