@@ -78,11 +78,10 @@ def provider(folder: Path, proxy_port: int, *people: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def oauth2_proxy(folder: Path, upstream: str, *people: str) -> Iterator[str]:
-    """The proxy's address, before a page at ``upstream``."""
+def oauth2_proxy(folder: Path, port: int, upstream: str, *people: str) -> Iterator[str]:
+    """The proxy's address at this port, before a page at ``upstream``."""
     (folder / "client-secret").write_text(CLIENT_SECRET, encoding="utf-8")
     (folder / "cookie-secret").write_text(COOKIE_SECRET, encoding="utf-8")
-    port = free_port()
     with provider(folder, port, *people) as issuer:
         command = [str(program(PROXY)), *arguments(folder, port, upstream, issuer)]
         with at_work(command, f"http://127.0.0.1:{port}/ping", folder, dict(os.environ)):

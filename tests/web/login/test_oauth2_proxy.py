@@ -11,6 +11,7 @@ from gpufleet.localkube import manifests, simulated_nodes
 from gpufleet.localkube.control_plane import Options
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
 from tests.localkube.cluster import KUBERNETES, a_cluster
+from tests.usage.prometheus.server import free_port
 from tests.waiting import until
 from tests.web.login.oauth2_proxy import Person, documented, oauth2_proxy
 from tests.web.login.programs import PROXY
@@ -28,7 +29,8 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("proxy")
     field = documented()["proxy"]["userField"]
     trusted = [f"--trusted-proxy={address}" for address in documented()["proxy"]["addresses"]]
-    options = ("--login=cluster", "--host=127.0.0.1", f"--proxy-user-field={field}", *trusted)
+    port = free_port()
+    options = ("--login=cluster", f"--host=127.0.0.1:{port}", f"--proxy-user-field={field}", *trusted)
     with contextlib.ExitStack() as stack:
         running = stack.enter_context(a_cluster(folder / "cluster", options=Options(kubernetes=KUBERNETES)))
         with running.api() as api:
@@ -40,7 +42,7 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             bind(api, ADA, "view", "open-team", kind="User")
             bind(api, ADA, "lists-the-fleet", kind="User")
         page = stack.enter_context(web_server(running.kubeconfig, folder, *options))
-        yield stack.enter_context(oauth2_proxy(folder, f"http://127.0.0.1:{page.port}", ADA, EVE))
+        yield stack.enter_context(oauth2_proxy(folder, port, f"http://127.0.0.1:{page.port}", ADA, EVE))
 
 
 @pytest.fixture(scope="module")
