@@ -158,6 +158,7 @@ TEXTS: dict[str, Bad] = {
     "parked --context": _CONTEXT,
     "operator --context": _CONTEXT,
     "operator --prometheus": _URL,
+    "operator --prometheus-cluster": ANY,
     "operator --namespace": ANY,
     "operator --identity": ANY,
     "operator --listen": Bad(("here", "127.0.0.1:x", "127.0.0.1:99999")),

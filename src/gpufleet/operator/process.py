@@ -44,6 +44,7 @@ class OperatorOptions(msgspec.Struct, frozen=True):
     prometheus_url: str | None = None
     token_file: Path | None = None
     authority_file: Path | None = None
+    prometheus_cluster: str = ""
 
 
 def run_process(options: OperatorOptions) -> int:
@@ -56,7 +57,9 @@ def run_process(options: OperatorOptions) -> int:
 
 def _measurements(options: OperatorOptions) -> Source | None:
     """The Prometheus that is named, None without one. Raises InputError."""
-    access = access_if_any(options.prometheus_url, options.token_file, options.authority_file)
+    access = access_if_any(
+        options.prometheus_url, options.token_file, options.authority_file, options.prometheus_cluster
+    )
     return None if access is None else Prometheus(access, total_s=PROMETHEUS_LIMIT_S)
 
 

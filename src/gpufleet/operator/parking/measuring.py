@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from gpufleet.model.label_syntax import is_subdomain
 from gpufleet.operator.parking.activity import QUIET_BELOW, MeasuredPod, Signal, Steps
 from gpufleet.usage.agent_series import POD_MEMORY_USED, POD_USED, is_possible
-from gpufleet.usage.prometheus.answer import Series
+from gpufleet.usage.prometheus.answer import CLUSTER, Series
 from gpufleet.usage.prometheus.client import Source
 from gpufleet.usage.prometheus.labels import PodName, named_pod
 from gpufleet.usage.prometheus.window import Window
@@ -30,7 +30,8 @@ REQUEST_COUNTERS = (
 )
 """Counters of requests that model servers have answered."""
 
-GPU_LABELS = "namespace, pod, exported_namespace, exported_pod"
+GPU_LABELS = f"namespace, pod, exported_namespace, exported_pod, {CLUSTER}"
+POD_LABELS = f"namespace, pod, {CLUSTER}"
 
 
 def measure(source: Source, pods: Mapping[PodName, int], steps: Steps) -> dict[PodName, MeasuredPod]:
@@ -107,12 +108,12 @@ def _questions(signal: Signal, pods: Collection[PodName], steps: Steps) -> Itera
         case Signal.CPU:
             # cAdvisor tells each container and the whole pod, which has no container's name.
             each = f'rate({CPU}{{{own}, container!=""}}[{RATE_S}s])'
-            yield f"max_over_time(sum by (namespace, pod) ({each}){over})"
+            yield f"max_over_time(sum by ({POD_LABELS}) ({each}){over})"
         case Signal.NETWORK:
-            yield f"max_over_time(sum by (namespace, pod) (rate({RECEIVED}{{{own}}}[{RATE_S}s])){over})"
+            yield f"max_over_time(sum by ({POD_LABELS}) (rate({RECEIVED}{{{own}}}[{RATE_S}s])){over})"
         case Signal.REQUESTS:
             each = f'increase({{__name__=~"{"|".join(REQUEST_COUNTERS)}", {own}}}[{RATE_S}s])'
-            yield f"max_over_time(sum by (namespace, pod) ({each}){over})"
+            yield f"max_over_time(sum by ({POD_LABELS}) ({each}){over})"
 
 
 def _selectors(pods: Collection[PodName]) -> tuple[str, str]:
