@@ -222,7 +222,7 @@ docs: setup ## Build the documentation into build/docs; a broken link fails
 protos: setup ## Generate the messages of kubelet and KEDA from their .proto files
 	@cd src && ../$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. gpufleet/agent/kubelet/kubelet_api/*.proto gpufleet/metrics/external_scaler/*.proto
 
-BENCHMARKS := engine quality lists live profile agent queues advise see
+BENCHMARKS := engine quality lists live profile agent queues advise see operate
 
 .PHONY: bench
 bench: $(BENCHMARKS:%=bench-%) ## Run every benchmark

@@ -53,6 +53,7 @@ LINES = {
     "web": "--kubeconfig config --listen 127.0.0.1:0",
     "snapshot": "--kubeconfig config",
     "whatif": "--add-nodes 1 --kubeconfig config",
+    "drain": "a-node --kubeconfig config",
     "defragment": "--kubeconfig config",
     "advise sharing": "use.csv",
     "cuda": "--image an-image --driver 550.54.15 --gpu A100",

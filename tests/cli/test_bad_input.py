@@ -70,6 +70,7 @@ EXCLUDED_BY = {
     "import --kubeconfig": "manifest.yaml",
     "whatif --snapshot": "--kubeconfig",
     "defragment --snapshot": "--kubeconfig",
+    "drain --snapshot": "--kubeconfig",
 }
 
 

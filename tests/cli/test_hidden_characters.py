@@ -24,6 +24,7 @@ from gpufleet.advise.fit.on_cluster import ClusterAnswer
 from gpufleet.cli import (
     cuda_output,
     defragment_output,
+    drain_output,
     explain_output,
     fit_cluster_output,
     fit_output,
@@ -36,6 +37,7 @@ from gpufleet.cuda.judging import Judgement
 from gpufleet.daemon.json_log import JsonFormatter, TerminalFormatter
 from gpufleet.defragment.plan import DefragmentPlan
 from gpufleet.doctor.report import Report
+from gpufleet.drain.plan import DrainPlan
 from gpufleet.explain.answer import Answer
 from gpufleet.explain.queue_answer import QueuesAnswer
 from gpufleet.fit.answer import Answer as FitAnswer
@@ -100,6 +102,7 @@ ANSWERS: dict[str, Callable[[str], None]] = {
     "explain": lambda form: explain_output.show(filled(Answer), form, "never"),
     "whatif": lambda form: whatif_output.show(filled(WhatifAnswer), form),
     "defragment": lambda form: defragment_output.show(filled(DefragmentPlan), form),
+    "drain": lambda form: drain_output.show(filled(DrainPlan), form),
     "fit": lambda form: fit_output.show(filled(FitAnswer), form, detailed=True),
     "fit-cluster": lambda form: fit_cluster_output.show_places(filled(ClusterAnswer), form),
     "fit-training": lambda form: fit_training_output.show_training(

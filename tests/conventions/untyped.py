@@ -9,6 +9,7 @@ TYPED = {
     "docs/dashboards.md": "tests/cli/test_page_commands.py",
     "docs/defragmentation.md": "tests/defragment/test_defragment_on_a_real_server.py",
     "docs/doctor.md": "tests/localkube/test_doctor_walk.py",
+    "docs/drain.md": "tests/drain/test_on_a_real_server.py",
     "docs/explain.md": "tests/localkube/test_page_walks.py",
     "docs/fleet-policies.md": "tests/cli/test_policy.py",
     "docs/fit.md": "tests/fit/test_cluster.py",

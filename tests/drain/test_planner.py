@@ -98,14 +98,30 @@ def test_work_of_another_scheduler_is_evicted_and_no_place_is_sought() -> None:
     fleet = Fleet(1)
     fleet.run("theirs", 0, is_placed_by_others=True)
     planned = of(fleet.plan(0), "theirs")
-    assert (planned.way, planned.moves) == (Way.EVICTED, ())
+    assert planned.way is Way.EVICTED
+    assert targets(planned) == [""]
 
 
 def test_nodes_without_work_are_first_and_those_that_lose_most_last() -> None:
     fleet = Fleet(4)
     fleet.run("much", 0, gpus=4)
     fleet.run("little", 1, gpus=1)
-    assert order(fleet, away_s=600) == ["n2", "n3", "n1", "n0"]
+    assert order(fleet) == ["n2", "n3", "n1", "n0"]
+
+
+def test_work_that_outlasts_the_drain_moves_as_soon_as_there_are_places_that_last() -> None:
+    fleet = Fleet(5)
+    fleet.run("old", 0, gpus=4)
+    fleet.run("young", 1, gpus=4, ran_h=0.01)
+    assert order(fleet, away_s=300)[:3] == ["n2", "n0", "n3"]
+
+
+def test_work_whose_end_is_known_to_come_during_the_drain_is_left_to_end() -> None:
+    fleet = Fleet(4)
+    fleet.run("ends", 0, gpus=4, ends_at_us=NOW_US + HOUR_US // 2)
+    plan = fleet.plan(away_s=600, deadline_s=60)
+    assert plan.nodes[-1].node == "n0"
+    assert plan.work == ()
 
 
 def test_all_nodes_are_drained_and_a_gang_over_several_of_them_moves_once() -> None:

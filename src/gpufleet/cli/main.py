@@ -34,6 +34,7 @@ COMMANDS = {
     "web": "Show the fleet in the browser: nodes, queues, work and why it waits, live.",
     "snapshot": "Write all that decisions depend on in a cluster to one file.",
     "whatif": "Say what more nodes, another quota or more work would change in a cluster.",
+    "drain": "Empty nodes: ends are waited for, gangs move whole to places that are kept.",
     "defragment": "Say which running pods to move so that larger ones fit.",
     "advise": "Say from measured use which sharing of GPUs pays, and when whole ones are right.",
     "cuda": "Say whether an image's CUDA runs with a driver on a GPU.",

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 
 import msgspec
 
+from gpufleet.kube import keys
 from gpufleet.kube.answer import decode
 from gpufleet.kube.client import Client
 from gpufleet.kube.kube_errors import KubeError
@@ -19,7 +20,7 @@ from gpufleet.kube.resources import NODES
 from gpufleet.model.model_errors import WorldError
 
 # The annotation on a node that was cordoned here, and its value.
-MARK = "gpufleet.io/cordoned-by"
+MARK = keys.CORDONED_BY
 MARKED = "defragment"
 
 

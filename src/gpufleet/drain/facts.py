@@ -104,7 +104,9 @@ def question_of(request: DrainRequest, facts: Facts, engine: Engine, now_us: int
     units: defaultdict[str, list[Entry]] = defaultdict(list)
     for uid, entry in facts.pods.entries.items():
         if entry.place is PodStage.PLACED and entry.meaning is not None and _is_work(entry, request):
-            gang = entry.meaning.gang
+            # A rank that was told to end is waited for; the gang is what has come in its place.
+            leaves = entry.object.metadata.deletion_timestamp is not None
+            gang = None if leaves else entry.meaning.gang
             units[uid if gang is None else gang].append(entry)
     work = tuple(_work(entries, facts, engine, now_us) for entries in units.values())
     nodes = dict.fromkeys(NodeName(name) for name in request.nodes)
@@ -131,7 +133,8 @@ def _node(facts: Facts, name: NodeName) -> DrainNode:
 def _work(entries: Sequence[Entry], facts: Facts, engine: Engine, now_us: int) -> RunningWork:
     """A gang or a single pod as it runs."""
     meanings = [entry.meaning for entry in entries if entry.meaning is not None]
-    gang = meanings[0].gang
+    leaves = entries[0].object.metadata.deletion_timestamp is not None
+    gang = None if leaves else meanings[0].gang
     pods = tuple(
         PodThere(PodUid(one.object.metadata.uid), one.object.metadata.path, one.node, _gpu_milli(one))
         for one in entries

@@ -1,11 +1,10 @@
 """Plans a drain: the order of nodes, and for each gang whether it is waited for or where it moves.
 
-Nodes go in waves of ``DrainRules.nodes_at_once``. The next wave is made of the nodes that cost least at that
-moment; what moved with a gang is off its other nodes too, so these come soon after. Work moves to nodes that
-are drained already or not at all, and to one that is drained later only where nothing else is free: so it
-moves once. Its places are found before it is told to end, by ``Places``, which counts on all that was planned
-before. Work whose known end comes before the deadline is waited for, and work without a place until others'
-ends make one.
+Nodes go in waves of ``DrainRules.nodes_at_once``. The next wave is made of the nodes that cost least, unless
+one has work that had better move soon (``choose``). Work moves to nodes that are drained already or not at
+all, and to one that is drained later only where nothing else is free: so it moves once. Its places are found
+before it is told to end, by ``Places``, which counts on all that was planned before. Work whose known end
+comes before the deadline is waited for, and work without a place until others' ends make one.
 
 ``operator`` needs of it ``DrainPlan.nodes`` (the order), and for a node that is under way ``WorkPlan.at_s``
 (until when to wait) and ``WorkPlan.moves`` (what to write into ``keys.MOVE_TO``). A plan is made anew
@@ -21,6 +20,9 @@ from gpufleet.drain.plan import SCHEMA, DrainPlan, Losses, NodePlan, PodMove, Sh
 from gpufleet.drain.question import MILLI_PER_GPU, US_PER_S, DrainNode, DrainQuestion, Places, RunningWork
 from gpufleet.model.identifiers import NodeName, PodUid
 
+TRIED_MAX = 8
+"""Nodes whose work is tried elsewhere before a wave: a wave has to be found while a cluster is looked at."""
+
 S_PER_HOUR = 3600
 """Losses are told in GPU-hours, as they are paid for."""
 
@@ -35,6 +37,11 @@ def plan_drain(
     short = planning.shortage()
     lost = _sum(one.lost_gpu_hours for one in planning.nodes)
     return DrainPlan(SCHEMA, at, tuple(planning.nodes), tuple(planning.work), short, lost, notes)
+
+
+def next_nodes(question: DrainQuestion, places: Places) -> tuple[NodeName, ...]:
+    """The nodes that are best drained next, as many as may be closed at once. Changes nothing."""
+    return tuple(node.name for node in _Planning(question, places).choose())
 
 
 def gpu_hours(milli_us: float) -> float:
@@ -95,7 +102,7 @@ class _Planning:
     def next_wave(self) -> None:
         """Close the next nodes and see to all work on them."""
         self._let_end(self.at_us)
-        wave = self._choose()
+        wave = self.choose()
         for node in wave:
             del self.left[node.name]
         self._wave += 1
@@ -112,10 +119,54 @@ class _Planning:
         ends = [self._deadline_us if one.until_us is None else one.until_us for one in planned]
         self.at_us = max([self.at_us, *ends]) + (self.rules.away_s or 0) * US_PER_S
 
-    def _choose(self) -> list[DrainNode]:
-        """The nodes that cost least now; those on which something cannot move or end in time come last."""
-        first = heapq.nsmallest(self.rules.nodes_at_once, self.left.values(), key=self._cost)
+    def choose(self) -> list[DrainNode]:
+        """The nodes of the next wave.
+
+        Work that outlasts the rest of the drain loses more with each hour until it moves, so its node comes
+        as soon as there are places for it that last. Where no end is known, work that has run for longer than
+        the rest takes is expected to. The nodes that cost least come before and after: other work may end.
+        """
+        ranked = sorted(self.left.values(), key=self._cost)
+        first = self._outlasting()
+        first += [node for node in ranked if node not in first][: self.rules.nodes_at_once - len(first)]
         return sorted(first, key=lambda node: node.name)
+
+    def _outlasting(self) -> list[DrainNode]:
+        """The nodes that lose more if they wait for their turn than by moving now what might end until then.
+
+        Those that lose most come first, as far as all of their work has places.
+        """
+        waves = -(-len(self.left) // self.rules.nodes_at_once)
+        rest_us = waves * (self.rules.away_s or 0) * US_PER_S
+        gain = dict.fromkeys(self.left, 0)
+        for work in self._running.values():
+            share = self._gain(work, rest_us)
+            for name in work.nodes & self.left.keys():
+                gain[name] += share
+        dear = sorted((name for name in gain if gain[name] > 0), key=lambda name: (-gain[name], name))
+        found = [self.left[name] for name in dear[:TRIED_MAX] if self._has_lasting_places(name)]
+        return found[: self.rules.nodes_at_once]
+
+    def _gain(self, work: RunningWork, rest_us: int) -> int:
+        """What is saved if the work moves now and not at the end; below 0 if it will have ended by then."""
+        if work.stays or work.saves_on_request:
+            return 0
+        if work.ends_at_us is None:
+            outlasts = work.saved_at_us is not None and work.saved_at_us < self.at_us - rest_us
+        else:
+            outlasts = work.ends_at_us > self.at_us + rest_us
+        return work.gpu_milli * rest_us if outlasts else -work.lost_milli_us(self.at_us)
+
+    def _has_lasting_places(self, node: NodeName) -> bool:
+        """True if each work of a node could go to nodes that are not drained later."""
+        works = [self._running[name] for name in self._on.get(node, ())]
+        away = frozenset() if self.rules.away_s is not None else self._closed
+        closed = self._later | away | {node}
+        return all(
+            self.places.has_room([pod.uid for pod in work.pods], closed)
+            for work in works
+            if not (work.is_placed_by_others or self._ends_in_time(work))
+        )
 
     def _cost(self, node: DrainNode) -> tuple[int, int, str]:
         kept = lost = waited_us = busy = 0
@@ -126,7 +177,8 @@ class _Planning:
                 waited_us, busy = max(waited_us, wait_us), busy + held_milli(one, node.name) * wait_us
                 continue
             kept += bool(one.stays)
-            lost += one.lost_milli_us(self.at_us) // len(one.nodes & self.left.keys())
+            restart = one.gpu_milli * self.rules.restart_s * US_PER_S
+            lost += (one.lost_milli_us(self.at_us) + restart) // len(one.nodes & self.left.keys())
         return kept, lost + max(0, node.gpu_milli * waited_us - busy), node.name
 
     def _ends_in_time(self, work: RunningWork) -> bool:

@@ -67,12 +67,14 @@ class DrainRules(msgspec.Struct, frozen=True):
 
     At most ``nodes_at_once`` are closed at the same time. Ends that come within ``deadline_s`` of the moment
     at which a node is closed are waited for. An empty node is away for ``away_s`` (a change of its driver, a
-    reboot) and takes work again then; None: it is not known when it comes back.
+    reboot) and takes work again then; None: it is not known when it comes back. Work that moves does nothing
+    for ``restart_s``, so that no move is for nothing; that decides the order, and is no part of the losses.
     """
 
     nodes_at_once: int = 1
     deadline_s: int = 3600
     away_s: int | None = None
+    restart_s: int = 300
 
 
 class DrainQuestion(msgspec.Struct, frozen=True):
@@ -94,6 +96,10 @@ class Places(Protocol):
 
     def leave(self, uids: Iterable[PodUid]) -> None:
         """These pods have ended, and their room is free."""
+        ...
+
+    def has_room(self, uids: Iterable[PodUid], closed: Collection[NodeName]) -> bool:
+        """True if ``place`` would find places for these pods; nothing changes."""
         ...
 
     def place(

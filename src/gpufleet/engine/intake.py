@@ -343,7 +343,10 @@ class Intake:
             if self.state.learned.queues:
                 self._learn_from(row)
             self.nominations.cancel_of(row)
-            self._end_nomination_of_gang(row)
+            members = self.state.workloads.members_of(row)
+            # A member that was told to end counts no more since then, and its gang does without it already.
+            if members is not None and row not in members.ending:
+                self._end_nomination_of_gang(row)
             self.state.budgets.seen_to_end(self.state.pods.pod_at(row))
             self.state.departures.gone(uid)
             self.overtime.forget(uid)

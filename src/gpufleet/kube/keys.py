@@ -112,6 +112,9 @@ CHECKPOINT_ON_REQUEST = "gpufleet.io/checkpoint-on-request"
 CHECKPOINT_REQUESTED = "gpufleet.io/checkpoint-requested"
 # On a pod that has to leave its node: to which node. The scheduler keeps a place there and evicts the pod.
 MOVE_TO = "gpufleet.io/move-to"
+# On a node: which command closed it, and until when its drain waits for work that ends by itself.
+CORDONED_BY = "gpufleet.io/cordoned-by"
+DRAIN_DEADLINE = "gpufleet.io/drain-deadline"
 
 # Gangs.
 GANG = "gpufleet.io/gang"

@@ -95,6 +95,19 @@ def test_a_rank_may_come_back_to_the_node_that_it_had() -> None:
     assert {told.binds[one.uid][0] for one in again} == {"n1", "n2"}
 
 
+def test_ranks_that_come_before_the_old_ones_are_gone_start_when_they_are() -> None:
+    told = two_ranks(4, 4, 4)
+    first, second = uids(told)
+    again = [anew(told, first), anew(told, second)]
+    ask(told, **{first: "n2", second: "n1"})
+    told.happen(closed("n0"))
+    told.told_to_end(first, second)
+    assert placed(told.arrive(*again)) == [f"{first}+"]
+    assert placed(told.arrive(other("greedy"))) == []
+    assert placed(told.happen(PodRemoved(PodUid(first)), PodRemoved(PodUid(second)))) == [f"{second}+"]
+    assert told.binds[f"{second}+"][0] == "n1"
+
+
 def test_a_gang_that_moved_is_in_the_places_that_were_kept() -> None:
     told = two_ranks(4, 4, 4, 4, 4)
     first, second = uids(told)

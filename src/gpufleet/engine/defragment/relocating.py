@@ -44,6 +44,12 @@ class Relocating:
         self._gone.update(rows)
         self._trial.release_all(rows)
 
+    def has_room(self, uids: Iterable[PodUid], closed: Collection[NodeName]) -> bool:
+        """True if ``place`` would find places for these pods; nothing changes."""
+        rows, none = list(self._rows(uids)), self._node_rows(())
+        scopes = self._scopes(rows, self._open(closed), none)
+        return any(self._placed_within(rows, scope, none, keeps=False) for scope in scopes)
+
     def place(
         self, uids: Iterable[PodUid], closed: Collection[NodeName], avoided: Collection[NodeName]
     ) -> dict[PodUid, NodeName] | None:
@@ -53,10 +59,9 @@ class Relocating:
         and nothing changes, where one of them fits nowhere.
         """
         rows = list(self._rows(uids))
-        shut, last = self._node_rows(closed), self._node_rows(avoided)
-        nodes = np.flatnonzero(self.state.store.tables.nodes[layout.NODE_PRESENT] == 1)
-        nodes = nodes[~np.isin(nodes, shut)]
-        if not any(self._placed_within(rows, scope, last) for scope in self._scopes(rows, nodes, last)):
+        last = self._node_rows(avoided)
+        scopes = self._scopes(rows, self._open(closed), last)
+        if not any(self._placed_within(rows, scope, last, keeps=True) for scope in scopes):
             return None
         self._gone.difference_update(rows)
         return {self.state.pods.pod_at(row).uid: self._node_of(row) for row in rows}
@@ -69,7 +74,12 @@ class Relocating:
         domains = self.state.domains.inside(gang.required_level, nodes)
         return sorted(domains, key=lambda domain: int(np.isin(domain, last).sum()))
 
-    def _placed_within(self, rows: list[int], scope: Int64Array, last: Int64Array) -> bool:
+    def _open(self, closed: Collection[NodeName]) -> Int64Array:
+        """The nodes that are there and not closed."""
+        nodes = np.flatnonzero(self.state.store.tables.nodes[layout.NODE_PRESENT] == 1)
+        return nodes[~np.isin(nodes, self._node_rows(closed))]
+
+    def _placed_within(self, rows: list[int], scope: Int64Array, last: Int64Array, *, keeps: bool) -> bool:
         state = self.state
         with state.trial() as attempt:
             own = {row: state.pods.node_row(row) for row in rows}
@@ -80,7 +90,8 @@ class Relocating:
                 groups = self._in_order(row, own[row], scope, last)
                 if not any(placed_on(state, attempt, row, group) for group in groups):
                     return False
-            attempt.keep_within(self._trial)
+            if keeps:
+                attempt.keep_within(self._trial)
         return True
 
     def _in_order(

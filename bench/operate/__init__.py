@@ -1,0 +1,1 @@
+"""What the operation of nodes costs. Each part is a module with ``figures``; ``__main__`` runs them all."""

@@ -1,0 +1,29 @@
+"""What the operation of nodes costs, beside its limits. Run it with ``make bench-operate``.
+
+A part is a module whose ``figures()`` gives its rows, and ``NOTES`` what is to be known of them.
+"""
+
+from types import ModuleType
+
+import click
+
+from bench.figures import Figure, publish
+from bench.operate import drain_loss
+from gpufleet.cli.main import run_program
+
+PARTS: tuple[ModuleType, ...] = (drain_loss,)
+
+
+@click.command()
+def main() -> None:
+    """Measure what a rollout loses."""
+    found: list[Figure] = []
+    notes: list[str] = []
+    for part in PARTS:
+        found += part.figures()
+        notes += part.NOTES
+    publish("operate", found, notes)
+
+
+if __name__ == "__main__":
+    raise SystemExit(run_program(main, None, program="bench.operate"))
