@@ -18,8 +18,8 @@ from gpufleet.usage.prometheus.window import Window
 PODS_AT_ONCE = 200
 """Names in one query: a request has a bounded length."""
 
-RATE_S, RATE_STEP_S = 120, 60
-"""Over how long a rate is taken, four scrapes of half a minute, so that one may be lost; and how often."""
+RATE_S, RATE_STEP_S = 180, 60
+"""Over how long a rate is taken, so that one of three scrapes a minute apart may be lost; and how often."""
 
 CPU, RECEIVED = "container_cpu_usage_seconds_total", "container_network_receive_bytes_total"
 REQUEST_COUNTERS = (
@@ -112,8 +112,10 @@ def _questions(signal: Signal, pods: Collection[PodName], steps: Steps) -> Itera
         case Signal.NETWORK:
             yield f"max_over_time(sum by ({POD_LABELS}) (rate({RECEIVED}{{{own}}}[{RATE_S}s])){over})"
         case Signal.REQUESTS:
-            each = f'increase({{__name__=~"{"|".join(REQUEST_COUNTERS)}", {own}}}[{RATE_S}s])'
-            yield f"max_over_time(sum by ({POD_LABELS}) ({each}){over})"
+            # One by one: counters of two names with the same labels cannot stand in one answer.
+            for counter in REQUEST_COUNTERS:
+                each = f"increase({counter}{{{own}}}[{RATE_S}s])"
+                yield f"max_over_time(sum by ({POD_LABELS}) ({each}){over})"
 
 
 def _selectors(pods: Collection[PodName]) -> tuple[str, str]:
