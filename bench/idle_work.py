@@ -3,13 +3,13 @@
 Every five minutes of a trace the step decides as the operator would, with a rule of one hour for notebooks
 and of two hours for other work, and a warning of a quarter. Parked work comes back when it is needed again.
 A park is false where the work was needed in the minute before. ``bench.idle_traces`` makes the traces and
-says what they are. Run it alone with ``make bench-idle_work``.
+says what they are. ``bench.operate`` publishes the figures.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench.figures import Figure, figure, publish
+from bench.figures import Figure, figure
 from bench.idle_traces import Trace, traces
 from bench.progress import say
 from gpufleet.operator.parking.activity import (
@@ -156,7 +156,3 @@ def _figures(tally: Tally) -> Iterator[Figure]:
     yield figure("parks of work that is needed", tally.false_percent, "%", "lower", FALSE_PARKS_MAX_PERCENT)
     yield figure("idle GPU-hours given back", tally.given_back_percent, "%", "higher", GIVEN_BACK_MIN_PERCENT)
     yield figure("parks of work that is needed again within 15 min", tally.soon_back_percent, "%", "lower")
-
-
-if __name__ == "__main__":
-    publish("idle_work", figures(), NOTES)

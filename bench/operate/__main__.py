@@ -7,11 +7,12 @@ from types import ModuleType
 
 import click
 
+from bench import idle_work
 from bench.figures import Figure, publish
 from bench.operate import drain_loss
 from gpufleet.cli.main import run_program
 
-PARTS: tuple[ModuleType, ...] = (drain_loss,)
+PARTS: tuple[ModuleType, ...] = (drain_loss, idle_work)
 
 
 @click.command()
