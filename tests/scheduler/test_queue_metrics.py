@@ -106,7 +106,7 @@ def test_a_queue_stands_at_0_for_each_reason_before_a_pod_of_it_is_taken_back() 
     before = {
         reason: count for (name, reason), count in series(metrics, "evictions_total").items() if name == "a"
     }
-    reasons = ("preempted", "reclaimed", "stopped", "overtime", "moved", "interrupted", "overdue")
+    reasons = ("preempted", "reclaimed", "stopped", "overtime", "moved", "drained", "interrupted", "overdue")
     assert before == dict.fromkeys(reasons, 0)
     metrics.queues.evicted("reclaimed", QueueName("a"))
     metrics.queues.evicted("reclaimed", QueueName("nobody-described-this"))
