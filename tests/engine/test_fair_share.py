@@ -228,7 +228,7 @@ def restarted(told: Shared) -> Shared:
     nodes = [event.NodeSet(state.fleet.node_at(row)) for row in state.fleet.row_by_name.values()]
     gangs = [event.GangSet(one.gang) for one in state.gangs.by_name.values() if one.gang is not None]
     pods: list[event.Event] = []
-    rows = sorted(state.sequence_by_row, key=lambda row: state.sequence_by_row[row])
+    rows = sorted(state.pods.row_by_uid.values(), key=lambda row: state.sequence_by_row[row])
     for row in rows:
         node_row = state.pods.node_row(row)
         one = state.pods.pod_at(row)

@@ -28,7 +28,7 @@ from gpufleet.engine.preempt.victims import (
 )
 from gpufleet.engine.queueing.waiting import LineKey
 from gpufleet.engine.reserve.refused_together import RefusedTogether
-from gpufleet.engine.reserve.reservations import Reservations
+from gpufleet.engine.reserve.reservations import Reservations, earliest
 from gpufleet.engine.serving.carrying_out import CarryingOut
 from gpufleet.engine.serving.gangs import GangLines
 from gpufleet.engine.serving.other_ways import OtherWays
@@ -69,31 +69,31 @@ class Cycle:
 
     def run(self, at_us: int) -> list[AnyInstruction]:
         """Decide everything that can be decided now."""
-        carrying_out = self.carrying_out
+        state, carrying_out = self.state, self.carrying_out
         carrying_out.begin(at_us)
-        settled = self.state.queues.settle(self.state.named_queue)
-        self.state.begin_step(at_us)
-        if self.state.pauses.dues:
-            self.state.end_backoff(at_us)
+        settled = state.queues.settle(state.named_queue)
+        state.begin_step(at_us)
+        if state.pauses.dues:
+            state.end_backoff(at_us)
         if settled:
             self.overtime.settle()
-            for nomination in closed_nominations(self.state):
+            for nomination in closed_nominations(state):
                 self.nominations.cancel(nomination)
         self.moving.replacements.drop_ended(at_us)
         self.reservations.put_aside(at_us)
         if self.nominations.recalled:
             self._resume_recalled(at_us)
         self._serve_nominated()
-        if self.state.changes.room.take():
-            self.state.changes.note(Change.ROOM_OFFERED)
+        if state.changes.room.take():
+            state.changes.note(Change.ROOM_OFFERED)
             self._wake_lines_that_may_fit()
-        if settled or self.state.queues.is_active:
-            self.state.wake_kept_out(every_line=settled)
-        if self.state.neighbours.shapes_to_retry:
+        if settled or state.queues.is_active:
+            state.wake_kept_out(every_line=settled)
+        if state.neighbours.shapes_to_retry:
             self._wake_shapes_to_retry()
         self.search_retries.wake(at_us)
-        if self.evicts and self.state.queues.is_active:
-            for row in running_in_stopped_queues(self.state):
+        if self.evicts and state.queues.is_active:
+            for row in running_in_stopped_queues(state):
                 carrying_out.evict(row, None, WhyEvicted.STOPPED)
         for row, limit in self.overtime.take(at_us):
             carrying_out.evict(row, None, WhyEvicted.OVERTIME, limit)
@@ -103,7 +103,7 @@ class Cycle:
         self._serve_queues(at_us)
         if self.reservations.end_round():
             self._wake_lines_that_may_fit()
-            self.state.wake_kept_out(every_line=False)
+            state.wake_kept_out(every_line=False)
             self._serve_queues(at_us)
         if self.violations.watches:
             self._take_gangs_back(at_us)
@@ -111,7 +111,7 @@ class Cycle:
         told += self.moving.run(at_us)
         told += [*self.nominations.take_withdrawn(), *self.telling.news(at_us)]
         self._tell_waiting_work(at_us)
-        self.state.count_evictions()
+        state.count_evictions()
         return told
 
     def _resume_recalled(self, at_us: int) -> None:
@@ -150,7 +150,7 @@ class Cycle:
             self.moving.next_due_us(),
             self.violations.next_due_us() if self.violations.watches else None,
         )
-        return min([due_us for due_us in dues if due_us is not None], default=None)
+        return earliest(dues)
 
     def _wake_lines_that_may_fit(self) -> None:
         for shape_row in list(self.state.waiting.parked_by_shape):
@@ -193,6 +193,9 @@ class Cycle:
         shapes_to_retry = self.state.neighbours.shapes_to_retry
         for row in self.state.place_newcomer():
             self.carrying_out.bind(row)
+        if not waiting.has_turns:
+            # Most steps of a fleet without queues are this: one pod came, and was placed at once.
+            return
         turns.begin(at_us)
         while (line := turns.take()) is not None:
             name = line.key.queue

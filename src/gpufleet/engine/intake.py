@@ -190,7 +190,7 @@ class Intake:
     def _new_pod(self, pod: Pod) -> int:
         state = self.state
         row = state.pods.add(pod)
-        state.sequence_by_row[row] = state.waiting.next_sequence()
+        state.number_arrival(row)
         state.neighbours.add(row)
         return row
 

@@ -28,7 +28,7 @@ def facts(told: Story, staying: frozenset[PodUid] = frozenset()) -> list[event.E
     nodes = [event.NodeSet(one) for one in state.fleet.nodes if one is not None]
     gangs = [event.GangSet(one.gang) for one in state.gangs.by_name.values() if one.gang is not None]
     pods: list[event.Event] = []
-    for row in sorted(state.sequence_by_row, key=lambda row: state.sequence_by_row[row]):
+    for row in sorted(state.pods.row_by_uid.values(), key=lambda row: state.sequence_by_row[row]):
         one, at = state.pods.pod_at(row), state.pods.node_row(row)
         if state.departures.is_departing(one.uid) and one.uid not in staying:
             one = msgspec.structs.replace(one, leaving=True)
@@ -59,7 +59,7 @@ def restarted(told: Story, policy: str, staying: frozenset[PodUid] = frozenset()
 def running(told: Story) -> dict[PodUid, str]:
     """The pods that hold a place of their own, and where."""
     state = told.engine.state
-    rows = {state.pods.pod_at(row).uid: row for row in state.sequence_by_row}
+    rows = state.pods.row_by_uid
     has = {PodState.ASSUMED, PodState.BOUND}
     return {
         uid: state.fleet.node_at(at).name

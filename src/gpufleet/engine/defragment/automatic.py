@@ -47,6 +47,7 @@ class Look(NamedTuple):
 
 
 NEVER_LOOKED = Look(-1, -1)
+NOTHING_DUE = [None, None]
 """Before every time and every count."""
 
 
@@ -100,6 +101,9 @@ class Automatic:
         dues = [self.replacements.next_due_us(), self.asked.next_due_us()]
         if self.rules is not None:
             dues += [self._next_run_us, self._look_due_us()]
+        elif dues == NOTHING_DUE:
+            # As in nearly every step: this is asked in each.
+            return None
         return min((due_us for due_us in dues if due_us is not None), default=None)
 
     # To start work that waits.

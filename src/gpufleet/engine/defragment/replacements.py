@@ -56,7 +56,7 @@ class Replacements:
         like = msgspec.structs.replace(known, uid=PodUid(f"{known.uid}/moved"), leaving=False, gang=None)
         row = state.pods.add(like)
         state.replacements[row] = None
-        state.sequence_by_row[row] = state.waiting.next_sequence()
+        state.number_arrival(row)
         state.neighbours.add(row)
         state.assign_queue(row)
         self._by_row[row] = Replacement(row, known.uid, known.gang)

@@ -301,4 +301,8 @@ class Turns:
 
 def lacks_its_own(used: Sequence[int], owed: Sequence[int], asked: Iterable[tuple[int, int]]) -> bool:
     """True if less is used than is owed of something of which these amounts more would be too much."""
-    return any(used[column] < owed[column] < used[column] + amount for column, amount in asked)
+    # A loop, because this is asked for every queue that takes part: ``any`` takes twice as long.
+    for column, amount in asked:
+        if used[column] < owed[column] < used[column] + amount:
+            return True
+    return False

@@ -344,10 +344,13 @@ class WaitingLines:
     def _first_called(self, name: QueueName) -> Line | None:
         """The parked line of a queue that was called and has the best turn."""
         while True:
-            first = None
+            first, best = None, None
             for line in self.called[name]:
-                if line.called and (first is None or _goes_before(line, first)):
-                    first = line
+                if not line.called:
+                    continue
+                turn = (-line.key.priority, line.waiting[0])
+                if best is None or turn < best:
+                    first, best = line, turn
             if first is None:
                 return None
             entry = first.waiting[0]
@@ -389,6 +392,8 @@ class WaitingLines:
 
     def take_untold(self) -> list[LineKey]:
         """Lines with pods that have not heard yet why they wait."""
+        if not self._untold:
+            return []
         keys = list(self._untold)
         self._untold.clear()
         return keys
@@ -410,13 +415,6 @@ class WaitingLines:
         """The lines that are not parked."""
         entries = (entry for heads in self._heads.values() for entry in heads)
         return (line for entry in entries if (line := self._offered_at(*entry)) is not None)
-
-
-def _goes_before(one: Line, other: Line) -> bool:
-    """True if the first workload of one line has a better turn than that of another of the queue."""
-    if one.key.priority != other.key.priority:
-        return one.key.priority > other.key.priority
-    return one.waiting[0] < other.waiting[0]
 
 
 def run_time_class(pod: Pod) -> int:

@@ -101,6 +101,8 @@ class Guests:
     def promises_of(self, uid: PodUid) -> tuple[BackfillPromise, ...]:
         """The promises that a pod has given."""
         # Asked for every pod that starts, and most of the time there is no guest.
+        if not self._promises:
+            return ()
         return tuple(given[uid] for given in self._promises.values() if uid in given)
 
     def leave(self, uid: PodUid) -> None:
