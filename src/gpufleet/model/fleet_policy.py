@@ -15,6 +15,7 @@ from gpufleet.model.identifiers import FleetPolicyName
 from gpufleet.model.label_syntax import check_label_key, check_label_value
 from gpufleet.model.labels import LabelSelector
 from gpufleet.model.model_errors import InputError
+from gpufleet.model.rollout_settings import RolloutSettings
 from gpufleet.model.taint import Taint
 
 OPT_OUT_LABEL = "gpufleet.io/fleet-policy"
@@ -140,6 +141,7 @@ class FleetPolicy(msgspec.Struct, frozen=True):
     """What one policy says. None, "" and empty tuples are fields that it does not name.
 
     ``sharing_config`` names a sharing config of the agents, ``mig_layout`` a layout of the MIG manager.
+    ``rollout`` says how the driver's image goes through the nodes.
     """
 
     name: FleetPolicyName
@@ -148,12 +150,17 @@ class FleetPolicy(msgspec.Struct, frozen=True):
     runtime: Runtime | None = None
     sharing_config: str = ""
     mig_layout: str = ""
+    rollout: RolloutSettings | None = None
     labels: tuple[tuple[str, str], ...] = ()
     taints: tuple[Taint, ...] = ()
 
     def __post_init__(self) -> None:
         for field, text in (("sharingConfig", self.sharing_config), ("migLayout", self.mig_layout)):
             check_label_value(text, field)
+        brings_driver = self.driver is not None and self.driver.source is DriverSource.IMAGE
+        if self.rollout is not None and not brings_driver:
+            expected = "a driver of source Image, which is what a rollout brings, or no rollout"
+            raise InputError("settings of a rollout that cannot be", field="rollout", expected=expected)
         for key, value in self.labels:
             _check_label(key, value)
         for position, taint in enumerate(self.taints):

@@ -2,6 +2,7 @@
 
 The settings are a part of a FleetPolicy. ``operator.rollout`` follows them; ``RolloutSettings`` without
 arguments is what a policy means that says nothing: one canary, one node at a time, at any hour.
+``kube.codec.rollout_settings`` reads them.
 """
 
 import msgspec

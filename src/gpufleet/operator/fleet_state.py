@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from gpufleet.kube.codec.field_path import inside, of_object
 from gpufleet.kube.codec.fleet_policies import read_fleet_policy
 from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects import fleet_policies as wire
@@ -16,6 +17,7 @@ from gpufleet.model.identifiers import NodeName
 from gpufleet.operator.assignment import Refusal, assign, nodes_by_refusal
 from gpufleet.operator.node_facts import NodeFacts
 from gpufleet.operator.plan import NodePlan, plan_nodes
+from gpufleet.operator.rollout import windows
 
 
 class FleetState(msgspec.Struct, frozen=True):
@@ -40,10 +42,20 @@ def fleet_state(
         if one.metadata.name in problems:
             continue
         try:
-            read[one.metadata.name] = read_fleet_policy(one)
+            read[one.metadata.name] = checked_policy(one)
         except ObjectError as error:
             problems[one.metadata.name] = str(error)
     by_name = {one.name: one for one in nodes}
     assigned = assign(read.values(), by_name.values())
     plans = plan_nodes(by_name, assigned, takes_back=not problems)
     return FleetState(read, problems, by_name, {one.node: one for one in plans}, nodes_by_refusal(assigned))
+
+
+def checked_policy(found: wire.FleetPolicy) -> FleetPolicy:
+    """What a policy means. Raises ObjectError, also for windows that no calendar knows."""
+    policy = read_fleet_policy(found)
+    if policy.rollout is not None:
+        for position, window in enumerate(policy.rollout.windows):
+            with of_object("FleetPolicy", policy.name), inside(f"spec.rollout.windows[{position}]"):
+                windows.check(window)
+    return policy

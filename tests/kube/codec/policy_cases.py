@@ -35,6 +35,11 @@ def spec(**fields: Any) -> dict[str, Any]:
     return {"nodeSelector": SELECTOR, **fields}
 
 
+def rollout(**fields: Any) -> dict[str, Any]:
+    """A spec with an image and settings of its rollout."""
+    return spec(driver={"source": "Image", "image": IMAGE}, rollout=fields)
+
+
 def taint(key: str = "example.com/gpu", effect: str = "NoSchedule", **more: str) -> dict[str, str]:
     """A taint."""
     return {"key": key, "effect": effect, **more}
@@ -51,6 +56,21 @@ CASES = (
             migLayout="all-1g.10gb",
             labels={"example.com/tier": "gold", "node-role.kubernetes.io/gpu": ""},
             taints=[taint(value="yes"), taint(effect="NoExecute")],
+            rollout={
+                "canaries": 2,
+                "maxParallel": "10%",
+                "maxFailed": 3,
+                "soak": "1h30m",
+                "windows": [
+                    {"schedule": "0 22 * * 5", "duration": "8h", "timeZone": "Europe/Berlin"},
+                    {"schedule": "0 3 * * *", "duration": "90m"},
+                ],
+                "drainTimeout": "2h",
+                "checkpointTimeout": "0s",
+                "changeTimeout": "20m",
+                "validationTimeout": "60s",
+                "paused": True,
+            },
         ),
     ),
     Case("driver of the host", spec(driver={"source": "Host", "version": "595.91.07"})),
@@ -151,4 +171,27 @@ CASES = (
     ),
     Case("taint twice", spec(taints=[taint(value="a"), taint(value="b")]), refused="spec.taints[1].key"),
     Case("labels a list", spec(labels=["a"]), unreadable=True),
+    Case("rollout that says nothing", rollout()),
+    Case("rollout without a driver", spec(rollout={}), refused="spec.rollout"),
+    Case(
+        "rollout of a driver of the host",
+        spec(driver={"source": "Host"}, rollout={"canaries": 1}),
+        refused="spec.rollout",
+    ),
+    Case("canaries below none", rollout(canaries=-1), refused="spec.rollout.canaries"),
+    Case("canaries as a text", rollout(canaries="1"), unreadable=True),
+    Case("no node in parallel", rollout(maxParallel=0), refused="spec.rollout.maxParallel"),
+    Case("no per cent in parallel", rollout(maxParallel="0%"), refused="spec.rollout.maxParallel"),
+    Case("more than all in parallel", rollout(maxParallel="101%"), refused="spec.rollout.maxParallel"),
+    Case("parallel in words", rollout(maxParallel="two"), refused="spec.rollout.maxParallel"),
+    Case("none may fail", rollout(maxFailed=0)),
+    Case("fewer than none may fail", rollout(maxFailed=-1), refused="spec.rollout.maxFailed"),
+    Case("soak without a unit", rollout(soak="600"), refused="spec.rollout.soak"),
+    Case("soak in parts of a second", rollout(soak="500ms"), refused="spec.rollout.soak"),
+    Case("window without a length", rollout(windows=[{"schedule": "0 3 * * *"}]), unreadable=True),
+    Case(
+        "window with a length of no form",
+        rollout(windows=[{"schedule": "0 3 * * *", "duration": "night"}]),
+        refused="spec.rollout.windows[0].duration",
+    ),
 )

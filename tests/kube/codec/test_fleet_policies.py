@@ -9,8 +9,9 @@ from gpufleet.kube.codec.fleet_policies import MAXIMUM_LABELS, MAXIMUM_TAINTS, r
 from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects.fleet_policies import FleetPolicy
 from gpufleet.model.fleet_policy import Driver, DriverSource, KernelModules, Runtime, RuntimeMode
+from gpufleet.model.rollout_settings import NodeCount, RolloutSettings, Window
 from gpufleet.model.taint import Taint
-from tests.kube.codec.policy_cases import CASES, IMAGE, Case, spec, taint
+from tests.kube.codec.policy_cases import CASES, IMAGE, Case, rollout, spec, taint
 
 
 def decoded(case: Case) -> FleetPolicy:
@@ -45,12 +46,29 @@ def test_everything_that_it_may_say() -> None:
         Taint("example.com/gpu", "yes", "NoSchedule"),
         Taint("example.com/gpu", "", "NoExecute"),
     )
+    assert found.rollout == RolloutSettings(
+        canaries=2,
+        nodes_at_once=NodeCount(10, is_percent=True),
+        failures_most=NodeCount(3),
+        soak_s=5400,
+        windows=(Window("0 22 * * 5", 8 * 3600, "Europe/Berlin"), Window("0 3 * * *", 5400, "UTC")),
+        drain_s=7200,
+        checkpoint_s=0,
+        change_s=1200,
+        validation_s=60,
+        is_paused=True,
+    )
     assert dict(found.written_labels()) == {
         "nvidia.com/device-plugin.config": "small",
         "nvidia.com/mig.config": "all-1g.10gb",
         "example.com/tier": "gold",
         "node-role.kubernetes.io/gpu": "",
     }
+
+
+def test_a_rollout_that_says_nothing_has_the_defaults_of_the_model() -> None:
+    found = read_fleet_policy(decoded(Case("nothing", rollout())))
+    assert found.rollout == RolloutSettings()
 
 
 @pytest.mark.parametrize(

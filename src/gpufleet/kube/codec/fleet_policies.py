@@ -8,6 +8,7 @@ import enum
 from typing import TypeVar
 
 from gpufleet.kube.codec.field_path import inside, of_object
+from gpufleet.kube.codec.rollout_settings import read_rollout_settings
 from gpufleet.kube.codec.selectors import label_selector
 from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects import fleet_policies as wire
@@ -47,6 +48,7 @@ def read_fleet_policy(found: wire.FleetPolicy) -> FleetPolicy:
                 runtime=_runtime(spec.runtime),
                 sharing_config=spec.sharing_config,
                 mig_layout=spec.mig_layout,
+                rollout=None if spec.rollout is None else read_rollout_settings(spec.rollout),
                 labels=_labels(spec.labels),
                 taints=_taints(spec.taints),
             )

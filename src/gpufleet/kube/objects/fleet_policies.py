@@ -33,6 +33,29 @@ class RuntimeSpec(Structure, frozen=True):
     image: str = ""
 
 
+class WindowSpec(Structure, frozen=True):
+    """A time in which nodes may begin."""
+
+    schedule: str
+    duration: str
+    time_zone: str = "UTC"
+
+
+class RolloutSpec(Structure, frozen=True):
+    """How a driver's image goes through the nodes; defaults are those of the definition."""
+
+    canaries: int = 1
+    max_parallel: int | str = 1
+    max_failed: int | str = "20%"
+    soak: str = "10m"
+    windows: tuple[WindowSpec, ...] = ()
+    drain_timeout: str = "1h"
+    checkpoint_timeout: str = "5m"
+    change_timeout: str = "30m"
+    validation_timeout: str = "10m"
+    paused: bool = False
+
+
 class FleetPolicySpec(Structure, frozen=True):
     """What is asked for; defaults are those of the definition."""
 
@@ -41,6 +64,7 @@ class FleetPolicySpec(Structure, frozen=True):
     runtime: RuntimeSpec | None = None
     sharing_config: str = ""
     mig_layout: str = ""
+    rollout: RolloutSpec | None = None
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
 
@@ -62,6 +86,15 @@ class PhaseCount(Structure, frozen=True, omit_defaults=False):
     nodes: int
 
 
+class RolloutStatus(Structure, frozen=True, omit_defaults=False):
+    """How far the rollout of one image is: a state, why it does not go on, and since when (RFC 3339)."""
+
+    image: str
+    state: str
+    since: str
+    reason: str = ""
+
+
 class FleetPolicyStatus(Structure, frozen=True):
     """What the leading operator told last. ``nodes_left_out`` are nodes that the list has no room for."""
 
@@ -71,6 +104,7 @@ class FleetPolicyStatus(Structure, frozen=True):
     phases: tuple[PhaseCount, ...] = ()
     nodes: tuple[NodePolicyStatus, ...] = ()
     nodes_left_out: int | None = None
+    rollout: RolloutStatus | None = None
 
 
 class FleetPolicy(Structure, frozen=True):
