@@ -13,7 +13,7 @@ def test_without_the_value_nothing_of_the_operator_is_installed() -> None:
     assert of_operator(rendered()) == []
 
 
-def test_it_patches_nodes_and_the_status_of_policies_and_keeps_its_lease() -> None:
+def test_it_has_the_rights_of_a_rollout_and_keeps_its_lease() -> None:
     objects = rendered(OPERATOR)
     rules = one(objects, "ClusterRole", "gpufleet-operator")["rules"]
     given = {
@@ -26,10 +26,15 @@ def test_it_patches_nodes_and_the_status_of_policies_and_keeps_its_lease() -> No
         "fleetpolicies": set(),
         "nodedevices": set(),
         "fleetpolicies/status": {"patch"},
+        "pods": {"patch"},
+        "pods/eviction": {"create"},
+        "poddisruptionbudgets": set(),
     }
     lease = one(objects, "Role", "gpufleet-operator")
     assert lease["metadata"]["namespace"] == NAMESPACE
     assert lease["rules"][1]["resourceNames"] == ["gpufleet-operator"]
+    own = {resource: set(rule["verbs"]) for rule in lease["rules"][2:] for resource in rule["resources"]}
+    assert own == {"daemonsets": {"get", "create"}, "pods": {"create", "delete"}}
 
 
 def test_it_touches_no_workload_unless_idle_work_is_to_be_parked() -> None:

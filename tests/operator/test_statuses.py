@@ -93,12 +93,12 @@ def test_the_worst_nodes_come_first() -> None:
     assert list(phases(policy(labels=GOLD), *nodes)) == ["c", "b", "a"]
 
 
-def test_a_driver_that_is_not_carried_out_is_said_so_in_the_condition() -> None:
+def test_a_driver_that_waits_for_its_rollout_is_named_in_the_condition() -> None:
     ready, progressing, degraded = conditions_of(
         phases(policy(driver={"source": "Image", "image": DIGEST}), node())
     )
     assert (ready.holds, ready.reason) == (False, "RolloutNeeded")
-    assert "this version of the operator changes no drivers" in ready.message
+    assert ready.message.endswith("NeedsRollout: n1")
     assert (progressing.holds, degraded.holds) == (False, False)
 
 

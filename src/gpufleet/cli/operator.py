@@ -21,9 +21,9 @@ from gpufleet.cli.prometheus_options import prometheus_server_options
 def command(**options: object) -> int:
     """Make GPU nodes what FleetPolicies say, and keep them so.
 
-    Writes labels, taints and names of configs, and the status of each policy. Drivers and runtimes are not
-    changed by this version: the status says which nodes need it. One process leads, others stand by. Runs
-    until it is told to end.
+    Writes labels, taints and names of configs, brings drivers of images node by node, and tells the status of
+    each policy. Runtimes are not changed by this version: the status says which nodes need it. One process
+    leads, others stand by. Runs until it is told to end.
     """
     from gpufleet.operator.process import OperatorOptions, run_process
 

@@ -15,12 +15,14 @@ from gpufleet.model.taint import EFFECTS
 from gpufleet.operator.node_objects import (
     APPLY,
     DRIVER_IMAGE_ANNOTATION,
+    ROLLOUT_ANNOTATION,
     TAINTS_ANNOTATION,
     DriverReport,
     NodeInfo,
     NodeTaint,
     PolicyNode,
 )
+from gpufleet.operator.rollout.stamp import Stamp
 from gpufleet.preflight.facts import TOOLKIT_IMAGE_ANNOTATION
 
 FIELD_MANAGER = "gpufleet-policy"
@@ -39,7 +41,8 @@ class NodeFacts(msgspec.Struct, frozen=True):
 
     ``owned_labels`` and ``owned_taints`` are those that policies wrote; ``label_managers`` are the other
     managers of each label. ``driver`` is the version that is loaded, ``driver_image`` and ``toolkit_image``
-    what a rollout has put there, "" where none has.
+    what a rollout has put there, "" where none has. ``stamp`` says where the node is in a rollout, and
+    ``stamp_problem`` why that cannot be read, "" where it can. ``allocatable`` is what its kubelet offers.
     """
 
     name: NodeName
@@ -58,6 +61,9 @@ class NodeFacts(msgspec.Struct, frozen=True):
     toolkit_image: str = ""
     system: NodeInfo = NodeInfo()
     annotations: Mapping[str, str] = {}
+    stamp: Stamp | None = None
+    stamp_problem: str = ""
+    allocatable: Mapping[str, str] = {}
 
     @property
     def has_opted_out(self) -> bool:
@@ -69,6 +75,7 @@ def node_facts(node: PolicyNode, report: DriverReport | None = None) -> NodeFact
     """What is known of a node, with what its agent reports."""
     metadata = node.metadata
     owned, managers = _managers(node)
+    stamp, problem = stamp_of(metadata.annotations.get(ROLLOUT_ANNOTATION))
     ready = next((one.status for one in node.status.conditions if one.type == READY), None)
     return NodeFacts(
         name=NodeName(metadata.name),
@@ -87,7 +94,20 @@ def node_facts(node: PolicyNode, report: DriverReport | None = None) -> NodeFact
         toolkit_image=metadata.annotations.get(TOOLKIT_IMAGE_ANNOTATION, ""),
         system=node.status.node_info,
         annotations=metadata.annotations,
+        stamp=stamp,
+        stamp_problem=problem,
+        allocatable=node.status.allocatable,
     )
+
+
+def stamp_of(annotation: str | None) -> tuple[Stamp | None, str]:
+    """The stamp that an annotation holds, and what is wrong where it holds none, or ""."""
+    if annotation is None:
+        return None, ""
+    try:
+        return msgspec.json.decode(annotation, type=Stamp), ""
+    except (msgspec.MsgspecError, ValueError) as error:
+        return None, f"its annotation {ROLLOUT_ANNOTATION} cannot be read: {error}; remove it"
 
 
 def owned_taints(annotation: str) -> frozenset[TaintKey]:

@@ -18,7 +18,15 @@ TAINTS_ANNOTATION = "gpufleet.io/policy-taints"
 DRIVER_IMAGE_ANNOTATION = "gpufleet.io/driver-image"
 """The driver's image by digest that a rollout has put on a node and found to work."""
 
+ROLLOUT_ANNOTATION = "gpufleet.io/rollout"
+"""Where a node is in a rollout: a ``Stamp`` as JSON."""
+
+PAUSED_ANNOTATION = "gpufleet.io/paused-operands"
+"""The labels of driver managers that a rollout has set to paused, separated by commas."""
+
 READ_ANNOTATIONS = (
+    ROLLOUT_ANNOTATION,
+    PAUSED_ANNOTATION,
     TAINTS_ANNOTATION,
     DRIVER_IMAGE_ANNOTATION,
     TOOLKIT_IMAGE_ANNOTATION,
@@ -88,10 +96,11 @@ class PolicyNodeSpec(Structure, frozen=True):
 
 
 class PolicyNodeStatus(Structure, frozen=True):
-    """Conditions, and what the kubelet says of its machine."""
+    """Conditions, what the kubelet says of its machine, and what it offers to pods."""
 
     conditions: tuple[NodeCondition, ...] = ()
     node_info: NodeInfo = NodeInfo()
+    allocatable: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class PolicyNode(Structure, frozen=True):

@@ -4,16 +4,21 @@ What a person has to decide goes before what is still to be written, so that the
 to be done. ``statuses`` puts phases into the status of a policy.
 """
 
+import datetime as dt
 import enum
 
 import msgspec
 
-from gpufleet.model.fleet_policy import FleetPolicy
+from gpufleet.kube.codec.times import whole_time
+from gpufleet.model.fleet_policy import DriverSource, FleetPolicy
 from gpufleet.operator.node_facts import NodeFacts
 from gpufleet.operator.plan import Change, NodePlan, Way, mig_state
+from gpufleet.operator.rollout.stamp import UNDER_WAY, RolloutPhase
+from gpufleet.operator.rollout.windows import EPOCH
 
 MIG_SUCCESS, MIG_FAILED = "success", "failed"
-NO_ROLLOUT = "this version of the operator changes no drivers and no runtimes"
+NO_ROLLOUT = "this version of the operator changes no runtimes, and takes no driver away"
+WAITS = "waits for its turn in the rollout"
 
 
 class Phase(enum.Enum):
@@ -23,6 +28,7 @@ class Phase(enum.Enum):
     CONFLICT = "Conflict"
     FAILED = "Failed"
     NEEDS_PERSON = "NeedsPerson"
+    ROLLING_OUT = "RollingOut"
     NEEDS_ROLLOUT = "NeedsRollout"
     PENDING = "Pending"
     OPTED_OUT = "OptedOut"
@@ -44,8 +50,8 @@ class NodePhase(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-def phase_of(facts: NodeFacts, plan: NodePlan, policy: FleetPolicy) -> NodePhase:
-    """How far a node is with a policy that selects it."""
+def phase_of(facts: NodeFacts, plan: NodePlan, policy: FleetPolicy, seen: str = "") -> NodePhase:
+    """How far a node is with a policy that selects it; ``seen`` is what is seen of its driver, or ""."""
     if plan.opted_out:
         return NodePhase(Phase.OPTED_OUT, "OptOutLabel", "the node opts out of all policies by its label")
     refusals = [one for one in plan.refusals if policy.name in one.refused]
@@ -54,10 +60,35 @@ def phase_of(facts: NodeFacts, plan: NodePlan, policy: FleetPolicy) -> NodePhase
     conflicts = [one for one in plan.conflicts if one.policy == policy.name]
     if conflicts:
         return NodePhase(Phase.CONFLICT, "ForeignValue", "; ".join(one.sentence() for one in conflicts))
-    return _of_changes(plan, policy) or _of_mig(facts, policy) or NodePhase(Phase.APPLIED, "AsThePolicySays")
+    return (
+        _of_stamp(facts, policy, seen)
+        or _of_changes(plan, policy, seen)
+        or _of_mig(facts, policy)
+        or NodePhase(Phase.APPLIED, "AsThePolicySays")
+    )
 
 
-def _of_changes(plan: NodePlan, policy: FleetPolicy) -> NodePhase | None:
+def _of_stamp(facts: NodeFacts, policy: FleetPolicy, seen: str) -> NodePhase | None:
+    """Where a node is in the rollout of a policy; None where it is in none, or came through it well."""
+    if facts.stamp_problem and policy.driver is not None:
+        return NodePhase(Phase.FAILED, "UnreadableStamp", facts.stamp_problem)
+    stamp = facts.stamp
+    if stamp is None or stamp.policy != policy.name:
+        return None
+    if stamp.phase in UNDER_WAY:
+        way = "back to" if stamp.is_rollback else "to"
+        words = "; ".join(one for one in (stamp.reason, seen) if one)
+        until = whole_time(EPOCH + dt.timedelta(microseconds=stamp.deadline_us))
+        told = f"{way} {stamp.target}, at the latest until {until}{f': {words}' if words else ''}"
+        return NodePhase(Phase.ROLLING_OUT, stamp.phase.value, told)
+    has_failed = stamp.phase is RolloutPhase.FAILED
+    wanted = None if policy.driver is None else policy.driver.image
+    if wanted in {stamp.target, stamp.failed_target} and (has_failed or stamp.failed_target == wanted):
+        return NodePhase(Phase.FAILED, f"Rollout{stamp.phase.value}", stamp.reason)
+    return None
+
+
+def _of_changes(plan: NodePlan, policy: FleetPolicy, seen: str) -> NodePhase | None:
     changes = plan.of_policy(policy.name)
     for way, phase, reason in (
         (Way.PERSON, Phase.NEEDS_PERSON, "HostDriver"),
@@ -67,7 +98,11 @@ def _of_changes(plan: NodePlan, policy: FleetPolicy) -> NodePhase | None:
         found = [one for one in changes if one.way is way]
         if found:
             words = [_change_words(one) for one in found]
-            told = [*words, NO_ROLLOUT] if way is Way.ROLLOUT else words
+            told = words
+            if way is Way.ROLLOUT:
+                is_brought = policy.driver is not None and policy.driver.source is DriverSource.IMAGE
+                is_all = is_brought and all(one.field == "driver" for one in found)
+                told = [*words, (seen or WAITS) if is_all else NO_ROLLOUT]
             return NodePhase(phase, reason, "; ".join(told))
     return None
 

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import datetime as dt
 import logging
+from collections.abc import Mapping
 
 import msgspec
 
@@ -17,9 +18,9 @@ from gpufleet.kube.codec.policy_status import status_patch
 from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.lease import LeadershipLost, Lease
 from gpufleet.kube.mirror import Mirror
-from gpufleet.kube.mirror_changes import Change
+from gpufleet.kube.mirror_changes import Appeared, Change, Changed, Vanished
 from gpufleet.kube.objects import fleet_policies as wire
-from gpufleet.kube.resources import FLEET_POLICIES, NODE_DEVICES, NODES
+from gpufleet.kube.resources import FLEET_POLICIES, NODE_DEVICES, NODES, PODS
 from gpufleet.kube.status import Conflict, NotFound
 from gpufleet.model.identifiers import NodeName
 from gpufleet.operator.applying import apply_state, labels_differ, taints_differ
@@ -28,6 +29,8 @@ from gpufleet.operator.node_facts import NodeFacts, node_facts
 from gpufleet.operator.node_objects import DriverReport, PolicyNode
 from gpufleet.operator.parking.keeping import Parking
 from gpufleet.operator.plan import WrittenState
+from gpufleet.operator.rollout_objects import HeldPod
+from gpufleet.operator.rollouts import Rollouts
 from gpufleet.operator.statuses import node_phases, status_of_policy, status_of_unreadable
 from gpufleet.usage.prometheus.client import Source
 
@@ -48,6 +51,7 @@ RETRY_S = 5.0
 _POLICY = msgspec.json.Decoder(wire.FleetPolicy)
 _NODE = msgspec.json.Decoder(PolicyNode)
 _REPORT = msgspec.json.Decoder(DriverReport)
+_POD = msgspec.json.Decoder(HeldPod)
 UNREADABLE = "the object has fields of another version of gpufleet"
 
 
@@ -61,7 +65,11 @@ class Operator:
         self, client: Client, namespace: str, identity: str, measurements: Source | None = None
     ) -> None:
         self.client = client
+<<<<<<< HEAD
         self._measurements = measurements
+=======
+        self.namespace = namespace
+>>>>>>> 02fe056c (The operator brings drivers of images node by node, with canaries, checks and a way back)
         self.lease = Lease(client, LEASE_NAME, namespace=namespace, identity=identity)
         self.leading: Following | None = None
 
@@ -80,7 +88,7 @@ class Operator:
                     await self.lease.release()
 
     async def _lead(self) -> None:
-        following = Following(self.client, self.lease)
+        following = Following(self.client, self.lease, self.namespace)
         self.leading = following
         async with asyncio.TaskGroup() as group:
             group.create_task(self.lease.keep())
@@ -93,7 +101,7 @@ class Operator:
 class Following:
     """What a leader follows and does."""
 
-    def __init__(self, client: Client, lease: Lease) -> None:
+    def __init__(self, client: Client, lease: Lease, namespace: str) -> None:
         self._client = client
         self._lease = lease
         self._changed = asyncio.Event()
@@ -102,6 +110,13 @@ class Following:
         self.policies = Mirror(client, FLEET_POLICIES, _POLICY, self._heard_of_policy, optional=True)
         self.nodes = Mirror(client, NODES, _NODE, self._heard_of_node)
         self.reports = Mirror(client, NODE_DEVICES, _REPORT, self._heard_of_report, optional=True)
+        # Followed from the first policy on that brings a driver: all else needs no pods.
+        self.pods = Mirror(client, PODS, _POD, self._heard_of_pod)
+        self.rollouts = Rollouts(client, namespace, lease.holds)
+        self._group: asyncio.TaskGroup | None = None
+        self._follows_pods = False
+        self._seen: Mapping[NodeName, str] = {}
+        self._rolling: frozenset[str] = frozenset()
         self.rounds = 0
 
     @property
@@ -112,8 +127,10 @@ class Following:
     async def run(self) -> None:
         """Follow and write until cancelled."""
         async with asyncio.TaskGroup() as group:
+            self._group = group
             for mirror in self.mirrors:
                 group.create_task(mirror.run())
+            group.create_task(self.rollouts.evictions.run())
             for mirror in self.mirrors:
                 await mirror.wait_listed()
             group.create_task(self._rounds())
@@ -132,9 +149,29 @@ class Following:
         """One round; the seconds after which another is due, None where only a change can bring one."""
         state = self.state()
         whole = await self._write_nodes(state)
+        due_s = await self._roll_out(state)
         told = await self._tell(state)
         self.rounds += 1
-        return None if whole and told else RETRY_S
+        dues_s = [*([] if whole and told else [RETRY_S]), *([] if due_s is None else [due_s])]
+        return min(dues_s, default=None)
+
+    async def _roll_out(self, state: FleetState) -> float | None:
+        """A round of all rollouts; the seconds after which another is due."""
+        if self._group is None:
+            return None
+        if not self._follows_pods:
+            brings = any(one.driver is not None and one.driver.image for one in state.policies.values())
+            if not brings and not any(one.stamp is not None for one in state.nodes.values()):
+                return None
+            self._follows_pods = True
+            self._group.create_task(self.pods.run())
+            await self.pods.wait_listed()
+            # What was known before the pods were is older than they are.
+            return 0.0
+        self._rolling = frozenset(name for name, one in state.nodes.items() if one.stamp is not None)
+        found = await self.rollouts.turn(state, self.policies.objects.values(), self.pods.objects.values())
+        self._seen = found.words
+        return found.again_s
 
     def state(self) -> FleetState:
         """Everything as it is known now."""
@@ -184,7 +221,7 @@ class Following:
             name = policy.metadata.name
             before = wire.policy_status_of(policy)
             now = self._client.clock.now()
-            status = _status(state, policy, before, now)
+            status = _status(state, policy, before, now, self._seen)
             if status == before:
                 continue
             now_s = self._client.clock.monotonic_s()
@@ -209,8 +246,24 @@ class Following:
     def _heard_of_node(self, _: Change[PolicyNode]) -> None:
         self._changed.set()
 
+    def _heard_of_pod(self, change: Change[HeldPod]) -> None:
+        """Only pods of nodes in a rollout, and of ours, matter: fleets start pods all the time."""
+        pod = _pod_of(change)
+        if pod is not None and pod.spec.node_name not in self._rolling and not pod.metadata.labels:
+            return
+        self._changed.set()
+
     def _heard_of_report(self, _: Change[DriverReport]) -> None:
         self._changed.set()
+
+
+def _pod_of(change: Change[HeldPod]) -> HeldPod | None:
+    """The pod that a change is about; None where it is about several."""
+    match change:
+        case Appeared(pod) | Changed(_, pod) | Vanished(pod):
+            return pod
+        case _:
+            return None
 
 
 def _differs(facts: NodeFacts, written: WrittenState) -> bool:
@@ -218,10 +271,14 @@ def _differs(facts: NodeFacts, written: WrittenState) -> bool:
 
 
 def _status(
-    state: FleetState, policy: wire.FleetPolicy, before: wire.FleetPolicyStatus, now: dt.datetime
+    state: FleetState,
+    policy: wire.FleetPolicy,
+    before: wire.FleetPolicyStatus,
+    now: dt.datetime,
+    seen: Mapping[NodeName, str],
 ) -> wire.FleetPolicyStatus:
     name, generation = policy.metadata.name, policy.metadata.generation
     if name in state.problems:
         return status_of_unreadable(before, generation, state.problems[name], now)
-    phases = node_phases(state.policies[name], state.nodes, state.plans)
+    phases = node_phases(state.policies[name], state.nodes, state.plans, seen)
     return status_of_policy(before, generation, phases, now)

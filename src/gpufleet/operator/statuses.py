@@ -15,18 +15,25 @@ from gpufleet.model.identifiers import NodeName
 from gpufleet.model.phrases import counted, listed
 from gpufleet.operator import phases
 from gpufleet.operator.node_facts import NodeFacts
-from gpufleet.operator.phases import NO_ROLLOUT, NodePhase, Phase, phase_of
+from gpufleet.operator.phases import NodePhase, Phase, phase_of
 from gpufleet.operator.plan import NodePlan
 
+NOTHING_SEEN: Mapping[NodeName, str] = {}
 ORDER = {phase: height for height, phase in enumerate(Phase)}
 
 
 def node_phases(
-    policy: FleetPolicy, facts: Mapping[NodeName, NodeFacts], plans: Mapping[NodeName, NodePlan]
+    policy: FleetPolicy,
+    facts: Mapping[NodeName, NodeFacts],
+    plans: Mapping[NodeName, NodePlan],
+    seen: Mapping[NodeName, str] = NOTHING_SEEN,
 ) -> dict[NodeName, NodePhase]:
-    """The phase of each node that a policy selects; the worst first, then by name."""
+    """The phase of each node that a policy selects; the worst first, then by name.
+
+    ``seen`` is what a rollout sees of nodes.
+    """
     found = {
-        name: phase_of(facts[name], plan, policy)
+        name: phase_of(facts[name], plan, policy, seen.get(name, ""))
         for name, plan in plans.items()
         if policy.name in plan.policies
     }
@@ -78,8 +85,6 @@ def _ready(nodes: Mapping[NodeName, NodePhase]) -> PolicyCondition:
     named = listed(name for name, one in open_ones.items() if one.phase is worst.phase)
     sum_of = f"{len(open_ones)} of {counted(len(nodes), 'node')} not as the policy says"
     message = f"{sum_of}; {worst.phase.value}: {named}"
-    if worst.phase is Phase.NEEDS_ROLLOUT:
-        message = f"{message}; {NO_ROLLOUT}"
     return PolicyCondition(READY, False, worst.reason, message)
 
 
@@ -87,6 +92,9 @@ def _progressing(nodes: Mapping[NodeName, NodePhase]) -> PolicyCondition:
     pending = [name for name, one in nodes.items() if one.phase is Phase.PENDING]
     if pending:
         return PolicyCondition(PROGRESSING, True, "Writing", listed(pending))
+    rolling = [name for name, one in nodes.items() if one.phase is Phase.ROLLING_OUT]
+    if rolling:
+        return PolicyCondition(PROGRESSING, True, "RollingOut", listed(rolling))
     return PolicyCondition(PROGRESSING, False, "NothingToWrite", "nothing is being written")
 
 

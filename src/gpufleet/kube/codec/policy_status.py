@@ -72,12 +72,17 @@ def policy_status(
         phases=tuple(PhaseCount(phase, count) for phase, count in phases if count),
         nodes=told,
         nodes_left_out=len(nodes or ()) - len(told) or None,
+        rollout=before.rollout,
     )
 
 
 def status_patch(status: FleetPolicyStatus) -> dict[str, object]:
-    """The merge patch that makes the status so. What is left out is written as null, or as an empty list."""
+    """The merge patch that makes the status so. What is left out is written as null, or as an empty list.
+
+    What it says of a rollout stays as it is there: that is written for itself.
+    """
     written = msgspec.to_builtins(status)
+    written.pop("rollout", None)
     empty: dict[str, object] = {
         "phases": [],
         "nodes": [],

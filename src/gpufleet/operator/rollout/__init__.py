@@ -4,5 +4,5 @@
 a rollout turns back. Both are pure: they get what the objects say (``observed``) and answer with what is to
 be done (``actions``). All they must remember is in the ``Stamp`` of a node and the ``Progress`` of a policy
 (``stamp``), so that a process that was killed after any write goes on where it was, with the same deadlines.
-No process carries the actions out yet.
+``operator.rollouts`` carries the actions out.
 """

@@ -1,0 +1,259 @@
+"""Carries out what the step of a rollout asks for, one action at a time, each of them one whole write.
+
+Writes of a node are tied to the version that was read, and the right to write is asked before each. Operands
+of driver managers that hold the device are paused by their labels while a driver changes, and those that this
+paused, and no others, run again after it. ``rollouts`` says which actions, ``eviction`` ends pods.
+"""
+
+import datetime as dt
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from gpufleet.eviction.evictions import Evictions
+from gpufleet.eviction.plan import EvictionPlan, PodsWatchedByAsker, Victim
+from gpufleet.kube import keys
+from gpufleet.kube.client import Client
+from gpufleet.kube.codec.rollout_settings import rollout_status_patch
+from gpufleet.kube.codec.times import micro_time
+from gpufleet.kube.lease import LeadershipLost
+from gpufleet.kube.objects.fleet_policies import RolloutStatus
+from gpufleet.kube.resources import DAEMON_SETS, FLEET_POLICIES, NODES, PODS
+from gpufleet.kube.status import AlreadyExists, Conflict, NotFound
+from gpufleet.model.fleet_policy import DEPLOY_PREFIX, Driver
+from gpufleet.model.identifiers import NodeName, PodUid
+from gpufleet.model.pod_name import PodName
+from gpufleet.operator.node_facts import NodeFacts
+from gpufleet.operator.node_objects import DRIVER_IMAGE_ANNOTATION, PAUSED_ANNOTATION, ROLLOUT_ANNOTATION
+from gpufleet.operator.rollout.actions import (
+    Action,
+    AskCheckpoint,
+    DeleteCheck,
+    Evict,
+    SetDriver,
+    StartCheck,
+    WriteNode,
+    WriteProgress,
+)
+from gpufleet.operator.rollout.stamp import Progress, RolloutPhase, Stamp
+from gpufleet.operator.rollout.windows import EPOCH
+from gpufleet.operator.rollout_drains import RefusedEvictions, is_holder
+from gpufleet.operator.rollout_objects import (
+    CHECK_LABEL,
+    DRIVER_LABEL,
+    HeldPod,
+    check_name,
+    check_pod,
+    daemon_set,
+    daemon_set_name,
+    driver_key,
+    is_gpu,
+    is_turned_away,
+)
+from gpufleet.operator.rollout_observing import drivers_of
+
+LOG = logging.getLogger(__name__)
+ROLLOUT_MANAGER = "gpufleet-rollout"
+"""The manager of what a rollout writes on nodes."""
+
+RUNS, PAUSED = "true", "paused-for-driver-upgrade"
+"""Values of the labels by which NVIDIA's operands run on a node, and by which driver managers pause them."""
+
+NEVER_PAUSED = (f"{DEPLOY_PREFIX}driver", f"{DEPLOY_PREFIX}operands")
+VALIDATED = {RolloutPhase.RETURNED, RolloutPhase.ROLLED_BACK}
+EVICTED_FOR = "driver-rollout"
+"""The reason of evictions, for the log."""
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What a round has read: nodes, and the pods on each."""
+
+    nodes: Mapping[NodeName, NodeFacts]
+    pods: Mapping[NodeName, Sequence[HeldPod]]
+
+
+class RolloutActions:
+    """Writes what is asked for. Each method raises KubeError, and Conflict where what was read is old."""
+
+    def __init__(
+        self, client: Client, namespace: str, evictions: Evictions, refused: RefusedEvictions
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._evictions = evictions
+        self._refused = refused
+
+    async def carry_out(
+        self, action: Action, seen: Seen, driver: Driver | None, may_write: Callable[[], bool]
+    ) -> None:
+        """Carry out one action. Raises LeadershipLost where the right to write may be another's."""
+        if not may_write():
+            raise LeadershipLost("leadership is no longer certain, so nothing is written any more")
+        match action:
+            case WriteNode(name, stamp, cordon):
+                await self._write_node(seen.nodes[name], stamp, cordon=cordon)
+            case SetDriver(name, image):
+                await self._set_driver(seen, name, image, driver)
+            case StartCheck(name, image):
+                await self._start_check(seen, name, image)
+            case DeleteCheck(name):
+                await self._delete_checks(seen.pods.get(name, ()))
+            case AskCheckpoint(pods, before_us):
+                await self._ask_checkpoint(_chosen(seen, pods), before_us)
+            case Evict(name, pods):
+                self._evict(name, _chosen(seen, pods))
+            case WriteProgress():
+                raise AssertionError("the progress is written by write_progress, with its policy")
+
+    async def write_progress(self, policy: str, resource_version: str, progress: Progress) -> None:
+        """Write how far a rollout is, onto the policy that was read."""
+        told = RolloutStatus(
+            progress.target, progress.state.value, moment(progress.since_us), progress.reason
+        )
+        body = rollout_status_patch(told)
+        body["metadata"] = {"resourceVersion": resource_version}
+        await self._client.patch(FLEET_POLICIES, policy, body, subresource="status")
+
+    async def _write_node(self, facts: NodeFacts, stamp: Stamp | None, *, cordon: bool | None) -> None:
+        annotations: dict[str, str | None] = {ROLLOUT_ANNOTATION: written_stamp(stamp)}
+        labels: dict[str, str] = {}
+        if stamp is not None and stamp.phase in VALIDATED:
+            annotations[DRIVER_IMAGE_ANNOTATION] = stamp.target
+        if stamp is None or stamp.phase is not RolloutPhase.CHANGING:
+            labels = resumed(facts)
+            if PAUSED_ANNOTATION in facts.annotations:
+                annotations[PAUSED_ANNOTATION] = None
+        body: dict[str, object] = {
+            "metadata": {
+                "uid": facts.uid,
+                "resourceVersion": facts.resource_version,
+                "annotations": annotations,
+                **({"labels": labels} if labels else {}),
+            }
+        }
+        if cordon is not None:
+            body["spec"] = {"unschedulable": cordon or None}
+        await self._client.patch(NODES, facts.name, body, field_manager=ROLLOUT_MANAGER)
+        if stamp is not None:
+            said = {"node": facts.name, "phase": stamp.phase.value, "image": stamp.target}
+            LOG.info("a node goes on in a rollout", extra={**said, "problem": stamp.reason})
+
+    async def _set_driver(self, seen: Seen, name: NodeName, image: str, driver: Driver | None) -> None:
+        """The pods of another driver leave first: two drivers of one kernel would meet in it."""
+        facts = seen.nodes[name]
+        wanted, key = driver_key(image), facts.labels.get(DRIVER_LABEL)
+        # The node may have been written a moment ago, so its own version is no condition here.
+        labels: dict[str, str | None] = dict.fromkeys(running_operands(facts), PAUSED)
+        drivers = drivers_of(facts, seen.pods.get(name, ()), self._namespace)
+        there = (*drivers.wanted, *drivers.leaving)
+        others = [one for one in there if one.metadata.labels[DRIVER_LABEL] != wanted]
+        if others:
+            if key is not None:
+                labels[DRIVER_LABEL] = None
+        elif key != wanted:
+            if driver is not None:
+                await self._make_daemon_set(driver, image)
+            labels[DRIVER_LABEL] = wanted
+        if not labels:
+            return
+        metadata: dict[str, object] = {"uid": facts.uid, "labels": labels}
+        paused = [one for one in labels if one != DRIVER_LABEL]
+        if paused:
+            known = facts.annotations.get(PAUSED_ANNOTATION, "").split(",")
+            metadata["annotations"] = {PAUSED_ANNOTATION: ",".join(sorted({*known, *paused} - {""}))}
+        await self._client.patch(NODES, name, {"metadata": metadata}, field_manager=ROLLOUT_MANAGER)
+
+    async def _make_daemon_set(self, driver: Driver, image: str) -> None:
+        """Looked for first: a write that changes nothing is no write."""
+        try:
+            await self._client.get(DAEMON_SETS, daemon_set_name(image), namespace=self._namespace)
+        except NotFound:
+            body = daemon_set(self._namespace, driver, image)
+            await self._client.create(DAEMON_SETS, body, namespace=self._namespace)
+
+    async def _start_check(self, seen: Seen, node: NodeName, image: str) -> None:
+        """Once the node offers a GPU: before that its kubelet would refuse the pod."""
+        name, allocatable = check_name(node, image), seen.nodes[node].allocatable
+        for pod in seen.pods.get(node, ()):
+            if pod.metadata.name == name and is_turned_away(pod):
+                await self._delete_checks([pod])
+                return
+        resource = next((one for one in sorted(allocatable) if is_gpu(one) and allocatable[one] != "0"), None)
+        if resource is None:
+            return
+        body = check_pod(self._namespace, node, image, resource)
+        try:
+            await self._client.create(PODS, body, name=name, namespace=self._namespace)
+        except AlreadyExists:
+            return
+
+    async def _delete_checks(self, pods: Sequence[HeldPod]) -> None:
+        for pod in pods:
+            found = pod.metadata
+            if CHECK_LABEL not in found.labels or found.namespace != self._namespace or pod.is_ending:
+                continue
+            try:
+                await self._client.delete(PODS, found.name, namespace=found.namespace, uid=found.uid)
+            except (NotFound, Conflict):
+                continue
+
+    async def _ask_checkpoint(self, pods: Sequence[HeldPod], before_us: int) -> None:
+        now = self._client.clock.now()
+        for pod in pods:
+            asked = pod.metadata.annotations.get(keys.CHECKPOINT_REQUESTED, "")
+            before = moment(before_us)
+            if asked.rpartition("/")[2] == before:
+                continue
+            text = f"{micro_time(now)}/{before}"
+            metadata = {"uid": pod.metadata.uid, "annotations": {keys.CHECKPOINT_REQUESTED: text}}
+            try:
+                await self._client.patch(
+                    PODS, pod.metadata.name, {"metadata": metadata}, namespace=pod.metadata.namespace
+                )
+            except (NotFound, Conflict):
+                continue
+
+    def _evict(self, node: NodeName, pods: Sequence[HeldPod]) -> None:
+        now_s = self._client.clock.monotonic_s()
+        victims = tuple(
+            Victim(
+                PodName(one.metadata.namespace, one.metadata.name, PodUid(one.metadata.uid)),
+                EVICTED_FOR,
+                f"the driver of node {node} changes",
+            )
+            for one in pods
+            if is_holder(one) and not one.is_ending and self._refused.due_s(PodUid(one.metadata.uid)) <= now_s
+        )
+        if victims:
+            self._evictions.submit(EvictionPlan(victims, PodsWatchedByAsker()))
+
+
+def written_stamp(stamp: Stamp | None) -> str | None:
+    """A stamp as its annotation holds it."""
+    return None if stamp is None else msgspec.json.encode(stamp).decode()
+
+
+def moment(at_us: int) -> str:
+    """A moment as the API writes it, to the microsecond, so that it is read as it was."""
+    return micro_time(EPOCH + dt.timedelta(microseconds=at_us))
+
+
+def running_operands(facts: NodeFacts) -> list[str]:
+    """Labels of operands that run on a node and may hold its GPUs."""
+    return [
+        key
+        for key, value in facts.labels.items()
+        if key.startswith(DEPLOY_PREFIX) and value == RUNS and key not in NEVER_PAUSED
+    ]
+
+
+def resumed(facts: NodeFacts) -> dict[str, str]:
+    """Labels of operands that a rollout paused, and that nobody changed since, as they are to be again."""
+    paused = facts.annotations.get(PAUSED_ANNOTATION, "").split(",")
+    return {key: RUNS for key in paused if facts.labels.get(key) == PAUSED}
+
+
+def _chosen(seen: Seen, uids: Sequence[PodUid]) -> list[HeldPod]:
+    wanted = set(uids)
+    return [one for pods in seen.pods.values() for one in pods if one.metadata.uid in wanted]

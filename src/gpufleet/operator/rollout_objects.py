@@ -1,0 +1,292 @@
+"""The objects that a rollout reads and makes: pods as it reads them, a driver's DaemonSet, the check pod.
+
+A driver comes by a DaemonSet for each image, whose pods run on nodes with the label ``DRIVER_LABEL`` of this
+image: to change a driver is to change that label. The container is started as NVIDIA's driver containers
+expect it, so that their images run unchanged. ``rollout_actions`` writes these objects.
+"""
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from gpufleet.kube import keys
+from gpufleet.kube.objects.metadata import Metadata
+from gpufleet.kube.objects.pod import FAILED, KUBELET_REASONS, SUCCEEDED, ContainerResources
+from gpufleet.kube.objects.structure import Structure
+from gpufleet.model.fleet_policy import Driver, KernelModules
+from gpufleet.model.identifiers import NodeName
+from gpufleet.model.resource_names import GPU_RESOURCES, is_part_of_gpu
+
+DRIVER_LABEL = "gpufleet.io/driver"
+"""On a node: the driver whose pod is to run there. On pods and DaemonSets: which driver they bring."""
+
+CHECK_LABEL = "gpufleet.io/driver-check"
+"""On a check pod: the driver that it checks."""
+
+DIGEST_DIGITS = 40
+"""A label has room for 63 characters; as many digits as a commit of git has tell any two images apart."""
+
+NAME_DIGITS = 12
+"""Digits in names of objects, which people read: enough for the images of one cluster."""
+
+HELD_ANNOTATIONS = (keys.CHECKPOINTED_AT, keys.CHECKPOINT_ON_REQUEST, keys.CHECKPOINT_REQUESTED)
+DAEMON_SET = "DaemonSet"
+MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+READY = "Ready"
+
+
+class HeldMetadata(Metadata, frozen=True):
+    """A pod's metadata, with the annotations and labels that a rollout reads."""
+
+    def __post_init__(self) -> None:
+        kept = {
+            key: text
+            for key, text in self.annotations.items()
+            if key in HELD_ANNOTATIONS or key == MIRROR_ANNOTATION
+        }
+        msgspec.structs.force_setattr(self, "annotations", kept)
+        labels = {key: self.labels[key] for key in (DRIVER_LABEL, CHECK_LABEL) if key in self.labels}
+        msgspec.structs.force_setattr(self, "labels", labels)
+
+
+class HeldContainer(Structure, frozen=True):
+    """A container, as far as it may hold GPUs, with its image."""
+
+    image: str = ""
+    resources: ContainerResources = ContainerResources()
+
+
+class HeldSpec(Structure, frozen=True):
+    """Where a pod runs and what its containers ask for."""
+
+    node_name: str = ""
+    containers: tuple[HeldContainer, ...] = ()
+    init_containers: tuple[HeldContainer, ...] = ()
+
+
+class StateWords(Structure, frozen=True):
+    """Why a container waits or how it ended."""
+
+    reason: str = ""
+    message: str = ""
+    exit_code: int | None = None
+
+
+class ContainerState(Structure, frozen=True):
+    """The state of a container."""
+
+    waiting: StateWords | None = None
+    terminated: StateWords | None = None
+
+
+class ContainerStatus(Structure, frozen=True):
+    """How a container is doing."""
+
+    state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
+
+
+class HeldCondition(Structure, frozen=True):
+    """A condition of a pod."""
+
+    type: str
+    status: str
+
+
+class HeldStatus(Structure, frozen=True):
+    """How far a pod is."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    conditions: tuple[HeldCondition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class HeldPod(Structure, frozen=True):
+    """A pod as a rollout reads it: what it holds, and how far it is."""
+
+    metadata: HeldMetadata
+    spec: HeldSpec = HeldSpec()
+    status: HeldStatus = HeldStatus()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether none of its containers runs any more."""
+        return self.status.phase in {SUCCEEDED, FAILED}
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it was told to end."""
+        return self.metadata.deletion_timestamp is not None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether its kubelet says that it works."""
+        return any(one.type == READY and one.status == "True" for one in self.status.conditions)
+
+    @property
+    def is_of_daemon(self) -> bool:
+        """Whether it belongs to the node: it comes back at once, and an eviction empties nothing."""
+        controller = self.metadata.controller
+        is_daemon = controller is not None and controller.kind == DAEMON_SET
+        return is_daemon or MIRROR_ANNOTATION in self.metadata.annotations
+
+    @property
+    def holds_gpus(self) -> bool:
+        """Whether it asks for GPUs or parts of them, in any container, also in those that run first."""
+        return any(
+            is_gpu(name)
+            for container in (*self.spec.containers, *self.spec.init_containers)
+            for amounts in (container.resources.requests, container.resources.limits)
+            for name in amounts
+        )
+
+    def words(self) -> str:
+        """What is said of containers that do not work, or "" where nothing is."""
+        states = [
+            one
+            for status in (*self.status.init_container_statuses, *self.status.container_statuses)
+            for state in (status.state, status.last_state)
+            for one in (state.terminated, state.waiting)
+            if one is not None and (one.message or one.reason) and one.reason != "Completed"
+        ]
+        told = [": ".join(part for part in (one.reason, one.message.strip()) if part) for one in states]
+        return "; ".join(dict.fromkeys(told)) or self.status.message or self.status.reason
+
+
+def is_gpu(name: str) -> bool:
+    """Whether a resource is GPUs or parts of one."""
+    return name in GPU_RESOURCES or is_part_of_gpu(name) or name == keys.GPU_SHARE
+
+
+def is_turned_away(pod: HeldPod) -> bool:
+    """Whether a kubelet would not run a pod, because it does not know of a free GPU at that moment."""
+    reason = pod.status.reason
+    return pod.status.phase == FAILED and (reason in KUBELET_REASONS or reason.startswith("OutOf"))
+
+
+def driver_key(image: str) -> str:
+    """The value of ``DRIVER_LABEL`` that stands for an image by digest."""
+    return image.rpartition(":")[2][:DIGEST_DIGITS]
+
+
+def daemon_set_name(image: str) -> str:
+    """The name of the DaemonSet of an image."""
+    return f"gpufleet-driver-{driver_key(image)[:NAME_DIGITS]}"
+
+
+def check_name(node: NodeName, image: str) -> str:
+    """The name of the check pod of a node and an image; names of nodes may be longer than a pod's may be."""
+    digits = hashlib.sha256(f"{node} {image}".encode()).hexdigest()
+    return f"gpufleet-driver-check-{digits[:NAME_DIGITS]}"
+
+
+def daemon_set(namespace: str, driver: Driver, image: str) -> dict[str, Any]:
+    """The DaemonSet that brings a driver to nodes with its label.
+
+    Its pods are never replaced by the controller of DaemonSets: a driver changes by a rollout alone.
+    """
+    key = driver_key(image)
+    labels = {keys.APPLICATION: "gpufleet-driver", DRIVER_LABEL: key}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": DAEMON_SET,
+        "metadata": {
+            "name": daemon_set_name(image),
+            "namespace": namespace,
+            "labels": labels,
+        },
+        "spec": {
+            "selector": {"matchLabels": {DRIVER_LABEL: key}},
+            "updateStrategy": {"type": "OnDelete"},
+            "template": {"metadata": {"labels": labels}, "spec": _driver_pod(driver, image, key)},
+        },
+    }
+
+
+def _driver_pod(driver: Driver, image: str, key: str) -> dict[str, Any]:
+    mounts = [
+        ("run-nvidia", "/run/nvidia", "Bidirectional"),
+        ("modules", "/lib/modules", None),
+        ("firmware", "/lib/firmware", None),
+        ("firmware-path", "/sys/module/firmware_class/parameters/path", None),
+        ("os-release", "/host-etc/os-release", None),
+        ("logs", "/var/log", None),
+        ("log-socket", "/dev/log", None),
+    ]
+    hosts = {"os-release": "/etc/os-release"}
+    container = {
+        "name": "nvidia-driver-ctr",
+        "image": image,
+        "command": ["nvidia-driver"],
+        "args": ["init"],
+        "env": _environment(driver),
+        "securityContext": {"privileged": True, "seLinuxOptions": {"level": "s0"}},
+        "volumeMounts": [
+            {"name": name, "mountPath": path, **({"mountPropagation": propagation} if propagation else {})}
+            for name, path, propagation in mounts
+        ],
+        "startupProbe": _exec("nvidia-smi && touch /run/nvidia/validations/.driver-ctr-ready")
+        | {"initialDelaySeconds": 5, "periodSeconds": 10, "failureThreshold": 360, "timeoutSeconds": 60},
+        "lifecycle": {"preStop": _exec("rm -f /run/nvidia/validations/.driver-ctr-ready")},
+    }
+    return {
+        "nodeSelector": {DRIVER_LABEL: key},
+        "tolerations": [{"operator": "Exists"}],
+        "priorityClassName": "system-node-critical",
+        "hostPID": True,
+        "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": 120,
+        "containers": [container],
+        "volumes": [{"name": name, "hostPath": {"path": hosts.get(name, path)}} for name, path, _ in mounts],
+    }
+
+
+def _environment(driver: Driver) -> list[dict[str, str]]:
+    """Variables that NVIDIA's driver containers read."""
+    if driver.kernel_modules is KernelModules.AUTO:
+        return []
+    return [{"name": "KERNEL_MODULE_TYPE", "value": driver.kernel_modules.value.lower()}]
+
+
+def _exec(script: str) -> dict[str, Any]:
+    return {"exec": {"command": ["sh", "-c", script]}}
+
+
+def check_pod(namespace: str, node: NodeName, image: str, resource: str) -> dict[str, Any]:
+    """A pod that asks the device plugin for one ``resource`` of the node and has the driver name it.
+
+    It runs the driver's image, which is on the node already; ``nvidia-smi`` comes with the GPU. The node is
+    cordoned and drained, so the pod names it in place of waiting for a scheduler.
+    """
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": check_name(node, image),
+            "namespace": namespace,
+            "labels": {keys.APPLICATION: "gpufleet-driver-check", CHECK_LABEL: driver_key(image)},
+        },
+        "spec": {
+            "nodeName": node,
+            "restartPolicy": "Never",
+            "automountServiceAccountToken": False,
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [
+                {
+                    "name": "check",
+                    "image": image,
+                    "command": ["nvidia-smi", "-L"],
+                    "resources": {"limits": {resource: "1"}},
+                    "terminationMessagePolicy": "FallbackToLogsOnError",
+                    "securityContext": {
+                        "allowPrivilegeEscalation": False,
+                        "capabilities": {"drop": ["ALL"]},
+                    },
+                }
+            ],
+        },
+    }

@@ -1,0 +1,238 @@
+"""Rollouts on a real API server: from canary to return, ways back, obstacles, and every kill point."""
+
+import asyncio
+import contextlib
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gpufleet.kube.client import Client
+from gpufleet.kube.clock import MachineClock
+from gpufleet.kube.transport import Request, Response, ResponseStream, Transport
+from gpufleet.localkube.cluster import LocalCluster
+from gpufleet.operator.rollout_objects import DRIVER_LABEL, driver_key
+from gpufleet.operator.service import Following
+from tests.kube.manifests.real_server import Person
+from tests.operator.node_stand_in import SYSTEM_PODS, NodeStandIn
+from tests.operator.real_server import (
+    NODES,
+    POLICIES,
+    AlwaysLeads,
+    KillingTransport,
+    Stage,
+    following,
+    play,
+    until,
+)
+
+OLD, NEW, BROKEN = (f"registry.example.com/driver@sha256:{digit * 64}" for digit in "123")
+QUICK = {"soak": "1s", "drainTimeout": "60s", "changeTimeout": "5s", "validationTimeout": "20s"}
+NAMED_WITHIN_S = 10.0
+
+
+@pytest.fixture
+def nodes(installed: LocalCluster, stage: Stage) -> Iterator[NodeStandIn]:
+    """The stand-in for nodes: the old and the new driver work on it."""
+    with (
+        Person(installed, "nodes", ("system:masters",)) as person,
+        NodeStandIn(person, stage, {OLD, NEW}) as found,
+    ):
+        yield found
+
+
+def wanted(stage: Stage, image: str, **rollout: Any) -> str:
+    """A policy that wants an image; where there is one, it is changed and keeps its status."""
+    driver, settings = {"source": "Image", "image": image}, {**QUICK, **rollout}
+    if stage.policies:
+        (policy,) = stage.policies
+        body = {"spec": {"driver": driver, "rollout": settings}}
+        assert stage.admin.merge(f"{POLICIES}/{policy}", body)[0] == 200
+        return policy
+    return stage.policy("p", driver=driver, rollout=settings)
+
+
+def state_of(stage: Stage, policy: str) -> tuple[str, str]:
+    """The image and the state of a rollout."""
+    told = stage.status(policy).get("rollout", {})
+    return told.get("image", ""), told.get("state", "")
+
+
+def drivers(stage: Stage) -> list[str]:
+    """The driver that each node is to have, by its label."""
+    return [stage.labels(node).get(DRIVER_LABEL, "") for node in stage.nodes]
+
+
+def is_cordoned(stage: Stage, node: str) -> bool:
+    return bool(stage.of(node)["spec"].get("unschedulable", False))
+
+
+def work(stage: Stage, node: str, name: str) -> str:
+    """A pod that holds a GPU of a node; the uid."""
+    limits = {"limits": {"nvidia.com/gpu": "1"}}
+    body = {
+        "metadata": {"name": f"{stage.mark}-{name}"},
+        "spec": {
+            "nodeName": node,
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [{"name": "work", "image": "work", "resources": limits}],
+        },
+    }
+    deadline = time.monotonic() + 30
+    while True:
+        status, answer = stage.admin.ask("POST", SYSTEM_PODS, body)
+        if status == 201:
+            uid: str = answer["metadata"]["uid"]
+            return uid
+        # A namespace gets its ServiceAccount a moment after it was made.
+        assert time.monotonic() < deadline, answer
+        time.sleep(0.2)
+
+
+def phase(stage: Stage, policy: str, node: str) -> tuple[str, str]:
+    """Phase and reason of a node in the status."""
+    for one in stage.status(policy).get("nodes", []):
+        if one["name"] == node:
+            return one["phase"], one["reason"]
+    return "", ""
+
+
+def test_a_canary_that_fails_goes_back_by_itself_and_the_next_image_succeeds_around_work(
+    installed: LocalCluster,
+    stage: Stage,
+    nodes: NodeStandIn,
+) -> None:
+    first, second = stage.node("a"), stage.node("b")
+    nodes.beat()
+    policy = wanted(stage, OLD, canaries=0)
+
+    async def story(client: Client) -> None:
+        async with following(client):
+            await until(lambda: state_of(stage, policy) == (OLD, "Done"), "the first driver is there")
+            assert drivers(stage) == [driver_key(OLD)] * 2
+            for node in (first, second):
+                assert stage.of(node)["metadata"]["annotations"]["gpufleet.io/driver-image"] == OLD
+            nodes.begun.clear()
+
+            wanted(stage, BROKEN, canaries=1)
+            await until(lambda: "CrashLoopBackOff" in _message(stage, policy), "the problem is named at once")
+            await until(lambda: state_of(stage, policy) == (BROKEN, "Stopped"), "the canary is back")
+            rolled_back = ("Failed", "RolloutRolledBack")
+            await until(lambda: phase(stage, policy, first) == rolled_back, "the failed node is named")
+            assert phase(stage, policy, second)[0] == "NeedsRollout"
+            assert drivers(stage) == [driver_key(OLD)] * 2
+            assert not any(is_cordoned(stage, node) for node in stage.nodes)
+
+            uid = work(stage, second, "work")
+            wanted(stage, NEW, canaries=1)
+            await until(lambda: state_of(stage, policy) == (NEW, "Done"), "the next image succeeds")
+            assert drivers(stage) == [driver_key(NEW)] * 2
+            left = {one["metadata"]["uid"] for one in stage.admin.ask("GET", SYSTEM_PODS)[1]["items"]}
+            assert uid not in left
+            await until(lambda: stage.condition(policy, "Ready") == ("True", "AsThePolicySays"), "ready")
+
+    play(installed, story)
+    assert not any(is_cordoned(stage, node) for node in stage.nodes)
+
+
+def _message(stage: Stage, policy: str) -> str:
+    return " ".join(one.get("message", "") for one in stage.status(policy).get("nodes", []))
+
+
+def test_nodes_that_cannot_go_along_stop_nobody_and_stay_as_they_are(
+    installed: LocalCluster,
+    stage: Stage,
+    nodes: NodeStandIn,
+) -> None:
+    gone, away, foreign, well = (stage.node(name) for name in "abcd")
+    nodes.not_ready.add(away)
+    nodes.beat()
+    assert stage.admin.merge(f"{NODES}/{foreign}", {"spec": {"unschedulable": True}})[0] == 200
+    policy = wanted(stage, NEW, canaries=0)
+
+    async def story(client: Client) -> None:
+        async with following(client):
+            await until(lambda: gone in nodes.begun, "the first node is under way")
+            stage.nodes.remove(gone)
+            assert stage.admin.ask("DELETE", f"{NODES}/{gone}")[0] == 200
+            await until(lambda: stage.labels(well).get(DRIVER_LABEL) == driver_key(NEW), "the other goes on")
+            late = stage.node("e")
+            nodes.beat()
+            await until(lambda: stage.labels(late).get(DRIVER_LABEL) == driver_key(NEW), "a new one too")
+            await until(lambda: not is_cordoned(stage, late), "it returns")
+
+    play(installed, story)
+    for node in (away, foreign):
+        assert DRIVER_LABEL not in stage.labels(node)
+        assert node not in nodes.begun
+    assert is_cordoned(stage, foreign)
+    assert not is_cordoned(stage, well)
+    reason = stage.status(policy)["rollout"]["reason"]
+    assert f"{away}: not ready" in reason
+    assert f"{foreign}: cordoned by others" in reason
+
+
+class CountingTransport:
+    """Counts the evictions that reach the server."""
+
+    def __init__(self, inner: Transport, evictions: Counter[str]) -> None:
+        self._inner, self._evictions = inner, evictions
+
+    async def call(self, request: Request, *, timeout_s: float) -> Response:
+        """Pass a request on."""
+        if "/eviction" in request.target:
+            self._evictions[request.target.split("?")[0]] += 1
+        return await self._inner.call(request, timeout_s=timeout_s)
+
+    async def open(self, request: Request, *, timeout_s: float) -> ResponseStream:
+        """Watches go through."""
+        return await self._inner.open(request, timeout_s=timeout_s)
+
+    async def close(self) -> None:
+        """The connection is closed by its owner."""
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_killed_at_every_write_a_rollout_ends_as_it_would_have(
+    installed: LocalCluster,
+    stage: Stage,
+    nodes: NodeStandIn,
+    *,
+    after: bool,
+) -> None:
+    """Each process lives for one write: it ends right after that, or right before the next one."""
+    names = [stage.node(name) for name in "ab"]
+    nodes.beat()
+    for node in names:
+        work(stage, node, f"work-on-{node}")
+    policy = wanted(stage, NEW, changeTimeout="5m", validationTimeout="5m", drainTimeout="5m")
+    evictions: Counter[str] = Counter()
+
+    async def story(client: Client) -> None:
+        kills = 0
+        counting = CountingTransport(client.transport, evictions)
+        async with asyncio.timeout(180):
+            while state_of(stage, policy) != (NEW, "Done"):
+                transport = KillingTransport(counting, 1 if after else 2, after=after)
+                dying = Client(transport, MachineClock(), random.Random(kills))
+                found = Following(dying, AlwaysLeads(), "gpufleet-system")  # type: ignore[arg-type]
+                task = asyncio.ensure_future(found.run())
+                done, _ = await asyncio.wait({task}, timeout=3)
+                if not done:
+                    task.cancel()
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await task
+                    continue
+                kills += 1
+                assert "Killed" in repr(task.exception())
+        assert kills > 20
+
+    play(installed, story)
+    assert drivers(stage) == [driver_key(NEW)] * 2
+    assert not any(is_cordoned(stage, node) for node in names)
+    assert sorted(evictions.values()) == [1, 1]
+    assert nodes.deadlines_us
+    assert all(len(found) == 1 for found in nodes.deadlines_us.values()), nodes.deadlines_us
