@@ -41,7 +41,7 @@ def test_every_kind_of_line(capsys: pytest.CaptureFixture[str]) -> None:
         "  rollout   driver: 580.95.05 of the host -> 595.91.07 from registry.example.com/nvidia/driver@"
         in out
     )
-    assert "rollout: the operator brings the driver of an image node by node" in out
+    assert "rollout: brought node by node" in out
 
 
 def test_the_json_has_the_same(capsys: pytest.CaptureFixture[str]) -> None:

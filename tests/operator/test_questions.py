@@ -11,7 +11,7 @@ from gpufleet.kube.connection import ClusterChoice
 from gpufleet.model.model_errors import InputError
 from gpufleet.operator.answer import PolicyPlan
 from gpufleet.operator.questions import Source, plan_of
-from tests.operator.builders import node_object, policy_object
+from tests.operator.builders import DIGEST, node_object, policy_object
 
 
 def offline(folder: Path, *objects: dict[str, Any]) -> PolicyPlan:
@@ -67,3 +67,12 @@ def test_the_json_says_null_for_what_is_not_known(tmp_path: Path) -> None:
         "policy": "all",
         "note": "nothing reports a driver: install one on the host, or choose source Image",
     }
+
+
+def test_a_window_that_no_calendar_knows_is_told_by_its_field(tmp_path: Path) -> None:
+    windows = [{"schedule": "0 22 * *", "duration": "8h"}]
+    driver = {"source": "Image", "image": DIGEST}
+    bad = policy_object("bad", driver=driver, rollout={"windows": windows})
+    found = offline(tmp_path, bad, policy_object("good"), node_object("a"))
+    (problem,) = found.problems
+    assert "spec.rollout.windows[0].schedule: not five fields" in problem.problem

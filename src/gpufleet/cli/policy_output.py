@@ -8,9 +8,7 @@ from gpufleet.cli.output import echo_json, echo_line
 from gpufleet.model.phrases import counted, listed
 from gpufleet.operator.answer import PlannedChange, PlannedNode, PolicyPlan, PolicyStatuses, ToldPolicy
 
-ROLLOUT_NOTE = (
-    "rollout: the operator brings the driver of an image node by node; it changes no runtimes, and takes no driver away."
-)
+ROLLOUT_NOTE = "rollout: brought node by node; runtimes, and drivers of the host after an image, not yet."
 PERSON_NOTE = "person: a person has to do it; the operator does not."
 UNCHANGED = "Nothing was changed."
 NO_OPERATOR = "not told yet: no operator has seen this version of the policy"

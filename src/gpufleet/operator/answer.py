@@ -14,8 +14,8 @@ class PlannedChange(msgspec.Struct, frozen=True, rename="camel"):
     """One field before and after; null where it is not there or not known.
 
     ``way`` is write (the operator writes it at once), rollout (the operator brings it node by node;
-    runtimes, and drivers of the host in place of an image, not yet) or person (a person has to do it). ``policy`` is null where no policy asks for it any
-    more.
+    runtimes, and drivers of the host in place of an image, not yet) or person (a person has to do it).
+    ``policy`` is null where no policy asks for it any more.
     """
 
     field: str

@@ -147,6 +147,7 @@ class Following:
 
     async def turn(self) -> float | None:
         """One round; the seconds after which another is due, None where only a change can bring one."""
+        await self._follow_pods_where_needed()
         state = self.state()
         whole = await self._write_nodes(state)
         due_s = await self._roll_out(state)
@@ -155,19 +156,21 @@ class Following:
         dues_s = [*([] if whole and told else [RETRY_S]), *([] if due_s is None else [due_s])]
         return min(dues_s, default=None)
 
-    async def _roll_out(self, state: FleetState) -> float | None:
-        """A round of all rollouts; the seconds after which another is due."""
-        if self._group is None:
-            return None
-        if not self._follows_pods:
-            brings = any(one.driver is not None and one.driver.image for one in state.policies.values())
-            if not brings and not any(one.stamp is not None for one in state.nodes.values()):
-                return None
+    async def _follow_pods_where_needed(self) -> None:
+        """Before anything is told: a status without what is seen of pods would be written, and then undone."""
+        if self._follows_pods or self._group is None:
+            return
+        state = self.state()
+        brings = any(one.driver is not None and one.driver.image for one in state.policies.values())
+        if brings or any(one.stamp is not None for one in state.nodes.values()):
             self._follows_pods = True
             self._group.create_task(self.pods.run())
             await self.pods.wait_listed()
-            # What was known before the pods were is older than they are.
-            return 0.0
+
+    async def _roll_out(self, state: FleetState) -> float | None:
+        """A round of all rollouts; the seconds after which another is due."""
+        if not self._follows_pods:
+            return None
         self._rolling = frozenset(name for name, one in state.nodes.items() if one.stamp is not None)
         found = await self.rollouts.turn(state, self.policies.objects.values(), self.pods.objects.values())
         self._seen = found.words
