@@ -65,11 +65,8 @@ class Operator:
         self, client: Client, namespace: str, identity: str, measurements: Source | None = None
     ) -> None:
         self.client = client
-<<<<<<< HEAD
         self._measurements = measurements
-=======
         self.namespace = namespace
->>>>>>> 02fe056c (The operator brings drivers of images node by node, with canaries, checks and a way back)
         self.lease = Lease(client, LEASE_NAME, namespace=namespace, identity=identity)
         self.leading: Following | None = None
 
@@ -157,7 +154,7 @@ class Following:
         return min(dues_s, default=None)
 
     async def _follow_pods_where_needed(self) -> None:
-        """Before anything is told: a status without what is seen of pods would be written, and then undone."""
+        """Before anything is told: a status without what pods say would be written, and then undone."""
         if self._follows_pods or self._group is None:
             return
         state = self.state()
