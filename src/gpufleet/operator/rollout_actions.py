@@ -249,7 +249,7 @@ def running_operands(facts: NodeFacts) -> list[str]:
 
 
 def resumed(facts: NodeFacts) -> dict[str, str]:
-    """Labels of operands that a rollout paused, and that nobody changed since, as they are to be again."""
+    """Labels of operands that a rollout paused and no other writer changed since, as they are to be again."""
     paused = facts.annotations.get(PAUSED_ANNOTATION, "").split(",")
     return {key: RUNS for key in paused if facts.labels.get(key) == PAUSED}
 
