@@ -343,10 +343,16 @@ WAITING = (
 """Queue, kind, name, pods, seconds, words."""
 
 
+WANTED_MODEL, ROOMY_NODES = "H100-80GB", 41
+"""What the large gang asks for, and how many nodes have room for a pod of it."""
+
+
 def explained(fleet: PictureFleet) -> documents.WorkDocument:
     """The large gang that waits."""
     row = fleet.waiting_rows()[0]
-    busy, cut_up = 41 * len(fleet.nodes) // 100, 12 * len(fleet.nodes) // 100
+    other_model = sum(one.model != WANTED_MODEL for one in fleet.nodes)
+    cordoned = sum(one.model == WANTED_MODEL and one.state == "cordoned" for one in fleet.nodes)
+    busy = max(0, len(fleet.nodes) - other_model - cordoned - ROOMY_NODES)
     gang = GangRow(
         "pretrain-512", 64, 64, 0, (), tuple(MemberRow(f"pretrain-512-{n}", State.WAITS) for n in range(6))
     )
@@ -364,9 +370,9 @@ def explained(fleet: PictureFleet) -> documents.WorkDocument:
         ),
         nodes=len(fleet.nodes),
         reasons=(
-            ReasonRow("gpus-busy", "with too few free GPUs", busy, busy + cut_up, ()),
-            ReasonRow("model", "with another GPU model", len(fleet.nodes) // 5, len(fleet.nodes) // 5, ()),
-            ReasonRow("cordoned", "cordoned (unschedulable)", 2, 2, ()),
+            ReasonRow("model", "with another GPU model", other_model, other_model, ()),
+            ReasonRow("gpus-busy", "with too few free GPUs", busy, busy, ()),
+            ReasonRow("cordoned", "cordoned (unschedulable)", cordoned, cordoned, ()),
         ),
         nearest=(
             NearRow("h100-0004", ("gpus-busy",), {"gpu": 1}, ("team-vision/caption-41",)),

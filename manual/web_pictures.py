@@ -46,7 +46,7 @@ SHOTS = (
     Shot("web-fleet-dark", LARGE, address("fleet"), is_dark=True, zoom=4),
     Shot("web-use", LARGE, address("fleet"), colour="use"),
     Shot("web-queues", LARGE, address("queues")),
-    Shot("web-work", SMALL, address("work", "gang", "team-foundation", "pretrain-512")),
+    Shot("web-work", LARGE, address("work", "gang", "team-foundation", "pretrain-512")),
     Shot("web-node", SMALL, address("node", "h100-0001")),
 )
 
