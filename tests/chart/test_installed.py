@@ -452,7 +452,7 @@ def test_an_uninstall_leaves_running_pods_and_what_agents_wrote_and_nothing_else
     before = given(in_use)
     in_cluster(in_use, "uninstall", RELEASE)
     awaited("no pods", lambda: not [pod for name in COMPONENTS for pod in component(in_use, name)])
-    plurals = ("fleetpolicies", "fleetqueues", "nodedevices")
+    plurals = ("fleetpolicies", "fleetqueues", "gpuprojects", "nodedevices")
     only = {("CustomResourceDefinition", f"{plural}.gpufleet.io") for plural in plurals}
     awaited(
         "nothing but the definitions", lambda: of_release(in_use) == only, lambda: str(of_release(in_use))

@@ -51,6 +51,20 @@ def test_it_touches_no_workload_unless_idle_work_is_to_be_parked() -> None:
     ]
 
 
+def test_it_makes_no_namespace_unless_projects_are_to_be_kept() -> None:
+    def of_projects(objects: list[Object]) -> list[str]:
+        return [one["kind"] for one in objects if one["metadata"]["name"] == "gpufleet-projects"]
+
+    assert of_projects(rendered(OPERATOR)) == []
+    projects = rendered({"operator": {"enabled": True, "projects": {"enabled": True}}})
+    assert sorted(of_projects(projects)) == ["ClusterRole", "ClusterRoleBinding"]
+    rules = one(projects, "ClusterRole", "gpufleet-projects")["rules"]
+    assert all("delete" not in rule["verbs"] for rule in rules)
+    assert all("escalate" not in rule["verbs"] for rule in rules)
+    (binds,) = (rule for rule in rules if "bind" in rule["verbs"])
+    assert binds["resourceNames"] == ["gpufleet-project-member", "gpufleet-project-viewer"]
+
+
 def test_every_value_of_the_operator_reaches_it() -> None:
     objects = rendered(FULL_VALUES)
     deployment = one(objects, "Deployment", "gpufleet-operator")["spec"]
@@ -59,7 +73,7 @@ def test_every_value_of_the_operator_reaches_it() -> None:
     assert pod["priorityClassName"] == "platform"
     args = pod["containers"][0]["args"]
     assert args[0] == "operator"
-    assert {"--identity=one", "--log-level=debug"} <= set(args)
+    assert {"--identity=one", "--log-level=debug", "--projects"} <= set(args)
     assert "--prometheus=http://prometheus.monitoring:9090" in args
     assert pod["nodeSelector"]["example.com/pool"] == "system"
     assert one(objects, "NetworkPolicy", "gpufleet-operator")["spec"]["policyTypes"] == ["Ingress", "Egress"]

@@ -76,6 +76,8 @@ REPLICATION_CONTROLLERS = _core("replicationcontrollers", "ReplicationController
 EVENTS = Kind("events.k8s.io", "v1", "events", "Event")
 RESOURCE_QUOTAS = _core("resourcequotas", "ResourceQuota")
 LIMIT_RANGES = _core("limitranges", "LimitRange")
+NETWORK_POLICIES = Kind("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
+ROLE_BINDINGS = Kind("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
 LEASES = Kind("coordination.k8s.io", "v1", "leases", "Lease")
 POD_DISRUPTION_BUDGETS = Kind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 PRIORITY_CLASSES = Kind("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
@@ -101,6 +103,7 @@ VOLUME_ATTACHMENTS = Kind(_STORAGE, "v1", "volumeattachments", "VolumeAttachment
 NODE_DEVICES = Kind("gpufleet.io", "v1alpha1", "nodedevices", "NodeDevices", namespaced=False)
 FLEET_QUEUES = Kind("gpufleet.io", "v1alpha1", "fleetqueues", "FleetQueue", namespaced=False)
 FLEET_POLICIES = Kind("gpufleet.io", "v1alpha1", "fleetpolicies", "FleetPolicy", namespaced=False)
+GPU_PROJECTS = Kind("gpufleet.io", "v1alpha1", "gpuprojects", "GpuProject", namespaced=False)
 # Node Feature Discovery's, where that is installed.
 NODE_FEATURES = Kind("nfd.k8s-sigs.io", "v1alpha1", "nodefeatures", "NodeFeature")
 CUSTOM_RESOURCE_DEFINITIONS = Kind(

@@ -11,5 +11,6 @@ GpuModelName = NewType("GpuModelName", str)
 TopologyLevelName = NewType("TopologyLevelName", str)
 QuotaResource = NewType("QuotaResource", str)
 FleetPolicyName = NewType("FleetPolicyName", str)
+GpuProjectName = NewType("GpuProjectName", str)
 
 DEFAULT_QUEUE = QueueName("default")

@@ -14,12 +14,13 @@ from gpufleet.daemon.json_log import log_as_asked
 from gpufleet.daemon.listening import address_of
 from gpufleet.daemon.signals import live_until_signal
 from gpufleet.kube.connection import ClusterChoice, check_choice, connect
+from gpufleet.operator.projects.keeping import PROJECTS_AT_ONCE
 from gpufleet.operator.service import WRITES_AT_ONCE, Operator
 from gpufleet.usage.prometheus.access import access_if_any
 from gpufleet.usage.prometheus.client import Prometheus, Source
 
 LOG = logging.getLogger(__name__)
-CONNECTIONS = WRITES_AT_ONCE + 4
+CONNECTIONS = WRITES_AT_ONCE + PROJECTS_AT_ONCE + 4
 """Writes side by side, and beside them the Lease, lists and statuses."""
 
 REQUEST_LIMIT_S = 30.0
@@ -45,6 +46,7 @@ class OperatorOptions(msgspec.Struct, frozen=True):
     token_file: Path | None = None
     authority_file: Path | None = None
     prometheus_cluster: str = ""
+    projects: bool = False
 
 
 def run_process(options: OperatorOptions) -> int:
@@ -67,7 +69,9 @@ async def _live(options: OperatorOptions, measurements: Source | None) -> int:
     choice = ClusterChoice(options.kubeconfig, options.context)
     identity = options.identity or f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
     async with connect(choice, connections=CONNECTIONS, timeout_s=REQUEST_LIMIT_S) as connection:
-        operator = Operator(connection.client, options.namespace, identity, measurements)
+        operator = Operator(
+            connection.client, options.namespace, identity, measurements, keeps_projects=options.projects
+        )
         await live_until_signal(_serve(operator, options))
         LOG.info("stopped by a signal")
     return 0

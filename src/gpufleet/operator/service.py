@@ -29,6 +29,7 @@ from gpufleet.operator.node_facts import NodeFacts, node_facts
 from gpufleet.operator.node_objects import DriverReport, PolicyNode
 from gpufleet.operator.parking.keeping import Parking
 from gpufleet.operator.plan import WrittenState
+from gpufleet.operator.projects.keeping import Projects
 from gpufleet.operator.rollout_objects import HeldPod
 from gpufleet.operator.rollouts import Rollouts
 from gpufleet.operator.statuses import node_phases, status_of_policy, status_of_unreadable
@@ -58,13 +59,20 @@ UNREADABLE = "the object has fields of another version of gpufleet"
 class Operator:
     """One process. ``run`` leads when it can, and returns never.
 
-    With a source of measurements it parks idle work too.
+    With a source of measurements it parks idle work too, and with ``keeps_projects`` it keeps projects.
     """
 
     def __init__(
-        self, client: Client, namespace: str, identity: str, measurements: Source | None = None
+        self,
+        client: Client,
+        namespace: str,
+        identity: str,
+        measurements: Source | None = None,
+        *,
+        keeps_projects: bool = False,
     ) -> None:
         self.client = client
+        self._keeps_projects = keeps_projects
         self._measurements = measurements
         self.namespace = namespace
         self.lease = Lease(client, LEASE_NAME, namespace=namespace, identity=identity)
@@ -93,6 +101,8 @@ class Operator:
             if self._measurements is not None:
                 parking = Parking(self.client, self._measurements, self.lease.holds)
                 group.create_task(parking.run())
+            if self._keeps_projects:
+                group.create_task(Projects(self.client, self.lease.holds).run())
 
 
 class Following:

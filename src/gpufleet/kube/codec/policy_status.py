@@ -67,7 +67,7 @@ def policy_status(
     )
     return FleetPolicyStatus(
         observed_generation=generation,
-        conditions=_conditions(before, conditions, generation, now),
+        conditions=conditions_on_top(before.conditions, conditions, generation, now),
         selected=None if nodes is None else len(nodes),
         phases=tuple(PhaseCount(phase, count) for phase, count in phases if count),
         nodes=told,
@@ -98,12 +98,13 @@ def shortened(message: str) -> str:
     return message if len(message) <= MESSAGE_LENGTH_MAX else f"{message[: MESSAGE_LENGTH_MAX - 3]}..."
 
 
-def _conditions(
-    before: FleetPolicyStatus, now_told: Sequence[PolicyCondition], generation: int, now: dt.datetime
+def conditions_on_top(
+    before: Sequence[Condition], now_told: Sequence[PolicyCondition], generation: int, now: dt.datetime
 ) -> tuple[Condition, ...]:
-    known = {one.type: one for one in before.conditions}
+    """Conditions as they are now told. Those of other types stay, and a time stays with its status."""
+    known = {one.type: one for one in before}
     ours = {one.type for one in now_told}
-    found = [one for one in before.conditions if one.type not in ours]
+    found = [one for one in before if one.type not in ours]
     for told in now_told:
         status = "Unknown" if told.holds is None else str(told.holds)
         old = known.get(told.type)

@@ -13,12 +13,12 @@ from gpufleet.kube.client import Client
 from gpufleet.kube.objects.metadata import Metadata, PartialObject
 from gpufleet.kube.resources import NAMESPACES, PODS, Kind
 from gpufleet.kube.status import NotFound
+from gpufleet.model.gpu_project import MINUTE_US
 from gpufleet.model.model_errors import InputError
 from gpufleet.operator.parking.activity import Activity, MeasuredPod, Steps, judge
 from gpufleet.operator.parking.measuring import measure
 from gpufleet.operator.parking.parking_keys import PARK_AFTER
 from gpufleet.operator.parking.parking_step import SeenWorkload, WorkloadKey
-from gpufleet.operator.parking.rule import MINUTE_US
 from gpufleet.operator.parking.work_pods import JUPYTERHUB_KIND, WorkPod, by_workload, refusal_of
 from gpufleet.operator.parking.workloads import (
     UNINSTALLED,

@@ -11,18 +11,12 @@ import msgspec
 
 from gpufleet.kube.codec.durations import read_duration
 from gpufleet.kube.codec.times import microseconds
+from gpufleet.model.gpu_project import MINUTE_US, PARK_AFTER_MIN_US, PARK_WARNING_MIN_US
 from gpufleet.model.model_errors import InputError
 from gpufleet.operator.parking.parking_keys import KEEP_UNTIL, NEVER, PARK_AFTER, PARK_WARNING
 
-MINUTE_US = 60 * 10**6
-PARK_AFTER_MIN_US = 10 * MINUTE_US
-"""Shorter pauses are part of working: a person reads a result, a program loads its next data."""
-
 PARK_WARNING_DEFAULT_US = 15 * MINUTE_US
 """Time to see the warning and to answer it."""
-
-PARK_WARNING_MIN_US = MINUTE_US
-"""One round of measurements: a warning that nothing can answer would be none."""
 
 
 class IdleRule(msgspec.Struct, frozen=True):

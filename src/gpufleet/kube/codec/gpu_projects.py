@@ -1,0 +1,118 @@
+"""What a GpuProject means: a project of the model.
+
+One object does not show whether another project names the same namespaces, or whether they are somebody
+else's: ``operator.projects`` looks at what is there.
+"""
+
+import enum
+from typing import TypeVar
+
+from gpufleet.kube.codec.durations import read_duration
+from gpufleet.kube.codec.field_path import inside, of_object
+from gpufleet.kube.kube_errors import ObjectError
+from gpufleet.kube.objects import gpu_projects as wire
+from gpufleet.model.gpu_project import (
+    GpuProject,
+    ImageTerms,
+    ImageTreatment,
+    PodSecurity,
+    ProjectIdleRule,
+    ProjectMember,
+    ProjectRole,
+)
+from gpufleet.model.identifiers import GpuProjectName, QueueName
+from gpufleet.model.label_syntax import is_subdomain
+from gpufleet.model.model_errors import InputError
+
+# The limits of the definition of GpuProject, checked again: an object may be older than the definition.
+MAXIMUM_NAMESPACES = 64
+MAXIMUM_MEMBERS = 512
+MAXIMUM_AMOUNTS = 64
+MAXIMUM_NETWORKS = 64
+NAME_LENGTH_MAX = 63
+"""A project's name is the value of a label on all that belongs to it."""
+
+Word = TypeVar("Word", bound=enum.Enum)
+
+
+def read_gpu_project(found: wire.GpuProject) -> GpuProject:
+    """What the object means. Raises ObjectError, naming the field, for what cannot be."""
+    name, spec = found.metadata.name, found.spec
+    with of_object("GpuProject", name):
+        if not is_subdomain(name) or len(name) > NAME_LENGTH_MAX:
+            expected = f"a DNS name of at most {NAME_LENGTH_MAX} characters"
+            raise ObjectError("not a project's name", field="metadata.name", value=name, expected=expected)
+        with inside("spec"):
+            _check_lengths(spec)
+            return GpuProject(
+                name=GpuProjectName(name),
+                team=spec.team or name,
+                namespaces=spec.namespaces,
+                members=_members(spec),
+                queue=_queue(spec.queue),
+                namespace_quota=_amounts(spec.namespace_quota),
+                container_defaults=_amounts(spec.container_defaults),
+                pod_security=_word(spec.pod_security, PodSecurity, "podSecurity"),
+                egress=spec.network.egress,
+                ingress_namespaces=spec.network.ingress_namespaces,
+                images=_images(spec.images),
+                idle_rule=_idle_rule(spec.idle_rule),
+            )
+
+
+def _check_lengths(spec: wire.GpuProjectSpec) -> None:
+    _check_length(len(spec.namespaces), MAXIMUM_NAMESPACES, "namespaces")
+    _check_length(len(spec.members), MAXIMUM_MEMBERS, "members")
+    _check_length(len(spec.namespace_quota), MAXIMUM_AMOUNTS, "namespaceQuota")
+    _check_length(len(spec.network.egress), MAXIMUM_NETWORKS, "network.egress")
+    _check_length(len(spec.network.ingress_namespaces), MAXIMUM_NETWORKS, "network.ingressNamespaces")
+
+
+def _members(spec: wire.GpuProjectSpec) -> tuple[ProjectMember, ...]:
+    found = []
+    for position, one in enumerate(spec.members):
+        with inside(f"members[{position}]"):
+            found.append(ProjectMember(_word(one.role, ProjectRole, "role"), one.user, one.group))
+    return tuple(found)
+
+
+def _queue(name: str) -> QueueName | None:
+    if not name:
+        return None
+    # A namespace names its queue by a label, whose values are shorter than names of objects.
+    if not is_subdomain(name) or len(name) > NAME_LENGTH_MAX:
+        expected = f"a FleetQueue's name of at most {NAME_LENGTH_MAX} characters"
+        raise InputError("not a queue's name", field="queue", value=name, expected=expected)
+    return QueueName(name)
+
+
+def _amounts(written: dict[str, int | str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((key, str(amount)) for key, amount in written.items()))
+
+
+def _images(written: wire.ImagesSpec | None) -> ImageTerms | None:
+    if written is None:
+        return None
+    with inside("images"):
+        return ImageTerms(_word(written.policy, ImageTreatment, "policy"), written.registries)
+
+
+def _idle_rule(written: wire.IdleRuleSpec | None) -> ProjectIdleRule | None:
+    if written is None:
+        return None
+    after_us = read_duration(written.after, "idleRule.after")
+    warning_us = None if written.warning is None else read_duration(written.warning, "idleRule.warning")
+    return ProjectIdleRule(after_us, warning_us)
+
+
+def _check_length(length: int, most: int, field: str) -> None:
+    if length > most:
+        raise InputError(f"{length} entries", field=field, expected=f"at most {most}")
+
+
+def _word(text: str, words: type[Word], field: str) -> Word:
+    try:
+        return words(text)
+    except ValueError:
+        expected = ", ".join(one.value for one in words)
+        raise InputError("unknown", field=field, value=text, expected=expected) from None

@@ -1,0 +1,230 @@
+"""A GpuProject: the namespaces of a team, who works in them, and within which limits.
+
+What a project says holds in each of its namespaces. What no project may say is decided here: names that
+belong to the cluster, quotas that the API server takes and never counts, and quotas of cores or memory
+that every container would have to answer. ``kube.codec.gpu_projects`` reads the object;
+``operator.projects.wanted_objects`` says what must be there.
+"""
+
+import enum
+import ipaddress
+
+import msgspec
+
+from gpufleet.model.identifiers import GpuProjectName, QueueName
+from gpufleet.model.label_syntax import check_label_value, is_subdomain
+from gpufleet.model.model_errors import InputError
+from gpufleet.model.quantity import parse_quantity
+from gpufleet.model.resource_names import is_extended
+
+RESERVED_NAMESPACES = ("default", "gpufleet-system")
+RESERVED_PREFIX = "kube-"
+"""Namespaces that Kubernetes makes itself begin so."""
+
+NAMESPACE_LENGTH_MAX = 63
+"""A namespace's name is a DNS label."""
+
+MINUTE_US = 60 * 10**6
+PARK_AFTER_MIN_US = 10 * MINUTE_US
+"""Shorter pauses are part of working: a person reads a result, a program loads its next data."""
+
+PARK_WARNING_MIN_US = MINUTE_US
+"""One round of measurements: a warning that nothing can answer would be none."""
+
+DEFAULTED = ("cpu", "memory", "ephemeral-storage")
+"""Resources that containers may get by default. A GPU is none: every container would take one."""
+
+_COUNTED_BY_NAME = frozenset(
+    (
+        *DEFAULTED,
+        "pods",
+        "services",
+        "services.loadbalancers",
+        "services.nodeports",
+        "secrets",
+        "configmaps",
+        "persistentvolumeclaims",
+        "replicationcontrollers",
+        "resourcequotas",
+    )
+)
+_BY_CLASS = (".deviceclass.resource.k8s.io/", ".storageclass.storage.k8s.io/")
+"""Keys that begin with the name of a class."""
+
+
+class ProjectRole(enum.Enum):
+    """What a member may do: MEMBER runs work, VIEWER reads."""
+
+    MEMBER = "Member"
+    VIEWER = "Viewer"
+
+
+class PodSecurity(enum.Enum):
+    """The level of Kubernetes' Pod Security that pods are held to; privileged holds them to nothing."""
+
+    BASELINE = "Baseline"
+    RESTRICTED = "Restricted"
+
+
+class ImageTreatment(enum.Enum):
+    """What happens to a pod whose images are not pinned by digest or come from elsewhere."""
+
+    OFF = "Off"
+    AUDIT = "Audit"
+    WARN = "Warn"
+    DENY = "Deny"
+
+
+class ProjectMember(msgspec.Struct, frozen=True):
+    """One user or one group; the other is empty."""
+
+    role: ProjectRole
+    user: str = ""
+    group: str = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.user) == bool(self.group):
+            raise InputError("not one person or group", field="user", expected="either user or group")
+        name, field = (self.user, "user") if self.user else (self.group, "group")
+        if name.startswith("system:"):
+            expected = "a person or group of the identity provider"
+            raise InputError("a name of Kubernetes' own", field=field, value=name, expected=expected)
+
+
+class ImageTerms(msgspec.Struct, frozen=True):
+    """How images are judged; without ``registries`` the list of the installation counts."""
+
+    treatment: ImageTreatment
+    registries: tuple[str, ...] = ()
+
+
+class ProjectIdleRule(msgspec.Struct, frozen=True):
+    """Notebooks and model servers are warned after ``after_us`` of idleness and parked ``warning_us`` later.
+
+    ``warning_us`` None leaves the usual time.
+    """
+
+    after_us: int
+    warning_us: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_least(self.after_us, PARK_AFTER_MIN_US, "after")
+        if self.warning_us is not None:
+            _check_least(self.warning_us, PARK_WARNING_MIN_US, "warning")
+
+
+class GpuProject(msgspec.Struct, frozen=True):
+    """What one project says. "" and None are fields that it does not name.
+
+    ``namespace_quota`` and ``container_defaults`` are pairs of a key and an amount as Kubernetes writes them,
+    the quota for each namespace by itself. ``egress`` are networks that pods may reach outside, and
+    ``ingress_namespaces`` those whose pods may reach theirs.
+    """
+
+    name: GpuProjectName
+    team: str
+    namespaces: tuple[str, ...]
+    members: tuple[ProjectMember, ...] = ()
+    queue: QueueName | None = None
+    namespace_quota: tuple[tuple[str, str], ...] = ()
+    container_defaults: tuple[tuple[str, str], ...] = ()
+    pod_security: PodSecurity = PodSecurity.RESTRICTED
+    egress: tuple[str, ...] = ()
+    ingress_namespaces: tuple[str, ...] = ()
+    images: ImageTerms | None = None
+    idle_rule: ProjectIdleRule | None = None
+
+    def __post_init__(self) -> None:
+        check_label_value(self.team, "team")
+        if not self.namespaces:
+            raise InputError("no namespace", field="namespaces", expected="at least one")
+        _check_each_once(self.namespaces, "namespaces")
+        for position, name in enumerate(self.namespaces):
+            _check_own_namespace(name, f"namespaces[{position}]")
+        for position, name in enumerate(self.ingress_namespaces):
+            check_namespace(name, f"network.ingressNamespaces[{position}]")
+        for position, text in enumerate(self.egress):
+            check_network(text, f"network.egress[{position}]")
+        self._check_amounts()
+
+    def _check_amounts(self) -> None:
+        defaults = {key for key, _ in self.container_defaults}
+        for key, amount in self.container_defaults:
+            if key not in DEFAULTED:
+                expected = (
+                    f"{', '.join(DEFAULTED)}: a default of another resource is given to every container"
+                )
+                raise InputError(
+                    "no resource with a default", field="containerDefaults", value=key, expected=expected
+                )
+            _check_amount(amount, f"containerDefaults[{key}]")
+        for key, amount in self.namespace_quota:
+            field = f"namespaceQuota[{key}]"
+            check_quota_key(key, field)
+            _check_amount(amount, field)
+            resource = key.removeprefix("requests.").removeprefix("limits.")
+            if resource in DEFAULTED and resource not in defaults:
+                expected = f"containerDefaults[{resource}] beside it"
+                problem = "a quota that refuses every pod that does not say how much it takes"
+                raise InputError(problem, field=field, value=amount, expected=expected)
+
+
+def check_quota_key(key: str, field: str) -> None:
+    """Raises InputError for a key that the API server would take and never count, or not take."""
+    if key in _COUNTED_BY_NAME or key.startswith("count/") or any(part in key for part in _BY_CLASS):
+        return
+    verb, _, resource = key.partition(".")
+    if verb == "requests" and (resource == "storage" or resource in DEFAULTED or "/" in resource):
+        return
+    if verb == "limits" and resource in DEFAULTED:
+        return
+    uncounted = resource if verb == "limits" else key
+    if is_extended(uncounted):
+        problem = "a key that the API server takes and never counts"
+        raise InputError(problem, field=field, value=key, expected=f"requests.{uncounted}")
+    expected = "a key of a ResourceQuota, such as requests.nvidia.com/gpu or pods"
+    raise InputError("no key of a quota", field=field, value=key, expected=expected)
+
+
+def check_namespace(name: str, field: str) -> None:
+    """Raises InputError unless a namespace can have the name."""
+    if not is_subdomain(name) or "." in name or len(name) > NAMESPACE_LENGTH_MAX:
+        raise InputError("not a namespace's name", field=field, value=name, expected="a DNS label")
+
+
+def check_network(text: str, field: str) -> None:
+    """Raises InputError unless the text is a network with no bit set behind its length."""
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        expected = "a network such as 10.0.0.0/8 or 0.0.0.0/0"
+        raise InputError("not a network", field=field, value=text, expected=expected) from None
+
+
+def _check_own_namespace(name: str, field: str) -> None:
+    check_namespace(name, field)
+    if name in RESERVED_NAMESPACES or name.startswith(RESERVED_PREFIX):
+        expected = "a namespace that belongs to no part of the cluster"
+        raise InputError("a namespace of the cluster's own", field=field, value=name, expected=expected)
+
+
+def _check_each_once(names: tuple[str, ...], field: str) -> None:
+    for position, name in enumerate(names):
+        if name in names[:position]:
+            raise InputError("twice", field=f"{field}[{position}]", value=name, expected="each once")
+
+
+def _check_amount(text: str, field: str) -> None:
+    if parse_quantity(text, field=field).milli_value() < 0:
+        raise InputError("less than nothing", field=field, value=text, expected="0 or more")
+
+
+def _check_least(length_us: int, least_us: int, field: str) -> None:
+    if length_us < least_us:
+        minutes = least_us // MINUTE_US
+        raise InputError(
+            "too short",
+            field=f"idleRule.{field}",
+            value=f"{length_us // MINUTE_US}m",
+            expected=f"at least {minutes}m",
+        )

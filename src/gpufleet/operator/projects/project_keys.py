@@ -1,0 +1,28 @@
+"""Labels, annotations and names of the objects that make up a project."""
+
+from gpufleet.kube import keys
+
+PROJECT = "gpufleet.io/project"
+"""The label of everything that belongs to a project, with the project's name."""
+
+TEAM = "gpufleet.io/team"
+WRITTEN = "gpufleet.io/project-written"
+"""On each object: a digest of what was written last, so that a field that is wanted no more is taken away."""
+
+FIELD_MANAGER = "gpufleet-project"
+OBJECT_NAME = "gpufleet-project"
+"""The name of the quota, the limits and the network policy in each namespace."""
+
+MEMBERS, VIEWERS = "gpufleet-project-members", "gpufleet-project-viewers"
+"""The names of the bindings in each namespace."""
+
+MEMBER_ROLE, VIEWER_ROLE = "gpufleet-project-member", "gpufleet-project-viewer"
+"""The ClusterRoles of ``kube.manifests`` that they give."""
+
+QUEUE_LABEL = keys.QUEUE
+IMAGE_POLICY = "gpufleet.io/image-policy"
+REGISTRIES = "gpufleet.io/allowed-registries"
+"""What ``admission.images`` reads on a namespace."""
+
+MANAGED = keys.MANAGED
+POD_SECURITY = tuple(f"pod-security.kubernetes.io/{mode}" for mode in ("enforce", "audit", "warn"))
