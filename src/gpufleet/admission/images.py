@@ -24,12 +24,12 @@ from gpufleet.admission.policies import (
     resource_rule,
     resource_rules,
 )
+from gpufleet.kube.meanings.image_policies import ALLOWED_REGISTRIES, IMAGE_POLICY
 from gpufleet.lint.objects.images import read_image
 from gpufleet.lint.rule import Severity
 from gpufleet.model.model_errors import InputError
 
-LABEL = "gpufleet.io/image-policy"
-REGISTRIES = "gpufleet.io/allowed-registries"
+LABEL, REGISTRIES = IMAGE_POLICY, ALLOWED_REGISTRIES
 NAME = "gpufleet-images"
 DIGEST = re.compile(r".*@sha256:[0-9a-f]{64}")
 _REGISTRY = re.compile(r"[a-z0-9][a-z0-9._-]*(:[0-9]+)?(/[a-z0-9._-]+)*")

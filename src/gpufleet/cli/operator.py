@@ -17,9 +17,7 @@ from gpufleet.cli.prometheus_options import prometheus_server_options
     help="Where /healthz and /readyz are served; port 0 takes a free one.",
 )
 @prometheus_server_options("Park idle work by what this Prometheus has measured (docs/parking.md).")
-@click.option(
-    "--projects", is_flag=True, help="Keep the namespaces of GpuProjects (docs/projects.md)."
-)
+@click.option("--projects", is_flag=True, help="Keep the namespaces of GpuProjects (docs/projects.md).")
 @log_options
 def command(**options: object) -> int:
     """Make GPU nodes what FleetPolicies say, and keep them so.

@@ -51,11 +51,41 @@ AGENT_READS = {
 SECRET = {"secrets", "serviceaccounts", "serviceaccounts/token", "pods/exec", "pods/log", "nodes/proxy"}
 
 
-def given(*, reading: bool) -> dict[str, dict[str, str]]:
-    """The verbs that each role gives, by resource, and by name where it is given for a name."""
+PROJECT_ROLES = ("gpufleet-project-member", "gpufleet-project-viewer")
+"""Roles of persons, not of gpufleet: tests.operator.projects tries them on a real server."""
+
+KEPT_FROM_MEMBERS = {
+    "*",
+    "namespaces",
+    "resourcequotas",
+    "limitranges",
+    "networkpolicies.networking.k8s.io",
+    "rolebindings.rbac.authorization.k8s.io",
+    "roles.rbac.authorization.k8s.io",
+    "serviceaccounts",
+    "serviceaccounts/token",
+    "pods/status",
+}
+
+
+def test_members_of_projects_write_nothing_that_limits_them() -> None:
+    for role in PROJECT_ROLES:
+        its = given(reading=False, roles=(role,))[f"ClusterRole {role}"]
+        assert not KEPT_FROM_MEMBERS & set(its)
+        assert not {"*", "bind", "escalate", "impersonate"} & set(" ".join(its.values()).split())
+    assert given(reading=False, roles=PROJECT_ROLES[1:]) == {"ClusterRole gpufleet-project-viewer": {}}
+
+
+def given(*, reading: bool, roles: tuple[str, ...] = ()) -> dict[str, dict[str, str]]:
+    """The verbs that each role gives, by resource, and by name where it is given for a name.
+
+    Without ``roles`` those of gpufleet itself.
+    """
     found: dict[str, dict[str, set[str]]] = {}
     for one in manifests((1, 37)):
-        if one["kind"] in ("ClusterRole", "Role"):
+        name = one["metadata"]["name"]
+        is_asked = name in roles if roles else name not in PROJECT_ROLES
+        if one["kind"] in ("ClusterRole", "Role") and is_asked:
             verbs = found.setdefault(f"{one['kind']} {one['metadata']['name']}", defaultdict(set))
             for rule in one["rules"]:
                 for resource in resources(rule):

@@ -1,7 +1,7 @@
 """What a GpuProject means: a project of the model.
 
-One object does not show whether another project names the same namespaces, or whether they are somebody
-else's: ``operator.projects`` looks at what is there.
+One object does not show whether another project names the same namespaces, or whether they belong to
+others: ``operator.projects`` looks at what is there.
 """
 
 import enum

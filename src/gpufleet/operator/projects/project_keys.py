@@ -20,9 +20,5 @@ MEMBER_ROLE, VIEWER_ROLE = "gpufleet-project-member", "gpufleet-project-viewer"
 """The ClusterRoles of ``kube.manifests`` that they give."""
 
 QUEUE_LABEL = keys.QUEUE
-IMAGE_POLICY = "gpufleet.io/image-policy"
-REGISTRIES = "gpufleet.io/allowed-registries"
-"""What ``admission.images`` reads on a namespace."""
-
-MANAGED = keys.MANAGED
+MANAGED, NAMESPACE_NAME = keys.MANAGED, keys.NAMESPACE_NAME
 POD_SECURITY = tuple(f"pod-security.kubernetes.io/{mode}" for mode in ("enforce", "audit", "warn"))

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from gpufleet.kube.codec.durations import written_duration
+from gpufleet.kube.meanings.image_policies import ALLOWED_REGISTRIES, IMAGE_POLICY
 from gpufleet.kube.resources import (
     LIMIT_RANGES,
     NAMESPACES,
@@ -35,7 +36,7 @@ NODE_LOCAL_DNS = "169.254.20.10/32"
 """Where the cache of names on each node answers, in clusters that have it."""
 
 CREDENTIAL_ADDRESSES = tuple(map(ipaddress.ip_network, ("169.254.169.254/32", "fd00:ec2::254/128")))
-"""Machines of clouds tell whoever asks here the credentials of the machine."""
+"""Machines of clouds tell every pod that asks here the credentials of the machine."""
 
 
 class WantedObject(msgspec.Struct, frozen=True):
@@ -105,14 +106,14 @@ def _labels(project: GpuProject) -> dict[str, str]:
     if project.queue is not None:
         found[keys.QUEUE_LABEL] = project.queue
     if project.images is not None:
-        found[keys.IMAGE_POLICY] = project.images.treatment.value.lower()
+        found[IMAGE_POLICY] = project.images.treatment.value.lower()
     return found
 
 
 def _annotations(project: GpuProject) -> dict[str, str]:
     found = {}
     if project.images is not None and project.images.registries:
-        found[keys.REGISTRIES] = ",".join(project.images.registries)
+        found[ALLOWED_REGISTRIES] = ",".join(project.images.registries)
     rule = project.idle_rule
     if rule is not None:
         found[PARK_AFTER] = written_duration(rule.after_us)
@@ -138,7 +139,7 @@ def _network(project: GpuProject) -> dict[str, Any]:
 
 
 def _named(namespace: str) -> dict[str, Any]:
-    return {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
+    return {"matchLabels": {keys.NAMESPACE_NAME: namespace}}
 
 
 def _block(text: str) -> dict[str, Any]:
