@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from bench.figures import Figure, figure
 from bench.idle_traces import Trace, traces
 from bench.progress import say
+from gpufleet.model.gpu_project import MINUTE_US
 from gpufleet.operator.parking.activity import (
     NO_SESSIONS,
     Activity,
@@ -22,7 +23,7 @@ from gpufleet.operator.parking.activity import (
 )
 from gpufleet.operator.parking.looking import RECENT_STEPS, STEP_LEAST_S, US_PER_S, steps_of
 from gpufleet.operator.parking.parking_step import ParkingAction, SeenWorkload, WorkloadKey, parking_step
-from gpufleet.operator.parking.rule import MINUTE_US, IdleRule
+from gpufleet.operator.parking.rule import IdleRule
 from gpufleet.operator.parking.stamp import ParkingStamp
 
 COUNT, DAYS, SEED = 150, 5, 20

@@ -16,7 +16,7 @@ from tests.chart import rendering
 from tests.kube.codec.project_cases import PROJECT_CASES, ProjectCase, spec
 from tests.kube.manifests.real_server import Person, install_all
 from tests.localkube.cluster import a_cluster
-from tests.operator.test_on_a_real_server import until
+from tests.operator.real_server import until
 
 PROJECTS = "/apis/gpufleet.io/v1alpha1/gpuprojects"
 NAMESPACES = "/api/v1/namespaces"
