@@ -353,9 +353,8 @@ def explained(fleet: PictureFleet) -> documents.WorkDocument:
     other_model = sum(one.model != WANTED_MODEL for one in fleet.nodes)
     cordoned = sum(one.model == WANTED_MODEL and one.state == "cordoned" for one in fleet.nodes)
     busy = max(0, len(fleet.nodes) - other_model - cordoned - ROOMY_NODES)
-    gang = GangRow(
-        "pretrain-512", 64, 64, 0, (), tuple(MemberRow(f"pretrain-512-{n}", State.WAITS) for n in range(6))
-    )
+    members = tuple(MemberRow(f"pretrain-512-{n}", State.WAITS) for n in range(6))
+    gang = GangRow("pretrain-512", 64, 64, 0, (), members)
     answer = Answer(
         SCHEMA,
         Asked("gang", "team-foundation", "pretrain-512"),
@@ -391,14 +390,11 @@ def explained(fleet: PictureFleet) -> documents.WorkDocument:
 
 def node(fleet: PictureFleet) -> documents.NodeDocument:
     """A document for any node; its row is replaced by that of the node, and its pods by those there."""
-    conditions = (
-        documents.ConditionRow(
-            "Ready", "True", "KubeletReady", "kubelet is posting ready status", ago(900_000)
-        ),
-        documents.ConditionRow("gpufleet.io/GPUsHealthy", "True", "Healthy", "", ago(900_000)),
-    )
+    since, posting = ago(900_000), "kubelet is posting ready status"
+    ready = documents.ConditionRow("Ready", "True", "KubeletReady", posting, since)
+    healthy = documents.ConditionRow("gpufleet.io/GPUsHealthy", "True", "Healthy", "", since)
     placed = tuple(one for one in fleet.work.values() if one.node)
-    return documents.NodeDocument(AT, fleet.nodes[0], "580.95.05", conditions, pods=placed)
+    return documents.NodeDocument(AT, fleet.nodes[0], "580.95.05", (ready, healthy), pods=placed)
 
 
 def plan() -> whatif.Answer:
