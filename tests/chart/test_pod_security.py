@@ -12,7 +12,7 @@ from tests.chart.rendering import FULL_VALUES, pod_specs, rendered
 from tests.conventions.project import ROOT
 
 NAMESPACE = "restricted"
-WORKLOADS = ("Deployment gpufleet-scheduler", "Pod gpufleet-check")
+WORKLOADS = ("Deployment gpufleet-scheduler", "Pod gpufleet-check", "Job gpufleet-leave")
 AGENT = "DaemonSet gpufleet-agent"
 DOCUMENT = ROOT / "docs" / "install.md"
 

@@ -75,6 +75,7 @@ LINES = {
     "doctor": "--kubeconfig config",
     "lint": "manifest.yaml",
     "check": "--kubeconfig config",
+    "leave": "--kubeconfig config",
     "gpufleet-sim": "",
     "sim_node": "",
     "bench.agent": "",

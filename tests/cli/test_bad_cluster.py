@@ -24,7 +24,9 @@ from gpufleet.cli.main import ExitCode, main
 from tests.cli.command_parameters import LINES, parameters, write_good_files
 
 ASKING = sorted({one.command for one in parameters() if one.asked.type is kinds.KUBECONFIG})
-DAEMONS = dict.fromkeys(("agent", "metrics", "operator", "scheduler", "web"), "waits for its server")
+DAEMONS = dict.fromkeys(
+    ("admission serve", "agent", "metrics", "operator", "scheduler", "web"), "waits for its server"
+)
 LIVE = {
     "fit": "llama-3.1-8b --cluster --kubeconfig config",
     "lint": "manifest.yaml --live --kubeconfig config",

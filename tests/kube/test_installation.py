@@ -93,7 +93,8 @@ def found(cluster: LocalCluster, *, led: bool = False) -> dict[str, bool]:
 
 def test_on_a_bare_cluster_everything_is_missing(bare: LocalCluster) -> None:
     said = found(bare)
-    assert list(said.values()) == [False, False, False, True]
+    assert list(said.values()) == [False, False, False, False, True]
+    assert any("would drop NodeDevices, FleetQueue, FleetPolicy, GpuProject" in sentence for sentence in said)
     assert "the kind NodeDevices is not served: install the chart with crds.install=true" in said
     assert any("gpufleet-grant-guard is not in force" in sentence for sentence in said)
     assert any(sentence.startswith("no scheduler leads") for sentence in said)
@@ -104,6 +105,7 @@ def test_what_is_at_work_is_said(installed: LocalCluster, capsys: pytest.Capture
     until(lambda: "a pod that names its own devices is refused" in found(installed, led=True))
     assert found(installed, led=True) == {
         "NodeDevices are served": True,
+        "the cluster's definitions know every field of this release": True,
         "a pod that names its own devices is refused": True,
         "the scheduler 'one' leads": True,
         f"there is no DaemonSet gpufleet-agent in {NAMESPACE}: what nodes report comes from elsewhere": True,

@@ -56,6 +56,7 @@ COMMANDS = {
     "admission": "Judge GPU work on its way into a cluster by the rules of lint.",
     "dashboards": "Write the dashboards for Grafana as JSON files.",
     "check": "Say whether gpufleet is installed and at work in a cluster.",
+    "leave": "Take back what gpufleet has written on the nodes of a cluster.",
 }
 
 

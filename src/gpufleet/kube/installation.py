@@ -11,10 +11,11 @@ import msgspec
 from gpufleet.kube import keys
 from gpufleet.kube.answer import decode
 from gpufleet.kube.client import Client
+from gpufleet.kube.definition_skew import missing_fields, words
 from gpufleet.kube.lease import LeaseObject
 from gpufleet.kube.objects.node_devices import HEALTHY, NodeDevices
 from gpufleet.kube.objects.structure import Structure
-from gpufleet.kube.resources import DAEMON_SETS, LEASES, NODE_DEVICES, PODS
+from gpufleet.kube.resources import DAEMON_SETS, LEASES, NODE_DEVICES, OWN_KINDS, PODS
 from gpufleet.kube.status import Forbidden, NotFound
 from gpufleet.model.model_errors import printable
 from gpufleet.model.phrases import counted, verb
@@ -65,6 +66,7 @@ async def findings(client: Client, namespace: str) -> AsyncIterator[Finding]:
     """
     served = await client.serves(NODE_DEVICES)
     yield Finding(served, "NodeDevices are served" if served else _MISSING_DEFINITION)
+    yield await _definitions(client)
     yield await _guard(client, namespace)
     yield await _leader(client, namespace)
     agents = await _agent_status(client, namespace)
@@ -74,6 +76,13 @@ async def findings(client: Client, namespace: str) -> AsyncIterator[Finding]:
 
 
 _MISSING_DEFINITION = "the kind NodeDevices is not served: install the chart with crds.install=true"
+
+
+async def _definitions(client: Client) -> Finding:
+    missing = await missing_fields(client, OWN_KINDS)
+    if missing:
+        return Finding(good=False, sentence=words(missing))
+    return Finding(good=True, sentence="the cluster's definitions know every field of this release")
 
 
 async def _guard(client: Client, namespace: str) -> Finding:

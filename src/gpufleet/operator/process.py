@@ -93,6 +93,8 @@ async def _serve(operator: Operator, options: OperatorOptions) -> None:
 
 def ready(operator: Operator) -> Health:
     """Whether it stands by, or leads and knows the cluster."""
+    if operator.skew:
+        return Health(well=False, reasons=(operator.skew,))
     following = operator.leading
     if following is None:
         return Health(well=True)

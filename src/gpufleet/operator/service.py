@@ -15,6 +15,7 @@ import msgspec
 
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.policy_status import status_patch
+from gpufleet.kube.definition_skew import missing_fields, words
 from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.lease import LeadershipLost, Lease
 from gpufleet.kube.mirror import Mirror
@@ -49,6 +50,9 @@ STATUS_GATHER_S = 1.0
 RETRY_S = 5.0
 """After a round with a write that failed, and for a write that the watch has not shown."""
 
+DEFINITIONS_EVERY_S = 5.0
+"""A definition that was upgraded is served in the OpenAPI documents within some seconds."""
+
 _POLICY = msgspec.json.Decoder(wire.FleetPolicy)
 _NODE = msgspec.json.Decoder(PolicyNode)
 _REPORT = msgspec.json.Decoder(DriverReport)
@@ -77,10 +81,13 @@ class Operator:
         self.namespace = namespace
         self.lease = Lease(client, LEASE_NAME, namespace=namespace, identity=identity)
         self.leading: Following | None = None
+        self.skew = ""
+        """What the cluster's definitions lack; "" while nothing."""
 
     async def run(self) -> None:
         """Lead, and wait to lead again when the Lease is lost."""
         while True:
+            await self._definitions_known()
             epoch = await self.lease.acquire()
             LOG.info("leading", extra={"epoch": epoch})
             try:
@@ -91,6 +98,22 @@ class Operator:
                 self.leading = None
                 with contextlib.suppress(KubeError):
                     await self.lease.release()
+
+    async def _definitions_known(self) -> None:
+        """Wait until the cluster's definitions know every field: a dropped one would read as not named."""
+        while True:
+            self.skew = await self._definitions_problem()
+            if not self.skew:
+                return
+            LOG.warning("the operator does not begin", extra={"problem": self.skew})
+            await self.client.clock.sleep(DEFINITIONS_EVERY_S)
+
+    async def _definitions_problem(self) -> str:
+        try:
+            missing = await missing_fields(self.client, (FLEET_POLICIES, NODE_DEVICES))
+        except KubeError as error:
+            return f"the cluster's definitions are not known yet: {error}"
+        return words(missing) if missing else ""
 
     async def _lead(self) -> None:
         following = Following(self.client, self.lease, self.namespace)

@@ -12,10 +12,11 @@ import msgspec
 from gpufleet.agent.labels.values import Labels
 from gpufleet.kube.answer import decode
 from gpufleet.kube.client import Client, PatchType
+from gpufleet.kube.objects.node import AGENT_LABELS_MANAGER
 from gpufleet.kube.resources import NODES
 
 # As the owner of its labels alone, so that they can be taken away without touching others.
-MANAGER = "gpufleet-agent-labels"
+MANAGER = AGENT_LABELS_MANAGER
 # The way to labels in the fields that one writer owns (managedFields).
 _LABELS = ("f:metadata", "f:labels")
 _FIELD = "f:"

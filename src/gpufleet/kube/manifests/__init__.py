@@ -66,6 +66,16 @@ def manifests(version: tuple[int, int], identity: Identity = DEFAULT_IDENTITY) -
     return tuple(sorted(served, key=_rank))
 
 
+def definitions() -> tuple[dict[str, Any], ...]:
+    """The CustomResourceDefinitions of gpufleet's kinds."""
+    return tuple(one for one in _documents(DEFAULT_IDENTITY) if one["kind"] == "CustomResourceDefinition")
+
+
+def definition_names() -> tuple[str, ...]:
+    """The names of the definitions of gpufleet's kinds, such as fleetqueues.gpufleet.io."""
+    return tuple(str(one["metadata"]["name"]) for one in definitions())
+
+
 def _documents(identity: Identity) -> Iterator[dict[str, Any]]:
     for path in sorted(FOLDER.glob("*.yaml")):
         text = path.read_text(encoding="utf-8")

@@ -15,6 +15,9 @@ GPU_HEALTHY = "gpufleet.io/GPUHealthy"
 PODS_REJECTED = "gpufleet.io/PodsRejected"
 """The condition that the scheduler keeps: its kubelet turned pods away, and until when it is left alone."""
 
+AGENT_LABELS_MANAGER = "gpufleet-agent-labels"
+"""The manager of the labels that agents write on nodes, by which the API server remembers them."""
+
 KEPT = frozenset({READY, GPU_HEALTHY, PODS_REJECTED})
 """Conditions that decisions read; the others change every few minutes and only cost memory."""
 
