@@ -2,7 +2,7 @@
 
 A policy of the API server judges where CEL can say the rule: it needs no program of ours. The webhook judges
 what CEL cannot say of one object. What depends on other objects, on nodes or on measured use, or on a field
-that the server fills in before a judge sees it, is told by an audit: ``gpufleet admission plan``.
+that the server fills in before a judge sees it, is told by an audit: ``gpufleet lint --live``.
 """
 
 import enum

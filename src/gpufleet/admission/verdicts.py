@@ -1,8 +1,8 @@
 """What lint's rules say of one object on its way into the cluster, without those from which it is excepted.
 
 The same verdict as that of the policies, in Python: the webhook asks for rules that CEL cannot say, and
-``plan`` for all. An exception is the annotation by which lint accepts a finding, on the object, its pods or
-its namespace, and counts until its last day.
+for all rules about one object where no policy reads its kind. An exception is the annotation by which lint
+accepts a finding, on the object, its pods or its namespace, and counts until its last day.
 """
 
 import datetime as dt

@@ -1,6 +1,4 @@
-"""``gpufleet admission``: judge and complete objects on their way into a cluster, and say what would come of
-it.
-"""
+"""``gpufleet admission``: judge and complete objects on their way into a cluster."""
 
 import click
 
