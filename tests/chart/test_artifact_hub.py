@@ -52,6 +52,9 @@ def test_each_example_is_one_that_a_server_would_take(told: dict[str, str]) -> N
 def unlike(value: object, schema: dict[str, Any], path: str = "spec") -> list[str]:
     """Where a value is not as a schema says: unknown or missing fields, words that are none of its."""
     match value:
+        case dict() if "properties" not in schema:
+            # A map with keys of the user's own.
+            return sum([unlike(its, schema["additionalProperties"], path) for its in value.values()], [])
         case dict():
             missing = [f"{path}.{name}" for name in schema.get("required", ()) if name not in value]
             unknown = [f"{path}.{name}" for name in value if name not in schema["properties"]]

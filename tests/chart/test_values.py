@@ -61,6 +61,7 @@ def test_the_full_values_differ_from_the_defaults() -> None:
         "agent.extraArgs",
         "agent.sharing.existingConfigMap",
         "crds.install",
+        "leave.onUninstall",
         "metricsApis.custom",
         "metricsApis.external",
         "admission.images.enabled",

@@ -71,6 +71,7 @@ def test_every_pod_runs_as_an_account_of_its_own(default: list[Object]) -> None:
         "Deployment gpufleet-scheduler": "gpufleet-scheduler",
         "DaemonSet gpufleet-agent": "gpufleet-agent",
         "Pod gpufleet-check": "gpufleet-check",
+        "Job gpufleet-leave": "gpufleet-leave",
     }
 
 

@@ -196,6 +196,9 @@ TEXTS: dict[str, Bad] = {
     "lint --price": Bad(("", "A100-80GB", "A100-80GB=much"), "--metrics use.csv"),
     "lint --explain": Bad(("", "GPU999")),
     "lint --exempt": Bad(("", "no-such")),
+    "leave --namespace": ANY,
+    "leave --context": _CONTEXT,
+    "drain NODE": ANY,
     "check --namespace": ANY,
     "check --context": _CONTEXT,
 }

@@ -52,6 +52,8 @@ FIRST_NEEDS = {
     "top --prometheus-ca-file": "--prometheus https://127.0.0.1:1",
     "metrics --prometheus-token-file": "--prometheus https://127.0.0.1:1",
     "metrics --prometheus-ca-file": "--prometheus https://127.0.0.1:1",
+    "operator --prometheus-token-file": "--prometheus https://127.0.0.1:1",
+    "operator --prometheus-ca-file": "--prometheus https://127.0.0.1:1",
     "web --prometheus-token-file": "--prometheus https://127.0.0.1:1",
     "web --prometheus-ca-file": "--prometheus https://127.0.0.1:1",
     "fit --kubeconfig": "--cluster",
@@ -314,6 +316,7 @@ MAY_BE = {
     ("lint --prometheus-token-file", broken_json): "a line of ASCII may be a token",
     ("top --prometheus-token-file", broken_json): "a line of ASCII may be a token",
     ("metrics --prometheus-token-file", broken_json): "a line of ASCII may be a token",
+    ("operator --prometheus-token-file", broken_json): "a line of ASCII may be a token",
     ("web --prometheus-token-file", broken_json): "a line of ASCII may be a token",
     ("advise sharing --prometheus-token-file", broken_json): "a line of ASCII may be a token",
 }

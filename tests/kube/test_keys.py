@@ -5,8 +5,8 @@ import pytest
 from gpufleet.kube import keys
 from tests.conventions.project import ROOT
 
-# Not written by people on pods: of storage controllers, our own manifests and scheduler, of autoscalers, and
-# of namespaces.
+# Not written by people on pods: of storage controllers, our own manifests and scheduler, of autoscalers,
+# namespaces and nodes.
 NOT_OF_PODS = {
     "BIND_COMPLETED",
     "SELECTED_NODE",
@@ -14,6 +14,8 @@ NOT_OF_PODS = {
     "VICTIMS",
     "METRIC_LIMIT",
     "NAMESPACE_NAME",
+    "CORDONED_BY",
+    "DRAIN_DEADLINE",
 }
 NAMES = [
     name for name, value in vars(keys).items() if name.isupper() and isinstance(value, str) and "/" in value

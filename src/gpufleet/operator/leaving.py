@@ -42,6 +42,8 @@ TRIES_MAX = 5
 """A node changes with each heartbeat of its kubelet; five readings in a row lose that race hardly ever."""
 
 LOOK_EVERY_S = 1.0
+"""Short beside the 30 s that a pod has to end."""
+
 _PREFIX = f"{OWN_DOMAIN}/"
 
 

@@ -1,6 +1,6 @@
 """What a project is made of: a pure function from a project to the objects that must be there.
 
-They come in the order in which they are written. Rights come last, so that nobody works in a namespace
+They come in the order in which they are written. Rights come last, so that no pod is made in a namespace
 before its limits hold. Each has a name of its own in each namespace, so that it is found again without a
 record. Pods are let to their own namespace (ranks of a gang talk on any port), to the cluster's names, and to
 the listed networks.
