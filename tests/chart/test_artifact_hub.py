@@ -54,7 +54,9 @@ def unlike(value: object, schema: dict[str, Any], path: str = "spec") -> list[st
     match value:
         case dict() if "properties" not in schema:
             # A map with keys of the user's own.
-            return sum([unlike(its, schema["additionalProperties"], path) for its in value.values()], [])
+            return [
+                wrong for its in value.values() for wrong in unlike(its, schema["additionalProperties"], path)
+            ]
         case dict():
             missing = [f"{path}.{name}" for name in schema.get("required", ()) if name not in value]
             unknown = [f"{path}.{name}" for name in value if name not in schema["properties"]]
