@@ -101,4 +101,4 @@ def test_only_operands_that_run_are_paused_and_only_those_that_were_paused_run_a
     }
     ours = "nvidia.com/gpu.deploy.client,nvidia.com/gpu.deploy.dcgm"
     found = node(labels=paused, annotations={"gpufleet.io/paused-operands": ours})
-    assert resumed(found) == {"nvidia.com/gpu.deploy.dcgm": "true"}
+    assert resumed(found.annotations, found.labels) == {"nvidia.com/gpu.deploy.dcgm": "true"}

@@ -24,13 +24,12 @@ from gpufleet.model.identifiers import NodeName
 from gpufleet.operator.node_facts import FIELD_MANAGER, TaintKey, owned_taints, stamp_of
 from gpufleet.operator.node_objects import (
     APPLY,
-    PAUSED_ANNOTATION,
     ROLLOUT_ANNOTATION,
     TAINTS_ANNOTATION,
     ManagedFields,
     NodeTaint,
 )
-from gpufleet.operator.rollout_actions import PAUSED, RUNS
+from gpufleet.operator.rollout_actions import resumed
 
 LABEL_MANAGERS = (AGENT_LABELS_MANAGER, FIELD_MANAGER)
 MANAGED_BY_US = "app.kubernetes.io/managed-by=gpufleet"
@@ -116,7 +115,6 @@ def leftover(node: LeavingNode) -> Leftover | None:
     ]
     by_manager = {one.manager: frozenset(one.labels()) for one in ours}
     owned = owned_taints(metadata.annotations.get(TAINTS_ANNOTATION, ""))
-    paused = metadata.annotations.get(PAUSED_ANNOTATION, "")
     there = [(one.key, one.effect) for one in node.spec.taints]
     found = Leftover(
         NodeName(metadata.name),
@@ -125,7 +123,7 @@ def leftover(node: LeavingNode) -> Leftover | None:
         taints=tuple(sorted(owned.intersection(there))),
         annotations=tuple(sorted(key for key in metadata.annotations if key.startswith(_PREFIX))),
         conditions=tuple(one.type for one in node.status.conditions if one.type.startswith(_PREFIX)),
-        paused=tuple(key for key in paused.split(",") if metadata.labels.get(key) == PAUSED),
+        paused=tuple(resumed(metadata.annotations, metadata.labels)),
         is_cordoned=node.spec.unschedulable and _is_cordon_ours(metadata.annotations),
     )
     return found if found.words() or found.managers else None
@@ -143,7 +141,7 @@ def node_patch(node: LeavingNode, found: Leftover) -> dict[str, object]:
     if found.annotations:
         metadata["annotations"] = dict.fromkeys(found.annotations)
     if found.paused:
-        metadata["labels"] = dict.fromkeys(found.paused, RUNS)
+        metadata["labels"] = resumed(node.metadata.annotations, node.metadata.labels)
     spec: dict[str, object] = {}
     if found.taints:
         kept = [one for one in node.spec.taints if (one.key, one.effect) not in found.taints]

@@ -121,7 +121,7 @@ class RolloutActions:
         if stamp is not None and stamp.phase in VALIDATED:
             annotations[DRIVER_IMAGE_ANNOTATION] = stamp.target
         if stamp is None or stamp.phase is not RolloutPhase.CHANGING:
-            labels = resumed(facts)
+            labels = resumed(facts.annotations, facts.labels)
             if PAUSED_ANNOTATION in facts.annotations:
                 annotations[PAUSED_ANNOTATION] = None
         body: dict[str, object] = {
@@ -248,10 +248,10 @@ def running_operands(facts: NodeFacts) -> list[str]:
     ]
 
 
-def resumed(facts: NodeFacts) -> dict[str, str]:
+def resumed(annotations: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, str]:
     """Labels of operands that a rollout paused and no other writer changed since, as they are to be again."""
-    paused = facts.annotations.get(PAUSED_ANNOTATION, "").split(",")
-    return {key: RUNS for key in paused if facts.labels.get(key) == PAUSED}
+    paused = annotations.get(PAUSED_ANNOTATION, "").split(",")
+    return {key: RUNS for key in paused if labels.get(key) == PAUSED}
 
 
 def _chosen(seen: Seen, uids: Sequence[PodUid]) -> list[HeldPod]:

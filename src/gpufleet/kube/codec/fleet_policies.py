@@ -4,12 +4,10 @@ One object does not show whether another policy speaks of the same nodes: ``oper
 of them.
 """
 
-import enum
-from typing import TypeVar
-
 from gpufleet.kube.codec.field_path import inside, of_object
 from gpufleet.kube.codec.rollout_settings import read_rollout_settings
 from gpufleet.kube.codec.selectors import label_selector
+from gpufleet.kube.codec.written_words import check_length, read_word
 from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects import fleet_policies as wire
 from gpufleet.kube.objects import node as node_wire
@@ -31,7 +29,6 @@ from gpufleet.model.taint import Taint
 # The limits of the definition of FleetPolicy, checked again: an object may be older than the definition.
 MAXIMUM_LABELS = 64
 MAXIMUM_TAINTS = 16
-Word = TypeVar("Word", bound=enum.Enum)
 
 
 def read_fleet_policy(found: wire.FleetPolicy) -> FleetPolicy:
@@ -68,11 +65,11 @@ def _driver(written: wire.DriverSpec | None) -> Driver | None:
         return None
     with inside("driver"):
         return Driver(
-            source=_word(written.source, DriverSource, "source"),
+            source=read_word(written.source, DriverSource, "source"),
             image=written.image,
             version=written.version,
-            build=_word(written.build, DriverBuild, "build"),
-            kernel_modules=_word(written.kernel_modules, KernelModules, "kernelModules"),
+            build=read_word(written.build, DriverBuild, "build"),
+            kernel_modules=read_word(written.kernel_modules, KernelModules, "kernelModules"),
         )
 
 
@@ -80,16 +77,16 @@ def _runtime(written: wire.RuntimeSpec | None) -> Runtime | None:
     if written is None:
         return None
     with inside("runtime"):
-        return Runtime(_word(written.mode, RuntimeMode, "mode"), written.image)
+        return Runtime(read_word(written.mode, RuntimeMode, "mode"), written.image)
 
 
 def _labels(written: dict[str, str]) -> tuple[tuple[str, str], ...]:
-    _check_length(len(written), MAXIMUM_LABELS, "labels")
+    check_length(len(written), MAXIMUM_LABELS, "labels")
     return tuple(sorted(written.items()))
 
 
 def _taints(written: tuple[node_wire.Taint, ...]) -> tuple[Taint, ...]:
-    _check_length(len(written), MAXIMUM_TAINTS, "taints")
+    check_length(len(written), MAXIMUM_TAINTS, "taints")
     found: dict[tuple[str, str], Taint] = {}
     for position, one in enumerate(written):
         with inside(f"taints[{position}]"):
@@ -99,16 +96,3 @@ def _taints(written: tuple[node_wire.Taint, ...]) -> tuple[Taint, ...]:
                 raise InputError("twice", field="key", value=taint.key, expected=expected)
             found[taint.key, taint.effect] = taint
     return tuple(found.values())
-
-
-def _check_length(length: int, most: int, field: str) -> None:
-    if length > most:
-        raise InputError(f"{length} entries", field=field, expected=f"at most {most}")
-
-
-def _word(text: str, words: type[Word], field: str) -> Word:
-    try:
-        return words(text)
-    except ValueError:
-        expected = ", ".join(one.value for one in words)
-        raise InputError("unknown", field=field, value=text, expected=expected) from None

@@ -13,6 +13,7 @@ from gpufleet.kube.codec.durations import read_duration
 from gpufleet.kube.codec.field_path import inside, of_object
 from gpufleet.kube.codec.quota_amounts import read_amount, read_model, read_resource
 from gpufleet.kube.codec.selectors import label_selector
+from gpufleet.kube.codec.written_words import check_length
 from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects import fleet_queues as wire
 from gpufleet.model.identifiers import GpuModelName, QueueName, QuotaResource
@@ -122,7 +123,7 @@ def _parent(name: QueueName, parent: str | None) -> QueueName | None:
 
 
 def _quotas(written: tuple[wire.QuotaSpec, ...]) -> tuple[Quota, ...]:
-    _check_length(len(written), MAXIMUM_QUOTAS, "quotas")
+    check_length(len(written), MAXIMUM_QUOTAS, "quotas")
     found: dict[QuotaResource, Quota] = {}
     for position, one in enumerate(written):
         with inside(f"quotas[{position}]"):
@@ -177,7 +178,7 @@ def _preemption(written: wire.PreemptionSpec) -> PreemptionPolicy:
 def _prices(spec: wire.FleetQueueSpec) -> tuple[tuple[GpuModelName, int], ...]:
     if spec.prices and spec.parent is not None:
         raise InputError("prices below the root", field="prices", expected="prices on the root of the tree")
-    _check_length(len(spec.prices), MAXIMUM_PRICES, "prices")
+    check_length(len(spec.prices), MAXIMUM_PRICES, "prices")
     found: dict[GpuModelName, int] = {}
     for position, one in enumerate(spec.prices):
         with inside(f"prices[{position}]"):
@@ -189,14 +190,14 @@ def _prices(spec: wire.FleetQueueSpec) -> tuple[tuple[GpuModelName, int], ...]:
 
 
 def _namespaces(spec: wire.FleetQueueSpec) -> tuple[str, ...]:
-    _check_length(len(spec.namespaces), MAXIMUM_NAMESPACES, "namespaces")
+    check_length(len(spec.namespaces), MAXIMUM_NAMESPACES, "namespaces")
     for position, name in enumerate(spec.namespaces):
         _check_namespace(name, f"namespaces[{position}]")
     return tuple(dict.fromkeys(spec.namespaces))
 
 
 def _local_names(spec: wire.FleetQueueSpec) -> tuple[tuple[str, str], ...]:
-    _check_length(len(spec.local_queues), MAXIMUM_NAMESPACES, "localQueues")
+    check_length(len(spec.local_queues), MAXIMUM_NAMESPACES, "localQueues")
     for position, one in enumerate(spec.local_queues):
         with inside(f"localQueues[{position}]"):
             _check_namespace(one.namespace, "namespace")
@@ -218,11 +219,6 @@ def _door(
 def _check_namespace(name: str, field: str) -> None:
     if not is_subdomain(name) or "." in name or len(name) > 63:
         raise InputError("not a namespace's name", field=field, value=name, expected="a DNS label")
-
-
-def _check_length(length: int, most: int, field: str) -> None:
-    if length > most:
-        raise InputError(f"{length} entries", field=field, expected=f"at most {most}")
 
 
 def _number(written: wire.IntOrString, field: str) -> int:

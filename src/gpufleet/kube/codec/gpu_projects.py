@@ -4,11 +4,9 @@ One object does not show whether another project names the same namespaces, or w
 others: ``operator.projects`` looks at what is there.
 """
 
-import enum
-from typing import TypeVar
-
 from gpufleet.kube.codec.durations import read_duration
 from gpufleet.kube.codec.field_path import inside, of_object
+from gpufleet.kube.codec.written_words import check_length, read_word
 from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects import gpu_projects as wire
 from gpufleet.model.gpu_project import (
@@ -32,8 +30,6 @@ MAXIMUM_NETWORKS = 64
 NAME_LENGTH_MAX = 63
 """A project's name is the value of a label on all that belongs to it."""
 
-Word = TypeVar("Word", bound=enum.Enum)
-
 
 def read_gpu_project(found: wire.GpuProject) -> GpuProject:
     """What the object means. Raises ObjectError, naming the field, for what cannot be."""
@@ -52,7 +48,7 @@ def read_gpu_project(found: wire.GpuProject) -> GpuProject:
                 queue=_queue(spec.queue),
                 namespace_quota=_amounts(spec.namespace_quota),
                 container_defaults=_amounts(spec.container_defaults),
-                pod_security=_word(spec.pod_security, PodSecurity, "podSecurity"),
+                pod_security=read_word(spec.pod_security, PodSecurity, "podSecurity"),
                 egress=spec.network.egress,
                 ingress_namespaces=spec.network.ingress_namespaces,
                 images=_images(spec.images),
@@ -61,18 +57,18 @@ def read_gpu_project(found: wire.GpuProject) -> GpuProject:
 
 
 def _check_lengths(spec: wire.GpuProjectSpec) -> None:
-    _check_length(len(spec.namespaces), MAXIMUM_NAMESPACES, "namespaces")
-    _check_length(len(spec.members), MAXIMUM_MEMBERS, "members")
-    _check_length(len(spec.namespace_quota), MAXIMUM_AMOUNTS, "namespaceQuota")
-    _check_length(len(spec.network.egress), MAXIMUM_NETWORKS, "network.egress")
-    _check_length(len(spec.network.ingress_namespaces), MAXIMUM_NETWORKS, "network.ingressNamespaces")
+    check_length(len(spec.namespaces), MAXIMUM_NAMESPACES, "namespaces")
+    check_length(len(spec.members), MAXIMUM_MEMBERS, "members")
+    check_length(len(spec.namespace_quota), MAXIMUM_AMOUNTS, "namespaceQuota")
+    check_length(len(spec.network.egress), MAXIMUM_NETWORKS, "network.egress")
+    check_length(len(spec.network.ingress_namespaces), MAXIMUM_NETWORKS, "network.ingressNamespaces")
 
 
 def _members(spec: wire.GpuProjectSpec) -> tuple[ProjectMember, ...]:
     found = []
     for position, one in enumerate(spec.members):
         with inside(f"members[{position}]"):
-            found.append(ProjectMember(_word(one.role, ProjectRole, "role"), one.user, one.group))
+            found.append(ProjectMember(read_word(one.role, ProjectRole, "role"), one.user, one.group))
     return tuple(found)
 
 
@@ -94,7 +90,7 @@ def _images(written: wire.ImagesSpec | None) -> ImageTerms | None:
     if written is None:
         return None
     with inside("images"):
-        return ImageTerms(_word(written.policy, ImageTreatment, "policy"), written.registries)
+        return ImageTerms(read_word(written.policy, ImageTreatment, "policy"), written.registries)
 
 
 def _idle_rule(written: wire.IdleRuleSpec | None) -> ProjectIdleRule | None:
@@ -103,16 +99,3 @@ def _idle_rule(written: wire.IdleRuleSpec | None) -> ProjectIdleRule | None:
     after_us = read_duration(written.after, "idleRule.after")
     warning_us = None if written.warning is None else read_duration(written.warning, "idleRule.warning")
     return ProjectIdleRule(after_us, warning_us)
-
-
-def _check_length(length: int, most: int, field: str) -> None:
-    if length > most:
-        raise InputError(f"{length} entries", field=field, expected=f"at most {most}")
-
-
-def _word(text: str, words: type[Word], field: str) -> Word:
-    try:
-        return words(text)
-    except ValueError:
-        expected = ", ".join(one.value for one in words)
-        raise InputError("unknown", field=field, value=text, expected=expected) from None
