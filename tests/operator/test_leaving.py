@@ -10,8 +10,17 @@ from gpufleet.kube.client import Client, PatchType
 from gpufleet.kube.resources import NODES
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.model.identifiers import FleetPolicyName, NodeName
-from gpufleet.operator.leaving import LeavingNode, Leftover, leftover, leftovers, take_back
+from gpufleet.operator.leaving import (
+    LeavingNode,
+    Leftover,
+    definitions_gone,
+    delete_definitions,
+    leftover,
+    leftovers,
+    take_back,
+)
 from gpufleet.operator.rollout.stamp import RolloutPhase, Stamp
+from tests import waiting
 from tests.kube.manifests.real_server import Person
 from tests.operator.builders import node_object
 from tests.operator.real_server import NODES as PATH
@@ -155,6 +164,43 @@ def test_a_node_that_is_gone_is_no_failure(installed: LocalCluster) -> None:
         await take_back(client, [NodeName("never-was")])
 
     play(installed, story)
+
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+WIDGETS = "/apis/example.com/v1/widgets"
+
+
+def widgets() -> dict[str, Any]:
+    """A definition of others."""
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    return {
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Cluster",
+            "names": {"plural": "widgets", "singular": "widget", "kind": "Widget"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+        },
+    }
+
+
+def test_a_definition_is_gone_only_when_its_last_object_is(installed: LocalCluster, admin: Person) -> None:
+    """The API server answers before it has deleted the objects, and a finalizer keeps one for longer."""
+    held = {"name": "held", "finalizers": ["example.com/slow"]}
+    widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": held}
+    assert admin.ask("POST", DEFINITIONS, widgets())[0] == 201
+    waiting.until(lambda: admin.ask("POST", WIDGETS, widget)[0] == 201, 10.0, "widgets are not served")
+    names = ("widgets.example.com", "never.example.com")
+
+    async def story(client: Client) -> None:
+        assert await delete_definitions(client, names) == names[:1]
+        assert await definitions_gone(client, names, limit_s=1.0) == names[:1]
+        released = await asyncio.to_thread(admin.merge, f"{WIDGETS}/held", {"metadata": {"finalizers": None}})
+        assert released[0] == 200
+        assert await definitions_gone(client, names, limit_s=30.0) == ()
+
+    play(installed, story)
+    assert admin.ask("GET", f"{WIDGETS}/held")[0] == 404
 
 
 def test_a_person_sees_what_is_left_before_it_goes(

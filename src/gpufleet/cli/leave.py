@@ -23,6 +23,9 @@ NODES_SHOWN_MAX = 20
 WAIT_S = 60.0
 """A pod that ends has 30 s until it is killed, and the kubelet needs some to say so."""
 
+DEFINITIONS_WAIT_S = 120.0
+"""The API server deletes some hundred objects a second: enough for the reports of 10,000 nodes."""
+
 
 @click.command(name="leave")
 @click.option(
@@ -44,7 +47,8 @@ def command(
     For clusters that gpufleet has left: agents and operators that still run would write again, and are waited
     for. What others wrote stays. Without --yes it is shown first, and asked for on a terminal.
 
-    Ends with code 3 if an agent or an operator still runs, or if the cluster cannot be changed.
+    Ends with code 3 if an agent or an operator still runs, if a definition is not gone, or if the cluster
+    cannot be changed.
     """
     import asyncio
 
@@ -76,6 +80,7 @@ async def _take_back(client: "Client", namespace: str, definitions: bool) -> int
     from gpufleet.cli.main import ExitCode
     from gpufleet.kube.manifests import definition_names
     from gpufleet.operator.leaving import (
+        definitions_gone,
         delete_definitions,
         delete_features,
         leftovers,
@@ -88,13 +93,17 @@ async def _take_back(client: "Client", namespace: str, definitions: bool) -> int
     await take_back(client, [one.node for one in found])
     features = await delete_features(client)
     echo_line(f"taken back on {len(found)} nodes; {features} NodeFeatures deleted", err=True)
+    kept: tuple[str, ...] = ()
     if definitions:
-        gone = await delete_definitions(client, definition_names())
-        echo_line(f"definitions deleted: {', '.join(gone) or 'none was there'}", err=True)
+        deleted = await delete_definitions(client, definition_names())
+        kept = await definitions_gone(client, deleted, DEFINITIONS_WAIT_S)
+        gone = [name for name in deleted if name not in kept]
+        echo_line(f"definitions deleted: {', '.join(gone) or 'none'}", err=True)
+    if kept:
+        echo_line(_still_there(kept), err=True)
     if left:
         echo_line(_still_running(left, namespace), err=True)
-        return ExitCode.WORLD_FAILED
-    return ExitCode.DONE
+    return ExitCode.WORLD_FAILED if kept or left else ExitCode.DONE
 
 
 def _show(found: "list[Leftover]", output: str) -> None:
@@ -127,4 +136,12 @@ def _still_running(names: tuple[str, ...], namespace: str) -> str:
     return (
         f"{shown} in {namespace} still run and would write on nodes again: uninstall gpufleet first "
         f"(helm uninstall), then gpufleet leave"
+    )
+
+
+def _still_there(names: tuple[str, ...]) -> str:
+    return (
+        f"still being deleted after {DEFINITIONS_WAIT_S:.0f} s: {', '.join(names)}. The API server goes on "
+        f"by itself, unless an object of them has a finalizer that its owner does not clear: "
+        f"kubectl get {names[0]} -A -o yaml shows it"
     )

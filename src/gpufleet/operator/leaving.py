@@ -242,3 +242,24 @@ async def delete_definitions(client: Client, names: Sequence[str]) -> tuple[str,
             continue
         gone.append(name)
     return tuple(gone)
+
+
+async def definitions_gone(client: Client, names: Sequence[str], limit_s: float) -> tuple[str, ...]:
+    """Wait until deleted definitions are gone with all of their objects, at most so long; those left.
+
+    The API server takes the objects away after it has answered, and an object with a finalizer of others
+    keeps its definition there.
+    """
+    waited_s = 0.0
+    while (left := [name for name in names if await _is_there(client, name)]) and waited_s < limit_s:
+        await client.clock.sleep(LOOK_EVERY_S)
+        waited_s += LOOK_EVERY_S
+    return tuple(left)
+
+
+async def _is_there(client: Client, definition: str) -> bool:
+    try:
+        await client.get(CUSTOM_RESOURCE_DEFINITIONS, definition)
+    except NotFound:
+        return False
+    return True
