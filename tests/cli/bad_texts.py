@@ -164,6 +164,7 @@ TEXTS: dict[str, Bad] = {
     "operator --prometheus-cluster": ANY,
     "operator --namespace": ANY,
     "operator --identity": ANY,
+    "operator --scheduler-name": ANY,
     "operator --listen": Bad(("here", "127.0.0.1:x", "127.0.0.1:99999")),
     "metrics --context": _CONTEXT,
     "metrics --namespace": ANY,

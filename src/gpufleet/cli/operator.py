@@ -2,7 +2,7 @@
 
 import click
 
-from gpufleet.cli.cluster_options import daemon_options
+from gpufleet.cli.cluster_options import daemon_options, scheduler_option
 from gpufleet.cli.log_options import log_options
 from gpufleet.cli.prometheus_options import prometheus_server_options
 
@@ -18,6 +18,7 @@ from gpufleet.cli.prometheus_options import prometheus_server_options
 )
 @prometheus_server_options("Park idle work by what this Prometheus has measured (docs/parking.md).")
 @click.option("--projects", is_flag=True, help="Keep the namespaces of GpuProjects (docs/projects.md).")
+@scheduler_option
 @log_options
 def command(**options: object) -> int:
     """Make GPU nodes what FleetPolicies say, and keep them so.

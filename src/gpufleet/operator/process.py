@@ -13,6 +13,7 @@ from gpufleet.daemon.http_server import Accepted, Health, HttpServer, Page
 from gpufleet.daemon.json_log import log_as_asked
 from gpufleet.daemon.listening import address_of
 from gpufleet.daemon.signals import live_until_signal
+from gpufleet.kube import keys
 from gpufleet.kube.connection import ClusterChoice, check_choice, connect
 from gpufleet.operator.projects.keeping import PROJECTS_AT_ONCE
 from gpufleet.operator.service import WRITES_AT_ONCE, Operator
@@ -47,6 +48,7 @@ class OperatorOptions(msgspec.Struct, frozen=True):
     authority_file: Path | None = None
     prometheus_cluster: str = ""
     projects: bool = False
+    scheduler_name: str = keys.SCHEDULER_NAME
 
 
 def run_process(options: OperatorOptions) -> int:
@@ -70,7 +72,12 @@ async def _live(options: OperatorOptions, measurements: Source | None) -> int:
     identity = options.identity or f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
     async with connect(choice, connections=CONNECTIONS, timeout_s=REQUEST_LIMIT_S) as connection:
         operator = Operator(
-            connection.client, options.namespace, identity, measurements, keeps_projects=options.projects
+            connection.client,
+            options.namespace,
+            identity,
+            measurements,
+            keeps_projects=options.projects,
+            scheduler_name=options.scheduler_name,
         )
         await live_until_signal(_serve(operator, options))
         LOG.info("stopped by a signal")

@@ -45,10 +45,10 @@ from gpufleet.operator.rollout_objects import (
     HeldPod,
     check_name,
     check_pod,
+    check_resource,
     daemon_set,
     daemon_set_name,
     driver_key,
-    is_gpu,
     is_turned_away,
 )
 from gpufleet.operator.rollout_observing import drivers_of
@@ -77,10 +77,16 @@ class RolloutActions:
     """Writes what is asked for. Each method raises KubeError, and Conflict where what was read is old."""
 
     def __init__(
-        self, client: Client, namespace: str, evictions: Evictions, refused: RefusedEvictions
+        self,
+        client: Client,
+        namespace: str,
+        evictions: Evictions,
+        refused: RefusedEvictions,
+        scheduler_name: str,
     ) -> None:
         self._client = client
         self._namespace = namespace
+        self._scheduler_name = scheduler_name
         self._evictions = evictions
         self._refused = refused
 
@@ -179,10 +185,10 @@ class RolloutActions:
             if pod.metadata.name == name and is_turned_away(pod):
                 await self._delete_checks([pod])
                 return
-        resource = next((one for one in sorted(allocatable) if is_gpu(one) and allocatable[one] != "0"), None)
+        resource = check_resource(allocatable)
         if resource is None:
             return
-        body = check_pod(self._namespace, node, image, resource)
+        body = check_pod(self._namespace, node, image, resource, self._scheduler_name)
         try:
             await self._client.create(PODS, body, name=name, namespace=self._namespace)
         except AlreadyExists:

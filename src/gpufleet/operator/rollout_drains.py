@@ -17,7 +17,7 @@ from gpufleet.model.model_errors import InputError
 from gpufleet.operator.rollout.observed import Drain
 from gpufleet.operator.rollout.stamp import RolloutPhase, Stamp
 from gpufleet.operator.rollout.windows import US_PER_S
-from gpufleet.operator.rollout_objects import CHECK_LABEL, HeldPod
+from gpufleet.operator.rollout_objects import CHECK_LABEL, CHECK_NODE, HeldPod
 
 TRUE = "true"
 
@@ -101,11 +101,12 @@ def is_holder(pod: HeldPod) -> bool:
 
 
 def pods_by_node(pods: Iterable[HeldPod]) -> dict[NodeName, list[HeldPod]]:
-    """The pods of each node, by name."""
+    """The pods of each node, by name; check pods too that are not placed yet."""
     found: dict[NodeName, list[HeldPod]] = defaultdict(list)
     for one in sorted(pods, key=lambda pod: pod.metadata.path):
-        if one.spec.node_name:
-            found[NodeName(one.spec.node_name)].append(one)
+        waits_for = one.metadata.annotations.get(CHECK_NODE, "") if CHECK_LABEL in one.metadata.labels else ""
+        if name := one.spec.node_name or waits_for:
+            found[NodeName(name)].append(one)
     return found
 
 

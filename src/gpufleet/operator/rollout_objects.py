@@ -6,6 +6,7 @@ expect it, so that their images run unchanged. ``rollout_actions`` writes these 
 """
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -24,16 +25,27 @@ DRIVER_LABEL = "gpufleet.io/driver"
 CHECK_LABEL = "gpufleet.io/driver-check"
 """On a check pod: the driver that it checks."""
 
+CHECK_NODE = "gpufleet.io/driver-check-node"
+"""On a check pod: its node, also before the scheduler has placed it there."""
+
+CHECK_FRACTION = "0.1"
+"""What a check pod asks of a GPU where a node offers parts alone: any part shows that the driver works."""
+
 DIGEST_DIGITS = 40
 """A label has room for 63 characters; as many digits as a commit of git has tell any two images apart."""
 
 NAME_DIGITS = 12
 """Digits in names of objects, which people read: enough for the images of one cluster."""
 
-HELD_ANNOTATIONS = (keys.CHECKPOINTED_AT, keys.CHECKPOINT_ON_REQUEST, keys.CHECKPOINT_REQUESTED)
+HELD_ANNOTATIONS = (
+    keys.CHECKPOINTED_AT,
+    keys.CHECKPOINT_ON_REQUEST,
+    keys.CHECKPOINT_REQUESTED,
+    CHECK_NODE,
+)
 DAEMON_SET = "DaemonSet"
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
-READY = "Ready"
+READY, SCHEDULED = "Ready", "PodScheduled"
 
 
 class HeldMetadata(Metadata, frozen=True):
@@ -92,6 +104,7 @@ class HeldCondition(Structure, frozen=True):
 
     type: str
     status: str
+    message: str = ""
 
 
 class HeldStatus(Structure, frozen=True):
@@ -154,7 +167,11 @@ class HeldPod(Structure, frozen=True):
             if one is not None and (one.message or one.reason) and one.reason != "Completed"
         ]
         told = [": ".join(part for part in (one.reason, one.message.strip()) if part) for one in states]
-        return "; ".join(dict.fromkeys(told)) or self.status.message or self.status.reason
+        return "; ".join(dict.fromkeys(told)) or self.status.message or self.status.reason or self._unplaced()
+
+    def _unplaced(self) -> str:
+        """Why no scheduler has placed it, or ""."""
+        return next((one.message for one in self.status.conditions if one.type == SCHEDULED), "")
 
 
 def is_gpu(name: str) -> bool:
@@ -256,12 +273,26 @@ def _exec(script: str) -> dict[str, Any]:
     return {"exec": {"command": ["sh", "-c", script]}}
 
 
-def check_pod(namespace: str, node: NodeName, image: str, resource: str) -> dict[str, Any]:
-    """A pod that asks the device plugin for one ``resource`` of the node and has the driver name it.
+def check_resource(allocatable: Mapping[str, str]) -> str | None:
+    """What a check pod asks for of what a node offers: a whole GPU, else an instance, else a share."""
+    offered = [name for name, amount in allocatable.items() if is_gpu(name) and amount != "0"]
+    return min(
+        offered, key=lambda name: (name == keys.GPU_SHARE, name not in GPU_RESOURCES, name), default=None
+    )
 
-    It runs the driver's image, which is on the node already; ``nvidia-smi`` comes with the GPU. The node is
-    cordoned and drained, so the pod names it in place of waiting for a scheduler.
+
+def check_pod(
+    namespace: str, node: NodeName, image: str, resource: str, scheduler_name: str
+) -> dict[str, Any]:
+    """A pod that asks for one ``resource`` of the node and has the driver name it.
+
+    The scheduler places it on this node alone: agents give devices to pods that it placed and to no others.
+    It tolerates the cordon. It runs the driver's image, which is on the node already; ``nvidia-smi``
+    comes with the GPU.
     """
+    share = {keys.GPU_FRACTION: CHECK_FRACTION} if resource == keys.GPU_SHARE else {}
+    only_there = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [only_there]}}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -269,9 +300,11 @@ def check_pod(namespace: str, node: NodeName, image: str, resource: str) -> dict
             "name": check_name(node, image),
             "namespace": namespace,
             "labels": {keys.APPLICATION: "gpufleet-driver-check", CHECK_LABEL: driver_key(image)},
+            "annotations": {CHECK_NODE: node, **share},
         },
         "spec": {
-            "nodeName": node,
+            "schedulerName": scheduler_name,
+            "affinity": {"nodeAffinity": required},
             "restartPolicy": "Never",
             "automountServiceAccountToken": False,
             "tolerations": [{"operator": "Exists"}],

@@ -12,6 +12,7 @@ import msgspec
 
 from gpufleet.eviction.evictions import Evictions
 from gpufleet.eviction.plan import Refusal, Victim
+from gpufleet.kube import keys
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.times import microseconds
 from gpufleet.kube.kube_errors import KubeError
@@ -58,7 +59,13 @@ class RolloutRound(msgspec.Struct, frozen=True):
 class Rollouts:
     """The rollouts of one leader."""
 
-    def __init__(self, client: Client, namespace: str, may_write: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        may_write: Callable[[], bool],
+        scheduler_name: str = keys.SCHEDULER_NAME,
+    ) -> None:
         self._client = client
         self._namespace = namespace
         self._may_write = may_write
@@ -73,7 +80,7 @@ class Rollouts:
             may_write=may_write,
             ends=self._ends,
         )
-        self._actions = RolloutActions(client, namespace, self.evictions, self._refused)
+        self._actions = RolloutActions(client, namespace, self.evictions, self._refused, scheduler_name)
 
     def told(self, victim: Victim) -> None:
         """A pod was told to end."""

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from gpufleet.kube import keys
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.policy_status import status_patch
 from gpufleet.kube.definition_skew import missing_fields, words
@@ -74,8 +75,10 @@ class Operator:
         measurements: Source | None = None,
         *,
         keeps_projects: bool = False,
+        scheduler_name: str = keys.SCHEDULER_NAME,
     ) -> None:
         self.client = client
+        self._scheduler_name = scheduler_name
         self._keeps_projects = keeps_projects
         self._measurements = measurements
         self.namespace = namespace
@@ -116,7 +119,7 @@ class Operator:
         return words(missing) if missing else ""
 
     async def _lead(self) -> None:
-        following = Following(self.client, self.lease, self.namespace)
+        following = Following(self.client, self.lease, self.namespace, self._scheduler_name)
         self.leading = following
         async with asyncio.TaskGroup() as group:
             group.create_task(self.lease.keep())
@@ -131,7 +134,9 @@ class Operator:
 class Following:
     """What a leader follows and does."""
 
-    def __init__(self, client: Client, lease: Lease, namespace: str) -> None:
+    def __init__(
+        self, client: Client, lease: Lease, namespace: str, scheduler_name: str = keys.SCHEDULER_NAME
+    ) -> None:
         self._client = client
         self._lease = lease
         self._changed = asyncio.Event()
@@ -142,7 +147,7 @@ class Following:
         self.reports = Mirror(client, NODE_DEVICES, _REPORT, self._heard_of_report, optional=True)
         # Followed from the first policy on that brings a driver: all else needs no pods.
         self.pods = Mirror(client, PODS, _POD, self._heard_of_pod)
-        self.rollouts = Rollouts(client, namespace, lease.holds)
+        self.rollouts = Rollouts(client, namespace, lease.holds, scheduler_name)
         self._group: asyncio.TaskGroup | None = None
         self._follows_pods = False
         self._seen: Mapping[NodeName, str] = {}
