@@ -5,12 +5,16 @@ which reads the gateway's page. The time from the change of that page to the fir
 how old a value is when it is served, the autoscaler's period, and its writes. ``bench.see`` publishes it.
 """
 
+import contextlib
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench.figures import Figure, figure
+from gpufleet.localkube.access.api import Api
 from tests.metrics.running_apis import (
+    Apis,
     autoscaler,
     deployment,
     page_pod,
@@ -32,8 +36,9 @@ WAIT_S = 120.0
 QUEUE = "inference_extension_flow_control_queue_size"
 
 
-def figures() -> list[Figure]:
-    """The slowest round."""
+@contextlib.contextmanager
+def started() -> Iterator[Callable[[], list[Figure]]]:
+    """A service with an autoscaler runs; what is given measures."""
     with tempfile.TemporaryDirectory() as name, running_apis(Path(name)) as apis, apis.cluster.api() as api:
         simulated_node(api, "node-0")
         apis.pages.pages["/gateway"] = _page(0)
@@ -42,14 +47,19 @@ def figures() -> list[Figure]:
         target = {"type": "AverageValue", "averageValue": "5"}
         metric = {"type": "External", "external": {"metric": {"name": QUEUE}, "target": target}}
         autoscaler(api, "served", metric)
-        taken_s = []
-        for _ in range(ROUNDS):
-            until(lambda: replicas(api, "served") == 0, WAIT_S)
-            apis.pages.pages["/gateway"] = _page(1)
-            began_s = time.monotonic()
-            until(lambda: replicas(api, "served") == 1, WAIT_S)
-            taken_s.append(time.monotonic() - began_s)
-            apis.pages.pages["/gateway"] = _page(0)
+        yield lambda: _figures(apis, api)
+
+
+def _figures(apis: Apis, api: Api) -> list[Figure]:
+    """The slowest round."""
+    taken_s = []
+    for _ in range(ROUNDS):
+        until(lambda: replicas(api, "served") == 0, WAIT_S)
+        apis.pages.pages["/gateway"] = _page(1)
+        began_s = time.monotonic()
+        until(lambda: replicas(api, "served") == 1, WAIT_S)
+        taken_s.append(time.monotonic() - began_s)
+        apis.pages.pages["/gateway"] = _page(0)
     name = "metrics: first waiting request to first replica, from zero"
     return [figure(name, max(taken_s), "s", "lower", ACTS_S)]
 

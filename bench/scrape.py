@@ -22,7 +22,7 @@ SCRAPES = 500
 SCRAPE_MS = 20.0
 """Target: the bound of ``bench.agent``."""
 
-RENEWED = 10
+RENEWED = 5
 OLD_AFTER_S = 5.5
 """Readings are then older than those that nobody needs to read anew."""
 

@@ -74,6 +74,6 @@ def test_every_value_of_the_operator_reaches_it() -> None:
     args = pod["containers"][0]["args"]
     assert args[0] == "operator"
     assert {"--identity=one", "--log-level=debug", "--projects"} <= set(args)
-    assert "--prometheus=http://prometheus.monitoring:9090" in args
+    assert {"--prometheus=http://prometheus.monitoring:9090", "--prometheus-cluster=west-1"} <= set(args)
     assert pod["nodeSelector"]["example.com/pool"] == "system"
     assert one(objects, "NetworkPolicy", "gpufleet-operator")["spec"]["policyTypes"] == ["Ingress", "Egress"]

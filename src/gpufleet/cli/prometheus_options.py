@@ -4,6 +4,7 @@
 """
 
 import datetime as dt
+import functools
 import sys
 import time
 from collections.abc import Callable
@@ -57,14 +58,28 @@ class Seconds(click.ParamType[int]):
 SECONDS = Seconds()
 
 
-def prometheus_server_options(about: str) -> Callable[[Decorated], Decorated]:
-    """--prometheus with this help, and what goes with it: ``prometheus_url``, ``token_file``,
-    ``authority_file`` and ``prometheus_cluster``.
+def prometheus_server_options(about: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """--prometheus with this help, and what goes with it; the command takes them as one ``prometheus``:
+    the access, None without a server. Raises InputError for what is no access.
     """
 
-    def decorated(command: Decorated) -> Decorated:
+    def decorated(command: Callable[..., int]) -> Callable[..., int]:
+        @functools.wraps(command)
+        def with_access(
+            *,
+            prometheus_url: str | None,
+            token_file: Path | None,
+            authority_file: Path | None,
+            prometheus_cluster: str,
+            **others: object,
+        ) -> int:
+            from gpufleet.usage.prometheus.access import access_if_any
+
+            access = access_if_any(prometheus_url, token_file, authority_file, prometheus_cluster)
+            return command(prometheus=access, **others)
+
         url = click.option("--prometheus", "prometheus_url", metavar="URL", help=about)
-        return url(_with_it(command))
+        return url(_with_it(with_access))
 
     return decorated
 

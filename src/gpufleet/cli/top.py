@@ -5,12 +5,16 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from gpufleet.cli.cluster_options import cluster_options, scheduler_options
 from gpufleet.cli.parameters import OneOf, Real
 from gpufleet.cli.prometheus_options import prometheus_server_options
+
+if TYPE_CHECKING:
+    from gpufleet.usage.prometheus.access import Access
 
 
 @click.command(name="top")
@@ -63,10 +67,7 @@ def command(
     no_headers: bool,
     once: bool,
     interval_s: float,
-    prometheus_url: str | None,
-    token_file: Path | None,
-    authority_file: Path | None,
-    prometheus_cluster: str,
+    prometheus: "Access | None",
     kubeconfig: Path | None,
     context: str,
     scheduler_name: str,
@@ -84,7 +85,6 @@ def command(
     from gpufleet.kube.connection import ClusterChoice
     from gpufleet.top.command import look, watch
     from gpufleet.top.request import Request
-    from gpufleet.usage.prometheus.access import access_if_any
 
     request = Request(
         view=view,
@@ -96,7 +96,7 @@ def command(
         filter=filtered,
         wide=output == "wide",
         interval_s=interval_s,
-        prometheus=access_if_any(prometheus_url, token_file, authority_file, prometheus_cluster),
+        prometheus=prometheus,
         scheduler_name=scheduler_name,
         lease_namespace=lease_namespace,
     )

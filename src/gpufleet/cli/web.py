@@ -1,12 +1,16 @@
 """``gpufleet web``: the state of a fleet as a page in the browser; ``gpufleet.web`` serves it."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from gpufleet.cli.cluster_options import cluster_options, scheduler_options
 from gpufleet.cli.parameters import InputFile, OneOf, OwnPath
 from gpufleet.cli.prometheus_options import prometheus_server_options
+
+if TYPE_CHECKING:
+    from gpufleet.usage.prometheus.access import Access
 
 PEM = InputFile("a file in PEM")
 
@@ -82,10 +86,7 @@ def command(
     context: str,
     scheduler_name: str,
     lease_namespace: str,
-    prometheus_url: str | None,
-    token_file: Path | None,
-    authority_file: Path | None,
-    prometheus_cluster: str,
+    prometheus: "Access | None",
     certificate: Path | None,
     key: Path | None,
     url_file: Path | None,
@@ -99,7 +100,6 @@ def command(
     from gpufleet.daemon.listening import address_of
     from gpufleet.kube.connection import ClusterChoice
     from gpufleet.model.model_errors import InputError
-    from gpufleet.usage.prometheus.access import access_if_any
     from gpufleet.web.login.trusted_proxy import trusted_proxy
     from gpufleet.web.process import run_process
     from gpufleet.web.request import Request
@@ -129,7 +129,7 @@ def command(
         trusted_proxy(proxies, *fields),
         scheduler_name,
         lease_namespace,
-        access_if_any(prometheus_url, token_file, authority_file, prometheus_cluster),
+        prometheus,
         certificate,
         key,
         url_file,

@@ -37,7 +37,7 @@ from gpufleet.metrics.sources.prometheus_values import ANSWER_BYTES_MAX, ANSWER_
 from gpufleet.metrics.sources.queues import Queues
 from gpufleet.model.model_errors import InputError
 from gpufleet.usage.agent_use import NAMES as AGENT_NAMES
-from gpufleet.usage.prometheus.access import access_if_any
+from gpufleet.usage.prometheus.access import Access
 from gpufleet.usage.prometheus.client import Prometheus
 
 LOG = logging.getLogger(__name__)
@@ -69,10 +69,7 @@ class MetricsOptions(msgspec.Struct, frozen=True):
     metrics_certificate: Path
     metrics_key: Path
     external_scaler: str | None
-    prometheus_url: str | None
-    token_file: Path | None
-    authority_file: Path | None
-    prometheus_cluster: str
+    prometheus: Access | None
     scheduler_url: tuple[str, ...]
     pages_ca_file: Path | None
     agents_on_nodes: bool
@@ -197,12 +194,9 @@ def _grpc_address(text: str) -> str:
 
 
 def _prometheus(options: MetricsOptions) -> PrometheusValues | None:
-    access = access_if_any(
-        options.prometheus_url, options.token_file, options.authority_file, options.prometheus_cluster
-    )
-    if access is None:
+    if options.prometheus is None:
         return None
-    return PrometheusValues(Prometheus(access, total_s=ANSWER_S, bytes_max=ANSWER_BYTES_MAX))
+    return PrometheusValues(Prometheus(options.prometheus, total_s=ANSWER_S, bytes_max=ANSWER_BYTES_MAX))
 
 
 def _authority(options: MetricsOptions) -> str:

@@ -17,7 +17,7 @@ from gpufleet.kube import keys
 from gpufleet.kube.connection import ClusterChoice, check_choice, connect
 from gpufleet.operator.projects.keeping import PROJECTS_AT_ONCE
 from gpufleet.operator.service import WRITES_AT_ONCE, Operator
-from gpufleet.usage.prometheus.access import access_if_any
+from gpufleet.usage.prometheus.access import Access
 from gpufleet.usage.prometheus.client import Prometheus, Source
 
 LOG = logging.getLogger(__name__)
@@ -43,10 +43,7 @@ class OperatorOptions(msgspec.Struct, frozen=True):
     listen: str
     log_level: str
     log_format: str | None
-    prometheus_url: str | None = None
-    token_file: Path | None = None
-    authority_file: Path | None = None
-    prometheus_cluster: str = ""
+    prometheus: Access | None = None
     projects: bool = False
     scheduler_name: str = keys.SCHEDULER_NAME
 
@@ -60,11 +57,10 @@ def run_process(options: OperatorOptions) -> int:
 
 
 def _measurements(options: OperatorOptions) -> Source | None:
-    """The Prometheus that is named, None without one. Raises InputError."""
-    access = access_if_any(
-        options.prometheus_url, options.token_file, options.authority_file, options.prometheus_cluster
-    )
-    return None if access is None else Prometheus(access, total_s=PROMETHEUS_LIMIT_S)
+    """The Prometheus that is named, None without one."""
+    if options.prometheus is None:
+        return None
+    return Prometheus(options.prometheus, total_s=PROMETHEUS_LIMIT_S)
 
 
 async def _live(options: OperatorOptions, measurements: Source | None) -> int:
