@@ -37,6 +37,12 @@ def test_it_has_the_rights_of_a_rollout_and_keeps_its_lease() -> None:
     assert own == {"daemonsets": {"get", "create"}, "pods": {"create", "delete"}}
 
 
+def test_it_may_look_at_what_the_plan_of_a_drain_is_made_from() -> None:
+    binding = one(rendered(OPERATOR), "ClusterRoleBinding", "gpufleet-operator-explain")
+    assert binding["roleRef"]["name"] == "gpufleet-explain"
+    assert [subject["name"] for subject in binding["subjects"]] == ["gpufleet-operator"]
+
+
 def test_it_touches_no_workload_unless_idle_work_is_to_be_parked() -> None:
     def of_parking(objects: list[Object]) -> list[str]:
         return [one["kind"] for one in objects if one["metadata"]["name"].startswith("gpufleet-parking")]
@@ -75,5 +81,6 @@ def test_every_value_of_the_operator_reaches_it() -> None:
     assert args[0] == "operator"
     assert {"--identity=one", "--log-level=debug", "--projects"} <= set(args)
     assert {"--prometheus=http://prometheus.monitoring:9090", "--prometheus-cluster=west-1"} <= set(args)
+    assert "--scheduler-name=fleet-scheduler" in args
     assert pod["nodeSelector"]["example.com/pool"] == "system"
     assert one(objects, "NetworkPolicy", "gpufleet-operator")["spec"]["policyTypes"] == ["Ingress", "Egress"]

@@ -19,13 +19,12 @@ from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
 from tests.conventions.project import ROOT
+from tests.drain.work_on_nodes import PODS, REPLICA_SETS, gang, merge, nodes_of, pods_of, service, template
 from tests.localkube.cluster import KUBERNETES, a_cluster
 from tests.scheduler.real_scheduler import scheduler_at_work
 from tests.waiting import until
 
-REPLICA_SETS = "/apis/apps/v1/namespaces/default/replicasets"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
-PODS = "/api/v1/namespaces/default/pods"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 DEADLINE = "gpufleet.io/drain-deadline"
 
@@ -57,11 +56,6 @@ def _tidy(cluster: LocalCluster) -> Iterator[None]:
         until(lambda: not api.call("GET", PODS)["items"], 120)
 
 
-def merge(api: Api, path: str, body: Object) -> None:
-    """Change an object."""
-    api.call("PATCH", path, body, "application/merge-patch+json")
-
-
 def give_rights(api: Api) -> None:
     """The role that the page tells of, and the one to look, for the group of those who drain."""
     page = (ROOT / "docs" / "drain.md").read_text(encoding="utf-8")
@@ -74,48 +68,6 @@ def give_rights(api: Api) -> None:
         named = {"kind": "ClusterRole", "name": name, "apiGroup": "rbac.authorization.k8s.io"}
         binding = {"metadata": {"name": f"drainers-{name}"}, "roleRef": named, "subjects": [subject]}
         api.call("POST", f"{RBAC}/clusterrolebindings", binding)
-
-
-def template(name: str, gpus: int, annotations: Object | None = None, **spec: object) -> Object:
-    """The pods of a controller."""
-    container = {"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}
-    return {
-        "metadata": {"labels": {"app": name}, "annotations": annotations or {}},
-        "spec": {"schedulerName": "gpufleet", "containers": [container], **spec},
-    }
-
-
-def service(api: Api, name: str, gpus: int, replicas: int = 1, annotations: Object | None = None) -> None:
-    """A ReplicaSet."""
-    spec = {
-        "replicas": replicas,
-        "selector": {"matchLabels": {"app": name}},
-        "template": template(name, gpus, annotations),
-    }
-    api.call("POST", REPLICA_SETS, {"metadata": {"name": name}, "spec": spec})
-
-
-def gang(api: Api, name: str, ranks: int, gpus: int) -> None:
-    """Pods of a controller that start together."""
-    together = {"gpufleet.io/gang": name, "gpufleet.io/gang-min-members": str(ranks)}
-    service(api, name, gpus, ranks, together)
-    until(lambda: len(nodes_of(api, name)) == ranks)
-
-
-def pods_of(api: Api, name: str) -> list[Object]:
-    """The pods of a controller that have a node and are not on their way out."""
-    found: list[Object] = api.call("GET", f"{PODS}?labelSelector=app%3D{name}")["items"]
-    return [
-        one
-        for one in found
-        if "nodeName" in one["spec"] and "deletionTimestamp" not in one["metadata"]
-        if one["status"].get("phase") not in ("Failed", "Succeeded")
-    ]
-
-
-def nodes_of(api: Api, name: str) -> list[str]:
-    """Where they are."""
-    return sorted(one["spec"]["nodeName"] for one in pods_of(api, name))
 
 
 def drain(cluster: LocalCluster, *options: str) -> "subprocess.Popen[str]":

@@ -18,6 +18,7 @@ from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.snapshots.command import picture_of
 from gpufleet.cluster.snapshots.document import as_written
 from gpufleet.cluster.watching.picture import Picture
+from gpufleet.drain.checkpoints import question_on, written_question
 from gpufleet.drain.closing import ClosedNode, close, is_closed
 from gpufleet.drain.facts import DrainRequest, plan_of
 from gpufleet.drain.plan import DrainPlan, PodMove, Way, WorkPlan
@@ -27,12 +28,12 @@ from gpufleet.eviction.evictions import Evictions
 from gpufleet.eviction.plan import PodsWatchedByAsker, Victim
 from gpufleet.kube import keys, resources
 from gpufleet.kube.client import Client
-from gpufleet.kube.codec.times import microseconds, whole_time
+from gpufleet.kube.codec.times import whole_time
 from gpufleet.kube.objects.pod import EVICTION_REFUSED, Pod
 from gpufleet.kube.resources import PODS
 from gpufleet.kube.status import Conflict, NotFound
 from gpufleet.model.identifiers import PodUid
-from gpufleet.model.model_errors import InputError, WorldError, printable
+from gpufleet.model.model_errors import WorldError, printable
 from gpufleet.model.phrases import counted
 from gpufleet.model.pod_name import PodName
 
@@ -194,17 +195,21 @@ class Drainer:
         """Ask pods that were not asked yet; True when all have saved their work, or had the time for it."""
         every = True
         for move, pod in pods:
-            asked = _asked(pod)
-            if asked is None:
+            annotations, now_us = pod.metadata.annotations, int(at.timestamp() * US_PER_S)
+            question = question_on(annotations, self._closed_us(work), now_us)
+            if question is None:
                 until = at + dt.timedelta(seconds=self.options.checkpoint_s)
-                written = f"{whole_time(at)}/{whole_time(until)}"
-                await self._annotate(move, {keys.CHECKPOINT_REQUESTED: written})
+                await self._annotate(move, {keys.CHECKPOINT_REQUESTED: written_question(at, until)})
                 self._say(work.name, f"{work.name} is asked to save its work by {whole_time(until)}")
                 every = False
                 continue
-            saved_us = _time(pod.metadata.annotations.get(keys.CHECKPOINTED_AT)) or 0
-            every &= saved_us >= asked[0] or int(at.timestamp() * US_PER_S) >= asked[1]
+            every &= not question.is_open(annotations, now_us)
         return every
+
+    def _closed_us(self, work: WorkPlan) -> int:
+        """When the first node of some work was closed, as its deadline tells."""
+        closed = [self._closed[node].deadline_us for node in work.nodes if node in self._closed]
+        return min(closed, default=0) - self.request.rules.deadline_s * US_PER_S
 
     async def _evict(self, work: WorkPlan) -> None:
         """Evict pods for which no place is kept; a refusal is told, and asked again later."""
@@ -277,17 +282,3 @@ def _pod(picture: Picture, move: PodMove) -> Pod | None:
     namespace, _, name = move.pod.partition("/")
     found: Pod | None = picture.find(resources.PODS, name, namespace)
     return found if found is not None and found.metadata.uid == move.uid else None
-
-
-def _asked(pod: Pod) -> tuple[int, int] | None:
-    """When a pod was asked to save its work, and by when; None where it was not, or not in readable words."""
-    first, slash, last = pod.metadata.annotations.get(keys.CHECKPOINT_REQUESTED, "").partition("/")
-    asked_us, until_us = _time(first), _time(last)
-    return (asked_us, until_us) if slash and asked_us is not None and until_us is not None else None
-
-
-def _time(text: str | None) -> int | None:
-    try:
-        return microseconds(text) or None
-    except InputError:
-        return None

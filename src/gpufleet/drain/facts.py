@@ -71,19 +71,25 @@ def plan_of(
 ) -> DrainPlan:
     """The plan on a picture of a cluster. Raises InputError for a node that is not there."""
     check_nodes(request, picture)
-    facts = Facts(picture, settings, Moment(at))
-    now_us = engine_time_us(at)
     say(ENGINE)
-    engine = engine_of(settings)
-    for wave in facts.waves:
-        # Moves that were asked for are planned anew, and not made on the copy.
-        engine.step(now_us, [one for one in wave if not isinstance(one, MoveAsked)])
+    facts, engine, now_us = asked_engine(picture, settings, at)
     say("looking for places")
     missing = gaps(kind.plural for kind in picture.forbidden)
     notes = (missing,) if missing else ()
     when = at.astimezone(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     with engine.relocating() as places:
         return plan_drain(question_of(request, facts, engine, now_us), places, when, notes)
+
+
+def asked_engine(picture: Picture, settings: Settings, at: dt.datetime) -> tuple[Facts, Engine, int]:
+    """What a picture says, an engine that has decided what can be decided now, and its moment."""
+    facts = Facts(picture, settings, Moment(at))
+    now_us = engine_time_us(at)
+    engine = engine_of(settings)
+    for wave in facts.waves:
+        # Moves that were asked for are planned anew, and not made on the copy.
+        engine.step(now_us, [one for one in wave if not isinstance(one, MoveAsked)])
+    return facts, engine, now_us
 
 
 def check_nodes(request: DrainRequest, picture: Picture) -> None:

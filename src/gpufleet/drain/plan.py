@@ -41,7 +41,7 @@ class WorkPlan(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     ``gpus`` is what it holds. ``at_s`` is the second, from the moment of the plan, at which it is evicted or
     has ended; None where it is neither. ``lost_gpu_hours`` is the work that ends with it. ``again``: a new
     place of it is on a node that is drained later, so that it may have to move once more. ``why`` says why it
-    stays.
+    stays. ``pods`` are the uids of all its pods.
     """
 
     name: str
@@ -54,6 +54,7 @@ class WorkPlan(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     lost_gpu_hours: float = 0.0
     again: bool = False
     why: str = ""
+    pods: tuple[str, ...] = ()
 
 
 class Losses(msgspec.Struct, frozen=True, rename="camel"):

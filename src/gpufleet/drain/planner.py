@@ -284,8 +284,9 @@ class _Planning:
     ) -> _Planned:
         at_s = None if at_us is None else self._second(at_us)
         gpus, nodes = work.gpu_milli / MILLI_PER_GPU, tuple(sorted(work.nodes))
+        pods = tuple(pod.uid for pod in work.pods)
         plan = WorkPlan(
-            work.name, way, gpus, nodes, at_s, moves, is_asked_to_save, lost_gpu_hours, again, why
+            work.name, way, gpus, nodes, at_s, moves, is_asked_to_save, lost_gpu_hours, again, why, pods
         )
         return _Planned(work, plan, at_us, len(work.nodes & self._wave_nodes))
 

@@ -58,7 +58,8 @@ class RolloutSettings(msgspec.Struct, frozen=True):
     stay well; then at most ``nodes_at_once`` are under way. Once more than ``failures_most`` nodes have
     failed, no further node begins. A node has ``drain_s`` until its work is gone, ``change_s`` until the new
     driver runs, and ``validation_s`` until a check pod has used a GPU. Without windows nodes begin at any
-    time; work is ended only by eviction, ``checkpoint_s`` after it was asked for a checkpoint.
+    time; work is ended only by eviction, ``checkpoint_s`` after it was asked for a checkpoint. Work that fits
+    nowhere else is told to end after ``place_s``, and never for None.
     """
 
     canaries: int = 1
@@ -71,6 +72,7 @@ class RolloutSettings(msgspec.Struct, frozen=True):
     change_s: int = 1800
     validation_s: int = 600
     is_paused: bool = False
+    place_s: int | None = None
 
     def __post_init__(self) -> None:
         if self.canaries < 0:
@@ -88,7 +90,11 @@ class RolloutSettings(msgspec.Struct, frozen=True):
         ):
             if seconds <= 0:
                 raise InputError("no time at all", field=field, value=seconds, expected="at least one second")
-        for field, seconds in (("soak", self.soak_s), ("checkpointTimeout", self.checkpoint_s)):
+        for field, seconds in (
+            ("soak", self.soak_s),
+            ("checkpointTimeout", self.checkpoint_s),
+            ("placeTimeout", self.place_s or 0),
+        ):
             if seconds < 0:
                 raise InputError(
                     "a time that is over", field=field, value=seconds, expected="0 or more seconds"

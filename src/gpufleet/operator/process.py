@@ -9,11 +9,13 @@ from pathlib import Path
 
 import msgspec
 
+from gpufleet.cluster.settings import Settings
 from gpufleet.daemon.http_server import Accepted, Health, HttpServer, Page
 from gpufleet.daemon.json_log import log_as_asked
 from gpufleet.daemon.listening import address_of
 from gpufleet.daemon.signals import live_until_signal
 from gpufleet.kube import keys
+from gpufleet.drain.planning_process import PlanningProcess
 from gpufleet.kube.connection import ClusterChoice, check_choice, connect
 from gpufleet.operator.projects.keeping import PROJECTS_AT_ONCE
 from gpufleet.operator.service import WRITES_AT_ONCE, Operator
@@ -67,6 +69,10 @@ async def _live(options: OperatorOptions, measurements: Source | None) -> int:
     choice = ClusterChoice(options.kubeconfig, options.context)
     identity = options.identity or f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
     async with connect(choice, connections=CONNECTIONS, timeout_s=REQUEST_LIMIT_S) as connection:
+        # The scheduler is installed beside the operator, with its Lease in the same namespace.
+        settings = Settings(
+            identity="operator", scheduler_name=options.scheduler_name, lease_namespace=options.namespace
+        )
         operator = Operator(
             connection.client,
             options.namespace,
@@ -74,6 +80,7 @@ async def _live(options: OperatorOptions, measurements: Source | None) -> int:
             measurements,
             keeps_projects=options.projects,
             scheduler_name=options.scheduler_name,
+            planner=PlanningProcess(choice, settings),
         )
         await live_until_signal(_serve(operator, options))
         LOG.info("stopped by a signal")

@@ -7,10 +7,11 @@ paused, and no others, run again after it. ``rollouts`` says which actions, ``ev
 
 import datetime as dt
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 import msgspec
 
+from gpufleet.drain.checkpoints import written_question
 from gpufleet.eviction.evictions import Evictions
 from gpufleet.eviction.plan import EvictionPlan, PodsWatchedByAsker, Victim
 from gpufleet.kube import keys
@@ -31,6 +32,8 @@ from gpufleet.operator.rollout.actions import (
     AskCheckpoint,
     DeleteCheck,
     Evict,
+    Leave,
+    Move,
     SetDriver,
     StartCheck,
     WriteNode,
@@ -89,6 +92,11 @@ class RolloutActions:
         self._scheduler_name = scheduler_name
         self._evictions = evictions
         self._refused = refused
+        self._asked: dict[PodUid, str] = {}
+
+    def keep(self, uids: Container[PodUid]) -> None:
+        """Forget all pods but these, which are there."""
+        self._asked = {uid: version for uid, version in self._asked.items() if uid in uids}
 
     async def carry_out(
         self, action: Action, seen: Seen, driver: Driver | None, may_write: Callable[[], bool]
@@ -109,6 +117,13 @@ class RolloutActions:
                 await self._ask_checkpoint(_chosen(seen, pods), before_us)
             case Evict(name, pods):
                 self._evict(name, _chosen(seen, pods))
+            case Move(_, places):
+                by_pod = {one.pod: one.node for one in places}
+                for pod in _chosen(seen, tuple(by_pod)):
+                    await self._ask_to_move(pod, by_pod[PodUid(pod.metadata.uid)])
+            case Leave(_, pods):
+                for pod in _chosen(seen, pods):
+                    await self._ask_to_move(pod, None)
             case WriteProgress():
                 raise AssertionError("the progress is written by write_progress, with its policy")
 
@@ -207,18 +222,26 @@ class RolloutActions:
     async def _ask_checkpoint(self, pods: Sequence[HeldPod], before_us: int) -> None:
         now = self._client.clock.now()
         for pod in pods:
-            asked = pod.metadata.annotations.get(keys.CHECKPOINT_REQUESTED, "")
-            before = moment(before_us)
-            if asked.rpartition("/")[2] == before:
+            uid, version = PodUid(pod.metadata.uid), pod.metadata.resource_version
+            if self._asked.get(uid) == version:
+                # The watch has not shown the question yet: another one would move its end.
                 continue
-            text = f"{micro_time(now)}/{before}"
-            metadata = {"uid": pod.metadata.uid, "annotations": {keys.CHECKPOINT_REQUESTED: text}}
-            try:
-                await self._client.patch(
-                    PODS, pod.metadata.name, {"metadata": metadata}, namespace=pod.metadata.namespace
-                )
-            except (NotFound, Conflict):
-                continue
+            self._asked[uid] = version
+            text = written_question(now, EPOCH + dt.timedelta(microseconds=before_us))
+            await self._annotate(pod, {keys.CHECKPOINT_REQUESTED: text})
+
+    async def _ask_to_move(self, pod: HeldPod, target: NodeName | None) -> None:
+        """None: it is to stay. What the pod says already is not written again."""
+        if pod.metadata.annotations.get(keys.MOVE_TO) != target and not pod.is_ending:
+            await self._annotate(pod, {keys.MOVE_TO: target})
+
+    async def _annotate(self, pod: HeldPod, annotations: dict[str, str | None]) -> None:
+        """Write annotations of a pod; one that is gone, or whose name is another's, needs none."""
+        body = {"metadata": {"uid": pod.metadata.uid, "annotations": annotations}}
+        try:
+            await self._client.patch(PODS, pod.metadata.name, body, namespace=pod.metadata.namespace)
+        except (NotFound, Conflict):
+            return
 
     def _evict(self, node: NodeName, pods: Sequence[HeldPod]) -> None:
         now_s = self._client.clock.monotonic_s()

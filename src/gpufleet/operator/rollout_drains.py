@@ -1,36 +1,46 @@
-"""Which work keeps a node from being changed, as a rollout asks for it.
+"""Which work keeps a node from being changed, and what is to be done about it, as a rollout asks for it.
 
-``Drains`` is the seam: a planner that knows gangs and places may say in which order nodes are drained and
-until when it is worth to wait. ``PlainDrains`` reads the pods that hold GPUs and waits for nothing but
-checkpoints; ``rollout_actions`` evicts what it names.
+``Drains`` is the seam. ``PlainDrains`` reads the pods that hold GPUs and waits for nothing but checkpoints.
+``PlannedDrains`` knows gangs and places too, by a plan of the drain (``rollout_planning``).
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from gpufleet.drain.checkpoints import question_on, saves_on_request
+from gpufleet.drain.plan import Way, WorkPlan
 from gpufleet.eviction.plan import Refusal, Victim
-from gpufleet.kube import keys
-from gpufleet.kube.codec.times import microseconds
 from gpufleet.model.identifiers import NodeName, PodUid
-from gpufleet.model.model_errors import InputError
+from gpufleet.model.model_errors import printable
+from gpufleet.operator.rollout.actions import PodPlace
 from gpufleet.operator.rollout.observed import Drain
-from gpufleet.operator.rollout.stamp import RolloutPhase, Stamp
+from gpufleet.operator.rollout.stamp import DRAINING, Stamp
 from gpufleet.operator.rollout.windows import US_PER_S
 from gpufleet.operator.rollout_objects import CHECK_LABEL, CHECK_NODE, HeldPod
+from gpufleet.operator.rollout_planning import Known
 
-TRUE = "true"
+WORDS_MAX = 400
+"""Characters of what a scheduler says of a refused eviction."""
+
+NAMED_MAX = 3
+"""Work that is named where it is left alone; a status has room for some sentences."""
 
 
 class Drains(Protocol):
     """What is known of the work on nodes."""
 
-    def order(self, nodes: Sequence[NodeName]) -> tuple[NodeName, ...]:
-        """The order in which these nodes are best drained."""
+    def order(self, policy: str, nodes: Sequence[NodeName]) -> tuple[NodeName, ...] | None:
+        """The order in which these nodes of a policy are best drained; None while it is being planned."""
         ...
 
     def drain_of(self, node: NodeName, stamp: Stamp | None) -> Drain:
         """What keeps a node from being changed."""
+        ...
+
+    @property
+    def problem(self) -> str:
+        """Why drains cannot be planned, or ""."""
         ...
 
 
@@ -68,30 +78,179 @@ class RefusedEvictions:
 
 
 class PlainDrains:
-    """Pods that hold GPUs, node by node, in the order of the nodes' names."""
+    """Pods that hold GPUs, node by node; what saves itself is asked, and all are told to end."""
 
-    def __init__(self, pods: Mapping[NodeName, Sequence[HeldPod]], refused: RefusedEvictions) -> None:
+    problem = ""
+
+    def __init__(
+        self, pods: Mapping[NodeName, Sequence[HeldPod]], refused: RefusedEvictions, now_us: int
+    ) -> None:
         self._pods = pods
         self._refused = refused
+        self.now_us = now_us
 
-    def order(self, nodes: Sequence[NodeName]) -> tuple[NodeName, ...]:
+    def order(self, _: str, nodes: Sequence[NodeName]) -> tuple[NodeName, ...]:
         """Nodes with the fewest pods that hold GPUs first: an empty one loses nothing."""
-        return tuple(sorted(nodes, key=lambda name: (len(self._holders(name)), name)))
+        return tuple(sorted(nodes, key=lambda name: (len(self.held_on(name)), name)))
 
     def drain_of(self, node: NodeName, stamp: Stamp | None) -> Drain:
         """What keeps a node from being changed."""
-        found = self._holders(node)
+        found = self.held_on(node)
         holders = [one for one in found if not one.is_ending]
-        words = [told for one in holders if (told := self._refused.words(PodUid(one.metadata.uid)))]
+        unasked, saving = self.to_save([one for one in holders if saves_on_request(_said(one))], stamp)
+        words = [told for one in holders if (told := self._refused_words(one))]
         return Drain(
-            holders=_uids(holders),
-            ending=_uids(one for one in found if one.is_ending),
-            unanswered=_uids(one for one in holders if _is_unanswered(one, stamp)),
+            holders=uids_of(holders),
+            ending=uids_of(one for one in found if one.is_ending),
+            unasked=uids_of(unasked),
+            saving_until_us=max(saving.values(), default=None),
+            due=tuple(uid for uid in uids_of(holders) if uid not in {*uids_of(unasked), *saving}),
             stuck="; ".join(words),
         )
 
-    def _holders(self, node: NodeName) -> list[HeldPod]:
+    def held_on(self, node: NodeName) -> list[HeldPod]:
+        """The work that holds GPUs of a node."""
         return [one for one in self._pods.get(node, ()) if is_holder(one)]
+
+    def to_save(
+        self, pods: Sequence[HeldPod], stamp: Stamp | None
+    ) -> tuple[list[HeldPod], dict[PodUid, int]]:
+        """Of pods that save their work on request: those to be asked, and those that are waited for."""
+        unasked: list[HeldPod] = []
+        saving: dict[PodUid, int] = {}
+        for one in pods:
+            question = question_on(_said(one), 0 if stamp is None else stamp.began_us, self.now_us)
+            if question is None:
+                unasked.append(one)
+            elif question.is_open(_said(one), self.now_us):
+                saving[PodUid(one.metadata.uid)] = question.until_us
+        return unasked, saving
+
+    def _refused_words(self, pod: HeldPod) -> str:
+        told = pod.refused_words
+        by_scheduler = f"{pod.metadata.path}: {printable(told, WORDS_MAX)}" if told else ""
+        return self._refused.words(PodUid(pod.metadata.uid)) or by_scheduler
+
+
+class PlannedDrains:
+    """The same pods, each as the plan of the drain says: waited for, moved with its gang, or told to end.
+
+    A pod is left alone until a plan says something of it. ``rollout_planning`` has the plan.
+    """
+
+    def __init__(
+        self, plain: PlainDrains, known: Known | None, pods: Mapping[PodUid, HeldPod], problem: str
+    ) -> None:
+        self._plain = plain
+        self._known = known
+        self._pods = pods
+        self.problem = problem
+
+    def order(self, policy: str, nodes: Sequence[NodeName]) -> tuple[NodeName, ...] | None:
+        """As planned; None while it is not."""
+        found = None if self._known is None else self._known.order(policy)
+        return None if found is None or not set(found) <= set(nodes) else found
+
+    def drain_of(self, node: NodeName, stamp: Stamp | None) -> Drain:
+        """What keeps a node from being changed."""
+        plain = self._plain.drain_of(node, stamp)
+        if stamp is None or stamp.phase not in DRAINING or not plain.holders:
+            return plain
+        known = self._known
+        if known is None or node not in known.closed:
+            return Drain(plain.holders, plain.ending, plain.holders, self.problem, stuck=plain.stuck)
+        return _Planned(self._plain, known, self._pods, stamp, plain).drain()
+
+
+class _Planned:
+    """The work of one node, one gang or pod after the other."""
+
+    def __init__(
+        self, plain: PlainDrains, known: Known, pods: Mapping[PodUid, HeldPod], stamp: Stamp, drain: Drain
+    ) -> None:
+        self._plain, self._known, self._pods, self._stamp = plain, known, pods, stamp
+        self._of_node = drain
+        self._kept: dict[PodUid, str] = {}
+        self._waits_us: list[int] = []
+        self._unasked: dict[PodUid, None] = {}
+        self._savings_us: list[int] = []
+        self._moves: list[PodPlace] = []
+        self._due: list[PodUid] = []
+
+    def drain(self) -> Drain:
+        """What is to be done about all of it."""
+        works = {}
+        for uid in self._of_node.holders:
+            work = self._known.work.get(uid)
+            if work is not None:
+                works[work.name] = work
+            elif uid in self._known.seen:
+                # The plan knows nothing of it that could be waited for.
+                self._due.append(uid)
+            else:
+                self._kept[uid] = ""
+        for work in works.values():
+            self._see_to(work)
+        return Drain(
+            holders=self._of_node.holders,
+            ending=self._of_node.ending,
+            kept=tuple(self._kept),
+            kept_words="; ".join(list(dict.fromkeys(one for one in self._kept.values() if one))[:NAMED_MAX]),
+            wait_until_us=min(self._waits_us, default=None),
+            unasked=tuple(self._unasked),
+            saving_until_us=max(self._savings_us, default=None),
+            moves=tuple(self._moves),
+            due=tuple(self._due),
+            stuck=self._of_node.stuck,
+        )
+
+    def _see_to(self, work: WorkPlan) -> None:
+        at_us = None if work.at_s is None else self._known.at_us + round(work.at_s * US_PER_S)
+        match work.way:
+            case Way.MOVES if not work.at_s:
+                self._move(work)
+            case Way.WAITS | Way.MOVES:
+                self._keep(work, "")
+                self._waits_us += [] if at_us is None else [at_us]
+            case Way.EVICTED:
+                self._end(work)
+            case Way.NO_PLACE if self._is_tired():
+                self._end(work)
+            case Way.NO_PLACE:
+                self._keep(work, f"{work.name} fits nowhere else now: {work.gpus:g} GPUs are short")
+                self._waits_us += [self._stamp.place_until_us] if self._stamp.place_until_us else []
+            case Way.STAYS:
+                self._keep(work, f"{work.name} stays: {work.why}")
+
+    def _keep(self, work: WorkPlan, words: str) -> None:
+        self._kept.update((PodUid(uid), words) for uid in work.pods if uid in self._of_node.holders)
+
+    def _is_tired(self) -> bool:
+        """Whether work that fits nowhere was waited for as long as the policy says."""
+        until_us = self._stamp.place_until_us
+        return 0 < until_us <= self._plain.now_us
+
+    def _move(self, work: WorkPlan) -> None:
+        """A gang saves its work and moves as one, with its pods on other nodes."""
+        if work.is_asked_to_save and self._saves(work.pods):
+            return
+        if self._known.problem:
+            self._keep(work, self._known.problem)
+            return
+        self._moves += [PodPlace(PodUid(one.uid), NodeName(one.target)) for one in work.moves]
+
+    def _end(self, work: WorkPlan) -> None:
+        here = [uid for uid in self._of_node.holders if uid in work.pods]
+        if not self._saves([uid for uid in here if saves_on_request(_said(self._pods[uid]))]):
+            self._due += here
+
+    def _saves(self, uids: Sequence[str]) -> bool:
+        """Whether any of these pods is to be asked, or waited for."""
+        pods = [self._pods[PodUid(uid)] for uid in uids if PodUid(uid) in self._pods]
+        unasked, saving = self._plain.to_save(pods, self._stamp)
+        self._unasked.update(dict.fromkeys(uids_of(unasked)))
+        self._savings_us += saving.values()
+        return bool(unasked or saving)
 
 
 def is_holder(pod: HeldPod) -> bool:
@@ -110,20 +269,10 @@ def pods_by_node(pods: Iterable[HeldPod]) -> dict[NodeName, list[HeldPod]]:
     return found
 
 
-def _uids(pods: Iterable[HeldPod]) -> tuple[PodUid, ...]:
+def uids_of(pods: Iterable[HeldPod]) -> tuple[PodUid, ...]:
+    """The uids of pods."""
     return tuple(PodUid(one.metadata.uid) for one in pods)
 
 
-def _is_unanswered(pod: HeldPod, stamp: Stamp | None) -> bool:
-    """Whether a pod can write a checkpoint, and has not said that it wrote one since it was asked."""
-    annotations = pod.metadata.annotations
-    if annotations.get(keys.CHECKPOINT_ON_REQUEST) != TRUE:
-        return False
-    if stamp is None or stamp.phase is not RolloutPhase.ASKING:
-        return True
-    try:
-        written_us = microseconds(annotations.get(keys.CHECKPOINTED_AT))
-    except InputError:
-        return True
-    # The annotation has whole seconds, so that one of the second of the question counts.
-    return written_us + US_PER_S <= stamp.since_us
+def _said(pod: HeldPod) -> Mapping[str, str]:
+    return pod.metadata.annotations

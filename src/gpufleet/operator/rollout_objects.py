@@ -13,7 +13,13 @@ import msgspec
 
 from gpufleet.kube import keys
 from gpufleet.kube.objects.metadata import Metadata
-from gpufleet.kube.objects.pod import FAILED, KUBELET_REASONS, SUCCEEDED, ContainerResources
+from gpufleet.kube.objects.pod import (
+    EVICTION_REFUSED,
+    FAILED,
+    KUBELET_REASONS,
+    SUCCEEDED,
+    ContainerResources,
+)
 from gpufleet.kube.objects.structure import Structure
 from gpufleet.model.fleet_policy import Driver, KernelModules
 from gpufleet.model.identifiers import NodeName
@@ -42,6 +48,7 @@ HELD_ANNOTATIONS = (
     keys.CHECKPOINT_ON_REQUEST,
     keys.CHECKPOINT_REQUESTED,
     CHECK_NODE,
+    keys.MOVE_TO,
 )
 DAEMON_SET = "DaemonSet"
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
@@ -139,6 +146,12 @@ class HeldPod(Structure, frozen=True):
     def is_ready(self) -> bool:
         """Whether its kubelet says that it works."""
         return any(one.type == READY and one.status == "True" for one in self.status.conditions)
+
+    @property
+    def refused_words(self) -> str:
+        """Why the scheduler could not end it, as it says, or ""."""
+        said = (one for one in self.status.conditions if one.type == EVICTION_REFUSED)
+        return next((one.message for one in said if one.status == "True"), "")
 
     @property
     def is_of_daemon(self) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from gpufleet.drain.planning_question import PlanningQuestion, Start
 from gpufleet.eviction.evictions import Evictions
 from gpufleet.eviction.plan import Refusal, Victim
 from gpufleet.kube import keys
@@ -27,13 +28,22 @@ from gpufleet.operator.node_facts import NodeFacts
 from gpufleet.operator.rollout.actions import Action, SetDriver, WriteNode, WriteProgress
 from gpufleet.operator.rollout.node_step import given_up, node_step
 from gpufleet.operator.rollout.observed import Drain, RolloutNode
-from gpufleet.operator.rollout.rollout_step import RolloutInput, rollout_step
+from gpufleet.operator.rollout.rollout_step import RolloutInput, RolloutStep, rollout_step
 from gpufleet.operator.rollout.stamp import DRAINING, UNDER_WAY, Progress, RolloutPhase, RolloutState
 from gpufleet.operator.rollout.windows import US_PER_S
 from gpufleet.operator.rollout_actions import RolloutActions, Seen
-from gpufleet.operator.rollout_drains import Drains, PlainDrains, RefusedEvictions, pods_by_node
+from gpufleet.operator.rollout_drains import (
+    Drains,
+    PlainDrains,
+    PlannedDrains,
+    RefusedEvictions,
+    is_holder,
+    pods_by_node,
+    uids_of,
+)
 from gpufleet.operator.rollout_objects import HeldPod
 from gpufleet.operator.rollout_observing import blocker_of, observed
+from gpufleet.operator.rollout_planning import Planning
 
 LOG = logging.getLogger(__name__)
 EVICTIONS_AT_ONCE = 8
@@ -47,6 +57,9 @@ CHECK_AGAIN_S = 5.0
 
 AGAIN_S = 1.0
 """After a write that failed, or that is not seen yet."""
+
+AWAY_S = 900
+"""How long plans take a node to be away: as a driver that is built on its node takes."""
 
 
 class RolloutRound(msgspec.Struct, frozen=True):
@@ -65,10 +78,13 @@ class Rollouts:
         namespace: str,
         may_write: Callable[[], bool],
         scheduler_name: str = keys.SCHEDULER_NAME,
+        planning: Planning | None = None,
     ) -> None:
         self._client = client
         self._namespace = namespace
         self._may_write = may_write
+        self._planning = planning
+        self._asking = Asking()
         self._refused = RefusedEvictions()
         self._pods: dict[PodUid, HeldPod] = {}
         self._unseen: dict[tuple[str, str], tuple[str, float]] = {}
@@ -101,9 +117,11 @@ class Rollouts:
         by_node = pods_by_node(pods)
         self._pods = {PodUid(one.metadata.uid): one for found in by_node.values() for one in found}
         self._refused.keep(self._pods)
+        self._actions.keep(self._pods)
         self.evictions.regard()
         seen = Seen(state.nodes, by_node)
-        drains = PlainDrains(by_node, self._refused)
+        drains = self._drains(by_node)
+        self._asking = Asking()
         words: dict[NodeName, str] = {}
         dues_s: list[float] = []
         for found in objects:
@@ -111,7 +129,19 @@ class Rollouts:
             if policy is not None and policy.driver is not None and policy.driver.image:
                 dues_s += await self._policy_turn(state, found, policy, policy.driver, seen, drains, words)
         dues_s += await self._without_policy(state, seen, drains)
+        if self._planning is not None and self._asking.is_sure:
+            due_s = self._planning.look(*self._asking.question(state, by_node))
+            dues_s += [] if due_s is None else [due_s]
         return RolloutRound(min(dues_s, default=None), words)
+
+    def _drains(self, by_node: Mapping[NodeName, Sequence[HeldPod]]) -> Drains:
+        plain = PlainDrains(by_node, self._refused, self._now_us())
+        if self._planning is None:
+            return plain
+        return PlannedDrains(plain, self._planning.known, self._pods, self._planning.problem)
+
+    def _now_us(self) -> int:
+        return round(self._client.clock.now().timestamp() * US_PER_S)
 
     async def _policy_turn(
         self,
@@ -138,8 +168,9 @@ class Rollouts:
         )
         words.update(_words(nodes))
         if self._waits_for_sight(state, found, names):
+            self._asking.is_sure = False
             return [AGAIN_S]
-        now_us = round(self._client.clock.now().timestamp() * US_PER_S)
+        now_us = self._now_us()
         step = rollout_step(
             RolloutInput(
                 policy.name,
@@ -148,9 +179,13 @@ class Rollouts:
                 nodes,
                 now_us,
                 progress_of(found),
-                drains.order(names),
+                drains.order(policy.name, names),
+                drains.problem,
             )
         )
+        self._asking.policy(policy.name, step)
+        if self._planning is not None and _begins(step.actions):
+            self._planning.began(policy.name)
         whole = True
         for action in step.actions:
             whole = await self._carry_out(action, seen, driver, found)
@@ -170,7 +205,7 @@ class Rollouts:
                 continue
             drain = drains.drain_of(facts.name, facts.stamp)
             node = observed(facts, seen.pods.get(facts.name, ()), drain, self._namespace)
-            now_us = round(self._client.clock.now().timestamp() * US_PER_S)
+            now_us = self._now_us()
             for action in _ending(node, now_us):
                 if not await self._carry_out(action, seen, None, None):
                     dues_s.append(AGAIN_S)
@@ -239,6 +274,43 @@ class Rollouts:
                 )
 
 
+class Asking:
+    """What the policies of one round want to know of the drain."""
+
+    def __init__(self) -> None:
+        self._starts: dict[str, Start] = {}
+        self._later: list[NodeName] = []
+        self.is_sure = True
+
+    def policy(self, name: str, step: RolloutStep) -> None:
+        """The rollout of a policy has come so far."""
+        if step.able and step.places:
+            self._starts[name] = Start(step.places, step.able)
+        self._later += step.pending
+
+    def question(
+        self, state: FleetState, pods: Mapping[NodeName, Sequence[HeldPod]]
+    ) -> tuple[PlanningQuestion, frozenset[PodUid]]:
+        """The question of a round, and the pods that hold GPUs of closed nodes."""
+        closed = {
+            name: facts.stamp.deadline_us
+            for name, facts in sorted(state.nodes.items())
+            if facts.stamp is not None and facts.stamp.phase in DRAINING
+        }
+        holders = {name: [one for one in pods.get(name, ()) if is_holder(one)] for name in closed}
+        busy = [name for name in closed if holders[name]]
+        deadline_us = min((closed[name] for name in busy), default=0)
+        later = tuple(name for name in self._later if name not in closed)
+        question = PlanningQuestion(tuple(busy), deadline_us, self._starts, later, AWAY_S)
+        return question, frozenset(uid for name in busy for uid in uids_of(holders[name]))
+
+
+def _begins(actions: Iterable[Action]) -> bool:
+    """Whether a node begins by these actions."""
+    writes = [one for one in actions if isinstance(one, WriteNode) and one.stamp is not None]
+    return any(one.stamp is not None and one.stamp.phase is RolloutPhase.CORDONED for one in writes)
+
+
 def progress_of(policy: wire.FleetPolicy) -> Progress | None:
     """How far the rollout is, as the status says; None where it says nothing that can be read."""
     told = wire.policy_status_of(policy).rollout
@@ -286,7 +358,7 @@ def _ending(node: RolloutNode, now_us: int) -> tuple[Action, ...]:
     if node.has_opted_out:
         return ()
     if phase in DRAINING:
-        return (given_up(node, node.stamp),)
+        return given_up(node, node.stamp)
     if phase in {RolloutPhase.RETURNED, RolloutPhase.ROLLED_BACK} and not node.stamp.is_cordon_ours:
         return (WriteNode(node.name, None),)
     return node_step(node, RolloutSettings(), now_us).actions

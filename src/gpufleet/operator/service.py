@@ -14,6 +14,7 @@ from collections.abc import Mapping
 import msgspec
 
 from gpufleet.kube import keys
+from gpufleet.drain.planning_question import Planner
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.policy_status import status_patch
 from gpufleet.kube.definition_skew import missing_fields, words
@@ -33,6 +34,7 @@ from gpufleet.operator.parking.keeping import Parking
 from gpufleet.operator.plan import WrittenState
 from gpufleet.operator.projects.keeping import Projects
 from gpufleet.operator.rollout_objects import HeldPod
+from gpufleet.operator.rollout_planning import Planning
 from gpufleet.operator.rollouts import Rollouts
 from gpufleet.operator.statuses import node_phases, status_of_policy, status_of_unreadable
 from gpufleet.usage.prometheus.client import Source
@@ -64,7 +66,8 @@ UNREADABLE = "the object has fields of another version of gpufleet"
 class Operator:
     """One process. ``run`` leads when it can, and returns never.
 
-    With a source of measurements it parks idle work too, and with ``keeps_projects`` it keeps projects.
+    With a source of measurements it parks idle work too, and with ``keeps_projects`` it keeps projects. The
+    planner plans drains; without one work is evicted node by node.
     """
 
     def __init__(
@@ -76,9 +79,11 @@ class Operator:
         *,
         keeps_projects: bool = False,
         scheduler_name: str = keys.SCHEDULER_NAME,
+        planner: Planner | None = None,
     ) -> None:
         self.client = client
         self._scheduler_name = scheduler_name
+        self._planner = planner
         self._keeps_projects = keeps_projects
         self._measurements = measurements
         self.namespace = namespace
@@ -119,7 +124,9 @@ class Operator:
         return words(missing) if missing else ""
 
     async def _lead(self) -> None:
-        following = Following(self.client, self.lease, self.namespace, self._scheduler_name)
+        following = Following(
+            self.client, self.lease, self.namespace, self._scheduler_name, self._planner
+        )
         self.leading = following
         async with asyncio.TaskGroup() as group:
             group.create_task(self.lease.keep())
@@ -135,7 +142,12 @@ class Following:
     """What a leader follows and does."""
 
     def __init__(
-        self, client: Client, lease: Lease, namespace: str, scheduler_name: str = keys.SCHEDULER_NAME
+        self,
+        client: Client,
+        lease: Lease,
+        namespace: str,
+        scheduler_name: str = keys.SCHEDULER_NAME,
+        planner: Planner | None = None,
     ) -> None:
         self._client = client
         self._lease = lease
@@ -147,7 +159,8 @@ class Following:
         self.reports = Mirror(client, NODE_DEVICES, _REPORT, self._heard_of_report, optional=True)
         # Followed from the first policy on that brings a driver: all else needs no pods.
         self.pods = Mirror(client, PODS, _POD, self._heard_of_pod)
-        self.rollouts = Rollouts(client, namespace, lease.holds, scheduler_name)
+        self._planning = None if planner is None else Planning(planner, client.clock, self._changed.set)
+        self.rollouts = Rollouts(client, namespace, lease.holds, scheduler_name, self._planning)
         self._group: asyncio.TaskGroup | None = None
         self._follows_pods = False
         self._seen: Mapping[NodeName, str] = {}
@@ -166,6 +179,8 @@ class Following:
             for mirror in self.mirrors:
                 group.create_task(mirror.run())
             group.create_task(self.rollouts.evictions.run())
+            if self._planning is not None:
+                group.create_task(self._planning.run())
             for mirror in self.mirrors:
                 await mirror.wait_listed()
             group.create_task(self._rounds())

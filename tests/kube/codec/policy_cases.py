@@ -69,6 +69,7 @@ CASES = (
                 "checkpointTimeout": "0s",
                 "changeTimeout": "20m",
                 "validationTimeout": "60s",
+                "placeTimeout": "30m",
                 "paused": True,
             },
         ),

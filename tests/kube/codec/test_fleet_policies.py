@@ -56,6 +56,7 @@ def test_everything_that_it_may_say() -> None:
         checkpoint_s=0,
         change_s=1200,
         validation_s=60,
+        place_s=1800,
         is_paused=True,
     )
     assert dict(found.written_labels()) == {

@@ -6,6 +6,7 @@ of them, which is all that the death of a process can do, as the rollout remembe
 """
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import msgspec
@@ -17,6 +18,9 @@ from gpufleet.operator.rollout.actions import (
     AskCheckpoint,
     DeleteCheck,
     Evict,
+    Leave,
+    Move,
+    PodPlace,
     SetDriver,
     StartCheck,
     WriteNode,
@@ -39,12 +43,19 @@ START_US = 1_767_225_600 * US_PER_S
 
 @dataclass
 class Pod:
-    """Work on GPUs. ``is_guarded``: a budget refuses to evict it. ``writes_checkpoints``: it can be asked."""
+    """Work on GPUs.
+
+    ``is_guarded``: a budget refuses to evict it. ``writes_checkpoints``: it can be asked, and was asked to
+    write one until ``asked_until_us``. ``place``: a node where a plan has a place for it.
+    """
 
     uid: PodUid
     is_guarded: bool = False
     writes_checkpoints: bool = False
     ends_us: int | None = None
+    asked_until_us: int | None = None
+    place: NodeName | None = None
+    is_asked_to_move: bool = False
 
 
 @dataclass
@@ -86,7 +97,7 @@ class Fleet:
         self.actions_done = 0
         self.kills = 0
         self.killed_after: int | None = None
-        self.order: tuple[NodeName, ...] = ()
+        self.order: tuple[NodeName, ...] | None = ()
 
     def observed(self, node: Node) -> RolloutNode:
         """What the operator sees of a node now."""
@@ -94,7 +105,6 @@ class Fleet:
             if pod.ends_us is not None and pod.ends_us <= self.now_us:
                 node.pods.remove(pod)
         runs = node.image in node.works and node.runs_us <= self.now_us if node.image else None
-        guarded = [pod.uid for pod in node.pods if pod.is_guarded]
         return RolloutNode(
             node.name,
             node.image,
@@ -105,15 +115,34 @@ class Fleet:
             runs,
             "" if runs else "modprobe: exec format error",
             node.blocker,
-            Drain(
-                tuple(pod.uid for pod in node.pods if pod.ends_us is None),
-                tuple(pod.uid for pod in node.pods if pod.ends_us is not None),
-                node.wait_until_us,
-                tuple(pod.uid for pod in node.pods if pod.writes_checkpoints and pod.ends_us is None),
-                f"the budget of {guarded[0]}" if guarded and node.stamp and node.is_cordoned else "",
-            ),
+            self._drain(node),
             self._check(node),
             "nvidia-smi: no devices were found",
+        )
+
+    def _drain(self, node: Node) -> Drain:
+        """What a plan says of the work on a node."""
+        guarded = [pod.uid for pod in node.pods if pod.is_guarded]
+        holders = [pod for pod in node.pods if pod.ends_us is None]
+        waits = node.wait_until_us is not None and self.now_us < node.wait_until_us
+        free = [] if waits else holders
+        unasked = [pod for pod in free if pod.writes_checkpoints and pod.asked_until_us is None]
+        saving = {
+            pod.uid: pod.asked_until_us
+            for pod in free
+            if pod.writes_checkpoints and pod.asked_until_us is not None and self.now_us < pod.asked_until_us
+        }
+        ready = [pod for pod in free if pod not in unasked and pod.uid not in saving]
+        return Drain(
+            holders=tuple(pod.uid for pod in holders),
+            ending=tuple(pod.uid for pod in node.pods if pod.ends_us is not None),
+            kept=tuple(pod.uid for pod in holders) if waits else (),
+            wait_until_us=node.wait_until_us if waits else None,
+            unasked=tuple(pod.uid for pod in unasked),
+            saving_until_us=max(saving.values(), default=None),
+            moves=tuple(PodPlace(pod.uid, pod.place) for pod in ready if pod.place is not None),
+            due=tuple(pod.uid for pod in ready if pod.place is None),
+            stuck=f"the budget of {guarded[0]}" if guarded and node.stamp and node.is_cordoned else "",
         )
 
     def _check(self, node: Node) -> Check:
@@ -155,11 +184,18 @@ class Fleet:
             case AskCheckpoint(pods, before_us):
                 for uid in pods:
                     self.asked.setdefault(uid, set()).add(before_us)
-            case Evict(name, pods):
-                for pod in self.nodes[name].pods:
-                    if pod.uid in pods and pod.ends_us is None and not pod.is_guarded:
-                        pod.ends_us = self.now_us + GRACE_S * US_PER_S
-                        self.evictions[pod.uid] += 1
+                for pod in self._pods(pods):
+                    pod.asked_until_us = before_us
+            case Evict(_, pods):
+                for pod in self._pods(pods):
+                    self._end(pod)
+            case Move(_, places):
+                for pod in self._pods([one.pod for one in places]):
+                    pod.is_asked_to_move = True
+                    self._end(pod)
+            case Leave(_, pods):
+                for pod in self._pods(pods):
+                    pod.is_asked_to_move = False
             case SetDriver(name, image):
                 node = self.nodes[name]
                 assert not node.pods, "a driver was taken away under work"
@@ -175,6 +211,15 @@ class Fleet:
             case WriteProgress(progress):
                 self.progress = progress
                 self.states.append(progress.state.value)
+
+    def _pods(self, uids: Collection[PodUid]) -> list[Pod]:
+        return [pod for node in self.nodes.values() for pod in node.pods if pod.uid in uids]
+
+    def _end(self, pod: Pod) -> None:
+        """As the eviction API and the scheduler do, unless a budget forbids it."""
+        if pod.ends_us is None and not pod.is_guarded:
+            pod.ends_us = self.now_us + GRACE_S * US_PER_S
+            self.evictions[pod.uid] += 1
 
     def _write(self, node: Node, stamp: Stamp | None, cordon: bool | None) -> None:
         node.stamp = stamp
@@ -238,9 +283,12 @@ def node(name: str, *pods: Pod, **changes: object) -> Node:
     return made
 
 
-def pod(name: str, *, is_guarded: bool = False, writes_checkpoints: bool = False) -> Pod:
-    """Work with a GPU."""
-    return Pod(PodUid(name), is_guarded, writes_checkpoints)
+def pod(
+    name: str, *, is_guarded: bool = False, writes_checkpoints: bool = False, place: str | None = None
+) -> Pod:
+    """Work with a GPU; ``place`` is the node where a plan has a place for it."""
+    target = None if place is None else NodeName(place)
+    return Pod(PodUid(name), is_guarded, writes_checkpoints, place=target)
 
 
 def with_settings(**changes: object) -> RolloutSettings:

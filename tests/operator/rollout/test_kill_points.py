@@ -19,8 +19,13 @@ SETTINGS = with_settings(canaries=2, nodes_at_once=NodeCount(2))
 
 def succeeds() -> Fleet:
     work = [pod("plain"), pod("trains", writes_checkpoints=True)]
+    moves = pod("moves", writes_checkpoints=True, place="d")
     return Fleet(
-        node("a", *work), node("b", pod("other")), node("c", pod("third")), node("d"), settings=SETTINGS
+        node("a", *work),
+        node("b", pod("other"), moves),
+        node("c", pod("third")),
+        node("d"),
+        settings=SETTINGS,
     )
 
 
@@ -71,7 +76,12 @@ def fleets(draw: st.DrawFn) -> Fleet:
 @st.composite
 def one_node(draw: st.DrawFn, number: int) -> Node:
     work = [
-        pod(f"p{number}-{index}", is_guarded=draw(st.booleans()), writes_checkpoints=draw(st.booleans()))
+        pod(
+            f"p{number}-{index}",
+            is_guarded=draw(st.booleans()),
+            writes_checkpoints=draw(st.booleans()),
+            place=draw(st.sampled_from([None, "elsewhere"])),
+        )
         for index in range(draw(st.integers(0, 2)))
     ]
     return node(
@@ -106,6 +116,7 @@ def test_any_fleet_comes_to_rest_whatever_is_killed(fleet: Fleet, kills: list[in
     for name, one in fleet.nodes.items():
         assert one.stamp is None or not one.stamp.is_under_way
         assert not one.check_image
+        assert not any(pod.is_asked_to_move for pod in one.pods), "work moves off a node that is open"
         is_failed = one.stamp is not None and one.stamp.phase is RolloutPhase.FAILED
         is_ours = one.stamp is not None and one.stamp.is_cordon_ours
         assert one.is_cordoned == (name in foreign or (is_failed and is_ours))

@@ -311,6 +311,44 @@ def test_nodes_begin_in_windows_alone_and_end_outside_of_them() -> None:
     assert fleet.images() == {"a": NEW, "b": NEW}
 
 
+def test_no_node_begins_before_it_is_known_which_is_best() -> None:
+    fleet = Fleet(node("a"), node("b"))
+    fleet.order = None
+
+    found = fleet.step()
+
+    assert (found.able, found.places, fleet.phases) == (("a", "b"), 1, [])
+    fleet.order = (NodeName("b"),)
+    fleet.run()
+    assert [name for name, image in fleet.changed] == ["b", "a"]
+
+
+def test_work_with_a_place_elsewhere_is_asked_to_save_itself_and_moves() -> None:
+    fleet = Fleet(node("a", pod("trains", writes_checkpoints=True, place="b")))
+
+    fleet.pass_s(50)
+    assert fleet.phase("a") is RolloutPhase.ASKING
+    fleet.run()
+
+    assert fleet.evictions == {"trains": 1}
+    assert fleet.images() == {"a": NEW}
+
+
+def test_work_that_did_not_move_in_time_is_not_to_move_any_more() -> None:
+    fleet = Fleet(node("a", pod("kept", is_guarded=True, place="b")))
+
+    def to_move() -> list[bool]:
+        return [one.is_asked_to_move for one in fleet.nodes[NodeName("a")].pods]
+
+    fleet.pass_s(60)
+    assert to_move() == [True]
+
+    fleet.run()
+
+    assert to_move() == [False]
+    assert fleet.images() == {"a": OLD}
+
+
 def test_nodes_go_in_the_order_in_which_they_are_best_drained() -> None:
     fleet = Fleet(node("a"), node("b"), node("c"))
     fleet.order = (NodeName("c"), NodeName("b"))

@@ -38,6 +38,7 @@ def read_rollout_settings(written: wire.RolloutSpec) -> RolloutSettings:
             change_s=_seconds(written.change_timeout, "changeTimeout"),
             validation_s=_seconds(written.validation_timeout, "validationTimeout"),
             is_paused=written.paused,
+            place_s=_seconds_if_any(written.place_timeout, "placeTimeout"),
         )
 
 
@@ -58,6 +59,10 @@ def _seconds(written: str, field: str) -> int:
     if length_us % US_PER_S:
         raise InputError("parts of a second", field=field, value=written, expected="whole seconds")
     return length_us // US_PER_S
+
+
+def _seconds_if_any(written: str | None, field: str) -> int | None:
+    return None if written is None else _seconds(written, field)
 
 
 def _window(position: int, written: wire.WindowSpec) -> Window:

@@ -54,6 +54,7 @@ class RolloutSpec(Structure, frozen=True):
     change_timeout: str = "30m"
     validation_timeout: str = "10m"
     paused: bool = False
+    place_timeout: str | None = None
 
 
 class FleetPolicySpec(Structure, frozen=True):

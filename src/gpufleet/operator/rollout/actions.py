@@ -36,6 +36,27 @@ class Evict(msgspec.Struct, frozen=True, tag=True):
     pods: tuple[PodUid, ...]
 
 
+class PodPlace(msgspec.Struct, frozen=True):
+    """A pod goes to this node, where the scheduler keeps its place."""
+
+    pod: PodUid
+    node: NodeName
+
+
+class Move(msgspec.Struct, frozen=True, tag=True):
+    """The scheduler is asked to move these pods: it keeps their places, and ends a gang at once."""
+
+    node: NodeName
+    places: tuple[PodPlace, ...]
+
+
+class Leave(msgspec.Struct, frozen=True, tag=True):
+    """The scheduler is asked no more to move these pods of a node."""
+
+    node: NodeName
+    pods: tuple[PodUid, ...]
+
+
 class SetDriver(msgspec.Struct, frozen=True, tag=True):
     """The driver of a node is to be this image."""
 
@@ -62,4 +83,6 @@ class WriteProgress(msgspec.Struct, frozen=True, tag=True):
     progress: Progress
 
 
-Action = WriteNode | AskCheckpoint | Evict | SetDriver | StartCheck | DeleteCheck | WriteProgress
+Action = (
+    WriteNode | AskCheckpoint | Evict | Move | Leave | SetDriver | StartCheck | DeleteCheck | WriteProgress
+)

@@ -15,11 +15,13 @@ from gpufleet.operator.rollout.actions import (
     AskCheckpoint,
     DeleteCheck,
     Evict,
+    Leave,
+    Move,
     SetDriver,
     StartCheck,
     WriteNode,
 )
-from gpufleet.operator.rollout.observed import Check, RolloutNode
+from gpufleet.operator.rollout.observed import Check, Drain, RolloutNode
 from gpufleet.operator.rollout.stamp import DRAINING, RolloutPhase, Stamp
 from gpufleet.operator.rollout.windows import US_PER_S
 
@@ -40,7 +42,7 @@ def node_step(node: RolloutNode, settings: RolloutSettings, now_us: int) -> Node
         return NodeStep()
     if node.has_opted_out:
         # Nothing of the node is changed yet, so that only the cordon is taken back.
-        return NodeStep((given_up(node, stamp),))
+        return NodeStep(given_up(node, stamp))
     return _STEPS[stamp.phase](node, stamp, settings, now_us)
 
 
@@ -52,7 +54,9 @@ def begun(node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us: in
             stamp,
             phase=RolloutPhase.CORDONED,
             since_us=now_us,
+            began_us=now_us,
             deadline_us=now_us + settings.drain_s * US_PER_S,
+            place_until_us=0 if settings.place_s is None else now_us + settings.place_s * US_PER_S,
             # A node that was cordoned by others stays cordoned in the end.
             is_cordon_ours=stamp.is_cordon_ours or not node.is_cordoned,
         ),
@@ -74,9 +78,12 @@ def turned_back(stamp: Stamp, settings: RolloutSettings, now_us: int, reason: st
     )
 
 
-def given_up(node: RolloutNode, stamp: Stamp) -> WriteNode:
-    """A node that was not changed yet is as it was before it began."""
-    return WriteNode(node.name, None, cordon=False if stamp.is_cordon_ours else None)
+def given_up(node: RolloutNode, stamp: Stamp) -> tuple[Action, ...]:
+    """A node that was not changed yet is as it was before it began.
+
+    Its work stays: a move that is still asked for would take it off a node that nobody empties.
+    """
+    return (*_left(node), WriteNode(node.name, None, cordon=False if stamp.is_cordon_ours else None))
 
 
 def _drain(node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us: int) -> NodeStep:
@@ -84,7 +91,7 @@ def _drain(node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us: i
         after = _in_phase(stamp, RolloutPhase.CHANGING, now_us, settings.change_s)
         return NodeStep((WriteNode(node.name, after), SetDriver(node.name, stamp.target)), after.deadline_us)
     if now_us >= stamp.deadline_us:
-        return NodeStep((_not_drained(node, stamp, now_us),))
+        return NodeStep(_not_drained(node, stamp, now_us))
     after, actions, wake_at_us = _draining(node, stamp, settings, now_us)
     must_cordon = stamp.is_cordon_ours and not node.is_cordoned
     if after != stamp or must_cordon:
@@ -97,35 +104,45 @@ def _draining(
 ) -> tuple[Stamp, tuple[Action, ...], int]:
     """The stamp of a node with work on it, what is asked of the work, and when that changes."""
     drain = node.drain
-    may_wait = stamp.phase in {RolloutPhase.CORDONED, RolloutPhase.WAITING}
-    if may_wait and drain.wait_until_us is not None and now_us < drain.wait_until_us:
-        return _told(stamp, RolloutPhase.WAITING, now_us), (), drain.wait_until_us
-    if may_wait and drain.unanswered:
-        stamp = _told(stamp, RolloutPhase.ASKING, now_us)
-    if stamp.phase is RolloutPhase.ASKING and drain.unanswered:
-        # The end stands in the stamp's moment, so that all who ask after a restart name the same one.
-        before_us = min(stamp.since_us + settings.checkpoint_s * US_PER_S, stamp.deadline_us)
-        if now_us < before_us:
-            return stamp, (AskCheckpoint(drain.unanswered, before_us),), before_us
-    phase = RolloutPhase.STUCK if drain.stuck else RolloutPhase.EVICTING
-    evict = (Evict(node.name, drain.holders),) if drain.holders else ()
-    return _told(stamp, phase, now_us, drain.stuck), evict, stamp.deadline_us
+    actions: list[Action] = []
+    wakes_us = [stamp.deadline_us]
+    wakes_us += [one for one in (drain.wait_until_us, drain.saving_until_us) if one is not None]
+    if drain.unasked:
+        # The end stands on the pods, so that all who look after a restart wait for the same one.
+        before_us = min(now_us + settings.checkpoint_s * US_PER_S, stamp.deadline_us)
+        actions.append(AskCheckpoint(drain.unasked, before_us))
+        wakes_us.append(before_us)
+    if drain.moves:
+        actions.append(Move(node.name, drain.moves))
+    if drain.due:
+        actions.append(Evict(node.name, drain.due))
+    phase, reason = _phase(drain)
+    return _told(stamp, phase, now_us, reason), tuple(actions), min(wakes_us)
 
 
-def _not_drained(node: RolloutNode, stamp: Stamp, now_us: int) -> WriteNode:
+def _phase(drain: Drain) -> tuple[RolloutPhase, str]:
+    """The phase of a node with work on it: what is done now goes before what is waited for."""
+    if drain.stuck:
+        return RolloutPhase.STUCK, drain.stuck
+    if drain.due or drain.moves:
+        return RolloutPhase.EVICTING, drain.kept_words
+    if drain.unasked or drain.saving_until_us is not None:
+        return RolloutPhase.ASKING, drain.kept_words
+    return (RolloutPhase.WAITING if drain.kept else RolloutPhase.EVICTING), drain.kept_words
+
+
+def _not_drained(node: RolloutNode, stamp: Stamp, now_us: int) -> tuple[Action, ...]:
     """The work of a node did not end in time. The node has its driver still, so that it goes on as it is."""
     left = len(node.drain.holders) + len(node.drain.ending)
-    reason = f"{left} pods did not end in time"
-    after = replace(
-        _told(
-            stamp,
-            RolloutPhase.FAILED,
-            now_us,
-            f"{reason}: {node.drain.stuck}" if node.drain.stuck else reason,
-        ),
-        is_cordon_ours=False,
-    )
-    return WriteNode(node.name, after, cordon=False if stamp.is_cordon_ours else None)
+    words = "; ".join(one for one in (node.drain.stuck, node.drain.kept_words) if one)
+    reason = f"{left} pods did not end in time{f': {words}' if words else ''}"
+    after = replace(_told(stamp, RolloutPhase.FAILED, now_us, reason), is_cordon_ours=False)
+    return (*_left(node), WriteNode(node.name, after, cordon=False if stamp.is_cordon_ours else None))
+
+
+def _left(node: RolloutNode) -> tuple[Action, ...]:
+    """Before a node is opened again: its work is not to move any more."""
+    return (Leave(node.name, node.drain.holders),) if node.drain.holders else ()
 
 
 def _change(node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us: int) -> NodeStep:

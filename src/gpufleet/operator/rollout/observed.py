@@ -8,6 +8,7 @@ import enum
 import msgspec
 
 from gpufleet.model.identifiers import NodeName, PodUid
+from gpufleet.operator.rollout.actions import PodPlace
 from gpufleet.operator.rollout.stamp import Stamp
 
 
@@ -21,18 +22,25 @@ class Check(enum.Enum):
 
 
 class Drain(msgspec.Struct, frozen=True):
-    """What keeps a node from being changed, and what the engine says of it.
+    """What keeps a node from being changed, and what is to be done about it now.
 
-    ``holders`` are pods that hold GPUs of the node and were not told to end; ``ending`` those that were.
-    ``wait_until_us`` is until when it is worth to wait for ends or for places that are being made, None where
-    it is not. ``asked`` says when the pods that can write a checkpoint were asked, None while they were not;
-    ``unanswered`` are those that have not said that it is written. ``stuck`` names what refuses an eviction.
+    ``holders`` are pods that hold GPUs of the node and were not told to end; ``ending`` those that were. Of
+    the holders, ``kept`` are left alone for now and ``kept_words`` say why, at the latest until
+    ``wait_until_us`` where that is known. ``unasked`` are pods that are to be asked for a checkpoint, also
+    those of a gang on other nodes; ``saving`` is until when those that were asked are waited for, None where
+    none is. ``moves`` are pods for which places are found, and ``due`` those that are told to end without
+    one. ``stuck`` names what refuses an eviction.
     """
 
     holders: tuple[PodUid, ...] = ()
     ending: tuple[PodUid, ...] = ()
+    kept: tuple[PodUid, ...] = ()
+    kept_words: str = ""
     wait_until_us: int | None = None
-    unanswered: tuple[PodUid, ...] = ()
+    unasked: tuple[PodUid, ...] = ()
+    saving_until_us: int | None = None
+    moves: tuple[PodPlace, ...] = ()
+    due: tuple[PodUid, ...] = ()
     stuck: str = ""
 
     @property

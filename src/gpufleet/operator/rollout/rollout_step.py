@@ -5,7 +5,7 @@ that is not ready, that others have cordoned, that opted out or failed is named 
 canary is waited for, because to go on without its word is what a canary is there to prevent.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -32,7 +32,8 @@ class RolloutInput(msgspec.Struct, frozen=True):
     """One policy and its nodes at one moment.
 
     ``target`` is the image that the policy wants. ``order`` names nodes in the order in which they are best
-    drained, as the engine plans it; nodes that it does not name come after, by name.
+    drained, as the engine plans it; nodes that it does not name come after, by name. None: it is still being
+    planned, and no node begins before; ``order_problem`` says why it cannot be, or "".
     """
 
     policy: FleetPolicyName
@@ -41,15 +42,23 @@ class RolloutInput(msgspec.Struct, frozen=True):
     nodes: tuple[RolloutNode, ...]
     now_us: int
     progress: Progress | None = None
-    order: tuple[NodeName, ...] = ()
+    order: tuple[NodeName, ...] | None = ()
+    order_problem: str = ""
 
 
 class RolloutStep(msgspec.Struct, frozen=True):
-    """What is to be done now, in order, and when to look again if nothing changes before."""
+    """What is to be done now, in order, and when to look again if nothing changes before.
+
+    ``able`` are nodes that could begin and ``places`` how many of them may, once it is known which are best.
+    ``pending`` are all nodes that are still to be changed.
+    """
 
     actions: tuple[Action, ...]
     progress: Progress
     wake_at_us: int | None
+    able: tuple[NodeName, ...] = ()
+    places: int = 0
+    pending: tuple[NodeName, ...] = ()
 
 
 def rollout_step(given: RolloutInput) -> RolloutStep:
@@ -68,6 +77,8 @@ class _Step:
         self.actions: list[Action] = []
         self.wakes_us: list[int] = []
         self.taken: set[NodeName] = set()
+        self.able: tuple[NodeName, ...] = ()
+        self.places = 0
         # What each node is after the writes of this step.
         self.stamps = {
             one.name: one.stamp
@@ -90,7 +101,16 @@ class _Step:
             self._begin(after)
         if after != self.given.progress:
             self.actions.append(WriteProgress(after))
-        return RolloutStep(tuple(self.actions), after, min(self.wakes_us, default=None))
+        pending = tuple(node.name for node in self._pending())
+        wake_at_us = min(self.wakes_us, default=None)
+        return RolloutStep(tuple(self.actions), after, wake_at_us, self.able, self.places, pending)
+
+    def _act(self, node: RolloutNode, actions: Iterable[Action]) -> None:
+        for action in actions:
+            if isinstance(action, WriteNode):
+                self._write(node, action)
+            else:
+                self.actions.append(action)
 
     def _write(self, node: RolloutNode, write: WriteNode) -> None:
         self.actions.append(write)
@@ -151,7 +171,7 @@ class _Step:
             if stamp.has_failed(self.given.target) or node.has_opted_out or node.name in self.taken:
                 continue
             if stamp.phase in DRAINING:
-                self._write(node, given_up(node, stamp))
+                self._act(node, given_up(node, stamp))
             elif not stamp.previous:
                 continue
             elif stamp.phase in UNDER_WAY:
@@ -171,11 +191,7 @@ class _Step:
             found = node_step(node, self.settings, self.now_us)
             if found.wake_at_us is not None:
                 self.wakes_us.append(found.wake_at_us)
-            for action in found.actions:
-                if isinstance(action, WriteNode):
-                    self._write(node, action)
-                else:
-                    self.actions.append(action)
+            self._act(node, found.actions)
 
     def _next(self, before: Progress) -> Progress:
         """The state after what the nodes say now."""
@@ -279,6 +295,8 @@ class _Step:
             for node, stamp in self._own()
             if stamp.phase is RolloutPhase.FAILED or stamp.has_failed(self.given.target)
         ]
+        if self.given.order_problem:
+            said.insert(0, self.given.order_problem)
         more = len(said) - NAMES_SHOWN_MAX
         return "; ".join(said[:NAMES_SHOWN_MAX]) + (f"; and {more} more" if more > 0 else "")
 
@@ -291,7 +309,11 @@ class _Step:
             self.wakes_us.append(opening_us)
             return
         is_canary = after.state is RolloutState.CANARY
-        for node in self._ordered(self._pending())[: self._places(is_canary=is_canary)]:
+        places = self._places(is_canary=is_canary)
+        if self.given.order is None and places:
+            self.able, self.places = tuple(node.name for node in self._ordered(self._pending())), places
+            return
+        for node in self._ordered(self._pending())[:places]:
             stamp = Stamp(
                 self.given.policy,
                 self.given.target,
@@ -314,6 +336,6 @@ class _Step:
         return max(0, most - under_way)
 
     def _ordered(self, nodes: Sequence[RolloutNode]) -> list[RolloutNode]:
-        place = {name: number for number, name in enumerate(self.given.order)}
+        place = {name: number for number, name in enumerate(self.given.order or ())}
         able = [node for node in nodes if not self._obstacle(node) and node.name not in self.taken]
         return sorted(able, key=lambda node: (place.get(node.name, len(place)), node.name))

@@ -52,10 +52,11 @@ class Stamp(msgspec.Struct, frozen=True):
     """Where one node is in a rollout; moments in microseconds since 1970.
 
     ``target`` is the image that comes, ``previous`` the one that was there, "" where none of ours was.
-    ``is_rollback``: the node is on its way back, and ``target`` is its image of before. ``is_cordon_ours``:
-    the rollout cordoned the node, so the rollout takes the cordon off. ``failed_target`` is the image that
-    did not work on the node; ``is_validated``: it ran there, and the check pod refused it. ``reason`` says
-    what is wrong, or "".
+    ``began_us`` is when the drain began, and ``place_until_us`` until when work that fits nowhere else is
+    waited for, 0 for no end before the deadline. ``is_rollback``: the node is on its way back, and ``target``
+    is its image of before. ``is_cordon_ours``: the rollout cordoned the node, so the rollout takes the cordon
+    off. ``failed_target`` is the image that did not work on the node; ``is_validated``: it ran there, and the
+    check pod refused it. ``reason`` says what is wrong, or "".
     """
 
     policy: FleetPolicyName
@@ -70,6 +71,8 @@ class Stamp(msgspec.Struct, frozen=True):
     failed_target: str = ""
     is_validated: bool = False
     reason: str = ""
+    began_us: int = 0
+    place_until_us: int = 0
 
     @property
     def is_under_way(self) -> bool:

@@ -1,0 +1,50 @@
+"""What a daemon that empties nodes asks for, and the answer: values on their way to a process.
+
+``planning`` answers in a process of its own, ``planning_process`` starts that and waits for it. Neither the
+engine nor a picture of the cluster is needed to read this module.
+"""
+
+from typing import Protocol
+
+import msgspec
+
+from gpufleet.drain.plan import DrainPlan
+
+
+class Start(msgspec.Struct, frozen=True):
+    """So many of these nodes may begin to be emptied."""
+
+    most: int
+    nodes: tuple[str, ...]
+
+
+class PlanningQuestion(msgspec.Struct, frozen=True):
+    """``closed`` nodes are being emptied until ``deadline_us``; ``starts`` may begin, by a name of the asker.
+
+    ``later`` are all nodes that will be emptied after the closed ones. An empty node is away for ``away_s``.
+    """
+
+    closed: tuple[str, ...] = ()
+    deadline_us: int = 0
+    starts: dict[str, Start] = {}
+    later: tuple[str, ...] = ()
+    away_s: int = 0
+
+
+class PlanningAnswer(msgspec.Struct, frozen=True):
+    """The plan for the closed nodes, None where none is closed, and the nodes that are best emptied next.
+
+    ``problem`` says why no place is kept for work that moves, or why there is no answer; "" for nothing.
+    """
+
+    plan: DrainPlan | None = None
+    starts: dict[str, tuple[str, ...]] = {}
+    problem: str = ""
+
+
+class Planner(Protocol):
+    """Whoever answers."""
+
+    async def ask(self, question: PlanningQuestion) -> PlanningAnswer:
+        """The answer. Raises WorldError where there is none."""
+        ...
