@@ -42,7 +42,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 @contextlib.asynccontextmanager
 async def _operator(cluster: LocalCluster, client: Client) -> AsyncIterator[None]:
     planner = PlanningProcess(ClusterChoice(cluster.kubeconfig), Settings(identity="operator"))
-    found = Following(client, AlwaysLeads(), "gpufleet-system", planner)  # type: ignore[arg-type]
+    found = Following(client, AlwaysLeads(), "gpufleet-system", planner=planner)  # type: ignore[arg-type]
     task = asyncio.ensure_future(found.run())
     try:
         yield

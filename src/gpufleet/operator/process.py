@@ -14,8 +14,8 @@ from gpufleet.daemon.http_server import Accepted, Health, HttpServer, Page
 from gpufleet.daemon.json_log import log_as_asked
 from gpufleet.daemon.listening import address_of
 from gpufleet.daemon.signals import live_until_signal
-from gpufleet.kube import keys
 from gpufleet.drain.planning_process import PlanningProcess
+from gpufleet.kube import keys
 from gpufleet.kube.connection import ClusterChoice, check_choice, connect
 from gpufleet.operator.projects.keeping import PROJECTS_AT_ONCE
 from gpufleet.operator.service import WRITES_AT_ONCE, Operator

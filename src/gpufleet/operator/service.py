@@ -13,8 +13,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gpufleet.kube import keys
 from gpufleet.drain.planning_question import Planner
+from gpufleet.kube import keys
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.policy_status import status_patch
 from gpufleet.kube.definition_skew import missing_fields, words
@@ -124,9 +124,7 @@ class Operator:
         return words(missing) if missing else ""
 
     async def _lead(self) -> None:
-        following = Following(
-            self.client, self.lease, self.namespace, self._scheduler_name, self._planner
-        )
+        following = Following(self.client, self.lease, self.namespace, self._scheduler_name, self._planner)
         self.leading = following
         async with asyncio.TaskGroup() as group:
             group.create_task(self.lease.keep())
