@@ -43,7 +43,7 @@ class PlanningAnswer(msgspec.Struct, frozen=True):
 
 
 class Planner(Protocol):
-    """Whoever answers."""
+    """Answers questions about drains."""
 
     async def ask(self, question: PlanningQuestion) -> PlanningAnswer:
         """The answer. Raises WorldError where there is none."""

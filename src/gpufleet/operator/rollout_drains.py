@@ -133,7 +133,7 @@ class PlainDrains:
 
 
 class PlannedDrains:
-    """The same pods, each as the plan of the drain says: waited for, moved with its gang, or told to end.
+    """Pods that hold GPUs, each as the plan of the drain says: waited for, moved with its gang, or ended.
 
     A pod is left alone until a plan says something of it. ``rollout_planning`` has the plan.
     """

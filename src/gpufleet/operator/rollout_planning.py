@@ -1,6 +1,6 @@
 """Plans of the drain for rollouts: asked for while nodes are emptied or may begin, and kept for a while.
 
-A plan is made by whoever ``Planner`` stands for, which takes seconds; rounds go on meanwhile. Nothing here
+A ``Planner`` makes a plan, which takes seconds; rounds go on meanwhile. Nothing here
 has to be remembered: a new leader asks anew, and what was asked of pods stands on the pods.
 """
 

@@ -81,7 +81,7 @@ def turned_back(stamp: Stamp, settings: RolloutSettings, now_us: int, reason: st
 def given_up(node: RolloutNode, stamp: Stamp) -> tuple[Action, ...]:
     """A node that was not changed yet is as it was before it began.
 
-    Its work stays: a move that is still asked for would take it off a node that nobody empties.
+    Its work stays: a move that is still asked for would take it off a node that is open again.
     """
     return (*_left(node), WriteNode(node.name, None, cordon=False if stamp.is_cordon_ours else None))
 
