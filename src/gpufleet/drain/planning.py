@@ -23,11 +23,14 @@ from gpufleet.drain.planner import next_nodes, plan_drain
 from gpufleet.drain.planning_process import PlanningAsked
 from gpufleet.drain.planning_question import PlanningAnswer, PlanningQuestion
 from gpufleet.drain.question import US_PER_S, DrainRules
+from gpufleet.files.regular import read_standard_input
 from gpufleet.kube import resources
 from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.model.model_errors import GpufleetError
 
 NO_PLACES_KEPT = "no scheduler keeps places"
+QUESTION_BYTES_MAX = 64 << 20
+"""Names of ten thousand nodes are some megabytes."""
 
 
 def answer_on(
@@ -92,4 +95,4 @@ async def _look(asked: PlanningAsked) -> PlanningAnswer:
 
 
 if __name__ == "__main__":
-    sys.stdout.buffer.write(main(sys.stdin.buffer.read()))
+    sys.stdout.buffer.write(main(read_standard_input(QUESTION_BYTES_MAX)))
