@@ -64,11 +64,14 @@ def test_it_makes_no_namespace_unless_projects_are_to_be_kept() -> None:
     assert of_projects(rendered(OPERATOR)) == []
     projects = rendered({"operator": {"enabled": True, "projects": {"enabled": True}}})
     assert sorted(of_projects(projects)) == ["ClusterRole", "ClusterRoleBinding"]
+    guards = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    assert [one(projects, kind, "gpufleet-projects-guard")["kind"] for kind in guards] == list(guards)
     rules = one(projects, "ClusterRole", "gpufleet-projects")["rules"]
     assert all("delete" not in rule["verbs"] for rule in rules)
     assert all("escalate" not in rule["verbs"] for rule in rules)
     (binds,) = (rule for rule in rules if "bind" in rule["verbs"])
-    assert binds["resourceNames"] == ["gpufleet-project-member", "gpufleet-project-viewer"]
+    roles = ["gpufleet-project-owner", "gpufleet-project-member", "gpufleet-project-viewer"]
+    assert binds["resourceNames"] == roles
 
 
 def test_every_value_of_the_operator_reaches_it() -> None:

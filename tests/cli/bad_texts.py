@@ -28,6 +28,10 @@ _UNTIL = Bad(("", "yesterday"), PROMETHEUS)
 _WORK = Bad(("", "job/train", "team/lab", "deployment/"))
 _URL = Bad(("no address", "ftp://here"))
 
+_PROJECT = Bad(("", "a b", "Vision", "x" * 64))
+_NAMESPACE = Bad(("", "a.b", "kube-system", "default", "x" * 64))
+_PERSON = Bad(("", "system:admin"))
+
 _SEEDS = Bad(("", "x", "5..1", "-1", "1..x", "0..9999999"))
 
 TEXTS: dict[str, Bad] = {
@@ -150,6 +154,34 @@ TEXTS: dict[str, Bad] = {
     "policy plan --context": _CONTEXT,
     "policy status POLICY": ANY,
     "policy status --context": _CONTEXT,
+    "project create NAME": _PROJECT,
+    "project create --namespace": _NAMESPACE,
+    "project create --owner": _PERSON,
+    "project create --owner-group": _PERSON,
+    "project create --parent": _PROJECT,
+    "project create --queue": _PROJECT,
+    "project create --quota": Bad(("", "pods", "pods=much", "pods=-1", "nvidia.com/gpu=1", "=3")),
+    "project create --container-default": Bad(("", "memory", "memory=much", "nvidia.com/gpu=1")),
+    "project create --context": _CONTEXT,
+    "project list --context": _CONTEXT,
+    "project show NAME": _PROJECT,
+    "project show --context": _CONTEXT,
+    "project invite NAME": _PROJECT,
+    "project invite --user": _PERSON,
+    "project invite --group": _PERSON._replace(without="--user"),
+    "project invite --context": _CONTEXT,
+    "project remove NAME": _PROJECT,
+    "project remove --user": _PERSON,
+    "project remove --group": _PERSON._replace(without="--user"),
+    "project remove --context": _CONTEXT,
+    "project namespace NAME": _PROJECT,
+    "project namespace NAMESPACE": _NAMESPACE,
+    "project namespace --context": _CONTEXT,
+    "project delete NAME": _PROJECT,
+    "project delete --window": Bad(("", "soon", "-1", "1.5s")),
+    "project delete --prometheus": _URL,
+    "project delete --prometheus-cluster": ANY,
+    "project delete --context": _CONTEXT,
     "park NAME": _WORK,
     "park --namespace": ANY,
     "park --context": _CONTEXT,

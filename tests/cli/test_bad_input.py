@@ -53,6 +53,8 @@ FIRST_NEEDS = {
     "metrics --prometheus-token-file": "--prometheus https://127.0.0.1:1",
     "metrics --prometheus-ca-file": "--prometheus https://127.0.0.1:1",
     "operator --prometheus-token-file": "--prometheus https://127.0.0.1:1",
+    "project delete --prometheus-token-file": "--prometheus https://127.0.0.1:1",
+    "project delete --prometheus-ca-file": "--prometheus https://127.0.0.1:1",
     "operator --prometheus-ca-file": "--prometheus https://127.0.0.1:1",
     "web --prometheus-token-file": "--prometheus https://127.0.0.1:1",
     "web --prometheus-ca-file": "--prometheus https://127.0.0.1:1",
@@ -317,6 +319,7 @@ MAY_BE = {
     ("top --prometheus-token-file", broken_json): "a line of ASCII may be a token",
     ("metrics --prometheus-token-file", broken_json): "a line of ASCII may be a token",
     ("operator --prometheus-token-file", broken_json): "a line of ASCII may be a token",
+    ("project delete --prometheus-token-file", broken_json): "a line of ASCII may be a token",
     ("web --prometheus-token-file", broken_json): "a line of ASCII may be a token",
     ("advise sharing --prometheus-token-file", broken_json): "a line of ASCII may be a token",
 }

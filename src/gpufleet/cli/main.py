@@ -42,6 +42,7 @@ COMMANDS = {
     "completion": "Print what a shell needs to complete commands.",
     "import": "Turn queues of other schedulers into FleetQueues, GPU operators' objects into FleetPolicies.",
     "policy": "Say what FleetPolicies would change on GPU nodes, and how far they are.",
+    "project": "Make projects of teams, show them, and change who works in them.",
     "park": "Give the GPUs of idle work back; its volumes stay.",
     "wake": "Bring parked work back, through its queue.",
     "parked": "Show work that is parked, that will be, or that is on its way back.",

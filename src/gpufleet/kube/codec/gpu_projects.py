@@ -6,17 +6,23 @@ others: ``operator.projects`` looks at what is there.
 
 from gpufleet.kube.codec.durations import read_duration
 from gpufleet.kube.codec.field_path import inside, of_object
+from gpufleet.kube.codec.fleet_queues import read_fleet_queue
 from gpufleet.kube.codec.written_words import check_length, read_word
 from gpufleet.kube.kube_errors import ObjectError
+from gpufleet.kube.objects import fleet_queues as queue_wire
 from gpufleet.kube.objects import gpu_projects as wire
+from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.model.gpu_project import (
     GpuProject,
     ImageTerms,
     ImageTreatment,
+    OwnerLimits,
+    OwnQueue,
     PodSecurity,
     ProjectIdleRule,
     ProjectMember,
     ProjectRole,
+    QueueQuota,
 )
 from gpufleet.model.identifiers import GpuProjectName, QueueName
 from gpufleet.model.label_syntax import is_subdomain
@@ -45,7 +51,9 @@ def read_gpu_project(found: wire.GpuProject) -> GpuProject:
                 team=spec.team or name,
                 namespaces=spec.namespaces,
                 members=_members(spec),
-                queue=_queue(spec.queue),
+                queue=_queue(name, spec),
+                own_queue=_own_queue(name, spec),
+                owner_limits=_owner_limits(spec.owner_limits),
                 namespace_quota=_amounts(spec.namespace_quota),
                 container_defaults=_amounts(spec.container_defaults),
                 pod_security=read_word(spec.pod_security, PodSecurity, "podSecurity"),
@@ -72,7 +80,14 @@ def _members(spec: wire.GpuProjectSpec) -> tuple[ProjectMember, ...]:
     return tuple(found)
 
 
-def _queue(name: str) -> QueueName | None:
+def _owner_limits(written: wire.OwnerLimitsSpec) -> OwnerLimits:
+    with inside("ownerLimits"):
+        return OwnerLimits(written.namespaces_max, written.namespace_prefix)
+
+
+def _queue(project: str, spec: wire.GpuProjectSpec) -> QueueName | None:
+    # An own queue without a name has that of the project.
+    name = spec.queue or ("" if spec.own_queue is None else project)
     if not name:
         return None
     # A namespace names its queue by a label, whose values are shorter than names of objects.
@@ -80,6 +95,41 @@ def _queue(name: str) -> QueueName | None:
         expected = f"a FleetQueue's name of at most {NAME_LENGTH_MAX} characters"
         raise InputError("not a queue's name", field="queue", value=name, expected=expected)
     return QueueName(name)
+
+
+def _own_queue(project: str, spec: wire.GpuProjectSpec) -> OwnQueue | None:
+    written = spec.own_queue
+    if written is None:
+        return None
+    quotas = tuple(
+        QueueQuota(one.resource, _text(one.nominal), _text(one.borrowing_limit), _text(one.hard_limit))
+        for one in written.quotas
+    )
+    _check_own_queue(spec.queue or project, written)
+    return OwnQueue(QueueName(written.parent) if written.parent else None, quotas)
+
+
+def _check_own_queue(name: str, written: wire.OwnQueueSpec) -> None:
+    """Raises ObjectError for what the FleetQueue could not say."""
+    quotas = tuple(
+        queue_wire.QuotaSpec(
+            one.resource,
+            nominal=one.nominal,
+            borrowing_limit=one.borrowing_limit,
+            hard_limit=one.hard_limit,
+        )
+        for one in written.quotas
+    )
+    spec = queue_wire.FleetQueueSpec(parent=written.parent or None, quotas=quotas)
+    try:
+        read_fleet_queue(queue_wire.FleetQueue(Metadata(name=name), spec))
+    except ObjectError as error:
+        field = f"ownQueue.{error.field.removeprefix('spec.')}"
+        raise ObjectError(error.problem, field=field, value=error.value, expected=error.expected) from error
+
+
+def _text(amount: int | str | None) -> str:
+    return "" if amount is None else str(amount)
 
 
 def _amounts(written: dict[str, int | str]) -> tuple[tuple[str, str], ...]:

@@ -17,15 +17,19 @@ def project_status(
     reason: str,
     message: str,
     generation: int,
+    namespaces: tuple[str, ...],
     now: dt.datetime,
     *,
     is_ready: bool,
 ) -> GpuProjectStatus:
     """The status that is to stand there."""
     told = PolicyCondition(READY, is_ready, reason, message)
-    return GpuProjectStatus(generation, conditions_on_top(before.conditions, [told], generation, now))
+    conditions = conditions_on_top(before.conditions, [told], generation, now)
+    return GpuProjectStatus(generation, namespaces, conditions)
 
 
-def project_status_patch(status: GpuProjectStatus) -> dict[str, object]:
-    """The merge patch that makes the status so."""
-    return {"status": msgspec.to_builtins(status)}
+def project_status_patch(status: GpuProjectStatus, resource_version: str) -> dict[str, object]:
+    """The merge patch that makes the status so, of the version that was read and no other."""
+    # An empty list is written too: a merge patch keeps what it does not name.
+    written = {**msgspec.to_builtins(status), "namespaces": list(status.namespaces)}
+    return {"metadata": {"resourceVersion": resource_version}, "status": written}

@@ -22,6 +22,29 @@ class MemberSpec(Structure, frozen=True):
     group: str = ""
 
 
+class OwnerLimitsSpec(Structure, frozen=True):
+    """Within what owners add namespaces."""
+
+    namespaces_max: int = 0
+    namespace_prefix: str = ""
+
+
+class OwnQueueQuotaSpec(Structure, frozen=True):
+    """What the project's own queue has of one resource."""
+
+    resource: str
+    nominal: int | str | None = None
+    borrowing_limit: int | str | None = None
+    hard_limit: int | str | None = None
+
+
+class OwnQueueSpec(Structure, frozen=True):
+    """The FleetQueue that is made for the project."""
+
+    parent: str = ""
+    quotas: tuple[OwnQueueQuotaSpec, ...] = ()
+
+
 class NetworkSpec(Structure, frozen=True):
     """What the pods of the namespaces may reach, and who may reach them."""
 
@@ -49,7 +72,9 @@ class GpuProjectSpec(Structure, frozen=True):
     namespaces: tuple[str, ...]
     team: str = ""
     members: tuple[MemberSpec, ...] = ()
+    owner_limits: OwnerLimitsSpec = OwnerLimitsSpec()
     queue: str = ""
+    own_queue: OwnQueueSpec | None = None
     namespace_quota: dict[str, int | str] = msgspec.field(default_factory=dict)
     container_defaults: dict[str, int | str] = msgspec.field(default_factory=dict)
     pod_security: str = "Restricted"
@@ -59,9 +84,14 @@ class GpuProjectSpec(Structure, frozen=True):
 
 
 class GpuProjectStatus(Structure, frozen=True):
-    """What the leading operator told last."""
+    """What the leading operator told last.
+
+    ``namespaces`` are those that the project has or had and that are still there: the limit of owners counts
+    them all.
+    """
 
     observed_generation: int | None = None
+    namespaces: tuple[str, ...] = ()
     conditions: tuple[Condition, ...] = ()
 
 

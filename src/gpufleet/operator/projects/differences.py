@@ -11,12 +11,12 @@ import msgspec
 
 from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.structure import Structure
-from gpufleet.kube.resources import LIMIT_RANGES, RESOURCE_QUOTAS
+from gpufleet.kube.resources import FLEET_QUEUES, LIMIT_RANGES, RESOURCE_QUOTAS
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.quantity import parse_quantity
 from gpufleet.operator.projects.wanted_objects import WantedObject
 
-_IN_AMOUNTS = (RESOURCE_QUOTAS, LIMIT_RANGES)
+_IN_AMOUNTS = (RESOURCE_QUOTAS, LIMIT_RANGES, FLEET_QUEUES)
 
 
 class ProjectObject(Structure, frozen=True):
@@ -24,6 +24,7 @@ class ProjectObject(Structure, frozen=True):
 
     metadata: Metadata
     spec: dict[str, Any] = msgspec.field(default_factory=dict)
+    rules: tuple[dict[str, Any], ...] = ()
     role_ref: dict[str, Any] = msgspec.field(default_factory=dict)
     subjects: tuple[dict[str, Any], ...] = ()
 
@@ -37,6 +38,8 @@ def differs(wanted: WantedObject, found: ProjectObject) -> bool:
         return True
     amounts = wanted.kind in _IN_AMOUNTS
     if "spec" in body and not _has(body["spec"], found.spec, amounts=amounts):
+        return True
+    if "rules" in body and body["rules"] != list(found.rules):
         return True
     if "roleRef" not in body:
         return False

@@ -1,33 +1,49 @@
 """Projects at work: what each says is made and kept, and its status tells how far it is.
 
 Level-driven: each round looks at everything that is there and writes what differs, in an order where each
-kill leaves a state that the next round goes on from. A namespace is created, never applied to, where it is
-not known to be the project's: so one that others made is never changed. What is inside has names of ours, and
-is applied with force over what others wrote in our fields. Nothing is ever deleted here.
+kill leaves a state that the next round goes on from. ``writing`` says what is never changed. A namespace is
+made only after the status names it, which counts against the limit of owners: so a change of an owner in
+between makes no more of them. Nothing is ever deleted here; bindings that no project gives any more
+are emptied.
 """
 
 import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from functools import partial
 
 import msgspec
 
-from gpufleet.kube.client import Client, PatchType
+from gpufleet.kube.client import Client
 from gpufleet.kube.codec.gpu_projects import read_gpu_project
-from gpufleet.kube.codec.project_status import project_status, project_status_patch
 from gpufleet.kube.kube_errors import KubeError, ObjectError
 from gpufleet.kube.listing import Selection
 from gpufleet.kube.mirror import Mirror
 from gpufleet.kube.mirror_changes import Change
 from gpufleet.kube.objects import gpu_projects as wire
-from gpufleet.kube.resources import GPU_PROJECTS, NAMESPACES, Kind
-from gpufleet.kube.status import AlreadyExists, NotFound
+from gpufleet.kube.objects.metadata import Metadata
+from gpufleet.kube.objects.structure import Structure
+from gpufleet.kube.resources import FLEET_QUEUES, GPU_PROJECTS, NAMESPACES
+from gpufleet.kube.status import NotFound
 from gpufleet.model.gpu_project import GpuProject
 from gpufleet.operator.projects import project_keys as keys
-from gpufleet.operator.projects.differences import ProjectObject, differs
-from gpufleet.operator.projects.wanted_objects import KINDS, WantedObject, wanted_objects
+from gpufleet.operator.projects.differences import ProjectObject
+from gpufleet.operator.projects.released_rights import released, standing_rights
+from gpufleet.operator.projects.told import (
+    AT_REST,
+    ENDING,
+    LEAVING,
+    NOT_WRITTEN,
+    QUEUE_TAKEN,
+    READY,
+    REFUSED,
+    TAKEN,
+    UNREADABLE,
+    WRITING,
+    Told,
+)
+from gpufleet.operator.projects.wanted_objects import KINDS, owners_rights, wanted_objects, wanted_queue
+from gpufleet.operator.projects.writing import Found, ProjectWriter
 
 LOG = logging.getLogger(__name__)
 GATHER_S = 0.2
@@ -39,25 +55,22 @@ RETRY_S = 2.0
 PROJECTS_AT_ONCE = 8
 """Projects that are written side by side; the writes of one follow each other."""
 
-READY, TAKEN, REFUSED, NOT_WRITTEN, WRITING = (
-    "AsTheProjectSays",
-    "NamespaceTaken",
-    "Refused",
-    "NotWritten",
-    "Writing",
-)
-"""The reasons of the condition."""
-
-UNREADABLE = "the object has fields of another version of gpufleet"
 _PROJECT = msgspec.json.Decoder(wire.GpuProject)
 _OBJECT = msgspec.json.Decoder(ProjectObject)
 
 
-class Told(msgspec.Struct, frozen=True):
-    """How far a project is, with the reason and a sentence."""
+Reading = GpuProject | ObjectError
+"""What a project says, or why it cannot be."""
 
-    reason: str
-    message: str
+
+class _Head(Structure, frozen=True):
+    """A project that cannot be read, as far as its status is written."""
+
+    metadata: Metadata
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_HEAD = msgspec.json.Decoder(_Head)
 
 
 class Projects:
@@ -65,15 +78,30 @@ class Projects:
 
     def __init__(self, client: Client, may_write: Callable[[], bool]) -> None:
         self._client = client
-        self._may_write = may_write
         self._changed = asyncio.Event()
         self.rounds = 0
-        self.writes = 0
         self.projects = Mirror(client, GPU_PROJECTS, _PROJECT, self._heard_of_project, optional=True)
         ours = Selection(labels=keys.PROJECT)
         self.objects = {
-            kind: Mirror(client, kind, _OBJECT, self._heard_of_object, selection=ours) for kind in KINDS
+            kind: Mirror(
+                client,
+                kind,
+                _OBJECT,
+                self._heard_of_object,
+                selection=ours,
+                optional=kind == FLEET_QUEUES,
+            )
+            for kind in KINDS
         }
+        self._writer = ProjectWriter(client, self._found, may_write)
+
+    @property
+    def writes(self) -> int:
+        """How much was written."""
+        return self._writer.writes
+
+    def _found(self) -> Found:
+        return {kind: mirror.objects for kind, mirror in self.objects.items()}
 
     async def run(self) -> None:
         """Follow and write until cancelled."""
@@ -99,113 +127,136 @@ class Projects:
     async def turn(self) -> bool:
         """One round; whether everything was as it must be, so that only a change can bring another one."""
         gate = asyncio.Semaphore(PROJECTS_AT_ONCE)
+        self._writer.forget_seen()
+        unreadable = [name for _, name in self.projects.unreadable]
+        # Of one that cannot be read the version before is still known, and counts no more.
+        found = [one for one in self.projects.objects.values() if one.metadata.name not in unreadable]
+        readings = [(one, _read(one)) for one in found]
+        is_released = await self._release(readings, unreadable)
         results = await asyncio.gather(
-            *(self._keep(gate, one) for one in list(self.projects.objects.values())),
-            *(self._tell_unreadable(name) for _, name in list(self.projects.unreadable)),
+            *(self._keep(gate, one, reading) for one, reading in readings),
+            *(self._tell_unreadable(name) for name in unreadable),
         )
         self.rounds += 1
-        return all(results)
+        return is_released and all(results)
 
-    async def _keep(self, gate: asyncio.Semaphore, found: wire.GpuProject) -> bool:
+    async def _release(self, readings: list[tuple[wire.GpuProject, Reading]], unreadable: list[str]) -> bool:
+        """Empty the bindings that no project gives; whether there was none. Before rights are given."""
+        unknown = {one.metadata.name for one, reading in readings if isinstance(reading, ObjectError)}
+        projects = [
+            reading
+            for one, reading in readings
+            if not isinstance(reading, ObjectError) and not _is_ending(one)
+        ]
+        standing = standing_rights(projects, self.objects[NAMESPACES].objects)
+        bindings = released(self._found(), standing, {*unreadable, *unknown})
+        for wanted in bindings:
+            try:
+                await self._writer.ensure(wanted)
+            except KubeError as error:
+                where = {"namespace": wanted.namespace, "binding": wanted.name}
+                LOG.warning("rights are not taken back", extra={**where, "problem": str(error)})
+        return not bindings
+
+    async def _keep(self, gate: asyncio.Semaphore, found: wire.GpuProject, reading: Reading) -> bool:
         if found.metadata.deletion_timestamp is not None:
             return True
-        try:
-            project = read_gpu_project(found)
-        except ObjectError as error:
-            return await self._tell(found, Told(REFUSED, str(error)))
         async with gate:
-            told = await self._write(project)
-        is_told = await self._tell(found, told)
-        return is_told and told.reason in {READY, TAKEN}
+            told = await self._told(found, reading)
+            is_told = await self._writer.tell(found, told)
+        return is_told and told.reason in AT_REST
+
+    async def _told(self, found: wire.GpuProject, reading: Reading) -> Told:
+        held = self._held(found.metadata.name)
+        if _is_ending(found):
+            message = "it is being deleted: nothing is made, and no rights are given"
+            return Told(ENDING, message, tuple(sorted(held)))
+        if isinstance(reading, ObjectError):
+            return Told(REFUSED, str(reading), tuple(sorted(held)))
+        namespaces = tuple(sorted(held | {*reading.namespaces}))
+        if not set(namespaces) <= set(wire.project_status_of(found).namespaces):
+            # Written first, and seen before anything is made.
+            return Told(WRITING, "its namespaces are being made", namespaces)
+        told = await self._write(reading)
+        return msgspec.structs.replace(told, namespaces=namespaces)
+
+    def _held(self, project: str) -> set[str]:
+        """The namespaces that a project has or had, and that are there."""
+        found = self.objects[NAMESPACES].objects.items()
+        theirs = {name for (_, name), one in found if one.metadata.labels.get(keys.PROJECT) == project}
+        return theirs | self._writer.made_for(project)
 
     async def _write(self, project: GpuProject) -> Told:
         """Write what differs, and say how far the project is."""
-        taken, written = [], 0
-        for namespace in project.namespaces:
-            try:
-                if not await self._ensure_namespace(project, namespace):
-                    taken.append(namespace)
-                    continue
-                for wanted in wanted_objects(project, namespace):
-                    written += await self._ensure(wanted)
-            except KubeError as error:
-                LOG.warning(
-                    "a project is not written", extra={"project": project.name, "problem": str(error)}
-                )
-                return Told(NOT_WRITTEN, f"namespace {namespace} is not written: {error}")
-        if taken:
-            names = ", ".join(taken)
-            way = f"label them {keys.PROJECT}={project.name} to give them to it, or name others"
-            return Told(TAKEN, f"namespaces that belong to others are left as they are ({names}); {way}")
+        problems: list[Told] = []
+        try:
+            written = await self._write_queue(project, problems)
+            for namespace in project.namespaces:
+                written += await self._write_namespace(project, namespace, problems)
+            for wanted in owners_rights(project):
+                written += await self._writer.ensure(wanted)
+        except KubeError as error:
+            LOG.warning("a project is not written", extra={"project": project.name, "problem": str(error)})
+            return Told(NOT_WRITTEN, f"not everything is written: {error}")
+        if problems:
+            return Told(problems[0].reason, "; ".join(one.message for one in problems))
         if written:
             return Told(WRITING, "what differed was written and is not seen yet")
         return Told(READY, "everything that the project says is there")
 
-    async def _ensure_namespace(self, project: GpuProject, namespace: str) -> bool:
-        """Whether the namespace is there and is the project's; one that is not there is made."""
-        found = self._found(NAMESPACES, "", namespace)
-        if found is not None:
-            return found.metadata.labels.get(keys.PROJECT) == project.name
-        if not self._may_write():
-            return False
-        metadata = {"name": namespace, "labels": {keys.PROJECT: project.name}}
-        body = {"apiVersion": NAMESPACES.api_version, "kind": NAMESPACES.name, "metadata": metadata}
-        try:
-            await self._client.create(NAMESPACES, body, name=namespace)
-        except AlreadyExists:
-            # Another's, or ours and not seen yet: then the watch brings it.
-            return False
-        self.writes += 1
-        return True
+    async def _write_queue(self, project: GpuProject, problems: list[Told]) -> int:
+        """The queue that the project makes; how much was written."""
+        wanted = wanted_queue(project)
+        if wanted is None:
+            return 0
+        if await self._writer.ensure_there(project.name, FLEET_QUEUES, wanted.name):
+            return int(await self._writer.ensure(wanted))
+        way = "name another as queue, or leave ownQueue out to use it as it is"
+        message = f"FleetQueue {wanted.name} belongs to others and is left as it is; {way}"
+        problems.append(Told(QUEUE_TAKEN, message))
+        return 0
 
-    async def _ensure(self, wanted: WantedObject) -> bool:
-        """Whether the object had to be written."""
-        found = self._found(*wanted.key)
-        if found is not None and not differs(wanted, found):
-            return False
-        if not self._may_write():
-            return True
-        await self._client.patch(
-            wanted.kind,
-            wanted.name,
-            wanted.body,
-            namespace=wanted.namespace,
-            patch_type=PatchType.APPLY,
-            field_manager=keys.FIELD_MANAGER,
-            force=True,
-        )
-        self.writes += 1
-        return True
-
-    def _found(self, kind: Kind, namespace: str, name: str) -> ProjectObject | None:
-        return self.objects[kind].objects.get((namespace, name))
+    async def _write_namespace(self, project: GpuProject, namespace: str, problems: list[Told]) -> int:
+        """One namespace with all that is in it; how much was written."""
+        found = self._writer.found(NAMESPACES, "", namespace)
+        if found is not None and found.metadata.deletion_timestamp is not None:
+            message = f"namespace {namespace} is being deleted; it is made anew when it is gone"
+            problems.append(Told(LEAVING, message))
+            return 0
+        if not await self._writer.ensure_there(project.name, NAMESPACES, namespace):
+            owner = "" if found is None else found.metadata.labels.get(keys.PROJECT, "")
+            whose = f"project {owner}" if owner else "others"
+            way = f"label it {keys.PROJECT}={project.name} to give it to this project, or name another"
+            message = f"namespace {namespace} belongs to {whose} and is left as it is; {way}"
+            problems.append(Told(TAKEN, message))
+            return 0
+        return sum([await self._writer.ensure(wanted) for wanted in wanted_objects(project, namespace)])
 
     async def _tell_unreadable(self, name: str) -> bool:
         LOG.warning("a project cannot be read", extra={"project": name, "problem": UNREADABLE})
-        return True
-
-    async def _tell(self, found: wire.GpuProject, told: Told) -> bool:
-        """Whether the status is as it should be."""
-        before, metadata = wire.project_status_of(found), found.metadata
-        status_of = partial(project_status, before, told.reason, told.message, metadata.generation)
-        status = status_of(self._client.clock.now(), is_ready=told.reason == READY)
-        if status == before:
-            return True
-        if not self._may_write():
-            return False
         try:
-            patch = project_status_patch(status)
-            await self._client.patch(GPU_PROJECTS, metadata.name, patch, subresource="status")
+            head = _HEAD.decode(await self._client.get(GPU_PROJECTS, name))
         except NotFound:
             return True
-        except KubeError as error:
-            LOG.warning("a status is not written", extra={"project": metadata.name, "problem": str(error)})
+        except KubeError:
             return False
-        self.writes += 1
-        return True
+        found = wire.GpuProject(head.metadata, wire.GpuProjectSpec(namespaces=()), head.status)
+        told = Told(REFUSED, UNREADABLE, tuple(sorted(self._held(name))))
+        return await self._writer.tell(found, told)
 
     def _heard_of_project(self, _: Change[wire.GpuProject]) -> None:
         self._changed.set()
 
     def _heard_of_object(self, _: Change[ProjectObject]) -> None:
         self._changed.set()
+
+
+def _read(found: wire.GpuProject) -> Reading:
+    try:
+        return read_gpu_project(found)
+    except ObjectError as error:
+        return error
+
+
+def _is_ending(found: wire.GpuProject) -> bool:
+    return keys.ENDING in found.metadata.annotations

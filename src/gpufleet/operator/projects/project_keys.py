@@ -13,11 +13,24 @@ FIELD_MANAGER = "gpufleet-project"
 OBJECT_NAME = "gpufleet-project"
 """The name of the quota, the limits and the network policy in each namespace."""
 
-MEMBERS, VIEWERS = "gpufleet-project-members", "gpufleet-project-viewers"
+CRITICAL = "gpufleet-project-critical"
+"""The quota that keeps pods of the cluster's own priority classes out."""
+
+OWNERS, MEMBERS, VIEWERS = "gpufleet-project-owners", "gpufleet-project-members", "gpufleet-project-viewers"
 """The names of the bindings in each namespace."""
 
-MEMBER_ROLE, VIEWER_ROLE = "gpufleet-project-member", "gpufleet-project-viewer"
+OWNER_ROLE, MEMBER_ROLE, VIEWER_ROLE = (
+    "gpufleet-project-owner",
+    "gpufleet-project-member",
+    "gpufleet-project-viewer",
+)
 """The ClusterRoles of ``kube.manifests`` that they give."""
+
+PROJECT_ROLE_PREFIX = "gpufleet-project:"
+"""Before the name of a project: its ClusterRole, by which owners write their GpuProject, and the binding."""
+
+ENDING = "gpufleet.io/project-ending"
+"""On a GpuProject that is being deleted: nothing is made any more, and no rights are given."""
 
 QUEUE_LABEL = keys.QUEUE
 MANAGED, NAMESPACE_NAME = keys.MANAGED, keys.NAMESPACE_NAME

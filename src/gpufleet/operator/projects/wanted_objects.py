@@ -1,9 +1,9 @@
-"""What a project is made of: a pure function from a project to the objects that must be there.
+"""What a project is made of: pure functions from a project to the objects that must be there.
 
 They come in the order in which they are written. Rights come last, so that no pod is made in a namespace
-before its limits hold. Each has a name of its own in each namespace, so that it is found again without a
-record. Pods are let to their own namespace (ranks of a gang talk on any port), to the cluster's names, and to
-the listed networks.
+before its limits hold. Owners write their GpuProject by a role that is given for its name alone. Each has a
+name of its own in each namespace, so that it is found again without a record. Pods are let to their own
+namespace (ranks of a gang talk on any port), to the cluster's names, and to the listed networks.
 """
 
 import hashlib
@@ -16,6 +16,10 @@ import msgspec
 from gpufleet.kube.codec.durations import written_duration
 from gpufleet.kube.meanings.image_policies import ALLOWED_REGISTRIES, IMAGE_POLICY
 from gpufleet.kube.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    FLEET_QUEUES,
+    GPU_PROJECTS,
     LIMIT_RANGES,
     NAMESPACES,
     NETWORK_POLICIES,
@@ -23,12 +27,23 @@ from gpufleet.kube.resources import (
     ROLE_BINDINGS,
     Kind,
 )
-from gpufleet.model.gpu_project import GpuProject, ProjectRole
+from gpufleet.model.gpu_project import GpuProject, OwnQueue, ProjectRole, QueueQuota
 from gpufleet.operator.parking.parking_keys import PARK_AFTER, PARK_WARNING
 from gpufleet.operator.projects import project_keys as keys
 
-KINDS = (NAMESPACES, RESOURCE_QUOTAS, LIMIT_RANGES, NETWORK_POLICIES, ROLE_BINDINGS)
+KINDS = (
+    FLEET_QUEUES,
+    NAMESPACES,
+    RESOURCE_QUOTAS,
+    LIMIT_RANGES,
+    NETWORK_POLICIES,
+    ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CLUSTER_ROLE_BINDINGS,
+)
 """The kinds of which a project is made."""
+
+BINDINGS = (ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS)
 
 RBAC = "rbac.authorization.k8s.io"
 DNS_PORTS = [{"port": 53, "protocol": protocol} for protocol in ("UDP", "TCP")]
@@ -37,6 +52,21 @@ NODE_LOCAL_DNS = "169.254.20.10/32"
 
 CREDENTIAL_ADDRESSES = tuple(map(ipaddress.ip_network, ("169.254.169.254/32", "fd00:ec2::254/128")))
 """Machines of clouds tell every pod that asks here the credentials of the machine."""
+
+
+NO_CRITICAL_PODS = {
+    "hard": {"pods": "0"},
+    "scopeSelector": {
+        "matchExpressions": [
+            {
+                "scopeName": "PriorityClass",
+                "operator": "In",
+                "values": ["system-node-critical", "system-cluster-critical"],
+            }
+        ]
+    },
+}
+"""Kubernetes lets every namespace use the classes of its own parts, whose pods preempt all others."""
 
 
 class WantedObject(msgspec.Struct, frozen=True):
@@ -58,24 +88,55 @@ def wanted_objects(project: GpuProject, namespace: str) -> tuple[WantedObject, .
     return tuple(_objects(project, namespace))
 
 
+def wanted_queue(project: GpuProject) -> WantedObject | None:
+    """The FleetQueue that the project makes for itself; None where it makes none."""
+    own = project.own_queue
+    if own is None or project.queue is None:
+        return None
+    return _object(project, FLEET_QUEUES, project.queue, "", {"spec": _queue(project, own)})
+
+
+def owners_rights(project: GpuProject) -> tuple[WantedObject, ...]:
+    """The role by which owners write their GpuProject, and its binding; none without an owner."""
+    owners = _subjects(project, ProjectRole.OWNER)
+    if not owners:
+        return ()
+    name = f"{keys.PROJECT_ROLE_PREFIX}{project.name}"
+    rule = {
+        "apiGroups": [GPU_PROJECTS.group],
+        "resources": [GPU_PROJECTS.plural],
+        "resourceNames": [project.name],
+        "verbs": ["get", "patch"],
+    }
+    return (
+        _object(project, CLUSTER_ROLES, name, "", {"rules": [rule]}),
+        _object(project, CLUSTER_ROLE_BINDINGS, name, "", _binding(name, owners)),
+    )
+
+
+def without_subjects(
+    project: str, kind: Kind, namespace: str, name: str, role: dict[str, Any]
+) -> WantedObject:
+    """A binding of a project without subjects."""
+    return _written(project, kind, name, namespace, {"roleRef": role, "subjects": []}, {}, {})
+
+
 def _objects(project: GpuProject, namespace: str) -> Iterator[WantedObject]:
     yield _object(project, NAMESPACES, namespace, "", {}, _labels(project), _annotations(project))
     quota = {"spec": {"hard": dict(project.namespace_quota)}}
     yield _object(project, RESOURCE_QUOTAS, keys.OBJECT_NAME, namespace, quota)
+    yield _object(project, RESOURCE_QUOTAS, keys.CRITICAL, namespace, {"spec": NO_CRITICAL_PODS})
     defaults = dict(project.container_defaults)
     # No maximum: of a GPU it would be the default of every container.
     limits = [{"type": "Container", "default": defaults, "defaultRequest": defaults}] if defaults else []
     yield _object(project, LIMIT_RANGES, keys.OBJECT_NAME, namespace, {"spec": {"limits": limits}})
     yield _object(project, NETWORK_POLICIES, keys.OBJECT_NAME, namespace, {"spec": _network(project)})
     for name, role, of in (
-        (keys.VIEWERS, keys.VIEWER_ROLE, ProjectRole.VIEWER),
-        (keys.MEMBERS, keys.MEMBER_ROLE, ProjectRole.MEMBER),
+        (keys.VIEWERS, keys.VIEWER_ROLE, (ProjectRole.VIEWER,)),
+        (keys.MEMBERS, keys.MEMBER_ROLE, (ProjectRole.OWNER, ProjectRole.MEMBER)),
+        (keys.OWNERS, keys.OWNER_ROLE, (ProjectRole.OWNER,)),
     ):
-        body = {
-            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
-            "subjects": _subjects(project, of),
-        }
-        yield _object(project, ROLE_BINDINGS, name, namespace, body)
+        yield _object(project, ROLE_BINDINGS, name, namespace, _binding(role, _subjects(project, *of)))
 
 
 def _object(
@@ -87,10 +148,22 @@ def _object(
     labels: dict[str, str] | None = None,
     annotations: dict[str, str] | None = None,
 ) -> WantedObject:
+    return _written(project.name, kind, name, namespace, content, labels or {}, annotations or {})
+
+
+def _written(
+    project: str,
+    kind: Kind,
+    name: str,
+    namespace: str,
+    content: dict[str, Any],
+    labels: dict[str, str],
+    annotations: dict[str, str],
+) -> WantedObject:
     metadata: dict[str, Any] = {
         "name": name,
-        "labels": {keys.PROJECT: project.name, **(labels or {})},
-        "annotations": dict(annotations or {}),
+        "labels": {keys.PROJECT: project, **labels},
+        "annotations": dict(annotations),
     }
     if namespace:
         metadata["namespace"] = namespace
@@ -152,9 +225,32 @@ def _block(text: str) -> dict[str, Any]:
     return {"cidr": text, "except": left_out} if left_out else {"cidr": text}
 
 
-def _subjects(project: GpuProject, role: ProjectRole) -> list[dict[str, str]]:
+def _binding(role: str, subjects: list[dict[str, str]]) -> dict[str, Any]:
+    return {"roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role}, "subjects": subjects}
+
+
+def _subjects(project: GpuProject, *roles: ProjectRole) -> list[dict[str, str]]:
     return [
         {"apiGroup": RBAC, "kind": "User" if one.user else "Group", "name": one.user or one.group}
         for one in project.members
-        if one.role is role
+        if one.role in roles
     ]
+
+
+def _queue(project: GpuProject, own: OwnQueue) -> dict[str, Any]:
+    spec: dict[str, Any] = {"namespaceSelector": {"matchLabels": {keys.PROJECT: project.name}}}
+    if own.parent is not None:
+        spec["parent"] = own.parent
+    if own.quotas:
+        spec["quotas"] = [_quota(one) for one in own.quotas]
+    return spec
+
+
+def _quota(quota: QueueQuota) -> dict[str, str]:
+    found = {
+        "resource": quota.resource,
+        "nominal": quota.nominal,
+        "borrowingLimit": quota.borrowing_limit,
+        "hardLimit": quota.hard_limit,
+    }
+    return {name: text for name, text in found.items() if text}

@@ -1,0 +1,29 @@
+"""What is told of a project: whether it is as it says, why not, and which namespaces it has."""
+
+import msgspec
+
+READY = "AsTheProjectSays"
+TAKEN = "NamespaceTaken"
+QUEUE_TAKEN = "QueueTaken"
+REFUSED = "Refused"
+NOT_WRITTEN = "NotWritten"
+WRITING = "Writing"
+LEAVING = "NamespaceEnding"
+ENDING = "Ending"
+"""The reasons of the condition."""
+
+AT_REST = frozenset((READY, TAKEN, QUEUE_TAKEN, ENDING, REFUSED, LEAVING))
+"""Where only a change can bring something new, which a watch tells."""
+
+UNREADABLE = "the object has fields of another version of gpufleet"
+
+
+class Told(msgspec.Struct, frozen=True):
+    """How far a project is, with the reason and a sentence.
+
+    ``namespaces`` are those that it has or had and that are there, and those that are being made.
+    """
+
+    reason: str
+    message: str
+    namespaces: tuple[str, ...] = ()
