@@ -9,10 +9,10 @@ import click
 
 from bench import idle_work
 from bench.figures import Figure, publish
-from bench.operate import drain_loss
+from bench.operate import drain_loss, projects
 from gpufleet.cli.main import run_program
 
-PARTS: tuple[ModuleType, ...] = (drain_loss, idle_work)
+PARTS: tuple[ModuleType, ...] = (drain_loss, idle_work, projects)
 
 
 @click.command()

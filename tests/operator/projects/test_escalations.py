@@ -1,7 +1,7 @@
 """What members and owners of a project try in order to have more than it gives them, on a real API server.
 
-Each attempt is refused with 403: by the rights, or by an admission policy. The operator's own account is tried,
-too: what it could do in the wrong hands.
+Each attempt is refused with 403: by the rights, or by an admission policy. The operator's own account is
+tried, too: what it could do in the wrong hands.
 """
 
 import asyncio
