@@ -41,8 +41,10 @@ SETTLE_S = 5.0
 
 GROUP = "/apis/gpufleet.io/v1alpha1/gpuprojects"
 NOTES = (
-    f"projects: {PROJECTS} of one namespace each, an owner and three members, on a real API server; "
-    f"the longest of {TRIES} tries",
+    (
+        f"projects: {PROJECTS} of one namespace each, an owner and three members, on a real API server; "
+        f"the longest of {TRIES} tries"
+    ),
 )
 
 
@@ -99,11 +101,13 @@ def _cluster() -> Iterator[LocalCluster]:
     options = Options()
     wanted = {name: release_of(name, DEFAULT_KUBERNETES) for name in needed_programs(options)}
     paths = binaries.paths(binaries.find(wanted, ToPerson("bench: ")))
-    with tempfile.TemporaryDirectory(prefix="bench-projects-") as folder:
-        with LocalCluster.start(Path(folder) / "cluster", "bench", paths, options) as cluster:
-            with cluster.api() as api:
-                manifests.install(api)
-            yield cluster
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-projects-") as folder,
+        LocalCluster.start(Path(folder) / "cluster", "bench", paths, options) as cluster,
+    ):
+        with cluster.api() as api:
+            manifests.install(api)
+        yield cluster
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -152,7 +153,7 @@ def test_a_namespace_that_is_not_gone_in_time_is_named(
             line = ["project", "delete", "held", "--yes", "--wait", "1", "--kubeconfig", kubeconfig]
             assert await asyncio.to_thread(main, line) == ExitCode.WORLD_FAILED
             assert admin.ask("GET", f"{PROJECTS}/held")[0] == 200
-            free = {"metadata": {"finalizers": []}}
+            free: dict[str, Any] = {"metadata": {"finalizers": []}}
             assert admin.merge(f"{NAMESPACES}/held/configmaps/pin", free)[0] == 200
             line[line.index("1")] = "60"
             assert await asyncio.to_thread(main, line) == ExitCode.DONE
