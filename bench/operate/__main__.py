@@ -17,7 +17,7 @@ PARTS: tuple[ModuleType, ...] = (drain_loss, idle_work, projects)
 
 @click.command()
 def main() -> None:
-    """Measure what a rollout loses."""
+    """Measure what a rollout loses, what parking gives back, and what projects cost."""
     found: list[Figure] = []
     notes: list[str] = []
     for part in PARTS:

@@ -263,10 +263,12 @@ def delete(
     from gpufleet.cli.project_deletion import delete_project
     from gpufleet.kube.connection import ClusterChoice
     from gpufleet.usage.prometheus.access import access_if_any
+    from gpufleet.usage.prometheus.client import Prometheus
 
     access = access_if_any(prometheus_url, token_file, authority_file, prometheus_cluster)
+    measurements = None if access is None else Prometheus(access)
     cluster = ClusterChoice(kubeconfig, context)
-    return delete_project(cluster, name, access, usage_file, window_s, wait_s, output, yes=yes)
+    return delete_project(cluster, name, measurements, usage_file, window_s, wait_s, output, yes=yes)
 
 
 def _check_one(user: str | None, group: str | None) -> None:

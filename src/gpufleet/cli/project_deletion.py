@@ -14,7 +14,6 @@ from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.model.model_errors import InputError
 from gpufleet.operator.projects.ending import ProjectContent, content_of, end
 from gpufleet.operator.projects.project_usage import ProjectUsage, project_usage, unknown_usage
-from gpufleet.usage.prometheus.access import Access
 from gpufleet.usage.prometheus.client import Prometheus
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ class Deletion(msgspec.Struct, frozen=True):
 def delete_project(
     cluster: ClusterChoice,
     name: str,
-    access: Access | None,
+    measurements: Prometheus | None,
     usage_file: Path | None,
     window_s: int,
     wait_s: int,
@@ -48,7 +47,7 @@ def delete_project(
             if content.is_nothing:
                 expected = "a project of `gpufleet project list`"
                 raise InputError("nothing is there of such a project", value=name, expected=expected)
-            usage = _usage(content, access, window_s)
+            usage = _usage(content, measurements, window_s)
             if usage_file is not None:
                 write_whole(usage_file, msgspec.json.format(msgspec.json.encode(usage), indent=2))
             if output == "text":
@@ -61,11 +60,11 @@ def delete_project(
     return asyncio.run(run())
 
 
-def _usage(content: ProjectContent, access: Access | None, window_s: int) -> ProjectUsage:
+def _usage(content: ProjectContent, measurements: Prometheus | None, window_s: int) -> ProjectUsage:
     names = [one.name for one in content.namespaces]
-    if access is None:
+    if measurements is None:
         return unknown_usage(content.name, names)
-    return project_usage(Prometheus(access), content.name, names, int(time.time()), window_s)
+    return project_usage(measurements, content.name, names, int(time.time()), window_s)
 
 
 async def _end(

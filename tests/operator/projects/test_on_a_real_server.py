@@ -1,16 +1,24 @@
 """Projects on a real API server: what is made, repaired and left alone."""
 
 import asyncio
+import contextlib
+import itertools
+import random
 from typing import Any
 
 import pytest
 
+from gpufleet.kube.client import Client
+from gpufleet.kube.clock import MachineClock
+from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.localkube.cluster import LocalCluster
+from gpufleet.operator.projects.keeping import Projects
 from tests.kube.codec.project_cases import PROJECT_CASES, ProjectCase
 from tests.kube.manifests.real_server import Person
 from tests.operator.projects.real_projects import (
     BINDING,
     NAMESPACES,
+    OPERATOR,
     POLICY,
     PROJECTS,
     QUEUES,
@@ -18,13 +26,14 @@ from tests.operator.projects.real_projects import (
     RBAC,
     VISION,
     condition,
+    following,
     is_ready,
     keeping,
     made,
     reason,
     write,
 )
-from tests.operator.real_server import until
+from tests.operator.real_server import KillingTransport, until
 
 
 @pytest.mark.parametrize("case", PROJECT_CASES, ids=str)
@@ -232,3 +241,62 @@ def test_what_an_ending_project_has_stays_without_rights(installed: LocalCluster
 
     asyncio.run(story())
     assert admin.ask("GET", f"{NAMESPACES}/ends")[0] == 404
+
+
+def test_killed_at_any_write_the_next_leader_goes_on(installed: LocalCluster, admin: Person) -> None:
+    """With nothing in memory: the next process makes what the one before did not."""
+    own = {"quotas": [{"resource": "gpu", "nominal": "8"}]}
+    write(admin, "restless", namespaces=["restless"], members=[{"user": "o", "role": "Owner"}], ownQueue=own)
+
+    async def story() -> None:
+        async with connect(
+            ClusterChoice(installed.kubeconfig_for(OPERATOR, ())), connections=12
+        ) as connection:
+            client, kills = connection.client, 0
+            for at, after in itertools.product(range(1, 8), (False, True)):
+                transport = KillingTransport(client.transport, at, after=after)
+                dying = Client(transport, MachineClock(), random.Random(at))
+                task = asyncio.ensure_future(Projects(dying, lambda: True).run())
+                done, _ = await asyncio.wait({task}, timeout=2)
+                if not done:
+                    task.cancel()
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await task
+                    continue
+                kills += 1
+                assert "Killed" in repr(task.exception())
+            assert kills >= 2
+            async with following(client):
+                await until(lambda: is_ready(admin, "restless"), "ready")
+
+    asyncio.run(story())
+    assert subjects(admin, "restless") == ["o"]
+    assert admin.ask("GET", f"{QUEUES}/restless")[0] == 200
+
+
+def test_a_project_of_another_release_is_told_and_left_as_it_is(
+    installed: LocalCluster, admin: Person
+) -> None:
+    """A definition of a later release lets in what this one cannot read."""
+    definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gpuprojects.gpufleet.io"
+    members = [{"user": "ann", "role": "Member"}]
+
+    async def story() -> None:
+        async with keeping(installed):
+            write(admin, "later", namespaces=["later"], members=members)
+            await until(lambda: is_ready(admin, "later"), "made")
+            before = admin.ask("GET", definition)[1]
+            loose = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+            versions = [{**one, "schema": {"openAPIV3Schema": loose}} for one in before["spec"]["versions"]]
+            assert admin.merge(definition, {"spec": {"versions": versions}})[0] == 200
+            try:
+                odd = {"spec": {"namespaces": "all of them"}}
+                await until(lambda: admin.merge(f"{PROJECTS}/later", odd)[0] == 200, "it is let in")
+                await until(lambda: reason(admin, "later") == "Refused", "it is told")
+            finally:
+                assert admin.merge(f"{PROJECTS}/later", {"spec": {"namespaces": ["later"]}})[0] == 200
+                kept = {"spec": {"versions": before["spec"]["versions"]}}
+                assert admin.merge(definition, kept)[0] == 200
+            assert subjects(admin, "later") == ["ann"]
+
+    asyncio.run(story())

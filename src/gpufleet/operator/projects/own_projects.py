@@ -2,6 +2,7 @@
 
 import msgspec
 
+from gpufleet.kube.answer import decode
 from gpufleet.kube.client import Client
 from gpufleet.kube.objects.structure import Structure
 from gpufleet.kube.resources import GPU_PROJECTS, Kind
@@ -38,7 +39,7 @@ async def own_projects(client: Client) -> tuple[str, ...]:
         "kind": RULES_REVIEWS.name,
         "spec": {"namespace": NAMESPACE},
     }
-    answer = _REVIEW.decode(await client.create(RULES_REVIEWS, body))
+    answer = decode(await client.create(RULES_REVIEWS, body), _REVIEW)
     names = {
         name
         for rule in answer.status.resource_rules

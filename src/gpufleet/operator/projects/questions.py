@@ -12,10 +12,12 @@ from typing import Any
 
 import msgspec
 
+from gpufleet.kube.answer import decode
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.gpu_projects import read_gpu_project
 from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.kube.objects import gpu_projects as wire
+from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.resources import GPU_PROJECTS, NAMESPACES, RESOURCE_QUOTAS
 from gpufleet.kube.status import Conflict, Forbidden, NotFound
 from gpufleet.model.gpu_project import ProjectRole
@@ -40,6 +42,13 @@ Spec = dict[str, Any]
 _PROJECT = msgspec.json.Decoder(wire.GpuProject)
 
 
+class _Document(msgspec.Struct, frozen=True):
+    """A project as it is written, of which fields of another release are kept."""
+
+    metadata: Metadata
+    spec: Spec
+
+
 class _Quota(msgspec.Struct, frozen=True):
     """A ResourceQuota, as far as what it counts."""
 
@@ -47,6 +56,7 @@ class _Quota(msgspec.Struct, frozen=True):
 
 
 _QUOTA = msgspec.json.Decoder(_Quota)
+_DOCUMENT = msgspec.json.Decoder(_Document)
 
 
 class Person(msgspec.Struct, frozen=True):
@@ -73,7 +83,7 @@ def create(cluster: ClusterChoice, new: NewProject) -> ToldProject:
 async def _create(cluster: ClusterChoice, body: dict[str, Any]) -> ToldProject:
     async with connect(cluster) as connection:
         made = await connection.client.create(GPU_PROJECTS, body, name=body["metadata"]["name"])
-        return told_project(_PROJECT.decode(made))
+        return told_project(decode(made, _PROJECT))
 
 
 def all_projects(cluster: ClusterChoice) -> Projects:
@@ -106,7 +116,7 @@ def one_project(cluster: ClusterChoice, name: str) -> ToldProject:
 async def _one_project(cluster: ClusterChoice, name: str) -> ToldProject:
     async with connect(cluster) as connection:
         client = connection.client
-        told = told_project(_PROJECT.decode(await _get(client, name)))
+        told = told_project(decode(await _get(client, name), _PROJECT))
         quotas, notes = [], []
         for namespace in told.namespaces:
             try:
@@ -119,7 +129,7 @@ async def _one_project(cluster: ClusterChoice, name: str) -> ToldProject:
 
 
 async def _quotas(client: Client, namespace: str) -> list[ToldQuota]:
-    found = _QUOTA.decode(await client.get(RESOURCE_QUOTAS, keys.OBJECT_NAME, namespace=namespace))
+    found = decode(await client.get(RESOURCE_QUOTAS, keys.OBJECT_NAME, namespace=namespace), _QUOTA)
     hard, used = found.status.get("hard", {}), found.status.get("used", {})
     return [ToldQuota(namespace, key, used.get(key), amount) for key, amount in sorted(hard.items())]
 
@@ -201,11 +211,11 @@ async def _changed(
 ) -> tuple[ToldProject, bool]:
     for attempt in range(1, TRIES_MAX + 1):
         raw = await _get(client, name)
-        document: dict[str, Any] = msgspec.json.decode(raw)
-        fields = change(document["spec"])
+        document = decode(raw, _DOCUMENT)
+        fields = change(document.spec)
         if not fields:
-            return told_project(_PROJECT.decode(raw)), False
-        version = document["metadata"]["resourceVersion"]
+            return told_project(decode(raw, _PROJECT)), False
+        version = document.metadata.resource_version
         patch = {"metadata": {"resourceVersion": version}, "spec": fields}
         try:
             written = await client.patch(GPU_PROJECTS, name, patch, dry_run=dry_run)
@@ -213,7 +223,7 @@ async def _changed(
             if attempt == TRIES_MAX:
                 raise
             continue
-        return told_project(_PROJECT.decode(written)), True
+        return told_project(decode(written, _PROJECT)), True
     raise AssertionError("the last attempt returns or raises")
 
 
