@@ -44,9 +44,7 @@ def test_an_administrator_makes_a_project_and_an_owner_runs_it(
             assert "containerDefaults" in said
             assert "is made" in await asyncio.to_thread(typed, line)
             await until(lambda: is_ready(admin, "lab"), "made")
-            assert "user bob is now Member" in (
-                await asyncio.to_thread(typed, "invite lab --user bob", owner)
-            ).replace("User", "user")
+            assert "User bob is now Member" in await asyncio.to_thread(typed, "invite lab --user bob", owner)
             assert "is already Member" in await asyncio.to_thread(typed, "invite lab --user bob", owner)
             refused = await asyncio.to_thread(
                 typed, "invite lab --user eve --role Owner", owner, ExitCode.WORLD_FAILED
@@ -65,6 +63,8 @@ def test_an_administrator_makes_a_project_and_an_owner_runs_it(
             await asyncio.to_thread(typed, "namespace lab lab-test --remove --yes", owner)
             await until(lambda: admin.ask("GET", f"{NAMESPACES}/lab-test")[0] == 404, "gone")
             await until(lambda: is_ready(admin, "lab"), "at rest")
+            quota = f"{NAMESPACES}/lab/resourcequotas/gpufleet-project"
+            await until(lambda: bool(admin.ask("GET", quota)[1].get("status", {}).get("used")), "counted")
 
     asyncio.run(story())
     spec = admin.ask("GET", f"{PROJECTS}/lab")[1]["spec"]
@@ -74,7 +74,7 @@ def test_an_administrator_makes_a_project_and_an_owner_runs_it(
     assert (told["ready"], told["queue"], told["namespacesMax"]) == (True, "lab", 3)
     text = typed("show lab", owner)
     assert "Owner  olga" in text
-    assert "requests.nvidia.com/gpu" in text
+    assert "lab  requests.nvidia.com/gpu  0 of 2" in text
 
 
 def test_who_may_list_no_projects_is_told_those_that_they_own(
