@@ -26,6 +26,7 @@ TYPED = {
     "docs/moving-from-volcano.md": "tests/migration/test_guides.py",
     "docs/moving-to-queues.md": "tests/cli/test_page_commands.py",
     "docs/parking.md": "tests/operator/parking/test_parking_on_a_real_server.py",
+    "docs/projects.md": "tests/operator/projects/test_page.py",
     "docs/queues-walk.md": "tests/localkube/test_queues_walk.py",
     "docs/replay.md": "tests/cli/test_page_commands.py",
     "docs/scenarios.md": "tests/cli/test_page_commands.py",

@@ -130,7 +130,7 @@ async def _labelled(client: Client, kind: Kind, project: str) -> AsyncIterator[M
         for raw in page.items or ():
             metadata = _PARTIAL.decode(raw).metadata
             is_role = kind in {CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS}
-            # A label alone, which somebody may have put on any role, deletes none.
+            # A label alone, which any role may bear, deletes none.
             if not is_role or metadata.name == f"{keys.PROJECT_ROLE_PREFIX}{project}":
                 yield metadata
 

@@ -1,4 +1,4 @@
-"""Which projects a person owns: the API server says which objects a role names to whoever asks."""
+"""Which projects a person owns: the API server tells a person which objects their roles name."""
 
 import msgspec
 
@@ -33,7 +33,7 @@ _REVIEW = msgspec.json.Decoder(_Review)
 
 
 async def own_projects(client: Client) -> tuple[str, ...]:
-    """The names of the projects that whoever asks may change. Raises KubeErrors."""
+    """The names of the projects that the person who asks may change. Raises KubeErrors."""
     body = {
         "apiVersion": RULES_REVIEWS.api_version,
         "kind": RULES_REVIEWS.name,

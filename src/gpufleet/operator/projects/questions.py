@@ -135,7 +135,7 @@ async def _quotas(client: Client, namespace: str) -> list[ToldQuota]:
 
 
 def invite(cluster: ClusterChoice, name: str, person: Person, role: ProjectRole) -> tuple[ToldProject, bool]:
-    """Make somebody a member; whether that changed anything."""
+    """Make a person or a group a member; whether that changed anything."""
 
     def change(spec: Spec) -> Spec:
         members = [one for one in spec.get("members", []) if not person.is_named_in(one)]
