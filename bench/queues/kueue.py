@@ -9,6 +9,7 @@ import msgspec
 
 from bench.figures import Figure, figure
 from bench.progress import Progress, say
+from bench.queues.queue_alone import Piece, evictions
 from bench.queues.virtual_time import Course, Job, Run
 from gpufleet.engine import event
 from gpufleet.model.identifiers import NodeName, PodUid, QueueName
@@ -44,7 +45,7 @@ class Load(msgspec.Struct, frozen=True):
     makespan_s: float
     waits_s: dict[str, float]
     decision_s: float
-    slowest_step_ms: float | None = None
+    slowest_slice_ms: float | None = None
 
 
 BASELINE = Load(
@@ -92,14 +93,27 @@ def figures(load: Load) -> list[Figure]:
     found = [
         figure(f"{title} makespan (target: Kueue's)", course.makespan_s, "s", "lower", load.makespan_s),
         figure(f"{title} deciding", course.decision_s, "s", "lower", load.decision_s),
-        figure(f"{title} slowest step", 1000 * course.slowest_step_s, "ms", "lower", load.slowest_step_ms),
+        figure(f"{title} slowest slice", 1000 * course.slowest_slice_s, "ms", "lower", load.slowest_slice_ms),
+        figure(f"{title} slowest step, all of its slices", 1000 * course.slowest_step_s, "ms", "lower"),
     ]
+    evicted, alone = sum(waits.evictions for waits in course.waits.values()), evictions_alone(load)
+    found.append(figure(f"{title} evictions (target: each queue alone)", evicted, "", "lower", alone))
     for kind, published_s in load.waits_s.items():
         waits = course.waits[kind]
         name = f"{title} mean wait, {kind} (target: Kueue's)"
         found.append(figure(name, waits.mean_s, "s", "lower", published_s))
         found.append(figure(f"{title} evictions, {kind}", waits.evictions, "", "lower"))
     return found
+
+
+def evictions_alone(load: Load) -> int:
+    """How often work is evicted by the rule of priority alone, each queue with its own cores."""
+    work = (
+        Piece(one.priority, (number + 1) * one.every_ms * 1000, one.runs_ms * 1000, one.cores)
+        for one in load.classes
+        for number in range(one.count)
+    )
+    return load.cohorts * load.queues * evictions(work, NOMINAL_MILLI // 1000)
 
 
 def setting(load: Load) -> list[event.Event]:

@@ -15,6 +15,7 @@ from gpufleet.engine import event
 from gpufleet.engine.instruction import AnyInstruction, Bind, Evict, Rejected
 from gpufleet.engine.policy import find_policy
 from gpufleet.engine.scheduler import Engine
+from gpufleet.engine.work_slices import SLICE_WORK
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.pod import Pod
 from gpufleet.virtual_time.player import Player
@@ -62,6 +63,7 @@ class Course(msgspec.Struct):
     makespan_s: float = 0.0
     decision_s: float = 0.0
     slowest_step_s: float = 0.0
+    slowest_slice_s: float = 0.0
     steps: int = 0
     waits: dict[str, Waits] = {}
     changes: list[Change] = []
@@ -127,10 +129,15 @@ class Run:
         return [event.PodRemoved(uid)]
 
     def step(self, at_us: int, events: Sequence[event.Event]) -> list[AnyInstruction]:
-        """One step of the engine, with the processor time that it took."""
-        began = time.process_time()
-        said = self.engine.step(at_us, events)
-        took = time.process_time() - began
+        """One step of the engine, in slices as the scheduler takes it, with its processor time."""
+        said: list[AnyInstruction] = []
+        began = before = time.process_time()
+        for part in self.engine.slices(at_us, events, SLICE_WORK):
+            said += part
+            now = time.process_time()
+            self.course.slowest_slice_s = max(self.course.slowest_slice_s, now - before)
+            before = now
+        took = before - began
         self.course.decision_s += took
         self.course.slowest_step_s = max(self.course.slowest_step_s, took)
         self.course.steps += 1

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from bench import figures
 from bench.queues import __main__ as command
 from bench.queues import exhaustive, kai, kueue, openb, optimality, thousand_queues
+from bench.queues.queue_alone import Piece, evictions
 from bench.queues.virtual_time import Change, Course, Job, Run, percentile_s
 from gpufleet.engine import event
 from gpufleet.model.identifiers import NodeName, PodUid, QueueName
@@ -55,6 +56,16 @@ def test_evicted_work_waits_again_and_loses_what_it_did() -> None:
     assert sorted(waits.first_us) == [0, 0, 0]
     assert sorted(waits.last_us) == [0, 0, 10 * SECOND_US]
     assert course.makespan_s == 23
+
+
+def test_work_of_higher_priority_evicts_what_it_lacks_and_no_more() -> None:
+    """By hand: four pieces of five cores run when one of twenty comes. All go, and run again when it has
+    ended. One of ten that lacks five cores takes those of one.
+    """
+    small = [Piece(1, 0, 10, 5)] * 4
+    assert evictions([*small, Piece(2, 5, 10, 20)], 20) == 4
+    assert evictions([*small[:3], Piece(2, 5, 10, 10)], 20) == 1
+    assert evictions([*small, Piece(1, 5, 10, 20)], 20) == 0
 
 
 def test_who_is_told_to_look_again_is_looked_at_though_nothing_happens() -> None:

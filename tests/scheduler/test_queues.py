@@ -12,7 +12,7 @@ from gpufleet.cluster.queues.queue_figures import QueueFigures as Figures
 from gpufleet.cluster.queues.queue_figures import ResourceFigures as Use
 from gpufleet.cluster.settings import LeaseTimes, Settings
 from gpufleet.engine.event import Event, PodBound
-from gpufleet.engine.instruction import QueueBar, WhyBarred
+from gpufleet.engine.instruction import AnyInstruction, QueueBar, WhyBarred
 from gpufleet.kube.transport import Request
 from gpufleet.model.identifiers import QueueName, QuotaResource
 from gpufleet.scheduler import service
@@ -148,6 +148,10 @@ def test_running_work_stays_in_its_queue_when_another_claims_its_namespace_and_w
     """Of a pod that another scheduler placed nothing says in which queue it was bound."""
     told: list[Event] = []
 
+    def note(_at_us: int, events: tuple[Event, ...], _said: list[AnyInstruction], *, goes_on: bool) -> None:
+        assert not goes_on
+        told.extend(events)
+
     async def story(world: World) -> None:
         await world.stop()
         world.node("n", gpus=3)
@@ -160,7 +164,7 @@ def test_running_work_stays_in_its_queue_when_another_claims_its_namespace_and_w
             world.clock,
             Random(9),
             settings,
-            record=lambda _, events, __: told.extend(events),
+            record=note,
         )
         world.life = asyncio.create_task(life)
         await world.settle()

@@ -139,9 +139,12 @@ def test_the_same_seed_is_the_same_run_however_soon_python_collects_what_a_broke
 
 def test_an_engine_that_says_something_else_when_it_runs_again_is_found() -> None:
     life = Life("scheduler-0-1", "gpufleet", "by-queues")
-    life.record(1, (PodRemoved(PodUid("nobody")),), [])
+    life.record(1, (PodRemoved(PodUid("nobody")),), [], goes_on=False)
     assert list(life.broken()) == []
-    life.steps.append(Step(2, (), b'["something else"]'))
+    # A process that ended within a step kept what it had decided until then.
+    life.record(2, (), [], goes_on=True)
+    assert list(life.broken()) == []
+    life.steps[-1] = Step(2, (), [b'["something else"]'], goes_on=True)
     assert [one.invariant for one in life.broken()] == ["I8"]
 
 

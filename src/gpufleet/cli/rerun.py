@@ -28,12 +28,14 @@ def command(log: Path) -> int:
     step differs, which is a bug or means that the file is of another version.
     """
     from gpufleet import __version__
+    from gpufleet.engine.event_log import ends_step
 
     steps = 0
     with log_lines(log) as file:
         first = file.readline()
         for place, saved, now in rerun_of(first, file, str(log)):
-            steps += 1
+            # A slice of a step has a line of its own.
+            steps += ends_step(saved)
             if saved != now:
                 click.echo(f"gpufleet: {log}, {place}: decided otherwise than saved", err=True)
                 click.echo(f"  saved: {shown(saved)}", err=True)

@@ -6,6 +6,8 @@ head of a strict queue. Before that, lines are woken to which something has open
 parked.
 """
 
+from collections.abc import Iterator
+
 from gpufleet.engine.defragment.automatic import Automatic
 from gpufleet.engine.explanations.reservation_report import ReservationReport
 from gpufleet.engine.explanations.verdicts import Verdicts
@@ -33,6 +35,7 @@ from gpufleet.engine.serving.carrying_out import CarryingOut
 from gpufleet.engine.serving.gangs import GangLines
 from gpufleet.engine.serving.other_ways import OtherWays
 from gpufleet.engine.serving.pods import PodLines
+from gpufleet.engine.work_slices import SEARCH_WORK, WorkSlice
 
 
 class Cycle:
@@ -63,14 +66,20 @@ class Cycle:
         self.carrying_out = CarryingOut(
             state, nominations, reservations.guests, moving.replacements, self.telling
         )
-        other_ways = OtherWays(self.carrying_out, nominations, victims, reservations, self.search_retries)
-        self.pods = PodLines(self.carrying_out, other_ways, self.verdicts)
-        self.gangs = GangLines(self.carrying_out, other_ways, self.verdicts)
+        self.other_ways = OtherWays(
+            self.carrying_out, nominations, victims, reservations, self.search_retries
+        )
+        self.pods = PodLines(self.carrying_out, self.other_ways, self.verdicts)
+        self.gangs = GangLines(self.carrying_out, self.other_ways, self.verdicts)
 
-    def run(self, at_us: int) -> list[AnyInstruction]:
-        """Decide everything that can be decided now."""
+    def run(self, at_us: int, work: WorkSlice, told: list[AnyInstruction]) -> Iterator[list[AnyInstruction]]:
+        """Decide everything that can be decided now.
+
+        What was told before comes first. What a slice of work says is given out where it ends; the rest is
+        left with ``carrying_out``.
+        """
         state, carrying_out = self.state, self.carrying_out
-        carrying_out.begin(at_us)
+        carrying_out.begin(at_us, told)
         settled = state.queues.settle(state.named_queue)
         state.begin_step(at_us)
         if state.pauses.dues:
@@ -100,19 +109,17 @@ class Cycle:
         if self.violations.watches:
             for row, why in self.violations.take(at_us, of_gangs=False):
                 carrying_out.evict(row, None, why)
-        self._serve_queues(at_us)
+        yield from self._serve_queues(at_us, work)
         if self.reservations.end_round():
             self._wake_lines_that_may_fit()
             state.wake_kept_out(every_line=False)
-            self._serve_queues(at_us)
+            yield from self._serve_queues(at_us, work)
         if self.violations.watches:
-            self._take_gangs_back(at_us)
-        told = carrying_out.instructions
-        told += self.moving.run(at_us)
-        told += [*self.nominations.take_withdrawn(), *self.telling.news(at_us)]
-        self._tell_waiting_work(at_us)
+            yield from self._take_gangs_back(at_us, work)
+        carrying_out.instructions += self.moving.run(at_us)
+        carrying_out.instructions += [*self.nominations.take_withdrawn(), *self.telling.news(at_us)]
+        yield from self._tell_waiting_work(at_us, work)
         state.count_evictions()
-        return told
 
     def _resume_recalled(self, at_us: int) -> None:
         """Before any work has its turn, nominations that were in force before are so again."""
@@ -122,14 +129,14 @@ class Cycle:
             resumed = self.nominations.resume(one.placements, one.waits_for, one.number)
             self.carrying_out.instructions += resumed
 
-    def _take_gangs_back(self, at_us: int) -> None:
+    def _take_gangs_back(self, at_us: int, work: WorkSlice) -> Iterator[list[AnyInstruction]]:
         """Gangs end that this step could not complete; what begins anew takes its turn."""
         ending = self.violations.take(at_us, of_gangs=True)
         for row, why in ending:
             self.carrying_out.evict(row, None, why)
         self.carrying_out.instructions += self.violations.conclude()
         if ending:
-            self._serve_queues(at_us)
+            yield from self._serve_queues(at_us, work)
 
     def _serve_nominated(self) -> None:
         """Bind pods that have waited for others to leave, there or on room that is free by now."""
@@ -188,7 +195,7 @@ class Cycle:
             woken |= self.gangs.wake_for(shape_row)
         return woken
 
-    def _serve_queues(self, at_us: int) -> None:
+    def _serve_queues(self, at_us: int, work: WorkSlice) -> Iterator[list[AnyInstruction]]:
         waiting, turns = self.state.waiting, self.state.turns
         shapes_to_retry = self.state.neighbours.shapes_to_retry
         for row in self.state.place_newcomer():
@@ -198,6 +205,7 @@ class Cycle:
             return
         turns.begin(at_us)
         while (line := turns.take()) is not None:
+            searches = self.other_ways.searches
             name = line.key.queue
             if line.called:
                 self.search_retries.forget(line)
@@ -218,11 +226,13 @@ class Cycle:
             self.state.store.keep()
             if not served and waiting.called and self.refusing.is_all_that_is_left(line, at_us):
                 break
+            work.spend(1 + SEARCH_WORK * (self.other_ways.searches - searches))
+            if work.ends():
+                yield self.carrying_out.take_instructions()
         waiting.end_calls()
 
-    def _tell_waiting_work(self, at_us: int) -> None:
-        state, waiting = self.state, self.state.waiting
-        told = self.carrying_out.instructions
+    def _tell_waiting_work(self, at_us: int, work: WorkSlice) -> Iterator[list[AnyInstruction]]:
+        state, waiting, told = self.state, self.state.waiting, self.carrying_out.instructions
         for members in state.take_short_gangs():
             self.carrying_out.tell_gang(members, len(members.placed), None, members.short_role)
         for name, members in state.take_unknown_gangs():
@@ -233,7 +243,11 @@ class Cycle:
             if line is None or line.key.gang is not None:
                 continue
             if line.parked:
+                work.spend(len(line.untold))
                 told += self.verdicts.of_untold(line, at_us)
                 line.untold.clear()
+                if work.ends():
+                    yield self.carrying_out.take_instructions()
+                    told = self.carrying_out.instructions
             else:
                 waiting.tell_later(key)

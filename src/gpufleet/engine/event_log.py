@@ -23,6 +23,10 @@ For a gang v2 compared the number of pods before the work lost.
 """
 
 
+GOES_ON = b'"goes_on":true}\n'
+"""How the line of a slice ends that is not the last of its step; other lines do not have the field."""
+
+
 class Header(msgspec.Struct, frozen=True):
     """The first line: what the engine was started with. ``version`` is gpufleet's own.
 
@@ -37,19 +41,24 @@ class Header(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One step: when, what happened, what was decided."""
+    """One step: when, what happened, what was decided.
+
+    With ``goes_on`` it is a slice of a step, and what else that step decided stands in the next line.
+    """
 
     at_us: int
     events: tuple[AnyEvent, ...]
     instructions: tuple[AnyInstruction, ...]
+    goes_on: bool = False
 
 
-class OutgoingStep(msgspec.Struct, frozen=True):
+class OutgoingStep(msgspec.Struct, frozen=True, omit_defaults=True):
     """A step on its way out, as the engine has it at hand."""
 
     at_us: int
     events: tuple[Event, ...]
     instructions: list[AnyInstruction]
+    goes_on: bool = False
 
 
 ENCODER = msgspec.json.Encoder()
@@ -62,9 +71,16 @@ def header_line(version: str, policy: str, seed: int, victims: str) -> bytes:
     return ENCODER.encode(Header(FORMAT, version, policy, seed, victims)) + b"\n"
 
 
-def step_line(at_us: int, events: tuple[Event, ...], instructions: list[AnyInstruction]) -> bytes:
-    """The line of one step."""
-    return ENCODER.encode(OutgoingStep(at_us, events, instructions)) + b"\n"
+def step_line(
+    at_us: int, events: tuple[Event, ...], instructions: list[AnyInstruction], *, goes_on: bool = False
+) -> bytes:
+    """The line of one step, or of a slice of it. The first slice has the events."""
+    return ENCODER.encode(OutgoingStep(at_us, events, instructions, goes_on)) + b"\n"
+
+
+def ends_step(line: bytes) -> bool:
+    """True for the line of a whole step, and of the last slice of one."""
+    return not line.endswith(GOES_ON)
 
 
 def rerun(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes, bytes]]:
@@ -78,10 +94,19 @@ def rerun(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes, bytes]]:
         raise LogError("an empty log", expected="a header line")
     header = read_header(first[1])
     engine = Engine(find_policy(header.policy), seed=header.seed, victims=find_search(header.victims))
+    unsaid: list[AnyInstruction] = []
+    goes_on = False
     for number, line in numbered:
         step = read_step(line, number)
-        instructions = engine.step(step.at_us, step.events)
-        yield number, line, step_line(step.at_us, step.events, instructions)
+        # Whatever bound the slices had, together they are what the whole step says.
+        if not goes_on:
+            unsaid = engine.step(step.at_us, step.events)
+        elif step.events:
+            raise LogError("a slice of a step that began before has events", where=f"line {number}")
+        goes_on = step.goes_on
+        cut = len(step.instructions) if goes_on else len(unsaid)
+        said, unsaid = unsaid[:cut], unsaid[cut:]
+        yield number, line, step_line(step.at_us, step.events, said, goes_on=goes_on)
 
 
 def read_header(line: bytes) -> Header:

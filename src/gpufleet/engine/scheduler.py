@@ -6,7 +6,7 @@ draws no random number that is not derived from its seed and its events, so a sa
 (``event_log``) replays to the same bytes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.cycle import Cycle
@@ -16,7 +16,7 @@ from gpufleet.engine.defragment.for_workload import moves_for
 from gpufleet.engine.defragment.movable import movable
 from gpufleet.engine.defragment.moves import Move, told
 from gpufleet.engine.defragment.relocating import Relocating
-from gpufleet.engine.engine_errors import EventError
+from gpufleet.engine.engine_errors import BrokenInvariantError, EventError
 from gpufleet.engine.event import (
     Event,
     ImmunePods,
@@ -53,12 +53,16 @@ from gpufleet.engine.preempt.victim_search import PreemptionSearch
 from gpufleet.engine.preempt.victims import NoVictims, UnplacedWorkload, VictimSearch
 from gpufleet.engine.queueing.fair_shares import FairShare, fair_shares
 from gpufleet.engine.reserve.reservations import Reservations, earliest
+from gpufleet.engine.work_slices import WorkSlice
 from gpufleet.model.identifiers import GangName, NodeName, PodUid
 from gpufleet.model.model_errors import InputError
 
 
 class Engine:
-    """Decides for one fleet. Not for use by several threads at once."""
+    """Decides for one fleet. Not for use by several threads at once.
+
+    ``goes_on``: slices of a step are still to come.
+    """
 
     def __init__(
         self,
@@ -81,6 +85,7 @@ class Engine:
         )
         self._why = Why(self.state, self._cycle.verdicts)
         self.at_us = 0
+        self.goes_on = False
 
     def step(self, at_us: int, events: Iterable[Event] = ()) -> list[AnyInstruction]:
         """Take in events at engine time ``at_us`` (microseconds, never going back) and decide.
@@ -88,11 +93,27 @@ class Engine:
         A bad event is answered by ``Rejected`` and changes nothing. Raises EventError, before
         anything is taken in, if time goes back.
         """
+        return [said for part in self.slices(at_us, events, None) for said in part]
+
+    def slices(
+        self, at_us: int, events: Iterable[Event], work_max: int | None
+    ) -> Iterator[list[AnyInstruction]]:
+        """One ``step`` that is cut wherever about so much work was done (``work_slices``).
+
+        The slices together are what ``step`` returns. What is asked of the engine between them is answered
+        from what is decided so far. The next step can only begin when the last slice was taken.
+        """
         if at_us < self.at_us:
             raise EventError(
                 "engine time goes back", field="at_us", value=at_us, expected=f"{self.at_us} or later"
             )
+        if self.goes_on:
+            raise BrokenInvariantError(f"a step at {at_us} began before the one at {self.at_us} was over")
+        self.goes_on = True
         self.at_us = at_us
+        return self._slices(at_us, events, WorkSlice(work_max))
+
+    def _slices(self, at_us: int, events: Iterable[Event], work: WorkSlice) -> Iterator[list[AnyInstruction]]:
         intake = self._intake
         # A part that seldom has something to do is not called without it: a step takes some 40 microseconds,
         # and calls that find nothing to do would be several of them.
@@ -103,12 +124,22 @@ class Engine:
         for happened in events:
             if state.newcomer is not None:
                 state.enqueue_newcomer()
+            if work.ends():
+                yield rejected
+                rejected = []
             try:
                 intake.take(happened, at_us)
             except InputError as problem:
                 rejected.append(Rejected(type(happened).__name__, str(problem)))
             state.store.keep()
-        instructions = rejected + intake.take_told() + self._cycle.run(at_us)
+            work.spend(1)
+        yield from self._cycle.run(at_us, work, rejected + intake.take_told())
+        yield self._concluded(at_us)
+
+    def _concluded(self, at_us: int) -> list[AnyInstruction]:
+        """What is left to say when all is decided, and when the next step is wanted."""
+        intake, state = self._intake, self.state
+        instructions = self._cycle.carrying_out.take_instructions()
         if state.past_use.is_due():
             with self._reservations.left_out():
                 state.past_use.follow(at_us)
@@ -120,6 +151,7 @@ class Engine:
         if state.policy.valuation_is_due():
             instructions.append(Learn())
         state.store.keep()
+        self.goes_on = False
         return instructions
 
     def study(self) -> ValuationLearned:

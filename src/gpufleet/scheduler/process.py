@@ -187,7 +187,9 @@ def _recorder(settings: Settings, path: Path, stack: contextlib.AsyncExitStack) 
     append = stack.enter_context(growing_file(path))
     append(header_line(__version__, settings.policy, 0, settings.victims))
 
-    def record(at_us: int, events: tuple[Event, ...], instructions: list[AnyInstruction]) -> None:
-        append(step_line(at_us, events, instructions))
+    def record(
+        at_us: int, events: tuple[Event, ...], instructions: list[AnyInstruction], *, goes_on: bool
+    ) -> None:
+        append(step_line(at_us, events, instructions, goes_on=goes_on))
 
     return record

@@ -188,7 +188,7 @@ class Service:
             # A cluster without any object would ring no bell, and the first round would never come.
             change_queue.ring()
             await change_queue.wait(None)
-            rounds.turn()
+            await rounds.take()
             LOG.info(DECIDING, extra={"epoch": epoch})
             await rounds.run()
 

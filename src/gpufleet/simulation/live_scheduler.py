@@ -20,6 +20,7 @@ from gpufleet.engine.instruction import AnyInstruction
 from gpufleet.engine.policy import find_policy
 from gpufleet.engine.preempt.by_name import find_search
 from gpufleet.engine.scheduler import Engine
+from gpufleet.engine.work_slices import SLICE_WORK
 from gpufleet.kube.clock import Clock
 from gpufleet.kube.transport import Transport
 from gpufleet.scheduler.rounds import Rounds
@@ -73,12 +74,13 @@ def plan_for(names: Iterable[str]) -> RunPlan:
     return TEAMS if any(BY_NAME[name].of_teams for name in names) else LIVE
 
 
-class Step(msgspec.Struct, frozen=True):
-    """One step of an engine, and what it said."""
+class Step(msgspec.Struct):
+    """One step of an engine, and what its slices said, each in bytes of its own."""
 
     at_us: int
     events: tuple[Event, ...]
-    said: bytes
+    said: list[bytes]
+    goes_on: bool
 
 
 class Life(msgspec.Struct):
@@ -90,16 +92,23 @@ class Life(msgspec.Struct):
     steps: list[Step] = []
     status: Status = msgspec.field(default_factory=Status)
 
-    def record(self, at_us: int, events: tuple[Event, ...], said: list[AnyInstruction]) -> None:
-        """Keep one step of the engine: its events and what it said."""
-        self.steps.append(Step(at_us, events, msgspec.json.encode(said)))
+    def record(
+        self, at_us: int, events: tuple[Event, ...], instructions: list[AnyInstruction], *, goes_on: bool
+    ) -> None:
+        """Keep one step of the engine, or one more slice of it: its events and what it said."""
+        if not (self.steps and self.steps[-1].goes_on):
+            self.steps.append(Step(at_us, events, [], goes_on))
+        self.steps[-1].said.append(msgspec.json.encode(instructions))
+        self.steps[-1].goes_on = goes_on
 
     def broken(self) -> Iterator[Broken]:
         """I8: the first step at which an engine that hears the same says something else."""
         engine = Engine(find_policy(self.policy), victims=find_search(self.victims))
         for number, step in enumerate(self.steps):
-            said = msgspec.json.encode(engine.step(step.at_us, step.events))
-            if said != step.said:
+            slices = engine.slices(step.at_us, step.events, SLICE_WORK)
+            said = [msgspec.json.encode(part) for part in slices]
+            # A process that ended within a step kept what it had decided until then.
+            if said[: len(step.said)] != step.said or (len(said) > len(step.said) and not step.goes_on):
                 words = f"{self.identity}, step {number}: {step.said!r} when it ran, {said!r} when run again"
                 yield Broken("I8", step.at_us / 1_000_000, 0, words)
                 return

@@ -39,10 +39,15 @@ class CarryingOut:
         self.at_us = 0
         self.instructions: list[AnyInstruction] = []
 
-    def begin(self, at_us: int) -> None:
-        """A step begins in which nothing is decided yet."""
+    def begin(self, at_us: int, told: list[AnyInstruction]) -> None:
+        """A step begins in which nothing is decided yet, and this was told."""
         self.at_us = at_us
-        self.instructions = []
+        self.instructions = told
+
+    def take_instructions(self) -> list[AnyInstruction]:
+        """What follows from the decisions since this was last asked."""
+        taken, self.instructions = self.instructions, []
+        return taken
 
     def bind(self, row: int) -> None:
         """A pod that was booked starts."""
