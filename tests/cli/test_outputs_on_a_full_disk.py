@@ -44,7 +44,7 @@ def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def one_step(*_: object, record: Record | None, **__: object) -> None:
         assert record is not None
-        record(0, (), [])
+        record(0, (), [], goes_on=False)
 
     monkeypatch.setattr("gpufleet.cluster.snapshots.command.snapshot_of", taken)
     monkeypatch.setattr(process, "run", one_step)
