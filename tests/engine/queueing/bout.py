@@ -2,6 +2,7 @@
 
 from gpufleet.engine.arrays.charge import charge_path, writes_for_charge
 from gpufleet.engine.queueing.available import binding_limit
+from gpufleet.engine.queueing.leaving_use import LeavingUse
 from gpufleet.engine.queueing.past_use import PastUse
 from gpufleet.engine.queueing.turns import Turns
 from gpufleet.engine.queueing.waiting import Line, LineKey, WaitingLines
@@ -20,7 +21,7 @@ class Bout(PlannedTree):
         for one in queues:
             self.waiting.queues[one.name] = one
         self.past_use = PastUse(self.store, self.tree, self.resources)
-        self.turns = Turns(self.store, self.waiting, {}, self.tree, self.past_use)
+        self.turns = Turns(self.store, self.waiting, {}, self.tree, self.past_use, LeavingUse(self.store))
         self.at_us = 0
         self._shapes: dict[tuple[tuple[str, int], ...], int] = {}
         self._pods = 0

@@ -7,6 +7,7 @@ from tests.engine.reference.story import (
     ELASTIC,
     EVERYTHING,
     RACKS,
+    SLOW_ENDS,
     STRANGERS,
     WITH_ALL_FEATURES,
     Mix,
@@ -19,6 +20,7 @@ MIXES: dict[str, Mix] = {
     "elastic": ELASTIC,
     "strangers": STRANGERS,
     "racks": RACKS,
+    "slow": SLOW_ENDS,
     "all": WITH_ALL_FEATURES,
 }
 """What may occur in stories, by a short name."""

@@ -20,7 +20,7 @@ from tests.engine.fleet_builder import SECOND_US, Story, node, pod, shape
 from tests.engine.pod_life import PodLives
 from tests.engine.reference.judgement import Disagreement, Judge, Nomination, Start
 from tests.engine.reference.picture import Job, Machine, Picture, Run
-from tests.engine.reference.story import Arrival, End, Happening, Plan, StrangersLeave
+from tests.engine.reference.story import Arrival, End, Happening, Plan, StrangersLeave, ToldToEnd
 
 STEPS_MAX = 60
 """Work that still evicts other work after so many steps without news goes round in a circle."""
@@ -46,7 +46,9 @@ class SideBySide:
         self.made = 0
         self.bound: dict[str, tuple[str, ...]] = {}
         self.confirm: list[str] = []
-        self.evicted: list[str] = []
+        self.steps_left: dict[str, int] = {}
+        self.returning: set[str] = set()
+        self.evictions = 0
         self.decisions = Counter[str]()
 
     @property
@@ -58,16 +60,25 @@ class SideBySide:
         """The whole story."""
         for number, happening in enumerate(self.plan.happenings):
             self.judge.moment = number
-            if not self.settle(list(self.events_of(happening))):
+            events = list(self.events_of(happening))
+            if happening.steps and number + 1 < len(self.plan.happenings):
+                self.steps(events, happening.steps)
+                continue
+            if not self.settle(events):
                 self.judge.note("circle", "evictions do not come to rest")
                 break
             self.judge.rest(self.picture)
         return self
 
+    def steps(self, events: list[event.Event], count: int) -> None:
+        """So many steps, of which the first has these events."""
+        for number in range(count):
+            self.step([] if number else events)
+
     def settle(self, events: list[event.Event]) -> bool:
         """A step with these events, and further ones until nothing happens; False if that has no end."""
         quiet = 0
-        for _ in range(STEPS_MAX):
+        for _ in range(STEPS_MAX * max(self.plan.leaves_after)):
             quiet = 0 if self.step(events) or not self.picture.is_clean else quiet + 1
             events = []
             if quiet == QUIET_STEPS:
@@ -84,8 +95,7 @@ class SideBySide:
         """A second later; evicted pods have ended. True if something was decided."""
         self.now(self.picture.now_us + SECOND_US)
         self.told.at_us = self.picture.now_us
-        facts = [*self.confirmations(), *self.ends_of(self.evicted), *events]
-        self.evicted = []
+        facts = [*self.confirmations(), *self.ends_of(self.leave()), *events]
         self.picture = msgspec.structs.replace(self.picture, placed_now=frozenset())
         self.judge.begin_step()
         said = self.told.happen(*facts)
@@ -97,13 +107,35 @@ class SideBySide:
         self.withdraw(said)
         self.bound |= {one.uid: one.devices for one in said if isinstance(one, Bind)}
         self.confirm = [one.uid for one in said if isinstance(one, Bind)]
-        self.evicted = [one.uid for one in said if isinstance(one, Evict)]
+        for uid in [one.uid for one in said if isinstance(one, Evict)]:
+            times = self.plan.leaves_after
+            self.steps_left[uid] = times[self.evictions % len(times)]
+            self.returning.add(uid)
+            self.evictions += 1
         return any(isinstance(one, Bind | Evict | Nominated) for one in said)
+
+    def leave(self) -> list[str]:
+        """A step goes by for the pods that leave; those that are gone with it."""
+        self.steps_left = {uid: left - 1 for uid, left in self.steps_left.items()}
+        gone = [uid for uid, left in self.steps_left.items() if left <= 0]
+        self.steps_left = {uid: left for uid, left in self.steps_left.items() if left > 0}
+        return gone
+
+    def told_to_end(self, name: str, after: int) -> Iterator[event.Event]:
+        """The pods of a job that run leave, though the engine evicts none of them."""
+        picture = self.picture
+        named = [uid for uid in picture.runs if self.base[self.job_name(uid)][0] == name]
+        leaving = [uid for uid in named if uid not in picture.leaving]
+        self.picture = msgspec.structs.replace(picture, leaving=picture.leaving | set(leaving))
+        self.steps_left |= dict.fromkeys(leaving, after)
+        for uid in leaving:
+            yield event.PodAdded(msgspec.structs.replace(self.pod_of(uid), leaving=True))
 
     def confirmations(self) -> Iterator[event.Event]:
         """The pods that were bound run."""
         for uid in self.confirm:
-            if (run := self.picture.runs.get(uid)) is not None:
+            run = self.picture.runs.get(uid)
+            if run is not None and uid not in self.picture.leaving:
                 ids = tuple(DeviceId(one) for one in self.bound[uid])
                 yield event.PodBound(self.pod_of(uid), NodeName(run.node), ids, run.since_us)
 
@@ -119,6 +151,8 @@ class SideBySide:
             case End(name):
                 named = [pod for pod in self.picture.job_by_pod if self.base[self.job_name(pod)][0] == name]
                 yield from self.gone(named, by_itself=True)
+            case ToldToEnd(name, after):
+                yield from self.told_to_end(name, after)
             case StrangersLeave(name):
                 free = {one.name: msgspec.structs.replace(one, held=0) for one in self.plan.nodes}
                 nodes = tuple(free[name] if one.name == name else one for one in self.picture.nodes)
@@ -150,7 +184,8 @@ class SideBySide:
     def ends_of(self, evicted: list[str]) -> list[event.Event]:
         """Evicted pods are gone, and may be made anew."""
         here = [uid for uid in evicted if uid in self.picture.job_by_pod]
-        anew = [(self.picture.job_of(uid), self.base[self.job_name(uid)][0]) for uid in here]
+        returning = [uid for uid in here if uid in self.returning]
+        anew = [(self.picture.job_of(uid), self.base[self.job_name(uid)][0]) for uid in returning]
         events = list(self.gone(here, by_itself=False))
         if not self.plan.returns:
             return events

@@ -15,8 +15,8 @@ Kinds:
   would do;
 - ``queue_priority``, ``whole_gangs``, ``priority``, ``pods``, ``right``, ``sum_of_priorities``, ``lost``: a
   set of the same kind costs less, and that is the first in which it does (``verdict.Cost``);
-- ``turn``: work is served before other work that may start; ``turn-of-victims``: before other work for which
-  others may go;
+- ``turn``: work is served before other work that may start; ``turn-of-leaving``: before other work that
+  gets what leaves; ``turn-of-victims``: before other work for which others may go;
 - ``same-step``, ``minimum-run-time``: evicted in the step in which it started, or before its time;
 - ``started-in-vain``: evicted for work that waited when it started, though nothing happened since, unless
   that work had no way before, or the queue of the start has the higher priority, or alone has a weight, or
@@ -98,7 +98,7 @@ class Judge:
 
     def decided(self, picture: Picture, decision: Start | Nomination) -> None:
         """One decision of the engine, by the picture before it."""
-        if picture.is_clean:
+        if not decision.places.keys() & picture.promised.keys():
             self._turn(picture, decision)
         self._decided_by |= {uid: picture for uid in decision.places if uid not in picture.promised}
         if isinstance(decision, Start):
@@ -119,6 +119,9 @@ class Judge:
             self._refused.add(job.name)
             if starts(picture, self.tree, job):
                 self.note("turn", f"{decision.job.name} is served before {job.name}, which may start", job)
+            elif shortage(picture, self.tree, job, picture.leaving) is None:
+                why = f"{decision.job.name} is served before {job.name}, which gets what leaves"
+                self.note("turn-of-leaving", why, job)
             elif (way := next(sets(picture, self.tree, job), None)) is not None:
                 named = names(way)
                 why = f"{decision.job.name} is served before {job.name}, for which {named} may go"

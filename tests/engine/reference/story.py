@@ -10,46 +10,67 @@ from tests.engine.reference.picture import MILLI, Job, Machine
 
 GPUS_MAX = 8
 """So many GPUs in a fleet that every set of victims can be tried."""
+SLOW_STEPS_MAX = 6
+"""A pod that is slow to end takes so many steps at most: longer than the three steps without news."""
 LONG_US = 90_000_000
 """A minimum run time that lasts longer than a step and the wait after it."""
 
 
 class Arrival(msgspec.Struct, frozen=True):
-    """A job comes with so many pods."""
+    """A job comes with so many pods.
+
+    ``steps`` of a happening: so many steps go by before the next one; 0 for as many as decide something.
+    """
 
     job: Job
     pods: int = 1
+    steps: int = 0
 
 
 class End(msgspec.Struct, frozen=True):
     """A job ends by itself, or is withdrawn if it waits."""
 
     job: str
+    steps: int = 0
 
 
 class StrangersLeave(msgspec.Struct, frozen=True):
     """The GPUs of a node that strangers held are free."""
 
     node: str
+    steps: int = 0
 
 
-Happening = Arrival | End | StrangersLeave
+class ToldToEnd(msgspec.Struct, frozen=True):
+    """Another than the scheduler tells the running pods of a job to end, which takes so many steps."""
+
+    job: str
+    after: int
+    steps: int = 0
+
+
+Happening = Arrival | End | StrangersLeave | ToldToEnd
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """One story. ``returns``: evicted pods are made anew by a controller, as new work."""
+    """One story. ``returns``: evicted pods are made anew by a controller, as new work.
+
+    ``leaves_after``: an evicted pod is gone after so many steps, by its number among the evicted.
+    """
 
     queues: tuple[Queue, ...]
     nodes: tuple[Machine, ...]
     happenings: tuple[Happening, ...]
     returns: bool = False
+    leaves_after: tuple[int, ...] = (1,)
 
 
 class Mix(msgspec.Struct, frozen=True):
     """What may occur in a story.
 
     ``elastic`` gangs have up to two pods above their minimum; ``growth_times`` are minimum run times of such
-    pods; ``strangers`` hold GPUs of nodes, and leave; ``racks`` are domains that a gang may have to share.
+    pods; ``strangers`` hold GPUs of nodes, and leave; ``racks`` are domains that a gang may have to share;
+    with ``slow_ends`` pods take up to six steps to end, and things happen meanwhile.
     """
 
     gangs: bool = True
@@ -63,12 +84,14 @@ class Mix(msgspec.Struct, frozen=True):
     growth_times: bool = False
     strangers: bool = False
     racks: bool = False
+    slow_ends: bool = False
 
 
 EVERYTHING = Mix()
 ELASTIC = Mix(elastic=True, growth_times=True)
 STRANGERS = Mix(strangers=True)
 RACKS = Mix(racks=True)
+SLOW_ENDS = Mix(slow_ends=True)
 WITH_ALL_FEATURES = Mix(elastic=True, growth_times=True, strangers=True, racks=True)
 
 
@@ -89,8 +112,23 @@ def random_plan(seed: int, mix: Mix = EVERYTHING) -> Plan:
         if mix.strangers and chance.random() < 0.15:
             happenings.append(StrangersLeave(chance.choice(nodes).name))
             continue
+        if mix.slow_ends and happenings and chance.random() < 0.25:
+            happenings.append(ToldToEnd(f"w{chance.randrange(number)}", chance.randint(1, SLOW_STEPS_MAX)))
+            continue
         happenings.append(random_arrival(chance, mix, number, leaves, largest, models))
-    return Plan(queues, nodes, tuple(happenings), chance.random() < 0.5)
+    plan = Plan(queues, nodes, tuple(happenings), chance.random() < 0.5)
+    return with_slow_ends(plan, chance) if mix.slow_ends else plan
+
+
+def with_slow_ends(plan: Plan, chance: random.Random) -> Plan:
+    """The same story, in which evicted pods take their time and things happen meanwhile."""
+    happenings = plan.happenings
+    steps = [chance.choice((0, 0, 1, 1, 2, 4)) for _ in happenings]
+    hurried = (
+        msgspec.structs.replace(one, steps=count) for one, count in zip(happenings, steps, strict=True)
+    )
+    leaves_after = tuple(chance.randint(1, SLOW_STEPS_MAX) for _ in range(chance.randint(1, 4)))
+    return msgspec.structs.replace(plan, happenings=tuple(hurried), leaves_after=leaves_after)
 
 
 def random_arrival(

@@ -10,8 +10,7 @@ The rules are those of docs/queues.md, "Who is next". From the root down, the ch
 
 A queue of weight 0 comes after its siblings as soon as it would borrow. Within a queue higher priority goes
 first, then the older work. In a strict queue nothing overtakes. Work that is leaving does not count: what it
-has is on its way to others (a rule of this reference; the table of Kueue's scheduler takes preempted work out
-of the snapshot for the same reason).
+has is on its way to others.
 """
 
 from typing import NamedTuple

@@ -60,7 +60,16 @@ class Rival(NamedTuple):
 def precedence(
     state: EngineState, line: tuple[Queued, ...], name: QueueName, at_us: int
 ) -> list[list[Rival]]:
-    """From the queue up to its root: on each level all queues with work, the first to go first."""
+    """From the queue up to its root: on each level all queues with work, the first to go first.
+
+    What pods hold that leave does not count, as in ``turns``.
+    """
+    with state.trial():
+        state.future_quota.change(state.future_quota.charges().leaving, -1)
+        return _by_level(state, line, name, at_us)
+
+
+def _by_level(state: EngineState, line: tuple[Queued, ...], name: QueueName, at_us: int) -> list[list[Rival]]:
     tree = state.queues.tree
     contestants = _first_of_each(state, line)
     best: dict[int, tuple[Right, Contestant]] = {}

@@ -9,6 +9,9 @@ noted by row too (``arrays.eviction_columns``).
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
+
+from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.eviction_columns import AWAITED_BY, LEAVING, NO_NOMINATION, NOMINATION, REFUSED
 from gpufleet.engine.state.pods import PodTable
 from gpufleet.model.identifiers import PodUid
@@ -19,6 +22,9 @@ REFUSED_MOST_US = 160_000_000
 """``eviction.evictions.REFUSED_MOST_S``: a refused eviction is asked for again after at most so long."""
 
 US_PER_S = 1_000_000
+
+NO_ROWS = np.zeros(0, np.int64)
+"""The rows of no pod."""
 
 
 @dataclass(slots=True)
@@ -68,6 +74,14 @@ class Departures:
     def departing(self) -> list[PodUid]:
         """Every pod that was told to end, in the order in which that was heard."""
         return list(dict.fromkeys((*self.told, *self.evicted)))
+
+    def rows(self) -> Int64Array:
+        """The rows of the pods that were told to end."""
+        if not (self.told or self.evicted):
+            # As nearly always: then no column has to be read.
+            return NO_ROWS
+        rows: Int64Array = np.flatnonzero(self.pods.eviction_columns.cells[LEAVING, : len(self.pods.pods)])
+        return rows
 
     def evict(self, uid: PodUid, *, for_work: bool = True) -> None:
         """We tell a pod to end, for a workload or for the sake of none."""

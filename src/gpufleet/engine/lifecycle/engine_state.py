@@ -30,6 +30,7 @@ from gpufleet.engine.place.workloads.workloads import Workloads
 from gpufleet.engine.policy import Policy
 from gpufleet.engine.queueing.future_quota import FutureQuota
 from gpufleet.engine.queueing.gate import Gate
+from gpufleet.engine.queueing.leaving_use import LeavingUse
 from gpufleet.engine.queueing.past_use import PastUse
 from gpufleet.engine.queueing.queue_charges import QueueCharges
 from gpufleet.engine.queueing.turns import Turns
@@ -76,8 +77,10 @@ class EngineState:
         self.gangs = Gangs(places, self.gate)
         self.workloads = Workloads(self.pods, self.gangs)
         self.past_use = PastUse(self.store, self.queues.tree, self.queues.resources)
-        self.turns = Turns(self.store, self.waiting, self.gangs.by_name, self.queues.tree, self.past_use)
         self.departures = Departures(self.pods)
+        leaving = LeavingUse(self.store, self.departures.rows)
+        tree, members = self.queues.tree, self.gangs.by_name
+        self.turns = Turns(self.store, self.waiting, members, tree, self.past_use, leaving)
         self.gate.nominated_rows = self.departures.by_row.keys
         self.budgets = Budgets()
         self.learned = LearnedRunTimes()

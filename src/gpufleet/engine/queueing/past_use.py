@@ -10,6 +10,7 @@ What is known leaves as the event by which it comes back (``Engine.past_use``), 
 goes on as if there had been none.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -94,11 +95,12 @@ class PastUse:
                     known[resource] = use.at(at_us, queue.half_life_us).using(amounts[column])
         self._seen = counted
 
-    def weighed(self, row: int, at_us: int) -> list[int]:
-        """By column, the mean of past and present use of a queue with a half-life, over MEAN_SCALE."""
+    def weighed(self, row: int, amounts: Sequence[int], at_us: int) -> list[int]:
+        """By column, the mean of past and present use of a queue with a half-life, over MEAN_SCALE; it uses
+        these amounts now.
+        """
         queue = self.tree.queue_at(row)
         known = self._use.get(queue.name, {})
-        amounts: list[int] = self.store.tables.queue_counted[row].tolist()
         weighed = [amount << FRACTION_BITS for amount in amounts]
         for resource, column in self.resources.column_by_name.items():
             use = known.get(resource)

@@ -9,6 +9,8 @@ From the root of roots down, the child is taken that
    has the larger weight; then
 4. has the older or more important head.
 
+What pods hold that leave does not count (``leaving_use``).
+
 The head of a queue is that of the line whose turn it is in it (``waiting``), the head of a queue with
 children that of the child that would be taken. Behind a head that would borrow, work may wait that would
 not. So a queue that lacks something of its own is looked at before one that has borrowed as little and lacks
@@ -26,6 +28,7 @@ from typing import NamedTuple
 
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.tables import TableStore
+from gpufleet.engine.queueing.leaving_use import LeavingUse
 from gpufleet.engine.queueing.past_use import MEAN_SCALE, PastUse
 from gpufleet.engine.queueing.shares import QueueShares, RawShare, dominant, is_within
 from gpufleet.engine.queueing.tree import QueueTree
@@ -39,7 +42,7 @@ TOP = layout.NOT_SET
 Ask = tuple[tuple[int, int], ...]
 """What a workload will be charged at least: (column, amount) of each resource it needs."""
 
-Measured = tuple[list[int], tuple[bool, int]]
+Measured = tuple[Sequence[int], tuple[bool, int]]
 """The use by column that a queue had when its share was measured, and its share."""
 
 
@@ -88,12 +91,14 @@ class Turns:
         members: Mapping[GangName, Members],
         tree: QueueTree,
         past_use: PastUse,
+        leaving: LeavingUse,
     ) -> None:
         self.store = store
         self.waiting = waiting
         self.members = members
         self.tree = tree
         self.past_use = past_use
+        self.leaving = leaving
         self.shares = QueueShares(store, tree)
         self._at_us = 0
         self._is_flat = True
@@ -113,6 +118,7 @@ class Turns:
         self._at_us = at_us
         self._is_flat = not self.tree.described
         self._flat.clear()
+        self.leaving.forget()
         if self._is_flat:
             for name in self.waiting.queues_with_work():
                 self.offer(name)
@@ -127,8 +133,15 @@ class Turns:
             self._measured_now,
         ):
             known.clear()
-        # Upwards a level at a time, so that a queue is not settled once for each one below it.
         rows = {self._enter(name): None for name in self._queues_with_work()}
+        rows |= dict.fromkeys(self.leaving.begin())
+        self._settle_upwards(rows)
+
+    def _settle_upwards(self, rows: dict[int, None]) -> None:
+        """The keys of these queues and of all above them.
+
+        They are settled a level at a time, so that a queue is not settled once for each one below it.
+        """
         while rows:
             above = {self._settle_alone(row): None for row in rows}
             above.pop(TOP, None)
@@ -183,6 +196,7 @@ class Turns:
         """
         if self._is_flat:
             return heapq.heappop(self._flat)[2] if self._flat else None
+        self._settle_upwards(dict.fromkeys(self.leaving.catch_up()))
         row = self._first_below(TOP)
         while row is not None and row not in self._lines:
             row = self._first_below(row)
@@ -210,6 +224,7 @@ class Turns:
     def _settle_alone(self, row: int) -> int:
         """The key of one queue, those below it being up to date; the queue above it."""
         parent = self._terms(row).parent
+        self.leaving.carry_up(row)
         if row in self._lines:
             contestant = self._contestants[row]
         else:
@@ -244,7 +259,7 @@ class Turns:
         terms = self._terms(row)
         if not terms.is_described:
             return UNDESCRIBED, 0, False, 0, False, 0, contestant.head
-        counted: list[int] = self.store.tables.queue_counted[row].tolist()
+        counted = self.leaving.used_without(row)
         right, minus_weight, has_its_own = WITHIN_WHAT_IS_OWED, 0, False
         if not is_within(counted, terms.owed, contestant.ask):
             right = BEYOND_WHAT_IS_OWED if terms.weight_milli else WITHOUT_WEIGHT
@@ -266,12 +281,12 @@ class Turns:
         counted: list[int] = self.store.tables.queue_counted[row].tolist()
         return self._share(row, self._terms(row), counted, at_us)
 
-    def _share(self, row: int, terms: QueueTerms, counted: list[int], at_us: int) -> RawShare:
+    def _share(self, row: int, terms: QueueTerms, counted: Sequence[int], at_us: int) -> RawShare:
         owed, to_share, weight_milli = terms.owed, terms.to_share, terms.weight_milli
         if not terms.half_life_us:
             over = [used - amount for used, amount in zip(counted, owed, strict=True)]
             return dominant(over, to_share, weight_milli)
-        weighed = self.past_use.weighed(row, at_us)
+        weighed = self.past_use.weighed(row, counted, at_us)
         over = [used - amount * MEAN_SCALE for used, amount in zip(weighed, owed, strict=True)]
         return dominant(over, to_share, weight_milli, MEAN_SCALE)
 

@@ -99,6 +99,7 @@ class CarryingOut:
         """Tell a pod to end."""
         pod = self.state.pods.pod_at(row)
         self.state.departures.evict(pod.uid, for_work=beneficiary is not None)
+        self.state.turns.leaving.tell(row)
         if self.state.update_end(row):
             self.nominations.cancel_of_gang(row)
         self.state.budgets.spend(pod)
