@@ -136,13 +136,18 @@ def lost_gpu_us(picture: Picture, unit: Unit) -> int:
 
 def queue_priority_of(tree: QuotaTree, job: Job, unit: Unit) -> float:
     """The priority of the side on which a victim's queue is; of own work none counts."""
-    sides = tree.sides(job.queue, unit.job.queue)
+    sides = sides_of(tree, job, unit)
     return -math.inf if sides is None else tree.queues[sides[1]].priority
+
+
+def sides_of(tree: QuotaTree, job: Job, unit: Unit) -> tuple[str, str] | None:
+    """The sides on which a job and a victim of another queue are; None for its own queue."""
+    return None if unit.job.queue == job.queue else tree.sides(job.queue, unit.job.queue)
 
 
 def right_of(picture: Picture, tree: QuotaTree, job: Job, unit: Unit) -> Right:
     """What the queue of a victim has a right to, from its side downwards; the least right gives first."""
-    sides = tree.sides(job.queue, unit.job.queue)
+    sides = sides_of(tree, job, unit)
     if sides is None:
         return ()
     use, path = use_of(picture, picture.leaving), tree.paths[unit.job.queue]
