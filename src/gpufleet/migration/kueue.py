@@ -35,6 +35,10 @@ SHARES_DECIDE = (
     " while the own queue's share is not the larger one; Kueue ignores this field where fair sharing is"
     " enabled"
 )
+WITHIN_NOMINAL = (
+    "for work within the nominal amount of its queue; with fair sharing Kueue lets work that borrows take by"
+    " shares too, which is spec.preemption.borrowing here"
+)
 CLASSIC_ONLY = "Kueue ignores this field where fair sharing is enabled"
 NO_SHARES_DECIDE = f"nothing is evicted for work that borrows; {CLASSIC_ONLY}, and lets shares decide"
 LOST = {
@@ -229,8 +233,11 @@ def _preemption(source: Source, draft: Draft, notes: FieldNotes) -> None:
     draft.preemption = {"withinQueue": within or "Never", "reclaim": reclaim or "Never"}
     if within:
         notes.honoured(source, "spec.preemption.withinClusterQueue", "spec.preemption.withinQueue")
-    if reclaim:
-        notes.honoured(source, "spec.preemption.reclaimWithinCohort", "spec.preemption.reclaim")
+    field, becomes = "spec.preemption.reclaimWithinCohort", "spec.preemption.reclaim"
+    if reclaim == "Never":
+        notes.honoured(source, field, becomes)
+    elif reclaim:
+        notes.approximated(source, field, becomes, WITHIN_NOMINAL)
     borrow = source.mapping("spec", "preemption", "borrowWithinCohort")
     if not borrow:
         return
