@@ -19,8 +19,9 @@ Kinds:
   gets what leaves; ``turn-of-victims``: before other work for which others may go;
 - ``same-step``, ``minimum-run-time``: evicted in the step in which it started, or before its time;
 - ``started-in-vain``: evicted for work that waited when it started, though nothing happened since, unless
-  that work had no way before, or the queue of the start has the higher priority, or alone has a weight, or
-  own work ends with it (docs/queues.md, "Taking back");
+  that work had no way before this start or before a later one, or the queue of the start has the higher
+  priority, or alone has a weight, or own work ends with it, or that work waited behind other work of its side
+  that would borrow (docs/queues.md, "Taking back");
 - ``circle``: evictions do not end.
 """
 
@@ -29,10 +30,11 @@ from collections.abc import Iterable
 import msgspec
 
 from tests.engine.reference.candidates import Unit, is_protected_by_time, may_go
+from tests.engine.reference.charges import use_of
 from tests.engine.reference.justice import injustice
 from tests.engine.reference.picture import Job, Picture
 from tests.engine.reference.quota import QuotaTree
-from tests.engine.reference.turns import in_turn
+from tests.engine.reference.turns import in_turn, right_of
 from tests.engine.reference.verdict import Cost, Kind, best, cost_of, sets, shortage, starts, ways
 
 WAITS = {Kind.OWED: "owed-waits", Kind.OWN: "own-waits", Kind.OTHERS: "others-wait", Kind.BOTH: "both-wait"}
@@ -177,18 +179,48 @@ class Judge:
         # A gang that ran then and was evicted since keeps its age.
         waited = any(one.name == job.name for one in before.waiting_jobs())
         with_own = any(picture.job_of(one).queue == job.queue for one in victims)
-        if waited and not with_own and not self._gives_a_way(before, job, picture.job_of(uid)):
+        if not waited or with_own or self._gives_a_way(before, job, picture.job_of(uid)):
+            return
+        if not self._later_start_gives_a_way(before, job):
             self.note("started-in-vain", f"{uid} started while {job.name} waited, and goes for it", job)
 
-    def _gives_a_way(self, before: Picture, job: Job, started: Job) -> bool:
-        """True if work that waited had no way before a start, or its queue borrows after the other."""
-        if shortage(before, self.tree, job, before.leaving) is not None:
-            if next(sets(before, self.tree, job), None) is None:
+    def _later_start_gives_a_way(self, before: Picture, job: Job) -> bool:
+        """True if work that waited had no way after a start either, but after one that came later."""
+        for uid, seen in self._decided_by.items():
+            if self._started_at.get(uid, (-1, -1))[0] != self.moment or seen is before:
+                continue
+            # What was placed in that step may go in the next one.
+            later = msgspec.structs.replace(seen, placed_now=frozenset())
+            if seen.now_us >= before.now_us and self._has_no_way(later, job):
                 return True
+        return False
+
+    def _has_no_way(self, picture: Picture, job: Job) -> bool:
+        """True if a job neither fits nor may have others evicted."""
+        if shortage(picture, self.tree, job, picture.leaving) is None:
+            return False
+        return next(sets(picture, self.tree, job), None) is None
+
+    def _gives_a_way(self, before: Picture, job: Job, started: Job) -> bool:
+        """True if work that waited had no way before a start, or its queue borrows after the other, or it
+        waited behind work that would borrow.
+        """
+        if self._has_no_way(before, job):
+            return True
         sides = self.tree.sides(job.queue, started.queue) or (job.queue, started.queue)
         queues = (self.tree.queues[one] for one in sides)
         mine, theirs = ((one.weight_milli > 0, one.priority) for one in queues)
-        return theirs > mine
+        return theirs > mine or self._waits_behind_a_borrower(before, sides[0], job)
+
+    def _waits_behind_a_borrower(self, picture: Picture, side: str, job: Job) -> bool:
+        """True if the next work on a side is other than this, and would borrow."""
+        waiting = picture.waiting_jobs()
+        in_order = in_turn(picture, self.tree, waiting)
+        on_side = (one for one in in_order if side in self.tree.paths[one.queue])
+        first = next(on_side, job)
+        use = use_of(picture, picture.leaving)
+        is_beyond = right_of(picture, self.tree, use, side, first).is_beyond_nominal
+        return first.name != job.name and is_beyond
 
     def _compare(self, picture: Picture, job: Job, units: list[Unit]) -> None:
         found = ways(picture, self.tree, job)

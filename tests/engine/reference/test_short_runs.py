@@ -140,3 +140,32 @@ def test_a_queue_that_lacks_something_of_its_own_goes_before_one_that_has_borrow
         End("runs"),
     )
     assert said == "+runs +owed"
+
+
+def test_a_later_start_of_a_queue_lets_what_started_before_it_be_taken_back() -> None:
+    """``first`` is older than ``waits``, and of an equal share. With ``small`` the share is larger."""
+    said = diary(
+        [queue("a", 0), queue("b", 0, policy=BORROWS), queue("c", 0)],
+        [3],
+        comes("runs", "c", 3, priority=1),
+        comes("first", "a", 2),
+        comes("small", "a", 1),
+        comes("waits", "b", 2),
+        End("runs"),
+    )
+    assert said == "+runs +first +small first>waits +waits"
+
+
+def test_of_two_queues_that_both_lack_something_of_their_own_the_older_work_borrows() -> None:
+    """``gang`` is older than ``large``, and both would borrow; ``owed`` waits behind ``large``."""
+    said = diary(
+        [queue("a", 1), queue("b", 2), queue("c", 2)],
+        [3],
+        comes("first", "b", 1),
+        comes("runs", "c", 2),
+        comes("gang", "a", 1, members=2),
+        comes("large", "b", 3),
+        comes("owed", "b", 1),
+        End("runs"),
+    )
+    assert said == "+first +runs +gang gang>owed +owed"
