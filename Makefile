@@ -121,6 +121,10 @@ metrics-reference: kube ## Ask the reference adapter of the metrics APIs anew, a
 	@$(BIN)/python -m tests.metrics.reference_adapter
 	@$(BIN)/python -m tests.metrics.record_reference
 
+.PHONY: selectors-reference
+selectors-reference: setup ## Ask Kubernetes' own compiler of device selectors anew (Go), and write its answers down for the tests
+	@$(BIN)/python -m tests.device_selectors.record_reference
+
 .PHONY: chart-test
 chart-test: kube chart-programs ## Check the Helm chart and the image, and install them on a local cluster with a real node
 	@$(BIN)/python -m pytest tests/chart tests/image tests/kube/manifests
