@@ -1,16 +1,33 @@
-"""What a pod that asks for a GPU lacks, and how it is completed: the policies' work for servers without them.
+"""What a pod that asks for a GPU lacks, and how it is completed: the policies' work in Python.
 
-The same steps as ``kube/manifests/pod-completion.yaml``, for the webhook to send on a server before
-Kubernetes 1.36. The scheduler looks at every pod again, so a pod that came past both waits with a reason and
-is not placed wrongly.
+The webhook sends it on a server before Kubernetes 1.36, and plans show it. ``cel.completion`` makes the
+policies from the same data (``additions``); ``tests/admission/test_same_completion.py`` holds both together on
+a real API server. The server calls its policies in no order that is told, and once more where one changed
+something; here slots come first, and the rest sees them. The scheduler looks at every pod again, so a pod
+that came past both waits with a reason and is not placed wrongly.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
-import msgspec
-
+from gpufleet.admission.additions import (
+    DEFAULT_SCHEDULER,
+    HAMI,
+    MIRROR,
+    OTHER_SHARES,
+    OUR_SHARES,
+    SLOT_COUNT,
+    TAINT_EFFECT,
+    Addition,
+    Completion,
+)
+from gpufleet.admission.json_patch import Body, escaped, patched_copy
 from gpufleet.kube import keys
+from gpufleet.kube.meanings.gpu_resources import is_device
+from gpufleet.kube.meanings.shares import says_share
+from gpufleet.lint.objects.amounts import amount
+from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.objects.shared_memory import fitting_size
 from gpufleet.lint.rules.shared_memory import PLACE, VOLUME
@@ -18,114 +35,152 @@ from gpufleet.lint.source.fields import Field
 from gpufleet.lint.source.json_values import node_of
 from gpufleet.model.resource_names import NVIDIA_GPU
 
-Body = dict[str, Any]
 Patch = list[Body]
-DEFAULT_SCHEDULER = "default-scheduler"
-_HAMI = (keys.HAMI_MEMORY, keys.HAMI_MEMORY_PERCENT, keys.HAMI_CORES)
-_DESCRIBING = (keys.GPU_FRACTION, keys.GPU_MEMORY, keys.KAI_FRACTION, keys.KAI_MEMORY)
+SECOND_VOLUME = f"gpu-{VOLUME}"
+"""Where the pod has a volume of the first name for something else."""
 
-
-class Completion(msgspec.Struct, frozen=True):
-    """What is added. ``runtime_class`` is empty where containers get their GPUs without one."""
-
-    scheduler_name: str = keys.SCHEDULER_NAME
-    runtime_class: str = ""
-    shared_memory: bool = False
-    device_tolerations: bool = False
+COVERS = frozenset({PLACE, "/dev"})
+"""What is mounted here decides about /dev/shm."""
 
 
 def completing_patch(pod: Mapping[str, Any], completion: Completion) -> Patch:
     """The patch of a pod, as JSON Patch; empty where nothing is lacking or no GPU is asked for."""
-    lacking = _Lacking(pod)
-    if not lacking.asks:
-        return []
-    return [
-        *lacking.scheduler(completion.scheduler_name),
-        *lacking.tolerations(devices=completion.device_tolerations),
-        *lacking.slots(),
-        *(lacking.runtime_class(completion.runtime_class) if completion.runtime_class else ()),
-        *(lacking.memory() if completion.shared_memory else ()),
-    ]
+    found: Patch = []
+    body: Body = dict(pod)
+    for addition, make in ADDITIONS.items():
+        lacking = _Lacking(body, completion)
+        if not lacking.asks:
+            return []
+        if completion.makes(addition) and (step := list(make(lacking))):
+            body = patched_copy(body, step)
+            found += step
+    return found
 
 
 class _Lacking:
     """A pod, and what it lacks step by step."""
 
-    def __init__(self, pod: Mapping[str, Any]) -> None:
+    def __init__(self, pod: Body, completion: Completion) -> None:
+        self._completion = completion
         self._spec: Body = pod.get("spec") or {}
         metadata: Body = pod.get("metadata") or {}
         self._annotations: Body = metadata.get("annotations") or {}
+        self._labels: Body = metadata.get("labels") or {}
         self._containers: list[Body] = self._spec.get("containers") or []
         self._limits: list[Body] = [_limits(one) for one in self._containers]
         self._template = PodTemplate(Field(node_of(metadata)), Field(node_of(self._spec)))
         every = [*self._limits, *map(_limits, self._spec.get("initContainers") or [])]
         self._slotted = any(keys.GPU_SHARE in one for one in every)
-        self._described = any(key in self._annotations for key in _DESCRIBING)
-        self.asks = self._template.asks_for_gpu
+        self._described = any(one in self._annotations or one in self._labels for one in OUR_SHARES)
+        self._described |= any(one in self._annotations for one in OTHER_SHARES)
+        self._hami = [index for index, one in enumerate(self._limits) if _is_hami(one)]
+        self._volcano = [index for index, one in enumerate(self._limits) if keys.VOLCANO_NUMBER in one]
 
-    def scheduler(self, name: str) -> Iterator[Body]:
+    @cached_property
+    def asks(self) -> bool:
+        """Whether the pod asks for a GPU, and is one that the API server may still change."""
+        if MIRROR in self._annotations:
+            return False
+        template = self._template
+        has_gpu = any(one.gpu_names for one in template.all_containers)
+        return has_gpu or says_share(template.labels, template.annotations)
+
+    def scheduler(self) -> Iterator[Body]:
         if self._spec.get("schedulerName", DEFAULT_SCHEDULER) == DEFAULT_SCHEDULER:
-            yield {"op": "add", "path": "/spec/schedulerName", "value": name}
+            value = self._completion.scheduler_name
+            yield {"op": "add", "path": "/spec/schedulerName", "value": value}
 
-    def tolerations(self, *, devices: bool) -> Iterator[Body]:
+    def shared_toleration(self) -> Iterator[Body]:
+        yield from self._tolerations([{"key": keys.SHARED_POOL_TAINT, "operator": "Exists"}])
+
+    def pool_tolerations(self) -> Iterator[Body]:
+        taints = self._completion.pool_taints
+        yield from self._tolerations(
+            [{"key": one, "operator": "Exists", "effect": TAINT_EFFECT} for one in taints]
+        )
+
+    def _tolerations(self, wanted: list[Body]) -> Iterator[Body]:
         known = self._spec.get("tolerations") or []
-        wanted: list[Body] = [{"key": keys.SHARED_POOL_TAINT, "operator": "Exists"}]
-        if devices:
-            names = sorted({name for one in self._template.all_containers for name in one.gpu_names})
-            wanted += [{"key": name, "operator": "Exists", "effect": "NoSchedule"} for name in names]
         there = {one.get("key", "") for one in known}
-        added = [one for one in wanted if one["key"] not in there]
+        # A toleration without a key is one of every taint.
+        added = [one for one in wanted if there.isdisjoint({one["key"], ""})]
         if added and not known:
             yield {"op": "add", "path": "/spec/tolerations", "value": added}
         elif added:
             yield from ({"op": "add", "path": "/spec/tolerations/-", "value": one} for one in added)
 
-    def slots(self) -> Iterator[Body]:
+    def described_slot(self) -> Iterator[Body]:
         """What the kubelet counts for a share, beside the words that ask for it."""
-        if self._slotted:
+        if not self._described or self._slotted or self._hami or self._volcano:
             return
-        hami = [index for index, one in enumerate(self._limits) if _is_hami(one)]
-        volcano = [index for index, one in enumerate(self._limits) if keys.VOLCANO_NUMBER in one]
-        for index in hami:
-            yield _slot(index, self._containers[index], self._limits[index][NVIDIA_GPU])
-            yield {"op": "remove", "path": f"{_at(index)}/limits/{_escaped(NVIDIA_GPU)}"}
-            if NVIDIA_GPU in ((self._containers[index].get("resources") or {}).get("requests") or {}):
-                yield {"op": "remove", "path": f"{_at(index)}/requests/{_escaped(NVIDIA_GPU)}"}
-        for index in volcano:
-            yield _slot(index, self._containers[index], self._limits[index][keys.VOLCANO_NUMBER])
-        if self._described and not hami and not volcano:
-            yield from self._described_slot()
-
-    def _described_slot(self) -> Iterator[Body]:
         devices = str(self._annotations.get(keys.KAI_DEVICES, "1"))
         names = [one.get("name") for one in self._containers]
         user = self._annotations.get(keys.KAI_CONTAINER)
         index = 0 if user is None else names.index(user) if user in names else -1
-        is_count = devices.isascii() and devices.isdecimal() and devices[:1] != "0" and len(devices) <= 6
-        if 0 <= index < len(names) and is_count:
+        if 0 <= index < len(names) and SLOT_COUNT.fullmatch(devices):
             yield _slot(index, self._containers[index], devices)
 
-    def runtime_class(self, name: str) -> Iterator[Body]:
-        if not self._spec.get("runtimeClassName"):
-            yield {"op": "add", "path": "/spec/runtimeClassName", "value": name}
+    def hami_slots(self) -> Iterator[Body]:
+        for index in [] if self._slotted else self._hami:
+            yield _slot(index, self._containers[index], self._limits[index][NVIDIA_GPU])
+            yield {"op": "remove", "path": f"{_at(index)}/limits/{escaped(NVIDIA_GPU)}"}
+            if NVIDIA_GPU in ((self._containers[index].get("resources") or {}).get("requests") or {}):
+                yield {"op": "remove", "path": f"{_at(index)}/requests/{escaped(NVIDIA_GPU)}"}
+
+    def volcano_slots(self) -> Iterator[Body]:
+        for index in [] if self._slotted or self._hami else self._volcano:
+            yield _slot(index, self._containers[index], self._limits[index][keys.VOLCANO_NUMBER])
+
+    def runtime_class(self) -> Iterator[Body]:
+        known = self._completion.runtime_class
+        if known is None or known.has_overhead or self._spec.get("runtimeClassName"):
+            return
+        selected = self._spec.get("nodeSelector") or {}
+        if all(selected.get(key, value) == value for key, value in known.node_selector.items()):
+            yield {"op": "add", "path": "/spec/runtimeClassName", "value": known.name}
 
     def memory(self) -> Iterator[Body]:
         """Memory at /dev/shm of containers with several GPUs, as lint would mend it."""
+        containers = self._template.containers[: len(self._containers)]
         lacking = [
             (index, one)
-            for index, one in enumerate(self._template.containers[: len(self._containers)])
-            if one.device_count > 1 and all(mount.path not in {PLACE, "/dev"} for mount in one.mounts)
+            for index, one in enumerate(containers)
+            if _has_several(one) and all(mount.path not in COVERS for mount in one.mounts)
         ]
         names = {volume.name for volume in self._template.volumes}
-        if not lacking or VOLUME in names or self._spec.get("hostIPC"):
+        name = SECOND_VOLUME if VOLUME in names else VOLUME
+        if not lacking or name in names or self._spec.get("hostIPC"):
             return
         size = fitting_size([one for _, one in lacking])
-        volume = {"name": VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": size}}
+        volume = {"name": name, "emptyDir": {"medium": "Memory", "sizeLimit": size}}
         yield _appended("/spec/volumes", self._spec.get("volumes"), volume)
         for index, _ in lacking:
             mounts = self._containers[index].get("volumeMounts")
-            mount = {"name": VOLUME, "mountPath": PLACE}
+            mount = {"name": name, "mountPath": PLACE}
             yield _appended(f"/spec/containers/{index}/volumeMounts", mounts, mount)
+
+
+ADDITIONS: dict[Addition, Callable[[_Lacking], Iterator[Body]]] = {
+    Addition.SHARE_SLOT: _Lacking.described_slot,
+    Addition.HAMI_SLOTS: _Lacking.hami_slots,
+    Addition.VOLCANO_SLOTS: _Lacking.volcano_slots,
+    Addition.SCHEDULER_NAME: _Lacking.scheduler,
+    Addition.SHARED_TOLERATION: _Lacking.shared_toleration,
+    Addition.POOL_TOLERATIONS: _Lacking.pool_tolerations,
+    Addition.RUNTIME_CLASS: _Lacking.runtime_class,
+    Addition.SHARED_MEMORY: _Lacking.memory,
+}
+"""How each addition is made, slots first: what comes later counts them."""
+
+
+def _has_several(container: Container) -> bool:
+    """Whether it has two or more devices of one kind, which work together."""
+    asked = (
+        amount((container.limits.get(name) or container.requests[name]).text)
+        for name in container.gpu_names
+        if is_device(name)
+    )
+    return any(one is not None and one.value() > 1 for one in asked)
 
 
 def _limits(container: Mapping[str, Any]) -> Body:
@@ -133,7 +188,7 @@ def _limits(container: Mapping[str, Any]) -> Body:
 
 
 def _is_hami(limits: Mapping[str, Any]) -> bool:
-    return NVIDIA_GPU in limits and any(key in limits for key in _HAMI)
+    return NVIDIA_GPU in limits and any(key in limits for key in HAMI)
 
 
 def _at(index: int) -> str:
@@ -145,7 +200,7 @@ def _slot(index: int, container: Mapping[str, Any], count: object) -> Body:
         return {"op": "add", "path": _at(index), "value": {"limits": {keys.GPU_SHARE: str(count)}}}
     if not _limits(container):
         return {"op": "add", "path": f"{_at(index)}/limits", "value": {keys.GPU_SHARE: str(count)}}
-    return {"op": "add", "path": f"{_at(index)}/limits/{_escaped(keys.GPU_SHARE)}", "value": str(count)}
+    return {"op": "add", "path": f"{_at(index)}/limits/{escaped(keys.GPU_SHARE)}", "value": str(count)}
 
 
 def _appended(path: str, known: object, value: Body) -> Body:
@@ -153,7 +208,3 @@ def _appended(path: str, known: object, value: Body) -> Body:
     if known:
         return {"op": "add", "path": f"{path}/-", "value": value}
     return {"op": "add", "path": path, "value": [value]}
-
-
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")

@@ -1,7 +1,8 @@
 """The policies as YAML: what the chart installs and ``gpufleet admission policies`` prints.
 
-The files below ``generated`` are this module's output, so that the chart needs no Python; a test holds them
-to it. ``python -m gpufleet.admission.documents`` writes them anew.
+The files below ``generated``, and the one of ``kube/manifests`` with the additions that every installation
+has, are this module's output, so that the chart needs no Python; a test holds them to it.
+``python -m gpufleet.admission.documents`` writes them anew.
 """
 
 from collections.abc import Callable
@@ -10,9 +11,12 @@ from typing import Any
 
 import yaml
 
+from gpufleet.admission.additions import CHOSEN, WITHOUT_SETTINGS
+from gpufleet.admission.completion_policies import completion_policies
 from gpufleet.admission.images import ImagePolicy, image_policies, registries_of
 from gpufleet.admission.policies import Action, lint_policies
 from gpufleet.files.atomic_write import write_whole
+from gpufleet.kube import manifests
 
 Object = dict[str, Any]
 FOLDER = Path(__file__).parent / "generated"
@@ -20,8 +24,21 @@ FILES: dict[str, Callable[[], list[Object]]] = {
     "lint.yaml": lint_policies,
     # With the binding for namespaces without the label, which the chart takes or leaves.
     "images.yaml": lambda: image_policies(Action.WARN),
+    "completion.yaml": lambda: completion_policies(CHOSEN),
 }
 HEAD = "# Written by `python -m gpufleet.admission.documents` from the rules of gpufleet lint.\n"
+INSTALLED = manifests.FOLDER / "pod-completion.yaml"
+"""What `gpufleet up` applies too, among all that it installs."""
+
+INSTALLED_HEAD = """\
+# Completes the pods of namespaces with the label gpufleet.io/managed=true, so that the same YAML works
+# as before: who asks for GPUs gets our scheduler's name, the toleration of pools in which whole GPUs
+# and shares mix, and for a share the slot that the kubelet counts. HAMi's whole GPUs beside a share
+# become slots. What is there already stays; another scheduler's name is left alone. Each addition is a
+# policy of its own: one that fails is skipped whole, and no pod is half of what a policy means. The scheduler
+# looks at each pod again, and a share without its slot waits with that reason.
+# Written by `python -m gpufleet.admission.documents` from the data of gpufleet/admission/additions.py.
+"""
 WIDTH = 118
 
 
@@ -59,8 +76,14 @@ def generated() -> dict[str, str]:
     return {name: HEAD + written(make()) for name, make in FILES.items()}
 
 
+def installed() -> str:
+    """The file of the additions that every installation has."""
+    return INSTALLED_HEAD + written(completion_policies(WITHOUT_SETTINGS))
+
+
 def _write() -> None:
     FOLDER.mkdir(exist_ok=True)
+    write_whole(INSTALLED, installed().encode())
     for name, text in generated().items():
         write_whole(FOLDER / name, text.encode())
 

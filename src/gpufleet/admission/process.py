@@ -13,7 +13,8 @@ from pathlib import Path
 import msgspec
 from prometheus_client.exposition import generate_latest
 
-from gpufleet.admission.completion import Completion
+from gpufleet.admission.additions import Completion, RuntimeClass, completion_of
+from gpufleet.admission.runtime_class_watch import RuntimeClassWatch
 from gpufleet.admission.webhook.answering import Answering
 from gpufleet.admission.webhook.owner_events import OwnerEvents
 from gpufleet.admission.webhook.record import AdmissionRecord
@@ -53,7 +54,8 @@ class WebhookOptions(msgspec.Struct, frozen=True):
     scheduler_name: str
     runtime_class: str
     shared_memory: bool
-    device_tolerations: bool
+    pool_taints: tuple[str, ...]
+    left_out: tuple[str, ...]
     log_level: str
     log_format: str | None
 
@@ -62,8 +64,20 @@ def run_process(options: WebhookOptions) -> int:
     """Run until a signal comes; the exit code."""
     log_as_asked(options.log_level, options.log_format)
     address_of(options.listen, "--listen")
+    completion_now(options, None)
     check_choice(ClusterChoice(options.kubeconfig, options.context))
     return asyncio.run(_live(options))
+
+
+def completion_now(options: WebhookOptions, runtime_class: RuntimeClass | None) -> Completion:
+    """What pods are given, with the class as the cluster has it. Raises InputError for bad options."""
+    return completion_of(
+        options.scheduler_name,
+        options.left_out,
+        options.pool_taints,
+        runtime_class,
+        shared_memory=options.shared_memory,
+    )
 
 
 async def _live(options: WebhookOptions) -> int:
@@ -95,13 +109,10 @@ class Webhook:
         self._handshake = "no handshake was tried yet"
         self._record = AdmissionRecord(lambda: rotation.ends_at_s)
         self._events = OwnerEvents(client)
-        completion = Completion(
-            options.scheduler_name,
-            options.runtime_class,
-            options.shared_memory,
-            options.device_tolerations,
-        )
-        answering = Answering(self._record, self._annotations, client.clock.now, completion, self._events)
+        self._options = options
+        self._runtime_class = RuntimeClassWatch(client, options.runtime_class)
+        now = client.clock.now
+        answering = Answering(self._record, self._annotations, now, self._completion, self._events)
         host, port = address_of(options.listen, "--listen")
         self.server = HttpServer(
             self._own_metrics,
@@ -119,6 +130,7 @@ class Webhook:
         """Answer until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._namespaces.run())
+            group.create_task(self._runtime_class.run())
             group.create_task(self._rotation.run())
             group.create_task(self._events.run())
             group.create_task(self.server.run())
@@ -129,6 +141,8 @@ class Webhook:
         reasons = [one for one in (self._handshake, *self.server.problems()) if one]
         if not self._namespaces.health().listed:
             reasons.append("the namespaces are not listed yet")
+        if not self._runtime_class.is_known():
+            reasons.append("the RuntimeClasses are not listed yet")
         return Health(well=not reasons, reasons=tuple(reasons))
 
     async def _shake_hands(self) -> None:
@@ -136,6 +150,9 @@ class Webhook:
         while True:
             self._handshake = await self._rotation.handshake(self.server.port)
             await asyncio.sleep(HANDSHAKE_EVERY_S if not self._handshake else 1.0)
+
+    def _completion(self) -> Completion:
+        return completion_now(self._options, self._runtime_class.found())
 
     def _annotations(self, namespace: str) -> Mapping[str, str]:
         found = self._namespaces.get(namespace)

@@ -2,6 +2,7 @@
 
 import click
 
+from gpufleet.cli.admission_options import completion_options
 from gpufleet.cli.cluster_options import daemon_options
 from gpufleet.cli.log_options import log_options
 from gpufleet.cli.parameters import OneOf
@@ -41,12 +42,7 @@ def policies(default: str, registries: tuple[str, ...]) -> int:
     show_default=True,
     help="The name of its Secret and of its webhook configurations.",
 )
-@click.option("--scheduler-name", default="gpufleet", show_default=True, help="The scheduler's name in pods.")
-@click.option("--runtime-class", default="", metavar="NAME", help="Give GPU pods this RuntimeClass.")
-@click.option(
-    "--shared-memory", is_flag=True, help="Mount memory at /dev/shm of containers with several GPUs."
-)
-@click.option("--device-tolerations", is_flag=True, help="Tolerate taints named as the resources asked for.")
+@completion_options
 @log_options
 def serve(**options: object) -> int:
     """Answer the API server's reviews until told to end."""

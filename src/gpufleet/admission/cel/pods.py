@@ -114,11 +114,22 @@ variables.templates.map(t, (t.?spec.?containers.orValue([]) + t.?spec.?initConta
 }))"""
 
 
-def _holders() -> str:
-    asked = "(k in c.limits ? c.limits[k] : c.requests[k])"
-    text = amount(asked)
+def asked_gpus(container: str = "c") -> str:
+    """The names of GPU resources that a container with these limits and requests asks for."""
+    limits, requests = f"{container}.limits", f"{container}.requests"
+    text = amount(asked_amount(container))
     is_none = f"(isQuantity({text}) && quantity({text}).compareTo(quantity('0')) == 0)"
-    names = "(c.limits.map(k, k) + c.requests.filter(k, !(k in c.limits)))"
+    names = f"({limits}.map(k, k) + {requests}.filter(k, !(k in {limits})))"
+    return f"{names}.filter(k, {is_gpu('k')} && !{is_none})"
+
+
+def asked_amount(container: str = "c", name: str = "k") -> str:
+    """What a container asks for of a resource: its limit, else its request."""
+    limits, requests = f"{container}.limits", f"{container}.requests"
+    return f"({name} in {limits} ? {limits}[{name}] : {requests}[{name}])"
+
+
+def _holders() -> str:
     tag = "(size(c.image) > size(c.repository) ? c.image.substring(size(c.repository) + 1) : '')"
     by_tag = f"{found_in('c.repository', FRAMEWORK)} && {found_in(tag, GPU_TAG)}"
     return f"""\
@@ -127,7 +138,7 @@ variables.containers.map(listed, listed.map(c, {{
   'limits': c.limits,
   'requests': c.requests,
   'repository': c.repository,
-  'gpus': dyn({names}.filter(k, {is_gpu("k")} && !{is_none})),
+  'gpus': dyn({asked_gpus()}),
   'isForGpus': dyn({found_in("c.repository", FOR_GPUS)} || ({by_tag}))
 }}))"""
 

@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
+from gpufleet.admission.additions import Completion
 from gpufleet.admission.cel.pods import judged_kinds
-from gpufleet.admission.completion import Completion, completing_patch
+from gpufleet.admission.completion import completing_patch
 from gpufleet.admission.policies import Action
 from gpufleet.admission.treatment import Judge, judged_by
 from gpufleet.admission.verdicts import manifest_of, verdicts
@@ -36,14 +37,17 @@ POD = ("", "Pod")
 
 
 class Answering:
-    """Answers requests for ``daemon.http_server``. ``annotations`` gives those of a namespace."""
+    """Answers requests for ``daemon.http_server``.
+
+    ``annotations`` gives those of a namespace, ``completion`` what pods are given now.
+    """
 
     def __init__(
         self,
         record: AdmissionRecord,
         annotations: Callable[[str], Mapping[str, str]],
         now: Callable[[], dt.datetime],
-        completion: Completion,
+        completion: Callable[[], Completion],
         events: OwnerEvents,
     ) -> None:
         self._record = record
@@ -104,7 +108,7 @@ class Answering:
     def _completed(self, review: AdmissionRequest) -> bytes:
         if review.object is None or review.kind.kind != "Pod" or review.operation != "CREATE":
             return patched(review.uid, [])
-        patch = completing_patch(review.object, self._completion)
+        patch = completing_patch(review.object, self._completion())
         if patch:
             self._record.completed()
         return patched(review.uid, patch)

@@ -1,0 +1,131 @@
+"""On a real API server: policies complete pods as Python does, over all pods of the corpus."""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gpufleet.admission.additions import Addition, Completion, RuntimeClass
+from gpufleet.admission.completion import completing_patch
+from gpufleet.admission.completion_policies import completion_policies
+from gpufleet.admission.json_patch import patched_copy
+from tests.admission.completion_corpus import pods
+from tests.admission.judging_server import JudgingServer, bare_server
+from tests.waiting import until
+
+Object = dict[str, Any]
+TAINTS = ("nvidia.com/gpu", "sku")
+SELECTED = {"runtime": "nvidia"}
+COMPLETION = Completion("fleet", frozenset(), TAINTS, RuntimeClass("nvidia", node_selector=SELECTED), True)
+RUNTIME_CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"
+LEAST_PODS = 400
+"""Fewer would mean that the server takes few of them, or that the corpus is not found any more."""
+
+ONE_GPU: Object = {
+    "containers": [
+        {"name": "c", "image": "example.com/train:1", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    ]
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JudgingServer]:
+    with bare_server(tmp_path_factory.mktemp("completed")) as found:
+        for name in ("nvidia", "other"):
+            body: Object = {"metadata": {"name": name}, "handler": name}
+            if name == "nvidia":
+                body["scheduling"] = {"nodeSelector": SELECTED}
+            found.api.call("POST", RUNTIME_CLASSES, body)
+        found.namespace("plain")
+        found.namespace("managed", {"gpufleet.io/managed": "true"})
+        policies = completion_policies(Addition, scheduler_name="fleet", pool_taints=TAINTS)
+        for one in policies:
+            if one["kind"] == "MutatingAdmissionPolicy":
+                # An expression that cannot be evaluated fails the test, in place of being skipped.
+                one["spec"]["failurePolicy"] = "Fail"
+        found.install(policies)
+        until(lambda: is_completed(found), 30, "the policies do not complete")
+        yield found
+
+
+def is_completed(server: JudgingServer) -> bool:
+    spec = server.create(a_pod({}, ONE_GPU), "managed").body["spec"]
+    return spec["schedulerName"] == "fleet" and spec.get("runtimeClassName") == "nvidia"
+
+
+def a_pod(metadata: Object, spec: Object) -> Object:
+    spec = {**copy.deepcopy(spec), "automountServiceAccountToken": False}
+    spec.setdefault("restartPolicy", "Always")
+    kept = {part: metadata[part] for part in ("annotations", "labels") if metadata.get(part)}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {**kept, "name": "one"}, "spec": spec}
+
+
+def as_sent(body: Object) -> Object:
+    """What the server answered, as it can be sent to it again."""
+    return a_pod(body["metadata"], body["spec"])
+
+
+def differences(server: JudgingServer) -> Iterator[tuple[str, Object, Object, Object] | None]:
+    for name, metadata, spec in pods():
+        before = server.create(a_pod(metadata, spec), "plain")
+        if before.status != 201:
+            continue
+        pod = as_sent(before.body)
+        expected = server.create(patched_copy(pod, completing_patch(pod, COMPLETION)), "plain")
+        assert expected.status == 201, (name, pod, expected.body)
+        found = server.create(pod, "managed")
+        assert found.status == 201, (name, pod, found.body)
+        # Whatever is completed needs nothing more.
+        again = server.create(as_sent(found.body), "managed")
+        assert again.body["spec"] == found.body["spec"], (name, pod)
+        same = found.body["spec"] == expected.body["spec"]
+        yield None if same else (name, pod, expected.body["spec"], found.body["spec"])
+
+
+def test_every_pod_of_the_corpus_is_completed_alike(server: JudgingServer) -> None:
+    found = list(differences(server))
+    assert [one for one in found if one is not None][:1] == []
+    assert len(found) >= LEAST_PODS
+
+
+def test_a_pod_with_several_gpus_gets_memory_at_shm(server: JudgingServer) -> None:
+    container = {"name": "c", "image": "a", "resources": {"limits": {"nvidia.com/gpu": "4", "memory": "6Gi"}}}
+    spec = server.create(a_pod({}, {"containers": [container]}), "managed").body["spec"]
+    assert spec["volumes"] == [{"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": "3Gi"}}]
+    mount = {"name": "dshm", "mountPath": "/dev/shm"}  # noqa: S108
+    assert spec["containers"][0]["volumeMounts"] == [mount]
+
+
+def test_a_pod_that_a_controller_makes_is_completed_too(server: JudgingServer) -> None:
+    pod = a_pod({}, ONE_GPU)
+    pod["metadata"]["ownerReferences"] = [
+        {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job-1", "controller": True}
+    ]
+    assert server.create(pod, "managed").body["spec"]["schedulerName"] == "fleet"
+
+
+def test_the_image_of_a_static_pod_stays_as_its_node_says(server: JudgingServer) -> None:
+    pod = a_pod({"annotations": {"kubernetes.io/config.mirror": "abc"}}, ONE_GPU)
+    spec = server.create(pod, "managed").body["spec"]
+    assert spec["schedulerName"] == "default-scheduler"
+    assert completing_patch(pod, COMPLETION) == []
+
+
+def test_a_runtime_class_that_is_not_there_or_costs_something_refuses_no_pod(server: JudgingServer) -> None:
+    server.api.call("DELETE", f"{RUNTIME_CLASSES}/nvidia")
+    until(lambda: "runtimeClassName" not in completed(server), 30, "the class is still given")
+    assert completed(server)["schedulerName"] == "fleet"
+    overhead = {"podFixed": {"cpu": "250m"}}
+    body = {"metadata": {"name": "nvidia"}, "handler": "nvidia", "overhead": overhead}
+    server.api.call("POST", RUNTIME_CLASSES, body)
+    until(lambda: server.api.request("GET", f"{RUNTIME_CLASSES}/nvidia")[0] == 200)
+    assert "runtimeClassName" not in completed(server)
+    assert completing_patch(a_pod({}, ONE_GPU), Completion(runtime_class=RuntimeClass("nvidia", True)))
+
+
+def completed(server: JudgingServer) -> Object:
+    said = server.create(a_pod({}, ONE_GPU), "managed")
+    assert said.status == 201, said.body
+    spec: Object = said.body["spec"]
+    return spec
