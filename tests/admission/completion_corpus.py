@@ -1,4 +1,4 @@
-"""Pods for completion: those that lint is tried on, and pods that ask for GPUs in all notations, at random."""
+"""Pods for completion: those that lint is tried on, and varied ones that ask for GPUs in all notations."""
 
 import random
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ _VOLUMES: list[Object] = [
 ]
 _MOUNTS: list[Object] = [
     {"name": "data", "mountPath": "/dev/shm"},  # noqa: S108
-    {"name": "data", "mountPath": "/dev/shm/"},
+    {"name": "data", "mountPath": "/dev/shm/"},  # noqa: S108
     {"name": "data", "mountPath": "/dev"},
     {"name": "data", "mountPath": "/data"},
 ]

@@ -51,7 +51,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JudgingServer]:
 
 def is_completed(server: JudgingServer) -> bool:
     spec = server.create(a_pod({}, ONE_GPU), "managed").body["spec"]
-    return spec["schedulerName"] == "fleet" and spec.get("runtimeClassName") == "nvidia"
+    return bool(spec["schedulerName"] == "fleet") and spec.get("runtimeClassName") == "nvidia"
 
 
 def a_pod(metadata: Object, spec: Object) -> Object:

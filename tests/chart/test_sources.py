@@ -57,8 +57,54 @@ def test_a_server_without_a_kind_goes_without_it() -> None:
 
 def test_pods_are_completed_with_the_scheduler_that_is_there() -> None:
     policy = one(rendered({"scheduler.name": "fleet"}), "MutatingAdmissionPolicy", "gpufleet-scheduler-name")
-    expressions = [its["jsonPatch"]["expression"] for its in policy["spec"]["mutations"]]
-    assert "path: '/spec/schedulerName', value: 'fleet'" in expressions[0]
+    assert variable(policy, "schedulerName") == '"fleet"'
+
+
+def variable(policy: Object, name: str) -> str:
+    (found,) = (its["expression"] for its in policy["spec"]["variables"] if its["name"] == name)
+    return str(found)
+
+
+MUTATING = "MutatingAdmissionPolicy"
+
+
+def test_an_addition_to_pods_can_be_left_out() -> None:
+    left = rendered({"podCompletion.without": ["scheduler-name", "hami-slots"]})
+    names = {its["metadata"]["name"] for its in left if its["kind"].startswith(MUTATING)}
+    assert names.isdisjoint({"gpufleet-scheduler-name", "gpufleet-hami-slots"})
+    assert {"gpufleet-share-slot", "gpufleet-shared-toleration"} <= names
+
+
+def test_further_additions_are_there_where_the_values_ask_for_them() -> None:
+    chosen = {"gpufleet-pool-tolerations", "gpufleet-runtime-class", "gpufleet-shared-memory"}
+    assert chosen.isdisjoint({its["metadata"]["name"] for its in rendered()})
+    values = {
+        "podCompletion.poolTaints": ["sku", "nvidia.com/gpu"],
+        "podCompletion.runtimeClass": "nvidia-cdi",
+        "podCompletion.sharedMemory": True,
+    }
+    objects = rendered(values)
+    assert (
+        variable(one(objects, MUTATING, "gpufleet-pool-tolerations"), "taints") == '["sku","nvidia.com/gpu"]'
+    )
+    binding = one(objects, f"{MUTATING}Binding", "gpufleet-runtime-class")
+    assert binding["spec"]["paramRef"] == {"name": "nvidia-cdi", "parameterNotFoundAction": "Allow"}
+    assert one(objects, MUTATING, "gpufleet-shared-memory")
+    assert chosen.isdisjoint({its["metadata"]["name"] for its in rendered(values, version="1.35.0")})
+
+
+def test_the_webhook_makes_the_same_additions() -> None:
+    values = {
+        "admission.webhook.enabled": True,
+        "podCompletion.without": ["volcano-slots"],
+        "podCompletion.poolTaints": ["sku"],
+        "podCompletion.runtimeClass": "nvidia",
+        "podCompletion.sharedMemory": True,
+    }
+    deployment = one(rendered(values, version="1.35.0"), "Deployment", "gpufleet-admission")
+    arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    wanted = {"--without=volcano-slots", "--pool-taint=sku", "--runtime-class=nvidia", "--shared-memory"}
+    assert wanted <= set(arguments)
 
 
 def test_the_doors_of_queues_are_asked_of_pods_of_the_scheduler_that_is_there() -> None:

@@ -100,6 +100,9 @@ def at(values: dict[str, Any], name: str) -> object:
         ("image.repository", "Registry/gpufleet:1", "pattern"),
         ("image.pullPolicy", "Sometimes", "Always"),
         ("runtimeClass.create", "maybe", "auto"),
+        ("podCompletion.without", ["shared-memory"], "share-slot"),
+        ("podCompletion.poolTaints", ["two words"], "pattern"),
+        ("podCompletion.runtimeClass", "Nvidia", "pattern"),
         ("serviceMonitor.interval", "often", "pattern"),
     ],
 )

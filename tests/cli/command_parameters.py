@@ -43,6 +43,7 @@ LINES = {
     "up": "",
     "down": "",
     "admission policies": "",
+    "admission plan": "--kubeconfig config",
     "admission serve": "--kubeconfig config",
     "dashboards": "",
     "kubeconfig": "",

@@ -1,10 +1,10 @@
 """What a pod that asks for a GPU lacks, and how it is completed: the policies' work in Python.
 
 The webhook sends it on a server before Kubernetes 1.36, and plans show it. ``cel.completion`` makes the
-policies from the same data (``additions``); ``tests/admission/test_same_completion.py`` holds both together on
-a real API server. The server calls its policies in no order that is told, and once more where one changed
-something; here slots come first, and the rest sees them. The scheduler looks at every pod again, so a pod
-that came past both waits with a reason and is not placed wrongly.
+policies from the same data (``additions``), and ``tests/admission/test_same_completion.py`` holds both
+together on a real API server. The server calls its policies in no order that is told, and once more where one
+changed something; here slots come first, and the rest sees them. The scheduler looks at every pod again, so a
+pod that came past both waits with a reason and is not placed wrongly.
 """
 
 from collections.abc import Callable, Iterator, Mapping

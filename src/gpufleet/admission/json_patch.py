@@ -10,7 +10,7 @@ END = "-"
 
 
 def patched_copy(body: Mapping[str, Any], patch: Iterable[Body]) -> Body:
-    """The object with each operation done, one after the other. Raises KeyError for a path that is not there."""
+    """The object with each operation done in turn. Raises KeyError for a path that is not there."""
     found: Body = copy.deepcopy(dict(body))
     for one in patch:
         *way, last = map(_plain, one["path"].removeprefix("/").split("/"))

@@ -16,7 +16,12 @@ from gpufleet.lint.rule import Rule, RuleFinding, Severity
 from gpufleet.lint.source.fields import Field
 from gpufleet.lint.source.json_values import node_of
 from gpufleet.lint.source.text import SourceText
-from gpufleet.lint.suppressions import ANNOTATION_DOMAIN, annotated_suppression, read_suppression
+from gpufleet.lint.suppressions import (
+    ANNOTATION_DOMAIN,
+    Suppression,
+    annotated_suppression,
+    read_suppression,
+)
 from gpufleet.model.model_errors import shortened
 
 WORDS_MAX = 400
@@ -64,9 +69,16 @@ def is_excepted(
     rule_id: str, manifest: Manifest, today: dt.date, namespace_annotations: Mapping[str, str]
 ) -> bool:
     """Whether the object is excepted from the rule on this day."""
+    return exception_of(rule_id, manifest, today, namespace_annotations) is not None
+
+
+def exception_of(
+    rule_id: str, manifest: Manifest, today: dt.date, namespace_annotations: Mapping[str, str]
+) -> Suppression | None:
+    """The exception that counts on this day, of the object, of its pods or of its namespace."""
     written = annotated_suppression(rule_id, manifest)
     if written is None and (text := namespace_annotations.get(ANNOTATION_DOMAIN + rule_id)) is not None:
         written = read_suppression(text)
     if written is None or isinstance(written, str):
-        return False
-    return written.until is None or today <= written.until
+        return None
+    return written if written.until is None or today <= written.until else None

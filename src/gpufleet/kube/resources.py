@@ -122,6 +122,9 @@ VALIDATING_WEBHOOKS = Kind(
 MUTATING_WEBHOOKS = Kind(
     _ADMISSION, "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", namespaced=False
 )
+VALIDATING_POLICIES = Kind(
+    _ADMISSION, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", namespaced=False
+)
 
 # Gangs, native and of others; which of them a server has is found out at start.
 POD_GROUPS_V1ALPHA2 = Kind("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup")

@@ -1,0 +1,1 @@
+"""What admission would do to work that is there already, before a namespace is told to refuse."""
