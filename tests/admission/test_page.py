@@ -12,17 +12,28 @@ from tests.localkube.cluster import program
 from tests.waiting import until
 
 PAGE = ROOT / "docs" / "admission.md"
+DEPLOYMENT = "/apis/apps/v1/namespaces/team-vision/deployments"
+SOMETHING_REFUSED = 1
 
 
-def test_a_namespace_that_is_labelled_refuses_what_cannot_work(tmp_path: Path) -> None:
-    commands = [command for command, _ in steps(PAGE)]
+def deployment() -> dict[str, object]:
+    labels = {"app": "train"}
+    template = {"metadata": {"labels": labels}, "spec": PRIVILEGED}
+    spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "train"}, "spec": spec}
+
+
+def test_a_namespace_that_is_planned_for_and_labelled_refuses_what_cannot_work(tmp_path: Path) -> None:
     with bare_server(tmp_path) as server:
         server.namespace("team-vision")
+        server.api.call("POST", DEPLOYMENT, deployment())
         path = f"{Path(sys.executable).parent}:{program('kubectl').parent}:{os.environ['PATH']}"
         environment = {"PATH": path, "KUBECONFIG": str(server.cluster.kubeconfig), "HOME": str(tmp_path)}
-        for command in commands:
+        for command, shown in steps(PAGE):
             typed = ["/bin/bash", "-o", "pipefail", "-c", command]
             done = subprocess.run(typed, env=environment, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, f"$ {command}\n{done.stdout}{done.stderr}"
+            code = SOMETHING_REFUSED if "admission plan" in command else 0
+            assert done.returncode == code, f"$ {command}\n{done.stdout}{done.stderr}"
+            assert done.stdout.splitlines()[: len(shown)] == shown
         pod = a_pod("one", PRIVILEGED)
         until(lambda: server.create(pod, "team-vision").status == 403, 30, "it is not refused")

@@ -53,8 +53,8 @@ def _namespace_lines(one: PlannedNamespace) -> Iterator[str]:
     )
     yield (
         f"Namespace {one.namespace} (admission {now} -> {one.mode}{images}): "
-        f"{counted(one.looked_at, 'object')} with pods, {one.refused} would be refused, {one.warned} warned of, "
-        f"{one.completed} completed"
+        f"{counted(one.looked_at, 'object')} with pods, {one.refused} would be refused, "
+        f"{one.warned} warned of, {one.completed} completed"
     )
     for workload in one.workloads:
         yield from (f"  {line}" for line in _workload_lines(workload))
