@@ -14,6 +14,7 @@ NOT_OF_PODS = {
     "VICTIMS",
     "METRIC_LIMIT",
     "NAMESPACE_NAME",
+    "MIRROR",
     "CORDONED_BY",
     "DRAIN_DEADLINE",
 }

@@ -36,9 +36,6 @@ SLOT_COUNT = re.compile("[1-9][0-9]{0,5}")
 TAINT_EFFECT = "NoSchedule"
 """Pools of GPUs keep other work away by it; a taint that ends work is tolerated by no addition."""
 
-MIRROR = "kubernetes.io/config.mirror"
-"""On the image of a static pod: it runs already, as a file of its node says."""
-
 
 class Addition(enum.Enum):
     """One addition: the name of its policy, without the prefix."""
@@ -75,7 +72,7 @@ class RuntimeClass(msgspec.Struct, frozen=True):
     """A RuntimeClass of the cluster.
 
     One with overhead is given to no pod, nor one whose nodes the pod's selector excludes: the API server
-    compares both before it asks anybody, and would refuse the pod.
+    compares both with what the pod says, and would refuse it.
     """
 
     name: str

@@ -14,7 +14,6 @@ from typing import Any
 from gpufleet.admission.additions import (
     DEFAULT_SCHEDULER,
     HAMI,
-    MIRROR,
     OTHER_SHARES,
     OUR_SHARES,
     SLOT_COUNT,
@@ -79,7 +78,7 @@ class _Lacking:
     @cached_property
     def asks(self) -> bool:
         """Whether the pod asks for a GPU, and is one that the API server may still change."""
-        if MIRROR in self._annotations:
+        if keys.MIRROR in self._annotations:
             return False
         template = self._template
         has_gpu = any(one.gpu_names for one in template.all_containers)

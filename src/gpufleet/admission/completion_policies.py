@@ -9,11 +9,11 @@ class that is not there would be refused. ``cel.completion`` makes the expressio
 from collections.abc import Iterable
 from typing import Any
 
-from gpufleet.admission.additions import MIRROR, Addition
+from gpufleet.admission.additions import Addition
 from gpufleet.admission.cel.completion import MUTATIONS, SCHEDULER_VARIABLE, TAINTS_VARIABLE, used_variables
 from gpufleet.admission.cel.words import literal
 from gpufleet.admission.policies import VERSION, as_objects, resource_rule
-from gpufleet.kube.keys import MANAGED
+from gpufleet.kube.keys import MANAGED, MIRROR
 
 Object = dict[str, Any]
 DEFAULT_RUNTIME_CLASS = "nvidia"

@@ -88,5 +88,5 @@ def _verdict(one: PlannedWorkload) -> str:
 
 
 def _place(finding: PlannedFinding) -> str:
-    alone = {(OBJECT,): ", the object alone", (PODS,): ", its pods alone"}
+    alone: dict[tuple[str, ...], str] = {(OBJECT,): ", the object alone", (PODS,): ", its pods alone"}
     return alone.get(finding.at, "")

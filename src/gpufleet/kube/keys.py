@@ -95,6 +95,9 @@ METRIC_LIMIT = "gpufleet.io/limit"
 # Which namespace it is, on every namespace.
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
+# On the image of a static pod: it runs already, as a file of its node says.
+MIRROR = "kubernetes.io/config.mirror"
+
 # What an application is called, by the recommended label.
 APPLICATION = "app.kubernetes.io/name"
 

@@ -51,7 +51,6 @@ HELD_ANNOTATIONS = (
     keys.MOVE_TO,
 )
 DAEMON_SET = "DaemonSet"
-MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 READY, SCHEDULED = "Ready", "PodScheduled"
 
 
@@ -62,7 +61,7 @@ class HeldMetadata(Metadata, frozen=True):
         kept = {
             key: text
             for key, text in self.annotations.items()
-            if key in HELD_ANNOTATIONS or key == MIRROR_ANNOTATION
+            if key in HELD_ANNOTATIONS or key == keys.MIRROR
         }
         msgspec.structs.force_setattr(self, "annotations", kept)
         labels = {key: self.labels[key] for key in (DRIVER_LABEL, CHECK_LABEL) if key in self.labels}
@@ -158,7 +157,7 @@ class HeldPod(Structure, frozen=True):
         """Whether it belongs to the node: it comes back at once, and an eviction empties nothing."""
         controller = self.metadata.controller
         is_daemon = controller is not None and controller.kind == DAEMON_SET
-        return is_daemon or MIRROR_ANNOTATION in self.metadata.annotations
+        return is_daemon or keys.MIRROR in self.metadata.annotations
 
     @property
     def holds_gpus(self) -> bool:

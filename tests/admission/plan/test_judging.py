@@ -60,7 +60,7 @@ def test_a_mode_that_refuses_nothing_refuses_nothing() -> None:
 
 def test_an_exception_of_a_deployment_is_none_of_its_pods() -> None:
     text = "until 2026-06-30: the driver of the card needs it"
-    found = only(plan(deployment(PRIVILEGED, **{EXCEPTED: text})))
+    found = only(plan(deployment(PRIVILEGED, None, **{EXCEPTED: text})))
     assert [(one.rule, one.at) for one in found.findings] == [("GPU006", ("pods",))]
     assert [(one.rule, one.until) for one in found.excepted] == [("GPU006", "2026-06-30")]
 
