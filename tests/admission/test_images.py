@@ -14,6 +14,7 @@ from gpufleet.admission.images import (
     images_of,
     policy_of,
 )
+from gpufleet.admission.verdicts import manifest_of
 from tests.admission.judging_server import JudgingServer, a_pod, bare_server
 from tests.waiting import until
 
@@ -73,8 +74,19 @@ def test_init_containers_and_volumes_of_images_count(server: JudgingServer) -> N
     assert server.create(init, "any").status == 403
     volume = pod(good, volumes=[{"name": "model", "image": {"reference": "ubuntu"}}])
     assert server.create(volume, "any").status == 403
-    assert images_of(init["spec"]) == [good, "ubuntu"]
-    assert images_of(volume["spec"]) == [good, "ubuntu"]
+    assert images(init) == [good, "ubuntu"]
+    assert images(volume) == [good, "ubuntu"]
+
+
+def images(one: dict[str, Any]) -> list[str]:
+    (template,) = manifest_of(one).templates
+    return images_of(template)
+
+
+def test_the_image_of_a_model_server_counts() -> None:
+    spec = {"predictor": {"model": {"image": "ubuntu"}}}
+    service = {"apiVersion": "serving.kserve.io/v1beta1", "kind": "InferenceService", "spec": spec}
+    assert images(service) == ["ubuntu"]
 
 
 def test_an_ephemeral_container_counts_and_what_was_there_goes_on(server: JudgingServer) -> None:

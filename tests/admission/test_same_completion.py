@@ -106,7 +106,8 @@ def test_a_pod_that_a_controller_makes_is_completed_too(server: JudgingServer) -
 
 
 def test_the_image_of_a_static_pod_stays_as_its_node_says(server: JudgingServer) -> None:
-    pod = a_pod({"annotations": {"kubernetes.io/config.mirror": "abc"}}, ONE_GPU)
+    # The server takes such a pod with its node alone.
+    pod = a_pod({"annotations": {"kubernetes.io/config.mirror": "abc"}}, {**ONE_GPU, "nodeName": "n1"})
     spec = server.create(pod, "managed").body["spec"]
     assert spec["schedulerName"] == "default-scheduler"
     assert completing_patch(pod, COMPLETION) == []
@@ -114,7 +115,9 @@ def test_the_image_of_a_static_pod_stays_as_its_node_says(server: JudgingServer)
 
 def test_a_runtime_class_that_is_not_there_or_costs_something_refuses_no_pod(server: JudgingServer) -> None:
     server.api.call("DELETE", f"{RUNTIME_CLASSES}/nvidia")
-    until(lambda: "runtimeClassName" not in completed(server), 30, "the class is still given")
+    # The server's copies of the class do not end in the same moment.
+    until(lambda: server.create(a_pod({}, ONE_GPU), "managed").status == 201, 30, "the class is still given")
+    assert "runtimeClassName" not in completed(server)
     assert completed(server)["schedulerName"] == "fleet"
     overhead = {"podFixed": {"cpu": "250m"}}
     body = {"metadata": {"name": "nvidia"}, "handler": "nvidia", "overhead": overhead}

@@ -13,8 +13,9 @@ FOREIGN = {
     "kube_node_status_allocatable": {"node", "resource"},
     "kube_node_spec_unschedulable": {"node"},
     "aggregator_unavailable_apiservice": {"name"},
+    "apiserver_admission_webhook_fail_open_count": {"name", "type"},
 }
-"""Metrics of kube-state-metrics and their labels (its docs/metrics, version 2.17)."""
+"""Metrics of kube-state-metrics 2.17 (its docs/metrics) and of the API server, with their labels."""
 SCRAPED = {"cluster", "instance", "job"}
 """Labels that Prometheus itself puts on every series; ``cluster`` where it is told to."""
 

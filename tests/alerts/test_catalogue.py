@@ -8,15 +8,15 @@ import msgspec
 import promql_parser as promql
 import pytest
 
-from tests.alerts import cards, fleet, inventory, scheduler
+from tests.alerts import admission, cards, fleet, inventory, scheduler
 from tests.alerts.inhibition import inhibit_rules, parts
 from tests.alerts.promtool import RULES, Case, Trial, all_alerts, cases_of, groups, said_of
 from tests.alerts.queries import KNOWN, TYPES, base_name, below, selectors
 from tests.chart.rendering import rendered
 from tests.conventions.project import ROOT
 
-TRIALS = [*cards.TRIALS, *fleet.TRIALS, *scheduler.TRIALS]
-SPECIAL = [*cards.SPECIAL, *fleet.SPECIAL, *scheduler.SPECIAL]
+TRIALS = [*admission.TRIALS, *cards.TRIALS, *fleet.TRIALS, *scheduler.TRIALS]
+SPECIAL = [*admission.SPECIAL, *cards.SPECIAL, *fleet.SPECIAL, *scheduler.SPECIAL]
 CASES_MIN = 6
 UNTRIED = {"Heartbeat"}
 """Fires whatever is scraped, so there is no health to try; it has cases of its own."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.chart.rendering import one, rendered
+from tests.chart.rendering import NAMESPACE, one, rendered
 
 POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"
 
@@ -48,3 +48,31 @@ def test_registries_and_digests_are_those_of_the_values() -> None:
     found = {its["name"]: its["expression"] for its in policy["spec"]["variables"]}
     assert found["allowed"] == '["registry.example.com/team"]'
     assert found["digests"] == "false"
+
+
+def test_the_webhook_is_scraped_by_the_certificates_of_its_own_making() -> None:
+    objects = rendered({"admission.webhook.enabled": True, "serviceMonitor.enabled": True})
+    (endpoint,) = one(objects, "ServiceMonitor", "gpufleet-admission")["spec"]["endpoints"]
+    authority = {"name": "gpufleet-admission", "key": "ca.crt", "optional": True}
+    assert endpoint["tlsConfig"] == {
+        "ca": {"secret": authority},
+        "serverName": f"gpufleet-admission.{NAMESPACE}.svc",
+    }
+    ports = {port["name"] for port in one(objects, "Service", "gpufleet-admission")["spec"]["ports"]}
+    assert endpoint["port"] in ports
+    assert "ServiceMonitor" not in {its["kind"] for its in rendered({"admission.webhook.enabled": True})}
+
+
+def test_the_webhook_judges_images_where_the_values_say_so() -> None:
+    kind, name = "ValidatingWebhookConfiguration", "gpufleet-admission"
+    on = one(rendered({"admission.webhook.enabled": True}), kind, name)
+    images = [its for its in on["webhooks"] if its["name"].startswith("images-")]
+    assert {its["clientConfig"]["service"]["path"] for its in images} == {
+        "/images/audit",
+        "/images/warn",
+        "/images/deny",
+    }
+    assert {its["failurePolicy"] for its in on["webhooks"]} == {"Ignore"}
+    values = {"admission.webhook.enabled": True, "admission.images.enabled": False}
+    off = one(rendered(values), kind, name)
+    assert not [its for its in off["webhooks"] if its["name"].startswith("images-")]

@@ -140,6 +140,7 @@ TEXTS: dict[str, Bad] = {
     "admission plan --pool-taint": Bad(("", "two words", "a/b/c")),
     "admission plan --runtime-class": ANY,
     "admission plan --context": _CONTEXT,
+    "admission serve --registry": Bad(("", "https://example.com", "two words", "Team")),
     "admission serve --pool-taint": Bad(("", "two words", "a/b/c")),
     "admission serve --context": _CONTEXT,
     "admission serve --namespace": ANY,

@@ -10,7 +10,6 @@ can find out. ``image_findings`` is the same verdict in Python, for the webhook 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from gpufleet.admission.cel.pods import Variable, kind_variables
 from gpufleet.admission.cel.words import is_whole_match, literal, literals
@@ -26,6 +25,7 @@ from gpufleet.admission.policies import (
 )
 from gpufleet.kube.meanings.image_policies import ALLOWED_REGISTRIES, IMAGE_POLICY
 from gpufleet.lint.objects.images import read_image
+from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.rule import Severity
 from gpufleet.model.model_errors import InputError
 
@@ -69,11 +69,13 @@ def policy_of(annotations: Mapping[str, str], default: ImagePolicy = DEFAULT) ->
     return ImagePolicy(tuple(one for part in text.split(",") if (one := part.strip())), default.digests)
 
 
-def images_of(spec: Mapping[str, Any]) -> list[str]:
-    """The references of all images of a pod."""
-    containers: list[Mapping[str, Any]] = [one for part in _CONTAINERS for one in spec.get(part) or ()]
-    volumes = [one["image"].get("reference", "") for one in spec.get("volumes") or () if one.get("image")]
-    return [one for one in (*(c.get("image") or "" for c in containers), *volumes) if one]
+def images_of(template: PodTemplate) -> list[str]:
+    """The references of all images of a pod, each once."""
+    spec = template.spec
+    containers = [one for part in _CONTAINERS for one in spec.at(part).items()]
+    containers += [spec.at(name) for name in template.model_servers]
+    volumes = [one.at("image", "reference").text for one in spec.at("volumes").items()]
+    return [one for one in dict.fromkeys((*(c.at("image").text for c in containers), *volumes)) if one]
 
 
 def _whole_name(repository: str) -> str:

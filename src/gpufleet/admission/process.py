@@ -14,6 +14,7 @@ import msgspec
 from prometheus_client.exposition import generate_latest
 
 from gpufleet.admission.additions import Completion, RuntimeClass, completion_of
+from gpufleet.admission.images import ImagePolicy, registries_of
 from gpufleet.admission.runtime_class_watch import RuntimeClassWatch
 from gpufleet.admission.webhook.answering import Answering
 from gpufleet.admission.webhook.owner_events import OwnerEvents
@@ -56,6 +57,8 @@ class WebhookOptions(msgspec.Struct, frozen=True):
     shared_memory: bool
     pool_taints: tuple[str, ...]
     left_out: tuple[str, ...]
+    registries: tuple[str, ...]
+    no_digests: bool
     log_level: str
     log_format: str | None
 
@@ -65,6 +68,7 @@ def run_process(options: WebhookOptions) -> int:
     log_as_asked(options.log_level, options.log_format)
     address_of(options.listen, "--listen")
     completion_now(options, None)
+    registries_of(options.registries)
     check_choice(ClusterChoice(options.kubeconfig, options.context))
     return asyncio.run(_live(options))
 
@@ -112,7 +116,8 @@ class Webhook:
         self._options = options
         self._runtime_class = RuntimeClassWatch(client, options.runtime_class)
         now = client.clock.now
-        answering = Answering(self._record, self._annotations, now, self._completion, self._events)
+        images = ImagePolicy(registries_of(options.registries), digests=not options.no_digests)
+        answering = Answering(self._record, self._annotations, now, self._completion, images, self._events)
         host, port = address_of(options.listen, "--listen")
         self.server = HttpServer(
             self._own_metrics,

@@ -96,6 +96,10 @@ def plan(
     help="The name of its Secret and of its webhook configurations.",
 )
 @completion_options
+@click.option(
+    "--registry", "registries", multiple=True, metavar="NAME", help="Allow images from here; repeat."
+)
+@click.option("--no-digests", is_flag=True, help="Let images be named by tag.")
 @log_options
 def serve(**options: object) -> int:
     """Answer the API server's reviews until told to end."""

@@ -158,7 +158,7 @@ class _Judging:
         if self._images_mode is Action.OFF:
             return
         for template in manifest.templates:
-            for image in dict.fromkeys(images_of(_plain(template.spec.node))):
+            for image in images_of(template):
                 for words in image_findings(image, self._images):
                     action = WORDS[self._images_mode]
                     severity = Severity.ERROR.word

@@ -1,9 +1,10 @@
 """A request of the API server to its answer: judged, or completed, by the path that it came to.
 
 ``/judge/deny``, ``/judge/warn`` and ``/judge/audit`` are asked by webhooks for namespaces of these labels, so
-the server itself knows how a namespace is treated. ``/complete`` is for servers without policies that
-complete. A trial (dry run) is answered as any other request, and no Event comes of it. What cannot be
-answered ends with an error of HTTP, and the API server lets the object pass.
+the server itself knows how a namespace is treated. ``/images/deny`` and so on are the same for the label of
+the policy on images, and judge kinds whose images no policy reads. ``/complete`` is for servers without
+policies that complete. A trial (dry run) is answered as any other request, and no Event comes of it. What
+cannot be answered ends with an error of HTTP, and the API server lets the object pass.
 """
 
 import datetime as dt
@@ -11,10 +12,12 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
+from typing import Any
 
 from gpufleet.admission.additions import Completion
 from gpufleet.admission.cel.pods import judged_kinds
 from gpufleet.admission.completion import completing_patch
+from gpufleet.admission.images import ImagePolicy, image_findings, images_of, policy_of
 from gpufleet.admission.policies import Action
 from gpufleet.admission.treatment import Judge, judged_by
 from gpufleet.admission.verdicts import manifest_of, verdicts
@@ -27,19 +30,24 @@ from gpufleet.model.model_errors import InputError
 
 LOG = logging.getLogger(__name__)
 JSON = "application/json"
-JUDGE, COMPLETE = "/judge/", "/complete"
-PATHS = tuple(f"{JUDGE}{one.value}" for one in (Action.AUDIT, Action.WARN, Action.DENY))
+JUDGE, IMAGES, COMPLETE = "/judge/", "/images/", "/complete"
+PATHS = tuple(
+    f"{part}{one.value}" for part in (JUDGE, IMAGES) for one in (Action.AUDIT, Action.WARN, Action.DENY)
+)
 WARNINGS_MAX = 10
 """The API server drops warnings beyond 4 KiB."""
 
-RULE_DOMAIN = "lint"
+RULE_DOMAIN, IMAGE_DOMAIN = "lint", "images"
+"""The keys of notes in the audit log."""
+
 POD = ("", "Pod")
 
 
 class Answering:
     """Answers requests for ``daemon.http_server``.
 
-    ``annotations`` gives those of a namespace, ``completion`` what pods are given now.
+    ``annotations`` gives those of a namespace, ``completion`` what pods are given now. ``images`` is the
+    policy of namespaces that have none of their own.
     """
 
     def __init__(
@@ -48,12 +56,14 @@ class Answering:
         annotations: Callable[[str], Mapping[str, str]],
         now: Callable[[], dt.datetime],
         completion: Callable[[], Completion],
+        images: ImagePolicy,
         events: OwnerEvents,
     ) -> None:
         self._record = record
         self._annotations = annotations
         self._now = now
         self._completion = completion
+        self._images = images
         self._events = events
         policies = judged_by(Judge.POLICY)
         # Kinds that no policy judges are judged here by all rules about one object.
@@ -70,7 +80,7 @@ class Answering:
             return Page((there.encode(),), status=HTTPStatus.NOT_FOUND)
         try:
             review = read_review(request.body)
-            body = self._completed(review) if path == COMPLETE else self._judged(review, _action(path))
+            body = self._answered(path, review)
         except InputError as error:
             self._record.answered("unreadable", time.perf_counter() - began_s)
             LOG.warning("a review cannot be read", extra={"problem": str(error)})
@@ -82,6 +92,29 @@ class Answering:
             return Page((b"the object could not be judged\n",), status=HTTPStatus.INTERNAL_SERVER_ERROR)
         self._record.answered("answered", time.perf_counter() - began_s)
         return Page((body,), JSON)
+
+    def _answered(self, path: str, review: AdmissionRequest) -> bytes:
+        if path == COMPLETE:
+            return self._completed(review)
+        action = Action(path.rpartition("/")[2])
+        return self._judged(review, action) if path.startswith(JUDGE) else self._judged_images(review, action)
+
+    def _judged_images(self, review: AdmissionRequest, action: Action) -> bytes:
+        if review.object is None or (review.kind.group, review.kind.kind) in self._kinds:
+            return allowed(review.uid, [], {})
+        # What an object had before goes on: only what comes new is judged.
+        known = set(_images(review.old_object))
+        policy = policy_of(self._annotations(review.namespace), self._images)
+        new = [one for one in _images(review.object) if one not in known]
+        words = [f"images policy: {one} {said}" for one in new for said in image_findings(one, policy)]
+        for _ in words:
+            self._record.found(IMAGE_DOMAIN, action.value)
+        if action is Action.DENY and words:
+            return refused(review.uid, "; ".join(words[:WARNINGS_MAX]))
+        if action is Action.AUDIT:
+            told = {IMAGE_DOMAIN: "; ".join(words[:WARNINGS_MAX])} if words else {}
+            return allowed(review.uid, [], told)
+        return allowed(review.uid, words[:WARNINGS_MAX], {})
 
     def _judged(self, review: AdmissionRequest, action: Action) -> bytes:
         if review.object is None:
@@ -114,5 +147,7 @@ class Answering:
         return patched(review.uid, patch)
 
 
-def _action(path: str) -> Action:
-    return Action(path.removeprefix(JUDGE))
+def _images(body: Mapping[str, Any] | None) -> list[str]:
+    if body is None:
+        return []
+    return [image for template in manifest_of(body).templates for image in images_of(template)]

@@ -15,8 +15,8 @@ from gpufleet.admission.treatment import Judge, judged_by
 PREFIX = "gpufleet_admission"
 OUTCOMES = ("answered", "unreadable", "failed")
 ACTIONS = (Action.AUDIT.value, Action.WARN.value, Action.DENY.value)
-RULES = tuple(rule.id for judge in (Judge.POLICY, Judge.WEBHOOK) for rule in judged_by(judge))
-"""The rules that the webhook asks: all about one object."""
+RULES = (*(rule.id for judge in (Judge.POLICY, Judge.WEBHOOK) for rule in judged_by(judge)), "images")
+"""The rules that the webhook asks: all about one object, and the policy on images."""
 
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2.0)
 """Around the 10 ms that an answer may take, up to the time after which the API server goes on without it."""
