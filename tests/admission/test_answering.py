@@ -81,7 +81,7 @@ def test_the_registries_of_the_namespace_go_before_those_of_the_cluster() -> Non
     image = "registry.example.com/team/serve" + DIGEST
     assert answer("/images/deny", service(image))["allowed"] is False
     own = {REGISTRIES: "registry.example.com/team"}
-    assert answer("/images/deny", service(image), **own)["allowed"] is True
+    assert answer("/images/deny", service(image), None, **own)["allowed"] is True
 
 
 def test_images_that_were_there_before_go_on() -> None:
