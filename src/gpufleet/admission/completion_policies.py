@@ -10,7 +10,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from gpufleet.admission.additions import Addition
-from gpufleet.admission.cel.completion import MUTATIONS, SCHEDULER_VARIABLE, TAINTS_VARIABLE, used_variables
+from gpufleet.admission.cel.completion import (
+    MUTATIONS,
+    NEEDS,
+    SCHEDULER_VARIABLE,
+    TAINTS_VARIABLE,
+    inlined,
+    used_variables,
+)
 from gpufleet.admission.cel.words import literal
 from gpufleet.admission.policies import VERSION, as_objects, resource_rule
 from gpufleet.kube.keys import MANAGED, MIRROR
@@ -18,6 +25,9 @@ from gpufleet.kube.keys import MANAGED, MIRROR
 Object = dict[str, Any]
 DEFAULT_RUNTIME_CLASS = "nvidia"
 """The name under which NVIDIA's toolkit is commonly installed; the chart writes its value in its place."""
+
+NEED = "may-need-it"
+"""The condition by which a policy is passed over for a pod that has its addition."""
 
 _PARAMETER = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass"}
 _NO_MIRROR = f"!({literal(MIRROR)} in object.metadata.?annotations.orValue({{}}))"
@@ -42,6 +52,7 @@ def completion_policies(
 
 def _policy(addition: Addition, values: dict[str, str]) -> Object:
     expression = MUTATIONS[addition]()
+    taints = values[TAINTS_VARIABLE]
     variables = as_objects(used_variables(expression))
     for one in variables:
         one["expression"] = values.get(one["name"], one["expression"])
@@ -52,7 +63,10 @@ def _policy(addition: Addition, values: dict[str, str]) -> Object:
             "namespaceSelector": {"matchLabels": {MANAGED: "true"}},
             "resourceRules": [resource_rule("", ["pods"], ["CREATE"])],
         },
-        "matchConditions": [{"name": "not-the-image-of-a-static-pod", "expression": _NO_MIRROR}],
+        "matchConditions": [
+            {"name": "not-the-image-of-a-static-pod", "expression": _NO_MIRROR},
+            {"name": NEED, "expression": inlined(NEEDS[addition]).replace("[].exists", f"{taints}.exists")},
+        ],
         "variables": variables,
         "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}],
     }

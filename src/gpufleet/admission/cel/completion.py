@@ -101,6 +101,22 @@ def used_variables(expression: str) -> tuple[Variable, ...]:
     return tuple(Variable(name, text) for name, text in every.items() if name in wanted)
 
 
+def inlined(expression: str) -> str:
+    """The expression with what its variables stand for: conditions of a policy can read none."""
+    every = _variables()
+    for name in reversed(every):
+        expression = _replaced(expression, name, f"({every[name]})")
+    return expression
+
+
+def _replaced(expression: str, name: str, text: str) -> str:
+    first, *parts = expression.split(f"variables.{name}")
+    for part in parts:
+        is_longer = part[:1].isalnum() or part[:1] == "_"
+        first += (f"variables.{name}" if is_longer else text) + part
+    return first
+
+
 def _named_in(expression: str, names: Iterable[str]) -> set[str]:
     return {name for name in names if is_named(name, expression)}
 
@@ -199,6 +215,28 @@ def _appended(known: str, path: str, value: str) -> str:
 def _patch(path: str, value: str) -> str:
     return f"JSONPatch{{op: 'add', path: {literal(path)}, value: {value}}}"
 
+
+_UNSLOTTED = "!variables.slotted"
+_NO_TAINTS = "[].exists(k, !(k in variables.tolerated)) && variables.asks"
+"""The chart writes its taints in place of the empty list."""
+
+NEEDS: dict[Addition, str] = {
+    Addition.SHARE_SLOT: f"variables.described && {_UNSLOTTED}",
+    Addition.HAMI_SLOTS: f"size(variables.hami) > 0 && {_UNSLOTTED}",
+    Addition.VOLCANO_SLOTS: f"size(variables.volcano) > 0 && {_UNSLOTTED}",
+    Addition.SCHEDULER_NAME: (
+        f"object.spec.?schedulerName.orValue({literal(DEFAULT_SCHEDULER)}) == {literal(DEFAULT_SCHEDULER)}"
+        " && variables.asks"
+    ),
+    Addition.SHARED_TOLERATION: (
+        f"!({literal(keys.SHARED_POOL_TAINT)} in variables.tolerated) && variables.asks"
+    ),
+    Addition.POOL_TOLERATIONS: _NO_TAINTS,
+    Addition.RUNTIME_CLASS: "!has(object.spec.runtimeClassName) && variables.asks",
+    Addition.SHARED_MEMORY: "size(variables.lacking) > 0 && variables.asks",
+}
+"""By addition: which pods may need it. A policy that is called costs the server two milliseconds, one whose
+condition is false a tenth of that."""
 
 MUTATIONS: dict[Addition, Callable[[], str]] = {
     Addition.SHARE_SLOT: _described_slot,
