@@ -233,7 +233,8 @@ NEEDS: dict[Addition, str] = {
     ),
     Addition.POOL_TOLERATIONS: _NO_TAINTS,
     Addition.RUNTIME_CLASS: "!has(object.spec.runtimeClassName) && variables.asks",
-    Addition.SHARED_MEMORY: "size(variables.lacking) > 0 && variables.asks",
+    # Slots that another policy adds may be several devices, and what was passed over is not asked again.
+    Addition.SHARED_MEMORY: "variables.described || (size(variables.lacking) > 0 && variables.asks)",
 }
 """By addition: which pods may need it. A policy that is called costs the server two milliseconds, one whose
 condition is false a tenth of that."""
