@@ -104,8 +104,8 @@ kube-before: setup ## Fill the cache with the control plane of the version of Ku
 	@$(BIN)/python -m gpufleet.localkube.fill_cache 1.36.3 kube-apiserver kube-controller-manager
 
 .PHONY: image
-image: setup ## Build the container image into build/image (Debian, root; no registry, no Docker)
-	@$(BIN)/python -m image
+image: setup ## Build the container image into build/image (Debian, root; no registry, no Docker; ARCH=arm64)
+	@$(BIN)/python -m image $(if $(ARCH),--arch $(ARCH))
 
 .PHONY: chart-programs
 chart-programs: setup ## What the tests of chart and image need: helm, kubeconform, and the image where it can be built

@@ -27,12 +27,13 @@ Document = dict[str, object]
 
 
 class ImageConfig(msgspec.Struct, frozen=True):
-    """What the image runs, as whom, with which environment and labels."""
+    """What the image runs, as whom, with which environment and labels, on which machines."""
 
     entrypoint: tuple[str, ...]
     user: str
     environment: Mapping[str, str]
     labels: Mapping[str, str]
+    architecture: str = "amd64"
 
 
 def write(target: Path, repository: str, tag: str, config: ImageConfig, layers: Sequence[Layer]) -> str:
@@ -49,7 +50,7 @@ def write(target: Path, repository: str, tag: str, config: ImageConfig, layers: 
     )
     digest = digest_of(manifest)
     names = {f"{repository}:{tag}": tag, f"{repository}@{digest}": ""}
-    entries = [_indexed(manifest, name, reference) for name, reference in names.items()]
+    entries = [_indexed(manifest, name, reference, config.architecture) for name, reference in names.items()]
     index = _encoded({"schemaVersion": 2, "mediaType": INDEX, "manifests": entries})
     docker = [
         {
@@ -84,7 +85,7 @@ def digest_of(content: bytes) -> str:
 def _config(config: ImageConfig, layers: Sequence[Layer]) -> Document:
     return {
         "created": CREATED,
-        "architecture": "amd64",
+        "architecture": config.architecture,
         "os": "linux",
         "config": {
             "User": config.user,
@@ -97,9 +98,9 @@ def _config(config: ImageConfig, layers: Sequence[Layer]) -> Document:
     }
 
 
-def _indexed(manifest: bytes, name: str, reference: str) -> Document:
+def _indexed(manifest: bytes, name: str, reference: str, architecture: str) -> Document:
     annotations = {NAME: name} | ({REFERENCE: reference} if reference else {})
-    platform = {"architecture": "amd64", "os": "linux"}
+    platform = {"architecture": architecture, "os": "linux"}
     return {
         **_descriptor(MANIFEST, digest_of(manifest), len(manifest)),
         "annotations": annotations,

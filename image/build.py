@@ -16,16 +16,21 @@ from gpufleet import __version__
 from gpufleet.progress.durations import Step
 from gpufleet.progress.telling import Progress
 from image import archive, debian, dependencies, layers, ours
+from image.architecture import Architecture, native
 from image.archive import ImageConfig
 from image.errors import ImageError
 from image.layers import Layer, Owned
 
 REPOSITORY = "gpufleet.local/gpufleet"
-FORMAT = "1"
+FORMAT = "2"
 """Changed with the way in which a base is made, so that no older one is taken for it."""
 
 OWNED = {ours.CACHE: Owned(ours.NONROOT, 0o755), "tmp": Owned(0, 0o1777)}
 BASES_KEPT = 2
+WITHOUT_KERNELS = (
+    "without kernels: the machine that they are for compiles them, so a scheduler of this image does when it "
+    "starts, for about a minute; an image that is built on such a machine has them"
+)
 
 
 class Built(msgspec.Struct, frozen=True):
@@ -36,11 +41,15 @@ class Built(msgspec.Struct, frozen=True):
     digest: str
 
 
-def problem() -> str | None:
-    """Why no image can be built here, with the way out; None if one can."""
-    if os.uname().machine != "x86_64":
-        return f"the image is for x86_64, and this machine is {os.uname().machine}"
-    if os.geteuid() != 0:
+def problem(architecture: Architecture | None = None) -> str | None:
+    """Why no image can be built here, for this machine or another, with the way out; None if one can."""
+    try:
+        wanted = architecture or native()
+    except ImageError as error:
+        return str(error)
+    if wanted.problem is not None:
+        return wanted.problem
+    if os.geteuid() != 0 and wanted.is_native:
         return "the image's kernels are compiled inside it, which needs root (chroot)"
     lacking = [name for name in ("apt-get", "dpkg-deb") if shutil.which(name) is None]
     if lacking:
@@ -48,16 +57,16 @@ def problem() -> str | None:
     return None
 
 
-def build(target: Path, cache: Path, progress: Progress) -> Built:
+def build(target: Path, cache: Path, progress: Progress, architecture: Architecture) -> Built:
     """Write the image's archive to ``target``. Raises ImageError where it cannot be."""
-    found = problem()
+    found = problem(architecture)
     if found is not None:
         raise ImageError(found)
     cache.mkdir(parents=True, exist_ok=True)
     target.parent.mkdir(parents=True, exist_ok=True)
     with progress.during("finding Debian's packages", str, Step("image packages", 15.0)):
-        packages = debian.fetch(cache / "debian")
-    base = _base(cache, packages, progress)
+        packages = debian.fetch(cache / f"debian-{architecture.name}", architecture.name)
+    base = _base(cache, packages, progress, architecture)
     with tempfile.TemporaryDirectory(dir=cache, prefix=".building-") as name:
         scratch = Path(name)
         root = scratch / "root"
@@ -66,11 +75,14 @@ def build(target: Path, cache: Path, progress: Progress) -> Built:
         before = layers.all_names(root)
         progress.say("adding the wheel of this checkout")
         ours.add_wheel(root, scratch)
-        with progress.during(
-            "adding the engine's kernels for a generic CPU", str, Step("image kernels", 60.0)
-        ):
-            ours.add_kernels(root, _folder(cache / "kernels"))
-        ours.compile_modules(root, f"/{dependencies.SITE}/gpufleet")
+        if architecture.is_native:
+            with progress.during(
+                "adding the engine's kernels for a generic CPU", str, Step("image kernels", 60.0)
+            ):
+                ours.add_kernels(root, _folder(cache / f"kernels-{architecture.name}"))
+        else:
+            progress.say(WITHOUT_KERNELS)
+        ours.compile_modules(root, f"/{dependencies.SITE}/gpufleet", runs_here=architecture.is_native)
         progress.say("packing")
         added = layers.all_names(root) - before
         own = layers.pack(root, added, scratch / "own.tar.gz", OWNED)
@@ -79,12 +91,13 @@ def build(target: Path, cache: Path, progress: Progress) -> Built:
             user=f"{ours.NONROOT}:{ours.NONROOT}",
             environment=ours.ENVIRONMENT,
             labels=_labels(),
+            architecture=architecture.name,
         )
         digest = archive.write(target, REPOSITORY, __version__, config, (_base_layer(base), own))
     return Built(target, f"{REPOSITORY}:{__version__}", digest)
 
 
-def _base(cache: Path, packages: tuple[Path, ...], progress: Progress) -> Path:
+def _base(cache: Path, packages: tuple[Path, ...], progress: Progress, architecture: Architecture) -> Path:
     """The folder with the base and its layer, made if it is not there."""
     lock = dependencies.wanted(dependencies.LOCK.read_text(encoding="utf-8"))
     made_of = "\n".join([FORMAT, *(package.name for package in packages), lock])
@@ -99,9 +112,10 @@ def _base(cache: Path, packages: tuple[Path, ...], progress: Progress) -> Path:
     progress.say(f"unpacking {len(packages)} of Debian's packages")
     debian.unpack(packages, root)
     with progress.during("installing the locked Python packages", str, Step("image dependencies", 40.0)):
-        dependencies.install(root, unfinished)
+        dependencies.install(root, unfinished, architecture.machine)
     (root / "tmp").mkdir(exist_ok=True)
-    ours.compile_modules(root, f"/usr/lib/{debian.PYTHON}", f"/{dependencies.SITE}")
+    folders = (f"/usr/lib/{debian.PYTHON}", f"/{dependencies.SITE}")
+    ours.compile_modules(root, *folders, runs_here=architecture.is_native)
     with progress.during("packing the base", str, Step("image base", 40.0)):
         layer = layers.pack(root, layers.all_names(root), unfinished / "layer.tar.gz", OWNED)
     told = msgspec.structs.replace(layer, path="layer.tar.gz")

@@ -53,12 +53,14 @@ UNWANTED = (
 LICENCE = "copyright"
 
 
-def fetch(folder: Path) -> tuple[Path, ...]:
+def fetch(folder: Path, architecture: str) -> tuple[Path, ...]:
     """The packages' files in ``folder``, fetched as far as they are not there yet; in a fixed order.
+
+    ``architecture`` is Debian's name for the machine that they are for, this one or another.
 
     Raises ImageError where apt cannot, or offers no such Python.
     """
-    apt = _apt(folder)
+    apt = _apt(folder, architecture)
     debs = folder / "packages"
     debs.mkdir(parents=True, exist_ok=True)
     _refresh(apt, folder)
@@ -97,17 +99,22 @@ def is_wanted(name: str) -> bool:
     return path.name == LICENCE or not any(path.is_relative_to(unwanted) for unwanted in UNWANTED)
 
 
-def _apt(folder: Path) -> tuple[str, ...]:
-    """apt-get with lists and caches of its own."""
+def _apt(folder: Path, architecture: str) -> tuple[str, ...]:
+    """apt-get with lists and caches of its own, for one machine."""
     own = {
         "Dir::State::Lists": folder / "lists",
         "Dir::Cache": folder / "cache",
         "Debug::NoLocking": "true",
         "APT::Sandbox::User": "",
         "APT::Get::List-Cleanup": "false",
+        # What is installed on this machine says nothing of another one.
+        "Dir::State::status": folder / "nothing-installed",
+        "APT::Architecture": architecture,
+        "APT::Architectures": architecture,
     }
     for name in ("lists/partial", "cache/archives/partial"):
         (folder / name).mkdir(parents=True, exist_ok=True)
+    (folder / "nothing-installed").touch()
     options = [word for key, value in own.items() for word in ("-o", f"{key}={value}")]
     return ("apt-get", "--quiet", "--quiet", *options)
 

@@ -36,8 +36,8 @@ def wanted(lock: str) -> str:
     return "\n".join(kept) + "\n"
 
 
-def install(root: Path, scratch: Path) -> None:
-    """Put the packages below ``root``, whatever Python runs this."""
+def install(root: Path, scratch: Path, machine: str) -> None:
+    """Put the packages for this kind of machine below ``root``, whatever Python runs this."""
     requirements = scratch / "requirements.txt"
     requirements.write_text(wanted(LOCK.read_text(encoding="utf-8")), encoding="utf-8")
     site = root / SITE
@@ -50,7 +50,7 @@ def install(root: Path, scratch: Path) -> None:
         "--disable-pip-version-check",
     ]
     command += [f"--python-version={PYTHON.removeprefix('python')}", f"--target={site}"]
-    command += [f"--platform={platform}_x86_64" for platform in PLATFORMS]
+    command += [f"--platform={platform}_{machine}" for platform in PLATFORMS]
     output_of([*command, "--requirement", requirements], "installing the locked Python packages")
     for name in UNWANTED:
         shutil.rmtree(site / name, ignore_errors=True)

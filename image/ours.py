@@ -5,7 +5,9 @@ those with which they are loaded; for `generic`, so that every CPU loads them. T
 for the next build with the same engine.
 """
 
+import compileall
 import os
+import py_compile
 import shutil
 import subprocess
 import sys
@@ -121,8 +123,22 @@ def _same_addresses() -> list[str]:
     return command if done.returncode == 0 else []
 
 
-def compile_modules(root: Path, *folders: str) -> None:
-    """Compile modules to bytecode that is never compared with its source: nothing in the image changes."""
+def compile_modules(root: Path, *folders: str, runs_here: bool = True) -> None:
+    """Compile modules to bytecode that is never compared with its source: nothing in the image changes.
+
+    The image's Python does it, or this one where programs of the image do not run here: bytecode is the same
+    on every machine. It bears the paths that modules have inside.
+    """
+    if not runs_here:
+        for folder in folders:
+            compileall.compile_dir(
+                root / folder.lstrip("/"),
+                quiet=2,
+                stripdir=str(root),
+                prependdir="/",
+                invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+            )
+        return
     script = (
         "import compileall, py_compile\n"
         f"for folder in {folders!r}:\n"

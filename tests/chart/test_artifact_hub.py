@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from gpufleet import __version__
-from tests.chart.rendering import CHART, rendered
+from image.architecture import ARCHITECTURES
+from tests.chart.rendering import CHART, FULL_VALUES, pod_specs, rendered
 
 PREFIX = "artifacthub.io/"
 KINDS = {"added", "changed", "deprecated", "removed", "fixed", "security"}
@@ -34,6 +35,27 @@ def test_the_definitions_are_those_that_it_brings(told: dict[str, str]) -> None:
         for version in its["spec"]["versions"]
     ]
     assert [(one["kind"], one["name"], one["version"]) for one in listed(told["crds"])] == expected
+
+
+def test_every_image_that_is_started_is_in_the_list(told: dict[str, str]) -> None:
+    """With everything on, and so that an air-gapped site copies what is listed and no more."""
+    values = msgspec.yaml.decode(FULL_VALUES.read_text(encoding="utf-8"))
+    own = msgspec.yaml.decode((CHART / "values.yaml").read_text(encoding="utf-8"))["image"]
+    specs = pod_specs(rendered({**values, "image": own, "web": {**values["web"], "extraContainers": []}}))
+    assert len(specs) >= 7
+    started = {
+        container["image"]
+        for spec in specs.values()
+        for container in (*spec["containers"], *spec.get("initContainers", ()))
+    }
+    assert {one["image"] for one in listed(told["images"])} == started
+    (image,) = started
+    assert image.endswith(f":{__version__}")
+
+
+def test_it_is_for_the_machines_that_images_are_built_for(told: dict[str, str]) -> None:
+    (image,) = listed(told["images"])
+    assert set(image["platforms"]) == {f"linux/{name}" for name in ARCHITECTURES}
 
 
 def test_each_example_is_one_that_a_server_would_take(told: dict[str, str]) -> None:

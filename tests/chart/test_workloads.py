@@ -330,3 +330,13 @@ def test_a_network_policy_lets_the_metrics_in_and_the_api_server_out(full: list[
         assert policy["ingress"][0]["ports"] == [{"port": "metrics", "protocol": "TCP"}]
         assert "from" in policy["ingress"][0]
         assert policy["egress"] == [{"ports": [{"port": 6443, "protocol": "TCP"}]}]
+
+
+def test_pods_start_on_nodes_that_the_image_is_for(default: list[Object], full: list[Object]) -> None:
+    """An index of several images is for each node of them."""
+    assert {spec["nodeSelector"]["kubernetes.io/arch"] for spec in pod_specs(default).values()} == {"amd64"}
+    assert not [
+        name for name, spec in pod_specs(full).items() if "kubernetes.io/arch" in spec["nodeSelector"]
+    ]
+    arm = pod_specs(rendered({"image.architectures": ["arm64"]}))
+    assert {spec["nodeSelector"]["kubernetes.io/arch"] for spec in arm.values()} == {"arm64"}

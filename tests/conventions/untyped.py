@@ -25,6 +25,7 @@ TYPED = {
     "docs/moving-from-scheduler-plugins.md": "tests/migration/test_guides.py",
     "docs/moving-from-volcano.md": "tests/migration/test_guides.py",
     "docs/moving-to-queues.md": "tests/cli/test_page_commands.py",
+    "docs/operate-walk.md": "tests/localkube/test_operate_walk.py",
     "docs/parking.md": "tests/operator/parking/test_parking_on_a_real_server.py",
     "docs/projects.md": "tests/operator/projects/test_page.py",
     "docs/queues-walk.md": "tests/localkube/test_queues_walk.py",
@@ -106,6 +107,9 @@ UNTYPED: dict[str, dict[str, str]] = {
     },
     "docs/install.md": {
         "make image": _CI,
+        "kubectl get fleetpolicies -o"
+        " jsonpath='{range .items[*]}{.spec.driver.image}"
+        '{"\\n"}{.spec.runtime.image}{"\\n"}{end}\'': _OWN_CLUSTER,
         "helm install gpufleet charts/gpufleet --namespace gpufleet-system --create-namespace": _OWN_IMAGE,
         "helm test gpufleet --namespace gpufleet-system --logs": _OWN_IMAGE,
         "gpufleet check": _OWN_IMAGE,

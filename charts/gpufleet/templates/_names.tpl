@@ -28,6 +28,13 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}
 {{- end }}
 
+{{/* The label of the image's machines; none where the image is an index for several. */}}
+{{- define "gpufleet.architecture" -}}
+{{- if eq (len .Values.image.architectures) 1 -}}
+kubernetes.io/arch: {{ first .Values.image.architectures }}
+{{- end -}}
+{{- end }}
+
 {{/* What every container of Pod Security `restricted` says, and what the agent keeps of it too. */}}
 {{- define "gpufleet.containerSecurity" -}}
 allowPrivilegeEscalation: false
