@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from gpufleet.localkube.access.api import Object
@@ -21,9 +20,9 @@ from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options
 from gpufleet.overview.readings.agent_pages import FRESH_S
 from tests.chart import https_metrics
-from tests.chart.kept_kinds import KEPT_KINDS
+from tests.chart.helm_in_cluster import in_cluster, kept, of_release
 from tests.chart.page_of_chart import forwarded, person
-from tests.chart.rendering import CHART, NAMESPACE, RELEASE, as_options, helm
+from tests.chart.rendering import CHART, NAMESPACE, RELEASE, as_options
 from tests.chart.served_metrics import registered, used_ratio
 from tests.conventions.project import ROOT
 from tests.image.built import DIGEST, image
@@ -92,18 +91,6 @@ def values_in(folder: Path) -> dict[str, object]:
     """
     digest = DIGEST.read_text(encoding="utf-8").strip()
     return {**VALUES, "image.digest": digest, "agent.stateFolder": str(folder / "state")}
-
-
-def in_cluster(cluster: LocalCluster, *arguments: str | Path) -> str:
-    """What helm says, asked about this cluster; it leaves nothing in a home folder."""
-    home = cluster.folder / "helm"
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(home),
-        "KUBECONFIG": str(cluster.kubeconfig),
-        **{f"HELM_{name}_HOME": str(home / name.lower()) for name in ("CACHE", "CONFIG", "DATA")},
-    }
-    return helm(*arguments, f"--namespace={NAMESPACE}", environment=environment)
 
 
 def component(cluster: LocalCluster, name: str) -> list[Object]:
@@ -374,22 +361,6 @@ def offers(cluster: LocalCluster, **wanted: int) -> None:
     names = {"whole": "nvidia.com/gpu", "turns": "nvidia.com/gpu.shared", "slots": "gpufleet.io/gpu-share"}
     expected = {names[name]: str(amount) for name, amount in wanted.items()}
     awaited(f"it offers {expected}", lambda: offered(cluster) == expected, lambda: state(cluster))
-
-
-def of_release(cluster: LocalCluster) -> set[tuple[str, str]]:
-    """Every object in the cluster that bears the release's label and that helm keeps, by kind and name."""
-    found = set()
-    with cluster.api() as api:
-        for kind, path in KEPT_KINDS.items():
-            items = api.call("GET", f"{path}?labelSelector=app.kubernetes.io/instance%3D{RELEASE}")["items"]
-            found |= {(kind, one["metadata"]["name"]) for one in items}
-    return found
-
-
-def kept(manifest: str) -> set[tuple[str, str]]:
-    """The objects of a release, as helm remembers them."""
-    objects = (msgspec.yaml.decode(one) for one in manifest.split("\n---\n"))
-    return {(one["kind"], one["metadata"]["name"]) for one in objects if one}
 
 
 @pytest.fixture(scope="module")
