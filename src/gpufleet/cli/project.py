@@ -4,6 +4,7 @@
 """
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +12,10 @@ from gpufleet.cli.cluster_options import cluster_options
 from gpufleet.cli.parameters import OneOf, OutputFile, Whole
 from gpufleet.cli.project_parameters import Amount, NamespaceName, PersonName, ProjectName
 from gpufleet.cli.prometheus_options import SECONDS, prometheus_server_options
+
+if TYPE_CHECKING:
+    from gpufleet.usage.prometheus.access import Access
+
 
 NAMESPACES_MAX = 64
 """As many as the definition of GpuProject takes."""
@@ -247,10 +252,7 @@ def delete(
     wait_s: int,
     usage_file: Path | None,
     window_s: int,
-    prometheus_url: str | None,
-    token_file: Path | None,
-    authority_file: Path | None,
-    prometheus_cluster: str,
+    prometheus: "Access | None",
     output: str,
     kubeconfig: Path | None,
     context: str,
@@ -262,11 +264,9 @@ def delete(
     """
     from gpufleet.cli.project_deletion import delete_project
     from gpufleet.kube.connection import ClusterChoice
-    from gpufleet.usage.prometheus.access import access_if_any
     from gpufleet.usage.prometheus.client import Prometheus
 
-    access = access_if_any(prometheus_url, token_file, authority_file, prometheus_cluster)
-    measurements = None if access is None else Prometheus(access)
+    measurements = None if prometheus is None else Prometheus(prometheus)
     cluster = ClusterChoice(kubeconfig, context)
     return delete_project(cluster, name, measurements, usage_file, window_s, wait_s, output, yes=yes)
 
