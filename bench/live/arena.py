@@ -10,7 +10,7 @@ import json
 import random
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -123,11 +123,14 @@ def _some(api: Api, path: str) -> bool:
 
 
 @contextmanager
-def arena(nodes: int, *, kubelets: bool = False) -> Iterator[Arena]:
-    """A server with so many nodes for the length of the block; with ``kubelets`` pods run on them."""
+def arena(nodes: int, *, kubelets: bool = False, others: Sequence[str] = ()) -> Iterator[Arena]:
+    """A server with so many nodes for the length of the block; with ``kubelets`` pods run on them.
+
+    ``others`` are users whose requests are in the log beside those of the schedulers.
+    """
     with tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as text:
         folder = Path(text)
-        users = [KWOK_USER, *(who.user for who in BOTH)]
+        users = [KWOK_USER, *(who.user for who in BOTH), *others]
         (folder / "audit-policy.json").write_text(json.dumps(audit.policy(users)))
         log = folder / "audit.log"
         api_server = (

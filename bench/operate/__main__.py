@@ -9,15 +9,15 @@ import click
 
 from bench import idle_work
 from bench.figures import Figure, publish
-from bench.operate import admission_latency, drain_loss, projects
+from bench.operate import admission_latency, at_rest, drain_loss, projects
 from gpufleet.cli.main import run_program
 
-PARTS: tuple[ModuleType, ...] = (drain_loss, idle_work, projects, admission_latency)
+PARTS: tuple[ModuleType, ...] = (drain_loss, idle_work, projects, admission_latency, at_rest)
 
 
 @click.command()
 def main() -> None:
-    """Measure what a rollout loses, what parking gives back, and what projects and admission cost."""
+    """Measure what a rollout loses, what parking gives back, and what projects, admission and rest cost."""
     found: list[Figure] = []
     notes: list[str] = []
     for part in PARTS:
