@@ -21,6 +21,7 @@ WRITES_BY_ITSELF = {
     "localkube/cluster.py": "the log of a cluster's supervisor",
     "localkube/node/cgroups.py": "settings of the kernel",
     "localkube/node/configuration.py": "a cluster's own folder, made anew",
+    "localkube/node/driver_stand_ins.py": "an archive in a cluster's own folder",
     "localkube/node/images.py": "an archive in a cluster's own folder",
     "localkube/node/private_view.py": "a cluster's own folder, made anew",
     "localkube/node_agent.py": "a cluster's own folder, made anew",

@@ -37,6 +37,10 @@ CHECK_NODE = "gpufleet.io/driver-check-node"
 CHECK_FRACTION = "0.1"
 """What a check pod asks of a GPU where a node offers parts alone: any part shows that the driver works."""
 
+VALIDATIONS = "/run/nvidia/validations"
+READY_FILE = f"{VALIDATIONS}/.driver-ctr-ready"
+"""The file by which containers of NVIDIA's operands know that the driver works."""
+
 DIGEST_DIGITS = 40
 """A label has room for 63 characters; as many digits as a commit of git has tell any two images apart."""
 
@@ -258,9 +262,9 @@ def _driver_pod(driver: Driver, image: str, key: str) -> dict[str, Any]:
             {"name": name, "mountPath": path, **({"mountPropagation": propagation} if propagation else {})}
             for name, path, propagation in mounts
         ],
-        "startupProbe": _exec("nvidia-smi && touch /run/nvidia/validations/.driver-ctr-ready")
+        "startupProbe": _exec(f"nvidia-smi && mkdir -p {VALIDATIONS} && touch {READY_FILE}")
         | {"initialDelaySeconds": 5, "periodSeconds": 10, "failureThreshold": 360, "timeoutSeconds": 60},
-        "lifecycle": {"preStop": _exec("rm -f /run/nvidia/validations/.driver-ctr-ready")},
+        "lifecycle": {"preStop": _exec(f"rm -f {READY_FILE}")},
     }
     return {
         "nodeSelector": {DRIVER_LABEL: key},

@@ -14,7 +14,7 @@ import msgspec
 
 from gpufleet.files.regular import read_regular
 from gpufleet.localkube.access.certificates import Authority, write_private
-from gpufleet.localkube.node import images
+from gpufleet.localkube.node import driver_stand_ins, images
 from gpufleet.localkube.node.network import NodeNetwork
 from gpufleet.localkube.node.private_view import KUBELET
 from gpufleet.localkube.processes.plan import OWN_FILE_BYTES_MAX, Program, Stage
@@ -59,6 +59,7 @@ def prepare(cluster_folder: Path, network: NodeNetwork, binaries: Mapping[str, P
     (folder / KUBELET_FILE).write_bytes(msgspec.json.encode(_kubelet(cluster_folder, network)))
     _write_certificate(cluster_folder, network)
     images.write_archive(binaries["busybox"], folder / images.ARCHIVE)
+    driver_stand_ins.write_archive(images.shell_layer(binaries["busybox"]), folder / images.DRIVERS_ARCHIVE)
     (folder / SPEC_FILE).write_bytes(msgspec.json.encode(spec))
     return spec
 

@@ -51,15 +51,16 @@ def main(cluster_folder: Path) -> None:
     )
     containerd, kubelet = (SupervisedProgram(program, cluster_folder, PAUSE_S) for program in programs)
     containerd.start()
-    _import_images(spec.programs["ctr"], folder, containerd)
+    for archive in (images.ARCHIVE, images.DRIVERS_ARCHIVE):
+        _import_images(spec.programs["ctr"], folder / archive, containerd)
     kubelet.start()
     _keep([containerd, kubelet], cluster_folder)
 
 
-def _import_images(ctr: str, folder: Path, containerd: SupervisedProgram) -> None:
+def _import_images(ctr: str, archive: Path, containerd: SupervisedProgram) -> None:
     """Put our images where the kubelet finds them, as soon as containerd answers."""
     command = [ctr, f"--address={configuration.CONTAINERD_SOCKET}", "--namespace=k8s.io"]
-    command += ["images", "import", "--no-unpack", str(folder / images.ARCHIVE)]
+    command += ["images", "import", "--no-unpack", str(archive)]
     limit_s = time.monotonic() + CONTAINERD_WAIT_S
     while True:
         if containerd.child is not None and (code := containerd.child.exit_code) is not None:

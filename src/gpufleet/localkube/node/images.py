@@ -1,7 +1,8 @@
 """The two images that a real node always has, made here from one static busybox: no registry is asked.
 
 ``BUSYBOX`` has a shell and the usual small programs, for pods that try something out; ``PAUSE`` is what holds
-a pod's namespaces. They are imported into containerd when the node starts (`first_process`).
+a pod's namespaces. They are imported into containerd when the node starts (`first_process`), and so are the
+stand-ins for drivers (`driver_stand_ins`).
 """
 
 import hashlib
@@ -28,7 +29,7 @@ SLEEP = ("/bin/sleep", "2147483647")
 ELF_INTERPRETER = 3
 """PT_INTERP of elf.h: a program with such a segment needs libraries, which the image lacks."""
 
-ARCHIVE = "images.tar"
+ARCHIVE, DRIVERS_ARCHIVE = "images.tar", "driver-stand-ins.tar"
 # Programs of an image look up their user there.
 ACCOUNTS = {"etc/passwd": b"root:x:0:0::/root:/bin/sh\n", "etc/group": b"root:x:0:\n"}
 FOLDERS = {"bin": 0o755, "etc": 0o755, "root": 0o700, "tmp": 0o1777}
@@ -40,7 +41,7 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {BUSYBOX: ("/bin/sh",), PAUSE: SLEEP}
 def write_archive(busybox: Path, archive: Path, commands: Mapping[str, tuple[str, ...]] = COMMANDS) -> None:
     """Write images as an archive that `ctr images import` takes: of each name, what it runs by itself."""
     check_static(busybox)
-    layer = _layer(busybox)
+    layer = shell_layer(busybox)
     configs = {name: _config(layer, command) for name, command in commands.items()}
     manifest = [
         {"Config": _file_name(config), "RepoTags": [name], "Layers": ["layer.tar"]}
@@ -74,8 +75,8 @@ def _segment_types(program: Path) -> list[int]:
     return [int.from_bytes(head[at : at + 4], "little") for at in range(start, start + size * count, size)]
 
 
-def _layer(busybox: Path) -> bytes:
-    """The files of both images."""
+def shell_layer(busybox: Path) -> bytes:
+    """The files of the images: busybox under all of its names."""
     listed = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True)
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
