@@ -66,11 +66,9 @@ class Cycle:
         self.carrying_out = CarryingOut(
             state, nominations, reservations.guests, moving.replacements, self.telling
         )
-        self.other_ways = OtherWays(
-            self.carrying_out, nominations, victims, reservations, self.search_retries
-        )
-        self.pods = PodLines(self.carrying_out, self.other_ways, self.verdicts)
-        self.gangs = GangLines(self.carrying_out, self.other_ways, self.verdicts)
+        other_ways = OtherWays(self.carrying_out, nominations, victims, reservations, self.search_retries)
+        self.pods = PodLines(self.carrying_out, other_ways, self.verdicts)
+        self.gangs = GangLines(self.carrying_out, other_ways, self.verdicts)
 
     def run(self, at_us: int, work: WorkSlice, told: list[AnyInstruction]) -> Iterator[list[AnyInstruction]]:
         """Decide everything that can be decided now.
@@ -205,7 +203,7 @@ class Cycle:
             return
         turns.begin(at_us)
         while (line := turns.take()) is not None:
-            searches = self.other_ways.searches
+            searches = self.victims.runs
             name = line.key.queue
             if line.called:
                 self.search_retries.forget(line)
@@ -226,7 +224,7 @@ class Cycle:
             self.state.store.keep()
             if not served and waiting.called and self.refusing.is_all_that_is_left(line, at_us):
                 break
-            work.spend(1 + SEARCH_WORK * (self.other_ways.searches - searches))
+            work.spend(1 + SEARCH_WORK * (self.victims.runs - searches))
             if work.ends():
                 yield self.carrying_out.take_instructions()
         waiting.end_calls()

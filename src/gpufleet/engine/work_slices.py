@@ -7,8 +7,8 @@ on where it is cut: ``cycle`` goes on exactly where it stopped.
 
 SLICE_WORK = 1_000
 """The work of a slice where others wait for the loop: some 100 milliseconds, so that probes are answered."""
-SEARCH_WORK = 16
-"""The work of a search for victims. It takes about as long as that many pods that start."""
+SEARCH_WORK = 64
+"""The work of a search for victims that begins anew. It takes about as long as that many pods that start."""
 
 
 class WorkSlice:

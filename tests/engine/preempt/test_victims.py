@@ -12,6 +12,8 @@ from tests.engine.fleet_builder import Story, evicted, node, nominated, placed, 
 class LowestFirst:
     """Evicts running pods of lower priority, the lowest first, as few as will do."""
 
+    runs = 0
+
     def find(self, asking: UnplacedWorkload, state: EngineState) -> EvictionPlan | NoEvictionPlan:
         """Releases one after the other until the refused pod fits."""
         refused = state.pods.pod_at(asking.row)

@@ -14,6 +14,7 @@ import numpy as np
 
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
+from gpufleet.engine.arrays.eviction_columns import NO_NOMINATION, NOMINATION
 from gpufleet.engine.arrays.journal import undo_by_handle
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.arrays.placing import place_by_handle, release_all_by_handle
@@ -337,11 +338,13 @@ class Nominations:
 
     def _has_room(self, nomination: Nomination) -> bool:
         """True if its pods fit where they are, without nominations that came later."""
-        rows, by_row = nomination.rows, self.departures.by_row
-        on_node = self.state.pods.on_node
-        nodes = dict.fromkeys(int(self.state.store.tables.pods[layout.POD_NODE, row]) for row in rows)
-        near = [row for node in nodes for row in on_node[node] if row in by_row]
-        return self._really_fit(rows, self._not_before(nomination, near))
+        pods = self.state.pods
+        # By columns, as thousands of pods may run on these nodes, and thousands have nominations.
+        number_of = pods.eviction_columns.cells[NOMINATION, : len(pods.pods)]
+        aside = np.flatnonzero((number_of >= nomination.number) & (number_of != NO_NOMINATION))
+        node_of = self.state.store.tables.pods[layout.POD_NODE]
+        near = np.isin(node_of[aside], node_of[list(nomination.rows)])
+        return self._really_fit(nomination.rows, aside[near])
 
     def _neighbours_agree(self, nomination: Nomination) -> bool:
         """True unless a pod that came since keeps one of these out, on another node of a domain perhaps.
@@ -367,7 +370,7 @@ class Nominations:
         """
         return [row for row in rows if self.departures.by_row[row].number >= nomination.number]
 
-    def _really_fit(self, rows: tuple[int, ...], aside: list[int]) -> bool:
+    def _really_fit(self, rows: tuple[int, ...], aside: Int64Array) -> bool:
         """True if there is room for these nominated pods together where they are, without those that stand
         aside.
         """
@@ -375,8 +378,7 @@ class Nominations:
         kept = [placement_of(self.state, row) for row in rows]
         mark = store.mark()
         pods.make_journal_room(len(aside) + len(rows), store.tables.pod_devices.shape[1])
-        gone = np.array(aside, np.int64)
-        release_all_by_handle(store.handle, gone, int(PodState.WAITING), pods.eviction_columns.cells, 0)
+        release_all_by_handle(store.handle, aside, int(PodState.WAITING), pods.eviction_columns.cells, 0)
         has_room = all(map(self.fits_and_is_placed, kept))
         undo_by_handle(store.handle, mark)
         return has_room

@@ -45,6 +45,7 @@ class PreemptionSearch:
 
     def __init__(self, *, by_priority: bool = True) -> None:
         self.by_priority = by_priority
+        self.runs = 0
         self._quick_reject: QuickReject | None = None
         self._search_cache: SearchCache | None = None
 
@@ -68,6 +69,7 @@ class PreemptionSearch:
         followed = self._search_cache.plan(unplaced, rank)
         if followed is not None:
             return followed
+        self.runs += 1
         run = SearchRun(unplaced, state)
         found = run.find(rank, queue)
         if isinstance(found, EvictionPlan):

@@ -59,7 +59,13 @@ class NoEvictionPlan(NamedTuple):
 
 
 class VictimSearch(Protocol):
-    """Finds running pods whose end would let refused work run."""
+    """Finds running pods whose end would let refused work run.
+
+    ``runs`` counts the searches that began anew, which take far longer than one that goes on or has a quick
+    answer.
+    """
+
+    runs: int
 
     def find(self, unplaced: UnplacedWorkload, state: EngineState) -> EvictionPlan | NoEvictionPlan | None:
         """A plan that is proven, or why there is none; None for work that never evicts.
@@ -85,6 +91,8 @@ class VictimSearch(Protocol):
 
 class NoVictims:
     """No pod is ever evicted, and no place is kept."""
+
+    runs = 0
 
     def find(self, unplaced: UnplacedWorkload, state: EngineState) -> None:
         """No victim."""

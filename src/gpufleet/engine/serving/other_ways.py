@@ -15,7 +15,7 @@ from gpufleet.engine.serving.carrying_out import CarryingOut
 
 
 class OtherWays:
-    """Looks for other ways for the first workload of a line. ``searches`` counts searches for victims."""
+    """Looks for other ways for the first workload of a line."""
 
     def __init__(
         self,
@@ -32,7 +32,6 @@ class OtherWays:
         self.reservations = reservations
         self.backfill = Backfill(self.state, reservations)
         self.search_retries = search_retries
-        self.searches = 0
         self._again_at_us: int | None = None
 
     def behind_reservations(self, workload: Workload) -> list[int]:
@@ -44,7 +43,6 @@ class OtherWays:
         self._again_at_us = None
         if not workload.must_start:
             return False
-        self.searches += 1
         unplaced = self._unplaced(workload)
         found = self.reservations.guests.plan(unplaced) or self.victims.find(unplaced, self.state)
         if not isinstance(found, EvictionPlan):
