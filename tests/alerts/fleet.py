@@ -169,6 +169,55 @@ TRIALS = [
     ),
 ]
 
+
+def rollout_gauge(
+    alert: str, name: str, labels: Labels, summary: str, quiet: int, fires: int, *, absent: bool = False
+) -> Trial:
+    """A number of the operator about one policy, that is 0 or absent in health, and 2 from minute 10 on."""
+    inner = ",".join(f'{key}="{value}"' for key, value in {"policy": "gpus", **labels}.items())
+    series = f"gpufleet_operator_{name}{{{inner}}}"
+    well = {} if absent else {series: steady(0, 70)}
+    fault = {series: steady(None if absent else 0, 10) + steady(2, 60)}
+    told = {"policy": "gpus", **({} if absent else labels)}
+    return Trial(alert, "warning", well, fault, told, summary, quiet, fires, fires - 3)
+
+
+TRIALS += [
+    rollout_gauge(
+        "RolloutStopped",
+        "rollout_state_seconds",
+        {"state": "Stopped"},
+        "The rollout of gpus stopped: its driver does not work everywhere",
+        9,
+        14,
+        absent=True,
+    ),
+    rollout_gauge(
+        "RolloutNodeFailed",
+        "rollout_nodes",
+        {"phase": "RolledBack"},
+        "The rollout of gpus: 2 nodes are RolledBack",
+        9,
+        14,
+    ),
+    rollout_gauge(
+        "RolloutStuck",
+        "rollout_blocked_nodes",
+        {},
+        "The rollout of gpus does not go on: 2 nodes cannot begin",
+        39,
+        40,
+    ),
+    rollout_gauge(
+        "RolloutNodeOverdue",
+        "rollout_overdue_nodes",
+        {},
+        "The rollout of gpus: 2 nodes are past their deadline",
+        19,
+        20,
+    ),
+]
+
 YOUNG: Scraped = {
     f"gpufleet_pod_gpu_held_ratio{{{HOLDS}}}": steady(None, 40) + steady(1, 60),
     f"gpufleet_pod_gpu_used_ratio{{{HOLDS}}}": steady(None, 40) + steady(0.01, 60),

@@ -1,10 +1,12 @@
-"""The metrics of scheduler, agent, metrics APIs and admission: those of their pages and of the inventory.
+"""The metrics of all parts: those of their pages and of the inventory.
 
     python -m tests.alerts.inventory
 
 writes the inventory anew from pages that have every metric. Rules, boards and documents are held to it, so a
 metric that is renamed is noticed wherever it is used.
 """
+
+import datetime as dt
 
 import msgspec
 from prometheus_client import generate_latest
@@ -20,6 +22,8 @@ from gpufleet.devices.sample import Activity, LinkErrorKind, Remaps
 from gpufleet.kube.expiry import Expiry
 from gpufleet.metrics.serving_record import ServingRecord
 from gpufleet.model.identifiers import NodeName, QueueName, QuotaResource
+from gpufleet.operator.figures import OperatorFigures, OperatorMetrics, RolloutFigures
+from gpufleet.operator.rollout.stamp import Progress, RolloutPhase, RolloutState
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.waiting_metrics import GangState, WaitingFigures, WaitingPod
 from tests.agent.exporter.builders import (
@@ -38,7 +42,7 @@ from tests.alerts.promtool import FOLDER
 
 FILE = FOLDER / "metrics.yaml"
 HEAD = """\
-# Every metric of scheduler, agents, metrics APIs and admission under names of our own: type, unit and labels.
+# Every metric of all parts under names of our own: type, unit and labels.
 # A label without a value is left out of a series. `python -m tests.alerts.inventory` writes this list;
 # rules and documents are held to it.
 """
@@ -118,6 +122,15 @@ def scheduler_metrics() -> Metrics:
     return metrics
 
 
+def operator_page() -> str:
+    """A page of an operator that leads, with a rollout under way."""
+    progress = Progress("an image", RolloutState.ROLLING, 0)
+    rollout = RolloutFigures("gpus", progress, {RolloutPhase.CHANGING: 1}, 0, (1,))
+    figures = OperatorFigures({("gpus", "RollingOut"): 1}, (rollout,))
+    now = dt.datetime.fromtimestamp(NOW_S, dt.UTC)
+    return generate_latest(OperatorMetrics(lambda: figures, lambda: now).registry).decode()
+
+
 def metrics_of(page: str) -> list[Metric]:
     """Our own metrics of a page."""
     found = []
@@ -141,7 +154,7 @@ def all_metrics() -> list[Metric]:
     admission = AdmissionRecord(lambda: NOW_S)
     admission.found("GPU006", "warn")
     webhook = generate_latest(admission.registry).decode()
-    pages = (agent_page(), scheduler, apis, webhook)
+    pages = (agent_page(), scheduler, apis, webhook, operator_page())
     return sorted(one for page in pages for one in metrics_of(page))
 
 

@@ -29,6 +29,7 @@ def test_it_has_the_rights_of_a_rollout_and_keeps_its_lease() -> None:
         "pods": {"patch"},
         "pods/eviction": {"create"},
         "poddisruptionbudgets": set(),
+        "events": {"create"},
     }
     lease = one(objects, "Role", "gpufleet-operator")
     assert lease["metadata"]["namespace"] == NAMESPACE
@@ -41,6 +42,14 @@ def test_it_may_look_at_what_the_plan_of_a_drain_is_made_from() -> None:
     binding = one(rendered(OPERATOR), "ClusterRoleBinding", "gpufleet-operator-explain")
     assert binding["roleRef"]["name"] == "gpufleet-explain"
     assert [subject["name"] for subject in binding["subjects"]] == ["gpufleet-operator"]
+
+
+def test_its_metrics_are_scraped_where_monitors_are_asked_for() -> None:
+    assert not [one for one in rendered(OPERATOR) if one["kind"] == "ServiceMonitor"]
+    monitored = rendered({**OPERATOR, "serviceMonitor.enabled": True})
+    (endpoint,) = one(monitored, "ServiceMonitor", "gpufleet-operator")["spec"]["endpoints"]
+    (port,) = one(monitored, "Service", "gpufleet-operator-metrics")["spec"]["ports"]
+    assert (endpoint["port"], endpoint["path"]) == (port["name"], "/metrics")
 
 
 def test_it_touches_no_workload_unless_idle_work_is_to_be_parked() -> None:

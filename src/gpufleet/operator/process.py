@@ -8,15 +8,17 @@ import socket
 from pathlib import Path
 
 import msgspec
+from prometheus_client import generate_latest
 
 from gpufleet.cluster.settings import Settings
-from gpufleet.daemon.http_server import Accepted, Health, HttpServer, Page
+from gpufleet.daemon.http_server import Health, HttpServer, Page
 from gpufleet.daemon.json_log import log_as_asked
 from gpufleet.daemon.listening import address_of
 from gpufleet.daemon.signals import live_until_signal
 from gpufleet.drain.planning_process import PlanningProcess
 from gpufleet.kube import keys
 from gpufleet.kube.connection import ClusterChoice, check_choice, connect
+from gpufleet.operator.figures import OperatorFigures, OperatorMetrics
 from gpufleet.operator.projects.keeping import PROJECTS_AT_ONCE
 from gpufleet.operator.service import WRITES_AT_ONCE, Operator
 from gpufleet.usage.prometheus.access import Access
@@ -32,7 +34,8 @@ REQUEST_LIMIT_S = 30.0
 PROMETHEUS_LIMIT_S = 30.0
 """For one answer of Prometheus: a round of parking comes every minute."""
 
-NO_METRICS = Page((b"there are no metrics of the operator yet\n",))
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+"""What Prometheus reads."""
 
 
 class OperatorOptions(msgspec.Struct, frozen=True):
@@ -89,8 +92,9 @@ async def _live(options: OperatorOptions, measurements: Source | None) -> int:
 
 async def _serve(operator: Operator, options: OperatorOptions) -> None:
     host, port = address_of(options.listen, "--listen")
+    metrics = OperatorMetrics(lambda: _figures(operator), operator.client.clock.now)
     server = HttpServer(
-        _no_metrics,
+        lambda _: Page((generate_latest(metrics.registry),), TEXT),
         alive=lambda: Health(well=True),
         ready=lambda: ready(operator),
         address=host,
@@ -116,5 +120,5 @@ def ready(operator: Operator) -> Health:
     return Health(well=not missing, reasons=missing)
 
 
-def _no_metrics(_: Accepted) -> Page:
-    return NO_METRICS
+def _figures(operator: Operator) -> OperatorFigures | None:
+    return None if operator.leading is None else operator.leading.figures

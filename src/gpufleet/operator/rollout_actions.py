@@ -20,6 +20,7 @@ from gpufleet.kube.codec.rollout_settings import rollout_status_patch
 from gpufleet.kube.codec.times import micro_time
 from gpufleet.kube.lease import LeadershipLost
 from gpufleet.kube.objects.fleet_policies import RolloutStatus
+from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.resources import DAEMON_SETS, FLEET_POLICIES, NODES, PODS
 from gpufleet.kube.status import AlreadyExists, Conflict, NotFound
 from gpufleet.model.fleet_policy import DEPLOY_PREFIX, Driver
@@ -42,6 +43,7 @@ from gpufleet.operator.rollout.actions import (
 from gpufleet.operator.rollout.stamp import Progress, RolloutPhase, Stamp
 from gpufleet.operator.rollout.windows import EPOCH
 from gpufleet.operator.rollout_drains import RefusedEvictions, is_holder
+from gpufleet.operator.rollout_events import RolloutEvents
 from gpufleet.operator.rollout_objects import (
     CHECK_LABEL,
     DRIVER_LABEL,
@@ -93,6 +95,7 @@ class RolloutActions:
         self._evictions = evictions
         self._refused = refused
         self._asked: dict[PodUid, str] = {}
+        self._events = RolloutEvents(client)
 
     def keep(self, uids: Container[PodUid]) -> None:
         """Forget all pods but these, which are there."""
@@ -127,14 +130,15 @@ class RolloutActions:
             case WriteProgress():
                 raise AssertionError("the progress is written by write_progress, with its policy")
 
-    async def write_progress(self, policy: str, resource_version: str, progress: Progress) -> None:
+    async def write_progress(self, policy: Metadata, before: Progress | None, progress: Progress) -> None:
         """Write how far a rollout is, onto the policy that was read."""
         told = RolloutStatus(
             progress.target, progress.state.value, moment(progress.since_us), progress.reason
         )
         body = rollout_status_patch(told)
-        body["metadata"] = {"resourceVersion": resource_version}
-        await self._client.patch(FLEET_POLICIES, policy, body, subresource="status")
+        body["metadata"] = {"resourceVersion": policy.resource_version}
+        await self._client.patch(FLEET_POLICIES, policy.name, body, subresource="status")
+        await self._events.of_policy(policy, before, progress)
 
     async def _write_node(self, facts: NodeFacts, stamp: Stamp | None, *, cordon: bool | None) -> None:
         annotations: dict[str, str | None] = {ROLLOUT_ANNOTATION: written_stamp(stamp)}
@@ -156,6 +160,7 @@ class RolloutActions:
         if cordon is not None:
             body["spec"] = {"unschedulable": cordon or None}
         await self._client.patch(NODES, facts.name, body, field_manager=ROLLOUT_MANAGER)
+        await self._events.of_node(facts, stamp)
         if stamp is not None:
             said = {"node": facts.name, "phase": stamp.phase.value, "image": stamp.target}
             LOG.info("a node goes on in a rollout", extra={**said, "problem": stamp.reason})

@@ -15,13 +15,11 @@ from gpufleet.eviction.evictions import Evictions
 from gpufleet.eviction.plan import Refusal, Victim
 from gpufleet.kube import keys
 from gpufleet.kube.client import Client
-from gpufleet.kube.codec.times import microseconds
 from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.objects import fleet_policies as wire
 from gpufleet.kube.status import Conflict, NotFound
 from gpufleet.model.fleet_policy import Driver, DriverSource, FleetPolicy
 from gpufleet.model.identifiers import NodeName, PodUid
-from gpufleet.model.model_errors import InputError
 from gpufleet.model.rollout_settings import RolloutSettings
 from gpufleet.operator.fleet_state import FleetState
 from gpufleet.operator.node_facts import NodeFacts
@@ -29,7 +27,7 @@ from gpufleet.operator.rollout.actions import Action, SetDriver, WriteNode, Writ
 from gpufleet.operator.rollout.node_step import given_up, node_step
 from gpufleet.operator.rollout.observed import Drain, RolloutNode
 from gpufleet.operator.rollout.rollout_step import RolloutInput, RolloutStep, rollout_step
-from gpufleet.operator.rollout.stamp import DRAINING, UNDER_WAY, Progress, RolloutPhase, RolloutState
+from gpufleet.operator.rollout.stamp import DRAINING, UNDER_WAY, RolloutPhase
 from gpufleet.operator.rollout.windows import US_PER_S
 from gpufleet.operator.rollout_actions import RolloutActions, Seen
 from gpufleet.operator.rollout_drains import (
@@ -44,6 +42,7 @@ from gpufleet.operator.rollout_drains import (
 from gpufleet.operator.rollout_objects import HeldPod
 from gpufleet.operator.rollout_observing import blocker_of, observed
 from gpufleet.operator.rollout_planning import Planning
+from gpufleet.operator.rollout_statuses import progress_of
 
 LOG = logging.getLogger(__name__)
 EVICTIONS_AT_ONCE = 8
@@ -63,10 +62,14 @@ AWAY_S = 900
 
 
 class RolloutRound(msgspec.Struct, frozen=True):
-    """What came of a round: the seconds after which another is due, and what is seen of drivers of nodes."""
+    """What came of a round: the seconds after which another is due, and what is seen of drivers of nodes.
+
+    ``blocked`` is how many nodes of each policy keep its rollout from going on.
+    """
 
     again_s: float | None
     words: Mapping[NodeName, str]
+    blocked: Mapping[str, int] = {}
 
 
 class Rollouts:
@@ -132,7 +135,7 @@ class Rollouts:
         if self._planning is not None and self._asking.is_sure:
             due_s = self._planning.look(*self._asking.question(state, by_node))
             dues_s += [] if due_s is None else [due_s]
-        return RolloutRound(min(dues_s, default=None), words)
+        return RolloutRound(min(dues_s, default=None), words, self._asking.blocked)
 
     def _drains(self, by_node: Mapping[NodeName, Sequence[HeldPod]]) -> Drains:
         plain = PlainDrains(by_node, self._refused, self._now_us())
@@ -222,9 +225,9 @@ class Rollouts:
             if isinstance(action, WriteProgress):
                 if policy is None or not self._may_write():
                     return False
-                version, name = policy.metadata.resource_version, policy.metadata.name
-                await self._actions.write_progress(name, version, action.progress)
-                self._wrote("policies", name, version)
+                metadata = policy.metadata
+                await self._actions.write_progress(metadata, progress_of(policy), action.progress)
+                self._wrote("policies", metadata.name, metadata.resource_version)
                 return True
             await self._actions.carry_out(action, seen, driver, self._may_write)
         except (Conflict, NotFound):
@@ -275,18 +278,20 @@ class Rollouts:
 
 
 class Asking:
-    """What the policies of one round want to know of the drain."""
+    """What the policies of one round want to know of the drain, and how many of their nodes cannot begin."""
 
     def __init__(self) -> None:
         self._starts: dict[str, Start] = {}
         self._later: list[NodeName] = []
         self.is_sure = True
+        self.blocked: dict[str, int] = {}
 
     def policy(self, name: str, step: RolloutStep) -> None:
         """The rollout of a policy has come so far."""
         if step.able and step.places:
             self._starts[name] = Start(step.places, step.able)
         self._later += step.pending
+        self.blocked[name] = len(step.blocked)
 
     def question(
         self, state: FleetState, pods: Mapping[NodeName, Sequence[HeldPod]]
@@ -309,17 +314,6 @@ def _begins(actions: Iterable[Action]) -> bool:
     """Whether a node begins by these actions."""
     writes = [one for one in actions if isinstance(one, WriteNode) and one.stamp is not None]
     return any(one.stamp is not None and one.stamp.phase is RolloutPhase.CORDONED for one in writes)
-
-
-def progress_of(policy: wire.FleetPolicy) -> Progress | None:
-    """How far the rollout is, as the status says; None where it says nothing that can be read."""
-    told = wire.policy_status_of(policy).rollout
-    if told is None:
-        return None
-    try:
-        return Progress(told.image, RolloutState(told.state), microseconds(told.since), told.reason)
-    except (InputError, ValueError):
-        return None
 
 
 def _words(nodes: Iterable[RolloutNode]) -> Iterator[tuple[NodeName, str]]:

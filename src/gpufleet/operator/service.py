@@ -27,6 +27,7 @@ from gpufleet.kube.resources import FLEET_POLICIES, NODE_DEVICES, NODES, PODS
 from gpufleet.kube.status import Conflict, NotFound
 from gpufleet.model.identifiers import NodeName
 from gpufleet.operator.applying import apply_state, labels_differ, taints_differ
+from gpufleet.operator.figures import OperatorFigures, figures_of
 from gpufleet.operator.fleet_state import FleetState, fleet_state
 from gpufleet.operator.node_facts import NodeFacts, node_facts
 from gpufleet.operator.node_objects import DriverReport, PolicyNode
@@ -163,6 +164,8 @@ class Following:
         self._follows_pods = False
         self._seen: Mapping[NodeName, str] = {}
         self._rolling: frozenset[str] = frozenset()
+        self.figures: OperatorFigures | None = None
+        self._blocked: Mapping[str, int] = {}
         self.rounds = 0
 
     @property
@@ -200,6 +203,7 @@ class Following:
         whole = await self._write_nodes(state)
         due_s = await self._roll_out(state)
         told = await self._tell(state)
+        self.figures = figures_of(state, self.policies.objects.values(), self._blocked)
         self.rounds += 1
         dues_s = [*([] if whole and told else [RETRY_S]), *([] if due_s is None else [due_s])]
         return min(dues_s, default=None)
@@ -221,7 +225,7 @@ class Following:
             return None
         self._rolling = frozenset(name for name, one in state.nodes.items() if one.stamp is not None)
         found = await self.rollouts.turn(state, self.policies.objects.values(), self.pods.objects.values())
-        self._seen = found.words
+        self._seen, self._blocked = found.words, found.blocked
         return found.again_s
 
     def state(self) -> FleetState:

@@ -349,6 +349,37 @@ def test_work_that_did_not_move_in_time_is_not_to_move_any_more() -> None:
     assert fleet.images() == {"a": OLD}
 
 
+def test_a_node_whose_driver_does_not_work_is_named_within_ten_seconds() -> None:
+    fleet = Fleet(node("a"), node("b", works=BROKEN), node("c"), settings=with_settings(soak_s=0))
+    named_us = failed_us = None
+    while named_us is None:
+        stamp = fleet.nodes[NodeName("b")].stamp
+        if stamp is not None and stamp.phase is RolloutPhase.CHANGING and not stamp.is_rollback:
+            failed_us = stamp.deadline_us
+        found = fleet.step()
+        if fleet.progress is not None and "b: the driver did not run in time" in fleet.progress.reason:
+            named_us = fleet.now_us
+        # As the operator does: it looks again at once after a write, and else when the step says.
+        if not found.actions and found.wake_at_us is not None:
+            fleet.now_us = max(found.wake_at_us, fleet.now_us)
+        elif not found.actions:
+            fleet.now_us += US_PER_S
+
+    assert failed_us is not None
+    assert named_us - failed_us <= 10 * US_PER_S
+
+
+def test_nodes_that_cannot_begin_keep_a_rollout_from_going_on_and_others_do_not() -> None:
+    fleet = Fleet(node("a"), node("b", is_ready=False), node("c", is_cordoned=True))
+
+    assert fleet.step().blocked == (), "the first is about to begin"
+    fleet.pass_s(2000)
+
+    assert set(fleet.step().blocked) == {"b", "c"}
+    fleet.settings = with_settings(is_paused=True)
+    assert fleet.step().blocked == ()
+
+
 def test_nodes_go_in_the_order_in_which_they_are_best_drained() -> None:
     fleet = Fleet(node("a"), node("b"), node("c"))
     fleet.order = (NodeName("c"), NodeName("b"))

@@ -1,20 +1,10 @@
 """The Events by which owners hear of parking, on the workload itself and in words that say what to do."""
 
-import datetime as dt
-import secrets
-from typing import Any
-
-from gpufleet.kube.codec.times import micro_time
-from gpufleet.kube.objects.metadata import Metadata
-from gpufleet.kube.resources import EVENTS, Kind
 from gpufleet.operator.parking.parking_keys import KEEP_UNTIL
 from gpufleet.operator.parking.parking_step import ParkingAction, ParkingWrite
 from gpufleet.operator.parking.stamp import ParkingCause, ParkingStamp, time_text
 
-CONTROLLER = "gpufleet.io/operator"
-NOTE_CHARACTERS_MAX = 1000
-"""The API takes 1,024 bytes."""
-
+ACTION = "Parking"
 REFUSED = "NotParked"
 """The reason of an Event on work that a rule concerns and that is never parked."""
 
@@ -43,31 +33,3 @@ def _why(stamp: ParkingStamp, reason: str) -> str:
     if stamp.cause is ParkingCause.ASKED:
         return "it was asked for"
     return reason or f"idle since {time_text(stamp.idle_since_us)}"
-
-
-def event_of(
-    kind: Kind, metadata: Metadata, reason: str, note: str, now: dt.datetime, *, warns: bool
-) -> dict[str, Any]:
-    """An Event on a workload."""
-    return {
-        "apiVersion": EVENTS.api_version,
-        "kind": EVENTS.name,
-        "metadata": {
-            "name": f"{metadata.name[:200]}.{secrets.token_hex(8)}",
-            "namespace": metadata.namespace,
-        },
-        "eventTime": micro_time(now.astimezone(dt.UTC)),
-        "reportingController": CONTROLLER,
-        "reportingInstance": CONTROLLER,
-        "action": "Parking",
-        "reason": reason,
-        "type": "Warning" if warns else "Normal",
-        "note": note[:NOTE_CHARACTERS_MAX],
-        "regarding": {
-            "apiVersion": kind.api_version,
-            "kind": kind.name,
-            "namespace": metadata.namespace,
-            "name": metadata.name,
-            "uid": metadata.uid,
-        },
-    }

@@ -20,7 +20,8 @@ from gpufleet.kube.objects.metadata import Metadata, PartialObject
 from gpufleet.kube.resources import EVENTS, Kind
 from gpufleet.kube.status import Conflict, NotFound
 from gpufleet.model.model_errors import WorldError
-from gpufleet.operator.parking.events import REFUSED, event_of, sentence_of
+from gpufleet.operator.events import event_of
+from gpufleet.operator.parking.events import ACTION, REFUSED, sentence_of
 from gpufleet.operator.parking.looking import FoundWorkload, Look, look
 from gpufleet.operator.parking.parking_keys import PARKED, PARKED_VALUE
 from gpufleet.operator.parking.parking_step import ParkingAction, ParkingWrite, parking_step
@@ -113,7 +114,7 @@ class Parking:
         return True
 
     async def _event(self, kind: Kind, metadata: Metadata, reason: str, note: str, *, warns: bool) -> None:
-        event = event_of(kind, metadata, reason, note, self._client.clock.now(), warns=warns)
+        event = event_of(kind, metadata, reason, note, self._client.clock.now(), action=ACTION, warns=warns)
         try:
             await self._client.create(EVENTS, event, namespace=metadata.namespace)
         except KubeError as error:

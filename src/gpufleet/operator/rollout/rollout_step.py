@@ -50,7 +50,8 @@ class RolloutStep(msgspec.Struct, frozen=True):
     """What is to be done now, in order, and when to look again if nothing changes before.
 
     ``able`` are nodes that could begin and ``places`` how many of them may, once it is known which are best.
-    ``pending`` are all nodes that are still to be changed.
+    ``pending`` are all nodes that are still to be changed. ``blocked`` are those of them that may begin and
+    cannot while no other node is under way: they keep the rollout from going on.
     """
 
     actions: tuple[Action, ...]
@@ -59,6 +60,7 @@ class RolloutStep(msgspec.Struct, frozen=True):
     able: tuple[NodeName, ...] = ()
     places: int = 0
     pending: tuple[NodeName, ...] = ()
+    blocked: tuple[NodeName, ...] = ()
 
 
 def rollout_step(given: RolloutInput) -> RolloutStep:
@@ -79,6 +81,7 @@ class _Step:
         self.taken: set[NodeName] = set()
         self.able: tuple[NodeName, ...] = ()
         self.places = 0
+        self.blocked: tuple[NodeName, ...] = ()
         # What each node is after the writes of this step.
         self.stamps = {
             one.name: one.stamp
@@ -103,7 +106,9 @@ class _Step:
             self.actions.append(WriteProgress(after))
         pending = tuple(node.name for node in self._pending())
         wake_at_us = min(self.wakes_us, default=None)
-        return RolloutStep(tuple(self.actions), after, wake_at_us, self.able, self.places, pending)
+        return RolloutStep(
+            tuple(self.actions), after, wake_at_us, self.able, self.places, pending, self.blocked
+        )
 
     def _act(self, node: RolloutNode, actions: Iterable[Action]) -> None:
         for action in actions:
@@ -312,6 +317,8 @@ class _Step:
         places = self._places(is_canary=is_canary)
         if self.given.order is None and places:
             self.able, self.places = tuple(node.name for node in self._ordered(self._pending())), places
+            if self.given.order_problem or not self.able:
+                self.blocked = self._waiting()
             return
         for node in self._ordered(self._pending())[:places]:
             stamp = Stamp(
@@ -326,6 +333,13 @@ class _Step:
             write = begun(node, stamp, self.settings, self.now_us)
             self._write(node, write)
             self.wakes_us.append(self.now_us)
+        self.blocked = self._waiting()
+
+    def _waiting(self) -> tuple[NodeName, ...]:
+        """The nodes that are left, where no node is under way that could make a place for them."""
+        if any(stamp.phase in UNDER_WAY for _, stamp in self._own()):
+            return ()
+        return tuple(node.name for node in self._pending())
 
     def _places(self, *, is_canary: bool) -> int:
         under_way = sum(stamp.phase in UNDER_WAY for _, stamp in self._own())
