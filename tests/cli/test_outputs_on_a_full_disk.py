@@ -5,15 +5,17 @@ the middle of a write, as a full disk does.
 """
 
 import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from gpufleet.cli import parameters as kinds
 from gpufleet.cli.main import ExitCode, main
 from gpufleet.cluster.snapshots.command import Taken
+from gpufleet.operator.projects.ending import ProjectContent
 from gpufleet.scheduler import kernels, process
 from gpufleet.scheduler.rounds import Record
 from tests.cli.command_parameters import Parameter, line_with, parameters, write_good_files
@@ -34,7 +36,7 @@ spec: {hard: {limits.nvidia.com/gpu: "4"}}
 
 @pytest.fixture(autouse=True)
 def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder with good files; a cluster with one line to write; a scheduler that takes one step."""
+    """A folder with good files; a cluster with one line and one project; a scheduler that takes one step."""
     monkeypatch.chdir(tmp_path)
     write_good_files(tmp_path)
     Path("manifest.yaml").write_text(QUOTA, encoding="utf-8")
@@ -46,6 +48,18 @@ def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert record is not None
         record(0, (), [], goes_on=False)
 
+    @asynccontextmanager
+    async def connected(_: object) -> AsyncIterator[SimpleNamespace]:
+        yield SimpleNamespace(client=None)
+
+    async def content_of(*_: object) -> ProjectContent:
+        return ProjectContent("vision", exists=True, namespaces=(), objects=())
+
+    async def end(*_: object) -> tuple[str, ...]:
+        return ()
+
+    for name, stand_in in (("connect", connected), ("content_of", content_of), ("end", end)):
+        monkeypatch.setattr(f"gpufleet.cli.project_deletion.{name}", stand_in)
     monkeypatch.setattr("gpufleet.cluster.snapshots.command.snapshot_of", taken)
     monkeypatch.setattr(process, "run", one_step)
     monkeypatch.setattr(kernels, "prepare", lambda _: None)
