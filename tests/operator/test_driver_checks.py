@@ -59,11 +59,11 @@ def test_one_that_waits_for_a_place_is_a_pod_of_its_node_and_tells_why_it_waits(
     words = "no GPU of n1 is healthy"
     waits = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}
     pod = read(made(), phase="Pending", conditions=[waits])
-    assert pods_by_node([pod]) == {N1: [pod]}
+    assert pods_by_node([pod], "gpufleet-system") == {N1: [pod]}
     assert pod.words() == words
 
 
 def test_work_cannot_say_that_it_is_on_a_node() -> None:
     body = made()
     del body["metadata"]["labels"]
-    assert pods_by_node([read(body)]) == {}
+    assert pods_by_node([read(body)], "gpufleet-system") == {}

@@ -23,6 +23,7 @@ AT_NOON_US = 1_767_268_800 * 10**6
 
 MINUTE_US = 60 * 10**6
 ASKED = "gpufleet.io/checkpoint-requested"
+CHECK = {"gpufleet.io/driver-check": "x"}
 
 
 def pod(name: str, amounts: dict[str, str] | None = None, **changes: Any) -> HeldPod:
@@ -34,7 +35,7 @@ def pod(name: str, amounts: dict[str, str] | None = None, **changes: Any) -> Hel
 
 
 def drains(*pods: HeldPod, refused: RefusedEvictions | None = None, now_us: int = AT_NOON_US) -> PlainDrains:
-    return PlainDrains(pods_by_node(pods), refused or RefusedEvictions(), now_us)
+    return PlainDrains(pods_by_node(pods, "gpufleet-system"), refused or RefusedEvictions(), now_us)
 
 
 def stamped(phase: RolloutPhase, place_until_us: int = 0) -> Stamp:
@@ -58,11 +59,17 @@ def test_work_that_holds_gpus_in_any_container_is_in_the_way() -> None:
 
 def test_what_has_ended_or_belongs_to_the_node_or_checks_it_is_not() -> None:
     daemon = {"ownerReferences": [{"kind": "DaemonSet", "controller": True}]}
-    check = {"labels": {"gpufleet.io/driver-check": "x"}}
+    check = {"namespace": "gpufleet-system", "labels": CHECK}
     found = drains(
         pod("ended", phase="Succeeded"), pod("daemon", metadata=daemon), pod("check", metadata=check)
     )
     assert found.drain_of(N1, None).is_over
+
+
+def test_work_cannot_hide_behind_the_label_of_a_check() -> None:
+    """The author of a pod writes its labels; only in the operator's namespace it is the operator."""
+    found = drains(pod("work", metadata={"namespace": "team", "labels": CHECK})).drain_of(N1, None)
+    assert found.holders == ("work",)
 
 
 def test_a_pod_that_was_told_to_end_is_waited_for_and_not_told_again() -> None:

@@ -8,6 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+import msgspec
+
 from gpufleet.drain.checkpoints import question_on, saves_on_request
 from gpufleet.drain.plan import Way, WorkPlan
 from gpufleet.eviction.plan import Refusal, Victim
@@ -259,14 +261,23 @@ def is_holder(pod: HeldPod) -> bool:
     return pod.holds_gpus and not (pod.has_ended or pod.is_of_daemon or is_ours)
 
 
-def pods_by_node(pods: Iterable[HeldPod]) -> dict[NodeName, list[HeldPod]]:
-    """The pods of each node, by name; check pods too that are not placed yet."""
+def pods_by_node(pods: Iterable[HeldPod], namespace: str) -> dict[NodeName, list[HeldPod]]:
+    """The pods of each node, by name; check pods too that are not placed yet.
+
+    Check pods are those of the operator's ``namespace``: elsewhere their label is a user's, and says nothing.
+    """
     found: dict[NodeName, list[HeldPod]] = defaultdict(list)
-    for one in sorted(pods, key=lambda pod: pod.metadata.path):
+    for each in sorted(pods, key=lambda pod: pod.metadata.path):
+        one = each if each.metadata.namespace == namespace else _unmarked(each)
         waits_for = one.metadata.annotations.get(CHECK_NODE, "") if CHECK_LABEL in one.metadata.labels else ""
         if name := one.spec.node_name or waits_for:
             found[NodeName(name)].append(one)
     return found
+
+
+def _unmarked(pod: HeldPod) -> HeldPod:
+    labels = {key: text for key, text in pod.metadata.labels.items() if key != CHECK_LABEL}
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, labels=labels))
 
 
 def uids_of(pods: Iterable[HeldPod]) -> tuple[PodUid, ...]:

@@ -117,7 +117,7 @@ class Rollouts:
         self, state: FleetState, objects: Iterable[wire.FleetPolicy], pods: Iterable[HeldPod]
     ) -> RolloutRound:
         """One round over all policies."""
-        by_node = pods_by_node(pods)
+        by_node = pods_by_node(pods, self._namespace)
         self._pods = {PodUid(one.metadata.uid): one for found in by_node.values() for one in found}
         self._refused.keep(self._pods)
         self._actions.keep(self._pods)
