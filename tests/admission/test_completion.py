@@ -44,6 +44,11 @@ def test_a_pod_that_asks_for_no_gpu_stays_as_it_is() -> None:
     assert completing_patch(claims, ALL) == []
 
 
+@pytest.mark.parametrize("name", ["nvidia.com/vgpu", "alpha.kubernetes.io/nvidia-gpu", "aliyun.com/gpu-mem"])
+def test_a_pod_that_asks_for_what_another_scheduler_serves_stays_with_that(name: str) -> None:
+    assert completing_patch(pod({name: "1"}), ALL) == []
+
+
 def test_what_is_left_out_is_not_made() -> None:
     without = Completion("fleet", frozenset(Addition))
     assert completing_patch(pod({"nvidia.com/gpu": "4"}), without) == []

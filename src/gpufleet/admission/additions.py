@@ -2,7 +2,8 @@
 
 ``cel.completion`` makes expressions of these names and amounts, ``completion`` does the same in Python. A pod
 asks for a GPU by resources of its containers or by a share in its annotations or labels. Resource claims
-alone do not count: the scheduler does not allocate them, so such a pod stays as it is.
+alone do not count: the scheduler does not allocate them, so such a pod stays as it is. Nor do resources of
+GPUs that the scheduler does not serve, such as NVIDIA's vGPUs: only another scheduler may place such a pod.
 """
 
 import enum
@@ -14,9 +15,13 @@ import msgspec
 from gpufleet.kube import keys
 from gpufleet.model.label_syntax import is_label_key
 from gpufleet.model.model_errors import InputError
+from gpufleet.model.resource_names import GPU_RESOURCES, NVIDIA_SHARED, is_mig_instance
 
 PREFIX = "gpufleet-"
 """Before the name of an addition in the names of policies."""
+
+SERVED = (*GPU_RESOURCES, NVIDIA_SHARED, keys.GPU_SHARE, keys.VOLCANO_NUMBER)
+"""Resources by which a pod asks for a GPU that gpufleet schedules, beside instances of MIG."""
 
 DEFAULT_SCHEDULER = "default-scheduler"
 """What the API server writes where a pod names no scheduler."""
@@ -35,6 +40,11 @@ SLOT_COUNT = re.compile("[1-9][0-9]{0,5}")
 
 TAINT_EFFECT = "NoSchedule"
 """Pools of GPUs keep other work away by it; a taint that ends work is tolerated by no addition."""
+
+
+def is_served(name: str) -> bool:
+    """Whether a resource of this name is a GPU that gpufleet schedules."""
+    return name in SERVED or is_mig_instance(name)
 
 
 class Addition(enum.Enum):

@@ -20,6 +20,7 @@ from gpufleet.admission.additions import (
     TAINT_EFFECT,
     Addition,
     Completion,
+    is_served,
 )
 from gpufleet.admission.json_patch import Body, escaped, patched_copy
 from gpufleet.kube import keys
@@ -77,11 +78,11 @@ class _Lacking:
 
     @cached_property
     def asks(self) -> bool:
-        """Whether the pod asks for a GPU, and is one that the API server may still change."""
+        """Whether the pod asks for a GPU of ours, and is one that the API server may still change."""
         if keys.MIRROR in self._annotations:
             return False
         template = self._template
-        has_gpu = any(one.gpu_names for one in template.all_containers)
+        has_gpu = any(is_served(name) for one in template.all_containers for name in one.gpu_names)
         return has_gpu or says_share(template.labels, template.annotations)
 
     def scheduler(self) -> Iterator[Body]:

@@ -14,6 +14,7 @@ from gpufleet.admission.additions import (
     HAMI,
     OTHER_SHARES,
     OUR_SHARES,
+    SERVED,
     SLOT_COUNT,
     TAINT_EFFECT,
     Addition,
@@ -24,7 +25,7 @@ from gpufleet.admission.completion import COVERS, SECOND_VOLUME
 from gpufleet.kube import keys
 from gpufleet.lint.objects.shared_memory import DEFAULT_GIB, GIB, MIB
 from gpufleet.lint.rules.shared_memory import PLACE, VOLUME
-from gpufleet.model.resource_names import NVIDIA_GPU
+from gpufleet.model.resource_names import MIG_PREFIX, NVIDIA_GPU
 
 SCHEDULER_VARIABLE, TAINTS_VARIABLE = "schedulerName", "taints"
 """Variables that the chart writes anew from its values."""
@@ -43,6 +44,7 @@ def _variables() -> dict[str, str]:
     of_hami = f"{literals(HAMI)}.exists(key, key in variables.containers[i].limits)"
     told = f"{literals(OUR_SHARES)}.exists(key, key in variables.annotations || key in variables.labels)"
     told += f" || {literals(OTHER_SHARES)}.exists(key, key in variables.annotations)"
+    served = f"(k in {literals(SERVED)} || k.startsWith({literal(MIG_PREFIX)}))"
     indices = "lists.range(size(variables.containers))"
     return {
         "annotations": "object.metadata.?annotations.orValue({})",
@@ -50,7 +52,7 @@ def _variables() -> dict[str, str]:
         "containers": f"object.spec.containers.map(c, {amounts})",
         "initContainers": f"object.spec.?initContainers.orValue([]).map(c, {amounts})",
         "described": told,
-        "asks": f"variables.described || {every}.exists(c, size({asked_gpus()}) > 0)",
+        "asks": f"variables.described || {every}.exists(c, {asked_gpus()}.exists(k, {served}))",
         "slotted": f"{every}.exists(c, {_SLOT} in c.limits)",
         "hami": f"{indices}.filter(i, {_GPU} in variables.containers[i].limits && {of_hami})",
         "volcano": f"{indices}.filter(i, {number} in variables.containers[i].limits)",

@@ -19,7 +19,7 @@ from gpufleet.dashboards.variables import CLUSTER, OPENS_NAMESPACE, OPENS_NODE, 
 
 OURS = (
     'alertname=~"(GPU|Agent|Gang|Scheduler|Queue|Quota|Reservation|PodNever|Node(s|C)|Bind|Kubelet|Objects'
-    '|Credential|Token|Metrics).+"'
+    '|Credential|Token|Metrics|Admission|Rollout).+"'
 )
 """Names of our alerts; Prometheus has those of others too."""
 ANY = (Threshold(1, Colour.BAD),)
