@@ -25,6 +25,7 @@ from tests.waiting import until
 IMAGE = "registry.example.com/driver@sha256:" + "4" * 64
 SYSTEM_PODS = "/api/v1/namespaces/gpufleet-system/pods"
 CHECK_LABEL = "gpufleet.io/driver-check"
+DRIVER_LABEL = "gpufleet.io/driver"
 PATIENCE_S = 400.0
 
 
@@ -69,13 +70,24 @@ def told(api: Api) -> Object:
     return found
 
 
-def pass_checks(api: Api) -> None:
-    """Simulated nodes run no programs: here the check pods end well."""
+def play_nodes(api: Api) -> None:
+    """What simulated nodes lack: pods of the driver get their nodes, and pods that check it end well."""
     for one in api.call("GET", SYSTEM_PODS)["items"]:
-        is_check = CHECK_LABEL in one["metadata"].get("labels", {})
-        if is_check and one["status"].get("phase") == "Running":
-            path = f"{SYSTEM_PODS}/{one['metadata']['name']}/status"
-            merge(api, path, {"status": {"phase": "Succeeded"}})
+        path = f"{SYSTEM_PODS}/{one['metadata']['name']}"
+        if "nodeName" not in one["spec"] and DRIVER_LABEL in one["metadata"].get("labels", {}):
+            bind(api, one, path)
+        elif CHECK_LABEL in one["metadata"].get("labels", {}) and one["status"].get("phase") == "Running":
+            merge(api, f"{path}/status", {"status": {"phase": "Succeeded"}})
+
+
+def bind(api: Api, pod: Object, path: str) -> None:
+    """A pod of a DaemonSet goes to the node that its controller made it for."""
+    required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    (term,) = required["nodeSelectorTerms"]
+    (field,) = term["matchFields"]
+    target = {"kind": "Node", "name": field["values"][0]}
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod["metadata"]["name"]}}
+    api.request("POST", f"{path}/binding", {**binding, "target": target})
 
 
 def test_a_gang_moves_once_in_a_rollout_of_all_nodes_to_places_that_are_kept(cluster: LocalCluster) -> None:
@@ -86,7 +98,7 @@ def test_a_gang_moves_once_in_a_rollout_of_all_nodes_to_places_that_are_kept(clu
         policy(api)
 
         def is_done() -> bool:
-            pass_checks(api)
+            play_nodes(api)
             uids.update(one["metadata"]["uid"] for one in pods_of(api, "train"))
             return told(api).get("state") == "Done"
 
