@@ -51,6 +51,7 @@ from gpufleet.device_selectors.values import Value, type_name
 
 
 def _none(*arguments: Value) -> Value:
+    # Never called: these overloads give types alone, and ``planning`` makes their steps.
     raise NotImplementedError("a step of its own in planning")
 
 

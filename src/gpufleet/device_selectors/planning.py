@@ -38,7 +38,6 @@ from gpufleet.device_selectors.steps import (
     raising,
     tested,
     unpaid,
-    whole,
 )
 from gpufleet.device_selectors.values import Optional, TypeValue, Uint, Value, elements, is_equal
 
@@ -142,7 +141,8 @@ class _Planner:
         condition, yes, no = [self.plan(each) for each in one.arguments]
 
         def branch(step: Step) -> Step:
-            return (lambda frame: whole(step, frame)) if isinstance(step, Chain) else step
+            # A branch that is a chain is paid for by the chain of the condition.
+            return step.whole if isinstance(step, Chain) else step
 
         taken, other = branch(yes), branch(no)
 
@@ -168,10 +168,7 @@ class _Planner:
         is_prepared = one.function in PATTERNS and isinstance(steps[-1], Constant)
         step = called(one.function, steps, overloads, every, both=0 if is_prepared else BOTH)
         if one.function in _CONVERSIONS and len(steps) == 1 and isinstance(steps[0], Constant):
-            try:
-                return Constant(step(Frame({}, limit=2**63)))
-            except EvaluationError as error:
-                raise ExpressionError(f"program instantiation failed: {error}", one.offset) from None
+            return folded(step, one.offset)
         return step
 
     def _list(self, one: ListLiteral) -> Step:
@@ -207,10 +204,7 @@ class _Planner:
             return found_here
 
         if is_constant and not any(entry[2] for entry in entries):
-            try:
-                return Constant(value(Frame({}, limit=2**63)))
-            except EvaluationError as error:
-                raise ExpressionError(f"program instantiation failed: {error}", one.offset) from None
+            return folded(value, one.offset)
         return value
 
     def _comprehension(self, one: Comprehension) -> Step:
@@ -244,6 +238,14 @@ class _Planner:
                 frame.variables = outer
 
         return value
+
+
+def folded(step: Step, offset: int) -> Constant:
+    """The value of a step that needs no device, computed once. Raises ExpressionError where it has none."""
+    try:
+        return Constant(step(Frame({}, limit=2**63)))
+    except EvaluationError as error:
+        raise ExpressionError(f"program instantiation failed: {error}", offset) from None
 
 
 def or_error(step: Step, frame: Frame) -> Value:

@@ -67,14 +67,17 @@ class Chain:
     def __call__(self, frame: Frame) -> Value:
         """The value at the end of the chain."""
         try:
-            value, is_optional = self.resolved(frame)
+            value = self.whole(frame)
         except EvaluationError:
             frame.spend(self.cost)
             raise
         frame.spend(self.cost)
-        if is_optional and type(value) is not Optional:
-            return Optional(value, is_there=True)
         return value
+
+    def whole(self, frame: Frame) -> Value:
+        """The same without the cost of the chain itself."""
+        value, is_optional = self.resolved(frame)
+        return Optional(value, is_there=True) if is_optional and type(value) is not Optional else value
 
     def resolved(self, frame: Frame, without_last: bool = False) -> tuple[Value, bool]:
         """The value, and whether it is one that may be absent."""
@@ -131,12 +134,6 @@ def raising(error: EvaluationError) -> Step:
 def unpaid(chain: Chain) -> Step:
     """A key of another chain, which pays for it."""
     return lambda frame: chain.resolved(frame)[0]
-
-
-def whole(chain: Chain, frame: Frame) -> Value:
-    """The value of a branch that is a chain: the condition's own chain pays."""
-    value, is_optional = chain.resolved(frame)
-    return Optional(value, is_there=True) if is_optional and type(value) is not Optional else value
 
 
 def tested(chain: Chain, name: str) -> Step:
