@@ -75,7 +75,7 @@ class Chain:
         return value
 
     def whole(self, frame: Frame) -> Value:
-        """The same without the cost of the chain itself."""
+        """The value, without the cost of the chain itself."""
         value, is_optional = self.resolved(frame)
         return Optional(value, is_there=True) if is_optional and type(value) is not Optional else value
 
