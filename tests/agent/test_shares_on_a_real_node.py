@@ -190,12 +190,13 @@ def test_an_agent_killed_between_allocate_and_start_gives_nothing_twice(
 ) -> None:
     """Fault 25."""
     names = ("first", "second", "third")
+    awaited("what pods before had is gone", lambda: not share_files(real))
     with removed(real, *names):
         agent.dies_before_a_start()
         for name in names[:2]:
             place(real, name, "0.75", STAY)
         agent.await_death()
-        assert not list(real.node.cdi_dir.glob("gpufleet.io-share-*.json"))
+        assert not share_files(real)
         assert {one.resource for one in read_checkpoint(real.node.kubelet_socket_dir)} == {SHARE}
         agent.start()
         for name in names[:2]:
@@ -206,6 +207,11 @@ def test_an_agent_killed_between_allocate_and_start_gives_nothing_twice(
         assert granted(real, "third") is None
         report = awaited("both are reported", lambda: both(real))
         assert {one["device"]: one["gpuMilli"] for one in report} == {"GPU-0": 750, "GPU-1": 750}
+
+
+def share_files(cluster: LocalCluster) -> list[Path]:
+    """The CDI files of shares that are on the node."""
+    return list(cluster.node.cdi_dir.glob("gpufleet.io-share-*.json"))
 
 
 def running(cluster: LocalCluster, name: str) -> bool:

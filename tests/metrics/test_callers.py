@@ -25,8 +25,8 @@ from gpufleet.metrics.callers.request_header import (
 from tests.metrics.values_at_hand import Everything, Objects, Values, served
 
 AUTHORITY, OTHER = Authority.new("front proxy"), Authority.new("another")
-NOW = dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)
-"""Certificates of the tests are made after this is worked out, and are good from then on."""
+NOW = dt.datetime.now(dt.UTC) + dt.timedelta(days=1)
+"""Certificates of the tests are good from when they are made, which is hours after this in a long run."""
 NAMES = ["front-proxy-client"]
 HEADERS = (
     ("x-remote-user", "alice"),

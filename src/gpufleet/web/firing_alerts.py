@@ -21,6 +21,10 @@ CLOCKS_APART_S = 60.0
 OWN_LABELS = frozenset({"alertname", "alertstate", "severity"})
 NAMES = frozenset(
     [
+        "AdmissionCertificateEnds",
+        "AdmissionSlow",
+        "AdmissionUnjudged",
+        "AdmissionWebhookDown",
         "AgentProblems",
         "AgentSilent",
         "AgentsSilent",
@@ -62,6 +66,10 @@ NAMES = frozenset(
         "QueueStarved",
         "QuotaNeverSuffices",
         "ReservationOverdue",
+        "RolloutNodeFailed",
+        "RolloutNodeOverdue",
+        "RolloutStopped",
+        "RolloutStuck",
         "SchedulerBindingsFail",
         "SchedulerDecisionsSlow",
         "SchedulerNoLeader",
