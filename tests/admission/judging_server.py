@@ -40,6 +40,61 @@ PLURALS = {
     "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
     "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
 }
+MARKS = "/api/v1/namespaces/default/configmaps"
+_ON_MARKS: Object = {
+    "failurePolicy": "Fail",
+    "matchConstraints": {
+        "resourceRules": [
+            {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+        ]
+    },
+    "matchConditions": [{"name": "mark", "expression": "object.metadata.name == 'mark'"}],
+}
+
+
+def _last(kind: str, spec: Object, binding: Object) -> list[Object]:
+    """A policy about the mark, and its binding."""
+    version, metadata = "admissionregistration.k8s.io/v1", {"name": "zz-last"}
+    return [
+        {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": {**_ON_MARKS, **spec}},
+        {
+            "apiVersion": version,
+            "kind": f"{kind}Binding",
+            "metadata": metadata,
+            "spec": {"policyName": "zz-last", **binding},
+        },
+    ]
+
+
+LAST = [
+    *_last(
+        "MutatingAdmissionPolicy",
+        {
+            "reinvocationPolicy": "Never",
+            "mutations": [
+                {
+                    "patchType": "ApplyConfiguration",
+                    "applyConfiguration": {"expression": "Object{data: {'mark': 'changed'}}"},
+                }
+            ],
+        },
+        {},
+    ),
+    *_last(
+        "ValidatingAdmissionPolicy",
+        {
+            "validations": [
+                {
+                    "expression": "false",
+                    "messageExpression": "'in force: ' + (has(object.data) ? object.data.mark : 'unchanged')",
+                }
+            ]
+        },
+        {"validationActions": ["Deny"]},
+    ),
+]
+"""Policies that are put behind others: one changes a mark, the other refuses it and tells of the change."""
+
 _RULE = re.compile(r": (GPU\d{3}) ")
 PRIVILEGED: Object = {
     "containers": [
@@ -108,9 +163,17 @@ class JudgingServer:
         return Said(answer.status, told, tuple(answer.headers.get_all("Warning") or ()))
 
     def install(self, objects: list[Object]) -> None:
-        """Apply policies and bindings as they are."""
-        for one in objects:
+        """Apply policies and bindings as they are, and return when all of them are in force."""
+        for one in (*objects, *LAST):
             self.api.apply(f"{ADMISSION}/{PLURALS[one['kind']]}/{one['metadata']['name']}", one)
+        until(self._last_are_in_force, 30, "the policies are not in force")
+        self.remove(LAST)
+
+    def _last_are_in_force(self) -> bool:
+        """A server takes up policies of a kind in their order, so with the last one all before it count."""
+        mark = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mark"}}
+        status, answer = self.api.request("POST", f"{MARKS}?dryRun=All", mark)
+        return status >= http.HTTPStatus.BAD_REQUEST and b"in force: changed" in answer
 
     def remove(self, objects: list[Object]) -> None:
         """Take them away."""
