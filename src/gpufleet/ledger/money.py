@@ -1,0 +1,45 @@
+"""Amounts of money in whole micro-units of a currency, and their division without a remainder.
+
+No amount is ever a binary fraction. The weights of a division may pass 64 bits: 100 units an hour over 16
+cards, by trillionths of a card and microseconds, need 80. Python's integers hold them.
+"""
+
+from collections.abc import Sequence
+
+from gpufleet.model.model_errors import InternalError
+
+MICRO_UNITS = 1_000_000
+"""Parts of a currency's unit: bills of clouds have six decimals."""
+
+
+def apportion(amount: int, weights: Sequence[int]) -> list[int]:
+    """The parts of an amount by weight; they add up to the amount exactly.
+
+    Each weight gets its exact part rounded towards 0, and what is left goes, one unit each, to the largest
+    remainders (Hamilton's method). Of equal remainders the first one comes first, so the order of weights
+    has to follow from what they stand for. Negative amounts, which are corrections, are divided as positive
+    ones are. Raises InternalError for a negative weight, or where an amount has no weight to go to.
+    """
+    if any(weight < 0 for weight in weights):
+        raise InternalError(f"a negative weight of a division: {min(weights)}")
+    total = sum(weights)
+    if total == 0:
+        if amount:
+            raise InternalError(f"an amount of {amount} has no weight to go to")
+        return [0] * len(weights)
+    size = abs(amount)
+    parts = [size * weight // total for weight in weights]
+    left = size - sum(parts)
+    by_remainder = sorted(range(len(weights)), key=lambda index: (-(size * weights[index] % total), index))
+    for index in by_remainder[:left]:
+        parts[index] += 1
+    return parts if amount >= 0 else [-part for part in parts]
+
+
+def rounded(numerator: int, denominator: int) -> int:
+    """The whole number next to a quotient; of two equally near ones the even one."""
+    whole, rest = divmod(numerator, denominator)
+    twice = 2 * rest
+    if twice > denominator or (twice == denominator and whole % 2):
+        whole += 1
+    return whole
