@@ -251,6 +251,7 @@ FOLDER_OF_PART = {
     "metrics API": "metrics",
     "admission": "admission",
     "web page": "web",
+    "capacity planning": "plan",
 }
 
 
