@@ -1,13 +1,13 @@
 """A real control plane with the metrics APIs of a real ``gpufleet metrics``, with the rights of the chart.
 
-The Service of the APIServices is a name for this machine, so no node is needed. Pages that the server reads
-are served by ``PageServer``; a pod stands for one once its address is that of this machine.
+The Service of the APIServices is a name for this machine, so no node is needed; or it has endpoints among
+which the API server chooses, for several servers side by side. Pages that the server reads are served by
+``PageServer``; a pod stands for one once its address is that of this machine.
 """
 
 import base64
 import contextlib
 import http.server
-import socket
 import subprocess
 import sys
 import threading
@@ -21,10 +21,12 @@ import msgspec
 from gpufleet.localkube import manifests
 from gpufleet.localkube.access.api import Api, Object
 from gpufleet.localkube.access.certificates import Authority
+from gpufleet.localkube.access.ports import LOOPBACK
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options
 from tests.chart.rendering import NAMESPACE, rendered
 from tests.localkube.cluster import KUBERNETES, a_cluster
+from tests.usage.prometheus.server import free_port
 from tests.waiting import until
 
 SERVICE = "gpufleet-metrics-apis"
@@ -73,20 +75,24 @@ class PageServer:
 
 @dataclass
 class Apis:
-    """The control plane, the servers of the APIs, and the pages that they read."""
+    """The control plane, the servers of the APIs, and the pages that they read.
+
+    ``address`` is where the servers listen. Where it is not loopback the API server chooses among endpoints.
+    """
 
     cluster: LocalCluster
     pages: PageServer
     folder: Path
     authority: Authority
     port: int
+    address: str = LOOPBACK
     servers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def serve(self, *options: str, port: int | None = None) -> subprocess.Popen[bytes]:
         """Start one more ``gpufleet metrics``."""
         kubeconfig = self.cluster.kubeconfig_for(ACCOUNT, GROUPS)
         command = [sys.executable, "-m", "gpufleet", "metrics", f"--kubeconfig={kubeconfig}"]
-        command += [f"--listen=127.0.0.1:{port or self.port}", f"--scheduler-url={self.pages.url}"]
+        command += [f"--listen={self.address}:{port or self.port}", f"--scheduler-url={self.pages.url}"]
         command += [
             f"--metrics-certificate={self.folder / 'tls.crt'}",
             f"--metrics-key={self.folder / 'tls.key'}",
@@ -102,16 +108,29 @@ class Apis:
         return "\n".join(path.read_text() for path in sorted(self.folder.glob("metrics-*.log")))
 
     def register(self, api: Api) -> None:
-        """The APIServices of the chart, and a Service that leads to this machine."""
+        """The APIServices of the chart, and a Service that leads to the first server."""
         for its in rendered({"metricsApis.enabled": True}):
             if its["kind"] == "APIService":
                 its["spec"]["caBundle"] = base64.b64encode(self.authority.identity.certificate).decode()
                 its["spec"]["service"]["port"] = self.port
                 path = f"/apis/apiregistration.k8s.io/v1/apiservices/{its['metadata']['name']}"
                 api.apply(path, its)
-        spec = {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": self.port}]}
+        spec: Object = {"ports": [{"port": self.port}]}
+        if self.address == LOOPBACK:
+            spec |= {"type": "ExternalName", "externalName": "localhost"}
+        else:
+            self.lists(api, self.port)
         service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": SERVICE}, "spec": spec}
         api.apply(f"/api/v1/namespaces/{NAMESPACE}/services/{SERVICE}", service)
+
+    def lists(self, api: Api, port: int, *, ready: bool = True) -> None:
+        """The server at this port as an endpoint of the Service; each has a port of its own."""
+        name, labels = f"{SERVICE}-{port}", {"kubernetes.io/service-name": SERVICE}
+        endpoint = {"addresses": [self.address], "conditions": {"ready": ready}}
+        its: Object = {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4"}
+        its |= {"metadata": {"name": name, "labels": labels}, "endpoints": [endpoint]}
+        path = f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices/{name}"
+        api.apply(path, {**its, "ports": [{"name": "", "port": port, "protocol": "TCP"}]})
 
     def renew(self) -> None:
         """Another certificate of the same authority."""
@@ -121,16 +140,19 @@ class Apis:
 
 
 @contextlib.contextmanager
-def running_apis(folder: Path, *flags: str, kubernetes: str = KUBERNETES) -> Iterator[Apis]:
+def running_apis(
+    folder: Path, *flags: str, kubernetes: str = KUBERNETES, address: str = LOOPBACK
+) -> Iterator[Apis]:
     """All of it; the APIs are available. ``flags`` are kube-controller-manager's."""
-    options = Options(kubernetes=kubernetes, flags={"kube-controller-manager": flags})
-    pages = PageServer()
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
+    of_programs = {"kube-controller-manager": flags}
+    if address != LOOPBACK:
+        of_programs["kube-apiserver"] = ("--enable-aggregator-routing=true",)
+    options = Options(kubernetes=kubernetes, flags=of_programs)
+    pages, port = PageServer(), free_port()
     served = folder / "served"
     served.mkdir()
     with a_cluster(folder, options=options) as cluster, cluster.api() as api:
-        apis = Apis(cluster, pages, served, Authority.new("metrics"), port)
+        apis = Apis(cluster, pages, served, Authority.new("metrics"), port, address)
         apis.renew()
         manifests.install(api)
         grant_rights(api)
