@@ -153,24 +153,40 @@ def figures() -> list[Figure]:
             f"clusters: [{{name: a, cluster: {{server: '{url}'}}}}]\n",
             encoding="utf-8",
         )
-        # Files of the program are in the machine's memory for those who use it.
-        _session(path)
-        first_s, whole_s, keys_s = _session(path)
+        environment = as_installed(Path(folder) / "bytecode") | {"KUBECONFIG": str(path), "TERM": "xterm"}
+        # Files of the program are in the machine's memory for those who use it, and compiled.
+        _session(environment)
+        first_s, whole_s, first_processor_s, keys_s = _session(environment)
     slowest_s = statistics.quantiles(keys_s, n=20)[-1]
     return [
         figure(f"first lines at {NODE_COUNT:,} nodes", first_s, "s", "lower", FIRST_LINES_S),
+        figure("first lines, processor time of the view", first_processor_s, "s", "lower"),
         figure(f"all of {NODE_COUNT:,} nodes and {POD_COUNT:,} pods", whole_s, "s", "lower"),
         figure("key to frame, 95th percentile", slowest_s, "s", "lower", KEY_S),
     ]
 
 
-def _session(kubeconfig: Path) -> tuple[float, float, list[float]]:
-    """The seconds until the first lines, until all is there, and of each key."""
-    environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "TERM": "xterm"}
+def as_installed(bytecode: Path) -> dict[str, str]:
+    """The environment in which a program's modules are compiled once, as an installer compiles them."""
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(bytecode)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    return environment
+
+
+def processor_s(pid: int) -> float:
+    """The processor time of a process so far, as the system counts it."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _session(environment: dict[str, str]) -> tuple[float, float, float, list[float]]:
+    """The seconds until the first lines, until all is there, of the processor for the first lines, and of
+    each key.
+    """
     began_s = time.monotonic()
     with PtyTerminal([sys.executable, "-m", "gpufleet", "top"], environment) as terminal:
         terminal.until(lambda screen: "\nnode-" in screen, every_s=0.005)
-        first_s = time.monotonic() - began_s
+        first_s, first_processor_s = time.monotonic() - began_s, processor_s(terminal.program.pid)
         all_gpus = f"{NODE_COUNT} nodes, {NODE_COUNT * GPUS} GPUs, {POD_COUNT} held"
         terminal.until(lambda screen: all_gpus in screen and "live" in screen, every_s=0.02)
         whole_s = time.monotonic() - began_s
@@ -185,7 +201,7 @@ def _session(kubeconfig: Path) -> tuple[float, float, list[float]]:
             time.sleep(0.05 + 0.001 * number)
         terminal.press("q")
         terminal.ended()
-    return first_s, whole_s, keys_s
+    return first_s, whole_s, first_processor_s, keys_s
 
 
 def _differs_from(row: str) -> Callable[[str], bool]:

@@ -6,14 +6,13 @@ it, with one browser that watches. ``bench.see`` publishes the figures.
 """
 
 import gzip
-import os
 import tempfile
 import time
 from pathlib import Path
 
 import gpufleet.web
 from bench.figures import Figure, figure
-from bench.frame import NODE_COUNT, served
+from bench.frame import NODE_COUNT, processor_s, served
 from tests.web.web_server import Server, Stream, web_server
 
 FIRST_ROWS_S, CORE_RATIO, SCRIPT_KB = 1.0, 0.02, 60.0
@@ -83,16 +82,12 @@ def _at_rest(server: Server) -> float:
     """The part of a core that the server takes while one browser watches and nothing happens."""
     with server.logged_in().stream() as stream:
         stream.until(lambda one: bool(one.seen) and one.seen[-1].name == "heartbeat")
-        began_s, before_s = time.monotonic(), _processor_s(server.process.pid)
+        began_s, before_s = time.monotonic(), _with_children_s(server.process.pid)
         time.sleep(REST_S)
-        return (_processor_s(server.process.pid) - before_s) / (time.monotonic() - began_s)
+        return (_with_children_s(server.process.pid) - before_s) / (time.monotonic() - began_s)
 
 
-def _processor_s(pid: int) -> float:
+def _with_children_s(pid: int) -> float:
     """The processor time of a process and of its children."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    ticks = 0
-    for one in (str(pid), *children):
-        fields = Path(f"/proc/{one}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+    return sum(processor_s(int(one)) for one in (str(pid), *children))
