@@ -131,8 +131,10 @@ class Panel:
 
     @property
     def words_without_answer(self) -> str:
-        """What stands in the panel where nothing is answered."""
-        return self.no_value or (f"No data: {self.empty_when_well}" if self.empty_when_well else "No data")
+        """What stands in the panel where nothing is answered, as of a data source that knows nothing too."""
+        if self.no_value or not self.empty_when_well:
+            return self.no_value or "No data"
+        return f"No data: {self.empty_when_well}, or nothing is scraped"
 
 
 @dataclass(frozen=True)

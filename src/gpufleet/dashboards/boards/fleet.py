@@ -120,6 +120,7 @@ WRONG = Row(
                 Column("namespace", "Namespace", opens=OPENS_NAMESPACE),
                 Column("pod", "Pod", opens=OPENS_POD),
             ),
+            no_value="No data: no alert fires, or Prometheus does not load the rules",
             empty_when_well="no alert fires",
         ),
     ),

@@ -12,8 +12,8 @@ from gpufleet.dashboards.variables import CLUSTER, NAMESPACE
 OF_NAMESPACE = 'namespace=~"$namespace"'
 MODEL = "namespace, model_name"
 BY_MODEL = legend("namespace", "model_name")
-NO_ENGINE = "no vLLM engine is scraped"
-NO_AUTOSCALER = "no HorizontalPodAutoscaler is scraped through kube-state-metrics"
+NO_ENGINE = "no vLLM engine is known"
+NO_AUTOSCALER = "kube-state-metrics knows of no HorizontalPodAutoscaler"
 
 
 def vllm(name: str) -> str:
