@@ -5,6 +5,7 @@ asks a Prometheus and writes the files.
 """
 
 import math
+import textwrap
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -139,11 +140,18 @@ def _panel(panel: Panel, answers: Sequence[Answer], shown: Shown, box: Box, them
     if panel.kind is PanelKind.TEXT:
         yield from _words(panel.text, inner, theme)
     elif not found:
-        middle = inner.x + inner.width / 2
-        words = cut(panel.words_without_answer, inner.width)
-        yield text(words, middle, inner.y + inner.height / 2, theme.ink("muted"), text_anchor="middle")
+        yield from _centred(panel.words_without_answer, inner, theme)
     else:
         yield from DRAWERS[panel.kind](panel, answers, shown, inner, theme)
+
+
+def _centred(words: str, box: Box, theme: Theme) -> Iterator[str]:
+    """Words in the middle of a box, in as many lines as they need."""
+    lines = textwrap.wrap(words, max(3, int(box.width / LETTER_PX)))
+    y = box.y + box.height / 2 - 8 * (len(lines) - 1)
+    for number, line in enumerate(lines):
+        middle = box.x + box.width / 2
+        yield text(line, middle, y + 16 * number, theme.ink("muted"), text_anchor="middle")
 
 
 def _words(words: str, box: Box, theme: Theme) -> Iterator[str]:

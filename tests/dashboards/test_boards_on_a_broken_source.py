@@ -41,7 +41,7 @@ def test_targets_that_are_all_away_are_alerts_and_no_noughts(tmp_path: Path) -> 
         f"scrape_configs: [{{job_name: all, static_configs: [{{targets: ['127.0.0.1:{free_port()}']}}]}}]\n"
     )
     with prometheus(tmp_path, config=config) as address:
-        until(lambda: asked(address, "query", query=LEADER))
+        until(lambda: bool(asked(address, "query", query=LEADER)))
         found = answered(address)
         assert found.keys() <= OF_ALERTS
         (critical,) = found["Critical alerts"]
