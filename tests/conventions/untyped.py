@@ -25,6 +25,7 @@ TYPED = {
     "docs/moving-from-scheduler-plugins.md": "tests/migration/test_guides.py",
     "docs/moving-from-volcano.md": "tests/migration/test_guides.py",
     "docs/moving-to-queues.md": "tests/cli/test_page_commands.py",
+    "docs/operate-walk.md": "tests/localkube/test_operate_walk.py",
     "docs/parking.md": "tests/operator/parking/test_parking_on_a_real_server.py",
     "docs/projects.md": "tests/operator/projects/test_page.py",
     "docs/queues-walk.md": "tests/localkube/test_queues_walk.py",
