@@ -23,6 +23,8 @@ from gpufleet.kube.expiry import Expiry
 from gpufleet.metrics.serving_record import ServingRecord
 from gpufleet.model.identifiers import NodeName, QueueName, QuotaResource
 from gpufleet.operator.figures import OperatorFigures, OperatorMetrics, RolloutFigures
+from gpufleet.operator.parking.stamp import ParkingCause, ParkingPhase
+from gpufleet.operator.parking.tally import ParkingFigures
 from gpufleet.operator.rollout.stamp import Progress, RolloutPhase, RolloutState
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.waiting_metrics import GangState, WaitingFigures, WaitingPod
@@ -123,10 +125,11 @@ def scheduler_metrics() -> Metrics:
 
 
 def operator_page() -> str:
-    """A page of an operator that leads, with a rollout under way."""
+    """A page of an operator that leads, with a rollout under way, parked work and a project."""
     progress = Progress("an image", RolloutState.ROLLING, 0)
     rollout = RolloutFigures("gpus", progress, {RolloutPhase.CHANGING: 1}, 0, (1,))
-    figures = OperatorFigures({("gpus", "RollingOut"): 1}, (rollout,))
+    parking = ParkingFigures({ParkingPhase.PARKED: 1}, 1, 0, 0, {ParkingCause.IDLE: 1}, 0, 1)
+    figures = OperatorFigures({("gpus", "RollingOut"): 1}, (rollout,), parking, {"AsTheProjectSays": 1})
     now = dt.datetime.fromtimestamp(NOW_S, dt.UTC)
     return generate_latest(OperatorMetrics(lambda: figures, lambda: now).registry).decode()
 

@@ -5,11 +5,17 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.conventions.project import ROOT
 from tests.localkube.cluster import real_node_programs
 from tests.localkube.walk import newcomers_shell, walk
 
+LIMIT_S = 2700
+"""For a machine that compiles kernels first and works for other tests beside: slowness is no failure."""
 
+
+@pytest.mark.timeout(LIMIT_S)
 def test_every_command_of_the_walk_does_what_the_page_says(tmp_path: Path) -> None:
     real_node_programs()
     pid = tmp_path / "checkout" / "operate-walk" / "pid"

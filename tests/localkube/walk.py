@@ -20,7 +20,11 @@ from tests.conventions.project import ROOT, name
 from tests.conventions.untyped import UNTYPED
 from tests.localkube.cluster import program
 
-WAIT_S = 90.0
+WAIT_S = 300.0
+"""How long a page may take to be right: a slow machine is no failure."""
+
+COMMAND_S = 600.0
+"""How long one command may take: a first `gpufleet up` compiles kernels, beside whatever else is at work."""
 SHELL = "/bin/bash"
 BAD_INPUT = 2
 CHANGES = re.compile(r"gpufleet (up|down)\b|kubectl (apply|cordon|create|delete|label|scale|taint)\b")
@@ -69,7 +73,7 @@ def typed(command: str, environment: Mapping[str, str], memory: Path) -> tuple[i
         check=False,
         env=dict(environment),
         cwd=memory.parent / "checkout",
-        timeout=300,
+        timeout=COMMAND_S,
     )
     return done.returncode, done.stdout + done.stderr
 

@@ -1,4 +1,4 @@
-"""What is measured of policies and rollouts, for the operator's own page of metrics.
+"""What is measured of policies, rollouts, parking and projects, for the operator's own page of metrics.
 
 A round puts the figures together, and the page serves those of the last one. Ages and deadlines are counted
 at each scrape, so that a rollout that has stopped grows old. A process that does not lead knows none of them.
@@ -6,15 +6,17 @@ at each scrape, so that a rollout that has stopped grows old. A process that doe
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from gpufleet.kube.objects import fleet_policies as wire
 from gpufleet.operator.fleet_state import FleetState
+from gpufleet.operator.parking.stamp import ParkingCause, ParkingPhase
+from gpufleet.operator.parking.tally import ParkingFigures
 from gpufleet.operator.rollout.stamp import Progress, RolloutPhase
 from gpufleet.operator.rollout.windows import US_PER_S
 from gpufleet.operator.rollout_statuses import progress_of
@@ -33,10 +35,15 @@ class RolloutFigures(msgspec.Struct, frozen=True):
 
 
 class OperatorFigures(msgspec.Struct, frozen=True):
-    """All that is shown. ``nodes`` are counts by policy and phase."""
+    """All that is shown. ``nodes`` are counts by policy and phase, ``projects`` those by reason.
+
+    ``parking`` and ``projects`` are None where they are not kept, or were not looked at yet.
+    """
 
     nodes: Mapping[tuple[str, ...], int]
     rollouts: tuple[RolloutFigures, ...]
+    parking: ParkingFigures | None = None
+    projects: Mapping[str, int] | None = None
 
 
 def figures_of(
@@ -67,7 +74,7 @@ def figures_of(
 
 
 class OperatorMetrics(Collector):
-    """Tells Prometheus of policies and rollouts. ``figures`` is None where this process does not lead."""
+    """Tells Prometheus what the operator knows. ``figures`` is None where this process does not lead."""
 
     def __init__(self, figures: Callable[[], OperatorFigures | None], now: Callable[[], dt.datetime]) -> None:
         self._figures = figures
@@ -75,7 +82,7 @@ class OperatorMetrics(Collector):
         self.registry = CollectorRegistry()
         self.registry.register(self)
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         """Asked at each scrape."""
         figures = self._figures()
         leader = GaugeMetricFamily(f"{PREFIX}_leader", "1 while this process leads")
@@ -84,39 +91,82 @@ class OperatorMetrics(Collector):
         if figures is None:
             return
         yield _family("nodes", "Nodes of each policy by how far they are", ("policy", "phase"), figures.nodes)
-        now_us = round(self._now().timestamp() * US_PER_S)
-        rollouts = figures.rollouts
-        yield _family(
-            "rollout_state_seconds",
-            "For how long the rollout of a driver is in its state",
-            ("policy", "state"),
-            {
-                (one.policy, one.progress.state.value): max(0, now_us - one.progress.since_us) / US_PER_S
-                for one in rollouts
-            },
-        )
-        yield _family(
-            "rollout_nodes",
-            "Nodes that are or were in a rollout, by where they are in it",
-            ("policy", "phase"),
-            {
-                (one.policy, phase.value): one.phases.get(phase, 0)
-                for one in rollouts
-                for phase in RolloutPhase
-            },
-        )
-        yield _family(
-            "rollout_blocked_nodes",
-            "Nodes that cannot begin and keep a rollout from going on, because no other node is under way",
-            ("policy",),
-            {(one.policy,): one.blocked for one in rollouts},
-        )
-        yield _family(
-            "rollout_overdue_nodes",
-            "Nodes under way in a rollout whose deadline has passed",
-            ("policy",),
-            {(one.policy,): sum(now_us > until_us for until_us in one.deadlines_us) for one in rollouts},
-        )
+        yield from _of_rollouts(figures.rollouts, round(self._now().timestamp() * US_PER_S))
+        if figures.parking is not None:
+            yield from _of_parking(figures.parking)
+        if figures.projects is not None:
+            yield _of_projects(figures.projects)
+
+
+def _of_rollouts(rollouts: Sequence[RolloutFigures], now_us: int) -> Iterator[Metric]:
+    yield _family(
+        "rollout_state_seconds",
+        "For how long the rollout of a driver is in its state",
+        ("policy", "state"),
+        {
+            (one.policy, one.progress.state.value): max(0, now_us - one.progress.since_us) / US_PER_S
+            for one in rollouts
+        },
+    )
+    yield _family(
+        "rollout_nodes",
+        "Nodes that are or were in a rollout, by where they are in it",
+        ("policy", "phase"),
+        {(one.policy, phase.value): one.phases.get(phase, 0) for one in rollouts for phase in RolloutPhase},
+    )
+    yield _family(
+        "rollout_blocked_nodes",
+        "Nodes that cannot begin and keep a rollout from going on, because no other node is under way",
+        ("policy",),
+        {(one.policy,): one.blocked for one in rollouts},
+    )
+    yield _family(
+        "rollout_overdue_nodes",
+        "Nodes under way in a rollout whose deadline has passed",
+        ("policy",),
+        {(one.policy,): sum(now_us > until_us for until_us in one.deadlines_us) for one in rollouts},
+    )
+
+
+def _of_projects(counts: Mapping[str, int]) -> Metric:
+    values: dict[tuple[str, ...], float] = {(reason,): count for reason, count in counts.items()}
+    return _family("projects", "Projects by the reason of their condition Ready", ("reason",), values)
+
+
+def _of_parking(found: ParkingFigures) -> Iterator[Metric]:
+    yield _family(
+        "parking_work",
+        "Work that is about to be parked, is parked or comes back",
+        ("phase",),
+        {(phase.value,): found.phases.get(phase, 0) for phase in ParkingPhase},
+    )
+    yield _family("parked_gpus", "GPUs that parked work held", (), {(): found.parked_gpus})
+    yield _family(
+        "parking_unmeasured_work",
+        "Work with a rule of which it is not known whether it is idle: it is not parked",
+        (),
+        {(): found.unmeasured},
+    )
+    yield _family(
+        "parking_refused_work",
+        "Work that a rule concerns and that cannot be parked; Events on it say why",
+        (),
+        {(): found.refused},
+    )
+    parks = CounterMetricFamily(
+        f"{PREFIX}_parks", "Work that was parked, because it was idle or a person asked", labels=("cause",)
+    )
+    for cause in ParkingCause:
+        parks.add_metric((cause.value,), float(found.parks.get(cause, 0)))
+    yield parks
+    yield _counter(
+        "parks_soon_undone", "Work parked as idle that came back within 15 minutes", found.soon_back
+    )
+    yield _counter("parked_gpu_seconds", "GPU-seconds for which work was parked", found.gpu_us / US_PER_S)
+
+
+def _counter(name: str, words: str, value: float) -> CounterMetricFamily:
+    return CounterMetricFamily(f"{PREFIX}_{name}", words, value=float(value))
 
 
 def _family(

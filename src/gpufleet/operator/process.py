@@ -18,7 +18,7 @@ from gpufleet.daemon.signals import live_until_signal
 from gpufleet.drain.planning_process import PlanningProcess
 from gpufleet.kube import keys
 from gpufleet.kube.connection import ClusterChoice, check_choice, connect
-from gpufleet.operator.figures import OperatorFigures, OperatorMetrics
+from gpufleet.operator.figures import OperatorMetrics
 from gpufleet.operator.projects.keeping import PROJECTS_AT_ONCE
 from gpufleet.operator.service import WRITES_AT_ONCE, Operator
 from gpufleet.usage.prometheus.access import Access
@@ -92,7 +92,7 @@ async def _live(options: OperatorOptions, measurements: Source | None) -> int:
 
 async def _serve(operator: Operator, options: OperatorOptions) -> None:
     host, port = address_of(options.listen, "--listen")
-    metrics = OperatorMetrics(lambda: _figures(operator), operator.client.clock.now)
+    metrics = OperatorMetrics(operator.figures, operator.client.clock.now)
     server = HttpServer(
         lambda _: Page((generate_latest(metrics.registry),), TEXT),
         alive=lambda: Health(well=True),
@@ -118,7 +118,3 @@ def ready(operator: Operator) -> Health:
         if not mirror.health().listed
     )
     return Health(well=not missing, reasons=missing)
-
-
-def _figures(operator: Operator) -> OperatorFigures | None:
-    return None if operator.leading is None else operator.leading.figures

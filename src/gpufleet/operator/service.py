@@ -90,6 +90,8 @@ class Operator:
         self.namespace = namespace
         self.lease = Lease(client, LEASE_NAME, namespace=namespace, identity=identity)
         self.leading: Following | None = None
+        self.parking: Parking | None = None
+        self.projects: Projects | None = None
         self.skew = ""
         """What the cluster's definitions lack; "" while nothing."""
 
@@ -104,7 +106,7 @@ class Operator:
             except* LeadershipLost as lost:
                 LOG.warning("leadership is lost", extra={"problem": str(lost.exceptions[0])})
             finally:
-                self.leading = None
+                self.leading = self.parking = self.projects = None
                 with contextlib.suppress(KubeError):
                     await self.lease.release()
 
@@ -131,10 +133,21 @@ class Operator:
             group.create_task(self.lease.keep())
             group.create_task(following.run())
             if self._measurements is not None:
-                parking = Parking(self.client, self._measurements, self.lease.holds)
-                group.create_task(parking.run())
+                self.parking = Parking(self.client, self._measurements, self.lease.holds)
+                group.create_task(self.parking.run())
             if self._keeps_projects:
-                group.create_task(Projects(self.client, self.lease.holds).run())
+                self.projects = Projects(self.client, self.lease.holds)
+                group.create_task(self.projects.run())
+
+    def figures(self) -> OperatorFigures | None:
+        """What is known of policies, parking and projects; None where this process does not lead."""
+        if self.leading is None or self.leading.figures is None:
+            return None
+        return msgspec.structs.replace(
+            self.leading.figures,
+            parking=None if self.parking is None else self.parking.figures,
+            projects=None if self.projects is None else self.projects.counts(),
+        )
 
 
 class Following:

@@ -26,6 +26,7 @@ from gpufleet.operator.parking.looking import FoundWorkload, Look, look
 from gpufleet.operator.parking.parking_keys import PARKED, PARKED_VALUE
 from gpufleet.operator.parking.parking_step import ParkingAction, ParkingWrite, parking_step
 from gpufleet.operator.parking.patches import patch_of
+from gpufleet.operator.parking.tally import ParkingFigures, ParkingTally
 from gpufleet.operator.parking.workloads import UNINSTALLED, WAYS
 from gpufleet.usage.prometheus.client import Source
 
@@ -50,6 +51,8 @@ class Parking:
         self._may_write = may_write
         self._changed = asyncio.Event()
         self._told: set[tuple[str, str]] = set()
+        self._tally = ParkingTally()
+        self.figures: ParkingFigures | None = None
         self.rounds = 0
         selection = Selection(labels=f"{PARKED}={PARKED_VALUE}")
         self._mirrors = [
@@ -87,6 +90,7 @@ class Parking:
             # Without measurements nothing is known to be idle; waking needs none.
             LOG.warning("nothing was measured", extra={"problem": str(error)})
             found = await look(self._client, None, now_us)
+        self.figures = self._tally.count(found.seen, len(found.problems), now_us)
         await self._tell_problems(found)
         written = 0
         for write in parking_step(found.seen, now_us).writes:

@@ -173,7 +173,7 @@ def _are_ready(seen: SeenWorkload, pods: Sequence[WorkPod]) -> bool:
 
 async def _judge_all(found: Look, source: Source, now_us: int) -> None:
     """Judge what runs and holds GPUs: first by the last minutes, then what was quiet by its whole time."""
-    asked = [one for one in found.found.values() if _is_to_judge(one)]
+    asked = [one for one in found.found.values() if is_to_judge(one.seen)]
     recent = Steps(now_us // US_PER_S, STEP_LEAST_S, RECENT_STEPS)
     await _judge(asked, source, recent, now_us)
     quiet = [one for one in asked if one.seen.judgement.activity in {Activity.QUIET, Activity.IDLE}]
@@ -191,8 +191,8 @@ def steps_of(after_us: int, now_us: int) -> Steps:
     return Steps(now_us // US_PER_S, step_s, -(-after_us // (step_s * US_PER_S)) + 1)
 
 
-def _is_to_judge(one: FoundWorkload) -> bool:
-    seen = one.seen
+def is_to_judge(seen: SeenWorkload) -> bool:
+    """Whether work runs, holds GPUs and has a rule by which it can be parked."""
     return seen.rule is not None and not seen.problem and not seen.is_stopped and seen.gpus > 0
 
 

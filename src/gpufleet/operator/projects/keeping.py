@@ -4,13 +4,14 @@ Level-driven: each round looks at everything that is there and writes what diffe
 kill leaves a state that the next round goes on from. ``writing`` says what is never changed. A namespace is
 made only after the status names it, which counts against the limit of owners: so a change of an owner in
 between makes no more of them. Nothing is ever deleted here; bindings that no project gives any more
-are emptied.
+are emptied. Projects at rest of which nothing changed (``outstanding``) are not looked at.
 """
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -23,11 +24,13 @@ from gpufleet.kube.mirror_changes import Change
 from gpufleet.kube.objects import gpu_projects as wire
 from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.structure import Structure
+from gpufleet.kube.replica import Key
 from gpufleet.kube.resources import FLEET_QUEUES, GPU_PROJECTS, NAMESPACES
 from gpufleet.kube.status import NotFound
 from gpufleet.model.gpu_project import GpuProject
 from gpufleet.operator.projects import project_keys as keys
 from gpufleet.operator.projects.differences import ProjectObject
+from gpufleet.operator.projects.outstanding import Outstanding
 from gpufleet.operator.projects.released_rights import released, standing_rights
 from gpufleet.operator.projects.told import (
     AT_REST,
@@ -37,6 +40,7 @@ from gpufleet.operator.projects.told import (
     QUEUE_TAKEN,
     READY,
     REFUSED,
+    SETTLED,
     TAKEN,
     UNREADABLE,
     WRITING,
@@ -62,6 +66,9 @@ _OBJECT = msgspec.json.Decoder(ProjectObject)
 Reading = GpuProject | ObjectError
 """What a project says, or why it cannot be."""
 
+Readings = Mapping[str, tuple[wire.GpuProject, Reading]]
+"""Every project by its name, as it was written and as it was read."""
+
 
 class _Head(Structure, frozen=True):
     """A project that cannot be read, as far as its status is written."""
@@ -79,6 +86,10 @@ class Projects:
     def __init__(self, client: Client, may_write: Callable[[], bool]) -> None:
         self._client = client
         self._changed = asyncio.Event()
+        self._outstanding = Outstanding()
+        self._readings: dict[str, tuple[wire.GpuProject, Reading]] = {}
+        self._namespaces: Mapping[str, set[str]] = {}
+        self._reasons: dict[str, str] = {}
         self.rounds = 0
         self.projects = Mirror(client, GPU_PROJECTS, _PROJECT, self._heard_of_project, optional=True)
         ours = Selection(labels=keys.PROJECT)
@@ -102,6 +113,11 @@ class Projects:
 
     def _found(self) -> Found:
         return {kind: mirror.objects for kind, mirror in self.objects.items()}
+
+    def counts(self) -> Mapping[str, int]:
+        """How many projects there are by the reason of their condition, as far as they were looked at."""
+        there = [name for _, name in self.projects.objects]
+        return Counter(self._reasons[name] for name in there if name in self._reasons)
 
     async def run(self) -> None:
         """Follow and write until cancelled."""
@@ -128,24 +144,36 @@ class Projects:
         """One round; whether everything was as it must be, so that only a change can bring another one."""
         gate = asyncio.Semaphore(PROJECTS_AT_ONCE)
         self._writer.forget_seen()
+        self._namespaces = _by_project(self.objects[NAMESPACES].objects)
         unreadable = [name for _, name in self.projects.unreadable]
-        # Of one that cannot be read the version before is still known, and counts no more.
-        found = [one for one in self.projects.objects.values() if one.metadata.name not in unreadable]
-        readings = [(one, _read(one)) for one in found]
+        readings = self._read_all(unreadable)
+        self._reasons = {name: reason for name, reason in self._reasons.items() if name in readings}
+        outstanding = self._outstanding.take()
         is_released = await self._release(readings, unreadable)
         results = await asyncio.gather(
-            *(self._keep(gate, one, reading) for one, reading in readings),
+            *(self._keep(gate, *readings[name]) for name in outstanding if name in readings),
             *(self._tell_unreadable(name) for name in unreadable),
         )
         self.rounds += 1
         return is_released and all(results)
 
-    async def _release(self, readings: list[tuple[wire.GpuProject, Reading]], unreadable: list[str]) -> bool:
+    def _read_all(self, unreadable: list[str]) -> Readings:
+        """What each project says. Of one that cannot be read the version before counts no more."""
+        before = self._readings
+        self._readings = {}
+        for (_, name), found in self.projects.objects.items():
+            if name not in unreadable:
+                known = before.get(name)
+                is_known = known is not None and known[0] is found
+                self._readings[name] = known if known and is_known else (found, _read(found))
+        return self._readings
+
+    async def _release(self, readings: Readings, unreadable: list[str]) -> bool:
         """Empty the bindings that no project gives; whether there was none. Before rights are given."""
-        unknown = {one.metadata.name for one, reading in readings if isinstance(reading, ObjectError)}
+        unknown = {name for name, (_, reading) in readings.items() if isinstance(reading, ObjectError)}
         projects = [
             reading
-            for one, reading in readings
+            for one, reading in readings.values()
             if not isinstance(reading, ObjectError) and not _is_ending(one)
         ]
         standing = standing_rights(projects, self.objects[NAMESPACES].objects)
@@ -164,6 +192,9 @@ class Projects:
         async with gate:
             told = await self._told(found, reading)
             is_told = await self._writer.tell(found, told)
+        self._reasons[found.metadata.name] = told.reason
+        if not is_told or told.reason not in SETTLED:
+            self._outstanding.put_back(found.metadata.name)
         return is_told and told.reason in AT_REST
 
     async def _told(self, found: wire.GpuProject, reading: Reading) -> Told:
@@ -182,9 +213,7 @@ class Projects:
 
     def _held(self, project: str) -> set[str]:
         """The namespaces that a project has or had, and that are there."""
-        found = self.objects[NAMESPACES].objects.items()
-        theirs = {name for (_, name), one in found if one.metadata.labels.get(keys.PROJECT) == project}
-        return theirs | self._writer.made_for(project)
+        return self._namespaces.get(project, set()) | self._writer.made_for(project)
 
     async def _write(self, project: GpuProject) -> Told:
         """Write what differs, and say how far the project is."""
@@ -244,10 +273,12 @@ class Projects:
         told = Told(REFUSED, UNREADABLE, tuple(sorted(self._held(name))))
         return await self._writer.tell(found, told)
 
-    def _heard_of_project(self, _: Change[wire.GpuProject]) -> None:
+    def _heard_of_project(self, change: Change[wire.GpuProject]) -> None:
+        self._outstanding.heard_of_project(change)
         self._changed.set()
 
-    def _heard_of_object(self, _: Change[ProjectObject]) -> None:
+    def _heard_of_object(self, change: Change[ProjectObject]) -> None:
+        self._outstanding.heard_of_object(change)
         self._changed.set()
 
 
@@ -256,6 +287,14 @@ def _read(found: wire.GpuProject) -> Reading:
         return read_gpu_project(found)
     except ObjectError as error:
         return error
+
+
+def _by_project(namespaces: Mapping[Key, ProjectObject]) -> Mapping[str, set[str]]:
+    """The names of namespaces by the project that their label names."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for (_, name), one in namespaces.items():
+        found[one.metadata.labels.get(keys.PROJECT, "")].add(name)
+    return found
 
 
 def _is_ending(found: wire.GpuProject) -> bool:

@@ -15,6 +15,10 @@ ENDING = "Ending"
 AT_REST = frozenset((READY, TAKEN, QUEUE_TAKEN, ENDING, REFUSED, LEAVING))
 """Where only a change can bring something new, which a watch tells."""
 
+SETTLED = frozenset((READY, ENDING, REFUSED))
+"""Where only a change of the project or of its own objects can bring something new. Others depend on objects
+that no label of theirs names, and are looked at in every round."""
+
 UNREADABLE = "the object has fields of another version of gpufleet"
 
 
