@@ -117,7 +117,15 @@ def test_a_name_ends_by_its_unit() -> None:
 def test_the_documents_name_every_metric() -> None:
     pages = [
         (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
-        for page in ("admission", "fleet-policies", "metrics", "metrics-apis", "scheduler")
+        for page in (
+            "admission",
+            "fleet-policies",
+            "metrics",
+            "metrics-apis",
+            "parking",
+            "projects",
+            "scheduler",
+        )
     ]
     text = "\n".join(pages)
     for metric in inventory.listed():
