@@ -34,6 +34,9 @@ def test_every_kind_of_line(capsys: pytest.CaptureFixture[str]) -> None:
         "  conflict  " + CONFLICT,
         "  left as it is by notebooks and slices, refused here",
         "  opts out of all policies: left as it is",
+        "Rollout of all-gpus: 3 nodes; 1 canary alone, watched for 10m, then 2 waves of 1 node",
+        "  at most 1h40m a node, 5h10m in all",
+        "  passed over as they are now: lab-1, lab-2 and train-1 (not known to be ready)",
         "Nothing was changed.",
     ):
         assert line in out.splitlines(), out
@@ -51,6 +54,13 @@ def test_the_json_has_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     assert told["policies"] == {"all-gpus": 4, "notebooks": 2, "slices": 1}
     assert {one["node"]: one["optedOut"] for one in told["nodes"]}["old-1"] is True
     assert told["refusals"][0]["nodes"] == ["lab-2"]
+    (rollout,) = told["rollouts"]
+    assert (rollout["policy"], rollout["nodes"], rollout["canaries"], rollout["waves"]) == (
+        "all-gpus",
+        3,
+        1,
+        2,
+    )
 
 
 @pytest.mark.parametrize(

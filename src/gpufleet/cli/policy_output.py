@@ -5,13 +5,22 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from gpufleet.cli.output import echo_json, echo_line
+from gpufleet.kube.codec.durations import written_duration
 from gpufleet.model.phrases import counted, listed
-from gpufleet.operator.answer import PlannedChange, PlannedNode, PolicyPlan, PolicyStatuses, ToldPolicy
+from gpufleet.operator.answer import (
+    PlannedChange,
+    PlannedNode,
+    PlannedRollout,
+    PolicyPlan,
+    PolicyStatuses,
+    ToldPolicy,
+)
 
 ROLLOUT_NOTE = "rollout: brought node by node; runtimes, and drivers of the host after an image, not yet."
 PERSON_NOTE = "person: a person has to do it; the operator does not."
 UNCHANGED = "Nothing was changed."
 NO_OPERATOR = "not told yet: no operator has seen this version of the policy"
+US_PER_S = 10**6
 NAMES_MAX = 8
 """Names of nodes of which the same is said; as many as a line of a terminal has room for."""
 
@@ -49,6 +58,8 @@ def plan_lines(plan: PolicyPlan) -> Iterator[str]:
         yield f"FleetPolicy {problem.policy}: not in force: {problem.problem}"
     for refusal in plan.refusals:
         yield f"Refused ({refusal.kind}): {refusal.message}"
+    for rollout in plan.rollouts:
+        yield from rollout_lines(rollout)
     groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for node in plan.nodes:
         groups[tuple(node_lines(node))].append(node.node)
@@ -62,6 +73,33 @@ def plan_lines(plan: PolicyPlan) -> Iterator[str]:
     for note in plan.notes:
         yield f"Note: {note}"
     yield UNCHANGED
+
+
+def rollout_lines(rollout: PlannedRollout) -> Iterator[str]:
+    """How the driver of a policy would go through its nodes."""
+    steps = []
+    if rollout.canaries:
+        canaries = "1 canary" if rollout.canaries == 1 else f"{rollout.canaries} canaries"
+        steps.append(f"{canaries} alone, watched for {_length(rollout.soak_seconds)}")
+    if rollout.waves:
+        at_once = counted(rollout.nodes_at_once, "node")
+        steps.append(f"{counted(rollout.waves, 'wave')} of {at_once}")
+    yield f"Rollout of {rollout.policy}: {counted(rollout.nodes, 'node')}; {', then '.join(steps)}"
+    most = f"at most {_length(rollout.node_seconds_most)} a node, {_length(rollout.seconds_most)} in all"
+    if rollout.windows:
+        most += f", without the time outside of its {counted(rollout.windows, 'window')}"
+    yield f"  {most}"
+    if rollout.paused:
+        yield "  paused: no node begins"
+    groups: dict[str, list[str]] = defaultdict(list)
+    for one in rollout.passed_over:
+        groups[one.reason].append(one.node)
+    for reason, names in groups.items():
+        yield f"  passed over as they are now: {listed(names, NAMES_MAX)} ({reason})"
+
+
+def _length(seconds: int) -> str:
+    return written_duration(seconds * US_PER_S)
 
 
 def node_lines(node: PlannedNode) -> Iterator[str]:

@@ -64,6 +64,34 @@ class PolicyProblem(msgspec.Struct, frozen=True):
     problem: str
 
 
+class PassedOver(msgspec.Struct, frozen=True):
+    """A node that could not begin as it is now, and why."""
+
+    node: str
+    reason: str
+
+
+class PlannedRollout(msgspec.Struct, frozen=True, rename="camel"):
+    """How the driver of a policy would go through the nodes that need it.
+
+    First the ``canaries`` alone, watched for ``soak_seconds``; then ``waves`` of ``nodes_at_once``. One node
+    takes at most ``node_seconds_most``, and all of them ``seconds_most``, without the time outside of
+    ``windows``, of which the number is told. ``passed_over`` are among ``nodes``.
+    """
+
+    policy: str
+    nodes: int
+    canaries: int
+    soak_seconds: int
+    nodes_at_once: int
+    waves: int
+    node_seconds_most: int
+    seconds_most: int
+    windows: int
+    paused: bool
+    passed_over: tuple[PassedOver, ...]
+
+
 class PolicyPlan(msgspec.Struct, frozen=True, rename="camel"):
     """The whole plan. ``policies`` with the number of nodes that each selects."""
 
@@ -73,6 +101,7 @@ class PolicyPlan(msgspec.Struct, frozen=True, rename="camel"):
     refusals: tuple[RefusedPolicies, ...]
     nodes: tuple[PlannedNode, ...]
     notes: tuple[str, ...] = ()
+    rollouts: tuple[PlannedRollout, ...] = ()
 
 
 class ToldPolicy(msgspec.Struct, frozen=True, rename="camel"):

@@ -39,6 +39,7 @@ from gpufleet.operator.node_facts import node_facts
 from gpufleet.operator.node_objects import DriverReport, PolicyNode
 from gpufleet.operator.node_preflight import NOTHING_MORE, KnownFacts, nodes_with_findings
 from gpufleet.operator.plan import Change, NodePlan
+from gpufleet.operator.planned_rollouts import planned_rollouts
 from gpufleet.preflight.finding import Finding
 
 STANDARD_INPUT = "-"
@@ -212,6 +213,7 @@ def _answer(state: FleetState, notes: Iterable[str], known: KnownFacts) -> Polic
         ),
         tuple(_planned(plan, findings.get(plan.node, ())) for plan in state.plans.values()),
         (*notes, *_taking_back_waits(state)),
+        tuple(planned_rollouts(state, findings)),
     )
 
 
