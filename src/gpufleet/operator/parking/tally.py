@@ -1,7 +1,7 @@
 """What parking does and gives back, counted from one look to the next.
 
-Everything is read from the stamps on workloads, so it counts whoever parked or woke: the operator, a command
-or an owner. Counts begin with the process that leads.
+Everything is read from the stamps on workloads, so a park by a command or by an owner counts as one by the
+operator does. Counts begin with the process that leads.
 """
 
 from collections import Counter
