@@ -1,5 +1,6 @@
 """Each view's lines say what is known, and leave out what is not."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -138,6 +139,28 @@ def test_a_share_by_memory_is_that_part_of_its_card() -> None:
     # The report may come after the pod, which does not change then.
     (later,) = seen_before.of("pod", known(node("a"), report("a"), share))[0]
     assert later.gpus == 0.25
+
+
+def test_use_that_is_measured_again_is_shown_while_no_object_changes() -> None:
+    objects = node("a"), report("a"), node("b"), report("b"), pod("p", on="a", gpus=3)
+    view_lines, changes = ViewLines("gpufleet"), 1
+    first, words = view_lines.of("node", known(*objects), changes)
+    assert [line.busy_ratio for line in first] == [None, None]
+    use = {"a": measured(("p", 0.5, 40))}
+    second, same_words = view_lines.of("node", known(*objects, use=use), changes)
+    assert [line.busy_ratio for line in second] == [0.9, None]
+    assert second == lines("node", known(*objects, use=use))
+    assert words == same_words
+    # A measurement that has become too old is gone, and a node that is gone comes with a change.
+    assert view_lines.of("node", known(*objects), changes)[0] == first
+    assert [line.name for line in view_lines.of("node", known(*objects[:2]), changes + 1)[0]] == ["a"]
+
+
+def test_what_may_be_listed_counts_though_no_object_changes() -> None:
+    view_lines, seen = ViewLines("gpufleet"), known(node("a"), report("a"), pod("p", on="a", gpus=3))
+    assert view_lines.of("node", seen, 1)[0][0].gpus_held == 3.0
+    refused = replace(seen, unread={**seen.unread, Part.PODS: "you may not list pods"})
+    assert view_lines.of("node", refused, 1)[0] == lines("node", refused)
 
 
 def test_a_gang_in_part_says_so() -> None:

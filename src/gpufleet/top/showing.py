@@ -9,7 +9,7 @@ from gpufleet.overview.rows.gangs import gang_lines
 from gpufleet.overview.rows.idle import idle_lines
 from gpufleet.overview.rows.known import Known, Part
 from gpufleet.overview.rows.lines import NodeLine
-from gpufleet.overview.rows.nodes import NodeLines, fleet_words
+from gpufleet.overview.rows.nodes import NodeLines, Rights, fleet_words, rights_of
 from gpufleet.overview.rows.pod_facts import PodFact, PodFacts
 from gpufleet.overview.rows.pods import WITHOUT_NODE, pod_lines
 from gpufleet.overview.rows.queues import queue_lines
@@ -22,17 +22,30 @@ NEEDS_USE = frozenset({"node", "pod", "idle"})
 
 
 class ViewLines:
-    """Lines of any view; keeps what was read of pods from one time to the next."""
+    """Lines of any view; keeps what was read of objects from one time to the next."""
 
     def __init__(self, scheduler_name: str) -> None:
         self._facts = PodFacts(scheduler_name)
         self._nodes = NodeLines()
+        self._seen: tuple[int, Rights] | None = None
+        self._read: list[PodFact] = []
+        self._said = ""
 
-    def of(self, view: str, known: Known) -> tuple[list[Any], str]:
-        """The lines, and the fleet in a few words."""
-        facts = self._facts.of(known.pods.values(), known.devices)
-        nodes = self._nodes.of(known, facts)
-        return _lines(view, known, facts, nodes), _summary(known, facts, nodes)
+    def of(self, view: str, known: Known, changes: int | None = None) -> tuple[list[Any], str]:
+        """The lines, and the fleet in a few words.
+
+        ``changes`` grows with each change of an object. Where it has not grown, only measured use is looked
+        at: a large fleet is measured every two seconds, and keys wait meanwhile.
+        """
+        seen = None if changes is None else (changes, rights_of(known))
+        if seen is not None and seen == self._seen:
+            nodes = self._nodes.measured(known)
+        else:
+            self._read = self._facts.of(known.pods.values(), known.devices)
+            nodes = self._nodes.of(known, self._read)
+            self._said = _summary(known, self._read, nodes)
+        self._seen = seen
+        return _lines(view, known, self._read, nodes), self._said
 
 
 def missing(view: str, known: Known) -> list[str]:

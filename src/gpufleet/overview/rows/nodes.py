@@ -21,6 +21,15 @@ PARTS = {GpuUnit.SHARE: "shares", GpuUnit.INSTANCE: "instances"}
 """What the devices of a card are called that is given out in parts under the name of whole GPUs."""
 
 
+Rights = tuple[tuple[str, ...], tuple[str, ...]]
+"""The parts that are not known, and the namespaces that are looked at."""
+
+
+def rights_of(known: Known) -> Rights:
+    """What lines say depends on it, beside objects and use."""
+    return tuple(sorted(part.value for part in known.unread)), tuple(known.namespaces)
+
+
 class NodeLines:
     """Lines of nodes; one is made anew when something of its node has changed."""
 
@@ -34,20 +43,29 @@ class NodeLines:
             if fact.pod.spec.node_name:
                 placed.setdefault(fact.pod.spec.node_name, []).append(fact)
         names = {name for _, name in known.nodes} | {name for _, name in known.devices}
+        rights = rights_of(known)
         made: dict[str, tuple[tuple[Any, ...], NodeLine | None]] = {}
         for name in sorted(names):
             # A report may outlive its node by a moment.
             if ("", name) in known.nodes or not known.reads(Part.NODES):
-                made[name] = self._made_of(name, placed.get(name, []), known)
+                made[name] = self._made_of(name, placed.get(name, []), known, rights)
         self._made = made
         return [line for _, line in made.values() if line is not None]
 
+    def measured(self, known: Known) -> list[NodeLine]:
+        """The lines where nothing but measured use has changed since they were made."""
+        for name, (made_of, _) in self._made.items():
+            node, report, use, rights, placed = made_of
+            if known.use.get(name) is not use:
+                line = node_line(name, node, report, placed, known)
+                self._made[name] = (node, report, known.use.get(name), rights, placed), line
+        return [line for _, line in self._made.values() if line is not None]
+
     def _made_of(
-        self, name: str, placed: list[PodFact], known: Known
+        self, name: str, placed: list[PodFact], known: Known, rights: Rights
     ) -> tuple[tuple[Any, ...], NodeLine | None]:
         node, report = known.nodes.get(("", name)), known.devices.get(("", name))
         use = known.use.get(name)
-        rights = tuple(sorted(part.value for part in known.unread)), known.namespaces
         made_of = (node, report, use, rights, placed)
         before = self._made.get(name)
         if before is not None and _are_same(before[0], made_of):

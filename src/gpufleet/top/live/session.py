@@ -71,7 +71,7 @@ class Session:
     def read(self) -> None:
         """Make lines of what is known now."""
         self._known = self.readings.known()
-        self._all, self._summary = self._view_lines.of(self.choice.view, self._known)
+        self._all, self._summary = self._view_lines.of(self.choice.view, self._known, self.readings.changes)
         self._read_of = self.choice.view
 
     def draw(self) -> None:
