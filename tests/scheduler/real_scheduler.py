@@ -47,6 +47,15 @@ def node_of(api: Api, name: str) -> str:
 
 def why(api: Api, name: str) -> str:
     """What the pod's condition says of why it waits, "" where it says nothing."""
+    return _told(api, name, "message")
+
+
+def reason(api: Api, name: str) -> str:
+    """The reason of that condition, which autoscalers read."""
+    return _told(api, name, "reason")
+
+
+def _told(api: Api, name: str, field: str) -> str:
     found: Object = api.call("GET", f"{PODS}/{name}")
     conditions = found["status"].get("conditions", [])
-    return next((str(one.get("message", "")) for one in conditions if one["type"] == "PodScheduled"), "")
+    return next((str(one.get(field, "")) for one in conditions if one["type"] == "PodScheduled"), "")

@@ -13,7 +13,7 @@ from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
 from tests.localkube.cluster import KUBERNETES, a_cluster
-from tests.scheduler.real_scheduler import PODS, node_of, scheduler_at_work, why
+from tests.scheduler.real_scheduler import PODS, node_of, reason, scheduler_at_work, why
 from tests.waiting import until
 
 QUEUES = "/apis/gpufleet.io/v1alpha1/fleetqueues"
@@ -72,6 +72,7 @@ def test_quota_keeps_a_pod_waiting_until_it_is_raised(cluster: LocalCluster) -> 
         until(lambda: node_of(api, "first") != "")
         add_pod(api, "second", "team", 1)
         until(lambda: "team" in why(api, "second"))
+        assert reason(api, "second") == "WaitingForQuota"
         assert node_of(api, "second") == ""
         until(lambda: used(api, "team") == "2")
         until(lambda: status(api, "team")["pending"]["pods"] == 1)

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from gpufleet.cluster.waiting_reasons import UNSCHEDULABLE
 from gpufleet.cluster.watching.mirrors import WaitingPod
 from gpufleet.engine.explanations.causes import NOMINATED
 from gpufleet.kube.client import Client
@@ -23,7 +24,7 @@ from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.model.pod_name import PodName
 from gpufleet.scheduler import reporting
 from gpufleet.scheduler.metrics import Metrics
-from gpufleet.scheduler.reporting import CAUSE_PAUSE_S, EVENT_PAUSE_S, EVENT_WAIT_S, UNSCHEDULABLE, Reporter
+from gpufleet.scheduler.reporting import CAUSE_PAUSE_S, EVENT_PAUSE_S, EVENT_WAIT_S, Reporter
 from gpufleet.simulation.admission_policies import SCHEDULER_USER
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.network import SimulatedTransport

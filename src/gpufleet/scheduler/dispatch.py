@@ -13,6 +13,7 @@ from gpufleet.cluster.engine_events import EngineEvents
 from gpufleet.cluster.pods.effective_terms import ignored_note, terms_of
 from gpufleet.cluster.pods.pod_entry import Entry, Intent
 from gpufleet.cluster.verdict_words import GANG_MALFORMED, words_for_gang, words_for_pod
+from gpufleet.cluster.waiting_reasons import waiting_reason
 from gpufleet.engine.explanations.causes import GANG_UNKNOWN, cause_of, cause_of_gang, never_fits
 from gpufleet.engine.instruction import (
     AnyInstruction,
@@ -45,7 +46,7 @@ from gpufleet.scheduler.binder import Binder, BindTask
 from gpufleet.scheduler.condition_writer import ConditionWriter
 from gpufleet.scheduler.eviction_planner import EvictionPlanner
 from gpufleet.scheduler.grant_annotations import Delivery
-from gpufleet.scheduler.reporting import UNSCHEDULABLE, Reporter
+from gpufleet.scheduler.reporting import Reporter
 from gpufleet.scheduler.violation_words import event_of
 from gpufleet.scheduler.volume_binder import VolumeTask
 
@@ -84,13 +85,9 @@ class Dispatch:
                 entry = self.engine_events.pods.waiting(uid)
                 if entry is not None and entry.meaning is not None:
                     message = words_for_pod(verdict, entry.meaning.shape)
-                    self.reporter.waits(
-                        entry.name,
-                        UNSCHEDULABLE,
-                        message,
-                        cause_of(verdict),
-                        never_fits=never_fits(verdict),
-                    )
+                    cause, never = cause_of(verdict), never_fits(verdict)
+                    reason = waiting_reason(cause, never_fits=never)
+                    self.reporter.waits(entry.name, reason, message, cause, never_fits=never)
             case GangUnschedulable():
                 cause, of_member = cause_of_gang(instruction), instruction.verdict
                 never = of_member is not None and never_fits(of_member)
@@ -173,8 +170,9 @@ class Dispatch:
     def _tell_gang(
         self, gang: GangName, cause: str, words: Callable[[Entry], str], *, never: bool = False
     ) -> None:
+        reason = waiting_reason(cause, never_fits=never)
         for entry in self.engine_events.waiting_members(gang):
-            self.reporter.waits(entry.name, UNSCHEDULABLE, words(entry), cause, never_fits=never)
+            self.reporter.waits(entry.name, reason, words(entry), cause, never_fits=never)
 
 
 def scheduled_note(pod: PodName, node: NodeName) -> str:

@@ -14,6 +14,7 @@ import msgspec
 from gpufleet.cluster.pods.pod_entry import Entry, PodStage
 from gpufleet.cluster.pods.pod_tracker import PodTracker
 from gpufleet.cluster.verdict_words import GANG_MALFORMED, words_for_gang, words_for_pod
+from gpufleet.cluster.waiting_reasons import waiting_reason
 from gpufleet.engine.explanations.causes import cause_of, cause_of_gang, never_fits
 from gpufleet.engine.instruction import GangUnschedulable
 from gpufleet.engine.scheduler import Engine
@@ -22,7 +23,7 @@ from gpufleet.model.identifiers import GangName, PodUid
 from gpufleet.model.pod import Pod
 from gpufleet.model.relations import Relations
 from gpufleet.model.shape import Shape
-from gpufleet.scheduler.reporting import UNSCHEDULABLE, Reporter
+from gpufleet.scheduler.reporting import Reporter
 
 # Each turn is bounded, so that it delays no decision for long; a large queue takes many turns.
 TURN_EVERY_S = 10.0
@@ -101,8 +102,9 @@ class Refreshing:
             answer = Answer(problem, GANG_MALFORMED, never_fits=True)
             if not problem:
                 answer = answers.of_gang(gang, size, entry.meaning.shape)
+        reason = waiting_reason(answer.cause, never_fits=answer.never_fits)
         return bool(answer.words) and self.reporter.still_waits(
-            entry.name, UNSCHEDULABLE, answer.words, answer.cause, never_fits=answer.never_fits
+            entry.name, reason, answer.words, answer.cause, never_fits=answer.never_fits
         )
 
 

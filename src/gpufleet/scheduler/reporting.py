@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from gpufleet.cluster.waiting_reasons import UNSCHEDULABLE
 from gpufleet.cluster.watching.mirrors import NO_NODE, WaitingPod
 from gpufleet.engine.explanations.causes import NOMINATED
 from gpufleet.kube.client import Client, PatchType
@@ -33,9 +34,6 @@ from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.waiting_metrics import ToldCause
 
 LOG = logging.getLogger(__name__)
-UNSCHEDULABLE = "Unschedulable"
-"""The reason by which autoscalers and people find pods that have no place."""
-
 # Reports wait here while the server is slow; beyond so many they are dropped and counted.
 EVENTS_KEPT_MAX = 50_000
 CONDITIONS_KEPT_MAX = 200_000
