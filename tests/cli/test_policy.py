@@ -63,6 +63,19 @@ def test_the_json_has_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
+def test_a_node_that_keeps_its_driver_by_a_label_is_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    label = "gpufleet.io/fleet-policy: ignore"
+    text = Path(BOTH[1]).read_text(encoding="utf-8")
+    nodes = tmp_path / "nodes.yaml"
+    nodes.write_text(text.replace(label, 'nvidia.com/gpu-driver-upgrade.skip: "true"'), encoding="utf-8")
+    assert main(["policy", "plan", "--offline", BOTH[0], str(nodes)]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert "  its driver stays as it is by its label nvidia.com/gpu-driver-upgrade.skip" in out
+    assert "Rollout of all-gpus: 3 nodes; 1 canary alone, watched for 10m, then 2 waves of 1 node" in out
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

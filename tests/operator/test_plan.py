@@ -166,6 +166,14 @@ def test_a_toolkit_needs_a_rollout_and_so_does_its_end() -> None:
     assert ways(plan(there, policy(runtime={"mode": "CDI"})).changes) == [Way.ROLLOUT]
 
 
+def test_a_label_of_driver_managers_keeps_the_driver_as_it_is_and_nothing_else() -> None:
+    skips = {"nvidia.com/gpu-driver-upgrade.skip": "true"}
+    found = plan(node(labels=skips), policy(driver={"source": "Image", "image": DIGEST}, labels=GOLD))
+    assert (told(found), found.keeps_driver) == ([("label tier", None, "gold")], True)
+    there = node(labels=skips, annotations={"gpufleet.io/driver-image": DIGEST})
+    assert not plan(there, policy(driver={"source": "Image", "image": DIGEST})).keeps_driver
+
+
 def test_nothing_is_written_on_a_node_that_opts_out_and_nothing_is_taken_back() -> None:
     out = node(labels={"gpufleet.io/fleet-policy": "ignore", **GOLD}, ours=("tier",))
     found = plan(out, policy(labels={"tier": "tin"}))

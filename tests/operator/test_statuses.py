@@ -64,6 +64,21 @@ LAID_OUT = ("nvidia.com/mig.config",)
             node(labels={"gpufleet.io/fleet-policy": "ignore"}),
             (Phase.OPTED_OUT, "OptOutLabel"),
         ),
+        (
+            policy(driver={"source": "Image", "image": DIGEST}),
+            node(labels={"nvidia.com/gpu-driver-upgrade.skip": "true"}),
+            (Phase.OPTED_OUT, "DriverSkipLabel"),
+        ),
+        (
+            policy(driver={"source": "Image", "image": DIGEST}),
+            node(labels={"nvidia.com/gpu-driver-upgrade.skip": "false"}),
+            (Phase.NEEDS_ROLLOUT, "RolloutNeeded"),
+        ),
+        (
+            policy(driver={"source": "Image", "image": DIGEST}, labels=GOLD),
+            node(labels={"nvidia.com/gpu-driver-upgrade.skip": "true"}),
+            (Phase.PENDING, "NotWrittenYet"),
+        ),
     ],
 )
 def test_the_phase_of_a_node(asked: FleetPolicy, found: NodeFacts, expected: tuple[Phase, str]) -> None:

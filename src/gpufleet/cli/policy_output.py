@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gpufleet.cli.output import echo_json, echo_line
 from gpufleet.kube.codec.durations import written_duration
+from gpufleet.model.fleet_policy import SKIP_DRIVER_LABEL
 from gpufleet.model.phrases import counted, listed
 from gpufleet.operator.answer import (
     PlannedChange,
@@ -111,9 +112,11 @@ def node_lines(node: PlannedNode) -> Iterator[str]:
         yield f"left as it is by {listed(node.refused)}, refused here"
     yield from (f"conflict  {one}" for one in node.conflicts)
     yield from map(_change_line, node.changes)
+    if node.keeps_driver:
+        yield f"its driver stays as it is by its label {SKIP_DRIVER_LABEL}"
     for one in node.preflight:
         yield f"preflight {one.gravity}: {one.message} ({one.rule}); {one.way_out}"
-    if not node.refused and not node.conflicts and not node.changes:
+    if not (node.refused or node.conflicts or node.changes or node.keeps_driver):
         yield "as the policies say: nothing to change"
 
 

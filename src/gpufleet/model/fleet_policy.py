@@ -34,6 +34,9 @@ DEPLOY_PREFIX = "nvidia.com/gpu.deploy."
 UPGRADE_STATE_LABEL = "nvidia.com/gpu-driver-upgrade-state"
 """The label in which NVIDIA's operator keeps how far the upgrade of a node's driver is."""
 
+SKIP_DRIVER_LABEL, SKIPS = "nvidia.com/gpu-driver-upgrade.skip", "true"
+"""The label by which administrators of NVIDIA's operator keep the driver of a node as it is."""
+
 DISCOVERED_PREFIXES = ("feature.node.kubernetes.io/", DEPLOY_PREFIX, "nvidia.com/gpu-driver-upgrade")
 """Labels that feature discovery and driver managers write, and read from each other."""
 

@@ -36,7 +36,10 @@ class PlannedFinding(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PlannedNode(msgspec.Struct, frozen=True, rename="camel"):
-    """A node with what would change, and what stands in the way."""
+    """A node with what would change, and what stands in the way.
+
+    ``keeps_driver``: another driver is wanted, and a label on the node keeps the one of before.
+    """
 
     node: str
     policies: tuple[str, ...]
@@ -45,6 +48,7 @@ class PlannedNode(msgspec.Struct, frozen=True, rename="camel"):
     conflicts: tuple[str, ...]
     refused: tuple[str, ...]
     preflight: tuple[PlannedFinding, ...]
+    keeps_driver: bool = False
 
 
 class RefusedPolicies(msgspec.Struct, frozen=True, rename="camel"):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from gpufleet.kube.meanings.node_labels import labelled_driver
-from gpufleet.model.fleet_policy import OPT_OUT_LABEL, OPTED_OUT
+from gpufleet.model.fleet_policy import OPT_OUT_LABEL, OPTED_OUT, SKIP_DRIVER_LABEL, SKIPS
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.taint import EFFECTS
 from gpufleet.operator.node_objects import (
@@ -69,6 +69,11 @@ class NodeFacts(msgspec.Struct, frozen=True):
     def has_opted_out(self) -> bool:
         """Whether no policy holds for the node."""
         return self.labels.get(OPT_OUT_LABEL) == OPTED_OUT
+
+    @property
+    def keeps_driver(self) -> bool:
+        """Whether no rollout begins on the node, by the label that NVIDIA's operator heeds too."""
+        return self.labels.get(SKIP_DRIVER_LABEL) == SKIPS
 
 
 def node_facts(node: PolicyNode, report: DriverReport | None = None) -> NodeFacts:

@@ -10,7 +10,7 @@ import enum
 import msgspec
 
 from gpufleet.kube.codec.times import whole_time
-from gpufleet.model.fleet_policy import DriverSource, FleetPolicy
+from gpufleet.model.fleet_policy import SKIP_DRIVER_LABEL, DriverSource, FleetPolicy
 from gpufleet.operator.node_facts import NodeFacts
 from gpufleet.operator.plan import Change, NodePlan, Way, mig_state
 from gpufleet.operator.rollout.stamp import UNDER_WAY, RolloutPhase
@@ -64,6 +64,7 @@ def phase_of(facts: NodeFacts, plan: NodePlan, policy: FleetPolicy, seen: str = 
         _of_stamp(facts, policy, seen)
         or _of_changes(plan, policy, seen)
         or _of_mig(facts, policy)
+        or _of_skip(plan, policy)
         or NodePhase(Phase.APPLIED, "AsThePolicySays")
     )
 
@@ -105,6 +106,13 @@ def _of_changes(plan: NodePlan, policy: FleetPolicy, seen: str) -> NodePhase | N
                 told = [*words, (seen or WAITS) if is_all else NO_ROLLOUT]
             return NodePhase(phase, reason, "; ".join(told))
     return None
+
+
+def _of_skip(plan: NodePlan, policy: FleetPolicy) -> NodePhase | None:
+    if not plan.keeps_driver or policy.driver is None:
+        return None
+    message = f"its driver stays as it is by its label {SKIP_DRIVER_LABEL}"
+    return NodePhase(Phase.OPTED_OUT, "DriverSkipLabel", message)
 
 
 def _change_words(change: Change) -> str:

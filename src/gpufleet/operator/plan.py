@@ -73,7 +73,8 @@ class NodePlan(msgspec.Struct, frozen=True):
     """What is to become of one node.
 
     ``written`` is what the operator keeps there when all is written; None where it writes nothing at all,
-    because the node opted out.
+    because the node opted out. ``keeps_driver``: it lacks the driver of a policy, and a label on it keeps the
+    one of before.
     """
 
     node: NodeName
@@ -83,6 +84,7 @@ class NodePlan(msgspec.Struct, frozen=True):
     conflicts: tuple[Conflict, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     written: WrittenState | None = None
+    keeps_driver: bool = False
 
     def of_policy(self, policy: FleetPolicyName) -> tuple[Change, ...]:
         """The changes that one policy asks for."""
@@ -108,6 +110,7 @@ def plan_node(facts: NodeFacts, assigned: Assigned, *, takes_back: bool = True) 
         conflicts=tuple(planner.conflicts),
         refusals=assigned.refusals,
         written=WrittenState(planner.labels, planner.taints),
+        keeps_driver=planner.keeps_driver,
     )
 
 
@@ -126,6 +129,7 @@ class _Planner:
         self.taints: dict[TaintKey, str] = {}
         self.wanted_labels: set[str] = set()
         self.wanted_taints: set[TaintKey] = set()
+        self.keeps_driver = False
 
     def add(self, policy: FleetPolicy) -> None:
         """What one policy asks for."""
@@ -134,7 +138,10 @@ class _Planner:
         for taint in policy.taints:
             self._taint((taint.key, taint.effect), taint.value, policy.name)
         if policy.driver is not None:
-            self._changed(_driver_change(self.facts, policy.driver), policy.name)
+            change = _driver_change(self.facts, policy.driver)
+            if change is not None and change.way is Way.ROLLOUT and self.facts.keeps_driver:
+                self.keeps_driver, change = True, None
+            self._changed(change, policy.name)
         if policy.runtime is not None:
             self._changed(_runtime_change(self.facts, policy.runtime), policy.name)
 

@@ -71,6 +71,7 @@ def observed(
         drain=drain,
         check=check,
         check_words=check_words,
+        is_skipped=facts.keeps_driver,
     )
 
 

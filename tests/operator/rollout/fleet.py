@@ -70,6 +70,7 @@ class Node:
     is_ready: bool | None = True
     is_cordoned: bool = False
     has_opted_out: bool = False
+    is_skipped: bool = False
     blocker: str = ""
     driver_s: int = DRIVER_S
     runs_us: int = 0
@@ -118,6 +119,7 @@ class Fleet:
             self._drain(node),
             self._check(node),
             "nvidia-smi: no devices were found",
+            node.is_skipped,
         )
 
     def _drain(self, node: Node) -> Drain:

@@ -92,6 +92,7 @@ def one_node(draw: st.DrawFn, number: int) -> Node:
         is_cordoned=draw(st.sampled_from([False, False, False, True])),
         is_ready=draw(st.sampled_from([True, True, True, False, None])),
         has_opted_out=draw(st.sampled_from([False, False, False, True])),
+        is_skipped=draw(st.sampled_from([False, False, False, True])),
         blocker=draw(st.sampled_from(["", "", "", "secure boot refuses unsigned modules"])),
     )
 
@@ -103,7 +104,7 @@ def test_any_fleet_comes_to_rest_whatever_is_killed(fleet: Fleet, kills: list[in
     untouched = {
         name: one.image
         for name, one in fleet.nodes.items()
-        if one.is_cordoned or one.has_opted_out or one.blocker or not one.is_ready
+        if one.is_cordoned or one.has_opted_out or one.is_skipped or one.blocker or not one.is_ready
     }
     for killed_after in kills:
         fleet.killed_after = killed_after

@@ -265,6 +265,25 @@ def test_a_node_that_opts_out_while_it_drains_is_let_go_as_it_was() -> None:
     assert not fleet.nodes[NodeName("a")].is_cordoned
 
 
+def test_a_node_whose_driver_is_skipped_keeps_it_and_the_rollout_is_done_without_it() -> None:
+    fleet = Fleet(node("a", is_skipped=True), node("b"))
+
+    fleet.run()
+
+    assert fleet.images() == {"a": OLD, "b": NEW}
+    assert fleet.states[-1] == "Done"
+
+
+def test_a_node_that_is_skipped_under_way_goes_on() -> None:
+    fleet = Fleet(node("a"), node("b"))
+    fleet.pass_s(60)
+    fleet.nodes[NodeName("a")].is_skipped = True
+
+    fleet.run()
+
+    assert fleet.images() == {"a": NEW, "b": NEW}
+
+
 def test_nodes_under_way_go_on_to_an_image_that_the_policy_names_meanwhile() -> None:
     fleet = Fleet(node("a"), node("b"))
     fleet.pass_s(60)

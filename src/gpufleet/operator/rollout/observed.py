@@ -54,7 +54,8 @@ class RolloutNode(msgspec.Struct, frozen=True):
 
     ``image`` is the driver that is in place, "" where none of a rollout is; ``runs`` whether it works, None
     while that is not known. ``blocker`` is what preflight found against any change, "" for nothing. ``check``
-    and ``check_words`` are about the check pod of the image in the stamp.
+    and ``check_words`` are about the check pod of the image in the stamp. ``is_skipped``: no change begins
+    here, and one that has begun goes on.
     """
 
     name: NodeName
@@ -69,3 +70,4 @@ class RolloutNode(msgspec.Struct, frozen=True):
     drain: Drain = Drain()
     check: Check = Check.ABSENT
     check_words: str = ""
+    is_skipped: bool = False

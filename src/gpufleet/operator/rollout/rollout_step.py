@@ -272,7 +272,7 @@ class _Step:
         return [node for node in self.given.nodes if self._is_pending(node)]
 
     def _is_pending(self, node: RolloutNode) -> bool:
-        if node.has_opted_out or node.image == self.given.target:
+        if node.has_opted_out or node.is_skipped or node.image == self.given.target:
             return False
         stamp = node.stamp
         if stamp is None or node.name not in self.stamps:
