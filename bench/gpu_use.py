@@ -15,8 +15,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from bench import queue_wait
 from bench.figures import Figure, figure
 from gpufleet.localkube import manifests
 from gpufleet.localkube.access.api import Api
@@ -59,10 +61,18 @@ def problem() -> str:
 @contextlib.contextmanager
 def started() -> Iterator[Callable[[], list[Figure]]]:
     """A service on the real node runs; what is given measures."""
-    with _cluster() as api:
+    with _cluster() as cluster, cluster.api() as api, cluster.api() as of_queue:
         manifests.install(api, SERVICE)
+        queue_wait.furnish(of_queue)
         until(lambda: _served_ages(api) != [], WAIT_S)
-        yield lambda: _figures(api)
+        yield lambda: _side_by_side(api, of_queue)
+
+
+def _side_by_side(api: Api, of_queue: Api) -> list[Figure]:
+    """What is said of GPUs, and of a queue meanwhile."""
+    with ThreadPoolExecutor(1) as pool:
+        queue = pool.submit(queue_wait.figures, of_queue)
+        return [*_figures(api), *queue.result()]
 
 
 def _figures(api: Api) -> list[Figure]:
@@ -116,16 +126,15 @@ def _served_ages(api: Api) -> list[float]:
 
 
 @contextlib.contextmanager
-def _cluster() -> Iterator[Api]:
-    """A cluster that a person would start, and its administrator's connection."""
+def _cluster() -> Iterator[LocalCluster]:
+    """A cluster that a person would start."""
     with tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as folder:
         environment = {**os.environ, "XDG_STATE_HOME": folder}
         start = ("up", "--real-node", "--nodes=0", "--metrics-apis", "--no-web")
         up = subprocess.run(_command(*start), check=True, env=environment, stdout=subprocess.PIPE, text=True)
         kubeconfig = Path(up.stdout.strip().removeprefix("export KUBECONFIG=").strip("'"))
         try:
-            with LocalCluster.at(kubeconfig.parent).api() as api:
-                yield api
+            yield LocalCluster.at(kubeconfig.parent)
         finally:
             subprocess.run(_command("down"), check=True, env=environment)
 

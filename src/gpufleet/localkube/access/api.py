@@ -6,6 +6,7 @@ supervisor loads it too. Code that lists, watches or binds uses `gpufleet.kube`.
 
 import http.client
 import ssl
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,6 +23,9 @@ JSON = "application/json"
 APPLY = "application/apply-patch+yaml"
 CONNECTIONS = 8
 """Creates in parallel: one connection would wait for each answer."""
+IDLE_S = 60.0
+"""The API server closes a connection that was idle for 90 s, without a word: a request on it gets no answer,
+and it is not known whether it was carried out."""
 
 Object = dict[str, Any]
 
@@ -44,8 +48,16 @@ def tls_context(authority: Path, certificate: Path, key: Path) -> ssl.SSLContext
 class Api:
     """A connection to the API server of a local cluster, for one thread."""
 
-    def __init__(self, port: int, context: ssl.SSLContext, timeout_s: float = 60.0) -> None:
+    def __init__(
+        self,
+        port: int,
+        context: ssl.SSLContext,
+        timeout_s: float = 60.0,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._connection = http.client.HTTPSConnection(LOOPBACK, port, timeout=timeout_s, context=context)
+        self._clock_s = clock_s
+        self._used_s = clock_s()
 
     def __enter__(self) -> Self:
         return self
@@ -67,15 +79,20 @@ class Api:
         """One request and its status and body, whatever the status is."""
         encoded = None if body is None else msgspec.json.encode(body)
         headers = {"Accept": accept, "Content-Type": content_type}
+        if self._clock_s() - self._used_s > IDLE_S:
+            # The next request opens another one.
+            self._connection.close()
         try:
             self._connection.request(method, path, encoded, headers)
             answer = self._connection.getresponse()
-            return answer.status, answer.read()
+            found = answer.status, answer.read()
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
             raise ClusterError(
                 f"the API server on port {self._connection.port} does not answer: {error}"
             ) from error
+        self._used_s = self._clock_s()
+        return found
 
     def call(self, method: str, path: str, body: object = None, content_type: str = JSON) -> Object:
         """One request and the object it answers with; RefusedError for an error."""
