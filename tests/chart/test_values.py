@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.chart.rendering import CHART, FULL_VALUES, RELEASE, helm, refused
+from tests.chart.rendering import CHART, FULL_VALUES, RELEASE, helm, one, refused, rendered
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
 OPEN = {"global"}
@@ -121,6 +121,25 @@ def test_two_sources_of_sharing_are_one_too_many() -> None:
 def test_there_must_be_something_to_read_from_the_api() -> None:
     answer = refused({"agent.sharing.readFrom": "api"})
     assert "agent.sharing.readFrom=api: there is nothing to read without agent.sharing.configs" in answer
+
+
+@pytest.mark.parametrize("component", ["web", "metricsApis"])
+def test_a_cluster_of_a_prometheus_needs_one(component: str) -> None:
+    answer = refused({component: {"enabled": True, "prometheusCluster": "west-1"}})
+    assert f"{component}.prometheusCluster=west-1: no Prometheus is asked without" in answer
+
+
+def test_parking_needs_a_prometheus_for_its_cluster() -> None:
+    parking = {"prometheusCluster": "west-1"}
+    answer = refused({"operator": {"enabled": True, "parking": parking}})
+    assert "no Prometheus is asked without operator.parking.prometheusUrl" in answer
+    with_url = {**parking, "prometheusUrl": "http://prometheus:9090"}
+    objects = rendered({"operator": {"enabled": True, "parking": with_url}})
+    pod = one(objects, "Deployment", "gpufleet-operator")["spec"]["template"]["spec"]
+    assert [arg for arg in pod["containers"][0]["args"] if "prometheus" in arg] == [
+        "--prometheus=http://prometheus:9090",
+        "--prometheus-cluster=west-1",
+    ]
 
 
 def test_a_server_that_is_too_old_is_refused() -> None:

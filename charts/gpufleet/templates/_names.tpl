@@ -35,6 +35,18 @@ kubernetes.io/arch: {{ first .Values.image.architectures }}
 {{- end -}}
 {{- end }}
 
+{{/* The Prometheus of a component and its cluster, as arguments: (dict "name" "web" "values" .Values.web). */}}
+{{- define "gpufleet.prometheusArguments" -}}
+{{- if .values.prometheusUrl }}
+- {{ printf "--prometheus=%s" .values.prometheusUrl | quote }}
+{{- with .values.prometheusCluster }}
+- {{ printf "--prometheus-cluster=%s" . | quote }}
+{{- end }}
+{{- else if .values.prometheusCluster }}
+{{- fail (printf "%s.prometheusCluster=%s: no Prometheus is asked without %s.prometheusUrl" .name .values.prometheusCluster .name) }}
+{{- end }}
+{{- end }}
+
 {{/* What every container of Pod Security `restricted` says, and what the agent keeps of it too. */}}
 {{- define "gpufleet.containerSecurity" -}}
 allowPrivilegeEscalation: false
