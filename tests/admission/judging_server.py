@@ -15,10 +15,17 @@ from typing import Any
 
 import msgspec
 
+from gpufleet.admission.cel.rules import FINDINGS
+from gpufleet.admission.images import image_policies
 from gpufleet.admission.policies import LABEL, lint_policies
+from gpufleet.kube.meanings.image_policies import IMAGE_POLICY
+from gpufleet.lint.rules import rule_of
+from gpufleet.lint.run import lint, read
+from gpufleet.lint.source.text import SourceText
 from gpufleet.localkube.access.api import Api, tls_context
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options
+from tests.admission.lint_corpus import objects
 from tests.localkube.cluster import KUBERNETES, a_cluster
 from tests.waiting import until
 
@@ -95,6 +102,7 @@ LAST = [
 ]
 """Policies that are put behind others: one changes a mark, the other refuses it and tells of the change."""
 
+RULES = [rule_of(one) for one in FINDINGS]
 _RULE = re.compile(r": (GPU\d{3}) ")
 PRIVILEGED: Object = {
     "containers": [
@@ -133,15 +141,22 @@ class Said:
 class JudgingServer:
     """Verbs of the tests."""
 
-    def __init__(self, cluster: LocalCluster, api: Api) -> None:
+    def __init__(self, cluster: LocalCluster) -> None:
         self.cluster = cluster
-        self.api = api
+        self._clients = contextlib.ExitStack()
         names = (f"{cluster.folder}/admin.crt", f"{cluster.folder}/admin.key")
         context = tls_context(cluster.authority, *map(Path, names))
         self._connection = http.client.HTTPSConnection("127.0.0.1", cluster.port, timeout=60, context=context)
 
+    @property
+    def api(self) -> Api:
+        """A new client: the server closes the connection of one that was silent for minutes."""
+        self._clients.close()
+        return self._clients.enter_context(self.cluster.api())
+
     def close(self) -> None:
         """Ask nothing more."""
+        self._clients.close()
         self._connection.close()
 
     def namespace(self, name: str, labels: dict[str, str] | None = None, **annotations: str) -> None:
@@ -157,10 +172,19 @@ class JudgingServer:
         body = copy.deepcopy(one)
         body["metadata"] = {**body.get("metadata", {}), "namespace": namespace}
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
-        self._connection.request("POST", path, msgspec.json.encode(body), headers)
-        answer = self._connection.getresponse()
+        answer = self._asked(path, msgspec.json.encode(body), headers)
         told = msgspec.json.decode(answer.read())
         return Said(answer.status, told, tuple(answer.headers.get_all("Warning") or ()))
+
+    def _asked(self, path: str, body: bytes, headers: dict[str, str]) -> http.client.HTTPResponse:
+        """The answer, on a new connection where the server has closed one that was silent for minutes."""
+        try:
+            self._connection.request("POST", path, body, headers)
+            return self._connection.getresponse()
+        except (http.client.RemoteDisconnected, ConnectionError):
+            self._connection.close()
+        self._connection.request("POST", path, body, headers)
+        return self._connection.getresponse()
 
     def install(self, objects: list[Object]) -> None:
         """Apply policies and bindings as they are, and return when all of them are in force."""
@@ -185,7 +209,7 @@ def strict(objects: list[Object]) -> list[Object]:
     """The same policies, which say what they could not evaluate."""
     found = copy.deepcopy(objects)
     for one in found:
-        if one["kind"] == "ValidatingAdmissionPolicy":
+        if one["kind"] in {"ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"}:
             one["spec"]["failurePolicy"] = "Fail"
     return found
 
@@ -194,26 +218,55 @@ def strict(objects: list[Object]) -> list[Object]:
 def bare_server(folder: Path) -> Iterator[JudgingServer]:
     """The server without policies."""
     options = Options(kubernetes=KUBERNETES, simulated_nodes=False)
-    with a_cluster(folder, options=options) as cluster, cluster.api() as api:
-        server = JudgingServer(cluster, api)
+    with a_cluster(folder, options=options) as cluster:
+        server = JudgingServer(cluster)
         yield server
         server.close()
 
 
 @contextlib.contextmanager
 def judging_server(folder: Path) -> Iterator[JudgingServer]:
-    """The server with lint's policies; its namespaces warn, deny, audit and off have these labels."""
+    """The server with the policies of lint and of images.
+
+    Its namespaces warn, deny, audit and off have these labels. Tests make namespaces of their own with the
+    label ``off`` where the rules of lint do not matter.
+    """
     with bare_server(folder) as server:
         server.api.apply(f"{DEFINITIONS}/jaxjobs.kubeflow.org", any_jax_job())
         for name in ("warn", "deny", "audit", "off"):
             server.namespace(name, {LABEL: name})
         server.namespace("unlabelled")
-        server.install(strict(lint_policies()))
+        server.namespace("pinned", {LABEL: "off", IMAGE_POLICY: "deny"})
+        server.install(strict([*lint_policies(), *image_policies()]))
         pod = a_pod("probe", PRIVILEGED)
         until(lambda: server.create(pod, "warn").rules == {"GPU006"}, 30, "the policies do not judge")
         until(lambda: server.create(pod, "deny").status == 403, 30, "the policies do not refuse")
+        until(lambda: server.create(pod, "pinned").status == 403, 30, "no policy refuses images")
         until(lambda: jax_job(server), 30, "the server has no JAXJob")
+        first = first_finds()
+        until(lambda: is_in_force(server, first), 60, "not every policy judges")
         yield server
+
+
+def first_finds() -> dict[str, Object]:
+    """By rule, the first object in which it finds something."""
+    found: dict[str, Object] = {}
+    for _, _, templates in objects():
+        job = a_jax_job(templates)
+        for rule in by_lint(job):
+            found.setdefault(rule, job)
+    return found
+
+
+def is_in_force(server: JudgingServer, first: dict[str, Object]) -> bool:
+    """Whether every policy judges: the server takes them up one by one."""
+    return all(rule in server.create(job, "warn").rules for rule, job in first.items())
+
+
+def by_lint(one: Object) -> set[str]:
+    """The rules of policies that find something, as Python judges."""
+    text = msgspec.json.encode(one).decode()
+    return {found.rule.id for found in lint([read(SourceText("one", text))], RULES).findings}
 
 
 def jax_job(server: JudgingServer) -> bool:

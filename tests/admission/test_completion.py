@@ -12,7 +12,7 @@ from gpufleet.admission.additions import (
     RuntimeClass,
     completion_of,
 )
-from gpufleet.admission.cel.completion import MUTATIONS
+from gpufleet.admission.cel.completion import completion, used_variables
 from gpufleet.admission.completion import ADDITIONS, completing_patch
 from gpufleet.admission.json_patch import patched_copy
 from gpufleet.cli import admission_options
@@ -34,7 +34,13 @@ def completed(one: Object, completion: Completion = ALL) -> Object:
 
 
 def test_every_addition_is_made_by_a_policy_and_by_python() -> None:
-    assert set(MUTATIONS) == set(ADDITIONS) == set(Addition) == {*WITHOUT_SETTINGS, *CHOSEN}
+    assert set(ADDITIONS) == set(Addition) == {*WITHOUT_SETTINGS, *CHOSEN}
+    variables = " ".join(one.expression for one in used_variables(completion()))
+    in_policy = {
+        one for one in Addition if f'"{one.value}" in variables.additions' in completion() + variables
+    }
+    # The runtime class has a policy of its own, of which the class is the parameter.
+    assert in_policy == set(Addition) - {Addition.RUNTIME_CLASS}
     assert [one.value for one in Addition] == admission_options.ADDITIONS
 
 

@@ -1,6 +1,5 @@
 """On a real API server and in Python alike: pinned digests and allowed registries."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,12 +9,11 @@ from gpufleet.admission.images import (
     REGISTRIES,
     ImagePolicy,
     image_findings,
-    image_policies,
     images_of,
     policy_of,
 )
 from gpufleet.admission.verdicts import manifest_of
-from tests.admission.judging_server import JudgingServer, a_pod, bare_server
+from tests.admission.judging_server import JudgingServer, a_pod
 from tests.waiting import until
 
 DIGEST = "@sha256:" + "a" * 64
@@ -23,17 +21,13 @@ ALLOWED = "registry.example.com/team, docker.io/library"
 MERGE = "application/strategic-merge-patch+json"
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JudgingServer]:
-    with bare_server(tmp_path_factory.mktemp("images")) as found:
-        found.namespace("any", {LABEL: "deny"})
-        found.namespace("team", {LABEL: "deny"}, **{REGISTRIES: ALLOWED})
-        found.namespace("free")
-        policies = image_policies()
-        policies[0]["spec"]["failurePolicy"] = "Fail"
-        found.install(policies)
-        until(lambda: found.create(pod("a:1"), "any").status == 403, 30)
-        yield found
+@pytest.fixture(scope="module", autouse=True)
+def namespaces(server: JudgingServer) -> None:
+    server.namespace("any", {LABEL: "deny"})
+    server.namespace("team", {LABEL: "deny"}, **{REGISTRIES: ALLOWED})
+    server.namespace("free")
+    # The server takes up what a namespace says a moment after it is made.
+    until(lambda: {server.create(pod("a:1"), name).status for name in ("any", "team")} == {403}, 30)
 
 
 def pod(image: str, **parts: Any) -> dict[str, Any]:

@@ -1,18 +1,11 @@
 """On a real API server: how namespaces are treated, and what is excepted."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from gpufleet.lint.suppressions import ANNOTATION_DOMAIN
-from tests.admission.judging_server import (
-    PRIVILEGED,
-    JudgingServer,
-    a_jax_job,
-    a_pod,
-    judging_server,
-)
+from tests.admission.judging_server import PRIVILEGED, JudgingServer, a_jax_job, a_pod
 from tests.waiting import until
 
 EXCEPTED = f"{ANNOTATION_DOMAIN}GPU006"
@@ -23,12 +16,6 @@ UNPINNED: dict[str, Any] = {
 }
 DEPLOYMENTS = "/apis/apps/v1/namespaces/deny/deployments"
 MERGE = "application/merge-patch+json"
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JudgingServer]:
-    with judging_server(tmp_path_factory.mktemp("judged")) as found:
-        yield found
 
 
 def deployment(name: str, spec: dict[str, Any]) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from gpufleet.admission.additions import Addition, Completion, RuntimeClass
 from gpufleet.admission.completion import completing_patch
 from gpufleet.admission.completion_policies import completion_policies
 from gpufleet.admission.json_patch import patched_copy
-from gpufleet.localkube.access.api import Api
+from gpufleet.admission.policies import LABEL
 from tests.admission.completion_corpus import pods
-from tests.admission.judging_server import JudgingServer, bare_server
+from tests.admission.judging_server import JudgingServer, strict
 from tests.waiting import until
 
 Object = dict[str, Any]
@@ -31,24 +31,22 @@ ONE_GPU: Object = {
 }
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JudgingServer]:
-    with bare_server(tmp_path_factory.mktemp("completed")) as found:
-        for name in ("nvidia", "other"):
-            body: Object = {"metadata": {"name": name}, "handler": name}
-            if name == "nvidia":
-                body["scheduling"] = {"nodeSelector": SELECTED}
-            found.api.call("POST", RUNTIME_CLASSES, body)
-        found.namespace("plain")
-        found.namespace("managed", {"gpufleet.io/managed": "true"})
-        policies = completion_policies(Addition, scheduler_name="fleet", pool_taints=TAINTS)
-        for one in policies:
-            if one["kind"] == "MutatingAdmissionPolicy":
-                # An expression that cannot be evaluated fails the test, in place of being skipped.
-                one["spec"]["failurePolicy"] = "Fail"
-        found.install(policies)
-        until(lambda: is_completed(found), 30, "the policies do not complete")
-        yield found
+@pytest.fixture(scope="module", autouse=True)
+def completing(server: JudgingServer) -> Iterator[None]:
+    for name in ("nvidia", "other"):
+        body: Object = {"metadata": {"name": name}, "handler": name}
+        if name == "nvidia":
+            body["scheduling"] = {"nodeSelector": SELECTED}
+        server.api.call("POST", RUNTIME_CLASSES, body)
+    server.namespace("plain", {LABEL: "off"})
+    server.namespace("managed", {LABEL: "off", "gpufleet.io/managed": "true"})
+    # An expression that cannot be evaluated fails the test, in place of being skipped.
+    policies = strict(completion_policies(Addition, scheduler_name="fleet", pool_taints=TAINTS))
+    server.install(policies)
+    until(lambda: is_completed(server), 30, "the policies do not complete")
+    yield
+    server.remove(policies)
+    until(lambda: completed(server)["schedulerName"] == "default-scheduler", 30)
 
 
 def is_completed(server: JudgingServer) -> bool:
@@ -92,12 +90,13 @@ def differences(server: JudgingServer) -> Iterator[tuple[str, Object, Object, Ob
         if before.status != 201:
             continue
         pod = as_sent(before.body)
-        expected = server.create(patched_copy(pod, completing_patch(pod, COMPLETION)), "plain")
+        patch = completing_patch(pod, COMPLETION)
+        expected = server.create(patched_copy(pod, patch), "plain") if patch else before
         assert expected.status == 201, (name, pod, expected.body)
         found = server.create(pod, "managed")
         assert found.status == 201, (name, pod, found.body)
         # Whatever is completed needs nothing more.
-        again = server.create(as_sent(found.body), "managed")
+        again = server.create(as_sent(found.body), "managed") if patch else found
         assert again.body["spec"] == found.body["spec"], (name, pod)
         same = alike(found.body["spec"], expected.body["spec"])
         yield None if same else (name, pod, expected.body["spec"], found.body["spec"])
@@ -134,21 +133,15 @@ def test_the_image_of_a_static_pod_stays_as_its_node_says(server: JudgingServer)
 
 
 def test_a_runtime_class_that_is_not_there_or_costs_something_refuses_no_pod(server: JudgingServer) -> None:
-    # The fixture's own connection was silent for minutes, and the server has closed it.
-    with server.cluster.api() as api:
-        change_the_class(server, api)
-
-
-def change_the_class(server: JudgingServer, api: Api) -> None:
-    api.call("DELETE", f"{RUNTIME_CLASSES}/nvidia")
+    server.api.call("DELETE", f"{RUNTIME_CLASSES}/nvidia")
     # The server's copies of the class do not end in the same moment.
     until(lambda: server.create(a_pod({}, ONE_GPU), "managed").status == 201, 30, "the class is still given")
     assert "runtimeClassName" not in completed(server)
     assert completed(server)["schedulerName"] == "fleet"
     overhead = {"podFixed": {"cpu": "250m"}}
     body = {"metadata": {"name": "nvidia"}, "handler": "nvidia", "overhead": overhead}
-    api.call("POST", RUNTIME_CLASSES, body)
-    until(lambda: api.request("GET", f"{RUNTIME_CLASSES}/nvidia")[0] == 200)
+    server.api.call("POST", RUNTIME_CLASSES, body)
+    until(lambda: server.api.request("GET", f"{RUNTIME_CLASSES}/nvidia")[0] == 200)
     assert "runtimeClassName" not in completed(server)
     assert completing_patch(a_pod({}, ONE_GPU), Completion(runtime_class=RuntimeClass("nvidia", True)))
 

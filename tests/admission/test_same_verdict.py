@@ -1,50 +1,11 @@
 """On a real API server: the policies find what lint finds, over all pods that lint is tried on."""
 
-from collections.abc import Iterator
-from typing import Any
-
-import msgspec
-import pytest
-
 from gpufleet.admission.cel.rules import FINDINGS
-from gpufleet.lint.rules import rule_of
-from gpufleet.lint.run import lint, read
-from gpufleet.lint.source.text import SourceText
-from tests.admission.judging_server import PATHS, JudgingServer, a_jax_job, judging_server
+from tests.admission.judging_server import PATHS, JudgingServer, a_jax_job, by_lint
 from tests.admission.lint_corpus import objects, varied
-from tests.waiting import until
 
-RULES = [rule_of(one) for one in FINDINGS]
 LEAST_OBJECTS = 150
 """Fewer would mean that the corpus is not found any more."""
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JudgingServer]:
-    with judging_server(tmp_path_factory.mktemp("judged")) as found:
-        first = first_finds()
-        until(lambda: is_in_force(found, first), 60, "not every policy judges")
-        yield found
-
-
-def first_finds() -> dict[str, dict[str, Any]]:
-    """By rule, the first object in which it finds something."""
-    found: dict[str, dict[str, Any]] = {}
-    for _, _, templates in objects():
-        job = a_jax_job(templates)
-        for rule in by_lint(job):
-            found.setdefault(rule, job)
-    return found
-
-
-def is_in_force(server: JudgingServer, first: dict[str, dict[str, Any]]) -> bool:
-    """Whether every policy judges: the server takes them up one by one."""
-    return all(rule in server.create(job, "warn").rules for rule, job in first.items())
-
-
-def by_lint(one: dict[str, Any]) -> set[str]:
-    text = msgspec.json.encode(one).decode()
-    return {found.rule.id for found in lint([read(SourceText("one", text))], RULES).findings}
 
 
 def test_every_pod_of_the_corpus_gets_the_same_verdict(server: JudgingServer) -> None:

@@ -1,5 +1,6 @@
 """Nothing is written twice: the chart installs what `gpufleet up` installs, for its own namespace."""
 
+import json
 import re
 import tarfile
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from gpufleet import __version__
+from gpufleet.admission.additions import WITHOUT_SETTINGS, Addition
 from gpufleet.kube.manifests import FOLDER, Identity, manifests
 from gpufleet.localkube.programs.releases import minor_version, pinned_kubernetes_versions
 from tests.chart.rendering import CHART, Object, helm, one, rendered
@@ -23,6 +25,9 @@ def test_a_packaged_chart_has_them_inside_and_nothing_else(tmp_path: Path) -> No
     with tarfile.open(archive) as opened:
         names = {name.removeprefix("gpufleet/files/") for name in opened.getnames() if "/files/" in name}
     assert names == {path.name for path in FOLDER.glob("*.yaml")}
+
+
+MUTATING, COMPLETION = "MutatingAdmissionPolicy", "gpufleet-pod-completion"
 
 
 def installed(objects: list[Object]) -> dict[tuple[str, str], Object]:
@@ -56,7 +61,7 @@ def test_a_server_without_a_kind_goes_without_it() -> None:
 
 
 def test_pods_are_completed_with_the_scheduler_that_is_there() -> None:
-    policy = one(rendered({"scheduler.name": "fleet"}), "MutatingAdmissionPolicy", "gpufleet-scheduler-name")
+    policy = one(rendered({"scheduler.name": "fleet"}), MUTATING, COMPLETION)
     assert variable(policy, "schedulerName") == '"fleet"'
 
 
@@ -65,32 +70,34 @@ def variable(policy: Object, name: str) -> str:
     return str(found)
 
 
-MUTATING = "MutatingAdmissionPolicy"
+def additions(policy: Object) -> set[str]:
+    return set(json.loads(variable(policy, "additions")))
 
 
 def test_an_addition_to_pods_can_be_left_out() -> None:
-    left = rendered({"podCompletion.without": ["scheduler-name", "hami-slots"]})
-    names = {its["metadata"]["name"] for its in left if its["kind"].startswith(MUTATING)}
-    assert names.isdisjoint({"gpufleet-scheduler-name", "gpufleet-hami-slots"})
-    assert {"gpufleet-share-slot", "gpufleet-shared-toleration"} <= names
+    without = {"scheduler-name", "hami-slots"}
+    left = rendered({"podCompletion.without": sorted(without)})
+    every = {its.value for its in WITHOUT_SETTINGS}
+    assert additions(one(rendered(), MUTATING, COMPLETION)) == every
+    assert additions(one(left, MUTATING, COMPLETION)) == every - without
+    off = rendered({"podCompletion.enabled": False})
+    assert COMPLETION not in {its["metadata"]["name"] for its in off}
 
 
 def test_further_additions_are_there_where_the_values_ask_for_them() -> None:
-    chosen = {"gpufleet-pool-tolerations", "gpufleet-runtime-class", "gpufleet-shared-memory"}
-    assert chosen.isdisjoint({its["metadata"]["name"] for its in rendered()})
     values = {
         "podCompletion.poolTaints": ["sku", "nvidia.com/gpu"],
         "podCompletion.runtimeClass": "nvidia-cdi",
         "podCompletion.sharedMemory": True,
     }
     objects = rendered(values)
-    assert (
-        variable(one(objects, MUTATING, "gpufleet-pool-tolerations"), "taints") == '["sku","nvidia.com/gpu"]'
-    )
+    policy = one(objects, MUTATING, COMPLETION)
+    assert variable(policy, "taints") == '["sku","nvidia.com/gpu"]'
+    assert additions(policy) == {its.value for its in Addition} - {Addition.RUNTIME_CLASS.value}
     binding = one(objects, f"{MUTATING}Binding", "gpufleet-runtime-class")
     assert binding["spec"]["paramRef"] == {"name": "nvidia-cdi", "parameterNotFoundAction": "Allow"}
-    assert one(objects, MUTATING, "gpufleet-shared-memory")
-    assert chosen.isdisjoint({its["metadata"]["name"] for its in rendered(values, version="1.35.0")})
+    for other in (rendered(), rendered(values, version="1.35.0")):
+        assert "gpufleet-runtime-class" not in {its["metadata"]["name"] for its in other}
 
 
 def test_the_webhook_makes_the_same_additions() -> None:

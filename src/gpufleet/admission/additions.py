@@ -17,9 +17,6 @@ from gpufleet.model.label_syntax import is_label_key
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.resource_names import GPU_RESOURCES, NVIDIA_SHARED, is_mig_instance
 
-PREFIX = "gpufleet-"
-"""Before the name of an addition in the names of policies."""
-
 SERVED = (*GPU_RESOURCES, NVIDIA_SHARED, keys.GPU_SHARE, keys.VOLCANO_NUMBER)
 """Resources by which a pod asks for a GPU that gpufleet schedules, beside instances of MIG."""
 
@@ -48,7 +45,7 @@ def is_served(name: str) -> bool:
 
 
 class Addition(enum.Enum):
-    """One addition: the name of its policy, without the prefix."""
+    """One addition, by the name that values and options have for it."""
 
     SHARE_SLOT = "share-slot"
     HAMI_SLOTS = "hami-slots"
@@ -58,11 +55,6 @@ class Addition(enum.Enum):
     POOL_TOLERATIONS = "pool-tolerations"
     RUNTIME_CLASS = "runtime-class"
     SHARED_MEMORY = "shared-memory"
-
-    @property
-    def policy(self) -> str:
-        """The name of its policy and of the policy's binding."""
-        return PREFIX + self.value
 
 
 WITHOUT_SETTINGS = (

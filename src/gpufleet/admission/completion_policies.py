@@ -1,9 +1,10 @@
-"""The policies that complete pods, as objects for the API server: one for each addition.
+"""The policies that complete pods, as objects for the API server: one, and one for the runtime class.
 
-One mutation a policy: one that fails is skipped whole, and no pod has half of an addition. They are called
-where the namespace has the label, when a pod is made, never for the image of a static pod. The policy of the
-runtime class has the class as its parameter and is skipped where the cluster does not have it: a pod with a
-class that is not there would be refused. ``cel.completion`` makes the expressions.
+One mutation makes all additions: where it fails, or its policy is skipped, no pod has a part of what it
+lacks. The policies are called where the namespace has the label, when a pod is made, never for the image of a
+static pod, and by their conditions only for pods that may ask for a GPU. The policy of the runtime class has
+the class as its parameter and is skipped where the cluster does not have it: a pod with a class that is not
+there would be refused. ``cel.completion`` makes the expressions.
 """
 
 from collections.abc import Iterable
@@ -11,11 +12,13 @@ from typing import Any
 
 from gpufleet.admission.additions import Addition
 from gpufleet.admission.cel.completion import (
-    MUTATIONS,
-    NEEDS,
+    ADDITIONS_VARIABLE,
     SCHEDULER_VARIABLE,
     TAINTS_VARIABLE,
-    inlined,
+    completion,
+    may_ask,
+    names_of,
+    runtime_class,
     used_variables,
 )
 from gpufleet.admission.cel.words import literal
@@ -26,11 +29,12 @@ Object = dict[str, Any]
 DEFAULT_RUNTIME_CLASS = "nvidia"
 """The name under which NVIDIA's toolkit is commonly installed; the chart writes its value in its place."""
 
-NEED = "may-need-it"
-"""The condition by which a policy is passed over for a pod that has its addition."""
+COMPLETION, CLASS = "gpufleet-pod-completion", "gpufleet-runtime-class"
+"""Names of the policies, and of their bindings."""
 
 _PARAMETER = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass"}
 _NO_MIRROR = f"!({literal(MIRROR)} in object.metadata.?annotations.orValue({{}}))"
+_WITHOUT_CLASS = "!has(object.spec.runtimeClassName)"
 
 
 def completion_policies(
@@ -38,49 +42,48 @@ def completion_policies(
     *,
     scheduler_name: str | None = None,
     pool_taints: tuple[str, ...] = (),
-    runtime_class: str = DEFAULT_RUNTIME_CLASS,
+    runtime_class_name: str = DEFAULT_RUNTIME_CLASS,
 ) -> list[Object]:
     """The policies of these additions, each with its binding."""
+    chosen = tuple(additions)
+    others = tuple(one for one in chosen if one is not Addition.RUNTIME_CLASS)
     found: list[Object] = []
-    values = {TAINTS_VARIABLE: f"[{', '.join(map(literal, pool_taints))}]"}
-    if scheduler_name is not None:
-        values[SCHEDULER_VARIABLE] = literal(scheduler_name)
-    for addition in additions:
-        found += [_policy(addition, values), _binding(addition, runtime_class)]
+    if others:
+        values = {
+            TAINTS_VARIABLE: f"[{', '.join(map(literal, pool_taints))}]",
+            ADDITIONS_VARIABLE: names_of(others),
+        }
+        if scheduler_name is not None:
+            values[SCHEDULER_VARIABLE] = literal(scheduler_name)
+        spec = _spec(completion(), values)
+        found += [_object("", COMPLETION, spec), _object("Binding", COMPLETION, {"policyName": COMPLETION})]
+    if Addition.RUNTIME_CLASS in chosen:
+        spec = {"paramKind": _PARAMETER, **_spec(runtime_class(), {}, _WITHOUT_CLASS)}
+        reference = {"name": runtime_class_name, "parameterNotFoundAction": "Allow"}
+        bound = {"policyName": CLASS, "paramRef": reference}
+        found += [_object("", CLASS, spec), _object("Binding", CLASS, bound)]
     return found
 
 
-def _policy(addition: Addition, values: dict[str, str]) -> Object:
-    expression = MUTATIONS[addition]()
-    taints = values[TAINTS_VARIABLE]
+def _spec(expression: str, values: dict[str, str], *conditions: str) -> Object:
     variables = as_objects(used_variables(expression))
     for one in variables:
         one["expression"] = values.get(one["name"], one["expression"])
-    spec: Object = {
+    needs = {f"may-need-it-{number}": one for number, one in enumerate(conditions, 1)}
+    every = {"not-the-image-of-a-static-pod": _NO_MIRROR, **needs, "may-ask-for-a-gpu": may_ask()}
+    return {
         "failurePolicy": "Ignore",
         "reinvocationPolicy": "IfNeeded",
         "matchConstraints": {
             "namespaceSelector": {"matchLabels": {MANAGED: "true"}},
             "resourceRules": [resource_rule("", ["pods"], ["CREATE"])],
         },
-        "matchConditions": [
-            {"name": "not-the-image-of-a-static-pod", "expression": _NO_MIRROR},
-            {"name": NEED, "expression": inlined(NEEDS[addition]).replace("[].exists", f"{taints}.exists")},
-        ],
+        "matchConditions": [{"name": name, "expression": text} for name, text in every.items()],
         "variables": variables,
         "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}],
     }
-    if addition is Addition.RUNTIME_CLASS:
-        spec = {"paramKind": _PARAMETER, **spec}
-    return _object("MutatingAdmissionPolicy", addition, spec)
 
 
-def _binding(addition: Addition, runtime_class: str) -> Object:
-    spec: Object = {"policyName": addition.policy}
-    if addition is Addition.RUNTIME_CLASS:
-        spec["paramRef"] = {"name": runtime_class, "parameterNotFoundAction": "Allow"}
-    return _object("MutatingAdmissionPolicyBinding", addition, spec)
-
-
-def _object(kind: str, addition: Addition, spec: Object) -> Object:
-    return {"apiVersion": VERSION, "kind": kind, "metadata": {"name": addition.policy}, "spec": spec}
+def _object(suffix: str, name: str, spec: Object) -> Object:
+    kind = f"MutatingAdmissionPolicy{suffix}"
+    return {"apiVersion": VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}

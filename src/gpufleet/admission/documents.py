@@ -1,7 +1,7 @@
 """The policies as YAML: what the chart installs and ``gpufleet admission policies`` prints.
 
-The files below ``generated``, and the one of ``kube/manifests`` with the additions that every installation
-has, are this module's output, so that the chart needs no Python; a test holds them to it.
+The files below ``generated``, and the one of ``kube/manifests`` with the policy that completes pods, are this
+module's output, so that the chart needs no Python; a test holds them to it.
 ``python -m gpufleet.admission.documents`` writes them anew.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from gpufleet.admission.additions import CHOSEN, WITHOUT_SETTINGS
+from gpufleet.admission.additions import WITHOUT_SETTINGS, Addition
 from gpufleet.admission.completion_policies import completion_policies
 from gpufleet.admission.images import ImagePolicy, image_policies, registries_of
 from gpufleet.admission.policies import Action, lint_policies
@@ -24,7 +24,7 @@ FILES: dict[str, Callable[[], list[Object]]] = {
     "lint.yaml": lint_policies,
     # With the binding for namespaces without the label, which the chart takes or leaves.
     "images.yaml": lambda: image_policies(Action.WARN),
-    "completion.yaml": lambda: completion_policies(CHOSEN),
+    "runtime-class.yaml": lambda: completion_policies([Addition.RUNTIME_CLASS]),
 }
 HEAD = "# Written by `python -m gpufleet.admission.documents` from the rules of gpufleet lint.\n"
 INSTALLED = manifests.FOLDER / "pod-completion.yaml"
@@ -34,9 +34,9 @@ INSTALLED_HEAD = """\
 # Completes the pods of namespaces with the label gpufleet.io/managed=true, so that the same YAML works
 # as before: who asks for GPUs gets our scheduler's name, the toleration of pools in which whole GPUs
 # and shares mix, and for a share the slot that the kubelet counts. HAMi's whole GPUs beside a share
-# become slots. What is there already stays; another scheduler's name is left alone. Each addition is a
-# policy of its own: one that fails is skipped whole, and no pod is half of what a policy means. The scheduler
-# looks at each pod again, and a share without its slot waits with that reason.
+# become slots. What is there already stays; another scheduler's name is left alone. One patch makes all
+# additions: where it fails, no pod gets a part of them. The scheduler looks at each pod again, and a share
+# without its slot waits with that reason. The variable `additions` says which are made.
 # Written by `python -m gpufleet.admission.documents` from the data of gpufleet/admission/additions.py.
 """
 WIDTH = 118
@@ -77,7 +77,7 @@ def generated() -> dict[str, str]:
 
 
 def installed() -> str:
-    """The file of the additions that every installation has."""
+    """The file of the policy that completes pods, with the additions that every installation has."""
     return INSTALLED_HEAD + written(completion_policies(WITHOUT_SETTINGS))
 
 

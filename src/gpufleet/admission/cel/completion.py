@@ -1,13 +1,13 @@
-"""What each addition changes in a pod, as an expression of CEL that gives a JSON Patch.
+"""What a pod lacks, as an expression of CEL that gives one JSON Patch with all additions.
 
 The names and amounts are those of ``additions``, which Python's completion reads too;
 ``tests/admission/test_same_completion.py`` holds both together on a real API server. JSON Patch, since lists
-such as tolerations are atomic for what CEL applies. Each expression gives nothing for a pod that has the
-addition already: the server calls policies again where another one changed something, in no order that is
-told. So none depends on what another adds, but for slots, which are additions themselves.
+such as tolerations are atomic for what CEL applies. The expression gives nothing for a pod that has all of it
+already: the server calls a policy again where another one changed something. One patch, since each costs the
+server about two milliseconds: it writes the whole pod as JSON, and reads it again.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from gpufleet.admission.additions import (
     DEFAULT_SCHEDULER,
@@ -17,6 +17,7 @@ from gpufleet.admission.additions import (
     SERVED,
     SLOT_COUNT,
     TAINT_EFFECT,
+    WITHOUT_SETTINGS,
     Addition,
 )
 from gpufleet.admission.cel.pods import Variable, asked_amount, asked_gpus
@@ -27,7 +28,7 @@ from gpufleet.lint.objects.shared_memory import DEFAULT_GIB, GIB, MIB
 from gpufleet.lint.rules.shared_memory import PLACE, VOLUME
 from gpufleet.model.resource_names import MIG_PREFIX, NVIDIA_GPU
 
-SCHEDULER_VARIABLE, TAINTS_VARIABLE = "schedulerName", "taints"
+ADDITIONS_VARIABLE, SCHEDULER_VARIABLE, TAINTS_VARIABLE = "additions", "schedulerName", "taints"
 """Variables that the chart writes anew from its values."""
 
 _SLOT, _GPU = literal(keys.GPU_SHARE), literal(NVIDIA_GPU)
@@ -42,17 +43,14 @@ def _variables() -> dict[str, str]:
     every = "(variables.containers + variables.initContainers)"
     user, number = literal(keys.KAI_CONTAINER), literal(keys.VOLCANO_NUMBER)
     of_hami = f"{literals(HAMI)}.exists(key, key in variables.containers[i].limits)"
-    told = f"{literals(OUR_SHARES)}.exists(key, key in variables.annotations || key in variables.labels)"
-    told += f" || {literals(OTHER_SHARES)}.exists(key, key in variables.annotations)"
-    served = f"(k in {literals(SERVED)} || k.startsWith({literal(MIG_PREFIX)}))"
     indices = "lists.range(size(variables.containers))"
     return {
         "annotations": "object.metadata.?annotations.orValue({})",
         "labels": "object.metadata.?labels.orValue({})",
         "containers": f"object.spec.containers.map(c, {amounts})",
         "initContainers": f"object.spec.?initContainers.orValue([]).map(c, {amounts})",
-        "described": told,
-        "asks": f"variables.described || {every}.exists(c, {asked_gpus()}.exists(k, {served}))",
+        "described": _described("variables.annotations", "variables.labels"),
+        "asks": f"variables.described || {every}.exists(c, {asked_gpus()}.exists(k, {_is_served()}))",
         "slotted": f"{every}.exists(c, {_SLOT} in c.limits)",
         "hami": f"{indices}.filter(i, {_GPU} in variables.containers[i].limits && {of_hami})",
         "volcano": f"{indices}.filter(i, {number} in variables.containers[i].limits)",
@@ -62,14 +60,67 @@ def _variables() -> dict[str, str]:
         "tolerated": "object.spec.?tolerations.orValue([]).map(t, t.?key.orValue(''))",
         SCHEDULER_VARIABLE: literal(keys.SCHEDULER_NAME),
         TAINTS_VARIABLE: "[]",
+        ADDITIONS_VARIABLE: names_of(WITHOUT_SETTINGS),
+        "getsSlot": _gets_slot(),
+        "tolerations": _wanted_tolerations(),
         **_memory_variables(),
     }
+
+
+def names_of(additions: Iterable[Addition]) -> str:
+    """The value of the variable that says which additions are made."""
+    return literals(one.value for one in additions)
+
+
+def _is_made(addition: Addition) -> str:
+    return f"{literal(addition.value)} in variables.{ADDITIONS_VARIABLE}"
+
+
+def _is_served() -> str:
+    return f"(k in {literals(SERVED)} || k.startsWith({literal(MIG_PREFIX)}))"
+
+
+def _described(annotations: str, labels: str) -> str:
+    ours = f"{literals(OUR_SHARES)}.exists(key, key in {annotations} || key in {labels})"
+    return f"{ours} || {literals(OTHER_SHARES)}.exists(key, key in {annotations})"
+
+
+def may_ask() -> str:
+    """Whether a pod names a GPU of ours at all: what most pods do not is found at the least cost."""
+    named = f"exists(k, {_is_served()})"
+    parts = (f"c.?resources.?{part}.orValue({{}}).{named}" for part in ("limits", "requests"))
+    containers = (
+        f"object.spec.containers.exists(c, {one}) || object.spec.?initContainers.orValue([]).exists(c, {one})"
+        for one in parts
+    )
+    told = _described("object.metadata.?annotations.orValue({})", "object.metadata.?labels.orValue({})")
+    return f"{' || '.join(containers)} || {told}"
+
+
+def _gets_slot() -> str:
+    """Whether the words that ask for a share are all that asks, and say for how many devices."""
+    is_alone = "!variables.slotted && size(variables.hami) == 0 && size(variables.volcano) == 0"
+    count = is_whole_match("variables.devices", SLOT_COUNT)
+    made = _is_made(Addition.SHARE_SLOT)
+    return f"variables.described && {made} && {is_alone} && variables.user >= 0 && {count}"
+
+
+def _wanted_tolerations() -> str:
+    """Those that are added: none where the pod tolerates every taint."""
+    shared = f"{{'key': {literal(keys.SHARED_POOL_TAINT)}, 'operator': 'Exists'}}"
+    pool = f"{{'key': k, 'operator': 'Exists', 'effect': {literal(TAINT_EFFECT)}}}"
+    of_shared = f"({_is_made(Addition.SHARED_TOLERATION)} ? [{shared}] : [])"
+    of_pools = f"({_is_made(Addition.POOL_TOLERATIONS)} ? variables.{TAINTS_VARIABLE}.map(k, {pool}) : [])"
+    missing = f"({of_shared} + {of_pools}).filter(t, !(t.key in variables.tolerated))"
+    return f"'' in variables.tolerated ? [] : {missing}"
 
 
 def _memory_variables() -> dict[str, str]:
     count = amount(asked_amount())
     more = f"isQuantity({count}) && quantity({count}).compareTo(quantity('1')) > 0"
     several = f"[variables.containers[i]].exists(c, {asked_gpus()}.exists(k, {is_device('k')} && {more}))"
+    # Slots that this patch adds may be several devices; other notations name as many before.
+    slots = "(variables.getsSlot && i == variables.user && variables.devices != '1')"
     paths = any_of(f"m.mountPath.matches({literal(f'^{one}/*$')})" for one in sorted(COVERS))
     covered = f"object.spec.containers[i].?volumeMounts.orValue([]).exists(m, {paths})"
     limit = "quantity(string(variables.containers[i].limits['memory']))"
@@ -83,7 +134,7 @@ def _memory_variables() -> dict[str, str]:
     size += f"{half} % {GIB} == 0 ? {gibibytes} : {mebibytes}"
     taken = "object.spec.?volumes.orValue([]).map(v, v.name)"
     return {
-        "lacking": f"lists.range(size(variables.containers)).filter(i, {several} && !{covered})",
+        "lacking": f"lists.range(size(variables.containers)).filter(i, ({several} || {slots}) && !{covered})",
         "memoryLimits": f"variables.lacking.filter(i, {has_limit}).map(i, {in_bytes})",
         "size": size,
         "taken": taken,
@@ -103,71 +154,49 @@ def used_variables(expression: str) -> tuple[Variable, ...]:
     return tuple(Variable(name, text) for name, text in every.items() if name in wanted)
 
 
-def inlined(expression: str) -> str:
-    """The expression with what its variables stand for: conditions of a policy can read none."""
-    every = _variables()
-    for name in reversed(every):
-        expression = _replaced(expression, name, f"({every[name]})")
-    return expression
-
-
-def _replaced(expression: str, name: str, text: str) -> str:
-    first, *parts = expression.split(f"variables.{name}")
-    for part in parts:
-        is_longer = part[:1].isalnum() or part[:1] == "_"
-        first += (f"variables.{name}" if is_longer else text) + part
-    return first
-
-
 def _named_in(expression: str, names: Iterable[str]) -> set[str]:
-    return {name for name in names if is_named(name, expression)}
+    return {name for name in names if _is_named(name, expression)}
 
 
-def is_named(name: str, expression: str) -> bool:
-    """Whether an expression reads the variable of this name."""
+def _is_named(name: str, expression: str) -> bool:
     parts = expression.split(f"variables.{name}")[1:]
     return any(not (part[:1].isalnum() or part[:1] == "_") for part in parts)
+
+
+def completion() -> str:
+    """All additions but the runtime class: one list of patches."""
+    parts = (_slots(), _scheduler(), _tolerations(), _shared_memory())
+    return "!variables.asks ? [] :\n" + " +\n".join(f"({one})" for one in parts)
 
 
 def _scheduler() -> str:
     is_default = (
         f"object.spec.?schedulerName.orValue({literal(DEFAULT_SCHEDULER)}) == {literal(DEFAULT_SCHEDULER)}"
     )
-    value = f"variables.{SCHEDULER_VARIABLE}"
-    return f"variables.asks && {is_default} ? [{_patch('/spec/schedulerName', value)}] : []"
+    added = _patch("/spec/schedulerName", f"variables.{SCHEDULER_VARIABLE}")
+    return f"{_is_made(Addition.SCHEDULER_NAME)} && {is_default} ? [{added}] : []"
 
 
-def _shared_toleration() -> str:
-    key = literal(keys.SHARED_POOL_TAINT)
-    return _tolerations(f"[{key}]", "{'key': k, 'operator': 'Exists'}")
+def _tolerations() -> str:
+    one = "JSONPatch{op: 'add', path: '/spec/tolerations/-', value: t}"
+    new = _patch("/spec/tolerations", "variables.tolerations")
+    each = f"has(object.spec.tolerations) ? variables.tolerations.map(t, {one}) : [{new}]"
+    return f"size(variables.tolerations) == 0 ? [] : ({each})"
 
 
-def _pool_tolerations() -> str:
-    value = f"{{'key': k, 'operator': 'Exists', 'effect': {literal(TAINT_EFFECT)}}}"
-    return _tolerations(f"variables.{TAINTS_VARIABLE}", value)
-
-
-def _tolerations(wanted: str, value: str) -> str:
-    added = f"{wanted}.filter(k, !(k in variables.tolerated) && !('' in variables.tolerated))"
-    one = f"JSONPatch{{op: 'add', path: '/spec/tolerations/-', value: {value}}}"
-    new = _patch("/spec/tolerations", f"{added}.map(k, {value})")
-    first = f"size({added}) == 0 ? [] : [{new}]"
-    return f"!variables.asks ? [] : has(object.spec.tolerations) ? {added}.map(k, {one}) : ({first})"
+def _slots() -> str:
+    # Of two notations HAMI's slots come before Volcano's, and both before words that ask for a share.
+    volcano = f"{_is_made(Addition.VOLCANO_SLOTS)} && size(variables.hami) == 0 ? {_volcano_slots()} : []"
+    hami = f"{_is_made(Addition.HAMI_SLOTS)} ? {_hami_slots()} : []"
+    return f"variables.slotted ? [] : variables.getsSlot ? {_described_slot()} : ({hami}) + ({volcano})"
 
 
 def _described_slot() -> str:
-    others = (
-        "variables.slotted || variables.user < 0 || size(variables.hami) > 0 || size(variables.volcano) > 0"
-    )
-    count = is_whole_match("variables.devices", SLOT_COUNT)
-    place = "[variables.user].map(i, "
     full = f"JSONPatch{{op: 'add', path: {_LIMITS.format(_SLOT)}, value: variables.devices}}"
     path = "'/spec/containers/' + string(i) + '/resources/limits'"
     first = f"JSONPatch{{op: 'add', path: {path}, value: {{{_SLOT}: variables.devices}}}}"
-    has_limits = "object.spec.containers[variables.user].?resources.?limits.hasValue()"
-    return (
-        f"!variables.described || {others} || !{count} ? [] : {has_limits} ? {place}{full}) : {place}{first})"
-    )
+    has_limits = "object.spec.containers[i].?resources.?limits.hasValue()"
+    return f"[variables.user].map(i, {has_limits} ? {full} : {first})"
 
 
 def _hami_slots() -> str:
@@ -176,17 +205,15 @@ def _hami_slots() -> str:
     taken = f"JSONPatch{{op: 'remove', path: {_LIMITS.format(_GPU)}}}"
     asked = f"variables.hami.filter(i, {_GPU} in variables.containers[i].requests)"
     asked += f".map(i, JSONPatch{{op: 'remove', path: {_REQUESTS.format(_GPU)}}})"
-    return f"variables.slotted ? [] : variables.hami.map(i, [{added}, {taken}]).flatten() + {asked}"
+    return f"variables.hami.map(i, [{added}, {taken}]).flatten() + {asked}"
 
 
 def _volcano_slots() -> str:
     value = f"string(variables.containers[i].limits[{literal(keys.VOLCANO_NUMBER)}])"
-    added = f"JSONPatch{{op: 'add', path: {_LIMITS.format(_SLOT)}, value: {value}}}"
-    # Where both notations stand, HAMI's slots come first in whichever order the policies are called.
-    return f"variables.slotted || size(variables.hami) > 0 ? [] : variables.volcano.map(i, {added})"
+    return f"variables.volcano.map(i, JSONPatch{{op: 'add', path: {_LIMITS.format(_SLOT)}, value: {value}}})"
 
 
-def _runtime_class() -> str:
+def runtime_class() -> str:
     """The class is a parameter of the policy, so that one that is not there is given to no pod."""
     selected = "object.spec.?nodeSelector.orValue({})"
     demanded = "params.?scheduling.?nodeSelector.orValue({})"
@@ -202,8 +229,9 @@ def _shared_memory() -> str:
     volumes = _appended("object.spec.?volumes.orValue([])", "'/spec/volumes'", volume)
     path = "'/spec/containers/' + string(i) + '/volumeMounts'"
     mounts = _appended("object.spec.containers[i].?volumeMounts.orValue([])", path, mount)
-    none = f"!variables.asks || size(variables.lacking) == 0 || {name} in variables.taken"
-    none += " || object.spec.?hostIPC.orValue(false)"
+    # The cheapest question first: most installations leave this addition out.
+    none = f"!({_is_made(Addition.SHARED_MEMORY)}) || size(variables.lacking) == 0"
+    none += f" || {name} in variables.taken || object.spec.?hostIPC.orValue(false)"
     return f"{none} ? [] : [{volumes}] + variables.lacking.map(i, {mounts})"
 
 
@@ -216,39 +244,3 @@ def _appended(known: str, path: str, value: str) -> str:
 
 def _patch(path: str, value: str) -> str:
     return f"JSONPatch{{op: 'add', path: {literal(path)}, value: {value}}}"
-
-
-_UNSLOTTED = "!variables.slotted"
-_NO_TAINTS = "[].exists(k, !(k in variables.tolerated)) && variables.asks"
-"""The chart writes its taints in place of the empty list."""
-
-NEEDS: dict[Addition, str] = {
-    Addition.SHARE_SLOT: f"variables.described && {_UNSLOTTED}",
-    Addition.HAMI_SLOTS: f"size(variables.hami) > 0 && {_UNSLOTTED}",
-    Addition.VOLCANO_SLOTS: f"size(variables.volcano) > 0 && {_UNSLOTTED}",
-    Addition.SCHEDULER_NAME: (
-        f"object.spec.?schedulerName.orValue({literal(DEFAULT_SCHEDULER)}) == {literal(DEFAULT_SCHEDULER)}"
-        " && variables.asks"
-    ),
-    Addition.SHARED_TOLERATION: (
-        f"!({literal(keys.SHARED_POOL_TAINT)} in variables.tolerated) && variables.asks"
-    ),
-    Addition.POOL_TOLERATIONS: _NO_TAINTS,
-    Addition.RUNTIME_CLASS: "!has(object.spec.runtimeClassName) && variables.asks",
-    # Slots that another policy adds may be several devices, and what was passed over is not asked again.
-    Addition.SHARED_MEMORY: "variables.described || (size(variables.lacking) > 0 && variables.asks)",
-}
-"""By addition: which pods may need it. A policy that is called costs the server two milliseconds, one whose
-condition is false a tenth of that."""
-
-MUTATIONS: dict[Addition, Callable[[], str]] = {
-    Addition.SHARE_SLOT: _described_slot,
-    Addition.HAMI_SLOTS: _hami_slots,
-    Addition.VOLCANO_SLOTS: _volcano_slots,
-    Addition.SCHEDULER_NAME: _scheduler,
-    Addition.SHARED_TOLERATION: _shared_toleration,
-    Addition.POOL_TOLERATIONS: _pool_tolerations,
-    Addition.RUNTIME_CLASS: _runtime_class,
-    Addition.SHARED_MEMORY: _shared_memory,
-}
-"""By addition: the maker of its expression."""

@@ -63,12 +63,20 @@ def variables() -> tuple[Variable, ...]:
     )
 
 
+def bound(body: str) -> str:
+    """An expression of these variables as a condition, which can read none: each is evaluated once."""
+    for one in reversed(variables()):
+        body = f"[{one.expression}].exists({one.name}, {body})"
+    return body.replace("variables.", "")
+
+
 def _templates() -> str:
     by_places: dict[tuple[TemplatePath, ...], list[str]] = {}
     for (group, kind), places in judged_kinds().items():
         by_places.setdefault(places, []).append(f"{group}/{kind}")
     found = "[]"
-    for places, kinds in by_places.items():
+    # Pods, which most requests are about, come first.
+    for places, kinds in reversed(by_places.items()):
         lists = " + ".join(_at(place.template) for place in places)
         found = f"variables.kind in {literals(kinds)} ? {lists} :\n{found}"
     return found
