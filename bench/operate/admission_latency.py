@@ -2,8 +2,9 @@
 
 Two pods are sent in turn over one connection, and tried (dry run): one into a namespace in which nothing is
 judged, one into a namespace in which everything is. Each goes first as often as the other, so that what else
-the machine does is shared by both. First with the policies alone (lint, images, all additions), then with the
-webhook alone, which runs as a program of its own, as in the chart.
+the machine does is shared by both. Then each goes alone, and the processor time of the server is counted,
+which other work of the machine changes little. First with the policies alone (lint, images, all additions),
+then with the webhook alone, which runs as a program of its own, as in the chart.
 """
 
 import contextlib
@@ -13,13 +14,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bench.figures import Figure, figure
+from bench.live.contender import cost
 from bench.progress import say
 from gpufleet.admission.additions import Addition
-from gpufleet.admission.completion_policies import completion_policies
+from gpufleet.admission.completion_policies import DEFAULT_RUNTIME_CLASS, completion_policies
 from gpufleet.admission.images import image_policies
 from gpufleet.admission.policies import lint_policies
 from gpufleet.kube.meanings.image_policies import IMAGE_POLICY
@@ -32,7 +35,7 @@ from gpufleet.model.model_errors import WorldError
 from gpufleet.progress.telling import ToPerson
 
 Object = dict[str, Any]
-PAIRS, WARM_UP = 600, 100
+PAIRS, WARM_UP, ALONE = 600, 100, 200
 """A hundredth of the pairs are six, of which the quietest tells; the first ones compile expressions."""
 
 POLICIES_MAX_MS, WEBHOOK_MAX_MS = 5.0, 10.0
@@ -41,6 +44,10 @@ POLICIES_MAX_MS, WEBHOOK_MAX_MS = 5.0, 10.0
 READY_S = 120.0
 NAME, NAMESPACE = "gpufleet-admission", "gpufleet-system"
 PLAIN, JUDGED = "plain", "judged"
+UNJUDGED = {"gpufleet.io/admission": "off"}
+"""A namespace without the label is warned of what lint finds."""
+
+RUNTIME_CLASSES, CLASS = "/apis/node.k8s.io/v1/runtimeclasses", DEFAULT_RUNTIME_CLASS
 LABELS: dict[str, str] = {
     "gpufleet.io/admission": "deny",
     "gpufleet.io/managed": "true",
@@ -59,12 +66,23 @@ DIGEST = "@sha256:" + "a" * 64
 NOTES = (f"admission: {PAIRS} pairs of creations (dry run), in turn over one connection, all else quiet",)
 
 
+@dataclass(frozen=True)
+class Measured:
+    """Times of creations by turns, and the processor time of one, without and with admission."""
+
+    plain_s: list[float]
+    judged_s: list[float]
+    plain_cpu_ms: float
+    judged_cpu_ms: float
+
+
 def figures() -> list[Figure]:
     """The rows of this part."""
     with _server() as (cluster, api):
-        for name, labels in ((PLAIN, {}), (JUDGED, LABELS)):
+        for name, labels in ((PLAIN, UNJUDGED), (JUDGED, LABELS)):
             _make_namespace(api, name, labels)
-        policies = _with_policies(api)
+        api.call("POST", RUNTIME_CLASSES, {"metadata": {"name": CLASS}, "handler": CLASS})
+        policies = _with_policies(cluster, api)
         webhook = _with_webhook(cluster, api)
     return [*_rows("policies", policies, POLICIES_MAX_MS), *_rows("the webhook", webhook, WEBHOOK_MAX_MS)]
 
@@ -75,12 +93,15 @@ def _make_namespace(api: Api, name: str, labels: dict[str, str]) -> None:
     _await(lambda: api.request("GET", account)[0] == 200, f"namespace {name}")
 
 
-def _rows(what: str, times: tuple[list[float], list[float]], most_ms: float) -> Iterator[Figure]:
-    plain, judged = times
+def _rows(what: str, measured: Measured, most_ms: float) -> Iterator[Figure]:
+    plain, judged = measured.plain_s, measured.judged_s
     added = _at(judged, 0.99) - _at(plain, 0.99)
     yield figure(f"creation of a pod, p99 without {what}", _at(plain, 0.99), "ms", "lower")
     yield figure(f"added by {what}, p99", added, "ms", "lower", most_ms)
     yield figure(f"added by {what}, median", _at(judged, 0.5) - _at(plain, 0.5), "ms", "lower")
+    yield figure(f"processor time of a creation without {what}", measured.plain_cpu_ms, "ms", "lower")
+    added_cpu = measured.judged_cpu_ms - measured.plain_cpu_ms
+    yield figure(f"processor time added by {what}", added_cpu, "ms", "lower")
 
 
 def _at(values: list[float], part: float) -> float:
@@ -98,7 +119,26 @@ def _pod(name: str) -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-def _measured(api: Api) -> tuple[list[float], list[float]]:
+def _measured(api: Api, *pids: int) -> Measured:
+    plain_s, judged_s = _in_turn(api)
+    plain, judged = 0.0, 0.0
+    # Each goes first as often as the other.
+    for order in ((PLAIN, JUDGED), (JUDGED, PLAIN)):
+        for namespace in order:
+            spent_ms = _cpu_ms(api, namespace, pids) / 2
+            plain, judged = (plain + spent_ms, judged) if namespace == PLAIN else (plain, judged + spent_ms)
+    return Measured(plain_s, judged_s, plain, judged)
+
+
+def _cpu_ms(api: Api, namespace: str, pids: tuple[int, ...]) -> float:
+    """The processor time that these processes spend on one creation."""
+    began_s = sum(cost(pid).cpu_s for pid in pids)
+    for number in range(ALONE):
+        api.call("POST", f"/api/v1/namespaces/{namespace}/pods?dryRun=All", _pod(f"pod-{number}"))
+    return (sum(cost(pid).cpu_s for pid in pids) - began_s) / ALONE * 1000
+
+
+def _in_turn(api: Api) -> tuple[list[float], list[float]]:
     found: dict[str, list[float]] = {PLAIN: [], JUDGED: []}
     for number in range(WARM_UP + PAIRS):
         order = (PLAIN, JUDGED) if number % 2 else (JUDGED, PLAIN)
@@ -111,14 +151,14 @@ def _measured(api: Api) -> tuple[list[float], list[float]]:
     return found[PLAIN], found[JUDGED]
 
 
-def _with_policies(api: Api) -> tuple[list[float], list[float]]:
+def _with_policies(cluster: LocalCluster, api: Api) -> Measured:
     say("admission: policies")
     taints = ("nvidia.com/gpu",)
     objects = [*lint_policies(), *image_policies(), *completion_policies(Addition, pool_taints=taints)]
     for one in objects:
         api.apply(f"{ADMISSION}/{PLURALS[one['kind']]}/{one['metadata']['name']}", one)
     _await(lambda: _made(api)["spec"]["schedulerName"] == "gpufleet", "the policies")
-    found = _measured(api)
+    found = _measured(api, cluster.pid("kube-apiserver"))
     for one in reversed(objects):
         api.call("DELETE", f"{ADMISSION}/{PLURALS[one['kind']]}/{one['metadata']['name']}")
     _await(lambda: _made(api)["spec"]["schedulerName"] == "default-scheduler", "the end of the policies")
@@ -129,7 +169,7 @@ def _made(api: Api) -> Object:
     return api.call("POST", f"/api/v1/namespaces/{JUDGED}/pods?dryRun=All", _pod("probe"))
 
 
-def _with_webhook(cluster: LocalCluster, api: Api) -> tuple[list[float], list[float]]:
+def _with_webhook(cluster: LocalCluster, api: Api) -> Measured:
     say("admission: the webhook")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
@@ -145,7 +185,7 @@ def _with_webhook(cluster: LocalCluster, api: Api) -> tuple[list[float], list[fl
     process = subprocess.Popen(command)
     try:
         _await(lambda: _made(api)["spec"]["schedulerName"] == "gpufleet", "the webhook")
-        return _measured(api)
+        return _measured(api, cluster.pid("kube-apiserver"), process.pid)
     finally:
         process.terminate()
         process.wait(20)

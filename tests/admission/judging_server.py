@@ -6,6 +6,7 @@ they would otherwise let an object pass unjudged, so that an expression that can
 
 import contextlib
 import copy
+import functools
 import http.client
 import re
 from collections.abc import Iterator
@@ -199,6 +200,20 @@ class JudgingServer:
         status, answer = self.api.request("POST", f"{MARKS}?dryRun=All", mark)
         return status >= http.HTTPStatus.BAD_REQUEST and b"in force: changed" in answer
 
+    def judge(self) -> None:
+        """Install the policies of lint and of images as the tests expect them, and wait for each of them."""
+        self.install(all_policies())
+        pod = a_pod("probe", PRIVILEGED)
+        until(lambda: self.create(pod, "warn").rules == {"GPU006"}, 30, "the policies do not judge")
+        until(lambda: self.create(pod, "deny").status == 403, 30, "the policies do not refuse")
+        until(lambda: self.create(pod, "pinned").status == 403, 30, "no policy refuses images")
+        pinned = a_pod(
+            "probe", {"containers": [{"name": "main", "image": f"someone/else@sha256:{'a' * 64}"}]}
+        )
+        until(lambda: self.create(pinned, "pinned").status == 201, 30, "images of any registry are refused")
+        until(lambda: jax_job(self), 30, "the server has no JAXJob")
+        until(lambda: is_in_force(self, first_finds()), 60, "not every policy judges")
+
     def remove(self, objects: list[Object]) -> None:
         """Take them away."""
         for one in reversed(objects):
@@ -237,17 +252,16 @@ def judging_server(folder: Path) -> Iterator[JudgingServer]:
             server.namespace(name, {LABEL: name})
         server.namespace("unlabelled")
         server.namespace("pinned", {LABEL: "off", IMAGE_POLICY: "deny"})
-        server.install(strict([*lint_policies(), *image_policies()]))
-        pod = a_pod("probe", PRIVILEGED)
-        until(lambda: server.create(pod, "warn").rules == {"GPU006"}, 30, "the policies do not judge")
-        until(lambda: server.create(pod, "deny").status == 403, 30, "the policies do not refuse")
-        until(lambda: server.create(pod, "pinned").status == 403, 30, "no policy refuses images")
-        until(lambda: jax_job(server), 30, "the server has no JAXJob")
-        first = first_finds()
-        until(lambda: is_in_force(server, first), 60, "not every policy judges")
+        server.judge()
         yield server
 
 
+def all_policies() -> list[Object]:
+    """The policies of lint and of images, which say what they could not evaluate."""
+    return strict([*lint_policies(), *image_policies()])
+
+
+@functools.cache
 def first_finds() -> dict[str, Object]:
     """By rule, the first object in which it finds something."""
     found: dict[str, Object] = {}

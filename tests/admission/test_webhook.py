@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.admission.judging_server import JudgingServer, a_pod, bare_server
+from gpufleet.kube.keys import NAMESPACE_NAME
+from tests.admission.judging_server import ADMISSION, JudgingServer, a_pod
 from tests.chart.rendering import NAMESPACE, rendered
 from tests.waiting import until
 
@@ -30,7 +31,9 @@ MISNAMED: dict[str, Any] = {
         {"name": "main", "image": "example.com/train:1", "resources": {"limits": {"nvidia.com/gpus": "1"}}}
     ]
 }
-EVENTS = "/apis/events.k8s.io/v1/namespaces/deny/events"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/asks-deny/events"
+NAMESPACES = ["asks-audit", "asks-deny", "asks-warn"]
+"""Those of the tests here: others are judged without the webhook."""
 
 
 class Webhook:
@@ -60,10 +63,17 @@ class Webhook:
     def _apply(self, one: dict[str, Any]) -> None:
         for webhook in one.get("webhooks", ()):
             webhook["clientConfig"]["service"]["port"] = self._port
+            ours = {"key": NAMESPACE_NAME, "operator": "In", "values": NAMESPACES}
+            webhook["namespaceSelector"]["matchExpressions"].append(ours)
         namespace = one["metadata"].get("namespace")
         where = f"namespaces/{namespace}/" if namespace else ""
         root = "/api/v1" if one["apiVersion"] == "v1" else f"/apis/{one['apiVersion']}"
         self.server.api.apply(f"{root}/{where}{PLURALS[one['kind']]}/{one['metadata']['name']}", one)
+
+    def remove(self) -> None:
+        """Take its configurations away."""
+        for kind in ("validatingwebhookconfigurations", "mutatingwebhookconfigurations"):
+            self.server.api.call("DELETE", f"{ADMISSION}/{kind}/gpufleet-admission")
 
     def start(self) -> None:
         """Start the program with the rights of the chart."""
@@ -85,21 +95,21 @@ class Webhook:
 
 
 @pytest.fixture(scope="module")
-def webhook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Webhook]:
-    folder = tmp_path_factory.mktemp("webhook")
-    with bare_server(folder) as server:
-        for name in ("warn", "deny", "audit"):
-            server.namespace(name, {"gpufleet.io/admission": name, "gpufleet.io/managed": "true"})
-        server.namespace("free")
-        found = Webhook(server, folder)
-        found.start()
-        try:
-            until(lambda: server.create(a_pod("one", MISNAMED), "deny").status == 403, 60)
-        except AssertionError as error:
-            error.add_note(found.log())
-            raise
-        yield found
-        found.stop()
+def webhook(server: JudgingServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Webhook]:
+    for name in NAMESPACES:
+        action = name.removeprefix("asks-")
+        server.namespace(name, {"gpufleet.io/admission": action, "gpufleet.io/managed": "true"})
+    server.namespace("asks-nothing", {"gpufleet.io/admission": "off"})
+    found = Webhook(server, tmp_path_factory.mktemp("webhook"))
+    found.start()
+    try:
+        until(lambda: server.create(a_pod("one", MISNAMED), "asks-deny").status == 403, 60)
+    except AssertionError as error:
+        error.add_note(found.log())
+        raise
+    yield found
+    found.stop()
+    found.remove()
 
 
 def events(webhook: Webhook) -> list[dict[str, Any]]:
@@ -108,20 +118,20 @@ def events(webhook: Webhook) -> list[dict[str, Any]]:
 
 
 def test_what_policies_cannot_say_is_refused_or_warned_of(webhook: Webhook) -> None:
-    refused = webhook.server.create(a_pod("one", MISNAMED), "deny")
+    refused = webhook.server.create(a_pod("one", MISNAMED), "asks-deny")
     assert "GPU053" in refused.body["message"]
-    warned = webhook.server.create(a_pod("one", MISNAMED), "warn")
+    warned = webhook.server.create(a_pod("one", MISNAMED), "asks-warn")
     assert (warned.status, ["GPU053" in one for one in warned.warnings]) == (201, [True])
-    for namespace in ("audit", "free"):
+    for namespace in ("asks-audit", "asks-nothing"):
         said = webhook.server.create(a_pod("one", MISNAMED), namespace)
         assert (said.status, said.warnings) == (201, ())
 
 
 def test_an_exception_counts_until_its_day(webhook: Webhook) -> None:
     key = "ignore.lint.gpufleet.io/GPU053"
-    said = webhook.server.create(a_pod("one", MISNAMED, **{key: "until 2999-01-31: why"}), "deny")
+    said = webhook.server.create(a_pod("one", MISNAMED, **{key: "until 2999-01-31: why"}), "asks-deny")
     assert said.status == 201
-    ended = webhook.server.create(a_pod("one", MISNAMED, **{key: "until 2020-01-31: why"}), "deny")
+    ended = webhook.server.create(a_pod("one", MISNAMED, **{key: "until 2020-01-31: why"}), "asks-deny")
     assert ended.status == 403
 
 
@@ -129,9 +139,9 @@ def test_the_owner_of_a_pod_is_told_by_an_event_and_a_trial_makes_none(webhook: 
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job-1", "controller": True}
     pod = a_pod("owned", MISNAMED)
     pod["metadata"]["ownerReferences"] = [owner]
-    assert webhook.server.create(pod, "deny").status == 403
+    assert webhook.server.create(pod, "asks-deny").status == 403
     assert events(webhook) == []
-    assert webhook.server.create(pod, "deny", dry_run=False).status == 403
+    assert webhook.server.create(pod, "asks-deny", dry_run=False).status == 403
     until(lambda: len(events(webhook)) == 1, 20, webhook.log())
     (event,) = events(webhook)
     assert (event["regarding"]["name"], "GPU053" in event["note"]) == ("train", True)
@@ -140,12 +150,12 @@ def test_the_owner_of_a_pod_is_told_by_an_event_and_a_trial_makes_none(webhook: 
 def test_a_pod_is_completed_for_servers_without_policies_that_do(webhook: Webhook) -> None:
     limits = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
     spec = {"containers": [{"name": "main", "image": "example.com/train:1", **limits}]}
-    said = webhook.server.create(a_pod("one", spec), "audit")
+    said = webhook.server.create(a_pod("one", spec), "asks-audit")
     assert said.body["spec"]["schedulerName"] == "gpufleet"
     assert {"key": "gpufleet.io/shared", "operator": "Exists"} in said.body["spec"]["tolerations"]
     share = a_pod("one", {"containers": [{"name": "main", "image": "example.com/train:1"}]})
     share["metadata"]["annotations"] = {"gpufleet.io/gpu-fraction": "0.5"}
-    (container,) = webhook.server.create(share, "audit").body["spec"]["containers"]
+    (container,) = webhook.server.create(share, "asks-audit").body["spec"]["containers"]
     assert container["resources"]["limits"] == {"gpufleet.io/gpu-share": "1"}
 
 
@@ -154,7 +164,7 @@ def test_with_the_program_down_no_request_is_blocked_and_it_comes_back_with_its_
 ) -> None:
     """Last: it ends the program."""
     assert webhook.stop() == 0
-    for namespace in ("deny", "warn", "audit", "free"):
+    for namespace in (*NAMESPACES, "asks-nothing"):
         assert webhook.server.create(a_pod("one", MISNAMED), namespace).status == 201
     webhook.start()
-    until(lambda: webhook.server.create(a_pod("one", MISNAMED), "deny").status == 403, 60, webhook.log())
+    until(lambda: webhook.server.create(a_pod("one", MISNAMED), "asks-deny").status == 403, 60, webhook.log())

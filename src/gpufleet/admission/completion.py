@@ -2,9 +2,8 @@
 
 The webhook sends it on a server before Kubernetes 1.36, and plans show it. ``cel.completion`` makes the
 policies from the same data (``additions``), and ``tests/admission/test_same_completion.py`` holds both
-together on a real API server. The server calls its policies in no order that is told, and once more where one
-changed something; here slots come first, and the rest sees them. The scheduler looks at every pod again, so a
-pod that came past both waits with a reason and is not placed wrongly.
+together on a real API server. Slots come first, and the rest sees them. The scheduler looks at every pod
+again, so a pod that came past both waits with a reason and is not placed wrongly.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -47,12 +46,13 @@ def completing_patch(pod: Mapping[str, Any], completion: Completion) -> Patch:
     """The patch of a pod, as JSON Patch; empty where nothing is lacking or no GPU is asked for."""
     found: Patch = []
     body: Body = dict(pod)
+    lacking = _Lacking(body, completion)
+    if not lacking.asks:
+        return []
     for addition, make in ADDITIONS.items():
-        lacking = _Lacking(body, completion)
-        if not lacking.asks:
-            return []
         if completion.makes(addition) and (step := list(make(lacking))):
             body = patched_copy(body, step)
+            lacking = _Lacking(body, completion)
             found += step
     return found
 
