@@ -20,6 +20,9 @@ KEPT_KINDS = {
     "ValidatingAdmissionPolicyBinding": f"{ADMISSION}/validatingadmissionpolicybindings",
     "MutatingAdmissionPolicy": f"{ADMISSION}/mutatingadmissionpolicies",
     "MutatingAdmissionPolicyBinding": f"{ADMISSION}/mutatingadmissionpolicybindings",
+    "ValidatingWebhookConfiguration": f"{ADMISSION}/validatingwebhookconfigurations",
+    "MutatingWebhookConfiguration": f"{ADMISSION}/mutatingwebhookconfigurations",
+    "NetworkPolicy": "/apis/networking.k8s.io/v1/networkpolicies",
     "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     "RuntimeClass": "/apis/node.k8s.io/v1/runtimeclasses",
 }

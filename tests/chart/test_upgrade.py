@@ -7,23 +7,31 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
+from gpufleet.cli.main import main
 from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.kube.definition_skew import missing_fields
 from gpufleet.kube.resources import FLEET_POLICIES, FLEET_QUEUES, GPU_PROJECTS, NODE_DEVICES
 from gpufleet.localkube import simulated_nodes
+from gpufleet.localkube.access.api import APPLY
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
+from gpufleet.model.identifiers import FleetPolicyName
+from gpufleet.operator.rollout.stamp import RolloutPhase, Stamp
 from tests.chart.chart_before import ARCHIVE
 from tests.chart.helm_in_cluster import in_cluster, kept, of_release
-from tests.chart.rendering import CHART, RELEASE, as_options
+from tests.chart.kept_kinds import KEPT_KINDS
+from tests.chart.rendering import CHART, NAMESPACE, RELEASE, as_options
 from tests.kube.manifests.real_server import PODS, Person, a_grant
 from tests.localkube.cluster import a_cluster
 from tests.localkube.real_node import awaited
 
 KINDS = (FLEET_QUEUES, NODE_DEVICES, FLEET_POLICIES, GPU_PROJECTS)
 API = "gpufleet.io/v1alpha1"
+NODES = "/api/v1/nodes"
+RIGHTS = ("ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
 AT = f"/apis/{API}"
 QUEUE = {
     "parent": "company",
@@ -198,3 +206,92 @@ def test_what_was_not_written_meanwhile_is_whole_after_the_next_upgrade(before: 
     in_cluster(before, "upgrade", RELEASE, CHART, *as_options(NEW))
     awaited("definitions of this release", lambda: missing(before) == ())
     assert get(before, f"{AT}/fleetqueues/team-a")["status"]["nominations"] == [NOMINATION]
+
+
+DEFINITIONS = {("CustomResourceDefinition", f"{kind.plural}.gpufleet.io") for kind in KINDS}
+OF_OTHERS = {"key": "example.com/repair", "effect": "NoExecute"}
+LEAVING = "system:serviceaccount:gpufleet-system:gpufleet-leave"
+
+
+def test_an_uninstall_in_the_middle_of_an_upgrade_and_of_rollouts_leaves_nothing_of_ours(
+    before: LocalCluster,
+) -> None:
+    """Last: it takes everything away. The chart's Job has no node here: its command runs with its rights."""
+    webhook = {"admission.webhook.enabled": True, "operator.nodeSelector": {"example.com/none": "here"}}
+    options = as_options({**NEW, **webhook})
+    in_cluster(before, "upgrade", RELEASE, CHART, "--wait", "--timeout=5s", *options, code=1)
+    assert len(of_webhooks(before)) > 1
+    nodes = [leave_in(before, phase, is_ours=is_ours) for phase in RolloutPhase for is_ours in (True, False)]
+    hooks = in_cluster(before, "get", "hooks", RELEASE)
+    in_cluster(before, "uninstall", RELEASE, "--no-hooks")
+    awaited(
+        "nothing but definitions", lambda: of_release(before) == DEFINITIONS, lambda: str(of_release(before))
+    )
+    assert of_webhooks(before) == []
+    give_rights(before, hooks)
+    config = before.kubeconfig_for(LEAVING, ("system:serviceaccounts", "system:authenticated"))
+    assert main(["leave", "--yes", f"--namespace={NAMESPACE}", f"--kubeconfig={config}"]) == 0
+    for name, is_ours in nodes:
+        found = get(before, f"{NODES}/{name}")
+        # A cordon of an administrator is not undone, and all else of ours is gone.
+        assert found["spec"].get("unschedulable", False) is not is_ours
+        # Kubernetes itself writes a cordon as a taint too, and takes it away, a moment later.
+        taints = {one["key"] for one in found["spec"]["taints"]} - {"node.kubernetes.io/unschedulable"}
+        assert taints == {OF_OTHERS["key"]}
+        assert set(found["metadata"]["labels"]) == {"zone"}
+        assert not [key for key in found["metadata"].get("annotations", {}) if "gpufleet" in key]
+    assert finalizers(before) == set()
+
+
+def leave_in(cluster: LocalCluster, phase: RolloutPhase, *, is_ours: bool) -> tuple[str, bool]:
+    """A cordoned node in this phase of a rollout: its name, and whether the rollout cordoned it."""
+    name = f"{phase.value.lower()}-{'ours' if is_ours else 'theirs'}"
+    stamp = Stamp(FleetPolicyName("p"), "new", "old", phase, 1, 2, is_cordon_ours=is_ours)
+    notes = {
+        "gpufleet.io/rollout": msgspec.json.encode(stamp).decode(),
+        "gpufleet.io/policy-taints": "gpu-only:NoSchedule",
+    }
+    taints = [{"key": "gpu-only", "effect": "NoSchedule"}, OF_OTHERS]
+    spec = {"unschedulable": True, "taints": taints}
+    metadata = {"name": name, "labels": {"zone": "a"}, "annotations": notes}
+    applied = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"tier": "gold"}}}
+    with cluster.api() as api:
+        api.call("POST", NODES, {"metadata": metadata, "spec": spec})
+        for manager in ("gpufleet-policy", "gpufleet-agent-labels"):
+            api.call("PATCH", f"{NODES}/{name}?fieldManager={manager}", applied, APPLY)
+    return name, is_ours
+
+
+def of_webhooks(cluster: LocalCluster) -> list[str]:
+    """The webhooks of the API server that call gpufleet."""
+    found = []
+    for kind in ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"):
+        items = get(cluster, KEPT_KINDS[kind])["items"]
+        found += [
+            its["name"] for one in items for its in one.get("webhooks", ()) if "gpufleet" in its["name"]
+        ]
+    return found
+
+
+def give_rights(cluster: LocalCluster, hooks: str) -> None:
+    """The rights that the Job of the chart brings, as helm would make them before it starts."""
+    objects = [msgspec.yaml.decode(one) for one in hooks.split("\n---\n")]
+    with cluster.api() as api:
+        for one in objects:
+            if one and "helm.sh/hook" in one["metadata"].get("annotations", {}) and one["kind"] in RIGHTS:
+                root, _, plural = KEPT_KINDS[one["kind"]].rpartition("/")
+                where = f"/namespaces/{NAMESPACE}" if "namespace" in one["metadata"] else ""
+                api.apply(f"{root}{where}/{plural}/{one['metadata']['name']}", one)
+
+
+def finalizers(cluster: LocalCluster) -> set[str]:
+    """Those of gpufleet, on whatever is left."""
+    paths = [*KEPT_KINDS.values(), NODES, "/api/v1/namespaces", "/api/v1/pods"]
+    paths += [f"{AT}/{kind.plural}" for kind in KINDS]
+    found = (its for path in paths for one in get(cluster, path)["items"] for its in names_of(one))
+    return {one for one in found if "gpufleet" in one}
+
+
+def names_of(one: dict[str, Any]) -> list[str]:
+    found: list[str] = one["metadata"].get("finalizers", [])
+    return found

@@ -108,7 +108,8 @@ def _gets_slot() -> str:
 def _wanted_tolerations() -> str:
     """Those that are added: none where the pod tolerates every taint."""
     shared = f"{{'key': {literal(keys.SHARED_POOL_TAINT)}, 'operator': 'Exists'}}"
-    pool = f"{{'key': k, 'operator': 'Exists', 'effect': {literal(TAINT_EFFECT)}}}"
+    # An empty list has no type: string() makes texts of its items for the compiler.
+    pool = f"{{'key': string(k), 'operator': 'Exists', 'effect': {literal(TAINT_EFFECT)}}}"
     of_shared = f"({_is_made(Addition.SHARED_TOLERATION)} ? [{shared}] : [])"
     of_pools = f"({_is_made(Addition.POOL_TOLERATIONS)} ? variables.{TAINTS_VARIABLE}.map(k, {pool}) : [])"
     missing = f"({of_shared} + {of_pools}).filter(t, !(t.key in variables.tolerated))"
