@@ -62,6 +62,7 @@ TEXTS: dict[str, Bad] = {
     "top --namespace": ANY,
     "top --sort-by": Bad(("no-such", "usage")),
     "top --filter": ANY,
+    "top --selector": Bad(("a b", "a=b,", "in (x)", "a in x")),
     "top --prometheus": _URL,
     "top --prometheus-cluster": ANY,
     "top --context": _CONTEXT,

@@ -5,11 +5,11 @@ import math
 
 import pytest
 
+from gpufleet.kube.codec.selector_text import read_selector
 from gpufleet.metrics.catalogue import Together
 from gpufleet.metrics.reading import ObjectKey, Reading
 from gpufleet.metrics.served_values import ExternalValue, Found, NoValueError
 from gpufleet.metrics.wire.questions import AboutNothing, AboutObjects
-from gpufleet.metrics.wire.selector_text import read_selector
 from tests.metrics.values_at_hand import NOW_S, OLD_AFTER_S, Objects, Values, measured, metric, served
 
 QUEUE = "queue_length"

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from gpufleet.explain.queue_answer import PendingRow, QueueRow, ReservationRow, ResourceRow, WaitingRow
+from gpufleet.kube.codec.selector_text import read_selector
 from gpufleet.overview.rows.known import Known, Part
 from gpufleet.overview.rows.told import GangTold
 from gpufleet.top.showing import ViewLines, missing
@@ -154,6 +155,22 @@ def test_use_that_is_measured_again_is_shown_while_no_object_changes() -> None:
     # A measurement that has become too old is gone, and a node that is gone comes with a change.
     assert view_lines.of("node", known(*objects), changes)[0] == first
     assert [line.name for line in view_lines.of("node", known(*objects[:2]), changes + 1)[0]] == ["a"]
+
+
+def test_nodes_and_pods_are_chosen_by_labels_and_what_is_not_known_is_left_out() -> None:
+    marked, plain = node("a"), node("b")
+    marked.metadata.labels["pool"] = "h100"
+    work = pod("p", on="a", labels={"app": "web"}), pod("q", on="b", labels={"app": "db"})
+    seen = known(marked, report("a"), plain, report("b"), *work)
+
+    def chosen(view: str, text: str, of: Known = seen) -> list[str]:
+        return [line.name for line in ViewLines("gpufleet", read_selector(text)).of(view, of)[0]]
+
+    assert chosen("node", "pool=h100") == ["a"]
+    assert chosen("node", "!pool") == ["b"]
+    assert chosen("pod", "app in (web,api)") == ["p"]
+    assert chosen("idle", "pool=h100") == ["a"]
+    assert chosen("node", "!pool", replace(seen, nodes={}, unread={Part.NODES: "refused"})) == []
 
 
 def test_what_may_be_listed_counts_though_no_object_changes() -> None:

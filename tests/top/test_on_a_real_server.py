@@ -114,6 +114,15 @@ def test_every_view_is_one_table_in_a_pipe_and_a_document_for_programs(cluster: 
         assert len(found["lines"]) == len(lines_of(ended.stdout))
 
 
+def test_lines_are_chosen_by_labels(cluster: LocalCluster) -> None:
+    names = {line.split()[0] for line in lines_of(once(cluster.kubeconfig, "node").stdout)}
+    first = once(cluster.kubeconfig, "node", "-l", "kubernetes.io/hostname in (gpu-001)")
+    assert {line.split()[0] for line in lines_of(first.stdout)} == {"gpu-001"} < names
+    refused = once(cluster.kubeconfig, "queue", "--selector", "a=b")
+    assert refused.returncode == 2
+    assert "lines of the view queue have no labels" in refused.stderr
+
+
 def test_an_agent_that_is_not_there_leaves_unknowns_and_a_word(cluster: LocalCluster) -> None:
     ended = once(cluster.kubeconfig, "node")
     assert "?" in ended.stdout.splitlines()[1]

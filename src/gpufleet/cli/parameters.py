@@ -18,6 +18,8 @@ from gpufleet.model.model_errors import InputError
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from gpufleet.model.labels import LabelSelector
+
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 STANDARD_STREAM = "-"
 """Standard input or output on a command line."""
@@ -87,6 +89,28 @@ class OneOf(click.Choice[str]):
             near = nearest(str(value), self.choices)
             words = f"one of {', '.join(self.choices)}{f'; did you mean {near}?' if near else ''}"
             raise InputError("no such choice", field=name_of(param), value=value, expected=words) from error
+
+
+class LabelSelectorText(click.ParamType["LabelSelector"]):
+    """Labels as kubectl takes them: app=web,tier in (a,b),!old."""
+
+    name = "labels"
+
+    def convert(
+        self,
+        value: Any,
+        param: click.Parameter | None,
+        ctx: click.Context | None,  # noqa: ARG002
+    ) -> "LabelSelector":
+        """The selector. Raises InputError."""
+        from gpufleet.kube.codec.selector_text import read_selector
+
+        try:
+            return read_selector(str(value))
+        except InputError as error:
+            words = f"{error.problem}, expected: {error.expected}" if error.expected else error.problem
+            expected = f"labels such as app=web,tier in (a,b) ({words})"
+            raise InputError("no selector", field=name_of(param), value=value, expected=expected) from error
 
 
 class PolicyName(click.ParamType[str]):

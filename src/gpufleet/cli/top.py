@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from gpufleet.cli.cluster_options import cluster_options, scheduler_options
-from gpufleet.cli.parameters import OneOf, Real
+from gpufleet.cli.parameters import LabelSelectorText, OneOf, Real
 from gpufleet.cli.prometheus_options import prometheus_server_options
 
 if TYPE_CHECKING:
+    from gpufleet.model.labels import LabelSelector
     from gpufleet.usage.prometheus.access import Access
 
 
@@ -40,6 +41,13 @@ if TYPE_CHECKING:
 @click.option(
     "--filter", "filtered", default="", metavar="TEXT", help="Lines with this text; !TEXT: those without."
 )
+@click.option(
+    "-l",
+    "--selector",
+    type=LabelSelectorText(),
+    metavar="LABELS",
+    help="Only nodes, or pods, with these labels, as kubectl takes them.",
+)
 @click.option("-o", "--output", type=OneOf(["text", "wide", "json"]), default="text", help="[default: text]")
 @click.option("--no-headers", is_flag=True, help="No headings, in a pipe.")
 @click.option("--once", is_flag=True, help="One look, on a terminal too.")
@@ -63,6 +71,7 @@ def command(
     sort_by: str,
     reverse: bool,
     filtered: str,
+    selector: "LabelSelector | None",
     output: str,
     no_headers: bool,
     once: bool,
@@ -94,6 +103,7 @@ def command(
         sort_by=sort_by,
         reverse=reverse,
         filter=filtered,
+        selector=selector,
         wide=output == "wide",
         interval_s=interval_s,
         prometheus=prometheus,

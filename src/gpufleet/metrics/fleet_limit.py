@@ -18,13 +18,13 @@ from gpufleet.kube import keys
 from gpufleet.kube.access_reviews import QUICK
 from gpufleet.kube.answer import decode
 from gpufleet.kube.client import Client
+from gpufleet.kube.codec.selector_text import read_selector
 from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.structure import Structure
 from gpufleet.kube.resources import DEPLOYMENTS, EVENTS, REPLICA_SETS, STATEFUL_SETS, Kind
 from gpufleet.metrics.cluster_objects import ClusterObjects, PodFacts
 from gpufleet.metrics.served_values import ExternalValue, NoValueError
-from gpufleet.metrics.wire.selector_text import read_selector
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.phrases import counted, verb
 from gpufleet.model.quantity import NANO_PER_UNIT, parse_quantity

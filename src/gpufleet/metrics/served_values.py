@@ -11,6 +11,7 @@ from typing import Protocol
 import msgspec
 
 from gpufleet.kube import keys
+from gpufleet.kube.codec.selector_text import selector_text
 from gpufleet.metrics.catalogue import From, Metric
 from gpufleet.metrics.reading import (
     KINDS,
@@ -23,7 +24,6 @@ from gpufleet.metrics.reading import (
 )
 from gpufleet.metrics.serving_record import ServingRecord
 from gpufleet.metrics.wire.questions import ALL_OBJECTS, AboutNothing, AboutObjects
-from gpufleet.metrics.wire.selector_text import selector_text
 from gpufleet.model.labels import LabelSelector, Operator
 from gpufleet.model.model_errors import WorldError
 

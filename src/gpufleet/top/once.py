@@ -49,7 +49,7 @@ async def _look(request: Request) -> Look:
         if request.view in NEEDS_USE:
             notes += await _measure(readings, with_past=request.view == "idle")
         known = readings.known()
-    lines, summary = ViewLines(request.scheduler_name).of(request.view, known)
+    lines, summary = ViewLines(request.scheduler_name, request.selector).of(request.view, known)
     view = VIEWS[request.view]
     ordered = Order().of(view, lines, choice.sort_by, reverse=choice.reverse)
     return Look(

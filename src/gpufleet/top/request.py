@@ -7,8 +7,10 @@ import msgspec
 from gpufleet.cluster.settings import LEASE_NAMESPACE, SCHEDULER_NAME, Settings
 from gpufleet.kube.connection import ClusterChoice
 from gpufleet.model.label_advice import nearest
+from gpufleet.model.labels import LabelSelector
 from gpufleet.model.model_errors import InputError
 from gpufleet.overview.readings.engine_protocol import Asked
+from gpufleet.top.labelled import WITHOUT_LABELS
 from gpufleet.top.screen.choice import Choice
 from gpufleet.top.screen.views import VIEWS
 from gpufleet.usage.prometheus.access import Access
@@ -26,6 +28,7 @@ class Request(msgspec.Struct, frozen=True):
     sort_by: str = ""
     reverse: bool = False
     filter: str = ""
+    selector: LabelSelector | None = None
     wide: bool = False
     interval_s: float = 2.0
     prometheus: Access | None = None
@@ -48,12 +51,17 @@ class Request(msgspec.Struct, frozen=True):
         )
 
     def choice(self) -> Choice:
-        """What is chosen at first. Raises InputError for a column that the view lacks."""
+        """What is chosen at first. Raises InputError for a column, or labels, that the view lacks."""
         view = VIEWS[self.view]
         if self.sort_by and view.column(self.sort_by) is None:
             names = [one.name for one in view.columns]
             near = nearest(self.sort_by, names)
             expected = f"one of {', '.join(names)}{f'; did you mean {near}?' if near else ''}"
             raise InputError("no such column", field="--sort-by", value=self.sort_by, expected=expected)
+        if self.selector is not None and self.view in WITHOUT_LABELS:
+            views = "the view node, pod or idle"
+            raise InputError(
+                f"lines of the view {self.view} have no labels", field="--selector", expected=views
+            )
         sorts = {self.view: self.sort_by} if self.sort_by else {}
         return Choice(self.view, sorts, self.reverse, self.filter, self.wide)

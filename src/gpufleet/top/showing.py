@@ -4,6 +4,7 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import Any
 
+from gpufleet.model.labels import LabelSelector
 from gpufleet.model.phrases import counted
 from gpufleet.overview.rows.gangs import gang_lines
 from gpufleet.overview.rows.idle import idle_lines
@@ -13,6 +14,7 @@ from gpufleet.overview.rows.nodes import NodeLines, Rights, fleet_words, rights_
 from gpufleet.overview.rows.pod_facts import PodFact, PodFacts
 from gpufleet.overview.rows.pods import WITHOUT_NODE, pod_lines
 from gpufleet.overview.rows.queues import queue_lines
+from gpufleet.top.labelled import WITHOUT_LABELS, labelled
 from gpufleet.top.screen.amounts import clock_time, duration
 from gpufleet.top.screen.frame import Header
 
@@ -24,7 +26,8 @@ NEEDS_USE = frozenset({"node", "pod", "idle"})
 class ViewLines:
     """Lines of any view; keeps what was read of objects from one time to the next."""
 
-    def __init__(self, scheduler_name: str) -> None:
+    def __init__(self, scheduler_name: str, selector: LabelSelector | None = None) -> None:
+        self._selector = selector
         self._facts = PodFacts(scheduler_name)
         self._nodes = NodeLines()
         self._seen: tuple[int, Rights] | None = None
@@ -45,7 +48,10 @@ class ViewLines:
             nodes = self._nodes.of(known, self._read)
             self._said = _summary(known, self._read, nodes)
         self._seen = seen
-        return _lines(view, known, self._read, nodes), self._said
+        lines = _lines(view, known, self._read, nodes)
+        if self._selector is not None and view not in WITHOUT_LABELS:
+            lines = labelled(lines, known, self._selector)
+        return lines, self._said
 
 
 def missing(view: str, known: Known) -> list[str]:

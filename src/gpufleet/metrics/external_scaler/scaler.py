@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import grpc
 import msgspec
 
+from gpufleet.kube.codec.selector_text import EVERYTHING, read_selector
 from gpufleet.metrics.external_scaler import external_scaler_pb2 as api
 from gpufleet.metrics.served_values import NoValueError, ServedValues
 from gpufleet.metrics.wire.questions import AboutNothing
-from gpufleet.metrics.wire.selector_text import EVERYTHING, read_selector
 from gpufleet.model.labels import LabelSelector
 from gpufleet.model.model_errors import InputError
 

@@ -10,9 +10,9 @@ from http import HTTPStatus
 
 import msgspec
 
+from gpufleet.kube.codec.selector_text import selector_document
 from gpufleet.metrics.reading import MetricValue, ObjectKind
 from gpufleet.metrics.wire.questions import CUSTOM, CUSTOM_VERSIONS, EXTERNAL, EXTERNAL_VERSION
-from gpufleet.metrics.wire.selector_text import selector_document
 from gpufleet.model.labels import LabelSelector
 from gpufleet.model.quantity import NANO_PER_UNIT, Quantity
 

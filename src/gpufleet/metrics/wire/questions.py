@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import msgspec
 
 from gpufleet.kube.access_reviews import Attributes
-from gpufleet.metrics.wire.selector_text import EVERYTHING, read_selector
+from gpufleet.kube.codec.selector_text import EVERYTHING, read_selector
 from gpufleet.model.labels import LabelSelector
 from gpufleet.model.model_errors import InputError
 

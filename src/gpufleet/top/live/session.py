@@ -17,6 +17,7 @@ from gpufleet.overview.readings.engine_process import EngineProcess
 from gpufleet.overview.readings.prometheus_use import PrometheusUse
 from gpufleet.overview.readings.readings import Readings, Scope, following
 from gpufleet.overview.rows.lines import NodeLine
+from gpufleet.top.labelled import ALL_SHOWN, WITHOUT_LABELS
 from gpufleet.top.live.terminal import Terminal
 from gpufleet.top.request import Request
 from gpufleet.top.screen import keys
@@ -57,7 +58,7 @@ class Session:
         self.orders = {name: Order() for name in VIEWS}
         self.lines: list[Any] = []
         self.shown: Frame = Frame(())
-        self._view_lines = ViewLines(request.scheduler_name)
+        self._view_lines = ViewLines(request.scheduler_name, request.selector)
         self._all: list[Any] = []
         self._summary = ""
         self._known = readings.known()
@@ -119,6 +120,8 @@ class Session:
         if not self.readings.is_whole:
             return []
         found = missing(self.choice.view, self._known)
+        if self.request.selector is not None and self.choice.view in WITHOUT_LABELS:
+            found.append(ALL_SHOWN)
         if self.choice.view in NEEDS_USE:
             found.append(self.readings.use_problem() if self._known.use else "")
         told, problem = self.readings.told, self.readings.engine_problem

@@ -9,7 +9,7 @@ from gpufleet.model.labels import LabelSelector, Operator, Requirement
 from gpufleet.model.model_errors import InputError
 
 CHARACTERS_MAX = 16_384
-"""Far more than an autoscaler sends; each term costs work for each series."""
+"""Far more than a person or an autoscaler sends; each term costs work for each series or line."""
 
 EVERYTHING = LabelSelector()
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpufleet.metrics.wire.selector_text import read_selector, selector_document, selector_text
+from gpufleet.kube.codec.selector_text import read_selector, selector_document, selector_text
 from gpufleet.model.model_errors import InputError
 
 LABELS = {"app": "web", "tier": "", "example.com/pool": "a"}
