@@ -305,6 +305,16 @@ def test_the_map_by_use_says_in_words_what_its_colours_say(
         assert seen.complaints == []
 
 
+@pytest.mark.parametrize(("width_px", "has_bars"), [(1280, True), (375, False)])
+def test_signs_of_bars_stand_where_there_are_bars(
+    browser: "Browser", shared: SampleServer, width_px: int, has_bars: bool
+) -> None:
+    with watched(browser, shared.url, width_px=width_px) as seen:
+        seen.look_at(VIEWS["queues"])
+        assert seen.page.locator(".share").first.is_visible() is has_bars
+        assert seen.page.get_by_label("Signs").is_visible() is has_bars
+
+
 def test_use_that_cannot_be_read_is_said_and_shown_as_unknown(
     browser: "Browser", server: SampleServer
 ) -> None:

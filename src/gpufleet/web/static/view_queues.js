@@ -54,7 +54,7 @@ function Share({ queue, most }) {
 }
 
 function Legend() {
-  return html`<ul class="legend" aria-label="Signs">${[["used", "used"], ["borrowed", "borrowed"], ["quota", "quota"], ["fair", "fair share"]].map(([mark, words]) => html`<li key=${mark}>
+  return html`<ul class="legend of-bars" aria-label="Signs">${[["used", "used"], ["borrowed", "borrowed"], ["quota", "quota"], ["fair", "fair share"]].map(([mark, words]) => html`<li key=${mark}>
     <span class="mark ${mark}" aria-hidden="true"></span>${words}</li>`)}</ul>`;
 }
 
