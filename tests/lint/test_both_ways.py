@@ -7,7 +7,7 @@ from tests.lint import test_cluster_rules, test_model_rules, test_rules
 from tests.lint.linting import findings_of, pod, report_of
 from tests.lint.test_cluster_rules import A100, deployment, node
 
-IDS = frozenset(f"GPU{number:03}" for number in range(1, 55))
+IDS = frozenset(f"GPU{number:03}" for number in range(1, 57))
 NEEDS_METRICS = frozenset({"GPU049"})
 """They judge what was measured, and have their edges in files of their own."""
 
@@ -31,6 +31,10 @@ JOB = (
 )
 BOUNDS = "activeDeadlineSeconds: 1, ttlSecondsAfterFinished: 1, backoffLimit: 1"
 INDEXED = f"{BOUNDS}, completionMode: Indexed, parallelism: 2"
+GPU_POD = "{containers: [{name: c, image: 'x:1', resources: {limits: {nvidia.com/gpu: 1}}}]}"
+MISSPELT = f"apiVersion: %s\nkind: %s\nmetadata: {{name: m}}\nspec: {{template: {{spec: {GPU_POD}}}}}\n"
+ASKING = "apiVersion: example.org/v1\nkind: Training\nmetadata: {name: t}\nspec: {%s}\n"
+BY_SHAPE = f"anywhere: [{{podTemplate: {{spec: {GPU_POD}}}}}]"
 QUOTA = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q}\nspec: {hard: {%s}}\n"
 RANGE = (
     "apiVersion: v1\nkind: LimitRange\nmetadata: {name: r}\n"
@@ -123,6 +127,18 @@ EDGES = [
     ("GPU054", RULES % "record: dcgm_fb_total_bytes, expr: 'DCGM_FI_DEV_FB_USED'", "", False),
     ("GPU054", RULES % "alert: a, expr: 'up{job=\"dcgm_exporter\"} < 1'", "", False),
     ("GPU054", RULES % "alert: a, expr: 'gpu:dcgm_power:avg > 1'", "", False),
+    ("GPU055", MISSPELT % ("apps/v1", "Deploment"), "", True),
+    ("GPU055", MISSPELT % ("apps/v1", "deployment"), "", True),
+    ("GPU055", MISSPELT % ("kubeflow.org/v1", "PytorchJobs"), "", True),
+    ("GPU055", MISSPELT % ("apps/v1", "Deployment"), "", False),
+    ("GPU055", MISSPELT % ("example.org/v1", "Deploment"), "", False),
+    ("GPU055", MISSPELT % ("kubeflow.org/v1", "Profile"), "", False),
+    ("GPU056", ASKING % "resources: {limits: {nvidia.com/gpu: 1}}", "", True),
+    ("GPU056", ASKING % "trainer: {resourcesPerNode: {requests: {amd.com/gpu: 1}}}", "", True),
+    ("GPU056", ASKING % "executor: {gpu: {name: nvidia.com/gpu, quantity: 2}}", "", True),
+    ("GPU056", ASKING % "resources: {limits: {cpu: 1}}", "", False),
+    ("GPU056", ASKING % "limits: {nvidia.com/gpu: 16}", "", False),
+    ("GPU056", ASKING % BY_SHAPE, "", False),
     ("GPU052", pod("env: [{name: HF_TOKEN, value: hf_secret}]"), "", True),
 ]
 

@@ -6,6 +6,7 @@ from gpufleet.lint.run import read
 from gpufleet.lint.source.text import SourceText
 
 POD = "{spec: {containers: [{name: c}]}}"
+SHAPE = "{spec: {containers: [{name: c, image: i}]}}"
 TWO = f"{{template: {POD}, replicas: 2}}"
 
 GROUP = f"{{groupName: g, replicas: 2, template: {POD}}}"
@@ -65,6 +66,28 @@ CASES = [
         f"spec: {{tasks: [{{name: t, replicas: 2, template: {POD}}}]}}",
         [("t", 2)],
     ),
+    (
+        "serving.kubeflow.org/v1beta1",
+        "InferenceService",
+        "spec: {predictor: {minReplicas: 2, model: {image: i}, containers: [{name: c}]}}",
+        [("", 2)],
+    ),
+    (
+        "argoproj.io/v1alpha1",
+        "Workflow",
+        "spec: {templates: [{name: one, container: {image: i}}, {name: two, script: {image: i}}]}",
+        [("one", 1), ("two", 1)],
+    ),
+    (
+        "argoproj.io/v1alpha1",
+        "CronWorkflow",
+        "spec: {workflowSpec: {templates: [{script: {image: i}}]}}",
+        [("", 1)],
+    ),
+    ("argoproj.io/v1alpha1", "Rollout", f"spec: {TWO}", [("", 2)]),
+    ("example.org/v1", "Anything", f"spec: {{deep: [{{very: {{podTemplate: {SHAPE}}}}}]}}", [("", 1)]),
+    ("kyverno.io/v1", "ClusterPolicy", f"spec: {{rules: [{{validate: {{pattern: {SHAPE}}}}}]}}", []),
+    ("example.org/v1", "Pattern", f"spec: {{pattern: {POD}}}", []),
     ("apps/v1", "ControllerRevision", f"spec: {{template: {POD}}}", []),
 ]
 

@@ -34,6 +34,7 @@ NAMES = "CEL compares no names by their likeness"
 COMMAND_LINES = "CEL does not put variables into command lines"
 YAML_WITHIN = "CEL does not read YAML within a field"
 MODELS = "CEL does not know models and what they need"
+OTHER_KINDS = "policies are about kinds that they know"
 OTHER_OBJECTS = "other objects tell, which may come later"
 FILLED_IN = "the server fills the field in before a judge sees it"
 NODES = "the nodes and objects of the cluster tell"
@@ -69,6 +70,8 @@ AUDIT = {
     "GPU050": OTHER_OBJECTS,
     "GPU051": OTHER_OBJECTS,
     "GPU054": OTHER_OBJECTS,
+    "GPU055": OTHER_KINDS,
+    "GPU056": OTHER_KINDS,
 }
 """Rules that one object does not tell of, with the reason."""
 

@@ -1,7 +1,7 @@
 """Finds the texts to lint: named files, the manifests below folders, standard input.
 
-Of a folder, only files that can hold manifests are read, and Helm's templates are left out, since they
-are no YAML before they are rendered.
+Of a folder, only files that can hold manifests are read. Helm's templates are left out, since they are no
+YAML before they are rendered, and so are patches of Kustomize, which are parts of objects.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from gpufleet.advise.lint.kustomize import patches_of
 from gpufleet.files.regular import UnfitFileError, read_regular, read_standard_input
 from gpufleet.lint.source.text import BYTE_ORDER_MARK, Position, Problem, SourceText
 
@@ -34,6 +35,9 @@ class Inputs:
     notices: list[str] = field(default_factory=list)
     named: set[str] = field(default_factory=set)
     """The names of those that were asked for by name and not found in a folder."""
+
+    patches: frozenset[Path] = frozenset()
+    """Files that a Kustomization applies as patches."""
 
     def take(self, name: str, read: Callable[[], bytes]) -> None:
         """Read one text and take it in, unless it is no file, too large, or no text. Raises OSError."""
@@ -69,8 +73,9 @@ def find_inputs(paths: Sequence[str], excluded: Sequence[str] = ()) -> Inputs:
             found.take(STANDARD_INPUT, lambda: read_standard_input(SIZE_MAX_BYTES))
             found.named.add(STANDARD_INPUT)
         elif Path(path).is_dir():
-            for file in _below(Path(path), found, excluded):
-                if file.resolve() not in seen:
+            # All of them first: a Kustomization may stand behind its patches.
+            for file in list(_below(Path(path), found, excluded)):
+                if file.resolve() not in seen | found.patches:
                     seen.add(file.resolve())
                     found.take(str(file), partial(read_regular, file, SIZE_MAX_BYTES))
         elif Path(path).resolve() not in seen:
@@ -82,6 +87,12 @@ def find_inputs(paths: Sequence[str], excluded: Sequence[str] = ()) -> Inputs:
 
 def _below(folder: Path, found: Inputs, excluded: Sequence[str], depth: int = 1) -> Iterator[Path]:
     is_chart = (folder / CHART).is_file()
+    patches = patches_of(folder)
+    if patches:
+        names = ", ".join(sorted(one.name for one in patches))
+        whole = f"kubectl kustomize {folder} | gpufleet lint - reads the whole"
+        found.patches |= patches
+        found.notices.append(f"{folder}: patches are left out ({names}): {whole}")
     for entry in sorted(folder.iterdir()):
         if entry.name.startswith(".") or any(entry.match(pattern) for pattern in excluded):
             continue

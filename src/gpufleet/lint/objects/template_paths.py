@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpufleet.lint.objects.kinds import templates_by_shape
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.source.fields import Field
 
@@ -70,6 +71,17 @@ def _ray(under: str) -> tuple[TemplatePath, ...]:
     )
 
 
+_PREDICTOR = tuple(
+    TemplatePath(f"spec.{part}", (f"spec.{part}.minReplicas",), bare=True, model_servers=_SERVERS)
+    for part in ("predictor", "transformer", "explainer")
+)
+
+
+def _argo(under: str) -> tuple[TemplatePath, ...]:
+    """Steps of a workflow have one container, beside fields of a pod's spec."""
+    return (TemplatePath(f"{under}.templates.[]", bare=True, model_servers=("container", "script")),)
+
+
 def _kubeflow(name: str) -> tuple[TemplatePath, ...]:
     return _replicated(f"spec.{name}ReplicaSpecs.*")
 
@@ -109,10 +121,14 @@ PLACES: dict[tuple[str, str], tuple[TemplatePath, ...]] = {
     ("ray.io", "RayCluster"): _ray("spec"),
     ("ray.io", "RayJob"): (*_ray("spec.rayClusterSpec"), TemplatePath("spec.submitterPodTemplate")),
     ("ray.io", "RayService"): _ray("spec.rayClusterConfig"),
-    ("serving.kserve.io", "InferenceService"): tuple(
-        TemplatePath(f"spec.{part}", (f"spec.{part}.minReplicas",), bare=True, model_servers=_SERVERS)
-        for part in ("predictor", "transformer", "explainer")
-    ),
+    ("serving.kserve.io", "InferenceService"): _PREDICTOR,
+    # The group that KServe had while it was a part of Kubeflow.
+    ("serving.kubeflow.org", "InferenceService"): _PREDICTOR,
+    ("argoproj.io", "Workflow"): _argo("spec"),
+    ("argoproj.io", "WorkflowTemplate"): _argo("spec"),
+    ("argoproj.io", "ClusterWorkflowTemplate"): _argo("spec"),
+    ("argoproj.io", "CronWorkflow"): _argo("spec.workflowSpec"),
+    ("argoproj.io", "Rollout"): _WORKLOAD,
     ("serving.kserve.io", "ServingRuntime"): (TemplatePath("spec", bare=True),),
     ("serving.kserve.io", "ClusterServingRuntime"): (TemplatePath("spec", bare=True),),
     ("serving.kserve.io", "LLMInferenceService"): (
@@ -130,8 +146,11 @@ RUNTIMES = frozenset({"ServingRuntime", "ClusterServingRuntime", "TrainingRuntim
 
 
 def pod_templates(group: str, kind: str, root: Field) -> tuple[PodTemplate, ...]:
-    """Every pod template of an object of this kind."""
-    return tuple(one for place in PLACES.get((group, kind), ()) for one in _found(place, root))
+    """Every pod template of an object of this kind; of a kind that is not in the table, by their shape."""
+    places = PLACES.get((group, kind))
+    if places is None:
+        return tuple(templates_by_shape(group, kind, root))
+    return tuple(one for place in places for one in _found(place, root))
 
 
 def _found(place: TemplatePath, root: Field) -> Iterator[PodTemplate]:
