@@ -9,15 +9,22 @@ import click
 
 from bench import idle_work
 from bench.figures import Figure, publish
-from bench.operate import admission_latency, at_rest, drain_loss, projects
+from bench.operate import admission_latency, at_rest, drain_loss, planning_cost, projects
 from gpufleet.cli.main import run_program
 
-PARTS: tuple[ModuleType, ...] = (drain_loss, idle_work, projects, admission_latency, at_rest)
+PARTS: tuple[ModuleType, ...] = (
+    drain_loss,
+    idle_work,
+    projects,
+    admission_latency,
+    at_rest,
+    planning_cost,
+)
 
 
 @click.command()
 def main() -> None:
-    """Measure what a rollout loses, what parking gives back, and what projects, admission and rest cost."""
+    """Measure what a rollout loses, what parking gives back, and what the rest of operation costs."""
     found: list[Figure] = []
     notes: list[str] = []
     for part in PARTS:
