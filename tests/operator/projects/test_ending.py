@@ -29,6 +29,9 @@ from tests.operator.projects.real_projects import (
 from tests.operator.real_server import Killed, KillingTransport, until
 
 WAIT_S = 60.0
+WRITES = 6
+"""The mark, the namespace, the queue, the binding, the role, the project: a kill before and after each."""
+
 FIELDS = {
     "members": [{"user": "olga", "role": "Owner"}],
     "ownQueue": {"quotas": [{"resource": "gpu", "nominal": "8"}]},
@@ -74,36 +77,34 @@ def test_the_command_deletes_all_that_a_project_has(
     assert (record["namespaces"], record["usage"]) == (["whole", "whole-b"], None)
 
 
-def test_killed_at_any_write_the_same_call_goes_on(installed: LocalCluster, admin: Person) -> None:
+def test_killed_at_any_write_the_same_call_goes_on(installed: LocalCluster) -> None:
     async def killed_at(client: Client, at: int, *, after: bool) -> bool:
         """Whether the process ended there; without a write of that number it came to its end."""
-        dying = Client(KillingTransport(client.transport, at, after=after), MachineClock(), random.Random(at))
-        try:
-            await end(dying, "killed", WAIT_S)
-        except Killed:
-            return True
-        return False
+        name = f"killed-{'after' if after else 'before'}-{at}"
+        with Person(installed, "root", ("system:masters",)) as admin:
+            await asyncio.to_thread(write, admin, name, namespaces=[name], **FIELDS)
+            await until(lambda: is_ready(admin, name), "made")
+            transport = KillingTransport(client.transport, at, after=after)
+            dying = Client(transport, MachineClock(), random.Random(at))
+            try:
+                await end(dying, name, WAIT_S)
+                is_killed = False
+            except Killed:
+                is_killed = True
+                assert await end(client, name, WAIT_S) == ()
+            assert await asyncio.to_thread(leftovers, admin, name) == []
+            return is_killed
 
     async def story() -> None:
         choice = ClusterChoice(installed.kubeconfig)
-        async with keeping(installed), connect(choice, connections=4) as connection:
-            kills = 0
-            for after in (False, True):
-                at = 1
-                while True:
-                    write(admin, "killed", namespaces=["killed"], **FIELDS)
-                    await until(lambda: is_ready(admin, "killed"), "made")
-                    if not await killed_at(connection.client, at, after=after):
-                        break
-                    kills += 1
-                    assert await end(connection.client, "killed", WAIT_S) == ()
-                    assert leftovers(admin, "killed") == []
-                    at += 1
-            # The mark, the namespace, the queue, the binding, the role, the project: before and after each.
-            assert kills == 12
+        async with keeping(installed), connect(choice, connections=16) as connection:
+            kills = [(at, after) for after in (False, True) for at in range(1, WRITES + 2)]
+            killed = await asyncio.gather(
+                *(killed_at(connection.client, at, after=after) for at, after in kills)
+            )
+            assert killed == [at <= WRITES for at, _ in kills]
 
     asyncio.run(story())
-    assert leftovers(admin, "killed") == []
 
 
 def test_what_is_left_of_a_project_that_is_gone_ends_too(installed: LocalCluster, admin: Person) -> None:

@@ -255,11 +255,23 @@ class Fleet:
         raise AssertionError(f"the rollout goes on for ever: {self.progress}")
 
     def pass_s(self, seconds: int, look_s: int = 10) -> None:
-        """Let so many seconds pass."""
+        """Let so many seconds pass; while nothing is to be done, up to the next moment at which it may be."""
         end_us = self.now_us + seconds * US_PER_S
         while self.now_us < end_us:
-            if not _writes(self.step()):
-                self.now_us += look_s * US_PER_S
+            found = self.step()
+            if _writes(found):
+                continue
+            soon_us = self.now_us + look_s * US_PER_S
+            due_us = soon_us if found.actions else self._due_us(found, end_us)
+            self.now_us = max(soon_us, due_us)
+
+    def _due_us(self, found: RolloutStep, end_us: int) -> int:
+        """When the next change comes by itself, or the step asked to look again; the end without any."""
+        moments = [found.wake_at_us]
+        for node in self.nodes.values():
+            moments += [node.runs_us, node.check_us, node.wait_until_us]
+            moments += [moment for pod in node.pods for moment in (pod.ends_us, pod.asked_until_us)]
+        return min((one for one in moments if one is not None and one > self.now_us), default=end_us)
 
     def images(self) -> dict[str, str]:
         """The image of each node."""
