@@ -59,6 +59,9 @@ RETRY_S = 2.0
 PROJECTS_AT_ONCE = 8
 """Projects that are written side by side; the writes of one follow each other."""
 
+PROJECTS_IN_A_ROUND = 64
+"""So many are looked at before it is seen what changed meanwhile: their writes take about a second."""
+
 _PROJECT = msgspec.json.Decoder(wire.GpuProject)
 _OBJECT = msgspec.json.Decoder(ProjectObject)
 
@@ -148,14 +151,17 @@ class Projects:
         unreadable = [name for _, name in self.projects.unreadable]
         readings = self._read_all(unreadable)
         self._reasons = {name: reason for name, reason in self._reasons.items() if name in readings}
-        outstanding = self._outstanding.take()
+        outstanding = self._outstanding.take(PROJECTS_IN_A_ROUND)
+        if self._outstanding.has_changes():
+            # The others have the next round, at once.
+            self._changed.set()
         is_released = await self._release(readings, unreadable)
         results = await asyncio.gather(
             *(self._keep(gate, *readings[name]) for name in outstanding if name in readings),
             *(self._tell_unreadable(name) for name in unreadable),
         )
         self.rounds += 1
-        return is_released and all(results)
+        return is_released and all(results) and not self._outstanding.is_unfinished()
 
     def _read_all(self, unreadable: list[str]) -> Readings:
         """What each project says. Of one that cannot be read the version before counts no more."""
@@ -193,9 +199,12 @@ class Projects:
             told = await self._told(found, reading)
             is_told = await self._writer.tell(found, told)
         self._reasons[found.metadata.name] = told.reason
-        if not is_told or told.reason not in SETTLED:
-            self._outstanding.put_back(found.metadata.name)
-        return is_told and told.reason in AT_REST
+        is_at_rest = is_told and told.reason in AT_REST
+        if is_told and told.reason in SETTLED:
+            self._outstanding.rest(found.metadata.name)
+        else:
+            self._outstanding.put_back(found.metadata.name, is_at_rest=is_at_rest)
+        return is_at_rest
 
     async def _told(self, found: wire.GpuProject, reading: Reading) -> Told:
         held = self._held(found.metadata.name)
