@@ -126,6 +126,10 @@ metrics-reference: kube ## Ask the reference adapter of the metrics APIs anew, a
 selectors-reference: setup ## Ask Kubernetes' own compiler of device selectors anew (Go), and write its answers down for the tests
 	@$(BIN)/python -m tests.device_selectors.record_reference
 
+.PHONY: allocations-reference
+allocations-reference: setup ## Ask Kubernetes' own allocator of claims anew (Go), and write its answers down for the tests
+	@$(BIN)/python -m tests.device_allocation.record_reference
+
 .PHONY: chart-test
 chart-test: kube chart-programs ## Check the Helm chart and the image, and install them on a local cluster with a real node
 	@$(BIN)/python -m pytest tests/chart tests/image tests/kube/manifests

@@ -30,6 +30,8 @@ LAYERS = (
     ("rules for manifests", "#e3f3ea"),
     ("judgement, a cluster as values, evictions, virtual time", "#fdf0d9"),
     ("engine and edges", "#fbe3dc"),
+    ("devices for claims", "#fbe3dc"),
+    ("expressions that select devices", "#fbe3dc"),
     ("files", "#eeeeee"),
     ("values, progress of long steps, an independent auditor", "#eeeeee"),
 )

@@ -1,0 +1,6 @@
+"""Devices for resource claims: which devices of which pools serve a claim on a node.
+
+``slices``, ``classes`` and ``claims`` are the objects of the API as values, ``pools`` what a node can reach,
+``held`` what is taken, ``search`` the choice, and ``allocator`` what other packages use. Order, limits and
+refusals are those of Kubernetes' allocator: two schedulers on one cluster must read one claim alike.
+"""

@@ -1,0 +1,35 @@
+"""Compatibility groups: which devices may hold one counter set together.
+
+All of them have no group, or they have a group in common. Counter sets start with the devices that are held.
+"""
+
+from collections.abc import Iterable
+
+from gpufleet.device_allocation.slices import CounterUse
+
+
+class GroupState:
+    """For each counter set the groups that its holders have in common, as a stack."""
+
+    def __init__(self) -> None:
+        self._common: dict[str, list[frozenset[str]]] = {}
+
+    def admits(self, uses: Iterable[CounterUse]) -> bool:
+        """True if a device with these uses may join the holders of its counter sets."""
+        for use in uses:
+            common = self._common.get(use.counter_set)
+            if common and common[-1] != use.compatibility_groups:
+                if common[-1].isdisjoint(use.compatibility_groups):
+                    return False
+        return True
+
+    def add(self, uses: Iterable[CounterUse]) -> None:
+        """A device joins."""
+        for use in uses:
+            common = self._common.setdefault(use.counter_set, [])
+            common.append(common[-1] & use.compatibility_groups if common else use.compatibility_groups)
+
+    def remove(self, uses: Iterable[CounterUse]) -> None:
+        """The device that joined last leaves."""
+        for use in uses:
+            self._common[use.counter_set].pop()

@@ -1,0 +1,46 @@
+"""Devices that are alike for some claims: where one of them leads to no solution, none of the others does.
+
+Two devices are alike if every choice of every request says the same of both, they have the same values of
+the attributes that constraints name, the same capacity and draw the same counters, and the same is taken of
+both.
+"""
+
+from collections.abc import Hashable, Sequence
+
+from gpufleet.device_allocation.allocation_errors import ClaimError
+from gpufleet.device_allocation.constraints import attribute_values
+from gpufleet.device_allocation.matching import ChoiceMatcher
+from gpufleet.device_allocation.pools import Candidate
+from gpufleet.device_allocation.trial import Trial
+
+
+class Likeness:
+    """Says which devices are alike for these choices."""
+
+    def __init__(self, matchers: Sequence[ChoiceMatcher], trial: Trial) -> None:
+        self._matchers = matchers
+        self._trial = trial
+        self._attributes = sorted({one.attribute for each in matchers for one in each.claim.constraints})
+        self._lasting: dict[Candidate, Hashable] = {}
+
+    def of(self, candidate: Candidate) -> Hashable:
+        """A value that devices have in common which are alike now."""
+        lasting = self._lasting.get(candidate)
+        if lasting is None:
+            lasting = self._lasting[candidate] = self._lasting_of(candidate)
+        return lasting, self._trial.taken_of(candidate)
+
+    def _lasting_of(self, candidate: Candidate) -> Hashable:
+        device = candidate.device
+        try:
+            verdicts = tuple((one.matches(candidate), one.tolerates(candidate)) for one in self._matchers)
+        except ClaimError:
+            # Whoever comes to this device fails: it is like no other.
+            return candidate.id
+        values = tuple(attribute_values(candidate.id.driver, device, name) for name in self._attributes)
+        capacity = tuple(sorted((name, has.value.nano) for name, has in device.capacity.items()))
+        policies = tuple(device.capacity[name].policy for name, _ in capacity)
+        groups = tuple((use.counter_set, use.compatibility_groups) for use in device.counter_uses)
+        pool = candidate.id[:2] if candidate.draws else None
+        state = (device.is_shareable, candidate.is_served, pool)
+        return verdicts, values, capacity, policies, candidate.draws, groups, state

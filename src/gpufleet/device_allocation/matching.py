@@ -1,0 +1,102 @@
+"""Which devices a choice may have, whatever else is chosen: selectors, taints, nodes, amounts.
+
+Verdicts are found when they are asked for: a selector that has no value for a device makes its claim fail
+only where the search comes to that device, as in Kubernetes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpufleet.device_allocation.allocation_errors import ClaimError
+from gpufleet.device_allocation.capacity import amounts_taken
+from gpufleet.device_allocation.claims import DeviceChoice, DeviceClass, DeviceRequest, ResourceClaim
+from gpufleet.device_allocation.pools import Candidate
+from gpufleet.device_allocation.slices import REPELLING
+from gpufleet.device_selectors.cel_errors import CostExceededError, ExpressionError
+from gpufleet.device_selectors.selector import DEFAULT_FEATURES, Features, selector
+from gpufleet.model.quantity import Quantity
+
+
+@dataclass(slots=True, eq=False)
+class ChoiceMatcher:
+    """A choice of a request, and what is known of devices for it."""
+
+    claim: ResourceClaim
+    request: DeviceRequest
+    choice: DeviceChoice
+    device_class: DeviceClass
+    features: Features = DEFAULT_FEATURES
+    _verdicts: dict[Candidate, bool] = field(default_factory=dict)
+    _amounts: dict[Candidate, dict[str, Quantity] | None] = field(default_factory=dict)
+
+    @property
+    def place(self) -> str:
+        """The claim and the request, for messages."""
+        return f"claim {self.claim.path}, request {self.request.full_name(self.choice)}"
+
+    def matches(self, candidate: Candidate) -> bool:
+        """True if the device is what the class and the choice select, and the node reaches it.
+
+        Raises ClaimError where a selector cannot be read, or has no value for the device.
+        """
+        known = self._verdicts.get(candidate)
+        if known is None:
+            known = self._verdicts[candidate] = self._selects(candidate) and candidate.is_reached
+        return known
+
+    def amounts(self, candidate: Candidate) -> Mapping[str, Quantity] | None:
+        """What the choice takes of the device's capacity; None where the device cannot serve it."""
+        if not candidate.device.capacity and not self.choice.capacity:
+            return {}
+        if candidate not in self._amounts:
+            try:
+                found = amounts_taken(self.choice.capacity, candidate.device.capacity)
+            except ClaimError as error:
+                where = f"{self.place}, device {'/'.join(candidate.id)}"
+                raise ClaimError(
+                    error.problem,
+                    field=error.field,
+                    value=error.value,
+                    expected=error.expected,
+                    where=where,
+                ) from error
+            self._amounts[candidate] = found
+        return self._amounts[candidate]
+
+    def could_serve(self, candidate: Candidate) -> bool:
+        """True if the device, with nothing of it taken, has the capacity that the choice takes."""
+        amounts, has = self.amounts(candidate), candidate.device.capacity
+        return amounts is not None and all(one.nano <= has[name].value.nano for name, one in amounts.items())
+
+    def tolerates(self, candidate: Candidate) -> bool:
+        """True if no taint keeps the choice from the device."""
+        return all(
+            taint.effect not in REPELLING or any(one.tolerates(taint) for one in self.choice.tolerations)
+            for taint in candidate.device.taints
+        )
+
+    def _selects(self, candidate: Candidate) -> bool:
+        of_class = f"class {self.device_class.name}"
+        return all(
+            self._verdict(expression, candidate, where)
+            for where, expressions in (
+                (of_class, self.device_class.selectors),
+                (self.place, self.choice.selectors),
+            )
+            for expression in expressions
+        )
+
+    def _verdict(self, expression: str, candidate: Candidate, where: str) -> bool:
+        try:
+            found = selector(expression, self.features).verdict(candidate.view)
+        except ExpressionError as error:
+            raise ClaimError(
+                "a selector that cannot be read", value=expression, expected=str(error), where=where
+            ) from error
+        except CostExceededError as error:
+            raise ClaimError(str(error), field="selectors", value=expression, where=where) from error
+        if found.error:
+            problem = f"a selector fails on device {'/'.join(candidate.id)} ({found.error})"
+            expected = "a selector that has a value for every device: attributes may be missing"
+            raise ClaimError(problem, field="selectors", value=expression, expected=expected, where=where)
+        return found.is_match
