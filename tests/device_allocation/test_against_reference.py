@@ -53,14 +53,33 @@ def judged(question: dict[str, Any], reference: dict[str, Any]) -> str:
     if problems(question, reference["results"]):
         return "invalid"
     assert ours["outcome"] == "fit", ours["error"]
-    # Access for administration draws no counters here, so other devices may come first.
-    assert asks_for_administration(question)
-    return "administration"
+    # Access for administration draws no counters here, and one overbooked counter leaves the others of its
+    # pool usable: other devices may come first.
+    assert asks_for_administration(question) or is_overbooked(question)
+    return "other"
 
 
 def asks_for_administration(question: dict[str, Any]) -> bool:
     requests = [one for claim in question["claims"] for one in claim["spec"]["devices"]["requests"]]
     return any((one.get("exactly") or {}).get("adminAccess") for one in requests)
+
+
+def is_overbooked(question: dict[str, Any]) -> bool:
+    """True if holders have more of a slot, of which there is one, than there is."""
+    results = [
+        one for holder in question["holders"] for one in holder["status"]["allocation"]["devices"]["results"]
+    ]
+    held = {(one["driver"], one["pool"], one["device"]) for one in results if not one.get("adminAccess")}
+    slots = Counter(
+        (spec["driver"], spec["pool"]["name"], use["counterSet"], counter)
+        for spec in (one["spec"] for one in question["slices"])
+        for device in spec.get("devices", ())
+        if (spec["driver"], spec["pool"]["name"], device["name"]) in held
+        for use in device.get("consumesCounters", ())
+        for counter in use["counters"]
+        if counter.startswith("slot-")
+    )
+    return any(count > 1 for count in slots.values())
 
 
 @pytest.mark.parametrize(

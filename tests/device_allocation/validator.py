@@ -16,7 +16,14 @@ from gpufleet.model.quantity import parse_quantity
 
 Written = dict[str, Any]
 Id = tuple[str, str, str]
-SUFFIXES: dict[str, Fraction | int] = {"": 1, "m": Fraction(1, 1000), "k": 10**3, "M": 10**6, "G": 10**9, "E": 10**18}
+SUFFIXES: dict[str, Fraction | int] = {
+    "": 1,
+    "m": Fraction(1, 1000),
+    "k": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+    "E": 10**18,
+}
 SUFFIXES |= {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 DEVICES_MAX = 32
 
