@@ -35,7 +35,7 @@ class Likeness:
         try:
             verdicts = tuple((one.matches(candidate), one.tolerates(candidate)) for one in self._matchers)
         except ClaimError:
-            # Whoever comes to this device fails: it is like no other.
+            # The search fails where it comes to this device: it is like no other.
             return candidate.id
         values = tuple(attribute_values(candidate.id.driver, device, name) for name in self._attributes)
         capacity = tuple(sorted((name, has.value.nano) for name, has in device.capacity.items()))

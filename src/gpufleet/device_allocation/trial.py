@@ -79,7 +79,7 @@ class Trial:
         }
 
     def is_free(self, matcher: ChoiceMatcher, candidate: Candidate) -> bool:
-        """True if nobody else has the device as a whole, or access for administration is asked for."""
+        """True if the device is not taken as a whole, or access for administration is asked for."""
         if matcher.choice.admin_access:
             return id(matcher.claim) not in self._chosen.get(candidate.id, ())
         if candidate.id in self._held.whole or self._chosen.get(candidate.id):
