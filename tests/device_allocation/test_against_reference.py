@@ -60,7 +60,7 @@ def judged(question: dict[str, Any], reference: dict[str, Any]) -> str:
 
 
 def asks_for_administration(question: dict[str, Any]) -> bool:
-    requests = [one for claim in question["claims"] for one in claim["spec"]["devices"]["requests"]]
+    requests = [one for claim in question["claims"] or () for one in claim["spec"]["devices"]["requests"]]
     return any((one.get("exactly") or {}).get("adminAccess") for one in requests)
 
 

@@ -45,7 +45,7 @@ class _Judge:
         self.question = question
         self.node = question["node"]["metadata"]
         self.allocations = allocations
-        self.classes = {one["metadata"]["name"]: one["spec"] for one in question["classes"]}
+        self.classes = {one["metadata"]["name"]: one["spec"] for one in question["classes"] or ()}
         self.held = [
             result
             for holder in question["holders"]
