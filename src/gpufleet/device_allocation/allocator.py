@@ -6,14 +6,14 @@ that no node can serve.
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from gpufleet.device_allocation.allocation_errors import ClaimError
 from gpufleet.device_allocation.answers import allocation_of
 from gpufleet.device_allocation.claims import DeviceChoice, DeviceClass, DeviceRequest, ResourceClaim
 from gpufleet.device_allocation.held import HeldDevices
 from gpufleet.device_allocation.matching import ChoiceMatcher
-from gpufleet.device_allocation.pools import Pool
+from gpufleet.device_allocation.pools import Candidate, Pool
 from gpufleet.device_allocation.results import RESULTS_MAX, Allocation, Refusal
 from gpufleet.device_allocation.search import (
     TRIALS_MAX,
@@ -41,6 +41,7 @@ class Allocator:
         self._pools = pools
         self._classes = classes
         self._features = features
+        self._verdicts: dict[Hashable, dict[Candidate, bool]] = {}
         self._candidates = tuple(one for pool in pools for one in pool.candidates)
 
     def allocate(
@@ -90,7 +91,8 @@ class Allocator:
                 expected="a DeviceClass of this cluster",
                 where=f"claim {claim.path}, request {request.full_name(choice)}",
             )
-        return ChoiceMatcher(claim, request, choice, device_class, self._features)
+        verdicts = self._verdicts.setdefault((device_class.selectors, choice.selectors), {})
+        return ChoiceMatcher(claim, request, choice, device_class, self._features, verdicts)
 
     def _problem_of_all(self, claims: Sequence[ResourceClaim]) -> str:
         """Why it cannot be known what "all devices" are, where a request asks for them."""

@@ -26,7 +26,9 @@ class ChoiceMatcher:
     choice: DeviceChoice
     device_class: DeviceClass
     features: Features = DEFAULT_FEATURES
-    _verdicts: dict[Candidate, bool] = field(default_factory=dict)
+    verdicts: dict[Candidate, bool] = field(default_factory=dict)
+    """What its selectors said of devices; choices with the same selectors may share it."""
+
     _amounts: dict[Candidate, dict[str, Quantity] | None] = field(default_factory=dict)
 
     @property
@@ -39,9 +41,9 @@ class ChoiceMatcher:
 
         Raises ClaimError where a selector cannot be read, or has no value for the device.
         """
-        known = self._verdicts.get(candidate)
+        known = self.verdicts.get(candidate)
         if known is None:
-            known = self._verdicts[candidate] = self._selects(candidate) and candidate.is_reached
+            known = self.verdicts[candidate] = self._selects(candidate) and candidate.is_reached
         return known
 
     def amounts(self, candidate: Candidate) -> Mapping[str, Quantity] | None:
