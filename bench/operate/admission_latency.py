@@ -21,10 +21,10 @@ from typing import Any
 from bench.figures import Figure, figure
 from bench.live.contender import cost
 from bench.progress import say
-from gpufleet.admission.additions import Addition
 from gpufleet.admission.completion_policies import DEFAULT_RUNTIME_CLASS, completion_policies
 from gpufleet.admission.images import image_policies
 from gpufleet.admission.policies import lint_policies
+from gpufleet.completion.additions import Addition
 from gpufleet.kube.meanings.image_policies import IMAGE_POLICY
 from gpufleet.localkube.access.api import Api
 from gpufleet.localkube.cluster import LocalCluster

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpufleet.admission.additions import Completion
 from gpufleet.admission.images import REGISTRIES, ImagePolicy
 from gpufleet.admission.webhook.answering import Answering
 from gpufleet.admission.webhook.record import AdmissionRecord
+from gpufleet.completion.additions import Completion
 from gpufleet.daemon.http_server import Accepted, Request
 
 Object = dict[str, Any]

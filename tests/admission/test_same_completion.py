@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from gpufleet.admission.additions import Addition, Completion, RuntimeClass
-from gpufleet.admission.completion import completing_patch
 from gpufleet.admission.completion_policies import completion_policies
-from gpufleet.admission.json_patch import patched_copy
 from gpufleet.admission.policies import LABEL
+from gpufleet.completion.additions import Addition, Completion, RuntimeClass
+from gpufleet.completion.completing import completing_patch
+from gpufleet.completion.json_patch import patched_copy
 from tests.admission.completion_corpus import pods
 from tests.admission.judging_server import JudgingServer, strict
 from tests.waiting import until

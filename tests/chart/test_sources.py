@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpufleet import __version__
-from gpufleet.admission.additions import WITHOUT_SETTINGS, Addition
+from gpufleet.completion.additions import WITHOUT_SETTINGS, Addition
 from gpufleet.kube.manifests import FOLDER, Identity, manifests
 from gpufleet.localkube.programs.releases import minor_version, pinned_kubernetes_versions
 from tests.chart.rendering import CHART, Object, helm, one, rendered

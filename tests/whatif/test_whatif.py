@@ -229,15 +229,25 @@ def test_a_queue_of_the_same_file_counts() -> None:
     assert told.waits[0].submitted
 
 
-def test_a_managed_namespace_completes_a_share() -> None:
+@pytest.mark.parametrize(
+    ("metadata", "limits"),
+    [
+        ({"annotations": {"gpufleet.io/gpu-fraction": "0.5"}}, {"cpu": 1}),
+        ({"labels": {"gpufleet.io/gpu-fraction": "0.5"}}, {"cpu": 1}),
+        ({"annotations": {"gpu-fraction": "0.5", "gpu-fraction-container-name": "c"}}, {"cpu": 1}),
+        ({}, {"nvidia.com/gpu": 1, "nvidia.com/gpucores": 50}),
+    ],
+)
+def test_a_managed_namespace_completes_a_share(metadata: dict[str, object], limits: dict[str, int]) -> None:
+    """As admission does: by the names of annotations and labels, and of HAMi's resources."""
     fleet = Fleet()
     managed = {"metadata": {"name": "default", "labels": {"gpufleet.io/managed": "true"}}}
     fleet.put(resources.NAMESPACES, type(fleet.picture.find(resources.NAMESPACES, "default")), managed)
     share = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": "s", "annotations": {"gpufleet.io/gpu-fraction": "0.5"}},
-        "spec": {"containers": [{"name": "c", "image": "x", "resources": {"limits": {"cpu": 1}}}]},
+        "metadata": {"name": "s", **metadata},
+        "spec": {"containers": [{"name": "c", "image": "x", "resources": {"limits": limits}}]},
     }
     told = answer(
         fleet, submit=files(share), add_nodes=(read_add_nodes("1:gpus=1,model=H100-80GB,sharing=mixed"),)

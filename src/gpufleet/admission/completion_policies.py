@@ -10,7 +10,6 @@ there would be refused. ``cel.completion`` makes the expressions.
 from collections.abc import Iterable
 from typing import Any
 
-from gpufleet.admission.additions import Addition
 from gpufleet.admission.cel.completion import (
     ADDITIONS_VARIABLE,
     SCHEDULER_VARIABLE,
@@ -23,6 +22,7 @@ from gpufleet.admission.cel.completion import (
 )
 from gpufleet.admission.cel.words import literal
 from gpufleet.admission.policies import VERSION, as_objects, resource_rule
+from gpufleet.completion.additions import Addition
 from gpufleet.kube.keys import MANAGED, MIRROR
 
 Object = dict[str, Any]

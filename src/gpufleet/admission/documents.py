@@ -11,10 +11,10 @@ from typing import Any
 
 import yaml
 
-from gpufleet.admission.additions import WITHOUT_SETTINGS, Addition
 from gpufleet.admission.completion_policies import completion_policies
 from gpufleet.admission.images import ImagePolicy, image_policies, registries_of
 from gpufleet.admission.policies import Action, lint_policies
+from gpufleet.completion.additions import WITHOUT_SETTINGS, Addition
 from gpufleet.files.atomic_write import write_whole
 from gpufleet.kube import manifests
 
@@ -37,7 +37,7 @@ INSTALLED_HEAD = """\
 # become slots. What is there already stays; another scheduler's name is left alone. One patch makes all
 # additions: where it fails, no pod gets a part of them. The scheduler looks at each pod again, and a share
 # without its slot waits with that reason. The variable `additions` says which are made.
-# Written by `python -m gpufleet.admission.documents` from the data of gpufleet/admission/additions.py.
+# Written by `python -m gpufleet.admission.documents` from the data of gpufleet/completion/additions.py.
 """
 WIDTH = 118
 

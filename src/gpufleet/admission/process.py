@@ -13,13 +13,13 @@ from pathlib import Path
 import msgspec
 from prometheus_client.exposition import generate_latest
 
-from gpufleet.admission.additions import Completion, RuntimeClass, completion_of
 from gpufleet.admission.images import ImagePolicy, registries_of
 from gpufleet.admission.runtime_class_watch import RuntimeClassWatch
 from gpufleet.admission.webhook.answering import Answering
 from gpufleet.admission.webhook.owner_events import OwnerEvents
 from gpufleet.admission.webhook.record import AdmissionRecord
 from gpufleet.admission.webhook.rotation import Rotation
+from gpufleet.completion.additions import Completion, RuntimeClass, completion_of
 from gpufleet.daemon.http_server import READING, Accepted, Health, HttpServer, Limits, Page
 from gpufleet.daemon.json_log import log_as_asked
 from gpufleet.daemon.listening import address_of

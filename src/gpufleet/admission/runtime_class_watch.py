@@ -5,7 +5,7 @@ The API server's own policies have the class as their parameter; this is the sam
 
 import msgspec
 
-from gpufleet.admission.additions import RuntimeClass
+from gpufleet.completion.additions import RuntimeClass
 from gpufleet.kube.client import Client
 from gpufleet.kube.listing import Selection
 from gpufleet.kube.mirror import Mirror

@@ -19,7 +19,7 @@ ADDITIONS = [
     "runtime-class",
     "shared-memory",
 ]
-"""The names of ``gpufleet.admission.additions``, written here so that help needs no import of them."""
+"""The names of ``gpufleet.completion.additions``, written here so that help needs no import of them."""
 
 
 def completion_options(command: Decorated) -> Decorated:

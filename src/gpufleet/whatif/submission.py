@@ -13,6 +13,9 @@ import msgspec
 
 from gpufleet.cluster.watching.mirrors import WATCHED
 from gpufleet.cluster.watching.picture import Picture
+from gpufleet.completion.additions import Completion
+from gpufleet.completion.completing import completing_patch
+from gpufleet.completion.json_patch import patched_copy
 from gpufleet.kube import keys, resources
 from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.objects.owners import StatefulSet
@@ -23,14 +26,11 @@ from gpufleet.model.label_advice import nearest
 from gpufleet.model.label_syntax import is_subdomain
 from gpufleet.model.model_errors import InputError, printable
 from gpufleet.model.phrases import listed
-from gpufleet.model.resource_names import GPU_RESOURCES
 from gpufleet.whatif.request import Submitted
 
 PODS_MAX = 100_000
 """More than the largest clusters run; a Job with a mistaken parallelism would fill memory."""
 
-# Any of these asks for a part of a GPU, so that the pod needs no whole one.
-SHARE_ANNOTATIONS = (keys.GPU_FRACTION, keys.GPU_MEMORY, keys.KAI_FRACTION, keys.KAI_MEMORY)
 # Kinds that make pods of a template: their pods are made here as the controllers would.
 TEMPLATED = (
     resources.JOBS,
@@ -155,12 +155,13 @@ class Submission:
         spec = body.get("spec")
         if not isinstance(spec, dict):
             raise InputError("no spec", where=where, field="spec", expected="what is asked for the pod")
-        spec = self._completed(dict(spec), body["metadata"])
+        spec = dict(spec)
         for field in ("containers", "initContainers"):
             if isinstance(spec.get(field), list):
                 spec[field] = [_with_amounts(one) for one in spec[field]]
         if isinstance(spec.get("resources"), dict):
             spec["resources"] = _with_amounts(spec)["resources"]
+        spec = self._completed(spec, body["metadata"], where)
         # What is asked is where it would go.
         spec.pop("nodeName", None)
         self._prioritise(spec, where)
@@ -185,32 +186,18 @@ class Submission:
             problem = f"{kind.name} {harmless(key[1])} is there already in namespace {harmless(key[0])}"
             raise InputError(problem, where=where, field="metadata.name", expected="another name")
 
-    def _completed(self, spec: Body, metadata: Body) -> Body:
-        """What our admission policy writes (``manifests/pod-completion.yaml``), and the scheduler's name."""
-        if not spec.get("schedulerName"):
-            spec["schedulerName"] = self.scheduler_name
+    def _completed(self, spec: Body, metadata: Body, where: str) -> Body:
+        """What a pod is given as it comes into the cluster, and the scheduler's name."""
         namespace = self.picture.find(resources.NAMESPACES, metadata["namespace"])
         # Elsewhere pods stay as they were written.
-        if namespace is None or namespace.metadata.labels.get(keys.MANAGED) != "true":
-            return spec
-        containers = [one for one in spec.get("containers") or () if isinstance(one, dict)]
-        limits = [dict((one.get("resources") or {}).get("limits") or {}) for one in containers]
-        annotations = metadata.get("annotations") or {}
-        described = any(key in annotations for key in SHARE_ANNOTATIONS)
-        slotted = any(keys.GPU_SHARE in one for one in limits)
-        asks = any(str(one.get(key, 0)) != "0" for one in limits for key in GPU_RESOURCES)
-        if not described and not slotted and not asks:
-            return spec
-        tolerations = list(spec.get("tolerations") or ())
-        if not any(one.get("key") == keys.SHARED_POOL_TAINT for one in tolerations):
-            tolerations.append({"key": keys.SHARED_POOL_TAINT, "operator": "Exists"})
-        spec["tolerations"] = tolerations
-        # A share needs a slot for the kubelet to count; the policy gives it to the first container.
-        if described and not slotted and containers:
-            first = containers[0]
-            amounts = {**limits[0], keys.GPU_SHARE: annotations.get(keys.KAI_DEVICES, "1")}
-            asked = {**first, "resources": {**(first.get("resources") or {}), "limits": amounts}}
-            spec["containers"] = [asked, *containers[1:]]
+        if namespace is not None and namespace.metadata.labels.get(keys.MANAGED) == "true":
+            pod = {"metadata": metadata, "spec": spec}
+            # Completion reads objects as the API server has checked them.
+            _converted({**pod, "status": {}}, Pod, where)
+            patch = completing_patch(pod, Completion(self.scheduler_name))
+            spec = patched_copy(pod, patch)["spec"]
+        if not spec.get("schedulerName"):
+            spec["schedulerName"] = self.scheduler_name
         return spec
 
     def _prioritise(self, spec: Body, where: str) -> None:

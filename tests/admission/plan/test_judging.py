@@ -3,12 +3,12 @@
 import datetime as dt
 from typing import Any
 
-from gpufleet.admission.additions import Completion
 from gpufleet.admission.images import ImagePolicy
 from gpufleet.admission.plan.answer import AdmissionPlan, PlannedWorkload
 from gpufleet.admission.plan.fleet_objects import FleetObjects
 from gpufleet.admission.plan.judging import Question, plan_from
 from gpufleet.admission.policies import Action
+from gpufleet.completion.additions import Completion
 
 Object = dict[str, Any]
 TODAY = dt.date(2026, 6, 1)

@@ -9,7 +9,9 @@ server about two milliseconds: it writes the whole pod as JSON, and reads it aga
 
 from collections.abc import Iterable
 
-from gpufleet.admission.additions import (
+from gpufleet.admission.cel.pods import Variable, asked_amount, asked_gpus
+from gpufleet.admission.cel.words import amount, any_of, is_device, is_whole_match, literal, literals
+from gpufleet.completion.additions import (
     DEFAULT_SCHEDULER,
     HAMI,
     OTHER_SHARES,
@@ -20,9 +22,7 @@ from gpufleet.admission.additions import (
     WITHOUT_SETTINGS,
     Addition,
 )
-from gpufleet.admission.cel.pods import Variable, asked_amount, asked_gpus
-from gpufleet.admission.cel.words import amount, any_of, is_device, is_whole_match, literal, literals
-from gpufleet.admission.completion import COVERS, SECOND_VOLUME
+from gpufleet.completion.completing import COVERS, SECOND_VOLUME
 from gpufleet.kube import keys
 from gpufleet.lint.objects.shared_memory import DEFAULT_GIB, GIB, MIB
 from gpufleet.lint.rules.shared_memory import PLACE, VOLUME

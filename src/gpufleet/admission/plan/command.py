@@ -5,12 +5,12 @@ import datetime as dt
 
 import msgspec
 
-from gpufleet.admission.additions import completion_of
 from gpufleet.admission.images import ImagePolicy, registries_of
 from gpufleet.admission.plan.answer import AdmissionPlan
 from gpufleet.admission.plan.judging import Question, plan_from
 from gpufleet.admission.plan.reading import of_cluster, of_files
 from gpufleet.admission.policies import Action
+from gpufleet.completion.additions import completion_of
 from gpufleet.kube.connection import ClusterChoice
 
 

@@ -9,11 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpufleet.admission.additions import Completion
-from gpufleet.admission.completion import completing_patch
 from gpufleet.admission.images import DEFAULT, ImagePolicy, image_findings, images_of, policy_of
 from gpufleet.admission.images import LABEL as IMAGES_LABEL
-from gpufleet.admission.json_patch import patched_copy
 from gpufleet.admission.plan.answer import (
     OBJECT,
     PODS,
@@ -31,6 +28,9 @@ from gpufleet.admission.plan.pod_shape import check_pod
 from gpufleet.admission.policies import LABEL, LEFT_ALONE, Action
 from gpufleet.admission.treatment import Judge, judged_by
 from gpufleet.admission.verdicts import exception_of, manifest_of, verdicts
+from gpufleet.completion.additions import Completion
+from gpufleet.completion.completing import completing_patch
+from gpufleet.completion.json_patch import patched_copy
 from gpufleet.kube.keys import MANAGED
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import Severity

@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from gpufleet.admission.additions import RuntimeClass
 from gpufleet.admission.plan.fleet_objects import KINDS, POD, Body, FleetObjects
 from gpufleet.admission.policies import ERRORS
 from gpufleet.admission.runtime_class_watch import runtime_class_of
+from gpufleet.completion.additions import RuntimeClass
 from gpufleet.files.regular import read_regular, read_standard_input
 from gpufleet.kube.answer import decode
 from gpufleet.kube.client import Client

@@ -14,9 +14,7 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from gpufleet.admission.additions import Completion
 from gpufleet.admission.cel.pods import judged_kinds
-from gpufleet.admission.completion import completing_patch
 from gpufleet.admission.images import ImagePolicy, image_findings, images_of, policy_of
 from gpufleet.admission.policies import Action
 from gpufleet.admission.treatment import Judge, judged_by
@@ -24,6 +22,8 @@ from gpufleet.admission.verdicts import manifest_of, verdicts
 from gpufleet.admission.webhook.owner_events import OwnerEvents
 from gpufleet.admission.webhook.record import AdmissionRecord
 from gpufleet.admission.webhook.reviews import AdmissionRequest, allowed, patched, read_review, refused
+from gpufleet.completion.additions import Completion
+from gpufleet.completion.completing import completing_patch
 from gpufleet.daemon.http_server import Page, Request
 from gpufleet.lint.rule import Severity
 from gpufleet.model.model_errors import InputError

@@ -1,16 +1,17 @@
 """What a pod that asks for a GPU lacks, and how it is completed: the policies' work in Python.
 
-The webhook sends it on a server before Kubernetes 1.36, and plans show it. ``cel.completion`` makes the
-policies from the same data (``additions``), and ``tests/admission/test_same_completion.py`` holds both
-together on a real API server. Slots come first, and the rest sees them. The scheduler looks at every pod
-again, so a pod that came past both waits with a reason and is not placed wrongly.
+The webhook sends it on a server before Kubernetes 1.36, plans show it, and ``whatif`` asks where the pod
+that comes of it would run. ``admission.cel.completion`` makes the policies from the same data, and
+``tests/admission/test_same_completion.py`` holds both together on a real API server. Slots come first, and
+the rest sees them. The scheduler looks at every pod again, so a pod that came past both waits with a reason
+and is not placed wrongly.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from gpufleet.admission.additions import (
+from gpufleet.completion.additions import (
     DEFAULT_SCHEDULER,
     HAMI,
     OTHER_SHARES,
@@ -21,7 +22,7 @@ from gpufleet.admission.additions import (
     Completion,
     is_served,
 )
-from gpufleet.admission.json_patch import Body, escaped, patched_copy
+from gpufleet.completion.json_patch import Body, escaped, patched_copy
 from gpufleet.kube import keys
 from gpufleet.kube.meanings.gpu_resources import is_device
 from gpufleet.kube.meanings.shares import says_share

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpufleet.admission.json_patch import escaped, patched_copy
+from gpufleet.completion.json_patch import escaped, patched_copy
 
 
 def test_a_field_is_added_and_the_object_before_stays() -> None:

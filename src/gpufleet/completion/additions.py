@@ -1,9 +1,10 @@
 """What a pod that asks for a GPU is given, each addition by its name: the data of policies and webhook alike.
 
-``cel.completion`` makes expressions of these names and amounts, ``completion`` does the same in Python. A pod
-asks for a GPU by resources of its containers or by a share in its annotations or labels. Resource claims
-alone do not count: the scheduler does not allocate them, so such a pod stays as it is. Nor do resources of
-GPUs that the scheduler does not serve, such as NVIDIA's vGPUs: only another scheduler may place such a pod.
+``admission.cel.completion`` makes expressions of these names and amounts, ``completing`` does the same in
+Python. A pod asks for a GPU by resources of its containers or by a share in its annotations or labels.
+Resource claims alone do not count: the scheduler does not allocate them, so such a pod stays as it is. Nor do
+resources of GPUs that the scheduler does not serve, such as NVIDIA's vGPUs: only another scheduler may place
+such a pod.
 """
 
 import enum

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from gpufleet.admission.additions import (
+from gpufleet.admission.cel.completion import completion, used_variables
+from gpufleet.cli import admission_options
+from gpufleet.completion.additions import (
     CHOSEN,
     WITHOUT_SETTINGS,
     Addition,
@@ -12,10 +14,8 @@ from gpufleet.admission.additions import (
     RuntimeClass,
     completion_of,
 )
-from gpufleet.admission.cel.completion import completion, used_variables
-from gpufleet.admission.completion import ADDITIONS, completing_patch
-from gpufleet.admission.json_patch import patched_copy
-from gpufleet.cli import admission_options
+from gpufleet.completion.completing import ADDITIONS, completing_patch
+from gpufleet.completion.json_patch import patched_copy
 from gpufleet.model.model_errors import InputError
 
 Object = dict[str, Any]
