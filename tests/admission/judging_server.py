@@ -230,9 +230,9 @@ def strict(objects: list[Object]) -> list[Object]:
 
 
 @contextlib.contextmanager
-def bare_server(folder: Path) -> Iterator[JudgingServer]:
+def bare_server(folder: Path, kubernetes: str = KUBERNETES) -> Iterator[JudgingServer]:
     """The server without policies."""
-    options = Options(kubernetes=KUBERNETES, simulated_nodes=False)
+    options = Options(kubernetes=kubernetes, simulated_nodes=False)
     with a_cluster(folder, options=options) as cluster:
         server = JudgingServer(cluster)
         yield server
@@ -240,13 +240,13 @@ def bare_server(folder: Path) -> Iterator[JudgingServer]:
 
 
 @contextlib.contextmanager
-def judging_server(folder: Path) -> Iterator[JudgingServer]:
+def judging_server(folder: Path, kubernetes: str = KUBERNETES) -> Iterator[JudgingServer]:
     """The server with the policies of lint and of images.
 
     Its namespaces warn, deny, audit and off have these labels. Tests make namespaces of their own with the
     label ``off`` where the rules of lint do not matter.
     """
-    with bare_server(folder) as server:
+    with bare_server(folder, kubernetes) as server:
         server.api.apply(f"{DEFINITIONS}/jaxjobs.kubeflow.org", any_jax_job())
         for name in ("warn", "deny", "audit", "off"):
             server.namespace(name, {LABEL: name})

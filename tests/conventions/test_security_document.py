@@ -12,6 +12,7 @@ TEST = re.compile(r"`(tests/[\w/-]+\.py)::(\w+)`")
 ACTORS = (
     "A tenant with `edit` in a namespace",
     "A tenant with all rights in a namespace",
+    "A tenant before admission and in a project",
     "A compromised container",
     "A compromised node",
     "An operator who errs",
