@@ -235,7 +235,7 @@ def test_a_queue_of_the_same_file_counts() -> None:
         ({"annotations": {"gpufleet.io/gpu-fraction": "0.5"}}, {"cpu": 1}),
         ({"labels": {"gpufleet.io/gpu-fraction": "0.5"}}, {"cpu": 1}),
         ({"annotations": {"gpu-fraction": "0.5", "gpu-fraction-container-name": "c"}}, {"cpu": 1}),
-        ({}, {"nvidia.com/gpu": 1, "nvidia.com/gpucores": 50}),
+        ({}, {"nvidia.com/gpu": 1, "nvidia.com/gpucores": 50, "nvidia.com/gpumem-percentage": 50}),
     ],
 )
 def test_a_managed_namespace_completes_a_share(metadata: dict[str, object], limits: dict[str, int]) -> None:
