@@ -1,0 +1,160 @@
+"""The life of each pod on its node: from its Binding to its end, with how certain the end is.
+
+A pod holds its devices until its terminal phase, or until it is gone. Where neither was seen, the first
+proof counts: a list without it, a report of its node that no longer has it, its node's end, or a later grant
+that leaves it no room. Between the moment at which it was last seen and that proof nothing is certain, so
+that time is an estimate. A proof is none where the pod was seen after it. Of two grants of one device by two
+leaders the one of the older epoch gives way for as long as both would hold.
+"""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from gpufleet.ledger.buckets import Span
+from gpufleet.ledger.granted_parts import card_of
+from gpufleet.ledger.sightings import Sightings
+from gpufleet.ledger.spans import NEVER_US
+from gpufleet.ledger.versions import ObjectKind, PodVersion
+from gpufleet.model.device_id import SEPARATOR
+from gpufleet.model.grant import GrantedDevice
+from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
+
+MOMENTS = ("bound_us", "started_us", "ready_us", "deletion_us", "ended_us")
+"""Moments of a pod that come once; the first version that tells one is believed."""
+
+
+class PodLife(msgspec.Struct, frozen=True):
+    """A pod that was bound: its newest version with the moments of all, and its end.
+
+    ``seen_until_us`` is set where the end was not seen.
+    """
+
+    pod: PodVersion
+    bound_us: int
+    end_us: int | None
+    seen_until_us: int | None = None
+
+
+def pod_lives(sightings: Sightings, node_spans: Mapping[NodeName, Sequence[Span]]) -> tuple[PodLife, ...]:
+    """The life of each bound pod, by uid. ``node_spans`` are the lives of the nodes of each name."""
+    pods = [pod for pod in map(_put_together, sightings.pods()) if pod.bound_us is not None and pod.node]
+    clashes = list(_clashes(pods))
+    proofs: dict[PodUid, list[int]] = defaultdict(list)
+    for uid, at_us in (*_vanished_holders(sightings), *_granted_anew(clashes)):
+        proofs[uid].append(at_us)
+    lives = {}
+    for pod in pods:
+        bound = pod.bound_us or 0
+        ends = [span.until_us for span in node_spans.get(pod.node, ()) if span.covers(bound)]
+        proofs[pod.uid] += [end for end in ends if end is not None]
+        lives[pod.uid] = _life(sightings, pod, bound, proofs[pod.uid])
+    return tuple(
+        life for life in _decided(lives, clashes) if life.end_us is None or life.bound_us < life.end_us
+    )
+
+
+def _put_together(versions: tuple[PodVersion, ...]) -> PodVersion:
+    """The newest version, with the first of each moment that any version has."""
+
+    def first(name: str) -> int | None:
+        moments = [getattr(one, name) for one in versions]
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    granted = [one for one in versions if one.bound_us is not None]
+    bound = granted[-1] if granted else versions[-1]
+    return msgspec.structs.replace(
+        versions[-1],
+        node=bound.node,
+        devices=bound.devices,
+        epoch=bound.epoch,
+        gang=bound.gang,
+        gang_members=bound.gang_members,
+        **{name: first(name) for name in MOMENTS},
+    )
+
+
+def _life(sightings: Sightings, pod: PodVersion, bound_us: int, proofs: Iterable[int]) -> PodLife:
+    last_seen = max(bound_us, sightings.last_seen_us(ObjectKind.POD, pod.uid))
+    gone = sightings.end(ObjectKind.POD, pod.uid)
+    seen = [] if pod.ended_us is None else [pod.ended_us]
+    counting = [at_us for at_us in proofs if at_us > last_seen]
+    if gone is not None and gone.is_seen:
+        seen.append(gone.at_us)
+    elif gone is not None:
+        counting.append(gone.at_us)
+    if seen:
+        # A stamp of whole seconds may lie before the Binding.
+        return PodLife(pod, bound_us, max(bound_us, min(seen)))
+    if not counting:
+        return PodLife(pod, bound_us, None)
+    end = max(bound_us, min(counting))
+    return PodLife(pod, bound_us, end, min(last_seen, end))
+
+
+def _vanished_holders(sightings: Sightings) -> Iterator[tuple[PodUid, int]]:
+    """Pods that a node's report had as holders and then had no more."""
+    for versions in sightings.reports():
+        held: set[PodUid] = set()
+        for version in versions:
+            now = {holder.pod_uid for holder in version.holders}
+            yield from ((uid, version.at_us) for uid in sorted(held - now))
+            held = now
+
+
+Clash = tuple[PodVersion, PodVersion]
+"""Two pods whose grants cannot hold at one time, the one that was bound first in front."""
+
+
+def _clashes(pods: Iterable[PodVersion]) -> Iterator[Clash]:
+    by_card: dict[tuple[NodeName, DeviceId], dict[PodUid, PodVersion]] = defaultdict(dict)
+    for pod in pods:
+        for device in pod.devices:
+            by_card[pod.node, card_of(device.device)][pod.uid] = pod
+    for _, beside in sorted(by_card.items()):
+        in_order = sorted(beside.values(), key=lambda pod: (pod.bound_us or 0, pod.uid))
+        for first, second in itertools.combinations(in_order, 2):
+            if _exclude(first.devices, second.devices):
+                yield first, second
+
+
+def _exclude(first: Iterable[GrantedDevice], second: Sequence[GrantedDevice]) -> bool:
+    """True where one has all of what the other one has a part of."""
+    return any(_takes_all(one, other) or _takes_all(other, one) for one in first for other in second)
+
+
+def _takes_all(one: GrantedDevice, other: GrantedDevice) -> bool:
+    is_within = other.device == one.device or other.device.startswith(f"{one.device}{SEPARATOR}")
+    return one.undivided and is_within
+
+
+def _granted_anew(clashes: Iterable[Clash]) -> Iterator[tuple[PodUid, int]]:
+    for first, second in clashes:
+        if second.bound_us is not None and first.epoch <= second.epoch:
+            yield first.uid, second.bound_us
+
+
+def _decided(lives: Mapping[PodUid, PodLife], clashes: Iterable[Clash]) -> Iterator[PodLife]:
+    """The lives, without the time for which a grant of a newer epoch holds the device."""
+    begins = {uid: life.bound_us for uid, life in lives.items()}
+    ends = {uid: life.end_us for uid, life in lives.items()}
+    for first, second in clashes:
+        one, other = lives[first.uid], lives[second.uid]
+        if one.end_us is not None and one.end_us <= other.bound_us:
+            continue
+        if first.epoch < second.epoch:
+            ends[first.uid] = _earlier(ends[first.uid], other.bound_us)
+        elif first.epoch > second.epoch:
+            begins[second.uid] = max(begins[second.uid], one.end_us or NEVER_US)
+    for uid in sorted(lives):
+        life, end = lives[uid], ends[uid]
+        seen_until = None if life.seen_until_us is None else _earlier(end, life.seen_until_us)
+        if begins[uid] == NEVER_US:
+            end = begins[uid]
+        yield PodLife(life.pod, begins[uid], end, seen_until)
+
+
+def _earlier(end_us: int | None, at_us: int) -> int:
+    return at_us if end_us is None else min(end_us, at_us)

@@ -1,0 +1,174 @@
+"""All that was seen of the objects of a cluster, whatever the order in which it came.
+
+It is a set: taking an observation twice changes nothing, and two sets are put together by taking all of
+both. Two readers of one version may give it two moments; the earlier one counts. ``interval_log`` derives
+intervals from the set, never from the order of arrival.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import TypeVar
+
+import msgspec
+
+from gpufleet.ledger.buckets import Span
+from gpufleet.ledger.versions import (
+    KINDS,
+    DevicesVersion,
+    Gone,
+    Listed,
+    NodeVersion,
+    ObjectKind,
+    ObjectVersion,
+    Observation,
+    PodVersion,
+    QueueVersion,
+)
+
+Version = TypeVar("Version", PodVersion, NodeVersion, DevicesVersion, QueueVersion)
+
+
+class End(msgspec.Struct, frozen=True):
+    """When an object was gone; ``is_seen`` is false where only its absence from a list says so."""
+
+    at_us: int
+    is_seen: bool
+
+
+class Sightings:
+    """Versions by kind, object and number, with deletions and lists."""
+
+    def __init__(self) -> None:
+        self._versions: dict[ObjectKind, dict[str, dict[int, ObjectVersion]]] = {
+            kind: defaultdict(dict) for kind in ObjectKind
+        }
+        self._gone: dict[tuple[ObjectKind, str], Gone] = {}
+        self._lists: dict[tuple[ObjectKind, int], Listed] = {}
+
+    def take(self, seen: Observation) -> None:
+        """One more observation, or one that is known."""
+        match seen:
+            case Gone():
+                known_end = self._gone.get((seen.kind, seen.uid))
+                self._gone[seen.kind, seen.uid] = (
+                    seen if known_end is None else min(known_end, seen, key=_moment)
+                )
+            case Listed():
+                known_list = self._lists.get((seen.kind, seen.number))
+                self._lists[seen.kind, seen.number] = (
+                    seen if known_list is None else min(known_list, seen, key=_moment)
+                )
+            case _:
+                versions = self._versions[KINDS[type(seen)]][seen.uid]
+                known = versions.get(seen.number)
+                versions[seen.number] = seen if known is None else min(known, seen, key=_moment)
+
+    def all(self) -> Iterator[Observation]:
+        """Every observation, in an order that follows from the set alone."""
+        for kind in ObjectKind:
+            for uid in sorted(self._versions[kind]):
+                versions = self._versions[kind][uid]
+                yield from (versions[number] for number in sorted(versions))
+        yield from (self._gone[key] for key in sorted(self._gone))
+        yield from (self._lists[key] for key in sorted(self._lists))
+
+    def pods(self) -> Iterator[tuple[PodVersion, ...]]:
+        """The versions of each pod, oldest first."""
+        return self._of(ObjectKind.POD, PodVersion)
+
+    def nodes(self) -> Iterator[tuple[NodeVersion, ...]]:
+        """The versions of each node, oldest first."""
+        return self._of(ObjectKind.NODE, NodeVersion)
+
+    def reports(self) -> Iterator[tuple[DevicesVersion, ...]]:
+        """The versions of each report of devices, oldest first."""
+        return self._of(ObjectKind.DEVICES, DevicesVersion)
+
+    def queues(self) -> Iterator[tuple[QueueVersion, ...]]:
+        """The versions of each queue, oldest first."""
+        return self._of(ObjectKind.QUEUE, QueueVersion)
+
+    def _of(self, kind: ObjectKind, type_: type[Version]) -> Iterator[tuple[Version, ...]]:
+        for uid in sorted(self._versions[kind]):
+            versions = self._versions[kind][uid]
+            found = (versions[number] for number in sorted(versions))
+            yield tuple(one for one in found if isinstance(one, type_))
+
+    def last_seen_us(self, kind: ObjectKind, uid: str) -> int:
+        """The latest moment at which an object was there for certain."""
+        moments = [one.at_us for one in self._versions[kind].get(uid, {}).values()]
+        moments += [one.at_us for one in self._lists.values() if one.kind is kind and uid in one.uids]
+        return max(moments, default=0)
+
+    def end(self, kind: ObjectKind, uid: str) -> End | None:
+        """When an object was gone: its deletion, or the first list that it is missing from."""
+        gone = self._gone.get((kind, uid))
+        if gone is not None:
+            return End(gone.at_us, is_seen=True)
+        newest = max(self._versions[kind].get(uid, {}), default=0)
+        lists = (one for one in self._lists.values() if one.kind is kind and uid not in one.uids)
+        moments = [one.at_us for one in lists if one.number > newest]
+        return End(min(moments), is_seen=False) if moments else None
+
+    def spans(self, versions: tuple[Version, ...]) -> list[tuple[Span, Version]]:
+        """The time for which each version was the newest one, in order of their numbers."""
+        if not versions:
+            return []
+        end = self.end(KINDS[type(versions[0])], versions[0].uid)
+        moments: list[int] = []
+        for version in versions:
+            moments.append(max(version.at_us, moments[-1] if moments else 0))
+        ends: list[int | None] = [*moments[1:], None if end is None else max(end.at_us, moments[-1])]
+        return [
+            (Span(start, until), version)
+            for start, until, version in zip(moments, ends, versions, strict=True)
+            if until is None or start < until
+        ]
+
+    def forget(self, before_us: int) -> None:
+        """Drop what says nothing about the time from then on.
+
+        These are objects that were gone before, lists of that time, and all but the newest version of that
+        time of what is not a pod. A pod stays as long as any member of its gang: when the gang was whole
+        follows from all of them. Intervals before that time cannot be derived any more.
+        """
+        for kind in ObjectKind:
+            gone = {uid for uid in self._versions[kind] if self._was_gone(kind, uid, before_us)}
+            if kind is ObjectKind.POD:
+                needed = {gang for uid in self._versions[kind].keys() - gone for gang in self._gangs(uid)}
+                gone = {uid for uid in gone if not needed & self._gangs(uid)}
+            for uid in gone:
+                del self._versions[kind][uid]
+                self._gone.pop((kind, uid), None)
+            if kind is not ObjectKind.POD:
+                for versions in self._versions[kind].values():
+                    old = sorted(number for number, one in versions.items() if one.at_us <= before_us)
+                    for number in old[:-1]:
+                        del versions[number]
+        for key, one in list(self._lists.items()):
+            if one.at_us < before_us and not self._ends_something(one):
+                del self._lists[key]
+
+    def _was_gone(self, kind: ObjectKind, uid: str, before_us: int) -> bool:
+        end = self.end(kind, uid)
+        return end is not None and end.at_us < before_us
+
+    def _gangs(self, uid: str) -> frozenset[tuple[str, str]]:
+        """The gang that versions of a pod name, with its namespace."""
+        versions = self._versions[ObjectKind.POD][uid].values()
+        return frozenset(
+            (one.namespace, one.gang) for one in versions if isinstance(one, PodVersion) and one.gang
+        )
+
+    def _ends_something(self, listed: Listed) -> bool:
+        """True where the list is what says that an object which is still kept was gone."""
+        for uid in self._versions[listed.kind]:
+            end = self.end(listed.kind, uid)
+            if end == End(listed.at_us, is_seen=False):
+                return True
+        return False
+
+
+def _moment(seen: Observation) -> tuple[int, bytes]:
+    """The order of observations of one version: by moment, and else by any fixed order."""
+    return seen.at_us, msgspec.msgpack.encode(seen, order="sorted")
