@@ -3,6 +3,7 @@
 ``increase`` needs a sample before an event: a series that begins with 1 hides its first event from rules.
 """
 
+import datetime as dt
 from collections.abc import Iterable
 from itertools import product
 
@@ -18,6 +19,9 @@ from gpufleet.engine.instruction import WhyEvicted
 from gpufleet.eviction.plan import Cause
 from gpufleet.metrics.serving_record import OUTCOMES, STATUSES, ServingRecord
 from gpufleet.model.identifiers import QueueName
+from gpufleet.operator.figures import OperatorFigures, OperatorMetrics
+from gpufleet.operator.parking.stamp import ParkingCause
+from gpufleet.operator.parking.tally import ParkingTally
 from gpufleet.scheduler.bind_outcome import Outcome
 from gpufleet.scheduler.bounded_labels import OTHERS
 from gpufleet.scheduler.metrics import REJECTIONS
@@ -36,6 +40,7 @@ VALUES: dict[tuple[str, str], Iterable[str]] = {
     ("gpufleet_admission_reviews_total", "outcome"): REVIEW_OUTCOMES,
     ("gpufleet_metrics_requests_total", "code"): STATUSES,
     ("gpufleet_metrics_values_total", "outcome"): OUTCOMES,
+    ("gpufleet_operator_parks_total", "cause"): [one.value for one in ParkingCause],
     ("gpufleet_scheduler_binds_total", "outcome"): [one.value for one in Outcome],
     ("gpufleet_scheduler_evictions_refused_total", "cause"): [one.value for one in Cause],
     ("gpufleet_scheduler_evictions_total", "outcome"): ("evicted", "deleted", "refused"),
@@ -70,11 +75,13 @@ def is_excused(metric: inventory.Metric) -> bool:
 
 
 def pages_at_the_beginning() -> str:
-    """What an agent, a scheduler, a server of metrics and a webhook tell to which nothing happened yet."""
+    """What an agent, a scheduler, a server of metrics, a webhook and an operator tell before anything happened."""
     agent = Node(node_of("model: H100-80GB"))
     agent.exporter.draw()
     admission, apis = AdmissionRecord(lambda: 0.0), ServingRecord(lambda: 0.0)
-    others = (inventory.new_scheduler(QUEUE).registry, admission.registry, apis.registry)
+    at_rest = OperatorFigures({}, (), ParkingTally().count((), 0, 0))
+    operator = OperatorMetrics(lambda: at_rest, lambda: dt.datetime.now(dt.UTC))
+    others = (inventory.new_scheduler(QUEUE).registry, admission.registry, apis.registry, operator.registry)
     return agent.raw() + "".join(generate_latest(one).decode() for one in others)
 
 

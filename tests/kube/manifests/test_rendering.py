@@ -50,12 +50,12 @@ def test_every_file_is_applied() -> None:
     )
 
 
-def test_a_policy_that_completes_pods_adds_one_thing() -> None:
-    """A server skips only the addition that fails: two in one policy would leave half of what it means."""
+def test_a_policy_that_completes_pods_has_one_patch() -> None:
+    """A server skips only the patch that fails: two in one policy would leave half of what it means."""
     completing = [
         one
         for one in manifests((1, 37))
         if one["kind"] == "MutatingAdmissionPolicy" and one["spec"]["failurePolicy"] == "Ignore"
     ]
-    assert len(completing) == 5
-    assert [len(one["spec"]["mutations"]) for one in completing] == [1] * 5
+    assert completing
+    assert {len(one["spec"]["mutations"]) for one in completing} == {1}
