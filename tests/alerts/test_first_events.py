@@ -75,7 +75,7 @@ def is_excused(metric: inventory.Metric) -> bool:
 
 
 def pages_at_the_beginning() -> str:
-    """What an agent, a scheduler, a server of metrics, a webhook and an operator tell before anything happened."""
+    """What each program tells of which a counter is, before anything has happened to it."""
     agent = Node(node_of("model: H100-80GB"))
     agent.exporter.draw()
     admission, apis = AdmissionRecord(lambda: 0.0), ServingRecord(lambda: 0.0)
