@@ -34,6 +34,14 @@ async def burst(stage: Stage, random: Random) -> None:
     )
 
 
+async def present_leader(stage: Stage) -> Replica:
+    """Wait until a life leads: on a busy machine one may have lost the Lease a moment ago."""
+    await stage.until(lambda: stage.leader() is not None)
+    leader = stage.leader()
+    assert leader is not None
+    return leader
+
+
 async def next_leader(stage: Stage, before: str) -> Replica:
     """Wait until another life leads."""
     await stage.until(lambda: (now := stage.leader()) is not None and now.identity != before)
@@ -56,8 +64,7 @@ async def all_is_well(stage: Stage, leaders: int) -> None:
 
 async def sleep_past_the_lease(stage: Stage) -> None:
     """SIGSTOP the leader, and let it wake when another has begun to bind."""
-    sleeper = stage.leader()
-    assert sleeper is not None
+    sleeper = await present_leader(stage)
     identity, bindings = sleeper.identity, stage.recorder.bindings
     sleeper.stop()
     stage.tell(f"{identity} sleeps after Binding {bindings}")
@@ -69,8 +76,7 @@ async def sleep_past_the_lease(stage: Stage) -> None:
 
 async def die(stage: Stage) -> None:
     """SIGKILL the leader."""
-    leader = stage.leader()
-    assert leader is not None
+    leader = await present_leader(stage)
     identity = leader.identity
     leader.kill()
     stage.tell(f"{identity} is killed after Binding {stage.recorder.bindings}")
