@@ -2,7 +2,8 @@
 
 from fractions import Fraction
 
-from gpufleet.ledger.buckets import FREE_ORDER, HELD_BUCKETS, Bucket, Holding, Span
+from gpufleet.ledger.buckets import FREE_ORDER, HELD_BUCKETS, Bucket, Holding
+from gpufleet.ledger.spans import Span
 from gpufleet.model.identifiers import DeviceId, PodUid
 
 

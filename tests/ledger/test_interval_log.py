@@ -11,10 +11,11 @@ from fractions import Fraction
 import msgspec
 import pytest
 
-from gpufleet.ledger.buckets import Bucket, BusySpan, Span
+from gpufleet.ledger.buckets import Bucket, BusySpan
 from gpufleet.ledger.interval_log import IntervalLog, Intervals, encoded
 from gpufleet.ledger.node_hour import HOUR_US, NodeRecords, account
 from gpufleet.ledger.price_book import Price, PriceBook, PricedNode, PriceScope, PriceUnit
+from gpufleet.ledger.spans import Span
 from gpufleet.ledger.versions import (
     DeviceHolder,
     DeviceState,

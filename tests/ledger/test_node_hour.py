@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.ledger.buckets import FREE_ORDER, Bucket, BusySpan, FreeState, Holding, Span
+from gpufleet.ledger.buckets import FREE_ORDER, Bucket, BusySpan, FreeState, Holding
 from gpufleet.ledger.node_hour import (
     HOUR_US,
     NO_DEVICE,
@@ -25,6 +25,7 @@ from gpufleet.ledger.node_hour import (
     account,
 )
 from gpufleet.ledger.price_book import Price, PriceBook, PricedNode, PriceScope, PriceUnit
+from gpufleet.ledger.spans import Span
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
 
 START = 1_790_000 * HOUR_US

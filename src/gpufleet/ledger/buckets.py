@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import msgspec
 
+from gpufleet.ledger.spans import Span
 from gpufleet.model.identifiers import DeviceId, PodUid
 
 
@@ -49,21 +50,6 @@ FREE_ORDER = (Bucket.OUT, Bucket.JOINING, Bucket.DRAINING, Bucket.RESERVED, Buck
 
 BUSY_WHOLE = 1_000_000
 """Busy shares are counted in millionths, as use is measured no finer."""
-
-
-class Span(msgspec.Struct, frozen=True):
-    """Time from a moment until before another one, in microseconds since 1970; no end means still so."""
-
-    from_us: int
-    until_us: int | None = None
-
-    def covers(self, at_us: int) -> bool:
-        """True at its moments."""
-        return self.from_us <= at_us and (self.until_us is None or at_us < self.until_us)
-
-    def bounds(self) -> tuple[int, ...]:
-        """The moments at which something changes by it."""
-        return (self.from_us,) if self.until_us is None else (self.from_us, self.until_us)
 
 
 class Holding(msgspec.Struct, frozen=True):

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from gpufleet.ledger.buckets import Bucket, FreeState, Span
+from gpufleet.ledger.buckets import Bucket, FreeState
 from gpufleet.ledger.granted_parts import card_of
 from gpufleet.ledger.node_hour import LedgerDevice
 from gpufleet.ledger.sightings import Sightings
-from gpufleet.ledger.spans import joined, within
+from gpufleet.ledger.spans import Span, joined, within
 from gpufleet.ledger.versions import DevicesVersion, NodeVersion
 from gpufleet.model.identifiers import DeviceId, NodeName, QueueName
 

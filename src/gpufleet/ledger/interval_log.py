@@ -13,14 +13,14 @@ from fractions import Fraction
 
 import msgspec
 
-from gpufleet.ledger.buckets import BusySpan, Holding, Span
+from gpufleet.ledger.buckets import BusySpan, Holding
 from gpufleet.ledger.card_states import cards, free_states, report_spans, reservations
 from gpufleet.ledger.granted_parts import card_parts
 from gpufleet.ledger.held_parts import dominant
 from gpufleet.ledger.node_hour import HostHolding, NodeRecords
 from gpufleet.ledger.pod_lives import PodLife, pod_lives
 from gpufleet.ledger.sightings import Sightings
-from gpufleet.ledger.spans import end_us
+from gpufleet.ledger.spans import Span, end_us
 from gpufleet.ledger.versions import DevicesVersion, NodeVersion, ObjectKind, Observation, PodVersion
 from gpufleet.ledger.whole_gangs import gangs_whole
 from gpufleet.model.grant import GrantedDevice
@@ -210,4 +210,5 @@ def encoded(intervals: Intervals) -> bytes:
 def _written(value: object) -> str:
     if isinstance(value, Fraction):
         return str(value)
+    # As msgspec asks of such a hook: it makes a TypeError of it, with the field.
     raise NotImplementedError(f"no way to write a {type(value).__name__}")

@@ -20,11 +20,11 @@ from gpufleet.ledger.buckets import (
     BusySpan,
     FreeState,
     Holding,
-    Span,
 )
 from gpufleet.ledger.held_parts import CARD_PARTS, charges
 from gpufleet.ledger.money import apportion, rounded
 from gpufleet.ledger.price_book import Price, PriceBook, PricedNode, PriceSpan, PriceUnit
+from gpufleet.ledger.spans import Span, pieces
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
 
@@ -174,7 +174,7 @@ def _device_spans(
     """Times within which the price and the set of GPUs stay what they are."""
     changes = {at for device in records.devices for at in device.span.bounds()}
     for span in spans:
-        for start, end in _pieces(span.from_us, span.until_us, changes):
+        for start, end in pieces(span.from_us, span.until_us, changes):
             there = sorted({device.id for device in records.devices if device.span.covers(start)})
             yield PriceSpan(start, end, span.price), tuple(there)
 
@@ -189,7 +189,7 @@ def _device_weights(records: NodeRecords, device: DeviceId, span: PriceSpan) -> 
     changes.update(at for times in known for at in times.bounds())
     weights: Weights = defaultdict(int)
     price_id = _id(span.price)
-    for start, end in _pieces(span.from_us, span.until_us, changes):
+    for start, end in pieces(span.from_us, span.until_us, changes):
         held = _in_order((one for one in holdings if one.span.covers(start)), start)
         charged, free = charges([one.part for one in held])
         parts = itertools.chain(_held_parts(held, charged, busy, start), _free_parts(states, free, start))
@@ -248,7 +248,7 @@ def _host_rows(holdings: Iterable[HostHolding], spans: Iterable[PriceSpan]) -> t
         cost += host_micro * (span.until_us - span.from_us)
         # A gap has no price to weigh by, and its rows have no amount; they only have to be there.
         scale = host_micro if span.price is not None else 1
-        for start, end in _pieces(span.from_us, span.until_us, changes):
+        for start, end in pieces(span.from_us, span.until_us, changes):
             held = [one for one in by_pod if one.span.covers(start)]
             charged, free = charges([one.part for one in held])
             owners = [(one.pod_uid, amount) for one, amount in zip(held, charged, strict=True)]
@@ -259,12 +259,6 @@ def _host_rows(holdings: Iterable[HostHolding], spans: Iterable[PriceSpan]) -> t
     amounts = dict(zip(priced, apportion(total, [weights[key] for key in priced]), strict=True))
     found = sorted(key for key, weight in weights.items() if weight)
     return [HostRow(pod_uid, price, amounts.get((pod_uid, price))) for pod_uid, price in found], total
-
-
-def _pieces(start: int, end: int, changes: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """A time, cut wherever something changes in it."""
-    moments = sorted({start, end, *(at for at in changes if start < at < end)})
-    return itertools.pairwise(moments)
 
 
 def _gpu_cost(span: PriceSpan, devices: int) -> int:

@@ -13,10 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from gpufleet.ledger.buckets import Span
 from gpufleet.ledger.granted_parts import card_of
 from gpufleet.ledger.sightings import Sightings
-from gpufleet.ledger.spans import NEVER_US
+from gpufleet.ledger.spans import NEVER_US, Span
 from gpufleet.ledger.versions import ObjectKind, PodVersion
 from gpufleet.model.device_id import SEPARATOR
 from gpufleet.model.grant import GrantedDevice

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from gpufleet.ledger.spans import Span, pieces
 from gpufleet.model.model_errors import InputError
 
 
@@ -89,6 +90,11 @@ class Price(msgspec.Struct, frozen=True):
     source: str = ""
 
     @property
+    def span(self) -> Span:
+        """When it is good."""
+        return Span(self.from_us, self.until_us)
+
+    @property
     def host_micro(self) -> int:
         """The part of the price that is for the host."""
         return 0 if self.gpu_micro is None else self.amount_micro - self.gpu_micro
@@ -121,13 +127,10 @@ class PriceBook:
     def spans(self, node: PricedNode, from_us: int, until_us: int) -> tuple[PriceSpan, ...]:
         """The price of a node at each instant of a time, in order and without a hole."""
         applying = [price for price in self._by_worth if price.scope.applies_to(node)]
-        bounds = {from_us, until_us}
-        for price in applying:
-            bounds.update(at for at in (price.from_us, price.until_us) if at is not None)
-        moments = sorted(at for at in bounds if from_us <= at <= until_us)
+        changes = (at for price in applying for at in price.span.bounds())
         found: list[PriceSpan] = []
-        for start, end in itertools.pairwise(moments):
-            good = next((one for one in applying if _is_good(one, start)), None)
+        for start, end in pieces(from_us, until_us, changes):
+            good = next((one for one in applying if one.span.covers(start)), None)
             if found and found[-1].price == good:
                 found[-1] = PriceSpan(found[-1].from_us, end, good)
             else:
@@ -138,10 +141,6 @@ class PriceBook:
 def _worth(price: Price) -> tuple[tuple[int, ...], PriceScope, str]:
     # Of scopes that name equally much the order of their names decides: any fixed order will do.
     return price.scope.specificity, price.scope, price.id
-
-
-def _is_good(price: Price, at_us: int) -> bool:
-    return price.from_us <= at_us and (price.until_us is None or at_us < price.until_us)
 
 
 def _check(price: Price) -> None:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from gpufleet.ledger.buckets import Span
+from gpufleet.ledger.spans import Span
 from gpufleet.ledger.versions import (
     KINDS,
     DevicesVersion,

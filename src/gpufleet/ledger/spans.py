@@ -1,11 +1,33 @@
-"""Times put together: cut to another time, and joined where they touch."""
+"""Times: what lies in one, and times put together, cut into pieces, cut to another time, and joined."""
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Iterator
 
-from gpufleet.ledger.buckets import Span
+import msgspec
 
 NEVER_US = 2**62
 """Stands for the end of what has none, as no stamp reaches it."""
+
+
+class Span(msgspec.Struct, frozen=True):
+    """Time from a moment until before another one, in microseconds since 1970; no end means still so."""
+
+    from_us: int
+    until_us: int | None = None
+
+    def covers(self, at_us: int) -> bool:
+        """True at its moments."""
+        return self.from_us <= at_us and (self.until_us is None or at_us < self.until_us)
+
+    def bounds(self) -> tuple[int, ...]:
+        """The moments at which something changes by it."""
+        return (self.from_us,) if self.until_us is None else (self.from_us, self.until_us)
+
+
+def pieces(start: int, end: int, changes: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """A time, cut wherever something changes in it."""
+    moments = sorted({start, end, *(at for at in changes if start < at < end)})
+    return itertools.pairwise(moments)
 
 
 def joined(spans: Iterable[Span]) -> list[Span]:
