@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpufleet.lint.objects.kinds import templates_by_shape
+from gpufleet.lint.objects.kinds import is_of_kubernetes, templates_by_shape
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.source.fields import Field
 
@@ -143,6 +143,11 @@ PLACES: dict[tuple[str, str], tuple[TemplatePath, ...]] = {
 KINDS_WITH_PODS = frozenset(PLACES)
 RUNTIMES = frozenset({"ServingRuntime", "ClusterServingRuntime", "TrainingRuntime", "ClusterTrainingRuntime"})
 """Kinds with pods that are made for other objects, which say how many GPUs they get."""
+
+
+def is_known(group: str, kind: str) -> bool:
+    """Whether the kind is Kubernetes' own, or one whose pods the table finds."""
+    return (group, kind) in KINDS_WITH_PODS or is_of_kubernetes(group, kind)
 
 
 def pod_templates(group: str, kind: str, root: Field) -> tuple[PodTemplate, ...]:

@@ -6,12 +6,15 @@ from gpufleet.lint.edits.edits import Fix, Replace
 from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.kinds import KINDS, asked_gpus
 from gpufleet.lint.objects.manifest import Manifest, has_gpu_pods
-from gpufleet.lint.objects.template_paths import KINDS_WITH_PODS
+from gpufleet.lint.objects.template_paths import KINDS_WITH_PODS, is_known
 from gpufleet.lint.rule import Rule, RuleFinding, Severity
 from gpufleet.model.label_advice import nearest
 
 
 def _concerns(manifest: Manifest) -> bool:
+    # The kind first: objects are many, and only those of kinds that are not known are looked through.
+    if is_known(manifest.group, manifest.kind):
+        return False
     return has_gpu_pods(manifest) or any(asked_gpus(manifest.root))
 
 
@@ -19,9 +22,7 @@ def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
     """The kind, where the group has none of this name and one that is near."""
     kinds = {kind for group, kind in KINDS_WITH_PODS if group == manifest.group}
     kinds |= KINDS.get(manifest.group, frozenset())
-    if not kinds or not manifest.kind or manifest.kind in kinds:
-        return
-    meant = nearest(manifest.kind, kinds)
+    meant = nearest(manifest.kind, kinds) if manifest.kind else None
     if meant is not None:
         field = manifest.root.at("kind")
         group = manifest.group or "the core API"

@@ -3,15 +3,14 @@
 from collections.abc import Iterator
 
 from gpufleet.lint.objects.context import Context
-from gpufleet.lint.objects.kinds import asked_gpus, is_of_kubernetes
+from gpufleet.lint.objects.kinds import asked_gpus
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.objects.template_paths import KINDS_WITH_PODS
+from gpufleet.lint.objects.template_paths import is_known
 from gpufleet.lint.rule import Rule, RuleFinding, Severity
 
 
 def _concerns(manifest: Manifest) -> bool:
-    known = (manifest.group, manifest.kind) in KINDS_WITH_PODS
-    return not known and not manifest.templates and not is_of_kubernetes(manifest.group, manifest.kind)
+    return not is_known(manifest.group, manifest.kind) and not manifest.templates
 
 
 def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
