@@ -37,7 +37,7 @@ class Agents:
         return Response(self.code, {}, self.body if self.code == 200 else b"{}")
 
     async def open(self, request: Request, *, timeout_s: float) -> ResponseStream:
-        """Not needed here."""
+        """A watch: what is tested here opens none, so one that is opened fails the test."""
         raise NotImplementedError
 
     async def close(self) -> None:
