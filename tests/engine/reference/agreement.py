@@ -30,10 +30,6 @@ COMPARED_EVERY = 101
 """Of so many trials and searches one is watched for traces: some in every story."""
 
 
-OPEN = {("usual", 1700): "turn-of-leaving", ("usual", 5402): "turn-of-leaving"}
-"""What differs in two of 10,000 stories (designs/0004-queues.md, where the reference is described)."""
-
-
 def unexplained(plan: Plan) -> list[Disagreement]:
     """What the two do not agree in."""
     return SideBySide(plan).run().found
@@ -43,8 +39,4 @@ def disagreeing(seeds: range, mix: Mix) -> dict[int, list[Disagreement]]:
     """The same of many random stories, by seed; those in which they agree are left out."""
     with no_trace(COMPARED_EVERY):
         found = {seed: unexplained(random_plan(seed, mix)) for seed in seeds}
-    (name,) = (name for name, one in MIXES.items() if one == mix)
-    closed = {
-        seed: [one for one in some if one.kind != OPEN.get((name, seed))] for seed, some in found.items()
-    }
-    return {seed: some for seed, some in closed.items() if some}
+    return {seed: some for seed, some in found.items() if some}

@@ -21,7 +21,7 @@ Kinds:
 - ``started-in-vain``: evicted for work that waited when it started, though nothing happened since, unless
   that work had no way before this start or before a later one, or the queue of the start has the higher
   priority, or alone has a weight, or own work ends with it, or that work waited behind other work of its side
-  that would borrow (docs/queues.md, "Taking back");
+  that would borrow while the side lacks something of its own (docs/queues.md, "Taking back");
 - ``circle``: evictions do not end.
 """
 
@@ -33,7 +33,7 @@ from tests.engine.reference.candidates import Unit, is_protected_by_time, may_go
 from tests.engine.reference.charges import use_of
 from tests.engine.reference.justice import injustice
 from tests.engine.reference.picture import Job, Picture
-from tests.engine.reference.quota import QuotaTree
+from tests.engine.reference.quota import QuotaTree, Use
 from tests.engine.reference.turns import in_turn, right_of
 from tests.engine.reference.verdict import Cost, Kind, best, cost_of, sets, shortage, starts, ways
 
@@ -115,6 +115,10 @@ class Judge:
             if job.name == decision.job.name:
                 return
             if job.name in self._refused:
+                # Work that was refused before others were told to end is asked again for what they leave.
+                if shortage(picture, self.tree, job, picture.leaving) is None and not growing:
+                    why = f"{decision.job.name} is served before {job.name}, which gets what leaves"
+                    self.note("turn-of-leaving", why, job)
                 continue
             if growing and (job.queue != decision.job.queue or job.priority < decision.job.priority):
                 continue
@@ -220,7 +224,11 @@ class Judge:
         first = next(on_side, job)
         use = use_of(picture, picture.leaving)
         is_beyond = right_of(picture, self.tree, use, side, first).is_beyond_nominal
-        return first.name != job.name and is_beyond
+        return first.name != job.name and is_beyond and self._lacks_its_own(use, side)
+
+    def _lacks_its_own(self, use: Use, side: str) -> bool:
+        """True if a side has less than its nominal amounts."""
+        return self.tree.counted(side, use) < self.tree.subtree[side]
 
     def _compare(self, picture: Picture, job: Job, units: list[Unit]) -> None:
         found = ways(picture, self.tree, job)

@@ -417,6 +417,11 @@ class EngineState:
             return False
         if members.gang is not None and not members.ready:
             self.withdraw_gang(members.gang)
+        elif members.gang is not None and (line := self.waiting.lines.get(gang_key(members.gang))):
+            # A gang that lacks members again has the turn of its age at once.
+            self.give_turn(members, line)
+            self.waiting.wake(line.key)
+            self.turns.rejoin(members.gang.queue)
         return True
 
     def lost_place(self, row: int) -> None:

@@ -112,12 +112,14 @@ class Turns:
         self._asks: dict[int, Ask] = {}
         self._measured: dict[int, Measured] = {}
         self._measured_now: dict[int, Measured] = {}
+        self._rejoining: dict[QueueName, None] = {}
 
     def begin(self, at_us: int) -> None:
         """Every queue with work that is not parked takes part."""
         self._at_us = at_us
         self._is_flat = not self.tree.described
         self._flat.clear()
+        self._rejoining.clear()
         self.leaving.forget()
         if self._is_flat:
             for name in self.waiting.queues_with_work():
@@ -189,11 +191,26 @@ class Turns:
         if not self._is_flat:
             self._settle(self.tree.row_by_name[name])
 
+    def rejoin(self, name: QueueName) -> None:
+        """A queue has work that was parked and is not any more: it takes part from the next turn on."""
+        self._rejoining[name] = None
+
+    def _take_rejoining(self) -> None:
+        if self._is_flat:
+            self.begin(self._at_us)
+            return
+        for name in self._rejoining:
+            if name in self.tree.row_by_name:
+                self._settle(self._enter(name))
+        self._rejoining.clear()
+
     def take(self) -> Line | None:
         """The line whose turn it is, None if no queue takes part any more.
 
         Its queue must ``offer`` or ``rest`` before the next is taken.
         """
+        if self._rejoining:
+            self._take_rejoining()
         if self._is_flat:
             return heapq.heappop(self._flat)[2] if self._flat else None
         self._settle_upwards(dict.fromkeys(self.leaving.catch_up()))

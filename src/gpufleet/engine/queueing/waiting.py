@@ -300,6 +300,11 @@ class WaitingLines:
         if self.trim(line):
             self._offer(line)
 
+    def parked_lines(self) -> list[Line]:
+        """The lines that are parked, have work and take no turn in this step, queue by queue."""
+        parked = [self.lines[key] for keys in self._parked_by_queue.values() for key in keys]
+        return [line for line in parked if not line.called and self.trim(line)]
+
     def call(self, lines: Iterable[Line]) -> None:
         """The queues of lines that quota keeps out may have more: these take their turn.
 

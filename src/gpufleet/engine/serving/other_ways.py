@@ -12,6 +12,7 @@ from gpufleet.engine.queueing.waiting import Line
 from gpufleet.engine.reserve.backfill import Backfill
 from gpufleet.engine.reserve.reservations import Reservations
 from gpufleet.engine.serving.carrying_out import CarryingOut
+from gpufleet.engine.serving.left_over import LeftOver
 
 
 class OtherWays:
@@ -32,6 +33,7 @@ class OtherWays:
         self.reservations = reservations
         self.backfill = Backfill(self.state, reservations)
         self.search_retries = search_retries
+        self.left_over = LeftOver(self.state)
         self._again_at_us: int | None = None
 
     def behind_reservations(self, workload: Workload) -> list[int]:
@@ -64,6 +66,8 @@ class OtherWays:
             carrying_out.bind_nominated(self.nominations.take(nomination))
         else:
             carrying_out.instructions += self.nominations.told(nomination)
+        if found.victims:
+            self.left_over.offer(found)
 
     def reserve(self, line: Line, workload: Workload, *, lacks_quota: bool) -> bool:
         """Hold the place where it will start first; False if it holds none."""
