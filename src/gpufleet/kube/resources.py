@@ -96,6 +96,11 @@ JOBS = Kind("batch", "v1", "jobs", "Job")
 NOTEBOOKS = Kind("kubeflow.org", "v1", "notebooks", "Notebook")
 INFERENCE_SERVICES = Kind("serving.kserve.io", "v1beta1", "inferenceservices", "InferenceService")
 
+# Dynamic resource allocation, stable from 1.34 on.
+_RESOURCE = "resource.k8s.io"
+RESOURCE_SLICES = Kind(_RESOURCE, "v1", "resourceslices", "ResourceSlice", namespaced=False)
+RESOURCE_CLAIMS = Kind(_RESOURCE, "v1", "resourceclaims", "ResourceClaim")
+
 _STORAGE = "storage.k8s.io"
 STORAGE_CLASSES = Kind(_STORAGE, "v1", "storageclasses", "StorageClass", namespaced=False)
 CSI_NODES = Kind(_STORAGE, "v1", "csinodes", "CSINode", namespaced=False)
