@@ -9,7 +9,7 @@ from grpc_tools import protoc
 from tests.conventions.project import ROOT
 
 SOURCE = ROOT / "src"
-PROTOS = sorted((SOURCE / "gpufleet" / "agent" / "kubelet_api").glob("*.proto"))
+PROTOS = sorted((SOURCE / "gpufleet" / "agent" / "kubelet" / "kubelet_api").glob("*.proto"))
 
 
 @pytest.mark.parametrize("proto", PROTOS, ids=lambda path: path.stem)

@@ -94,6 +94,7 @@ def at(values: dict[str, Any], name: str) -> object:
         ("agent.resources", {"limits": {"memory": "many"}}, "pattern"),
         ("agent.tolerations", [{"key": "a", "operator": "Is"}], "operator"),
         ("agent.sharing.configs", {"default": {"version": "v1"}}, "string"),
+        ("agent.dra.cards", "", "pattern"),
         ("agent.sharing.readFrom", "file", "api"),
         ("agent.sharing.nvidiaConfigMaps", ["time-slicing-config"], "pattern"),
         ("image.digest", "sha256:123", "pattern"),

@@ -222,6 +222,7 @@ TEXTS: dict[str, Bad] = {
     "agent --config-default": ANY,
     "agent --metrics-address": Bad(("here", "127.0.0.1:x", "127.0.0.1:99999")),
     "agent --driver-root": ANY,
+    "agent --dra-cards": Bad(("0,,1", "none,all", "")),
     "agent --pod-label": ANY,
     "simulate-gpu --name": Bad(("", "Local", "a/b", "x" * 41)),
     "simulate-gpu --gpu": ANY,

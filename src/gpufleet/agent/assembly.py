@@ -7,6 +7,8 @@ against a simulated API server and folders of their own. ``process`` is the prog
 import os
 import random
 
+from gpufleet.agent.claim_services import ClaimServices
+from gpufleet.agent.dra.card_delivery import read_choice
 from gpufleet.agent.events.credential_events import CredentialEvents
 from gpufleet.agent.events.lost_holder_events import LostHolderEvents
 from gpufleet.agent.events.pod_events import PodEvents
@@ -70,13 +72,21 @@ class Agent:
         )
         self.monitor = self._monitor(jitter)
         pods = Pods(client, settings.node, self.pods)
+        choice = read_choice(settings.dra_cards)
+        self.claims: ClaimServices | None = None
+        self.by_plugin = self.monitor.gpus
+        """The cards that containers get from the device plugin: all that do not go to claims."""
+        if not choice.is_empty:
+            self.claims = ClaimServices(settings, choice, self.monitor.gpus, access, client)
+            self.by_plugin = self.claims.delivery.by_plugin
         self.kubelet = KubeletServices(
-            settings, self.monitor.gpus, pods, self.pods, self.holders, access, client
+            settings, self.by_plugin, pods, self.pods, self.holders, access, client
         )
         parts = [
             *self._sharing(),
             *self._facts(),
             *self.kubelet.parts(),
+            *self._claims(),
             *self._metrics(),
             *self._simulation(),
         ]
@@ -127,7 +137,9 @@ class Agent:
         condition = NodeCondition(self.client, self.settings.node, gpus)
         whole, offenders = lambda: self.kubelet.whole, self.sharing.offenders
         since = self.kubelet.registration.offered_since
-        report = NodeDevicesWriter(self.client, gpus, self.holders, self.pods, whole, offenders, since)
+        report = NodeDevicesWriter(
+            self.client, self.by_plugin, self.holders, self.pods, whole, offenders, since
+        )
         lost = LostHolderEvents(PodEvents(self.client, self.settings.node), self.holders)
         variables = VariableEvents(PodEvents(self.client, self.settings.node), self.pods, self.holders)
         notes = XidPodEvents(self.client, self.settings.node, gpus, self.pods, self.holders)
@@ -151,6 +163,10 @@ class Agent:
             Part("credential events", credentials.run),
             Part("node condition", condition.run, lambda: said(condition.problem)),
         ]
+
+    def _claims(self) -> list[Part]:
+        """What gives cards to claims, where a setting leaves them some."""
+        return [] if self.claims is None else self.claims.parts(self.kubelet, self.holders, self.pods)
 
     def _metrics(self) -> list[Part]:
         """The page of metrics, and the server that sends it and answers probes."""

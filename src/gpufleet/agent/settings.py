@@ -37,6 +37,7 @@ class AgentSettings(msgspec.Struct, frozen=True):
     ``driver_root`` is the machine's folder in which NVIDIA's driver is installed.
     ``require_grant`` gives whole devices to pods with a grant alone. ``device_list_strategy`` is how
     containers get devices; ``as-configured`` follows what the sharing configuration says.
+    ``dra_cards`` are the cards that go to resource claims and not to the device plugin.
     ``metrics_certificate`` and ``metrics_key`` make the server of metrics and probes speak HTTPS.
     ``mps_exclusive_process`` allows the compute mode of GPUs to be set while they are shared by MPS.
     """
@@ -65,6 +66,7 @@ class AgentSettings(msgspec.Struct, frozen=True):
     accounting: bool = False
     require_grant: bool = False
     device_list_strategy: tuple[str, ...] = ("cdi-cri",)
+    dra_cards: str = "none"
     metrics: MetricsSettings = MetricsSettings()
     log_level: str = "info"
     log_format: str | None = None

@@ -134,6 +134,13 @@ METRICS = (
     help="How containers get devices; as-configured: as a sharing config of NVIDIA's says.",
 )
 @click.option(
+    "--dra-cards",
+    default="none",
+    show_default=True,
+    metavar="CARDS",
+    help="Cards for resource claims (DRA) and not for the device plugin: none, all, or indexes and UUIDs.",
+)
+@click.option(
     "--counters",
     type=COUNTERS,
     metavar="FILE",

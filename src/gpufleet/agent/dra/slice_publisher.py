@@ -136,7 +136,7 @@ class SlicePublisher:
         return problems
 
     async def _listed(self) -> list[ResourceSliceObject]:
-        """The slices of this node, whoever wrote them."""
+        """The slices of this node, ours and those of other programs."""
         found: list[ResourceSliceObject] = []
         try:
             async for page in self._client.list_pages(

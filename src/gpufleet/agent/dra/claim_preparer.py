@@ -1,0 +1,265 @@
+"""Makes claims ready for containers and takes that back, as the kubelet asks: each claim by itself, and once.
+
+A claim is read from the API server and must be the very one that the kubelet means. A device that another
+prepared claim holds, or a container by the device plugin, is refused: two schedulers may have given it twice,
+and this is the last place where that is seen. What was prepared is remembered first and made usable then, so
+that a process that is killed in between is gone on with by the next one.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import msgspec
+
+from gpufleet.agent.device_plugin.cdi import CdiEdits
+from gpufleet.agent.dra.claim_configuration import check_configuration
+from gpufleet.agent.dra.claim_files import ClaimFiles
+from gpufleet.agent.dra.device_pools import DevicePool, by_name, pool_name
+from gpufleet.agent.dra.prepared_claims import (
+    ClaimRecord,
+    Prepared,
+    PreparedClaim,
+    PreparedDevice,
+    is_uid,
+)
+from gpufleet.agent.dra.slice_publisher import Pools
+from gpufleet.agent.state.node_state import Gpu, NodeGpus
+from gpufleet.agent.state.state_errors import RefusedError
+from gpufleet.agent.state.topic import Topic
+from gpufleet.kube.answer import decode
+from gpufleet.kube.backoff import ONE_TRY
+from gpufleet.kube.client import Client
+from gpufleet.kube.kube_errors import KubeError
+from gpufleet.kube.objects.resource_claims import ResourceClaimObject, WrittenAllocation, WrittenResult
+from gpufleet.kube.resources import RESOURCE_CLAIMS
+from gpufleet.kube.status import NotFound
+from gpufleet.model.identifiers import DeviceId
+from gpufleet.model.model_errors import InputError
+
+LOG = logging.getLogger(__name__)
+LOOK_EVERY_S = 15.0
+"""How often to see whether the files are there: another program may have emptied the folder."""
+
+_CLAIM = msgspec.json.Decoder(ResourceClaimObject)
+
+
+class ClaimName(msgspec.Struct, frozen=True):
+    """A claim as the kubelet names it."""
+
+    namespace: str
+    uid: str
+    name: str
+
+    @property
+    def title(self) -> str:
+        """How it is named in sentences: namespace/name."""
+        return f"{self.namespace}/{self.name}"
+
+
+class ClaimWorld(msgspec.Struct, frozen=True):
+    """What the preparer knows of its node.
+
+    ``prepared`` is kept by the preparer. ``edits`` is what a container gets for a card or a part of it.
+    ``held`` has the cards that containers hold by the device plugin, with the title of one of the pods.
+    """
+
+    node: str
+    boot_id: str
+    gpus: Topic[NodeGpus]
+    pools: Topic[Pools]
+    prepared: Prepared
+    edits: Callable[[Gpu, str], CdiEdits]
+    held: Callable[[], Mapping[DeviceId, str]]
+
+
+class ClaimPreparer:
+    """All prepared claims of the node. ``problem`` says what keeps containers with claims from starting."""
+
+    def __init__(self, client: Client, world: ClaimWorld, record: ClaimRecord, files: ClaimFiles) -> None:
+        self._client = client
+        self._world = world
+        self._record = record
+        self._files = files
+        self._turn = asyncio.Lock()
+        self.prepared = world.prepared
+        self.loaded = asyncio.Event()
+        """Set once it is known what earlier processes prepared."""
+        self.problem = ""
+
+    def load(self) -> None:
+        """Read what earlier processes prepared. Raises OSError."""
+        found = self._record.load()
+        self.prepared.publish({(one.uid, one.driver): one for one in found})
+        self.loaded.set()
+
+    async def run(self) -> None:
+        """Keep the files of prepared claims in place until cancelled. Raises OSError."""
+        if not self.loaded.is_set():
+            await asyncio.to_thread(self.load)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow())
+            while True:
+                await self._client.clock.sleep(LOOK_EVERY_S)
+                await self._restore()
+
+    async def prepare(self, driver: str, claim: ClaimName) -> PreparedClaim:
+        """The claim with its devices of this driver, usable by containers. Raises RefusedError."""
+        if not is_uid(claim.uid):
+            raise RefusedError(f"claim {claim.title} has a UID that is none")
+        key = (claim.uid, driver)
+        try:
+            # Read before the turn: one slow answer must not keep other claims waiting.
+            found = None if key in self.prepared.value else await self._read(claim)
+            async with self._turn:
+                known = self.prepared.value.get(key)
+                if known is None:
+                    # Another call may have taken it back while this one waited.
+                    known = await self._prepare(driver, claim, found or await self._read(claim))
+                await asyncio.to_thread(self._files.ensure, known)
+        except (KubeError, InputError, OSError) as error:
+            raise RefusedError(f"claim {claim.title} is not prepared: {error}") from error
+        return known
+
+    async def unprepare(self, driver: str, uid: str) -> None:
+        """Take a claim back; one that is not known is none of ours any more. Raises RefusedError."""
+        if not is_uid(uid):
+            return
+        async with self._turn:
+            try:
+                # The file first: if that fails, its devices still count as held.
+                await asyncio.to_thread(self._files.remove, uid, driver)
+                await asyncio.to_thread(self._record.forget, uid, driver)
+            except OSError as error:
+                raise RefusedError(f"the claim of UID {uid} is not taken back: {error}") from error
+            left = {key: one for key, one in self.prepared.value.items() if key != (uid, driver)}
+            self.prepared.publish(left)
+
+    async def _read(self, claim: ClaimName) -> WrittenAllocation:
+        """What the claim has. Raises KubeError, RefusedError."""
+        try:
+            answer = await self._client.get(
+                RESOURCE_CLAIMS, claim.name, namespace=claim.namespace, retry_limits=ONE_TRY
+            )
+        except NotFound as error:
+            raise RefusedError(f"claim {claim.title} does not exist") from error
+        found = decode(answer, _CLAIM)
+        if found.metadata.uid != claim.uid:
+            raise RefusedError(
+                f"claim {claim.title} is another one now: its UID is {found.metadata.uid}, not {claim.uid}"
+            )
+        if found.status.allocation is None:
+            raise RefusedError(f"claim {claim.title} has no devices: it was not allocated")
+        return found.status.allocation
+
+    async def _prepare(self, driver: str, claim: ClaimName, found: WrittenAllocation) -> PreparedClaim:
+        """Remember a claim. Raises RefusedError, InputError, OSError."""
+        pools = self._world.pools.value
+        if pools is None:
+            raise RefusedError("the cards of this node are not known yet")
+        devices = []
+        for result in found.devices.results:
+            if result.driver == driver:
+                check_configuration(driver, result, found.devices.config)
+                devices.append(self._device(by_name(pools), result))
+        made = PreparedClaim(
+            claim.uid, claim.namespace, claim.name, driver, self._world.boot_id, tuple(devices)
+        )
+        self._refuse_taken(made)
+        await asyncio.to_thread(self._record.keep, made)
+        self.prepared.publish({**self.prepared.value, (made.uid, driver): made})
+        return made
+
+    def _device(self, pools: Mapping[str, DevicePool], result: WrittenResult) -> PreparedDevice:
+        """A device of an allocation as it is on this node. Raises RefusedError."""
+        own = pool_name(self._world.node, result.driver)
+        if result.pool != own:
+            raise RefusedError(f"pool {result.pool} is not of this node, whose pool is {own}")
+        pool = pools.get(own)
+        offered = None if pool is None else pool.device(result.device)
+        gpu = None if offered is None else self._world.gpus.value.gpu(offered.gpu)
+        if offered is None or gpu is None:
+            raise RefusedError(f"device {result.device} of pool {own} is not offered to claims any more")
+        part = gpu.instance(offered.instance)
+        return PreparedDevice(
+            result.request,
+            result.pool,
+            result.device,
+            gpu.uuid,
+            offered.instance,
+            "" if part is None else part.profile,
+            None if part is None else part.start,
+            self._world.edits(gpu, offered.instance),
+            result.share_id,
+            bool(result.admin_access),
+        )
+
+    def _refuse_taken(self, made: PreparedClaim) -> None:
+        """Refuse a device that another claim or the device plugin gave away. Raises RefusedError."""
+        held = self._world.held()
+        for device in made.devices:
+            if device.by_admin:
+                continue
+            if device.gpu in held:
+                raise RefusedError(
+                    f"device {device.device} is held by pod {held[device.gpu]}, by the device plugin"
+                )
+            holder = next(_holders(self.prepared.value.values(), made, device), None)
+            if holder is not None:
+                raise RefusedError(f"device {device.device} is held by claim {holder.title}")
+
+    async def _follow(self) -> None:
+        async for _ in self._world.gpus.follow():
+            await self._restore()
+
+    async def _restore(self) -> None:
+        """Make the files of all prepared claims be there, as they are right for this boot."""
+        async with self._turn:
+            problems = [self._record.problem] if self._record.problem else []
+            for key, claim in list(self.prepared.value.items()):
+                try:
+                    current = self._current(claim)
+                    if current != claim:
+                        await asyncio.to_thread(self._record.keep, current)
+                        self.prepared.publish({**self.prepared.value, key: current})
+                    await asyncio.to_thread(self._files.ensure, current)
+                except OSError as error:
+                    problems.append(f"claim {claim.title}: {error}")
+            self.problem = "; ".join(problems)
+
+    def _current(self, claim: PreparedClaim) -> PreparedClaim:
+        """The claim as it is in this boot; as it was while a card of it is not seen.
+
+        After a reboot a card may have another number, and an instance at the same place another UUID.
+        """
+        if claim.boot_id == self._world.boot_id:
+            return claim
+        devices = [self._found_again(one) for one in claim.devices]
+        whole = tuple(one for one in devices if one is not None)
+        if len(whole) < len(devices):
+            return claim
+        return msgspec.structs.replace(claim, boot_id=self._world.boot_id, devices=whole)
+
+    def _found_again(self, device: PreparedDevice) -> PreparedDevice | None:
+        gpu = self._world.gpus.value.gpu(device.gpu)
+        if gpu is None:
+            return None
+        if not device.instance:
+            return msgspec.structs.replace(device, edits=self._world.edits(gpu, ""))
+        place = (device.profile, device.start)
+        part = next((one for one in gpu.facts.mig if (one.profile, one.start) == place), None)
+        if part is None:
+            return None
+        edits = self._world.edits(gpu, part.uuid)
+        return msgspec.structs.replace(device, instance=part.uuid, edits=edits)
+
+
+def _holders(
+    prepared: Iterable[PreparedClaim], made: PreparedClaim, device: PreparedDevice
+) -> Iterator[PreparedClaim]:
+    """Other claims that hold a device for themselves."""
+    return (
+        claim
+        for claim in prepared
+        if claim.uid != made.uid and any(one.overlaps(device) for one in claim.devices if not one.by_admin)
+    )

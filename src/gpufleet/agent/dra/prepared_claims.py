@@ -1,0 +1,129 @@
+"""Claims that were made ready for containers, each in a file that outlives the process and the boot.
+
+The kubelet prepares a claim once and never again, also after restarts; so what it was answered has to be
+found here, whatever else is lost. A file that is torn or was changed is not believed in part: it is moved
+out of the way and told, and harms no other claim.
+"""
+
+import logging
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from gpufleet.agent.device_plugin.cdi import CdiEdits
+from gpufleet.agent.state.disk import DISK, PRIVATE, Disk, replace_file
+from gpufleet.agent.state.sealed import SealError, seal, unseal
+from gpufleet.agent.state.topic import Topic
+from gpufleet.model.identifiers import DeviceId
+
+LOG = logging.getLogger(__name__)
+# A record of another version is not believed.
+VERSION = 1
+FOLDER_MODE = 0o700
+_SUFFIX = ".json"
+# UIDs of the API server: nothing else becomes the name of a file.
+_UID = re.compile(r"[0-9a-zA-Z][0-9a-zA-Z-]{0,62}")
+
+
+class PreparedDevice(msgspec.Struct, frozen=True):
+    """One device of a claim: for which request, as what it is named, and which card or part of a card it is.
+
+    ``profile`` and ``start`` find an instance again whose UUID changed with a reboot. ``edits`` is what a
+    container gets. ``by_admin`` is set where the device may be held by another claim too.
+    """
+
+    request: str
+    pool: str
+    device: str
+    gpu: DeviceId
+    instance: str = ""
+    profile: str = ""
+    start: int | None = None
+    edits: CdiEdits = CdiEdits()
+    share_id: str | None = None
+    by_admin: bool = False
+
+    def overlaps(self, other: "PreparedDevice") -> bool:
+        """Whether both are the same device, or one is a part of the other."""
+        if self.gpu != other.gpu:
+            return False
+        return not self.instance or not other.instance or self.device == other.device
+
+
+class PreparedClaim(msgspec.Struct, frozen=True):
+    """A claim with its devices of one driver; ``boot_id`` is of the boot in which ``edits`` were found."""
+
+    uid: str
+    namespace: str
+    name: str
+    driver: str
+    boot_id: str
+    devices: tuple[PreparedDevice, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """How it is named in sentences: namespace/name."""
+        return f"{self.namespace}/{self.name}"
+
+
+Prepared = Topic[Mapping[tuple[str, str], PreparedClaim]]
+"""The prepared claims by UID and driver."""
+
+
+class _Data(msgspec.Struct, frozen=True):
+    version: int
+    boot_id: str
+    claim: PreparedClaim
+
+
+_DATA = msgspec.json.Decoder(_Data)
+
+
+class ClaimRecord:
+    """The prepared claims of all drivers in one folder."""
+
+    def __init__(self, folder: Path, disk: Disk = DISK) -> None:
+        self._folder = folder
+        self._disk = disk
+        self.problem = ""
+        """What could not be read; empty where all could."""
+
+    def load(self) -> tuple[PreparedClaim, ...]:
+        """What earlier processes prepared, in a fixed order. Raises OSError."""
+        if not self._folder.is_dir():
+            return ()
+        found = (self._read(path) for path in sorted(self._folder.glob(f"*{_SUFFIX}")))
+        return tuple(one for one in found if one is not None)
+
+    def keep(self, claim: PreparedClaim) -> None:
+        """Remember a claim. Raises OSError; then it is not known whether it is remembered."""
+        sealed = seal(_Data(VERSION, claim.boot_id, claim))
+        self._folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        replace_file(self._disk, self._path(claim.uid, claim.driver), sealed, PRIVATE)
+
+    def forget(self, uid: str, driver: str) -> None:
+        """Remove a claim; one that is not there is no error. Raises OSError."""
+        self._disk.remove(self._path(uid, driver))
+
+    def _path(self, uid: str, driver: str) -> Path:
+        return self._folder / f"{uid}.{driver}{_SUFFIX}"
+
+    def _read(self, path: Path) -> PreparedClaim | None:
+        try:
+            _, sealed = unseal(self._disk.read(path), VERSION)
+            return _DATA.decode(sealed).claim
+        except SealError as error:
+            problem = str(error)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            problem = f"is damaged: {error}"
+        self.problem = f"the record {path.name} of a prepared claim {problem}"
+        LOG.warning(self.problem, extra={"path": str(path)})
+        path.replace(path.with_name(f"{path.name}.damaged"))
+        return None
+
+
+def is_uid(text: str) -> bool:
+    """Whether a text can be the UID of a claim, and so part of a file's name."""
+    return _UID.fullmatch(text) is not None

@@ -1,0 +1,142 @@
+"""What surrounds a preparer: claims in an API server, cards, a disk that may fail at a step."""
+
+import asyncio
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gpufleet.agent.device_plugin.cdi import CdiEdits, CdiNode
+from gpufleet.agent.dra.claim_files import ClaimFiles
+from gpufleet.agent.dra.claim_preparer import ClaimName, ClaimPreparer, ClaimWorld
+from gpufleet.agent.dra.device_pools import device_pools, pool_name
+from gpufleet.agent.dra.prepared_claims import ClaimRecord
+from gpufleet.agent.dra.slice_publisher import Pools
+from gpufleet.agent.state.disk import MachineDisk
+from gpufleet.agent.state.node_state import Gpu, NodeGpus
+from gpufleet.agent.state.topic import Topic
+from gpufleet.kube.client import Client
+from gpufleet.kube.clock import MachineClock
+from gpufleet.kube.transport import Request, Response, ResponseStream
+from gpufleet.model.identifiers import DeviceId
+from tests.agent.node_values import NODE, a_node
+
+NVIDIA = "gpu.nvidia.com"
+POOL = pool_name(NODE, NVIDIA)
+
+
+class ClaimServer:
+    """An API server that knows single claims; ``asked`` counts the requests."""
+
+    def __init__(self) -> None:
+        self.claims: dict[str, dict[str, Any]] = {}
+        self.asked = 0
+
+    async def call(self, request: Request, *, timeout_s: float) -> Response:
+        """The claim, or 404."""
+        del timeout_s
+        self.asked += 1
+        name = request.target.rpartition("/")[2]
+        if request.method == "GET" and name in self.claims:
+            return Response(200, {}, msgspec.json.encode(self.claims[name]))
+        status = {"kind": "Status", "code": 404, "reason": "NotFound", "message": f"no {name}"}
+        return Response(404, {}, msgspec.json.encode(status))
+
+    async def open(self, request: Request, *, timeout_s: float) -> ResponseStream:
+        """None: nothing is watched."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class FailingDisk(MachineDisk):
+    """A disk on which the step of this number fails, once."""
+
+    def __init__(self) -> None:
+        self.steps_left = -1
+
+    def _step(self) -> None:
+        self.steps_left -= 1
+        if self.steps_left == 0:
+            raise OSError(28, "No space left on device")
+
+    def write(self, path: Path, data: bytes, mode: int) -> None:
+        """As Disk, if it does not fail."""
+        self._step()
+        super().write(path, data, mode)
+
+    def move(self, source: Path, target: Path) -> None:
+        """As Disk, if it does not fail."""
+        self._step()
+        super().move(source, target)
+
+    def remove(self, path: Path) -> None:
+        """As Disk, if it does not fail."""
+        self._step()
+        super().remove(path)
+
+
+class World:
+    """A node with cards, whose preparer may be made anew as after a restart."""
+
+    def __init__(self, folder: Path, *cards: Gpu, boot_id: str = "boot-1") -> None:
+        self.folder = folder
+        self.server = ClaimServer()
+        self.disk = FailingDisk()
+        self.gpus: Topic[NodeGpus] = Topic(a_node(*cards, boot_id=boot_id))
+        self.pools: Topic[Pools] = Topic(device_pools(self.gpus.value, lambda _: True))
+        self.held: Mapping[DeviceId, str] = {}
+        self.preparer = self.started(boot_id)
+
+    def started(self, boot_id: str = "boot-1") -> ClaimPreparer:
+        """Another process of the agent."""
+        self.client = Client(self.server, MachineClock(), random.Random(1))
+        world = ClaimWorld(NODE, boot_id, self.gpus, self.pools, Topic({}), edits, lambda: self.held)
+        record = ClaimRecord(self.folder / "claims", self.disk)
+        self.preparer = ClaimPreparer(self.client, world, record, ClaimFiles(self.folder / "cdi", self.disk))
+        self.preparer.load()
+        return self.preparer
+
+    def allocated(self, name: str, *devices: str, uid: str = "", **more: Any) -> ClaimName:
+        """A claim that was given these devices; ``more`` are fields of the results, or the configurations."""
+        uid = uid or f"uid-{name}"
+        config = more.pop("config", [])
+        results = [
+            {"request": "gpu", "driver": NVIDIA, "pool": POOL, "device": device, **more} for device in devices
+        ]
+        self.server.claims[name] = {
+            "metadata": {"name": name, "namespace": "team", "uid": uid},
+            "spec": {},
+            "status": {"allocation": {"devices": {"results": results, "config": config}}},
+        }
+        return ClaimName("team", uid, name)
+
+    def prepare(self, claim: ClaimName) -> list[str]:
+        """Prepare it; the devices that it has."""
+        made = asyncio.run(self.preparer.prepare(NVIDIA, claim))
+        return [one.device for one in made.devices]
+
+    def unprepare(self, claim: ClaimName) -> None:
+        """Take it back."""
+        asyncio.run(self.preparer.unprepare(NVIDIA, claim.uid))
+
+    def files(self) -> list[str]:
+        """The CDI files of claims."""
+        return sorted(path.name for path in (self.folder / "cdi").glob("*.json"))
+
+    def nodes_of(self, claim: ClaimName) -> list[str]:
+        """The device nodes that a container with the claim gets, by its CDI file."""
+        path = self.folder / "cdi" / f"gpufleet.io-claim-{claim.uid}-{NVIDIA}.json"
+        spec = msgspec.json.decode(path.read_bytes())
+        return [
+            node["path"] for device in spec["devices"] for node in device["containerEdits"]["deviceNodes"]
+        ]
+
+
+def edits(gpu: Gpu, instance: str) -> CdiEdits:
+    """A node of each card, and one of each instance, named after it."""
+    paths = [*gpu.facts.device_nodes, *([f"/dev/{instance}"] if instance else [])]
+    return CdiEdits(device_nodes=tuple(CdiNode(path) for path in paths))

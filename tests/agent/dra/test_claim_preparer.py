@@ -1,0 +1,205 @@
+"""Claims are prepared once, each by itself, and stay prepared across restarts and reboots."""
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gpufleet.agent.dra.device_pools import device_pools
+from gpufleet.agent.state.node_state import Gpu
+from gpufleet.agent.state.state_errors import RefusedError
+from gpufleet.devices.facts import MigFacts
+from tests.agent.dra.claim_world import NVIDIA, World
+from tests.agent.node_values import a_gpu, a_node
+
+INSTANCES = tuple(MigFacts(f"MIG-{start}", "3g.40gb", start, start + 1, 0) for start in (0, 4))
+
+
+def card(number: int) -> Gpu:
+    return a_gpu(f"GPU-{number}", minor=number)
+
+
+def cut_card(generation: str = "") -> Gpu:
+    """A card with two instances, which have other UUIDs in each generation."""
+    parts = tuple(msgspec.structs.replace(one, uuid=f"{one.uuid}{generation}") for one in INSTANCES)
+    return a_gpu("GPU-7", minor=7, mig=parts)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path, card(0), card(1), cut_card())
+
+
+def test_a_container_gets_the_nodes_of_its_claim(world: World) -> None:
+    claim = world.allocated("pair", "gpu-0", "gpu-1")
+    assert world.prepare(claim) == ["gpu-0", "gpu-1"]
+    assert world.nodes_of(claim) == ["/dev/nvidia0", "/dev/nvidia1"]
+
+
+def test_a_claim_is_read_once(world: World) -> None:
+    claim = world.allocated("one", "gpu-0")
+    world.prepare(claim)
+    before = world.server.asked
+    del world.server.claims["one"]
+    assert world.prepare(claim) == ["gpu-0"]
+    assert world.server.asked == before
+
+
+def test_another_claim_of_the_name_is_refused(world: World) -> None:
+    old = world.allocated("one", "gpu-0", uid="uid-old")
+    world.allocated("one", "gpu-0", uid="uid-new")
+    with pytest.raises(RefusedError, match="its UID is uid-new, not uid-old"):
+        world.prepare(old)
+
+
+def test_a_claim_that_is_gone_or_has_nothing_is_refused(world: World) -> None:
+    claim = world.allocated("one", "gpu-0")
+    world.server.claims["one"]["status"] = {}
+    with pytest.raises(RefusedError, match="was not allocated"):
+        world.prepare(claim)
+    del world.server.claims["one"]
+    with pytest.raises(RefusedError, match="does not exist"):
+        world.prepare(claim)
+
+
+def test_a_device_of_another_node_or_none_is_refused(world: World) -> None:
+    with pytest.raises(RefusedError, match="pool elsewhere is not of this node"):
+        world.prepare(world.allocated("far", "gpu-0", pool="elsewhere"))
+    with pytest.raises(RefusedError, match=r"device gpu-9 .* is not offered"):
+        world.prepare(world.allocated("gone", "gpu-9"))
+
+
+def test_results_of_other_drivers_are_left_to_them(world: World) -> None:
+    assert world.prepare(world.allocated("other", "gpu-0", driver="gpu.example.com")) == []
+
+
+def test_a_device_is_prepared_for_one_claim(world: World) -> None:
+    first, second = world.allocated("first", "gpu-0"), world.allocated("second", "gpu-0")
+    world.prepare(first)
+    with pytest.raises(RefusedError, match="device gpu-0 is held by claim team/first"):
+        world.prepare(second)
+    world.unprepare(first)
+    assert world.prepare(second) == ["gpu-0"]
+
+
+def test_instances_of_one_card_are_held_by_different_claims(world: World) -> None:
+    names = [f"gpu-7-mig-3g40gb-9-{start}" for start in (0, 4)]
+    for name in names:
+        assert world.prepare(world.allocated(f"claim-{name[-1]}", name)) == [name]
+
+
+def test_an_administrator_may_look_at_a_device_that_is_held(world: World) -> None:
+    world.prepare(world.allocated("first", "gpu-0"))
+    assert world.prepare(world.allocated("admin", "gpu-0", adminAccess=True)) == ["gpu-0"]
+    assert world.prepare(world.allocated("other", "gpu-1")) == ["gpu-1"]
+
+
+def test_a_card_that_a_container_has_by_the_device_plugin_is_refused(world: World) -> None:
+    world.held = {card(0).uuid: "team/plain"}
+    with pytest.raises(RefusedError, match="held by pod team/plain, by the device plugin"):
+        world.prepare(world.allocated("one", "gpu-0"))
+
+
+def test_what_is_not_known_is_taken_back_without_a_word(world: World) -> None:
+    world.unprepare(world.allocated("never", "gpu-0"))
+    claim = world.allocated("gone", "gpu-0")
+    world.prepare(claim)
+    del world.server.claims["gone"]
+    world.unprepare(claim)
+    assert world.files() == []
+
+
+def test_a_path_is_no_uid(world: World) -> None:
+    with pytest.raises(RefusedError, match="a UID that is none"):
+        world.prepare(world.allocated("bad", "gpu-0", uid="../../etc/passwd"))
+
+
+def test_prepared_claims_outlive_the_process(world: World) -> None:
+    claim = world.allocated("one", "gpu-0")
+    world.prepare(claim)
+    world.started()
+    del world.server.claims["one"]
+    assert world.prepare(claim) == ["gpu-0"]
+    with pytest.raises(RefusedError, match="held by claim team/one"):
+        world.prepare(world.allocated("other", "gpu-0"))
+
+
+def test_files_that_a_reboot_removed_are_there_again(world: World) -> None:
+    claim = world.allocated("one", "gpu-7-mig-3g40gb-9-4")
+    world.prepare(claim)
+    for path in (world.folder / "cdi").iterdir():
+        path.unlink()
+    # The instance at this place has another UUID now.
+    world.gpus.publish(a_node(cut_card("-new"), boot_id="boot-2"))
+    world.pools.publish(device_pools(world.gpus.value, lambda _: True))
+    asyncio.run(one_look(world, "boot-2"))
+    assert world.nodes_of(claim) == ["/dev/nvidia7", "/dev/MIG-4-new"]
+
+
+def test_while_a_card_is_not_seen_after_a_reboot_its_claim_stays_as_it_was(world: World) -> None:
+    claim = world.allocated("one", "gpu-0")
+    world.prepare(claim)
+    world.gpus.publish(a_node(boot_id="boot-2"))
+    asyncio.run(one_look(world, "boot-2"))
+    assert world.nodes_of(claim) == ["/dev/nvidia0"]
+
+
+async def one_look(world: World, boot_id: str) -> None:
+    """A new process runs until the files are there."""
+    running = asyncio.create_task(world.started(boot_id).run())
+    async with asyncio.timeout(10):
+        while not world.files():  # noqa: ASYNC110  (files on a disk)
+            await asyncio.sleep(0.01)
+    running.cancel()
+
+
+def test_a_damaged_record_harms_no_other_claim(world: World) -> None:
+    first, second = world.allocated("first", "gpu-0"), world.allocated("second", "gpu-1")
+    world.prepare(first)
+    world.prepare(second)
+    (world.folder / "claims" / f"uid-first.{NVIDIA}.json").write_text("{}")
+    world.started()
+    assert [one.name for one in world.preparer.prepared.value.values()] == ["second"]
+    world.unprepare(first)
+    assert world.files() == [f"gpufleet.io-claim-uid-second-{NVIDIA}.json"]
+
+
+@pytest.mark.parametrize("step", range(1, 5))
+def test_a_disk_that_fails_at_a_step_is_told_and_the_next_try_succeeds(world: World, step: int) -> None:
+    claim = world.allocated("one", "gpu-0")
+    world.disk.steps_left = step
+    with pytest.raises(RefusedError, match="No space left"):
+        world.prepare(claim)
+    world.started()
+    assert world.prepare(claim) == ["gpu-0"]
+    assert world.nodes_of(claim) == ["/dev/nvidia0"]
+
+
+@pytest.mark.parametrize("step", range(1, 3))
+def test_a_claim_that_is_not_taken_back_counts_as_held(world: World, step: int) -> None:
+    claim = world.allocated("one", "gpu-0")
+    world.prepare(claim)
+    world.disk.steps_left = step
+    with pytest.raises(RefusedError, match="No space left"):
+        world.unprepare(claim)
+    with pytest.raises(RefusedError, match="held by claim team/one"):
+        world.prepare(world.allocated("other", "gpu-0"))
+    world.unprepare(claim)
+    assert world.prepare(world.allocated("other", "gpu-0")) == ["gpu-0"]
+
+
+def test_two_calls_at_once_prepare_a_claim_once(world: World) -> None:
+    claim = world.allocated("one", "gpu-0")
+
+    async def both() -> None:
+        one, other = await asyncio.gather(*(world.preparer.prepare(NVIDIA, claim) for _ in range(2)))
+        assert one == other
+
+    asyncio.run(both())
+
+
+def test_before_the_cards_are_known_a_claim_is_refused(world: World) -> None:
+    world.pools.publish(None)
+    with pytest.raises(RefusedError, match="not known yet"):
+        world.prepare(world.allocated("one", "gpu-0"))
