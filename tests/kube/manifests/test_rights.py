@@ -35,6 +35,7 @@ WRITES: dict[str, dict[str, str]] = {
     },
     "Role gpufleet-agent-sharing": {},
     "ClusterRole gpufleet-agent-nvidia-configs": {},
+    "ClusterRole gpufleet-agent-dra": {"resourceslices.resource.k8s.io": "create delete update"},
     "ClusterRole gpufleet-explain": {},
     "ClusterRole gpufleet-doctor": {},
 }
@@ -47,6 +48,10 @@ AGENT_READS = {
     },
     "Role gpufleet-agent-sharing": {"configmaps=gpufleet-sharing": READ},
     "ClusterRole gpufleet-agent-nvidia-configs": {f"configmaps={name}": READ for name in NVIDIA_NAMES},
+    "ClusterRole gpufleet-agent-dra": {
+        "resourceslices.resource.k8s.io": READ,
+        "resourceclaims.resource.k8s.io": "get",
+    },
 }
 SECRET = {"secrets", "serviceaccounts", "serviceaccounts/token", "pods/exec", "pods/log", "nodes/proxy"}
 
