@@ -10,7 +10,7 @@ import pytest
 
 from tests.alerts import admission, cards, fleet, inventory, scheduler
 from tests.alerts.inhibition import inhibit_rules, parts
-from tests.alerts.promtool import RULES, Case, Trial, all_alerts, cases_of, groups, said_of
+from tests.alerts.promtool import RECORD_NAME, RULES, Case, Trial, all_alerts, cases_of, groups, said_of
 from tests.alerts.queries import KNOWN, TYPES, base_name, below, selectors
 from tests.chart.rendering import rendered
 from tests.conventions.project import ROOT
@@ -59,6 +59,13 @@ def test_what_only_grows_is_compared_by_its_growth(expression: str) -> None:
         if TYPES.get(name) == "counter":
             growing = rf"(increase|rate)\({re.escape(name)}(\{{[^}}]*\}})?\["
             assert len(re.findall(growing, expression)) == expression.count(name)
+
+
+def test_a_record_is_worked_out_of_what_is_scraped() -> None:
+    """Alerts are tried with the records alone that they name themselves."""
+    for rule in rules():
+        assert "record" not in rule or not RECORD_NAME.search(rule["expr"])
+    assert all(RECORD_NAME.fullmatch(name) for name in RECORDS)
 
 
 @pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: f"{trial.alert}{trial.labels.get('window', '')}")
