@@ -251,6 +251,17 @@ def test_work_of_no_queue_goes_first() -> None:
     assert evicted(told.arrive(*work("a", 1))) == {"nobody's": "a0"}
 
 
+def test_the_first_work_of_no_queue_may_make_the_tables_of_queues_grow() -> None:
+    told = Story()
+    # With the root eight queues: as many as the tables have room for at first.
+    told.happen(queue("all", parent=None), queue("a", 2), queue("b", 2), *(queue(f"q{n}") for n in range(5)))
+    told.nodes(node("n0", 4))
+    told.arrive(*work("b", 4))
+    assert evicted(told.arrive(*work("a", 1))) == {"b0": "a0"}
+    told.arrive(pod("none", shape(1)))
+    assert evicted(told.arrive(*work("a", 1, first=1))) == {"b1": "a1"}
+
+
 def test_what_is_owed_is_taken_back_before_own_work_of_lower_priority_goes() -> None:
     told = two_teams(gpus=4, a=2, b=2)
     told.arrive(*work("b", 3), *work("a", 1))

@@ -156,7 +156,8 @@ class Reclaim:
 
     def _rows_that_lend(self, sides: Int64Array) -> Int64Array:
         """The queues that have borrowed, as have all above them up to their side."""
-        borrows = self._borrows()
+        # A row that came since the sides were told apart is of a queue that is not described.
+        borrows = self._borrows()[: len(sides)]
         rows: Int64Array = np.flatnonzero((sides != layout.NOT_SET) & borrows & borrows[sides])
         above = rows
         # All rows climb one level at a time, and those drop out above which some queue has not borrowed.
