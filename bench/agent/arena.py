@@ -40,11 +40,12 @@ LIST = "/v1.PodResourcesLister/List"
 
 
 class Load(msgspec.Struct, frozen=True):
-    """What the node has: a description of its machine, and how its GPUs are shared."""
+    """What the node has: a description of its machine, how its GPUs are shared, and which go to claims."""
 
     name: str
     machine: str
     config: str = ""
+    dra_cards: str = "none"
 
 
 class PluginCalls:
@@ -91,6 +92,7 @@ class Running:
     def __init__(self, process: subprocess.Popen[bytes], folder: Path, kubelet: SmallKubelet) -> None:
         self.process = process
         self.state = folder / "state"
+        self.kubelet_root = folder / "kubelet"
         self.kubelet = kubelet
 
     def resident_mib(self) -> float:
@@ -168,6 +170,7 @@ def _started(cluster: LocalCluster, load: Load, folder: Path) -> subprocess.Pope
         f"--kubelet-root={folder / 'kubelet'}",
         f"--cdi-folder={folder / 'cdi'}",
         f"--metrics-address=127.0.0.1:{PORT}",
+        f"--dra-cards={load.dra_cards}",
         "--accounting",
     ]
     if load.config:

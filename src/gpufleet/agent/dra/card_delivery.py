@@ -74,6 +74,7 @@ class CardDelivery:
         self._prepared = prepared
         self._clock = clock
         self._root = root
+        self._made: tuple[NodeGpus, frozenset[DeviceId]] | None = None
         self.by_plugin: Topic[NodeGpus] = Topic(NodeGpus(gpus.value.node))
         self.pools: Topic[Pools] = Topic(None)
 
@@ -112,4 +113,7 @@ class CardDelivery:
         if held is not None:
             chosen = tuple(gpu for gpu in node.gpus if is_for_claims(gpu))
             offered = frozenset(gpu.uuid for gpu in chosen if self._choice.has(gpu))
-            self.pools.publish(device_pools(node, lambda gpu: gpu.uuid in offered, self._root))
+            # Claims come and go far more often than cards: the pools are not made anew for them.
+            if self._made != (node, offered):
+                self._made = (node, offered)
+                self.pools.publish(device_pools(node, lambda gpu: gpu.uuid in offered, self._root))
