@@ -68,6 +68,7 @@ def exceptions(message: str) -> set[str]:
 
 HOST_FOLDERS = {"device-plugins", "pod-resources", "cdi", "driver-usr", "driver-dev", "state"}
 FOR_MPS = {"mps", "shared-memory"}
+FOR_CLAIMS = {"plugins", "plugins-registry"}
 
 
 def test_the_agent_departs_from_it_in_these_points_alone(cluster: LocalCluster) -> None:
@@ -93,6 +94,13 @@ def test_with_mps_it_needs_more(cluster: LocalCluster) -> None:
     message = answer(cluster, pod_specs(rendered({"agent.mps.enabled": True}))[AGENT])[1]
     assert exceptions(message) - exceptions(without) == {"host namespaces"}
     assert host_folders(message) - HOST_FOLDERS == FOR_MPS
+
+
+def test_with_cards_for_claims_it_needs_two_more_folders(cluster: LocalCluster) -> None:
+    without = answer(cluster, pod_specs(rendered())[AGENT])[1]
+    message = answer(cluster, pod_specs(rendered({"agent.dra.cards": "all"}))[AGENT])[1]
+    assert exceptions(message) == exceptions(without)
+    assert host_folders(message) - HOST_FOLDERS == FOR_CLAIMS
 
 
 def test_with_accounting_it_sees_the_nodes_processes_too(cluster: LocalCluster) -> None:

@@ -110,6 +110,23 @@ def test_mps_gets_what_its_daemons_need_and_only_then(default: list[Object]) -> 
     assert mounts - {its["name"] for its in plain["volumeMounts"]} == {"mps", "shared-memory"}
 
 
+def test_cards_for_claims_need_rights_and_folders_and_only_then(default: list[Object]) -> None:
+    (plain,) = agent_pod(default)["containers"]
+    assert "gpufleet-agent-dra" not in {its["metadata"]["name"] for its in default}
+    objects = rendered({"agent.dra.cards": "all"}, namespace="gpu")
+    (container,) = agent_pod(objects)["containers"]
+    assert set(container["args"]) - set(plain["args"]) == {"--dra-cards=all"}
+    mounts = {its["name"] for its in container["volumeMounts"]}
+    assert mounts - {its["name"] for its in plain["volumeMounts"]} == {"plugins", "plugins-registry"}
+    rules = one(objects, "ClusterRole", "gpufleet-agent-dra")["rules"]
+    assert {its["resources"][0]: its["verbs"] for its in rules} == {
+        "resourceslices": ["get", "list", "watch", "create", "update", "delete"],
+        "resourceclaims": ["get"],
+    }
+    (subject,) = one(objects, "ClusterRoleBinding", "gpufleet-agent-dra")["subjects"]
+    assert subject == {"kind": "ServiceAccount", "name": "gpufleet-agent", "namespace": "gpu"}
+
+
 def test_every_option_is_one_that_the_program_knows(default: list[Object], full: list[Object]) -> None:
     for objects in (default, full):
         for spec in pod_specs(objects).values():
@@ -166,10 +183,13 @@ def test_what_is_set_arrives(full: list[Object]) -> None:
     arguments = agent_pod(full)["containers"][0]["args"]
     assert {"--device-list-strategy=envvar", "--device-list-strategy=cdi-cri"} <= {*arguments}
     assert "--require-grant" not in arguments
+    assert "--dra-cards=0,1" in arguments
     paths = {its["hostPath"]["path"] for its in agent_pod(full)["volumes"] if "hostPath" in its}
     assert paths == {
         "/data/kubelet/device-plugins",
         "/data/kubelet/pod-resources",
+        "/data/kubelet/plugins",
+        "/data/kubelet/plugins_registry",
         "/etc/cdi",
         "/data/gpufleet",
         "/data/mps",

@@ -20,6 +20,8 @@ from tests.localkube.cluster import a_cluster
 
 NODES = "/api/v1/nodes"
 DEVICES = "/apis/gpufleet.io/v1alpha1/nodedevices"
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 HERE, THERE = "node-here", "node-there"
 STRATEGIC = "application/strategic-merge-patch+json"
 
@@ -122,6 +124,35 @@ def test_it_reports_the_devices_of_its_own_node_alone(agent: Bearer, admin: Pers
     kind = "application/apply-patch+yaml"
     assert agent.ask("PATCH", f"{DEVICES}/{HERE}{apply}", report(HERE), kind)[0] == 200
     assert refused(agent.ask("PATCH", f"{DEVICES}/{THERE}{apply}", report(THERE), kind), "no other node")
+
+
+def a_slice(name: str, node: str | None) -> dict[str, Any]:
+    """A slice of a node, or of all nodes."""
+    reach = {"allNodes": True} if node is None else {"nodeName": node}
+    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "gpu.nvidia.com", "pool": pool, "devices": [], **reach}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def test_it_offers_cards_of_its_own_node_alone_to_claims(agent: Bearer, admin: Person) -> None:
+    assert agent.ask("POST", SLICES, a_slice("here", HERE))[0] == 201
+    assert refused(agent.ask("POST", SLICES, a_slice("there", THERE)), "no other node")
+    assert refused(agent.ask("POST", SLICES, a_slice("everywhere", None)), "no other node")
+    assert admin.ask("POST", SLICES, a_slice("there", THERE))[0] == 201
+    assert refused(agent.ask("DELETE", f"{SLICES}/there"), "no other node")
+    assert agent.ask("DELETE", f"{SLICES}/here")[0] == 200
+    assert admin.ask("DELETE", f"{SLICES}/there")[0] == 200
+
+
+def test_it_reads_single_claims_and_changes_none(agent: Bearer) -> None:
+    assert agent.ask("GET", f"{CLAIMS}/none")[0] == 404
+    for method, path in (("GET", CLAIMS), ("POST", CLAIMS), ("DELETE", f"{CLAIMS}/none")):
+        assert agent.ask(method, path)[0] == 403
 
 
 def test_it_labels_its_own_node_alone(agent: Bearer) -> None:
