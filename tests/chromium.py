@@ -30,7 +30,9 @@ def chromium() -> Iterator["Browser"]:
 
     assert CHROMIUM is not None, "CI must have chromium"
     with sync_playwright() as playwright:
-        # CI runs as root in a container, where Chromium cannot make its sandbox.
-        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        # CI runs as root in a container, where Chromium cannot make its sandbox. Without a GPU, the process that
+        # would draw with one only delays the first frame.
+        arguments = ["--no-sandbox", "--disable-gpu"]
+        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
         yield launched
         launched.close()

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from numba.core import config
-from numba.core.caching import UserProvidedCacheLocator
+
+from gpufleet.engine.arrays.kernel_files import KernelFiles
 
 BROUGHT = Path("/usr/lib/gpufleet/kernels")
 
 
-class ImageKernels(UserProvidedCacheLocator):  # type: ignore[misc]
-    """numba's own locator, with the image's kernels brought along."""
+class ImageKernels(KernelFiles):
+    """The locator of gpufleet's kernels, with the image's kernels brought along."""
 
     @classmethod
     def from_function(cls, py_func: Callable[..., Any], py_file: str) -> "ImageKernels | None":

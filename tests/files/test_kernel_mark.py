@@ -1,6 +1,5 @@
 """A mark says that numba will find every kernel in the cache."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -9,15 +8,11 @@ from gpufleet.files.kernel_mark import Mark, processor
 
 
 class Cache:
-    """A cache of kernels, and the sources that they are compiled from."""
+    """A cache of kernels."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "cache"
-        self.sources = folder / "sources"
-        for one in (self.folder, self.sources):
-            one.mkdir()
-        self.source = self.sources / "score.py"
-        self.source.write_text("def score(): ...\n")
+        self.folder.mkdir()
 
     def compiled(self, kernels: int) -> None:
         """The cache has so many kernels."""
@@ -28,7 +23,7 @@ class Cache:
 
     def mark(self, policy: str = "gpufleet", made_for: str = "this processor") -> Mark:
         """The mark for a policy and a processor."""
-        return Mark(self.folder, policy, self.sources, made_for)
+        return Mark(self.folder, policy, made_for)
 
 
 @pytest.fixture
@@ -54,12 +49,6 @@ def test_a_mark_holds_for_one_policy_and_one_processor(cache: Cache) -> None:
     assert not cache.mark(made_for="another processor").holds()
 
 
-def test_a_mark_holds_for_the_very_files_that_were_compiled(cache: Cache) -> None:
-    """numba compiles anew what has another time, whatever it says."""
-    os.utime(cache.source, (1, 1))
-    assert not cache.mark().holds()
-
-
 def test_a_cache_without_a_mark_may_lack_kernels(cache: Cache) -> None:
     cache.mark().path.unlink()
     assert not cache.mark().holds()
@@ -72,7 +61,7 @@ def test_a_mark_that_cannot_be_read_says_nothing(cache: Cache, said: str) -> Non
 
 
 def test_a_cache_that_cannot_be_written_gets_no_mark(tmp_path: Path) -> None:
-    mark = Mark(tmp_path / "absent", "gpufleet", tmp_path, "this processor")
+    mark = Mark(tmp_path / "absent", "gpufleet", "this processor")
     mark.set()
     assert not mark.holds()
 

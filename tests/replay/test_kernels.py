@@ -1,4 +1,4 @@
-"""Kernels of a replay are compiled, and told of, where this checkout has none: whatever another one has."""
+"""Kernels of a replay are compiled, and told of, where the cache has none of this state of the sources."""
 
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -11,18 +11,16 @@ from gpufleet.replay import kernels
 
 
 class Checkout:
-    """Sources of an engine, whose kernels are files in a folder that several checkouts share."""
+    """An engine whose kernels are files in a folder that several checkouts share."""
 
-    def __init__(self, folder: Path, cache: Path) -> None:
-        self.sources, self.cache = folder, cache
-        folder.mkdir()
-        (folder / "score.py").write_text("def score(): ...\n", encoding="utf-8")
+    def __init__(self, cache: Path) -> None:
+        self.cache = cache
         self.stories = 0
 
     def told(self, *_: object) -> None:
         """A story was told to the engine, which compiles."""
         self.stories += 1
-        place = self.cache / self.sources.name
+        place = self.cache / "score"
         place.mkdir(parents=True, exist_ok=True)
         (place / f"kernel-{self.stories}.nbc").touch()
 
@@ -31,18 +29,17 @@ def prepare(monkeypatch: pytest.MonkeyPatch, checkout: Checkout) -> int:
     """How many stories had to be told to have all kernels in the cache."""
     before = checkout.stories
     monkeypatch.setattr(kernels, "CACHE_FOLDER", checkout.cache)
-    monkeypatch.setattr(kernels, "ENGINE_FOLDER", checkout.sources)
     monkeypatch.setattr(kernels, "story_of_pods", checkout.told)
     kernels.prepare(Silent())
     return checkout.stories - before
 
 
-def test_kernels_are_compiled_once_in_each_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = tmp_path / "cache"
-    first, second = (Checkout(tmp_path / name, cache) for name in ("first", "second"))
+def test_kernels_are_compiled_once_for_all_checkouts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = Checkout(tmp_path), Checkout(tmp_path)
     assert prepare(monkeypatch, first) > 0
     assert prepare(monkeypatch, first) == 0
-    assert prepare(monkeypatch, second) > 0, "numba finds no kernel of another checkout"
     assert prepare(monkeypatch, second) == 0
 
 
@@ -50,7 +47,7 @@ def test_kernels_are_compiled_once_in_each_checkout(tmp_path: Path, monkeypatch:
 def test_after_a_replay_only_the_other_kernels_are_expected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replayed: bool, step: Step
 ) -> None:
-    checkout = Checkout(tmp_path / "one", tmp_path / "cache")
+    checkout = Checkout(tmp_path / "cache")
     checkout.cache.mkdir()
     monkeypatch.setattr(kernels, "CACHE_FOLDER", checkout.cache)
     if replayed:
@@ -62,7 +59,6 @@ def test_after_a_replay_only_the_other_kernels_are_expected(
         return nullcontext()
 
     monkeypatch.setattr(kernels, "CompilingTold", told)
-    monkeypatch.setattr(kernels, "ENGINE_FOLDER", checkout.sources)
     monkeypatch.setattr(kernels, "story", checkout.told)
     monkeypatch.setattr(kernels, "sweep_old_caches", lambda: None)
     kernels.prepare_all(Silent())
@@ -72,7 +68,7 @@ def test_after_a_replay_only_the_other_kernels_are_expected(
 def test_kernels_that_were_taken_away_are_compiled_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checkout = Checkout(tmp_path / "one", tmp_path / "cache")
+    checkout = Checkout(tmp_path / "cache")
     prepare(monkeypatch, checkout)
     next((tmp_path / "cache").rglob("*.nbc")).unlink()
     assert prepare(monkeypatch, checkout) > 0

@@ -36,6 +36,8 @@ VIEWS = {
     "problems": address("problems"),
 }
 """The address of each view, with things of the sample fleet."""
+WAIT_MS = 90_000
+"""The first frame of a browser that has just begun takes half a minute on a machine that is busy."""
 DRAWN = "document.querySelector('main h1') && !document.querySelector('main .loading')"
 
 
@@ -65,7 +67,7 @@ class WatchedPage:
 
         As a function it is not evaluated by the page itself, which its content security policy refuses.
         """
-        self.page.wait_for_function(f"() => {holds}")
+        self.page.wait_for_function(f"() => {holds}", timeout=WAIT_MS)
 
     def violations(self) -> list[str]:
         """What axe finds wrong, with the elements."""

@@ -1,8 +1,9 @@
 """A mark in the cache of kernels says that all kernels of a policy are there and will be found.
 
-numba finds a kernel that was compiled for this processor from this very file: of the same path, time and
-size. So a mark is named after all of that, and holds as long as no kernel is missing. Set-up and the image
-leave it there (``replay.kernels``), and so does a scheduler that had to compile; ``scheduler.kernels`` asks.
+The folder that it lies in is named after the sources of the kernels. numba finds a kernel there that was
+compiled for this processor, so a mark is named after that, too, and holds as long as no kernel is missing.
+Set-up and the image leave it there (``replay.kernels``), and so does a scheduler that had to compile;
+``scheduler.kernels`` asks.
 """
 
 import contextlib
@@ -23,11 +24,11 @@ STATED = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")
 
 
 class Mark:
-    """Says that a folder has all kernels of a policy, of these sources and for this processor."""
+    """Says that a folder has all kernels of a policy for this processor."""
 
-    def __init__(self, folder: Path, policy: str, sources: Path, made_for: str) -> None:
+    def __init__(self, folder: Path, policy: str, made_for: str) -> None:
         self.folder = folder
-        self.path = folder / f"compiled-{policy}-{short_digest([made_for, *stamps(sources)])}"
+        self.path = folder / f"compiled-{policy}-{made_for}"
 
     def holds(self) -> bool:
         """True if all kernels were compiled and none is missing."""
@@ -45,15 +46,6 @@ class Mark:
     def _kernels(self) -> int:
         """How many kernels the folder has; numba keeps each in a file of its own."""
         return sum(1 for _ in self.folder.rglob("*.nbc"))
-
-
-def stamps(sources: Path) -> list[str]:
-    """By what numba knows each source file under a folder."""
-    found = []
-    for path in sorted(sources.rglob("*.py")):
-        status = path.stat()
-        found.append(f"{path} {status.st_mtime} {status.st_size}")
-    return found
 
 
 def processor(file: Path = PROCESSOR_FILE) -> str:

@@ -7,7 +7,7 @@ compiling them.
 
 import sys
 
-from gpufleet.engine.arrays.compiled import CACHE_FOLDER, ENGINE_FOLDER
+from gpufleet.engine.arrays.compiled import CACHE_FOLDER
 from gpufleet.engine.compile import story, story_of_pods, sweep_old_caches
 from gpufleet.engine.policy import POLICIES, find_policy
 from gpufleet.files.kernel_mark import Mark, processor
@@ -47,8 +47,7 @@ def prepare_all(progress: Progress) -> None:
 
 
 def _mark(name: str) -> Mark:
-    """That of this very checkout: others with the same sources share the folder, but no kernel in it."""
-    return Mark(CACHE_FOLDER, name, ENGINE_FOLDER, processor())
+    return Mark(CACHE_FOLDER, name, processor())
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 
-from gpufleet.engine.arrays.compiled import CACHE_FOLDER, ENGINE_FOLDER
+from gpufleet.engine.arrays.compiled import CACHE_FOLDER
 from gpufleet.engine.compile import story, story_of_pods
 from gpufleet.engine.policy import find_policy
 from gpufleet.files.kernel_mark import Mark, processor
@@ -30,7 +30,7 @@ def prepare(policy: str) -> threading.Thread | None:
 
     The thread that loads; None if there was something to compile, which is over then.
     """
-    mark = Mark(CACHE_FOLDER, policy, ENGINE_FOLDER, processor())
+    mark = Mark(CACHE_FOLDER, policy, processor())
     if mark.holds():
         loading = threading.Thread(target=story_of_pods, args=(find_policy(policy),), name="kernels")
         loading.start()

@@ -1,14 +1,21 @@
 """Kernels are made when they are needed, and not before."""
 
+import ast
+import importlib
+import pkgutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import numpy as np
 
+import gpufleet.engine
 from gpufleet.engine.arrays.array_types import Int64Array
-from gpufleet.engine.arrays.compiled import Kernel, kernel, leaf
+from gpufleet.engine.arrays.compiled import PACKAGE_FOLDER, Kernel, kernel, kernel_sources, leaf
 
 
 def test_whoever_imports_the_engine_does_not_import_numba() -> None:
@@ -68,3 +75,58 @@ def made(one: object) -> Any:
     """What numba made of a kernel."""
     assert isinstance(one, Kernel)
     return one.made()
+
+
+def engine_kernels() -> Iterator[Kernel]:
+    """Every kernel of the engine."""
+    for module in pkgutil.walk_packages(gpufleet.engine.__path__, "gpufleet.engine."):
+        for value in vars(importlib.import_module(module.name)).values():
+            if isinstance(value, Kernel):
+                yield value
+
+
+def imported_names(path: Path) -> dict[str, Path]:
+    """The names of gpufleet's own that a module imports at its top, with the files of their modules."""
+    found = {}
+    for statement in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith("gpufleet."):
+            for name in statement.names:
+                base = PACKAGE_FOLDER.parent.joinpath(*str(statement.module).split("."))
+                options = (base / f"{name.name}.py", base.with_suffix(".py"), base / "__init__.py")
+                found[name.asname or name.name] = next(option for option in options if option.is_file())
+    return found
+
+
+def names_in(code: CodeType) -> set[str]:
+    """The global names that a function reads."""
+    inner = (names_in(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+    return set(code.co_names).union(*inner)
+
+
+def test_whatever_a_kernel_reads_from_another_module_is_among_the_sources_of_kernels() -> None:
+    sources = set(kernel_sources())
+    for one in engine_kernels():
+        path = Path(one.function.__code__.co_filename)
+        assert path in sources
+        imported = imported_names(path)
+        missing = {
+            name
+            for name in names_in(one.function.__code__) & set(imported)
+            if imported[name] not in sources
+        }
+        assert not missing, f"{path}: {one.__name__} reads {missing}"
+
+
+def test_constants_that_a_source_of_kernels_builds_on_are_among_them() -> None:
+    sources = set(kernel_sources())
+    for path in sources:
+        for name, source in imported_names(path).items():
+            assert not name.isupper() or source in sources, f"{path}: {name}"
+
+
+def test_kernels_of_the_engine_are_kept_by_module_and_others_by_path() -> None:
+    from gpufleet.engine.arrays.kernel_files import KernelFiles
+
+    score = PACKAGE_FOLDER / "engine/place/score/fit.py"
+    assert KernelFiles.get_suitable_cache_subpath(str(score)) == "engine.place.score.fit"
+    assert KernelFiles.get_suitable_cache_subpath(__file__).startswith("arrays_")

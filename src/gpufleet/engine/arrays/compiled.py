@@ -1,8 +1,9 @@
 """How the hot loops are compiled: one decorator, and a cache that can never be stale.
 
 numba keeps compiled functions on disk but only looks at the file of the function itself, not at
-the files of those it calls. So the cache folder is named after a digest of every source file of
-the engine: a change anywhere compiles anew, and old folders are swept by ``compile``.
+the files of those it calls. So the cache folder is named after a digest of every source file that a
+kernel may depend on: a change in any compiles anew, and old folders are swept by ``compile``.
+Which files these are is read from their imports, and ``kernel_files`` says where in the folder a kernel is.
 ``GPUFLEET_KERNEL_CACHE`` names another place, for images that are built once and run read-only.
 
 numba itself is imported when the first kernel is called: that takes as long as everything else of a
@@ -12,7 +13,8 @@ process that starts, and a kernel that is never called needs nothing of it.
 import functools
 import hashlib
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeVar, cast
@@ -21,14 +23,51 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 ENGINE_FOLDER = Path(__file__).parents[1]
+PACKAGE_FOLDER = ENGINE_FOLDER.parent
+LOCATOR = "gpufleet.engine.arrays.kernel_files.KernelFiles"
+DECORATED = re.compile(rb"^@(?:kernel|leaf|entry)$", re.MULTILINE)
+"""A line of a module that has kernels."""
+IMPORTED = re.compile(rb"^from gpufleet\.([\w.]+) import (?:\(([^)]*)\)|([^\n(]*))", re.MULTILINE)
+"""An import of gpufleet's own at the top of a module: from where, and which names."""
+COMPILED_IN = re.compile(rb"\b(?:[A-Z][A-Z0-9_]*|\w+Tables)\b")
+"""Names whose values numba compiles into a kernel that uses them: constants, and the types of bundled arrays."""
+
+
+def kernel_sources() -> dict[Path, bytes]:
+    """The source files on which compiled kernels depend.
+
+    They are the modules with kernels, the arrays that kernels get, and where the constants come from that
+    these use. What plans, keeps or explains in plain Python is not among them: to change it compiles nothing.
+    """
+    sources = {path: path.read_bytes() for path in ENGINE_FOLDER.rglob("*.py")}
+    found = {path: text for path, text in sources.items() if DECORATED.search(text) or _is_of_arrays(path)}
+    unread = list(found)
+    while unread:
+        for path in _constants_from(found[unread.pop()]):
+            if path not in found:
+                found[path] = sources[path] if path in sources else path.read_bytes()
+                unread.append(path)
+    return found
+
+
+def _is_of_arrays(path: Path) -> bool:
+    return path.parent == ENGINE_FOLDER / "arrays"
+
+
+def _constants_from(text: bytes) -> Iterator[Path]:
+    """The modules from which a module imports what may be compiled into a kernel."""
+    for module, several, one in IMPORTED.findall(text):
+        if COMPILED_IN.search(several or one):
+            path = PACKAGE_FOLDER.joinpath(*module.decode().split("."))
+            yield path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
 def sources_digest() -> str:
-    """A short digest over the engine's source files and numba's version."""
+    """A short digest over the sources of kernels and numba's version."""
     digest = hashlib.sha256(version("numba").encode())
-    for path in sorted(ENGINE_FOLDER.rglob("*.py")):
-        digest.update(path.name.encode())
-        digest.update(path.read_bytes())
+    for path, text in sorted(kernel_sources().items()):
+        digest.update(str(path.relative_to(PACKAGE_FOLDER)).encode())
+        digest.update(text)
     return digest.hexdigest()[:16]
 
 
@@ -96,6 +135,8 @@ def made_by_numba(function: Callable[..., Any], *, merged: bool) -> Any:
     from gpufleet.engine.arrays import handle_in_kernels  # noqa: F401
 
     numba.config.CACHE_DIR = str(CACHE_FOLDER)
+    # An image names a locator of its own, which knows the kernels that it brings.
+    numba.config.CACHE_LOCATOR_CLASSES = numba.config.CACHE_LOCATOR_CLASSES or LOCATOR
     if merged:
         return numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)(function)
     # Not ``forceinline=False``: what an ``entry`` hands down to the kernels it calls would not reach this.
