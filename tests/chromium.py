@@ -30,8 +30,8 @@ def chromium() -> Iterator["Browser"]:
 
     assert CHROMIUM is not None, "CI must have chromium"
     with sync_playwright() as playwright:
-        # CI runs as root in a container, where Chromium cannot make its sandbox. Without a GPU, the process that
-        # would draw with one only delays the first frame.
+        # CI runs as root in a container, where Chromium cannot make its sandbox. Without a GPU, the process
+        # that would draw with one only delays the first frame.
         arguments = ["--no-sandbox", "--disable-gpu"]
         launched = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
         yield launched

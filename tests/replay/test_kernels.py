@@ -34,9 +34,7 @@ def prepare(monkeypatch: pytest.MonkeyPatch, checkout: Checkout) -> int:
     return checkout.stories - before
 
 
-def test_kernels_are_compiled_once_for_all_checkouts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kernels_are_compiled_once_for_all_checkouts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = Checkout(tmp_path), Checkout(tmp_path)
     assert prepare(monkeypatch, first) > 0
     assert prepare(monkeypatch, first) == 0

@@ -110,9 +110,7 @@ def test_whatever_a_kernel_reads_from_another_module_is_among_the_sources_of_ker
         assert path in sources
         imported = imported_names(path)
         missing = {
-            name
-            for name in names_in(one.function.__code__) & set(imported)
-            if imported[name] not in sources
+            name for name in names_in(one.function.__code__) & set(imported) if imported[name] not in sources
         }
         assert not missing, f"{path}: {one.__name__} reads {missing}"
 

@@ -30,7 +30,7 @@ DECORATED = re.compile(rb"^@(?:kernel|leaf|entry)$", re.MULTILINE)
 IMPORTED = re.compile(rb"^from gpufleet\.([\w.]+) import (?:\(([^)]*)\)|([^\n(]*))", re.MULTILINE)
 """An import of gpufleet's own at the top of a module: from where, and which names."""
 COMPILED_IN = re.compile(rb"\b(?:[A-Z][A-Z0-9_]*|\w+Tables)\b")
-"""Names whose values numba compiles into a kernel that uses them: constants, and the types of bundled arrays."""
+"""Names whose values numba compiles into a kernel that uses them: constants, and types of bundled arrays."""
 
 
 def kernel_sources() -> dict[Path, bytes]:

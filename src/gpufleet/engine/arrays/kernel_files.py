@@ -1,4 +1,4 @@
-"""Where in the cache numba keeps a compiled kernel: by its module, so that all checkouts with the same sources share it.
+"""Where in the cache numba keeps a compiled kernel: by its module, so that checkouts share what is equal.
 
 By itself numba names the folder of a function after the path of its source file: each checkout, each virtual
 environment and each image would compile for a minute what another one has. The cache is already named after
@@ -17,7 +17,7 @@ class KernelFiles(UserProvidedCacheLocator):  # type: ignore[misc]
 
     @classmethod
     def get_suitable_cache_subpath(cls, py_file: str) -> str:
-        """The folder of a source file's kernels within the cache; that of numba for files that are not ours."""
+        """The folder of a source file's kernels within the cache; for files of others, that of numba."""
         path = Path(py_file)
         if path.is_relative_to(PACKAGE_FOLDER):
             return ".".join(path.relative_to(PACKAGE_FOLDER).with_suffix("").parts)
