@@ -112,7 +112,7 @@ def test_whatever_a_kernel_reads_from_another_module_is_among_the_sources_of_ker
         missing = {
             name for name in names_in(one.function.__code__) & set(imported) if imported[name] not in sources
         }
-        assert not missing, f"{path}: {one.__name__} reads {missing}"
+        assert not missing, f"{path}: {one.function.__qualname__} reads {missing}"
 
 
 def test_constants_that_a_source_of_kernels_builds_on_are_among_them() -> None:
