@@ -5,8 +5,6 @@ environment and each image would compile for a minute what another one has. The 
 what kernels depend on (``compiled.sources_digest``), so the name of the module is enough.
 """
 
-from pathlib import Path
-
 from numba.core.caching import UserProvidedCacheLocator
 
 from gpufleet.engine.arrays.compiled import PACKAGE_FOLDER
@@ -18,7 +16,8 @@ class KernelFiles(UserProvidedCacheLocator):  # type: ignore[misc]
     @classmethod
     def get_suitable_cache_subpath(cls, py_file: str) -> str:
         """The folder of a source file's kernels within the cache; for files of others, that of numba."""
-        path = Path(py_file)
+        # A path that is absolute stays as it is.
+        path = PACKAGE_FOLDER / py_file
         if path.is_relative_to(PACKAGE_FOLDER):
             return ".".join(path.relative_to(PACKAGE_FOLDER).with_suffix("").parts)
         found: str = super().get_suitable_cache_subpath(py_file)
