@@ -1,0 +1,254 @@
+"""Claims on a real kubelet, containerd and kube-scheduler: a pod sees the devices of its claim and no others.
+
+The classes and claims are as users of NVIDIA's driver write them. Half of the node's simulated cards go to
+claims, the others to the device plugin.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from gpufleet.localkube import manifests
+from gpufleet.localkube.access.api import Object
+from gpufleet.localkube.cluster import LocalCluster
+from gpufleet.localkube.control_plane import Options
+from gpufleet.localkube.node.agent_program import NAME, agent_folder
+from gpufleet.localkube.node.configuration import NODE_NAME
+from gpufleet.localkube.node.real_node import AGENT
+from gpufleet.localkube.node_agent import await_resource, start_agent
+from gpufleet.localkube.processes import plan
+from tests.agent.dra.claims import CLASSES
+from tests.localkube.cluster import KUBERNETES, a_cluster
+from tests.localkube.real_node import (
+    PODS,
+    a_pod,
+    await_end,
+    awaited,
+    delete_pod,
+    get_pod,
+    logs,
+    run_pod,
+)
+
+GPU = "nvidia.com/gpu"
+MACHINE = "gpus: [{model: H100-80GB, count: 4}]\n"
+RESOURCES = "/apis/resource.k8s.io/v1"
+CLAIMS = f"{RESOURCES}/namespaces/default/resourceclaims"
+SEE = "echo devices $(cd /dev; ls -d nvidia[0-9]* 2> /dev/null); echo variable $NVIDIA_VISIBLE_DEVICES; "
+SLEEP = "exec sleep 100000"
+BY_KUBERNETES: Object = {
+    "nodeName": "",
+    "schedulerName": "default-scheduler",
+    "nodeSelector": {"type": "real"},
+}
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """A cluster with a real node, whose agent gives cards 2 and 3 to claims."""
+    options = Options(kubernetes=KUBERNETES, kube_scheduler=True)
+    with a_cluster(tmp_path_factory.mktemp("dra"), "d", options, real_node=True) as running:
+        with running.api() as api:
+            manifests.install(api)
+            for name, expression in CLASSES.items():
+                spec = {"selectors": [{"cel": {"expression": expression}}]}
+                api.call("POST", f"{RESOURCES}/deviceclasses", {"metadata": {"name": name}, "spec": spec})
+        running.furnished()
+        start_agent(running, MACHINE, ("--dra-cards=2,3",))
+        await_resource(running, GPU, 2)
+        awaited("the slices", lambda: offered(running) == ["gpu-2", "gpu-3"], lambda: agent_log(running))
+        yield running
+
+
+def agent_log(cluster: LocalCluster) -> str:
+    """The end of what the agent says."""
+    log = cluster.folder / plan.LOGS / f"{NAME}.log"
+    return log.read_text(encoding="utf-8")[-3000:]
+
+
+def offered(cluster: LocalCluster) -> list[str]:
+    """The devices of the node's slices without taints."""
+    with cluster.api() as api:
+        found = api.call("GET", f"{RESOURCES}/resourceslices")
+    return [
+        device["name"]
+        for one in found["items"]
+        if one["spec"].get("nodeName") == NODE_NAME
+        for device in one["spec"].get("devices") or ()
+        if not device.get("taints")
+    ]
+
+
+def make_claim(cluster: LocalCluster, name: str, count: int = 1, **more: Any) -> str:
+    """A claim of so many cards; its UID."""
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": count}}
+    spec = {"devices": {"requests": [request], **more}}
+    with cluster.api() as api:
+        made = api.call("POST", CLAIMS, {"metadata": {"name": name}, "spec": spec})
+    return str(made["metadata"]["uid"])
+
+
+def delete_claim(cluster: LocalCluster, name: str) -> None:
+    """Delete a claim and wait until it is gone, its devices free."""
+    with cluster.api() as api:
+        api.call("DELETE", f"{CLAIMS}/{name}")
+
+    def is_gone() -> bool:
+        with cluster.api() as api:
+            return api.request("GET", f"{CLAIMS}/{name}")[0] == 404
+
+    awaited(f"the end of claim {name}", is_gone)
+
+
+def pod_with_claim(name: str, claim: str, script: str, containers: int = 1) -> Object:
+    """A pod whose containers all use one claim."""
+    pod = a_pod(name, script, **BY_KUBERNETES)
+    pod["spec"]["resourceClaims"] = [{"name": "cards", "resourceClaimName": claim}]
+    (first,) = pod["spec"]["containers"]
+    first["resources"] = {"claims": [{"name": "cards"}]}
+    pod["spec"]["containers"] = [{**first, "name": f"main-{number}"} for number in range(containers)]
+    return pod
+
+
+def start(cluster: LocalCluster, pod: Object) -> None:
+    with cluster.api() as api:
+        api.call("POST", PODS, pod)
+
+
+def seen(cluster: LocalCluster, name: str, container: str = "main-0") -> list[str]:
+    """The cards that a container sees; it is void for NVIDIA's runtime."""
+    path = f"{PODS}/{name}/log?container={container}"
+
+    def lines() -> list[str]:
+        with cluster.api() as api:
+            status, body = api.request("GET", path)
+        found = body.decode().splitlines() if status == 200 else []
+        return found if len(found) == 2 else []
+
+    devices, variable = awaited(f"the words of {name}", lines, lambda: story(cluster, name))
+    assert variable == "variable void"
+    return devices.split()[1:]
+
+
+def story(cluster: LocalCluster, name: str) -> str:
+    """What is known of a pod that does not come so far."""
+    with cluster.api() as api:
+        events = api.call(
+            "GET", f"/api/v1/namespaces/default/events?fieldSelector=involvedObject.name={name}"
+        )
+    told = [(one["message"], one.get("count"), one.get("lastTimestamp")) for one in events["items"]]
+    log = (cluster.folder / plan.LOGS / "kubelet.log").read_text(encoding="utf-8").splitlines()
+    about = [line for line in log if "plugin" in line.lower() or "DRA" in line]
+    return "\n".join([str(told), agent_log(cluster), *about[-25:]])
+
+
+def prepared(cluster: LocalCluster) -> list[str]:
+    """The UIDs of the prepared claims, as the agent keeps them on the disk."""
+    folder = agent_folder(cluster.folder) / "claims"
+    return sorted(path.name.partition(".")[0] for path in folder.glob("*.json"))
+
+
+@contextmanager
+def registered_anew(cluster: LocalCluster) -> Iterator[None]:
+    """A block after which the kubelet knows the driver again.
+
+    A claim that comes meanwhile is tried again by the kubelet only after a minute or more.
+    """
+    log = cluster.folder / plan.LOGS / f"{NAME}.log"
+
+    def answers() -> int:
+        return log.read_text(encoding="utf-8").count("the kubelet answered the registration")
+
+    before = answers()
+    yield
+    awaited("another registration", lambda: answers() > before, lambda: agent_log(cluster))
+
+
+def test_a_pod_sees_the_card_of_its_claim_and_the_claims_end_takes_it_back(real: LocalCluster) -> None:
+    uid = make_claim(real, "one")
+    start(real, pod_with_claim("alone", "one", SEE + SLEEP))
+    (card,) = seen(real, "alone")
+    assert card in {"nvidia2", "nvidia3"}
+    assert prepared(real) == [uid]
+    files = real.node.cdi_dir.glob(f"*{uid}*")
+    assert len(list(files)) == 1
+    delete_pod(real, "alone")
+    awaited("the claim to be taken back", lambda: prepared(real) == [])
+    assert not list(real.node.cdi_dir.glob(f"*{uid}*"))
+    delete_claim(real, "one")
+
+
+def test_two_containers_share_a_claim_of_two_cards(real: LocalCluster) -> None:
+    make_claim(real, "pair", 2)
+    start(real, pod_with_claim("twins", "pair", SEE + SLEEP, containers=2))
+    assert [seen(real, "twins", f"main-{number}") for number in range(2)] == [["nvidia2", "nvidia3"]] * 2
+    delete_pod(real, "twins")
+    delete_claim(real, "pair")
+
+
+def test_two_pods_share_a_claim_across_restarts_of_agent_and_kubelet(real: LocalCluster) -> None:
+    uid = make_claim(real, "shared")
+    start(real, pod_with_claim("first", "shared", SEE + SLEEP))
+    card = seen(real, "first")
+    with registered_anew(real):
+        real.node.restart(AGENT)
+    start(real, pod_with_claim("second", "shared", SEE + SLEEP))
+    assert seen(real, "second") == card
+    with registered_anew(real):
+        real.node.restart_kubelet()
+    awaited("the slices", lambda: offered(real) == ["gpu-2", "gpu-3"], lambda: agent_log(real))
+    delete_pod(real, "first")
+    assert prepared(real) == [uid]
+    start(real, pod_with_claim("third", "shared", SEE + SLEEP))
+    assert seen(real, "third") == card
+    delete_pod(real, "second")
+    delete_pod(real, "third")
+    awaited("the claim to be taken back", lambda: prepared(real) == [])
+    delete_claim(real, "shared")
+
+
+def test_the_device_plugin_has_the_other_cards(real: LocalCluster) -> None:
+    run_pod(real, "plain", SEE, {"limits": {GPU: "2"}})
+    assert await_end(real, "plain") == 0
+    assert logs(real, "plain").splitlines()[0] == "devices nvidia0 nvidia1"
+    delete_pod(real, "plain")
+
+
+def test_sharing_that_cannot_be_had_is_refused_in_the_pods_events(real: LocalCluster) -> None:
+    parameters = {
+        "apiVersion": "resource.nvidia.com/v1beta1",
+        "kind": "GpuConfig",
+        "sharing": {"strategy": "MPS", "mpsConfig": {"defaultActiveThreadPercentage": 50}},
+    }
+    config = [{"requests": ["gpu"], "opaque": {"driver": "gpu.nvidia.com", "parameters": parameters}}]
+    make_claim(real, "by-mps", config=config)
+    start(real, pod_with_claim("refused", "by-mps", SEE))
+    awaited("the refusal", lambda: "sharing.strategy" in events_of(real, "refused"))
+    delete_pod(real, "refused")
+    delete_claim(real, "by-mps")
+
+
+def events_of(cluster: LocalCluster, name: str) -> str:
+    with cluster.api() as api:
+        events = api.call(
+            "GET", f"/api/v1/namespaces/default/events?fieldSelector=involvedObject.name={name}"
+        )
+    return " ".join(str(one["message"]) for one in events["items"])
+
+
+def test_the_health_of_its_devices_is_in_a_pods_status(real: LocalCluster) -> None:
+    make_claim(real, "watched")
+    start(real, pod_with_claim("patient", "watched", SEE + SLEEP))
+    seen(real, "patient")
+
+    def health() -> list[str]:
+        pod = get_pod(real, "patient") or {"status": {}}
+        found = pod["status"].get("containerStatuses", [])
+        resources = [one for each in found for one in each.get("allocatedResourcesStatus", [])]
+        return [one["health"] for each in resources for one in each.get("resources", [])]
+
+    awaited("its health", lambda: health() == ["Healthy"], lambda: str(get_pod(real, "patient")))
+    delete_pod(real, "patient")
+    delete_claim(real, "watched")
