@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any
 
 import msgspec
+import pytest
 
 from gpufleet.agent.dra.device_pools import DEVICES_MOST, DevicePool, device_pools
 from gpufleet.agent.dra.slice_publisher import Pools, SlicePublisher
@@ -21,7 +22,7 @@ from gpufleet.kube.kube_errors import KubeError, TransportError
 from gpufleet.kube.listing import Selection
 from gpufleet.kube.objects.resource_slices import ResourceSliceObject
 from gpufleet.kube.resources import NODES, RESOURCE_SLICES
-from gpufleet.kube.status import NotFound
+from gpufleet.kube.status import Conflict, NotFound
 from gpufleet.kube.transport import Request, Response, ResponseStream, Transport
 from gpufleet.localkube.cluster import LocalCluster
 from tests.agent.dra.mig_card import slices_of_card
@@ -49,6 +50,29 @@ class Killing:
             if not self.writes_left:
                 raise TransportError("killed", reached=False)
             self.writes_left -= 1
+        return await self.inner.call(request, timeout_s=timeout_s)
+
+    async def open(self, request: Request, *, timeout_s: float) -> ResponseStream:
+        """A watch, as it is."""
+        return await self.inner.open(request, timeout_s=timeout_s)
+
+    async def close(self) -> None:
+        """Nothing: the way beneath is used on."""
+
+
+class WithoutTaints:
+    """A way to a server that drops taints of devices, as one does whose gate for them is closed."""
+
+    def __init__(self, inner: Transport) -> None:
+        self.inner = inner
+
+    async def call(self, request: Request, *, timeout_s: float) -> Response:
+        """Pass it on without taints."""
+        if request.method in {"POST", "PUT"}:
+            body = msgspec.json.decode(request.body)
+            for device in body["spec"].get("devices", ()):
+                device.pop("taints", None)
+            request = msgspec.structs.replace(request, body=msgspec.json.encode(body))
         return await self.inner.call(request, timeout_s=timeout_s)
 
     async def open(self, request: Request, *, timeout_s: float) -> ResponseStream:
@@ -207,6 +231,42 @@ def test_slices_of_others_stay_and_a_rival_keeps_ours_away(cluster: LocalCluster
         assert await server.settle() == []
         assert len(await server.slices()) == 2
         assert len(await server.slices(OTHER_NODE)) == 1
+
+    told(cluster, story)
+
+
+def test_where_taints_are_dropped_a_sick_card_is_not_offered(cluster: LocalCluster) -> None:  # noqa: F811
+    async def story(server: Server) -> None:
+        client = Client(WithoutTaints(server.transport), MachineClock(), random.Random(1))
+        publisher = SlicePublisher(client, NODE, server.pools)
+        server.offer(card(0), card(1, health=Verdict.UNHEALTHY, reason="Xid 79: it fell off the bus"))
+        await publisher.settle()
+        assert any("keeps no taints" in one for one in await publisher.settle())
+        (found,) = await server.slices()
+        assert [one.name for one in found.spec.devices] == ["gpu-0"]
+        server.offer(card(0), card(1))
+        await publisher.settle()
+        assert [len(one.spec.devices) for one in await server.slices()] == [2]
+
+    told(cluster, story)
+
+
+def test_a_change_by_another_program_in_between_is_a_conflict(cluster: LocalCluster) -> None:  # noqa: F811
+    async def story(server: Server) -> None:
+        server.offer(card(0))
+        await server.settle()
+        (before,) = await server.slices()
+        stale = [before]
+        edited = msgspec.to_builtins(before)
+        edited["metadata"]["labels"] = {"by": "another"}
+        await server.client.replace(RESOURCE_SLICES, before.metadata.name, edited)
+        server.offer(card(0), card(1))
+        pool = (server.pools.value or ())[0]
+        with pytest.raises(Conflict):
+            await server.publisher.settle_pool(pool, stale)
+        await server.settle()
+        (after,) = await server.slices()
+        assert (len(after.spec.devices), after.metadata.labels) == (2, {"by": "another"})
 
     told(cluster, story)
 

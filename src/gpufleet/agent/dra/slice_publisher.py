@@ -126,7 +126,7 @@ class SlicePublisher:
                     f"another program offers devices of {pool.driver} on this node ({rivals[0]}); ours wait"
                 )
             else:
-                await self._settle_pool(pool, _of_pool(there, pool.driver, pool.name))
+                await self.settle_pool(pool, _of_pool(there, pool.driver, pool.name))
         served = {pool.driver for pool in pools if not any(_is_rival(one, pool) for one in there)}
         for driver in DRIVERS.values():
             if driver not in served:
@@ -147,7 +147,8 @@ class SlicePublisher:
             raise KubeError("the API server does not serve resource.k8s.io/v1, which 1.34 brought") from error
         return found
 
-    async def _settle_pool(self, pool: DevicePool, there: Sequence[ResourceSliceObject]) -> None:
+    async def settle_pool(self, pool: DevicePool, there: Sequence[ResourceSliceObject]) -> None:
+        """Make the slices of a pool, seen like this, what they should be. Raises KubeError."""
         known = pool if self._knows_taints else without_tainted(pool)
         plan = slice_plan(known, there, self._alike)
         for name, spec in plan.created:
