@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from gpufleet.agent.device_plugin.cdi import CdiEdits, CdiNode
+from gpufleet.agent.device_plugin.cdi import CdiEdits, CdiMount, CdiNode
 from gpufleet.agent.dra.claim_files import ClaimFiles
 from gpufleet.agent.dra.claim_preparer import ClaimName, ClaimPreparer, ClaimWorld
 from gpufleet.agent.dra.device_pools import device_pools, pool_name
@@ -89,16 +89,27 @@ class World:
         self.gpus: Topic[NodeGpus] = Topic(a_node(*cards, boot_id=boot_id))
         self.pools: Topic[Pools] = Topic(device_pools(self.gpus.value, lambda _: True))
         self.held: Mapping[DeviceId, str] = {}
+        self.libraries: tuple[CdiMount, ...] = ()
         self.preparer = self.started(boot_id)
 
     def started(self, boot_id: str = "boot-1") -> ClaimPreparer:
         """Another process of the agent."""
         self.client = Client(self.server, MachineClock(), random.Random(1))
-        world = ClaimWorld(NODE, boot_id, self.gpus, self.pools, Topic({}), edits, lambda: self.held)
+        world = ClaimWorld(NODE, boot_id, self.gpus, self.pools, Topic({}), self._edits, lambda: self.held)
         record = ClaimRecord(self.folder / "claims", self.disk)
         self.preparer = ClaimPreparer(self.client, world, record, ClaimFiles(self.folder / "cdi", self.disk))
         self.preparer.load()
         return self.preparer
+
+    def install(self, version: str) -> None:
+        """The driver's files are of this version; none with an empty one."""
+        path = f"/usr/lib64/libcuda.so.{version}"
+        self.libraries = (CdiMount(path, path, ("ro",)),) if version else ()
+
+    def _edits(self, gpu: Gpu, instance: str) -> CdiEdits:
+        """A node of each card, one of each instance, named after it, and the driver's files."""
+        paths = [*gpu.facts.device_nodes, *([f"/dev/{instance}"] if instance else [])]
+        return CdiEdits(device_nodes=tuple(CdiNode(path) for path in paths), mounts=self.libraries)
 
     def allocated(self, name: str, *devices: str, uid: str = "", **more: Any) -> ClaimName:
         """A claim that was given these devices; ``more`` are fields of the results, or the configurations."""
@@ -127,6 +138,13 @@ class World:
         """The CDI files of claims."""
         return sorted(path.name for path in (self.folder / "cdi").glob("*.json"))
 
+    def mounts_of(self, claim: ClaimName) -> list[str]:
+        """The driver's files that a container with the claim gets."""
+        path = self.folder / "cdi" / f"gpufleet.io-claim-{claim.uid}-{NVIDIA}.json"
+        spec = msgspec.json.decode(path.read_bytes())
+        mounts = [one for device in spec["devices"] for one in device["containerEdits"].get("mounts", ())]
+        return [str(one["hostPath"]) for one in mounts]
+
     def nodes_of(self, claim: ClaimName) -> list[str]:
         """The device nodes that a container with the claim gets, by its CDI file."""
         path = self.folder / "cdi" / f"gpufleet.io-claim-{claim.uid}-{NVIDIA}.json"
@@ -134,9 +152,3 @@ class World:
         return [
             node["path"] for device in spec["devices"] for node in device["containerEdits"]["deviceNodes"]
         ]
-
-
-def edits(gpu: Gpu, instance: str) -> CdiEdits:
-    """A node of each card, and one of each instance, named after it."""
-    paths = [*gpu.facts.device_nodes, *([f"/dev/{instance}"] if instance else [])]
-    return CdiEdits(device_nodes=tuple(CdiNode(path) for path in paths))

@@ -145,6 +145,16 @@ def test_while_a_card_is_not_seen_after_a_reboot_its_claim_stays_as_it_was(world
     assert world.nodes_of(claim) == ["/dev/nvidia0"]
 
 
+def test_after_an_update_of_the_driver_a_claim_has_its_new_files(world: World) -> None:
+    world.install("570.1")
+    claim = world.allocated("one", "gpu-0")
+    world.prepare(claim)
+    for version, named in (("", "570.1"), ("580.2", "580.2")):
+        world.install(version)
+        asyncio.run(world.preparer.restore())
+        assert world.mounts_of(claim) == [f"/usr/lib64/libcuda.so.{named}"]
+
+
 async def one_look(world: World, boot_id: str) -> None:
     """A new process runs until the files are there."""
     running = asyncio.create_task(world.started(boot_id).run())

@@ -27,6 +27,7 @@ from gpufleet.agent.dra.slice_publisher import Pools
 from gpufleet.agent.state.node_state import Gpu, NodeGpus
 from gpufleet.agent.state.state_errors import RefusedError
 from gpufleet.agent.state.topic import Topic
+from gpufleet.devices.facts import MigFacts
 from gpufleet.kube.answer import decode
 from gpufleet.kube.backoff import ONE_TRY
 from gpufleet.kube.client import Client
@@ -101,7 +102,7 @@ class ClaimPreparer:
             group.create_task(self._follow())
             while True:
                 await self._client.clock.sleep(LOOK_EVERY_S)
-                await self._restore()
+                await self.restore()
 
     async def prepare(self, driver: str, claim: ClaimName) -> PreparedClaim:
         """The claim with its devices of this driver, usable by containers. Raises RefusedError."""
@@ -210,9 +211,9 @@ class ClaimPreparer:
 
     async def _follow(self) -> None:
         async for _ in self._world.gpus.follow():
-            await self._restore()
+            await self.restore()
 
-    async def _restore(self) -> None:
+    async def restore(self) -> None:
         """Make the files of all prepared claims be there, as they are right for this boot."""
         async with self._turn:
             problems = [self._record.problem] if self._record.problem else []
@@ -228,30 +229,38 @@ class ClaimPreparer:
             self.problem = "; ".join(problems)
 
     def _current(self, claim: PreparedClaim) -> PreparedClaim:
-        """The claim as it is in this boot; as it was while a card of it is not seen.
+        """The claim as it is now; as it was while a card of it is not seen.
 
-        After a reboot a card may have another number, and an instance at the same place another UUID.
+        After a reboot a card may have another number, and an instance at the same place another UUID. After
+        an update of the driver its files have other names.
         """
-        if claim.boot_id == self._world.boot_id:
+        is_of_this_boot = claim.boot_id == self._world.boot_id
+        found = [self._found_again(one, by_uuid=is_of_this_boot) for one in claim.devices]
+        if not is_of_this_boot and None in found:
             return claim
-        devices = [self._found_again(one) for one in claim.devices]
-        whole = tuple(one for one in devices if one is not None)
-        if len(whole) < len(devices):
-            return claim
-        return msgspec.structs.replace(claim, boot_id=self._world.boot_id, devices=whole)
+        devices = tuple(now or before for now, before in zip(found, claim.devices, strict=True))
+        return msgspec.structs.replace(claim, boot_id=self._world.boot_id, devices=devices)
 
-    def _found_again(self, device: PreparedDevice) -> PreparedDevice | None:
+    def _found_again(self, device: PreparedDevice, *, by_uuid: bool) -> PreparedDevice | None:
         gpu = self._world.gpus.value.gpu(device.gpu)
         if gpu is None:
             return None
-        if not device.instance:
-            return msgspec.structs.replace(device, edits=self._world.edits(gpu, ""))
-        place = (device.profile, device.start)
-        part = next((one for one in gpu.facts.mig if (one.profile, one.start) == place), None)
-        if part is None:
+        instance = device.instance
+        if instance:
+            place = (device.profile, device.start)
+            part = gpu.instance(instance) if by_uuid else _at_place(gpu, place)
+            if part is None:
+                return None
+            instance = part.uuid
+        edits = self._world.edits(gpu, instance)
+        # Files of a driver that is being replaced are missing for a while.
+        if device.edits.mounts and not edits.mounts:
             return None
-        edits = self._world.edits(gpu, part.uuid)
-        return msgspec.structs.replace(device, instance=part.uuid, edits=edits)
+        return msgspec.structs.replace(device, instance=instance, edits=edits)
+
+
+def _at_place(gpu: Gpu, place: tuple[str, int | None]) -> MigFacts | None:
+    return next((one for one in gpu.facts.mig if (one.profile, one.start) == place), None)
 
 
 def _holders(
