@@ -54,8 +54,10 @@ Digest = dict[str, object]
 
 def digest(state: EngineState) -> Digest:
     """All state, by paths such as ``gangs.by_name[g0].waiting``."""
-    # Columns are brought up to date when they are read; before that they are no state.
+    # Columns are brought up to date when they are read, and priorities are counted from then on; before that
+    # they are no state.
     assert state.pods.eviction_columns.cells.size
+    assert state.pods.placed_priorities is not None
     found: Digest = {}
     _note(found, {}, "", state)
     return found

@@ -102,8 +102,9 @@ class Cycle:
         if self.evicts and state.queues.is_active:
             for row in running_in_stopped_queues(state):
                 carrying_out.evict(row, None, WhyEvicted.STOPPED)
-        for row, limit in self.overtime.take(at_us):
-            carrying_out.evict(row, None, WhyEvicted.OVERTIME, limit)
+        if self.overtime.is_watching:
+            for row, limit in self.overtime.take(at_us):
+                carrying_out.evict(row, None, WhyEvicted.OVERTIME, limit)
         if self.violations.watches:
             for row, why in self.violations.take(at_us, of_gangs=False):
                 carrying_out.evict(row, None, why)
@@ -115,7 +116,9 @@ class Cycle:
         if self.violations.watches:
             yield from self._take_gangs_back(at_us, work)
         carrying_out.instructions += self.moving.run(at_us)
-        carrying_out.instructions += [*self.nominations.take_withdrawn(), *self.telling.news(at_us)]
+        if self.nominations.withdrawn:
+            carrying_out.instructions += self.nominations.take_withdrawn()
+        carrying_out.instructions += self.telling.news(at_us)
         yield from self._tell_waiting_work(at_us, work)
         state.count_evictions()
 

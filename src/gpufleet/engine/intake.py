@@ -125,7 +125,8 @@ class Intake:
         """Apply one event that happened at (or was heard of by) this engine time."""
         self.at_us = at_us
         self._handlers[type(happened)](happened)
-        self.state.neighbours.follow_moves()
+        if self.state.pods.moved:
+            self.state.neighbours.follow_moves()
 
     def _node_set(self, happened: event.NodeSet) -> None:
         state, node = self.state, happened.node

@@ -2,6 +2,7 @@
 
 import random
 
+import msgspec
 import pytest
 
 from gpufleet.engine import event
@@ -10,6 +11,7 @@ from gpufleet.engine.preempt.quick_reject import QuickReject
 from gpufleet.engine.preempt.victim_search import PreemptionSearch, SearchRun, rank_of
 from gpufleet.engine.preempt.victims import EvictionPlan, NoEvictionPlan, UnplacedWorkload
 from gpufleet.model.identifiers import QueueName
+from gpufleet.model.pod import Pod
 from gpufleet.model.queue import GPU, PreemptionPolicy, Queue, Quota, VictimScope
 from tests.engine.fleet_builder import Story, node, pod, shape
 from tests.engine.preempt.arena import random_tree
@@ -24,12 +26,17 @@ class Doubting(PreemptionSearch):
         super().__init__()
         self.searched = 0
         self.rejected = 0
+        self.rejected_while_pods_leave = 0
 
     def find(self, asking: UnplacedWorkload, state: EngineState) -> EvictionPlan | NoEvictionPlan | None:
         """What is found, and nothing where work is rejected."""
         rank = rank_of(asking, state)
         queue = state.waiting.queues.get(rank.queue)
-        if queue is not None and not QuickReject(state).may_find(rank.priority, queue):
+        lacks_quota = state.gate.is_active and state.gate.keeps_out(asking.row)
+        if queue is not None and not QuickReject(state).may_find(
+            rank.priority, queue, lacks_quota=lacks_quota
+        ):
+            self.rejected_while_pods_leave += bool(state.departures.told or state.departures.evicted)
             self.rejected += 1
             assert SearchRun(asking, state).find(rank, queue) == NoEvictionPlan()
         elif queue is not None:
@@ -42,22 +49,35 @@ def test_a_search_for_rejected_work_finds_no_victim() -> None:
     for seed in range(60):
         chance = random.Random(seed)
         story = Story(victims=doubting)
-        queues = random_tree(chance, 8)
+        queues = [*random_tree(chance, 8), *another_tree(chance)]
         story.happen(*(event.QueueSet(queue) for queue in queues))
         story.nodes(node("a", 4), node("b", 4))
         names = [queue.name for queue in queues] + ["default"] * (seed % 3 == 0)
-        running: list[str] = []
+        running: list[Pod] = []
         for number in range(25):
             story.at_us += 1
             priority = chance.choice((0, 0, 0, 1)) if seed % 2 else 0
-            story.arrive(
-                pod(f"p{number}", shape(chance.randint(1, 3)), queue=chance.choice(names), priority=priority)
-            )
-            running.append(f"p{number}")
+            asked = shape(chance.randint(1, 3))
+            running.append(pod(f"p{number}", asked, queue=chance.choice(names), priority=priority))
+            story.arrive(running[-1])
             if chance.random() < 0.3:
-                story.depart(running.pop(chance.randrange(len(running))))
+                story.depart(running.pop(chance.randrange(len(running))).uid)
+            if running and chance.random() < 0.3:
+                ending = running.pop(chance.randrange(len(running)))
+                story.happen(event.PodAdded(msgspec.structs.replace(ending, leaving=True)))
     assert doubting.rejected > 50
+    assert doubting.rejected_while_pods_leave > 10
     assert doubting.searched > 50
+
+
+def another_tree(chance: random.Random) -> list[Queue]:
+    """Two queues of one root beside the tree, each of which owns up to two GPUs."""
+    root = QueueName("other")
+    owned = {name: (Quota(GPU, 1000 * chance.randint(0, 2)),) for name in ("other-a", "other-b")}
+    return [
+        Queue(root),
+        *(Queue(QueueName(name), parent=root, quotas=quotas) for name, quotas in owned.items()),
+    ]
 
 
 def fleet(*, a_gpus: int, b_gpus: int, policy: PreemptionPolicy | None = None) -> Story:
@@ -77,9 +97,9 @@ def owner(name: str, gpu_milli: int, policy: PreemptionPolicy | None = None) -> 
     return event.QueueSet(told)
 
 
-def may_find(reject: QuickReject, priority: int = 5) -> bool:
+def may_find(reject: QuickReject, priority: int = 5, *, lacks_quota: bool = False) -> bool:
     """Whether work of queue a may find victims."""
-    return reject.may_find(priority, reject.state.waiting.queues[QueueName("a")])
+    return reject.may_find(priority, reject.state.waiting.queues[QueueName("a")], lacks_quota=lacks_quota)
 
 
 def test_where_nobody_borrows_nobody_can_be_reclaimed_from() -> None:
@@ -102,8 +122,61 @@ def test_a_place_a_queue_and_work_that_owns_nothing_each_end_the_rejection() -> 
     assert all(map(may_find, rejects))
 
 
-def test_lower_priority_anywhere_ends_the_rejection() -> None:
+def test_lower_priority_in_its_queue_ends_the_rejection() -> None:
     assert may_find(QuickReject(fleet(a_gpus=2, b_gpus=2).engine.state), priority=6)
+
+
+def test_lower_priority_in_another_queue_does_not() -> None:
+    story = fleet(a_gpus=2, b_gpus=1)
+    story.arrive(pod("low", shape(1), queue="b", priority=1))
+    assert not may_find(QuickReject(story.engine.state))
+
+
+def test_lower_priority_that_waits_does_not() -> None:
+    story = fleet(a_gpus=2, b_gpus=2)
+    story.arrive(pod("low", shape(2), queue="a", priority=1))
+    assert not may_find(QuickReject(story.engine.state))
+    reject = QuickReject(story.engine.state)
+    assert not may_find(reject)
+    story.depart("a0", "a1")
+    assert may_find(reject)
+
+
+def test_another_tree_that_borrows_lends_nothing() -> None:
+    story = fleet(a_gpus=2, b_gpus=2)
+    story.nodes(node("m", 3))
+    other = Queue(QueueName("other"), quotas=(Quota(GPU, 2000),))
+    lender = event.QueueSet(Queue(QueueName("idle"), parent=QueueName("other"), quotas=(Quota(GPU, 2000),)))
+    taker = event.QueueSet(Queue(QueueName("taker"), parent=QueueName("other"), quotas=(Quota(GPU, 1000),)))
+    story.happen(event.QueueSet(other), lender, taker)
+    story.arrive(*(pod(f"t{number}", shape(1), queue="taker", priority=5) for number in range(3)))
+    assert not may_find(QuickReject(story.engine.state))
+
+
+@pytest.mark.parametrize(("queue", "rejects"), [("a", False), ("other", True)])
+def test_pods_that_leave_help_work_that_lacks_quota_in_their_tree_alone(queue: str, rejects: bool) -> None:
+    story = fleet(a_gpus=1, b_gpus=2)
+    story.nodes(node("m", 3))
+    story.happen(event.QueueSet(Queue(QueueName("other"), quotas=(Quota(GPU, 2000),))))
+    leaving = pod("leaving", shape(1), queue=queue, priority=5)
+    story.arrive(leaving)
+    story.happen(event.PodAdded(msgspec.structs.replace(leaving, leaving=True)))
+    reject = QuickReject(story.engine.state)
+    assert may_find(reject)
+    assert may_find(reject, lacks_quota=True) is not rejects
+
+
+def test_what_leaves_counts_in_the_tree_in_which_its_queue_is_by_now() -> None:
+    story = fleet(a_gpus=1, b_gpus=2)
+    other = Queue(QueueName("other"), quotas=(Quota(GPU, 2000),))
+    story.happen(event.QueueSet(other))
+    leaving = pod("leaving", shape(1), queue="other", priority=5)
+    story.arrive(leaving)
+    story.happen(event.PodAdded(msgspec.structs.replace(leaving, leaving=True)))
+    reject = QuickReject(story.engine.state)
+    assert not may_find(reject, lacks_quota=True)
+    story.happen(event.QueueSet(msgspec.structs.replace(other, parent=ROOT)))
+    assert may_find(reject, lacks_quota=True)
 
 
 @pytest.mark.parametrize("priority", [5, 6])

@@ -29,8 +29,9 @@ class LowestFirst:
                     return EvictionPlan((placement_of(state, asking.row),), tuple(victims), tuple(victims))
         return NoEvictionPlan()
 
-    def finds_none(self, _priority: int, _queue: Queue, _state: EngineState) -> bool:
+    def finds_none(self, _priority: int, _queue: Queue, _state: EngineState, *, lacks_quota: bool) -> bool:
         """Nothing is known before pods are looked at."""
+        del lacks_quota
         return False
 
     def has_rule_for(self, _asking: UnplacedWorkload, _state: EngineState) -> bool:

@@ -162,6 +162,7 @@ class TableStore:
 
     def make_journal_room(self, writes: int) -> None:
         """Room for that many more journalled writes."""
-        rows = int(self.tables.counters[layout.COUNTER_JOURNAL_LENGTH]) + writes
-        if rows > len(self.tables.journal):
+        tables = self.tables
+        rows = tables.counters.item(layout.COUNTER_JOURNAL_LENGTH) + writes
+        if rows > len(tables.journal):
             self.make_room("journal", rows)

@@ -47,7 +47,6 @@ class Look(NamedTuple):
 
 
 NEVER_LOOKED = Look(-1, -1)
-NOTHING_DUE = [None, None]
 """Before every time and every count."""
 
 
@@ -86,7 +85,8 @@ class Automatic:
         told: list[AnyInstruction] = []
         for nomination in self.replacements.take_taken_over():
             told += self.nominations.told(nomination)
-        told += self.asked.run(at_us)
+        if self.asked.targets:
+            told += self.asked.run(at_us)
         if self.rules is None:
             return told
         if self.rules.start_after_us is not None and at_us >= self._next_look_us:
@@ -98,12 +98,13 @@ class Automatic:
 
     def next_due_us(self) -> int | None:
         """When there is a reason to look again even if nothing happens."""
-        dues = [self.replacements.next_due_us(), self.asked.next_due_us()]
+        due_us = self.replacements.next_due_us()
+        if self.rules is None and not self.asked.targets:
+            # As in nearly every step: this is asked in each.
+            return due_us
+        dues = [due_us, self.asked.next_due_us()]
         if self.rules is not None:
             dues += [self._next_run_us, self._look_due_us()]
-        elif dues == NOTHING_DUE:
-            # As in nearly every step: this is asked in each.
-            return None
         return min((due_us for due_us in dues if due_us is not None), default=None)
 
     # To start work that waits.

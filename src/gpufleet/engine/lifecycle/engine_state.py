@@ -95,6 +95,7 @@ class EngineState:
         # A list, not a dictionary: it has a number for each pod that is known, 180,000 of a large fleet.
         self.sequence_by_row: list[int] = []
         self.newcomer: int | None = None
+        self.refused_newcomer: int | None = None
         # Dictionaries without values stand for sets in order, so that every run tells in one order.
         self._short_gangs: dict[GangName, None] = {}
         self._unknown_gangs: dict[GangName, None] = {}
@@ -199,12 +200,13 @@ class EngineState:
     def place_newcomer(self) -> list[int]:
         """Book the pod that came last on its best node if nothing else can be served and only room decides.
 
-        Its row, or nothing where it takes its turn: whatever line it would stand in, it is the next.
+        Its row, or nothing where it takes its turn: whatever line it would stand in, it is the next. If it
+        fitted nowhere it is the ``refused_newcomer`` until its turn, which no other work has before.
         """
-        row = self.newcomer
+        row, self.refused_newcomer = self.newcomer, None
         if row is None:
             return []
-        shape_row = int(self.store.tables.pods[layout.POD_SHAPE, row])
+        shape_row = self.store.tables.pods.item(layout.POD_SHAPE, row)
         gpu = self.pods.pod_at(row).shape.gpu
         has_rivals = self.waiting.has_turns or shape_row in self.waiting.parked_by_shape
         if not (has_rivals or self.gate.is_choosy or gpu.model_order or self.neighbours.is_watchful):
@@ -214,6 +216,7 @@ class EngineState:
             if place_pod_by_handle(*handles, slot, row, NO_NODES) != layout.NOT_SET:
                 self.newcomer = None
                 return [row]
+            self.refused_newcomer = row
         self.enqueue_newcomer()
         return []
 

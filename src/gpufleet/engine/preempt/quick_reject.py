@@ -2,13 +2,21 @@
 
 Where no queue borrows and no pod has a lower priority, a search finds nothing, however long it looks. In a
 fleet whose queues are all served that holds for every workload that waits. The sums are the same for all of
-them and hold until a place or a queue changes. ``victim_search`` asks this first.
+them and hold until a place or a queue changes. Where it does not hold for the fleet it may hold for one
+queue: none of its pods that have places is of a lower priority, and no other queue of its tree borrows. Pods
+that leave help a workload that lacks room, and one that lacks quota if they are charged in its tree.
+``victim_search`` asks this first.
 """
 
+import numpy as np
+
 from gpufleet.engine.arrays import layout
+from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.model.identifiers import DEFAULT_QUEUE
 from gpufleet.model.queue import Queue, VictimScope
+
+NO_TREES: Int64Array = np.zeros(0, np.int64)
 
 
 class QuickReject:
@@ -16,34 +24,83 @@ class QuickReject:
 
     def __init__(self, state: EngineState) -> None:
         self.state = state
+        self._undescribed_lends = False
+        self._borrows: BoolArray = np.zeros(0, np.bool_)
+        self._borrowers_by_root: Int64Array = NO_TREES
         self._any_queue_borrows = False
         self._as_of = (layout.NOT_SET, layout.NOT_SET)
+        self._leaving_roots: frozenset[int] = frozenset()
+        self._leaving_as_of = (layout.NOT_SET, layout.NOT_SET)
 
-    def may_find(self, priority: int, queue: Queue) -> bool:
-        """True unless work of this priority and queue finds no victim, by whatever policy its queue has."""
+    def may_find(self, priority: int, queue: Queue, *, lacks_quota: bool) -> bool:
+        """True unless work of this priority and queue finds no victim, by whatever policy its queue has.
+
+        ``lacks_quota``: quota keeps it out as things are.
+        """
         state, policy = self.state, queue.preemption
-        # What leaves is room without victims, and sums know nothing of gangs.
-        if state.departures.told or state.departures.evicted or state.gangs.by_name:
+        # Sums know nothing of gangs.
+        if state.gangs.by_name:
             return True
+        row = state.queues.tree.row_by_name.get(queue.name)
+        # What leaves is room without victims, and quota where it is charged.
+        if state.departures.told or state.departures.evicted:
+            if not lacks_quota or row is None or self._is_left_in_tree_of(row):
+                return True
         if policy.within_queue is VictimScope.LOWER_PRIORITY:
-            if state.pods.least_priority < priority:
+            if self._has_work_below(priority, queue):
                 return True
         # Within its queue age decides too, which no sum knows.
         elif policy.within_queue is not VictimScope.NEVER:
             return True
         if policy.reclaim is VictimScope.NEVER and policy.borrowing is VictimScope.NEVER:
             return False
-        return self._some_queue_may_lose_work()
+        return self._others_may_lose_work(row)
 
-    def _some_queue_may_lose_work(self) -> bool:
-        """True if any queue has more than its nominal amount of anything, or owns nothing at all."""
+    def _has_work_below(self, priority: int, queue: Queue) -> bool:
+        """True if pods of lower priority may be evicted in a queue, or outside of all queues."""
+        pods = self.state.pods
+        if pods.least_priority >= priority:
+            return False
+        is_described = queue.name in self.state.waiting.queues
+        return not is_described or pods.placed_priorities.any_below(queue.name, priority)
+
+    def _others_may_lose_work(self, row: int | None) -> bool:
+        """True if a queue of the tree that is not above this one has more than its nominal amount of
+        anything, or work is there that owns nothing at all.
+        """
+        self._keep_up()
+        if self._undescribed_lends or row is None:
+            return self._undescribed_lends or self._any_queue_borrows
+        if not self._any_queue_borrows:
+            return False
+        tree = self.state.queues.tree
+        on_path = sum(bool(self._borrows[one]) for one in tree.path(row))
+        return bool(self._borrowers_by_root[tree.root[row]] > on_path)
+
+    def _keep_up(self) -> None:
+        """Compare what queues have with what they own, if a place or a queue changed since that was done."""
         queues, tables = self.state.queues, self.state.store.tables
         # Two counters tell whether any place or any queue changed, so the sums are compared once for all that
         # wait.
         as_of = (int(tables.counters[layout.COUNTER_CHANGES]), queues.changes)
-        if as_of != self._as_of:
-            tree = queues.tree
-            is_undescribed = DEFAULT_QUEUE in tree.row_by_name and DEFAULT_QUEUE not in tree.described
-            self._any_queue_borrows = is_undescribed or bool((tables.queue_counted > tree.subtree).any())
-            self._as_of = as_of
-        return self._any_queue_borrows
+        if as_of == self._as_of:
+            return
+        tree = queues.tree
+        self._undescribed_lends = DEFAULT_QUEUE in tree.row_by_name and DEFAULT_QUEUE not in tree.described
+        self._borrows = np.any(tables.queue_counted > tree.subtree, axis=1)
+        self._any_queue_borrows = bool(self._borrows.any())
+        roots = tree.root
+        self._borrowers_by_root = np.bincount(roots[self._borrows], minlength=len(roots))
+        self._as_of = as_of
+
+    def _is_left_in_tree_of(self, row: int) -> bool:
+        """True if a pod leaves that is charged in the tree of a queue."""
+        departures, tables = self.state.departures, self.state.store.tables
+        roots = self.state.queues.tree.root
+        as_of = (departures.changes, self.state.queues.changes)
+        if as_of != self._leaving_as_of:
+            charged = tables.pods[layout.POD_QUEUE, departures.rows()]
+            charged = charged[charged != layout.NOT_SET]
+            self._leaving_roots = frozenset(np.unique(roots[charged]).tolist())
+            self._leaving_as_of = as_of
+        return int(roots[row]) in self._leaving_roots

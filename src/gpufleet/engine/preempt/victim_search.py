@@ -62,7 +62,10 @@ class PreemptionSearch:
             if state.pods.least_priority >= rank.priority:
                 return NoEvictionPlan(lacks_lower_priority=True)
             queue = Queue(rank.queue, preemption=BY_PRIORITY_ALONE)
-        if self.finds_none(rank.priority, queue, state):
+        # Asked only where it matters: what leaves gives room, and may give quota.
+        leaves = bool(state.departures.told or state.departures.evicted)
+        lacks_quota = leaves and state.gate.is_active and state.gate.keeps_out(unplaced.row)
+        if self.finds_none(rank.priority, queue, state, lacks_quota=lacks_quota):
             return NoEvictionPlan()
         if self._search_cache is None or self._search_cache.state is not state:
             self._search_cache = SearchCache(state)
@@ -81,11 +84,11 @@ class PreemptionSearch:
                 self._search_cache.store(unplaced, run.outcome, run.leaving.left, run.proof.charges)
         return found
 
-    def finds_none(self, priority: int, queue: Queue, state: EngineState) -> bool:
+    def finds_none(self, priority: int, queue: Queue, state: EngineState, *, lacks_quota: bool) -> bool:
         """True if sums tell that work of this priority in this queue can evict no pod."""
         if self._quick_reject is None or self._quick_reject.state is not state:
             self._quick_reject = QuickReject(state)
-        return not self._quick_reject.may_find(priority, queue)
+        return not self._quick_reject.may_find(priority, queue, lacks_quota=lacks_quota)
 
     def has_rule_for(self, unplaced: UnplacedWorkload, state: EngineState) -> bool:
         """True for work of a described queue, and outside of all queues where priority decides."""

@@ -74,9 +74,9 @@ class VictimSearch(Protocol):
         """
         ...
 
-    def finds_none(self, priority: int, queue: Queue, state: EngineState) -> bool:
+    def finds_none(self, priority: int, queue: Queue, state: EngineState, *, lacks_quota: bool) -> bool:
         """True if ``find`` has no plan for single pods of this priority in this described queue, as is known
-        without a look at any pod.
+        without a look at any pod. ``lacks_quota``: quota keeps them out as things are.
         """
         ...
 
@@ -97,8 +97,9 @@ class NoVictims:
     def find(self, unplaced: UnplacedWorkload, state: EngineState) -> None:
         """No victim."""
 
-    def finds_none(self, _priority: int, _queue: Queue, _state: EngineState) -> bool:
+    def finds_none(self, _priority: int, _queue: Queue, _state: EngineState, *, lacks_quota: bool) -> bool:
         """There never is a plan."""
+        del lacks_quota
         return True
 
     def has_rule_for(self, unplaced: UnplacedWorkload, state: EngineState) -> bool:

@@ -11,7 +11,6 @@ from gpufleet.engine.preempt.search_retries import SearchRetries
 from gpufleet.engine.preempt.victims import NoVictims, VictimSearch
 from gpufleet.engine.queueing.waiting import Line
 from gpufleet.engine.reserve.reservations import Reservations
-from gpufleet.model.queue import PreemptionPolicy
 
 
 class RefusedTogether:
@@ -81,14 +80,10 @@ class RefusedTogether:
 
     def _find_no_victims(self, lines: list[Line]) -> bool:
         queues, victims = self.state.waiting.queues, self.victims
-        known: set[tuple[int, PreemptionPolicy]] = set()
-        for name, priority in dict.fromkeys(line.key[:2] for line in lines):
-            queue = queues[name]
-            if (priority, queue.preemption) not in known:
-                if not victims.finds_none(priority, queue, self.state):
-                    return False
-                known.add((priority, queue.preemption))
-        return True
+        return all(
+            victims.finds_none(priority, queues[name], self.state, lacks_quota=True)
+            for name, priority in dict.fromkeys(line.key[:2] for line in lines)
+        )
 
     def _refuse(self, lines: list[Line]) -> None:
         """What a visit to each of these changes."""

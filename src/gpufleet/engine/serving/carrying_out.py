@@ -6,6 +6,7 @@ and an instruction, made together here and nowhere else. ``cycle`` returns the i
 
 from collections.abc import Iterable
 
+from gpufleet.engine.arrays import layout
 from gpufleet.engine.defragment.replacements import Replacements
 from gpufleet.engine.engine_errors import BrokenInvariantError
 from gpufleet.engine.explanations.reservation_report import ReservationReport
@@ -52,10 +53,10 @@ class CarryingOut:
     def bind(self, row: int) -> None:
         """A pod that was booked starts."""
         state = self.state
-        state.pods.booked(row)
+        node_row = state.pods.booked(row)
         state.placed(row)
-        uid, node_row = state.pods.pod_at(row).uid, state.pods.node_row(row)
-        if node_row is None:
+        uid = state.pods.pod_at(row).uid
+        if node_row == layout.NOT_SET:
             raise BrokenInvariantError(f"pod {uid} was placed on no node")
         state.placed_in_step.add(row)
         state.pods.assumed_at_us[row] = self.at_us

@@ -42,6 +42,10 @@ class PodLines:
                 return line.key.late or bool(line.key.refused)
         if state.neighbours.is_watchful and state.neighbours.concerns(row):
             return self._serve_related(line, row)
+        if row == state.refused_newcomer:
+            # Nothing has happened since it was tried.
+            state.refused_newcomer = None
+            return self._seek_or_park(line, row)
         if self._place(line, row) == layout.NOT_SET:
             return self._seek_or_park(line, row)
         self.carrying_out.bind(row)
