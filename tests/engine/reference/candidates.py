@@ -12,7 +12,8 @@ The rules, from docs/queues.md ("Taking back" and "Amounts") unless another sour
 - ``LowerPriority`` reaches work of lower priority, ``LowerOrNewerEqualPriority`` also that of equal priority
   that came later, ``Any`` all; the priority and age of a gang's member are those of the gang;
 - work that came to its place by evicting others is not evicted for the queues that lost by it; a gang of
-  which one pod came so is such work.
+  which one pod came so is such work; all the same one pod may go so for one that asks for the same and has no
+  lower priority, if both are of no gang (docs/queues.md, "No circles of evictions").
 """
 
 from itertools import combinations, product
@@ -67,8 +68,13 @@ def is_protected_by_time(picture: Picture, asking: Job, pod: str, *, as_growth: 
     return picture.now_us - picture.runs[pod].since_us < least_us
 
 
-def may_go(picture: Picture, asking: Job, pod: str, *, as_growth: bool = False) -> bool:
-    """True for a pod that may be evicted for a job, if it is just to evict it."""
+def may_go(
+    picture: Picture, asking: Job, pod: str, *, as_growth: bool = False, is_swap: bool = False
+) -> bool:
+    """True for a pod that may be evicted for a job, if it is just to evict it.
+
+    ``is_swap``: it alone goes, for one pod.
+    """
     job = picture.job_of(pod)
     if pod in picture.leaving or pod not in picture.runs or pod in picture.placed_now:
         return False
@@ -77,10 +83,39 @@ def may_go(picture: Picture, asking: Job, pod: str, *, as_growth: bool = False) 
     policy = picture.queues[asking.queue].preemption
     if job.queue == asking.queue:
         return is_reached_within(policy.within_queue, asking, job)
-    if any(asking.queue in picture.immune_to.get(one, frozenset()) for one in picture.running(job)):
-        return False
+    if any(is_immune(picture, asking, one) for one in picture.running(job)):
+        if not (is_swap and is_alike(asking, job)):
+            return False
     while_owed = is_reached(policy.reclaim, asking, job)
     return while_owed or is_reached_while_borrowing(picture, asking, job)
+
+
+def is_immune(picture: Picture, asking: Job, pod: str) -> bool:
+    """True for a pod that came to its place at the cost of the queue of a job."""
+    return asking.queue in picture.immune_to.get(pod, frozenset())
+
+
+def is_alike(asking: Job, job: Job) -> bool:
+    """True if one pod of no gang asks for the same as another one, which has no higher priority."""
+    asks_for_the_same = (asking.gpus, asking.model) == (job.gpus, job.model)
+    return asks_for_the_same and not (asking.is_gang or job.is_gang) and job.priority <= asking.priority
+
+
+def is_swap(picture: Picture, asking: Job, units: list[Unit]) -> bool:
+    """True for one pod that goes although it came to its place at the cost of the queue of the job."""
+    pods = [pod for unit in units for pod in unit.pods]
+    return len(pods) == 1 and is_immune(picture, asking, pods[0]) and is_alike(asking, units[0].job)
+
+
+def swaps(picture: Picture, asking: Job) -> list[list[Unit]]:
+    """Each pod that may go so, as a set of its own."""
+    found: list[list[Unit]] = []
+    for job in picture.jobs.values():
+        for pod in picture.running(job):
+            units = [Unit(job, (pod,))]
+            if is_swap(picture, asking, units) and may_go(picture, asking, pod, is_swap=True):
+                found.append(units)
+    return found
 
 
 def choices(picture: Picture, asking: Job) -> list[list[Unit]]:

@@ -4,7 +4,7 @@ Kinds:
 
 - ``starts-waits``: work waits though it may start;
 - ``owed-waits``, ``own-waits``, ``others-wait``,
-  ``both-wait``: work waits though a just set of victims would do; with
+  ``both-wait``, ``swap-waits``: work waits though a just set of victims would do; with
   ``for a whole gang`` no set without a whole gang would do;
 - ``started-beyond``: work starts without the quota or the room for it;
 - ``forbidden``: a victim that may not go for this work, whoever else goes;
@@ -37,7 +37,13 @@ from tests.engine.reference.quota import QuotaTree, Use
 from tests.engine.reference.turns import in_turn, right_of
 from tests.engine.reference.verdict import Cost, Kind, best, cost_of, sets, shortage, starts, ways
 
-WAITS = {Kind.OWED: "owed-waits", Kind.OWN: "own-waits", Kind.OTHERS: "others-wait", Kind.BOTH: "both-wait"}
+WAITS = {
+    Kind.OWED: "owed-waits",
+    Kind.OWN: "own-waits",
+    Kind.OTHERS: "others-wait",
+    Kind.BOTH: "both-wait",
+    Kind.SWAP: "swap-waits",
+}
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -153,7 +159,9 @@ class Judge:
             self._too_soon(picture, job, uid, victims)
             if is_protected_by_time(picture, job, uid, as_growth=uid in growth):
                 self.note("minimum-run-time", f"{uid} has not run for its time, and goes for {job.name}", job)
-            elif uid not in picture.placed_now and not may_go(picture, job, uid, as_growth=uid in growth):
+            elif uid not in picture.placed_now and not may_go(
+                picture, job, uid, as_growth=uid in growth, is_swap=len(victims) == 1
+            ):
                 self.note("forbidden", f"{uid} may not go for {job.name}", job)
         for unit in units:
             left = len(picture.running(unit.job)) - sum(

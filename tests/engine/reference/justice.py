@@ -18,11 +18,14 @@ The rules, each with its source:
   next"): where its share before the last of them starts is smaller than the one that the other keeps; of
   equal ones that side comes first which lacks some of its nominal amount, or else that of the larger weight.
 - Work of its own queue needs no such comparison.
+- A pod that came to its place at the cost of the queue that asks goes only where the share of the side of the
+  work that asks is then smaller than the one that the other side had, and where its queue, and each above it
+  up to its side, keeps its nominal amounts (docs/queues.md, "No circles of evictions").
 """
 
 from collections import Counter
 
-from tests.engine.reference.candidates import Unit, is_reached, is_reached_while_borrowing
+from tests.engine.reference.candidates import Unit, is_reached, is_reached_while_borrowing, is_swap
 from tests.engine.reference.charges import start_charge, use_of
 from tests.engine.reference.picture import MILLI, Job, Picture
 from tests.engine.reference.quota import QuotaTree, Share, Use
@@ -46,7 +49,19 @@ def injustice(picture: Picture, tree: QuotaTree, asking: Job, units: list[Unit])
         why = unreached(picture, tree, asking, after, unit)
         if why is not None:
             return why
+    if is_swap(picture, asking, units) and not brings_closer(picture, tree, asking, after, units[0]):
+        return "it came to its place at the cost of this queue, and shares come no closer"
     return None
+
+
+def brings_closer(picture: Picture, tree: QuotaTree, asking: Job, after: Use, unit: Unit) -> bool:
+    """True if the shares of two sides are closer together once one pod of the other side has gone."""
+    sides = tree.sides(asking.queue, unit.job.queue)
+    if sides is None:
+        return False
+    mine, theirs = sides
+    is_closer = tree.share(mine, after) < tree.share(theirs, use_of(picture, picture.leaving))
+    return is_closer and keeps_its_own(tree, asking, after, unit.job.queue)
 
 
 def unreached(picture: Picture, tree: QuotaTree, asking: Job, after: Use, unit: Unit) -> str | None:

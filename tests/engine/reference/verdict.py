@@ -8,7 +8,8 @@ The rules, from docs/queues.md ("What keeps work waiting" and "Taking back") unl
   would do.
 - What a queue is owed is taken back from those who borrowed it before work of its own queue ends (Kueue's
   order of candidates: other queues before the own one); where the queue would borrow itself, work of its own
-  queue goes first, then that of others.
+  queue goes first, then that of others. Where none of these would do, one pod may go for one in spite of how
+  it came to its place (docs/queues.md, "No circles of evictions").
 - Of sets of one kind the lowest highest priority of a queue decides; then those with the fewest whole gangs
   go first; then the lowest highest priority of a pod, the fewest pods, the least right of their queues, the
   sum of priorities, the work lost. For a gang pods and work lost count together instead of the pods alone: a
@@ -21,7 +22,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
-from tests.engine.reference.candidates import Unit, choices, pods_in
+from tests.engine.reference.candidates import Unit, choices, is_swap, pods_in, swaps
 from tests.engine.reference.charges import protected_use_of, start_charge, use_of
 from tests.engine.reference.justice import is_just, is_owed
 from tests.engine.reference.picture import Job, Picture
@@ -39,6 +40,7 @@ class Kind(enum.IntEnum):
     OWN = 1
     OTHERS = 2
     BOTH = 3
+    SWAP = 4
 
 
 class Cause(enum.StrEnum):
@@ -93,10 +95,20 @@ def sets(picture: Picture, tree: QuotaTree, job: Job) -> Iterator[list[Unit]]:
         ):
             found.append(gone)
             yield units
+    if found:
+        return
+    for units in swaps(picture, job):
+        gone = frozenset(units[0].pods)
+        if shortage(picture, tree, job, gone | picture.leaving) is None and is_just(
+            picture, tree, job, units
+        ):
+            yield units
 
 
 def kind_of(picture: Picture, tree: QuotaTree, job: Job, units: list[Unit]) -> Kind:
     """Of which work a set is."""
+    if is_swap(picture, job, units):
+        return Kind.SWAP
     own = [unit.job.queue == job.queue for unit in units]
     if all(own):
         return Kind.OWN

@@ -9,7 +9,8 @@ in its own queue it also inherits.
 This ends every circle. Give each running pod the number of queues that it is immune to. An eviction for
 another queue takes away pods of some numbers and adds one with a larger number than any of them; one within
 a queue adds one with no smaller number and of higher priority. Ordered from the largest down, these only
-ever rise, and there are only so many pods and queues.
+ever rise, and there are only so many pods and queues. An immune pod may all the same give its place to an
+equal one if shares are closer together then (``preempt.swaps``).
 
 Guests on reserved nodes (``reserve.guests``) end for no claim of a queue, so no pod becomes immune to their
 queues, and a guest that comes back is no guest of the same holder, which runs by then.

@@ -26,7 +26,14 @@ import numpy as np
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
 from gpufleet.engine.lifecycle.engine_state import EngineState
-from gpufleet.engine.preempt.candidates import LOWEST, Candidates, Gathering, gangs_that_run
+from gpufleet.engine.preempt.candidates import (
+    LOWEST,
+    NO_ROWS,
+    NO_SINGLES,
+    Candidates,
+    Gathering,
+    gangs_that_run,
+)
 from gpufleet.engine.preempt.evictable_work import EvictableWork, Rank, evictable_work
 from gpufleet.engine.preempt.losses import BorrowedLosses, Loss, losses_by_queue
 from gpufleet.engine.queueing.shares import QueueShares, is_within
@@ -95,16 +102,10 @@ class Reclaim:
 
     def candidates(self, at_us: int) -> Candidates:
         """What the workload may evict in other queues as things are, work that is owed the least first."""
-        never = self.policy.reclaim is VictimScope.NEVER and not self.may_borrow
-        lenders = self.lenders = {} if never else self._lenders()
-        priorities = {name: lender.priority for name, lender in lenders.items()}
-        gathering = Gathering(self.state, at_us, ranked(lenders), self.rank, priorities)
+        lenders = self.lenders = self._lenders()
+        held = self._held()
+        gathering = self._gathered_single(lenders, at_us, held)
         if lenders:
-            held = self._held()
-            # One pass over all pods for each set of reaches; most lenders have the same.
-            for reaches in dict.fromkeys(lender.reaches for lender in lenders.values()):
-                alike = {name: one.least_run_us for name, one in lenders.items() if one.reaches == reaches}
-                gathering.add_single(alike, reaches, held)
             for members in gangs_that_run(self.state):
                 gang = members.described
                 # A gang goes as a whole, so one member that is immune keeps all of it.
@@ -114,17 +115,40 @@ class Reclaim:
                         gathering.add_gang(members, lender.least_run_us)
         return gathering.candidates()
 
+    def held_back(self, at_us: int) -> Candidates:
+        """Pods of no gang that nothing but their immunity keeps from being candidates."""
+        held = self._held()
+        if not held:
+            return Candidates(NO_SINGLES, [])
+        found = self._gathered_single(self._lenders(), at_us, NO_ROWS).candidates()
+        is_held = np.isin(found.singles.rows, np.fromiter(held, np.int64, len(held)))
+        return Candidates(found.singles.at(is_held), [], found.again_at_us)
+
+    def _gathered_single(
+        self, lenders: Mapping[QueueName, Lender], at_us: int, held: frozenset[int]
+    ) -> Gathering:
+        """Pods of no gang that lenders may lose, but not those ``held``."""
+        priorities = {name: lender.priority for name, lender in lenders.items()}
+        gathering = Gathering(self.state, at_us, ranked(lenders), self.rank, priorities)
+        # One pass over all pods for each set of reaches; most lenders have the same.
+        for reaches in dict.fromkeys(lender.reaches for lender in lenders.values()):
+            alike = {name: one.least_run_us for name, one in lenders.items() if one.reaches == reaches}
+            gathering.add_single(alike, reaches, held)
+        return gathering
+
     def _held(self) -> frozenset[int]:
         """The rows of pods that came to their places at this queue's cost."""
         held = self.state.eviction_immunity.pods_immune_to(self.rank.queue)
         return frozenset(map(self.state.pods.row_by_uid.__getitem__, held))
 
     def _lenders(self) -> dict[QueueName, Lender]:
-        """Other queues with work that may have to go.
+        """Other queues with work that may have to go; none if the policies let nothing be taken.
 
         The least right is none at all; then those go first whose side has the lowest priority, and of equal
         ones the largest share; on one side the queues below it are compared in the same way.
         """
+        if self.policy.reclaim is VictimScope.NEVER and not self.may_borrow:
+            return {}
         with self.state.trial():
             self.state.future_quota.change(self.least_charged(), 1)
             return self.lenders_when_placed()

@@ -1,5 +1,6 @@
 """The search for victims: what ends anyway first, then what the queue of the workload is owed and others
-have borrowed, then work of its own queue, then that of others while it would itself borrow.
+have borrowed, then work of its own queue, then that of others while it would itself borrow, then one pod for
+one (``swaps``).
 
 For work of a described queue its policy says which work it may evict. Work outside of every queue makes room
 by priority, as with kube-scheduler, unless that is turned off (``by_name``): it evicts work of lower priority
@@ -29,6 +30,7 @@ from gpufleet.engine.preempt.quick_reject import QuickReject
 from gpufleet.engine.preempt.reclaim import Reclaim
 from gpufleet.engine.preempt.reclaimable_subset import reclaimable_subsets
 from gpufleet.engine.preempt.search_cache import SearchCache
+from gpufleet.engine.preempt.swaps import SWAPS_MAX, Swaps
 from gpufleet.engine.preempt.victims import EvictionPlan, NoEvictionPlan, UnplacedWorkload
 from gpufleet.model.identifiers import DEFAULT_QUEUE
 from gpufleet.model.queue import PreemptionPolicy, Queue, VictimScope
@@ -178,7 +180,9 @@ class SearchRun:
             own = within_queue(self.state, rank, queue, self.unplaced.at_us)
             reclaim = Reclaim(self.state, rank, queue, self._needed(), self._least(), self._of_one_pod())
             others = reclaim.candidates(self.unplaced.at_us)
-            return _rows_of(own.joined(others)) | _rows_of(self._others_without(own, reclaim))
+            swaps = Swaps(self.state, reclaim, self.unplaced).candidates()
+            may_go = own.joined(others).joined(swaps)
+            return _rows_of(may_go) | _rows_of(self._others_without(own, reclaim))
 
     def _with_victims(self, rank: Rank, queue: Queue) -> Found | None:
         """Victims in queues that have borrowed what it is owed; or of its own queue, of others, of both."""
@@ -215,7 +219,21 @@ class SearchRun:
             self._note_when_more(others)
             if others.any:
                 found = self._seek_elsewhere(own.joined(others), reclaim)
-        return found
+        return found or self._with_swap(reclaim)
+
+    def _with_swap(self, reclaim: Reclaim) -> Found | None:
+        """The cheapest pod that one equal to it may evict in spite of its immunity."""
+        swaps = Swaps(self.state, reclaim, self.unplaced)
+        candidates = swaps.candidates()
+        self._note_when_more(candidates)
+        self.proof.is_just = swaps.is_just
+        leaving = self.leaving.rows.tolist()
+        self.cut |= len(candidates.alone) > SWAPS_MAX
+        for unit in candidates.alone[:SWAPS_MAX]:
+            placements = self.proof.fits_without([*leaving, *unit.rows])
+            if placements:
+                return list(unit.rows), placements
+        return None
 
     def _seek_elsewhere(self, candidates: Candidates, reclaim: Reclaim) -> Found | None:
         """Victims among these of which it is just to evict all."""
