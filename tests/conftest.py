@@ -1,4 +1,4 @@
-"""What all tests share: how Hypothesis searches, and that Ctrl-C is heard.
+"""What all tests share: how Hypothesis searches, that Ctrl-C is heard, and what programs are started with.
 
 No deadline, because the first call of a kernel may compile it. In CI the search is the same every
 time, so that a change is judged by itself and not by luck; at home it looks somewhere new.
@@ -9,6 +9,7 @@ too; tests that interrupt programs would then wait in vain.
 
 import os
 import signal
+import sys
 
 from hypothesis import settings
 
@@ -22,3 +23,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # gRPC's handlers of fork() may end a child before it becomes the program that a test starts: they poll a file
 # of the parent that the child has closed. The tests fork to start programs and never use gRPC in a child.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+
+# Hundreds of tests start commands of ours: each would compile again what it imports where no byte code
+# is written.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# Servers and kubelets are Go programs that live for a minute. They collect their garbage more rarely than by
+# default, which takes a third off the time of a processor that the start of a cluster costs. Their memory
+# has a bound.
+os.environ.setdefault("GOGC", "400")
+os.environ.setdefault("GOMEMLIMIT", "1GiB")

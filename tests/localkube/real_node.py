@@ -21,9 +21,9 @@ from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.node import cgroups, images
 from gpufleet.localkube.node.configuration import NODE_NAME
 from gpufleet.localkube.node.network import NodeNetwork
+from tests.waiting import pause_after
 
 WAIT_S = 60.0
-LOOK_EVERY_S = 0.05
 PODS = "/api/v1/namespaces/default/pods"
 # At once: a shell as process 1 does not listen to a polite request.
 AT_ONCE = {"gracePeriodSeconds": 0}
@@ -128,13 +128,14 @@ def awaited(
     what: str, look: Callable[[], Value | None], story: Callable[[], str] = str, wait_s: float = WAIT_S
 ) -> Value:
     """What ``look`` finds as soon as it finds something; fails with the story where it does not."""
-    limit_s = time.monotonic() + wait_s
+    began_s = time.monotonic()
     while True:
         found = look()
         if found:
             return found
-        assert time.monotonic() < limit_s, f"never came true: {what}; {story()}"
-        time.sleep(LOOK_EVERY_S)
+        waited_s = time.monotonic() - began_s
+        assert waited_s < wait_s, f"never came true: {what}; {story()}"
+        time.sleep(pause_after(waited_s))
 
 
 SHARED_FOLDERS = ("/run", "/var/lib", "/var/log", "/opt", "/etc", "/usr/libexec", "/var/lib/cni")
