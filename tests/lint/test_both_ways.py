@@ -31,6 +31,7 @@ JOB = (
 )
 BOUNDS = "activeDeadlineSeconds: 1, ttlSecondsAfterFinished: 1, backoffLimit: 1"
 INDEXED = f"{BOUNDS}, completionMode: Indexed, parallelism: 2"
+MEETING = "{subdomain: a, containers"
 GPU_POD = "{containers: [{name: c, image: 'x:1', resources: {limits: {nvidia.com/gpu: 1}}}]}"
 MISSPELT = f"apiVersion: %s\nkind: %s\nmetadata: {{name: m}}\nspec: {{template: {{spec: {GPU_POD}}}}}\n"
 ASKING = "apiVersion: example.org/v1\nkind: Training\nmetadata: {name: t}\nspec: {%s}\n"
@@ -72,7 +73,7 @@ EDGES = [
     ("GPU018", pod(), node(A100) + node(A100, name="m"), False),
     ("GPU019", pod(spec="nodeSelector: {gpu: 'yes'}"), node("gpu: 'no'"), True),
     ("GPU019", pod(spec="nodeSelector: {gpu: 'yes'}"), node("gpu: 'yes'"), False),
-    ("GPU023", JOB % ("", INDEXED), "", True),
+    ("GPU023", (JOB % ("", INDEXED)).replace("{containers", MEETING), "", True),
     ("GPU023", JOB % ("kueue.x-k8s.io/queue-name: a", INDEXED), "", False),
     ("GPU027", SERVER + SCALED % (*HPA, RESOURCE % "cpu"), "", True),
     ("GPU027", SERVER + SCALED % (*HPA, WAITING), "", False),

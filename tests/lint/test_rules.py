@@ -2,6 +2,7 @@
 
 import pytest
 
+from gpufleet.lint.rule import Severity
 from gpufleet.lint.rules.shared_memory import PLACE
 from tests.lint.linting import findings_of, fixed, pod, report_of
 
@@ -17,6 +18,12 @@ def deployment(template_spec: str, *, replicas: int = 2) -> str:
         f"spec:\n  replicas: {replicas}\n"
         f"  template:\n    metadata: {{labels: {{app: a}}}}\n    spec: {template_spec}\n---\n"
     )
+
+
+def served(server: str, line: str, gpus: int, more: str = "") -> str:
+    """A pod of this server, whose arguments are the words of the line."""
+    words = ", ".join(f"'{word}'" for word in line.split())
+    return pod(f"image: some/{server}:v1\nargs: [{words}]\n{more}", limits=f"nvidia.com/gpu: {gpus}")
 
 
 SERVER = (
@@ -40,6 +47,16 @@ IDLE = "image: ubuntu:22.04\ncommand: [bash, -c, %s]"
 HUB = "image: vllm/vllm-openai:v1\nargs: [%s]"
 KSERVE = "apiVersion: serving.kserve.io/v1\nkind: %s\nmetadata: {name: a}\nspec: {%s}\n"
 TWO_GPUS = "resources: {limits: {nvidia.com/gpu: 2}}"
+TWO_SERVER = SERVER.replace("gpu: 1", "gpu: 2")
+TWO_TEMPLATE = (
+    "apiVersion: v1\nkind: PodTemplate\nmetadata: {name: a}\n"
+    "template: {spec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 2}}}]}}\n"
+)
+INDEXED = "completionMode: Indexed, parallelism: 2"
+SHARDS = ", completions: 40"
+RETRIED = ", backoffLimitPerIndex: 1"
+MASTER = "[{name: c, env: [{name: MASTER_ADDR, value: a-0.a}],"
+TORCHRUN = "[{name: c, command: [sh, -c, 'torchrun --nnodes 2 x.py'],"
 SCALER = (
     "apiVersion: autoscaling/%s\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\n"
     "spec: {scaleTargetRef: {kind: Deployment, name: a}, metrics: [{type: External, external: {%s}}]}\n"
@@ -136,6 +153,48 @@ CASES = [
     ("GPU022", pod(MOUNT % "/x", MEMORY % "5Gi", GPUS), 1),
     ("GPU025", pod("command: [sh, -c, 'torchrun --nproc_per_node 2 x.py']"), 1),
     ("GPU025", pod("command: [torchrun, --nproc-per-node=gpu, x.py]"), 0),
+    ("GPU025", pod("command: [sh, -c, 'CUDA_VISIBLE_DEVICES=0 torchrun --nproc-per-node 2 x.py']"), 0),
+    ("GPU025", served("sglang", "--tp-size=16 --nnodes=2", 8), 0),
+    ("GPU025", served("sglang", "--tp 16 --nnodes 4", 8), 1),
+    ("GPU025", served("sglang", "--tp 8 --dp 8 --enable-dp-attention", 8), 0),
+    ("GPU025", served("sglang", "--tp 16 --dp-size 16 --enable-dp-attention --nnodes 2", 8), 0),
+    ("GPU025", served("sglang", "--tp 4 --dp 4 --enable-dp-attention", 8), 1),
+    ("GPU025", served("sglang", "--tp 4 --dp 2", 8), 0),
+    ("GPU025", served("sglang", "--tp 8 --dp 2", 8), 1),
+    ("GPU025", served("vllm", "--data-parallel-size=16 --data-parallel-size-local=8", 8), 0),
+    ("GPU025", served("vllm", "-tp 2 -dp 16 -dpl 4", 8), 0),
+    ("GPU025", served("vllm", "--data-parallel-size 16 --data-parallel-size-local 4", 8), 1),
+    ("GPU025", served("vllm", "--tensor-parallel-size=8 -dp 4 --data-parallel-rank 1", 8), 0),
+    ("GPU025", served("vllm", "-tp 16 --nnodes 2 --node-rank 1", 8), 0),
+    ("GPU025", served("vllm", "-tp 8 -pp 2 --distributed-executor-backend ray", 8), 0),
+    ("GPU025", served("vllm", "-tp $(WIDTH) -pp 2", 8), 0),
+    ("GPU025", served("vllm", "-tp $(WIDTH)", 8, "env: [{name: WIDTH, value: '4'}]"), 1),
+    (
+        "GPU025",
+        pod("command: [sh, -c, 'vllm serve a -tp 1 & vllm serve b -tp 1']", limits="nvidia.com/gpu: 2"),
+        0,
+    ),
+    ("GPU025", pod("image: a:1\ncommand: [vllm, serve, a, -tp, '2']", limits="nvidia.com/gpu: 4"), 1),
+    ("GPU025", served("text-generation-inference", "--num-shard 4", 2), 1),
+    ("GPU023", LIMITED % ("", INDEXED + SHARDS), 0),
+    ("GPU023", (LIMITED % ("", INDEXED)).replace("[{name: c,", MASTER), 1),
+    ("GPU023", (LIMITED % ("", INDEXED)).replace("{containers", "{subdomain: a, containers"), 1),
+    ("GPU023", (LIMITED % ("", INDEXED + RETRIED)).replace("{containers", "{subdomain: a, containers"), 0),
+    ("GPU023", (LIMITED % ("", INDEXED)).replace("[{name: c,", TORCHRUN), 1),
+    ("GPU023", (LIMITED % ("", INDEXED)).replace("[{name: c,", "[{name: c, command: [infer.py],"), 0),
+    ("GPU021", pod("image: registry.k8s.io/pause:3.10", limits="nvidia.com/gpu: 8"), 0),
+    ("GPU021", pod("image: oguzpastirmaci/gpu-burn:1", limits="nvidia.com/gpu: 8"), 0),
+    ("GPU021", pod("image: example.org/pausedtrainer:1", limits="nvidia.com/gpu: 8"), 1),
+    ("GPU021", TWO_TEMPLATE, 0),
+    ("GPU021", deployment(TWO_SERVER, replicas=0), 0),
+    ("GPU021", deployment(TWO_SERVER, replicas=0) + SCALED % "minReplicaCount: 0", 1),
+    ("GPU021", deployment(TWO_SERVER, replicas=1), 1),
+    (
+        "GPU021",
+        KSERVE
+        % ("InferenceService", f"predictor: {{minReplicas: 0, containers: [{{name: c, {TWO_GPUS}}}]}}"),
+        1,
+    ),
     ("GPU025", pod("image: vllm/vllm-openai:v1\nargs: [-tp, '2', -pp, '2']", limits="nvidia.com/gpu: 4"), 0),
     ("GPU031", deployment(SERVER, replicas=1), 1),
     ("GPU031", deployment(SERVER, replicas=1) + BUDGET % "maxUnavailable: 1", 0),
@@ -216,6 +275,43 @@ def test_what_kserve_completes_is_not_judged_for_what_may_be_added() -> None:
     report = report_of(text)
     assert [one.rule.id for one in report.unjudged if "KServe" in one.lacks] == ["GPU021"]
     assert "GPU021" not in {one.rule.id for one in report.findings}
+
+
+RDMA = "nvidia.com/gpu: 8\nrdma/hca: 1"
+SHARED_CARD = pod("securityContext: {privileged: true}", limits=RDMA)
+
+
+def test_a_privilege_of_rdma_becomes_the_capability_that_it_needs() -> None:
+    assert fixed(SHARED_CARD, "GPU006") == SHARED_CARD.replace(
+        "{privileged: true}", "{privileged: false, capabilities: {add: [IPC_LOCK]}}"
+    )
+
+
+def test_capabilities_are_kept_beside_the_one_of_rdma() -> None:
+    has = SHARED_CARD.replace("{privileged: true}", "{privileged: true, capabilities: {add: [SYS_NICE]}}")
+    assert "capabilities: {add: [SYS_NICE, IPC_LOCK]}}" in fixed(has, "GPU006")
+
+
+@pytest.mark.parametrize(
+    ("container", "spec"),
+    [
+        ("env: [{name: NCCL_IB_HCA, value: mlx5}]", ""),
+        ("", "volumes: [{name: ib, hostPath: {path: /dev/infiniband}}]"),
+    ],
+)
+def test_a_privilege_by_which_a_card_of_rdma_is_opened_is_told_and_kept(container: str, spec: str) -> None:
+    text = pod(f"securityContext: {{privileged: true}}\n{container}", spec, "nvidia.com/gpu: 8")
+    assert findings_of("GPU006", text)
+    assert fixed(text, "GPU006") == text
+
+
+def test_a_quota_that_counts_nothing_is_an_error_and_a_missing_priority_information() -> None:
+    quota = (
+        "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q}\nspec: {hard: {limits.amd.com/gpu: 2}}\n"
+    )
+    plain = pod().replace("  priorityClassName: work", "")
+    severities = {one.rule.id: one.severity for one in report_of(f"{quota}---\n{plain}").findings}
+    assert (severities["GPU051"], severities["GPU036"]) == (Severity.ERROR, Severity.INFO)
 
 
 def test_what_is_fixed_in_one_document_leaves_the_others() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from gpufleet.lint.objects.amounts import amount
 from gpufleet.lint.objects.cluster import ClusterNode
+from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.pods import PodTemplate
 
 CLIQUE = "nvidia.com/gpu.clique"
@@ -30,11 +31,18 @@ def uses_fast_link(templates: Iterable[PodTemplate]) -> bool | None:
     return None if None in answers else False
 
 
+def asks_for_link(container: Container) -> bool:
+    """Whether a container asks for a network card of such a link."""
+    return any(map(_RESOURCE.search, (*container.limits, *container.requests)))
+
+
+def mounts_link(template: PodTemplate) -> bool:
+    """Whether a pod has the node's own files of such cards."""
+    return any((one.host_path or "").startswith(_DEVICES) for one in template.volumes)
+
+
 def _uses(template: PodTemplate) -> bool | None:
-    asked = {name for one in template.containers for name in (*one.limits, *one.requests)}
-    if any(map(_RESOURCE.search, asked)):
-        return True
-    if any((one.host_path or "").startswith(_DEVICES) for one in template.volumes):
+    if any(map(asks_for_link, template.containers)) or mounts_link(template):
         return True
     may = (
         template.spec.at("hostNetwork").is_true

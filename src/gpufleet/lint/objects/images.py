@@ -31,6 +31,11 @@ class ImageReference:
         return _PLAIN_SYSTEM.fullmatch(self.repository.rpartition("/")[2]) is not None
 
     @property
+    def only_holds_or_tests(self) -> bool:
+        """Whether it holds GPUs and does nothing, or tests each GPU by itself."""
+        return _HOLDS_OR_TESTS.search(self.repository) is not None
+
+    @property
     def is_for_gpus(self) -> bool:
         """Whether what is inside is built to compute on a GPU."""
         return FOR_GPUS.search(self.repository) is not None or (
@@ -45,6 +50,10 @@ class ImageReference:
 
 _PLAIN_SYSTEM = re.compile(
     r"ubuntu|debian|alpine|busybox|centos|fedora|rockylinux|almalinux|amazonlinux|ubi\d*(-minimal)?"
+)
+_HOLDS_OR_TESTS = re.compile(
+    r"(^|/)pause(-(amd64|arm64|ppc64le))?$|gpu[-_]?burn|burn[-_]?in|cuda[-_]?samples?(/|$)|vector-?add"
+    r"|gpu[-_]stress|stress[-_]gpu|nvbandwidth|cuda[-_]?memtest|memtest[-_]?gpu|(^|/)rvs$|rocm-validation"
 )
 FOR_GPUS = re.compile(
     r"(^|/)nvidia/(cuda|pytorch|tensorflow|tritonserver|nemo|tensorrt|tensorrt-llm|rapidsai|vllm|sglang)(/|$)"

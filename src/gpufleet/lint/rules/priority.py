@@ -32,4 +32,4 @@ def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
             return
 
 
-RULE = Rule("GPU036", "GPU workload without a priority", Severity.WARNING, check)
+RULE = Rule("GPU036", "GPU workload without a priority", Severity.INFO, check)

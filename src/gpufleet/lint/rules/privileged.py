@@ -1,11 +1,23 @@
 """GPU006: a privileged container on a GPU node sees every device, whatever it was given."""
 
+import re
 from collections.abc import Iterator
 
-from gpufleet.lint.edits.edits import Fix, removal
+from gpufleet.lint.edits.edits import Append, Edit, Fix, Insert, Replace, removal
+from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.context import Context
+from gpufleet.lint.objects.fast_links import asks_for_link, mounts_link
 from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.rule import Rule, RuleFinding, Severity
+from gpufleet.lint.source.fields import Field
+from gpufleet.lint.source.nodes import Mapping
+
+LOCKS = "IPC_LOCK"
+"""The capability by which a container may keep memory from being moved, as network cards of RDMA need."""
+
+_SPEAKS_RDMA = re.compile(r"NCCL_IB_(?!DISABLE).*|UCX_NET_DEVICES|FI_PROVIDER|FI_EFA_.*|NVSHMEM_(HCA|IB)_.*")
+"""Variables of programs that use RDMA."""
 
 
 def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
@@ -17,11 +29,31 @@ def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
             field = container.field.at("securityContext", "privileged")
             if field.is_true:
                 says = f"container {container.name} of a GPU workload is privileged"
-                advice = (
-                    "drop it; what needs more than the default gets that one capability (IPC_LOCK for RDMA)"
-                )
-                does = f"make container {container.name} unprivileged"
-                yield RuleFinding(field, says, advice, Fix(does, (removal(field),)))
+                yield RuleFinding(field, says, *_way_out(template, container, field))
+
+
+def _way_out(template: PodTemplate, container: Container, field: Field) -> tuple[str, Fix | None]:
+    does = f"make container {container.name} unprivileged"
+    if asks_for_link(container):
+        advice = f"drop it; RDMA needs the capability {LOCKS} and the network card that it asks for"
+        return advice, Fix(f"{does} and let it have {LOCKS}", _with_lock(container))
+    if mounts_link(template) or any(_SPEAKS_RDMA.fullmatch(one.name) for one in container.env):
+        # Without privileges it may not open a card that no device plugin gave it.
+        asked = "ask for the network card by its device plugin (rdma/hca, vpc.amazonaws.com/efa)"
+        return f"drop it, add the capability {LOCKS}, and {asked}", None
+    advice = f"drop it; what needs more than the default gets that one capability ({LOCKS} for RDMA)"
+    return advice, Fix(does, (removal(field),))
+
+
+def _with_lock(container: Container) -> tuple[Edit, ...]:
+    context = container.field.at("securityContext")
+    unprivileged = Replace(context.at("privileged"), False)
+    added = context.at("capabilities", "add")
+    if any(one.text in {LOCKS, f"CAP_{LOCKS}", "ALL"} for one in added.items()):
+        return (unprivileged,)
+    if isinstance(context.at("capabilities").node, Mapping):
+        return (unprivileged, Append(added, LOCKS))
+    return (unprivileged, Insert(context, "capabilities", {"add": [LOCKS]}))
 
 
 RULE = Rule("GPU006", "Privileged GPU workload", Severity.ERROR, check, fixes=True)

@@ -32,7 +32,9 @@ def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding]:
         if is_gpu(right.removeprefix(_REQUESTS)) and name != right:
             edit: Edit = Remove(field) if hard.at(right).exists else Rename(field, right)
             says = f"bounds {name}, which Kubernetes does not count"
-            yield RuleFinding(field, says, f"bound {right}", Fix(f"bound {right}", (edit,)))
+            # What looks like a bound and bounds nothing is worse than none.
+            fix = Fix(f"bound {right}", (edit,))
+            yield RuleFinding(field, says, f"bound {right}", fix, Severity.ERROR)
     names = {name for name, _ in hard.entries()}
     counts = any(is_gpu(_bounded(name)) for name in names)
     if names & _HOST and not counts:

@@ -8,10 +8,15 @@ from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
+from gpufleet.lint.objects.scale_targets import AUTOSCALERS, target
 from gpufleet.lint.objects.shared_memory import fitting_size
 from gpufleet.lint.rule import Rule, RuleFinding, Severity, Unjudged
 from gpufleet.lint.source.nodes import Data
 
+NEVER_RUN = frozenset({"PodTemplate"})
+"""Kinds with a template from which no controller makes pods."""
+_STAYS = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "ReplicationController", "Job"})
+"""Kinds that stay without pods where they are written so and nothing scales them."""
 PLACE = "/dev/shm"  # noqa: S108  where every runtime has it, in the container
 VOLUME = "dshm"
 _COMPLETED = "what KServe adds to its pods: the preset or the runtime that they are merged with"
@@ -20,10 +25,14 @@ _WAITS = re.compile(r"\b(sleep|nvidia-smi|rocm-smi|clinfo|tail -f)\b")
 _COMPUTES = re.compile(r"python|torch|mpi|deepspeed|accelerate|nccl|\.(py|sh)\b")
 
 
-def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding | Unjudged]:
+def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudged]:
     """Each container that needs shared memory and has nothing mounted at /dev/shm."""
+    if manifest.kind in NEVER_RUN:
+        return
     for template in manifest.templates:
         if template.is_gpu_infrastructure or template.spec.at("hostIPC").is_true:
+            continue
+        if template.replicas == 0 and not _may_grow(manifest, context):
             continue
         found = [one for one in template.containers if _lacks(one) and not _is_given(template, one)]
         for container in found:
@@ -39,6 +48,14 @@ def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding | Unjudged]:
             yield RuleFinding(container.field, says, advice, fix if container is lacking[0] else None)
 
 
+def _may_grow(manifest: Manifest, context: Context) -> bool:
+    """Whether templates without a pod may get some, by their controller or an autoscaler of this run."""
+    if manifest.kind not in _STAYS:
+        return True
+    scalers = context.of_kind(*sorted(AUTOSCALERS), beside=manifest)
+    return any(target(one, context) is manifest for one in scalers)
+
+
 def _is_given(template: PodTemplate, container: Container) -> bool:
     return template.has_memory and container.field.key == 0
 
@@ -47,6 +64,8 @@ def _lacks(container: Container) -> bool:
     if any(mount.path in {PLACE, "/dev"} for mount in container.mounts):
         return False
     words = " ".join(container.words)
+    if container.image and container.image.only_holds_or_tests:
+        return False
     if container.image and container.image.is_plain_system and _WAITS.search(words):
         # A shell that waits to be looked into computes nothing of its own.
         return _COMPUTES.search(words) is not None and container.device_count > 1

@@ -1,0 +1,139 @@
+"""Among how many GPUs the command line of a server of models divides its work, over how many pods.
+
+Each server counts in its own way: vLLM starts only its own ranks of data in a pod where it is told how many,
+SGLang's ranks of data share the GPUs of its tensors where attention is divided by them, and sizes are of all
+nodes together where there are several. What a line leaves open, as a variable does, is not counted at all.
+"""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from gpufleet.lint.objects.containers import Container
+
+TENSOR, STAGES, DATA, DATA_HERE, NODES, CONTEXT = "tensor", "stages", "data", "data here", "nodes", "context"
+_SHARED = {
+    "tensor-parallel-size": TENSOR,
+    "tp": TENSOR,
+    "pipeline-parallel-size": STAGES,
+    "pp": STAGES,
+    "data-parallel-size": DATA,
+    "dp": DATA,
+    "nnodes": NODES,
+}
+_SPELLINGS = {
+    "vllm": {
+        **_SHARED,
+        "data-parallel-size-local": DATA_HERE,
+        "dpl": DATA_HERE,
+        "prefill-context-parallel-size": CONTEXT,
+        "pcp": CONTEXT,
+    },
+    "sglang": {**_SHARED, "tp-size": TENSOR, "pp-size": STAGES, "dp-size": DATA},
+    "tgi": {"num-shard": TENSOR},
+    "lmdeploy": {"tp": TENSOR, "dp": DATA, "nnodes": NODES},
+}
+"""What each server calls a size."""
+
+_IMAGES = {
+    "vllm": re.compile(r"vllm"),
+    "sglang": re.compile(r"sglang"),
+    "tgi": re.compile(r"text-generation-inference"),
+    "lmdeploy": re.compile(r"lmdeploy"),
+}
+_COMMANDS = {
+    "vllm": re.compile(r"(^|[\s/])vllm serve\b|vllm\.entrypoints\."),
+    "sglang": re.compile(r"sglang\.launch_server|(^|[\s/])sglang serve\b"),
+    "tgi": re.compile(r"text-generation-launcher"),
+    "lmdeploy": re.compile(r"lmdeploy serve api_server"),
+}
+_OTHER_ENTRY = re.compile(r"\.entrypoints\.|_router|\brouter\b|\bproxy\b|\bbench\b|\bmock\b|\.py\b")
+"""Words of a command that is another program of the same image."""
+
+_PART_OF_GPUS = re.compile(r"(CUDA|HIP|ROCR|ASCEND_RT)_VISIBLE_DEVICES|base-gpu-id|gpu-id-step|device-ids")
+"""Words after which a process takes not all GPUs of its container."""
+
+_OVER_RAY = re.compile(r"\bray start\b|(executor|data-parallel)-backend ray\b")
+"""With Ray, ranks may be in other pods."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The GPUs that a server divides its work among, together on all of its nodes."""
+
+    gpus: int
+    nodes: int
+
+
+def counts_all(container: Container) -> bool:
+    """Whether processes of the container see every GPU that it has, as far as the manifest says."""
+    told = " ".join((*container.words, *(one.name for one in container.env)))
+    return _PART_OF_GPUS.search(told.replace("_VISIBLE_DEVICES=all", "")) is None
+
+
+def parts_of(container: Container) -> Parts | None:
+    """How the server of a container divides its work; None where there is none or it gives no numbers."""
+    line = " ".join(container.words).replace("=", " ")
+    server = _server_of(container, line)
+    if server is None or _OVER_RAY.search(line.replace("_", "-")) or not counts_all(container):
+        return None
+    sizes = _sizes(line.split(), _SPELLINGS[server])
+    if sizes is None or not (sizes.keys() - {NODES}):
+        return None
+    if server == "lmdeploy" and DATA in sizes:
+        # Its ranks of data share GPUs in ways that depend on the model.
+        return None
+    nodes = sizes.pop(NODES, 1)
+    words = set(line.replace("_", "-").split())
+    if server == "vllm":
+        sizes = _of_this_pod(sizes, words)
+        if sizes is None:
+            return None
+    elif server == "sglang" and "--enable-dp-attention" in words:
+        sizes.pop(DATA, None)
+    gpus = 1
+    for size in sizes.values():
+        gpus *= size
+    return Parts(gpus, nodes)
+
+
+def _server_of(container: Container, line: str) -> str | None:
+    for server, pattern in _COMMANDS.items():
+        found = pattern.findall(line)
+        if found:
+            # Several servers in one line of shell share the GPUs.
+            return server if len(found) == 1 else None
+    if container.image is None or _OTHER_ENTRY.search(line):
+        return None
+    repository = container.image.repository
+    return next((name for name, pattern in _IMAGES.items() if pattern.search(repository)), None)
+
+
+def _sizes(words: list[str], spellings: dict[str, str]) -> dict[str, int] | None:
+    """The sizes by their meaning; None where one is said twice or not as a number."""
+    found: dict[str, int] = {}
+    seen: Counter[str] = Counter()
+    for number, word in enumerate(words):
+        name = re.fullmatch(r"--?([a-z][a-z_-]*)", word)
+        meaning = spellings.get(name[1].replace("_", "-")) if name else None
+        if meaning is None:
+            continue
+        value = words[number + 1] if number + 1 < len(words) else ""
+        seen[meaning] += 1
+        if seen[meaning] > 1 or re.fullmatch(r"[1-9][0-9]{0,5}", value) is None:
+            return None
+        found[meaning] = int(value)
+    return found
+
+
+def _of_this_pod(sizes: dict[str, int], words: set[str]) -> dict[str, int] | None:
+    """The sizes of vLLM as one pod has them: of its ranks of data it starts its own alone."""
+    here = sizes.pop(DATA_HERE, None)
+    if here is not None:
+        return {**sizes, DATA: here}
+    if words & {"--data-parallel-rank", "-dpr", "--data-parallel-external-lb"}:
+        # Each rank is a pod of its own.
+        sizes.pop(DATA, None)
+    elif words & {"--data-parallel-start-rank", "--data-parallel-hybrid-lb", "--data-parallel-address"}:
+        return None
+    return sizes
