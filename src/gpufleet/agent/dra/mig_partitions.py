@@ -5,7 +5,7 @@ where they share a memory slice, of which each has a counter. Names of counters,
 those of NVIDIA's driver for instances that are made when a claim asks for them.
 
 Kubernetes takes the first device of a slice that fits. The order here is the one with which most orders of
-arrival fill a card whole; by name, as NVIDIA's driver has it, far fewer do (docs/dra.md).
+arrival fill a card whole; by name, as NVIDIA's driver has it, far fewer do (designs/0003-node-agent.md).
 """
 
 import re
