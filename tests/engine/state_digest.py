@@ -6,7 +6,7 @@ with its reason. Spare rows of arrays do not count, so an array that grew is the
 """
 
 from collections.abc import Iterator, Mapping
-from enum import Enum
+from enum import Enum, auto
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
@@ -48,6 +48,19 @@ CALLABLE = (FunctionType, MethodType, BuiltinFunctionType, partial, type)
 VALUES = (str, bytes, int, float, bool, type(None), Enum, msgspec.Struct, np.generic)
 """What never changes; structs of the model are frozen."""
 
+
+class Treatment(Enum):
+    """What is noted of an object."""
+
+    VALUE = auto()
+    LEFT_OUT = auto()
+    MAPPING = auto()
+    PARTS = auto()
+
+
+TREATMENTS: dict[type, Treatment] = {}
+"""By the class of an object: a look at the bases of each object takes most of the time of a digest."""
+
 Digest = dict[str, object]
 """What is at each path from the root."""
 
@@ -74,10 +87,11 @@ def difference(before: Digest, after: Digest) -> list[str]:
 
 
 def _note(found: Digest, seen: dict[int, str], path: str, value: Any) -> None:
-    if isinstance(value, VALUES):
+    treatment = _treatment(type(value))
+    if treatment is Treatment.VALUE:
         found[path] = value
         return
-    if isinstance(value, (*CACHES, *CALLABLE)):
+    if treatment is Treatment.LEFT_OUT:
         return
     if id(value) in seen:
         found[path] = f"same as {seen[id(value)]}"
@@ -92,6 +106,21 @@ def _note(found: Digest, seen: dict[int, str], path: str, value: Any) -> None:
     else:
         for name, part in _parts(value):
             _note(found, seen, f"{path}{name}", part)
+
+
+def _treatment(kind: type) -> Treatment:
+    found = TREATMENTS.get(kind)
+    if found is None:
+        found = TREATMENTS[kind] = _treatment_by_bases(kind)
+    return found
+
+
+def _treatment_by_bases(kind: type) -> Treatment:
+    if issubclass(kind, VALUES):
+        return Treatment.VALUE
+    if issubclass(kind, (*CACHES, *CALLABLE)):
+        return Treatment.LEFT_OUT
+    return Treatment.MAPPING if issubclass(kind, Mapping) else Treatment.PARTS
 
 
 def _note_tables(found: Digest, path: str, store: TableStore) -> None:
@@ -113,7 +142,7 @@ def _cells(array: "np.ndarray[Any, Any]", empty: int) -> tuple[bytes, ...]:
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     """What an object holds, each with how its path goes on."""
-    if isinstance(value, Mapping):
+    if _treatment(type(value)) is Treatment.MAPPING:
         # Which key comes first decides between equals.
         yield ".keys", repr(list(value))
         for key, one in value.items():

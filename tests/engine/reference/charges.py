@@ -8,12 +8,11 @@ from tests.engine.reference.picture import MILLI, Job, Picture
 
 def use_of(picture: Picture, without: Iterable[str] = ()) -> Counter[str]:
     """GPUs in thousandths by queue, of all pods that have a place, but for some."""
-    gone = set(without)
-    found: Counter[str] = Counter()
-    for pod in {**picture.runs, **picture.promised}:
-        if pod not in gone:
+    found = Counter(picture.use_by_queue)
+    for pod in set(without):
+        if pod in picture.runs or pod in picture.promised:
             job = picture.job_of(pod)
-            found[job.queue] += job.gpus * MILLI
+            found[job.queue] -= job.gpus * MILLI
     return found
 
 

@@ -1,8 +1,12 @@
 """The plain picture: queues, nodes, jobs and pods as they are at one moment, in frozen structs.
 
 Only whole GPUs are counted. A pod runs, waits for a place that is promised to it, or waits. All that follows
-from a picture is worked out anew by the other modules of this folder; nothing is kept in sums.
+from a picture is worked out anew by the other modules of this folder; nothing is kept in sums from one
+picture to the next.
 """
+
+from collections import Counter
+from functools import cached_property
 
 import msgspec
 
@@ -49,7 +53,7 @@ class Run(msgspec.Struct, frozen=True):
     since_us: int
 
 
-class Picture(msgspec.Struct, frozen=True):
+class Picture(msgspec.Struct, frozen=True, dict=True):
     """Everything at one moment.
 
     ``job_by_pod`` has every pod that runs or waits, in the order in which the pods came. ``promised`` has the
@@ -73,9 +77,44 @@ class Picture(msgspec.Struct, frozen=True):
         """The job of a pod."""
         return self.jobs[self.job_by_pod[pod]]
 
+    @cached_property
+    def pods_by_job(self) -> dict[str, list[str]]:
+        """The pods of each job, in the order in which they came."""
+        found: dict[str, list[str]] = {}
+        for pod, name in self.job_by_pod.items():
+            found.setdefault(name, []).append(pod)
+        return found
+
+    @cached_property
+    def use_by_queue(self) -> Counter[str]:
+        """GPUs in thousandths by queue, of all pods that have a place."""
+        found: Counter[str] = Counter()
+        for pod in {**self.runs, **self.promised}:
+            job = self.job_of(pod)
+            found[job.queue] += job.gpus * MILLI
+        return found
+
+    @cached_property
+    def places_by_job(self) -> dict[str, int]:
+        """How many pods of each job run and go on running, or have a place that is promised."""
+        return {
+            name: sum((pod in self.runs and pod not in self.leaving) + (pod in self.promised) for pod in pods)
+            for name, pods in self.pods_by_job.items()
+        }
+
+    @cached_property
+    def free_by_node(self) -> dict[str, int]:
+        """Free GPUs by node; what is promised is not free."""
+        free = {node.name: node.gpus - node.held for node in self.nodes}
+        for pod, run in self.runs.items():
+            free[run.node] -= self.job_of(pod).gpus
+        for pod, node in self.promised.items():
+            free[node] -= self.job_of(pod).gpus
+        return free
+
     def pods_of(self, job: Job) -> list[str]:
         """The pods of a job, in the order in which they came."""
-        return [pod for pod, name in self.job_by_pod.items() if name == job.name]
+        return self.pods_by_job.get(job.name, [])
 
     def running(self, job: Job) -> list[str]:
         """Its pods that run and go on running."""
@@ -87,7 +126,7 @@ class Picture(msgspec.Struct, frozen=True):
 
     def has_place(self, job: Job) -> int:
         """How many of its pods run and go on running, or have a place that is promised."""
-        return len(self.running(job)) + sum(pod in self.promised for pod in self.pods_of(job))
+        return self.places_by_job.get(job.name, 0)
 
     def missing(self, job: Job) -> int:
         """How many of its pods must start together so that it runs; 0 if it has its minimum."""

@@ -11,12 +11,10 @@ from tests.engine.reference.picture import Job, Picture
 
 def free_gpus(picture: Picture, without: Collection[str] = ()) -> dict[str, int]:
     """Free GPUs by node once some pods are gone; what is promised to others is not free."""
-    free = {node.name: node.gpus - node.held for node in picture.nodes}
-    for pod, run in picture.runs.items():
-        if pod not in without:
-            free[run.node] -= picture.job_of(pod).gpus
-    for pod, node in picture.promised.items():
-        free[node] -= picture.job_of(pod).gpus
+    free = dict(picture.free_by_node)
+    for pod in set(without):
+        if pod in picture.runs:
+            free[picture.runs[pod].node] += picture.job_of(pod).gpus
     return free
 
 
