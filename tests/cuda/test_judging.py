@@ -36,6 +36,12 @@ def image(cuda: str, *, compat: str = "", **more: str) -> ImageFacts:
         # Of a branch that the package is not for, on a card that it is not for, on one it may be for.
         ("12.4.1", "12-4", "510.47.03", "A100", UNKNOWN, "470, 525, 535"),
         ("12.4.1", "12-4", "470.82.01", "RTX-4090", NO, "error 804"),
+        # The driver would run the toolkit; the image's newer libraries keep GeForce from it.
+        ("12.4.1", "12-4", "535.104.05", "RTX-4090", NO, "error 804"),
+        ("12.6.3", "12-6", "550.54.15", "RTX-3090", NO, "error 804"),
+        ("12.4.1", "12-4", "550.54.15", "RTX-4090", OK, "has all"),
+        ("12.4.1", "", "535.104.05", "RTX-4090", OK, "minor version compatibility"),
+        ("12.4.1", "12-4", "535.104.05", "A100", OK, "minor version compatibility"),
         ("12.4.1", "12-4", "470.82.01", "RTX-A6000", UNKNOWN, "workstation"),
         ("13.0.0", "12-4", "535.104.05", "H100-80GB", UNKNOWN, "older than its CUDA"),
         ("13.0.0", "13-0", "535.104.05", "H100-80GB", OK, "cuda-compat of 13.0"),
@@ -93,7 +99,15 @@ def test_a_toolkit_makes_code_for_a_card(cuda: str, gpu: str, answer: Answer) ->
         ("590.44.01", "T4", OK),
         ("520.61.05", "H100-80GB", OK),
         ("515.43.04", "H100-80GB", UNKNOWN),
-        ("535.104.05", "B200", UNKNOWN),
+        # The first branch for Blackwell is 570; CUDA 12.9, the first for B300, came with 575.
+        ("535.104.05", "B200", NO),
+        ("550.90.07", "B200", NO),
+        ("550.90.07", "RTX-5090", NO),
+        ("550.90.07", "GB200", NO),
+        ("550.90.07", "B300", NO),
+        ("570.124.06", "B200", OK),
+        ("570.124.06", "B300", UNKNOWN),
+        ("550.90.07", "H200", OK),
     ],
 )
 def test_a_driver_drives_a_card(driver: str, gpu: str, answer: Answer) -> None:

@@ -55,6 +55,13 @@ def check_driver(node: NodeFacts) -> Check:
             f"driver {node.driver_text} does not drive {card}: the last branch is {row.last_branch}",
             (f"use a driver of branch {row.last_branch}", "use a newer GPU"),
         )
+    if row.first_branch is not None and node.driver[0] < row.first_branch:
+        return Check(
+            Question.DRIVER,
+            Answer.NO,
+            f"driver {node.driver_text} does not know {card}: the first branch is {row.first_branch}",
+            (f"update the driver to branch {row.first_branch} or newer",),
+        )
     first = PACKAGED.get((version(row.first_toolkit).major, version(row.first_toolkit).minor))
     if first is not None and node.driver < first[0]:
         return _unknown(

@@ -17,7 +17,8 @@ class Architecture(msgspec.Struct, frozen=True):
     """GPUs of the same compute capability or nearly so.
 
     ``last_toolkit`` is a version ("10.2") or a whole major version ("12"); empty while it goes on.
-    ``last_branch`` is the last driver branch that drives them, None while that goes on.
+    ``last_branch`` is the last driver branch that drives them, None while that goes on. ``first_branch`` is a
+    branch before which none knows them, None where no source says it.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Architecture(msgspec.Struct, frozen=True):
     first_toolkit: str
     last_toolkit: str = ""
     last_branch: int | None = None
+    first_branch: int | None = None
 
 
 class Architectures(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ in ``tables``.
 """
 
 from gpufleet.cuda.answer import Answer, Check, Question
-from gpufleet.cuda.image import ImageFacts
+from gpufleet.cuda.image import ImageFacts, Told
 from gpufleet.cuda.node import Kind, NodeFacts
 from gpufleet.cuda.tables import tables
 from gpufleet.model.cuda_compatibility import (
@@ -32,6 +32,10 @@ def check_toolkit(image: ImageFacts, node: NodeFacts) -> Check:
         return _unknown(f"CUDA {told.toolkit} ({told.by}), and the driver is not known", "say the driver")
     forward = node.kind is not Kind.CONSUMER
     verdict = supports(node.driver, told.toolkit, forward_compatible=forward)
+    package = image.compatibility_package()
+    runs = verdict.support in {Support.OK, Support.OK_BY_MINOR_VERSION}
+    if runs and package is not None and _breaks(package.toolkit, node):
+        return _broken_by_package(package, node)
     match verdict.support:
         case Support.OK:
             return Check(
@@ -45,6 +49,29 @@ def check_toolkit(image: ImageFacts, node: NodeFacts) -> Check:
             return _refused(told.by, node, verdict)
         case Support.UNKNOWN:
             return _below_the_floor(image, told.toolkit, told.by, node, verdict)
+
+
+def _breaks(package: Toolkit, node: NodeFacts) -> bool:
+    """Whether the runtime puts a driver's libraries of the image before its own, which GeForce refuses."""
+    packaged = PACKAGED.get((package.major, package.minor))
+    if node.kind is not Kind.CONSUMER or node.driver is None or packaged is None:
+        return False
+    return packaged[0][0] > node.driver[0]
+
+
+def _broken_by_package(package: Told, node: NodeFacts) -> Check:
+    has = package.toolkit
+    own = PACKAGED[has.major, has.minor][0]
+    return Check(
+        Question.TOOLKIT,
+        Answer.NO,
+        f"the image brings cuda-compat of {has} ({package.by}), newer than driver {node.driver_text}:"
+        " forward compatibility is not for GeForce and Titan (error 804)",
+        (
+            f"use an image without cuda-compat-{has.major}-{has.minor}",
+            f"update the driver to {write_driver(own)} or newer",
+        ),
+    )
 
 
 def _by_minor_version(toolkit: Toolkit, by: str, node: NodeFacts) -> Check:
