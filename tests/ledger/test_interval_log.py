@@ -20,6 +20,7 @@ from gpufleet.ledger.versions import (
     DeviceHolder,
     DeviceState,
     DevicesVersion,
+    Followed,
     Gone,
     KeptPlace,
     Listed,
@@ -227,7 +228,11 @@ def of_node(intervals: Intervals, node: NodeName) -> NodeRecords:
 def shaken(world: World) -> list[Observation]:
     """The observations in any order, some of them twice, the second time with a later moment."""
     again = world.draw.choices(world.seen, k=len(world.seen) // 2)
-    late = [msgspec.structs.replace(one, at_us=one.at_us + 7 * MINUTE_US) for one in again[::2]]
+    late = [
+        msgspec.structs.replace(one, at_us=one.at_us + 7 * MINUTE_US)
+        for one in again[::2]
+        if not isinstance(one, Followed)
+    ]
     both = [*world.seen, *again, *late]
     world.draw.shuffle(both)
     return both

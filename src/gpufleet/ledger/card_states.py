@@ -29,7 +29,20 @@ def report_spans(sightings: Sightings, reports: Iterable[DevicesVersion]) -> Rep
     by_uid: dict[str, list[DevicesVersion]] = defaultdict(list)
     for one in reports:
         by_uid[one.uid].append(one)
-    return [found for uid in sorted(by_uid) for found in sightings.spans(tuple(by_uid[uid]))]
+    return [found for uid in sorted(by_uid) for found in _from_creation(sightings.spans(tuple(by_uid[uid])))]
+
+
+def _from_creation(spans: ReportSpans) -> ReportSpans:
+    """The first version that was seen stands for the time since the object was made."""
+    if not spans or spans[0][1].created_us is None:
+        return spans
+    (span, report), *others = spans
+    return [(_since(span, report.created_us), report), *others]
+
+
+def _since(span: Span, at_us: int | None) -> Span:
+    """The span, begun at an earlier moment where one is told."""
+    return span if at_us is None else Span(min(span.from_us, at_us), span.until_us)
 
 
 def cards(reports: ReportSpans, life: Span) -> Iterator[LedgerDevice]:
@@ -62,13 +75,13 @@ def free_states(
     states: dict[tuple[DeviceId, Bucket, str], list[Span]] = defaultdict(list)
     for span, version in versions:
         if version.joins:
-            states[WHOLE_NODE, Bucket.JOINING, ""].append(span)
+            states[WHOLE_NODE, Bucket.JOINING, ""].append(_since(span, version.joins_since_us))
         if version.drains:
-            states[WHOLE_NODE, Bucket.DRAINING, ""].append(span)
+            states[WHOLE_NODE, Bucket.DRAINING, ""].append(_since(span, version.drains_since_us))
     for span, report in reports:
         for device in report.devices:
             if device.ill:
-                states[card_of(device.id), Bucket.OUT, device.ill].append(span)
+                states[card_of(device.id), Bucket.OUT, device.ill].append(_since(span, device.ill_since_us))
     for one in reserved:
         states[one.card, Bucket.RESERVED, one.queue].append(one.span)
     for (card, bucket, reason), spans in sorted(states.items()):

@@ -19,8 +19,9 @@ from gpufleet.ledger.granted_parts import card_parts
 from gpufleet.ledger.held_parts import dominant
 from gpufleet.ledger.node_hour import HostHolding, NodeRecords
 from gpufleet.ledger.pod_lives import PodLife, pod_lives
+from gpufleet.ledger.price_book import PricedNode
 from gpufleet.ledger.sightings import Sightings
-from gpufleet.ledger.spans import Span, end_us
+from gpufleet.ledger.spans import Span, end_us, outside
 from gpufleet.ledger.versions import DevicesVersion, NodeVersion, ObjectKind, Observation, PodVersion
 from gpufleet.ledger.whole_gangs import gangs_whole
 from gpufleet.model.grant import GrantedDevice
@@ -146,12 +147,13 @@ class _Derivation:
             newest.node,
             newest.uid,
             node.span,
-            newest.priced_as,
+            _with_model(newest.priced_as, reports),
             devices=tuple(cards(times, node.span)),
             holdings=tuple(holding for life in pods for holding in self._holdings(life, reports)),
             busy=tuple(span for life in pods for span in self._busy[life.pod.uid]),
             free_states=tuple(states),
             host_holdings=tuple(_host_holding(life, newest) for life in pods),
+            unseen=tuple(outside(self._sightings.followed(ObjectKind.POD), node.span)),
         )
 
     def _holdings(self, life: PodLife, reports: list[DevicesVersion]) -> Iterator[Holding]:
@@ -176,6 +178,14 @@ def _node_span(sightings: Sightings, versions: tuple[NodeVersion, ...]) -> Span:
     created = min(version.created_us for version in versions)
     end = sightings.end(ObjectKind.NODE, versions[-1].uid)
     return Span(created, None if end is None else max(created, end.at_us))
+
+
+def _with_model(priced_as: PricedNode, reports: Iterable[DevicesVersion]) -> PricedNode:
+    """With the model that the reports tell, where the node's labels tell none and all cards are alike."""
+    models = {device.model for report in reports for device in report.devices if device.model}
+    if priced_as.gpu_model or len(models) != 1:
+        return priced_as
+    return msgspec.structs.replace(priced_as, gpu_model=models.pop())
 
 
 def _held_devices(uid: PodUid, reports: Iterable[DevicesVersion]) -> tuple[GrantedDevice, ...]:

@@ -52,7 +52,11 @@ class HostHolding(msgspec.Struct, frozen=True):
 
 
 class NodeRecords(msgspec.Struct, frozen=True):
-    """All that is known of a node about an hour. Records that lie outside of the hour do no harm."""
+    """All that is known of a node about an hour. Records that lie outside of the hour do no harm.
+
+    In ``unseen`` times pods may have come and gone without being seen: what none is known to hold is not
+    called free.
+    """
 
     node: NodeName
     node_uid: str
@@ -63,6 +67,7 @@ class NodeRecords(msgspec.Struct, frozen=True):
     busy: tuple[BusySpan, ...] = ()
     free_states: tuple[FreeState, ...] = ()
     host_holdings: tuple[HostHolding, ...] = ()
+    unseen: tuple[Span, ...] = ()
 
 
 class RowKey(msgspec.Struct, frozen=True, order=True):
@@ -106,6 +111,9 @@ class NodeHour(msgspec.Struct, frozen=True):
     gpu_micro: int
     host_micro: int
 
+
+UNSEEN = "unseen"
+"""The reason in rows of what no pod is known to hold, of a time in which pods were not followed."""
 
 Weights = dict[RowKey, int]
 """By row: trillionths of a card times microseconds."""
@@ -186,13 +194,16 @@ def _device_weights(records: NodeRecords, device: DeviceId, span: PriceSpan) -> 
     states = [one for one in records.free_states if one.device in (None, device)]
     changes = {at for one in holdings for at in one.bounds()}
     known = (*(one.span for one in busy), *(one.span for one in states))
-    changes.update(at for times in known for at in times.bounds())
+    changes.update(at for times in (*known, *records.unseen) for at in times.bounds())
     weights: Weights = defaultdict(int)
     price_id = _id(span.price)
     for start, end in pieces(span.from_us, span.until_us, changes):
         held = _in_order((one for one in holdings if one.span.covers(start)), start)
         charged, free = charges([one.part for one in held])
-        parts = itertools.chain(_held_parts(held, charged, busy, start), _free_parts(states, free, start))
+        is_seen = not any(one.covers(start) for one in records.unseen)
+        parts = itertools.chain(
+            _held_parts(held, charged, busy, start), _free_parts(states, free, start, is_seen=is_seen)
+        )
         for bucket, pod_uid, reason, is_estimated, amount in parts:
             key = RowKey(device, bucket, pod_uid, reason, price_id, is_estimated)
             weights[key] += amount * (end - start)
@@ -227,7 +238,7 @@ def _held_parts(
         yield Bucket.IDLE_HELD, holding.pod_uid, "", False, amount - used
 
 
-def _free_parts(states: Iterable[FreeState], free: int, at_us: int) -> Iterator[Part]:
+def _free_parts(states: Iterable[FreeState], free: int, at_us: int, *, is_seen: bool) -> Iterator[Part]:
     now = [state for state in states if state.span.covers(at_us)]
     now.sort(key=lambda state: (FREE_ORDER.index(state.bucket), state.reason))
     for state in now:
@@ -235,7 +246,10 @@ def _free_parts(states: Iterable[FreeState], free: int, at_us: int) -> Iterator[
         taken = min(free, limit)
         free -= taken
         yield state.bucket, NO_POD, state.reason, False, taken
-    yield Bucket.IDLE_FREE, NO_POD, "", False, free
+    if is_seen:
+        yield Bucket.IDLE_FREE, NO_POD, "", False, free
+    else:
+        yield Bucket.UNMEASURED, NO_POD, UNSEEN, True, free
 
 
 def _host_rows(holdings: Iterable[HostHolding], spans: Iterable[PriceSpan]) -> tuple[list[HostRow], int]:

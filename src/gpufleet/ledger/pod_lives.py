@@ -64,6 +64,10 @@ def _put_together(versions: tuple[PodVersion, ...]) -> PodVersion:
 
     granted = [one for one in versions if one.bound_us is not None]
     bound = granted[-1] if granted else versions[-1]
+    moments = {name: first(name) for name in MOMENTS}
+    was_ready = any(one.was_ready for one in versions)
+    # Without the moment from which on it was ready, no time of it is known to be loading.
+    is_probed = versions[-1].has_readiness_probe and not (was_ready and moments["ready_us"] is None)
     return msgspec.structs.replace(
         versions[-1],
         node=bound.node,
@@ -71,7 +75,9 @@ def _put_together(versions: tuple[PodVersion, ...]) -> PodVersion:
         epoch=bound.epoch,
         gang=bound.gang,
         gang_members=bound.gang_members,
-        **{name: first(name) for name in MOMENTS},
+        was_ready=was_ready,
+        has_readiness_probe=is_probed,
+        **moments,
     )
 
 

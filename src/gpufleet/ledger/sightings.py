@@ -11,10 +11,11 @@ from typing import TypeVar
 
 import msgspec
 
-from gpufleet.ledger.spans import Span
+from gpufleet.ledger.spans import Span, joined
 from gpufleet.ledger.versions import (
     KINDS,
     DevicesVersion,
+    Followed,
     Gone,
     Listed,
     NodeVersion,
@@ -44,6 +45,7 @@ class Sightings:
         }
         self._gone: dict[tuple[ObjectKind, str], Gone] = {}
         self._lists: dict[tuple[ObjectKind, int], Listed] = {}
+        self._followed: dict[tuple[ObjectKind, int], Followed] = {}
 
     def take(self, seen: Observation) -> None:
         """One more observation, or one that is known."""
@@ -58,6 +60,10 @@ class Sightings:
                 self._lists[seen.kind, seen.number] = (
                     seen if known_list is None else min(known_list, seen, key=_moment)
                 )
+            case Followed():
+                known_time = self._followed.get((seen.kind, seen.from_us))
+                if known_time is None or known_time.until_us < seen.until_us:
+                    self._followed[seen.kind, seen.from_us] = seen
             case _:
                 versions = self._versions[KINDS[type(seen)]][seen.uid]
                 known = versions.get(seen.number)
@@ -71,6 +77,12 @@ class Sightings:
                 yield from (versions[number] for number in sorted(versions))
         yield from (self._gone[key] for key in sorted(self._gone))
         yield from (self._lists[key] for key in sorted(self._lists))
+        yield from (self._followed[key] for key in sorted(self._followed))
+
+    def followed(self, kind: ObjectKind) -> list[Span]:
+        """The times in which every change of a kind was seen."""
+        found = (one for one in self._followed.values() if one.kind is kind)
+        return joined(Span(one.from_us, one.until_us) for one in found)
 
     def pods(self) -> Iterator[tuple[PodVersion, ...]]:
         """The versions of each pod, oldest first."""
@@ -148,6 +160,9 @@ class Sightings:
         for key, one in list(self._lists.items()):
             if one.at_us < before_us and not self._ends_something(one):
                 del self._lists[key]
+        for kind_and_begin, time in list(self._followed.items()):
+            if time.until_us < before_us:
+                del self._followed[kind_and_begin]
 
     def _was_gone(self, kind: ObjectKind, uid: str, before_us: int) -> bool:
         end = self.end(kind, uid)
@@ -169,6 +184,6 @@ class Sightings:
         return False
 
 
-def _moment(seen: Observation) -> tuple[int, bytes]:
+def _moment(seen: ObjectVersion | Gone | Listed) -> tuple[int, bytes]:
     """The order of observations of one version: by moment, and else by any fixed order."""
     return seen.at_us, msgspec.msgpack.encode(seen, order="sorted")

@@ -50,6 +50,18 @@ def within(span: Span, outer: Span) -> Span:
     return Span(max(span.from_us, outer.from_us), None if end == NEVER_US else end)
 
 
+def outside(spans: Iterable[Span], outer: Span) -> list[Span]:
+    """The parts of a time that lie in none of the spans."""
+    found, start = [], outer.from_us
+    for span in joined(within(one, outer) for one in spans):
+        if start < span.from_us:
+            found.append(Span(start, span.from_us))
+        start = end_us(span)
+    if start < end_us(outer):
+        found.append(Span(start, outer.until_us))
+    return found
+
+
 def end_us(span: Span) -> int:
     """The end, as a number also where there is none."""
     return NEVER_US if span.until_us is None else span.until_us

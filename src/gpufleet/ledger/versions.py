@@ -28,7 +28,8 @@ class PodVersion(msgspec.Struct, frozen=True, tag="pod"):
 
     ``devices`` are those of its grant. ``gang_members`` is how many members its gang needs at least.
     ``started_us`` is when the last of its containers had started, ``deletion_us`` when its deletion was
-    asked for, ``ended_us`` when it came to its terminal phase.
+    asked for, ``ended_us`` when it came to its terminal phase. ``was_ready`` says that it was ready at some
+    time, also where nothing tells since when.
     """
 
     uid: PodUid
@@ -49,6 +50,7 @@ class PodVersion(msgspec.Struct, frozen=True, tag="pod"):
     memory_bytes: int = 0
     started_us: int | None = None
     ready_us: int | None = None
+    was_ready: bool = False
     has_readiness_probe: bool = False
     deletion_us: int | None = None
     ended_us: int | None = None
@@ -56,7 +58,7 @@ class PodVersion(msgspec.Struct, frozen=True, tag="pod"):
 
 class NodeVersion(msgspec.Struct, frozen=True, tag="node"):
     """A version of a node. ``joins`` is true while it is not ready or has a startup taint; ``drains`` while
-    it is cordoned or about to be removed.
+    it is cordoned or about to be removed; each since the moment beside it, where the node tells one.
     """
 
     uid: str
@@ -66,6 +68,8 @@ class NodeVersion(msgspec.Struct, frozen=True, tag="node"):
     created_us: int
     joins: bool = False
     drains: bool = False
+    joins_since_us: int | None = None
+    drains_since_us: int | None = None
     priced_as: PricedNode = PricedNode()
     provider_id: str = ""
     cpu_milli: int = 0
@@ -73,12 +77,17 @@ class NodeVersion(msgspec.Struct, frozen=True, tag="node"):
 
 
 class DeviceState(msgspec.Struct, frozen=True):
-    """A GPU, or a part of one that is asked for as a GPU. ``ill`` is "" for a healthy one, else its state."""
+    """A GPU, or a part of one that is asked for as a GPU.
+
+    ``ill`` is "" for a healthy one, else its state, since
+    ``ill_since_us`` where the agent tells it.
+    """
 
     id: DeviceId
     model: str = ""
     usable_mib: int | None = None
     ill: str = ""
+    ill_since_us: int | None = None
 
 
 class DeviceHolder(msgspec.Struct, frozen=True):
@@ -89,7 +98,7 @@ class DeviceHolder(msgspec.Struct, frozen=True):
 
 
 class DevicesVersion(msgspec.Struct, frozen=True, tag="devices"):
-    """A version of what the agent of a node reports of its GPUs."""
+    """A version of what the agent of a node reports of its GPUs, in an object made at ``created_us``."""
 
     uid: str
     number: int
@@ -97,6 +106,7 @@ class DevicesVersion(msgspec.Struct, frozen=True, tag="devices"):
     node: NodeName
     devices: tuple[DeviceState, ...] = ()
     holders: tuple[DeviceHolder, ...] = ()
+    created_us: int | None = None
 
 
 class KeptPlace(msgspec.Struct, frozen=True, order=True):
@@ -134,8 +144,16 @@ class Listed(msgspec.Struct, frozen=True, tag="listed"):
     uids: frozenset[str]
 
 
+class Followed(msgspec.Struct, frozen=True, tag="followed"):
+    """Every change of a kind in that time was seen; at other times objects may have come and gone unseen."""
+
+    kind: ObjectKind
+    from_us: int
+    until_us: int
+
+
 ObjectVersion = PodVersion | NodeVersion | DevicesVersion | QueueVersion
-Observation = ObjectVersion | Gone | Listed
+Observation = ObjectVersion | Gone | Listed | Followed
 
 KINDS: dict[type[ObjectVersion], ObjectKind] = {
     PodVersion: ObjectKind.POD,
