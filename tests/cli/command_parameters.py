@@ -70,6 +70,7 @@ LINES = {
     "project remove": "vision --user ann --kubeconfig config",
     "project namespace": "vision vision-dev --kubeconfig config",
     "project delete": "vision --yes --kubeconfig config",
+    "cost": "seen.ledger",
     "park": "notebook/lab --kubeconfig config",
     "wake": "notebook/lab --kubeconfig config",
     "parked": "--kubeconfig config",
@@ -174,5 +175,6 @@ def write_good_files(folder: Path) -> None:
         ("machine.yaml", MACHINE),
         ("config", KUBECONFIG),
         ("use.csv", USE),
+        ("seen.ledger", '{"ledger":"gpufleet.io/ledger/v1"}\n'),
     ):
         (folder / name).write_text(text, encoding="utf-8")

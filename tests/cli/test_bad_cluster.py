@@ -28,6 +28,7 @@ DAEMONS = dict.fromkeys(
     ("admission serve", "agent", "metrics", "operator", "scheduler", "web"), "waits for its server"
 )
 LIVE = {
+    "cost": "--kubeconfig config",
     "fit": "llama-3.1-8b --cluster --kubeconfig config",
     "lint": "manifest.yaml --live --kubeconfig config",
 }

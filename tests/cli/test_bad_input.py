@@ -72,6 +72,7 @@ EXCLUDED_BY = {
     "advise sharing --prometheus-token-file": "use.csv",
     "advise sharing --prometheus-ca-file": "use.csv",
     "import --kubeconfig": "manifest.yaml",
+    "cost --kubeconfig": "seen.ledger",
     "whatif --snapshot": "--kubeconfig",
     "defragment --snapshot": "--kubeconfig",
     "drain --snapshot": "--kubeconfig",

@@ -37,6 +37,7 @@ COMMANDS = {
     "drain": "Empty nodes: ends are waited for, gangs move whole to places that are kept.",
     "defragment": "Say which running pods to move so that larger ones fit.",
     "advise": "Say from measured use which sharing of GPUs pays, and when whole ones are right.",
+    "cost": "Say what GPU nodes cost, who held them, and what of it computed nothing.",
     "cuda": "Say whether an image's CUDA runs with a driver on a GPU.",
     "fit": "Say whether a language model fits on GPUs, on how many, and what would make it fit.",
     "completion": "Print what a shell needs to complete commands.",

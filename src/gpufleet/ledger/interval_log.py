@@ -18,6 +18,7 @@ from gpufleet.ledger.card_states import cards, free_states, report_spans, reserv
 from gpufleet.ledger.granted_parts import card_parts
 from gpufleet.ledger.held_parts import dominant
 from gpufleet.ledger.node_hour import HostHolding, NodeRecords
+from gpufleet.ledger.node_versions import model_name
 from gpufleet.ledger.pod_lives import PodLife, pod_lives
 from gpufleet.ledger.price_book import PricedNode
 from gpufleet.ledger.sightings import Sightings
@@ -78,6 +79,10 @@ class IntervalLog:
     def busy(self) -> tuple[BusySpan, ...]:
         """All that was measured, in order."""
         return tuple(sorted(self._busy.values(), key=_measured))
+
+    def known_until_us(self) -> int:
+        """The latest moment of which anything was seen; 0 for a log that is empty."""
+        return self._sightings.known_until_us()
 
     def forget(self, before_us: int) -> None:
         """Drop what says nothing about the time from then on."""
@@ -185,7 +190,7 @@ def _with_model(priced_as: PricedNode, reports: Iterable[DevicesVersion]) -> Pri
     models = {device.model for report in reports for device in report.devices if device.model}
     if priced_as.gpu_model or len(models) != 1:
         return priced_as
-    return msgspec.structs.replace(priced_as, gpu_model=models.pop())
+    return msgspec.structs.replace(priced_as, gpu_model=model_name(models.pop()))
 
 
 def _held_devices(uid: PodUid, reports: Iterable[DevicesVersion]) -> tuple[GrantedDevice, ...]:

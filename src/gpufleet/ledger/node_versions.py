@@ -18,6 +18,7 @@ from gpufleet.ledger.stamped_objects import READY, TRUE, StampedNode, StampedObj
 from gpufleet.ledger.stamps import condition_moments, latest, metadata_moments, moment
 from gpufleet.ledger.versions import DeviceHolder, DeviceState, DevicesVersion, NodeVersion
 from gpufleet.model.device_id import device_name
+from gpufleet.model.gpu_model import find
 from gpufleet.model.grant import GrantedDevice, GrantKind
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
 from gpufleet.model.quantity import parse_quantity
@@ -84,10 +85,16 @@ def priced_node(labels: dict[str, str], provider_id: str) -> PricedNode:
         labels.get(REGION) or labels.get(OLD_REGION, ""),
         labels.get(ZONE) or labels.get(OLD_ZONE, ""),
         labels.get(INSTANCE_TYPE, ""),
-        next((labels[key] for key in PRODUCT_LABELS if labels.get(key)), ""),
+        model_name(next((labels[key] for key in PRODUCT_LABELS if labels.get(key)), "")),
         SPOT if is_spot(labels) else ON_DEMAND,
         labels,
     )
+
+
+def model_name(product: str) -> str:
+    """The name that the catalogue has for a product, by which prices go too; else the product."""
+    found = find(product) if product else None
+    return product if found is None else found.name
 
 
 def devices_version(raw: bytes | msgspec.Raw) -> DevicesVersion:

@@ -79,6 +79,15 @@ class Sightings:
         yield from (self._lists[key] for key in sorted(self._lists))
         yield from (self._followed[key] for key in sorted(self._followed))
 
+    def known_until_us(self) -> int:
+        """The latest moment of which anything was seen; 0 where nothing was."""
+        moments = [one.until_us for one in self._followed.values()]
+        moments += [one.at_us for one in self._lists.values()]
+        moments += [one.at_us for one in self._gone.values()]
+        for by_uid in self._versions.values():
+            moments += [one.at_us for versions in by_uid.values() for one in versions.values()]
+        return max(moments, default=0)
+
     def followed(self, kind: ObjectKind) -> list[Span]:
         """The times in which every change of a kind was seen."""
         found = (one for one in self._followed.values() if one.kind is kind)

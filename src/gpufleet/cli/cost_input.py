@@ -1,0 +1,109 @@
+"""What ``gpufleet cost`` answers from: prices, logs or a cluster, and the time that is asked for."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from gpufleet.files.atomic_write import atomic_write
+from gpufleet.files.lines import BoundedLines
+from gpufleet.files.regular import MEBIBYTE, read_regular
+from gpufleet.kube.codec.times import EXPECTED, microseconds
+from gpufleet.kube.connection import ClusterChoice
+from gpufleet.ledger import log_file
+from gpufleet.ledger.cluster_reading import seen_in
+from gpufleet.ledger.costs import COLUMNS, LABEL
+from gpufleet.ledger.interval_log import IntervalLog, Intervals
+from gpufleet.ledger.price_book import PriceBook
+from gpufleet.ledger.price_files.recognised import book_of, read_prices
+from gpufleet.ledger.spans import Span
+from gpufleet.model.label_advice import nearest
+from gpufleet.model.model_errors import InputError
+
+PRICES_BYTES_MAX = 1024 * MEBIBYTE
+"""The price list of AWS for a region has some hundred MiB."""
+
+DAY_US = 86_400_000_000
+"""What is asked about where no begin is named."""
+
+SPAN_DAYS_MAX = 3660
+"""Ten years: a longer time is a slip of the pen, and hours are worked out one by one."""
+
+DATE_LENGTH = len("2026-01-31")
+"""A text of this length is a day, which begins at midnight."""
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What happened, until the last moment of which anything is known."""
+
+    intervals: Intervals
+    until_us: int
+    notes: tuple[str, ...] = ()
+
+
+def groupings(text: str) -> tuple[str, ...]:
+    """What the rows are put together by. Raises InputError."""
+    names = tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if name not in COLUMNS and not (name.startswith(LABEL) and len(name) > len(LABEL)):
+            near = nearest(name, COLUMNS)
+            words = f"{', '.join(COLUMNS)}, or label:KEY{f'; did you mean {near}?' if near else ''}"
+            raise InputError("no such grouping", field="--by", value=name, expected=words)
+    return names
+
+
+def priced(paths: Iterable[Path]) -> tuple[PriceBook, tuple[str, ...]]:
+    """The book of all files, and notes on what in them is no price."""
+    read = [read_prices(read_regular(path, PRICES_BYTES_MAX, field="--prices"), str(path)) for path in paths]
+    return book_of(read), tuple(note for one in read for note in one.notes)
+
+
+def known(logs: Sequence[Path], save: Path | None, choice: ClusterChoice) -> Known:
+    """What the files say; without files what the cluster says, together with what was saved before."""
+    log = IntervalLog()
+    notes: tuple[str, ...] = ()
+    if save is not None and save.exists():
+        _read(save, log)
+    if logs:
+        for path in logs:
+            _read(path, log)
+    else:
+        seen = seen_in(choice)
+        notes = seen.notes
+        for one in seen.observations:
+            log.take(one)
+    if save is not None:
+        with atomic_write(save) as file:
+            for line in log_file.written(log):
+                file.buffer.write(line)
+    return Known(log.intervals(), log.known_until_us(), notes)
+
+
+def _read(path: Path, log: IntervalLog) -> None:
+    with BoundedLines(path, expected=log_file.EXPECTED) as lines:
+        log_file.read_log(lines, str(path), log)
+
+
+def span_of(begin_us: int | None, until_us: int | None, known_until_us: int) -> Span:
+    """The time that is asked for; nothing after what is known, as it has not been seen. Raises InputError."""
+    end_us = known_until_us if until_us is None else min(until_us, known_until_us)
+    if begin_us is None:
+        begin_us = max(0, end_us - DAY_US)
+    if begin_us > end_us:
+        expected = "a time before the end, and before the last moment that is known"
+        raise InputError("nothing is known since then", field="--from", value=begin_us, expected=expected)
+    if end_us - begin_us > SPAN_DAYS_MAX * DAY_US:
+        expected = f"at most {SPAN_DAYS_MAX} days before the end"
+        raise InputError("too long a time", field="--from", value=begin_us, expected=expected)
+    return Span(begin_us, end_us)
+
+
+def moment_of(text: str | None, field: str) -> int | None:
+    """A time as it was typed, or a day, which begins at midnight; None without one. Raises InputError."""
+    if text is None:
+        return None
+    try:
+        return microseconds(f"{text}T00:00:00Z" if len(text) == DATE_LENGTH else text)
+    except InputError as error:
+        expected = f"{EXPECTED}, or a day such as 2026-01-31"
+        raise InputError("not a time", field=field, value=text, expected=expected) from error

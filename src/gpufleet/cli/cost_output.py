@@ -1,0 +1,223 @@
+"""Lays the cost of a time out: as tables for people, as CSV, or as JSON.
+
+In tables amounts have two decimals, and those of a column still add up to its sum: they are rounded together,
+by the largest remainders. CSV and JSON have all six decimals.
+"""
+
+import csv
+import datetime as dt
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from gpufleet.cli.output import echo_data, echo_json, echo_line
+from gpufleet.cli.queues_table import Column, laid_out
+from gpufleet.ledger.buckets import Bucket
+from gpufleet.ledger.costs import HOST_IDLE, Cost, Group
+from gpufleet.ledger.money import MICRO_UNITS, apportion
+from gpufleet.ledger.node_hour import HOUR_US
+from gpufleet.model.device import WHOLE_GPU_MILLI
+
+GPU_HOUR = HOUR_US * WHOLE_GPU_MILLI
+"""The quantity of a GPU for an hour."""
+
+HUNDREDTHS = 100
+"""Tables show two decimals."""
+
+NO_POD, NO_VALUE = "(held by no pod)", "(none)"
+"""In tables: the part that no pod holds, and pods that have no queue, owner or label of that name."""
+
+UNKNOWN = "-"
+"""In tables: an amount that nothing is known of, which is not 0."""
+
+CAUSES: dict[str, str] = {
+    Bucket.IDLE_HELD: "held by pods that computed nothing",
+    Bucket.WAITING: "held by members of gangs that were not whole",
+    Bucket.STARTING: "held while images were pulled and containers started",
+    Bucket.LOADING: "held while pods that run were not ready",
+    Bucket.ENDING: "held by pods that were told to end",
+    Bucket.IDLE_FREE: "free, held by no pod",
+    Bucket.STRANDED: "free, and of no use to waiting work",
+    Bucket.RESERVED: "kept for waiting work",
+    Bucket.DRAINING: "on nodes that were cordoned or leaving",
+    Bucket.JOINING: "on nodes that were not ready",
+    Bucket.OUT: "ill GPUs",
+    HOST_IDLE: "CPU and memory that no pod held",
+}
+"""What each bucket of waste is, in words."""
+
+
+def show(cost: Cost, output: str, notes: Iterable[str]) -> None:
+    """Print the answer."""
+    if output == "json":
+        echo_json(_document(cost, tuple(notes)))
+    elif output == "csv":
+        echo_data(_csv(cost))
+        for note in notes:
+            echo_line(f"note: {note}", err=True)
+    else:
+        for line in lines(cost, notes):
+            echo_line(line)
+
+
+def lines(cost: Cost, notes: Iterable[str]) -> Iterator[str]:
+    """The answer for people."""
+    end_us = cost.span.until_us or 0
+    yield f"GPU nodes from {_minute(cost.span.from_us)} to {_minute(end_us)} UTC"
+    yield ""
+    if cost.total.quantity or cost.total.amount_micro:
+        yield from _table([name.upper() for name in cost.by], cost.groups, cost, _name)
+        waste = [one for one in cost.waste if one.quantity or one.amount_micro]
+        if waste:
+            yield ""
+            yield from _table(["WASTE"], waste, cost, _cause)
+    else:
+        yield "No GPU is known of that time."
+    told = [*_gaps(cost), *notes]
+    if told:
+        yield ""
+    yield from (f"Note: {note}" for note in told)
+
+
+def _table(
+    headings: Sequence[str], groups: Sequence[Group], cost: Cost, named: Callable[[Group], list[str]]
+) -> Iterator[str]:
+    has_use = any(one.used for one in cost.groups)
+    has_prices = cost.total.amount_micro is not None
+    is_waste = named is _cause
+    columns = [Column(heading) for heading in headings]
+    names = [*map(named, groups), ["sum", *[""] * (len(headings) - 1)]]
+    hours = _hours([one.quantity for one in groups])
+    # CPU and memory are not counted in hours of GPUs.
+    figures = [
+        [UNKNOWN if name == [CAUSES[HOST_IDLE]] else text for name, text in zip(names, hours, strict=True)]
+    ]
+    columns.append(Column("GPU-HOURS", right=True))
+    if has_use and not is_waste:
+        columns.append(Column("COMPUTED", right=True))
+        figures.append(_hours([one.used for one in groups]))
+    if cost.total.unmeasured and not is_waste:
+        columns.append(Column("UNMEASURED", right=True))
+        figures.append(_hours([one.unmeasured for one in groups]))
+    if has_prices:
+        columns.append(Column(f"COST {cost.currency}", right=True))
+        figures.append(_amounts([one.amount_micro for one in groups]))
+        if not is_waste:
+            columns.append(Column("WASTE", right=True))
+            figures.append(_amounts([one.waste_micro for one in groups]))
+    rows = zip(names, zip(*figures, strict=True), strict=True)
+    for line in laid_out(columns, (([*name, *cells], "") for name, cells in rows), None):
+        yield line.text
+
+
+def _name(group: Group) -> list[str]:
+    return [NO_POD if part is None else part or NO_VALUE for part in group.key]
+
+
+def _cause(group: Group) -> list[str]:
+    bucket, reason = group.key
+    words = CAUSES[bucket or ""]
+    return [f"{words}: {reason}" if reason else words]
+
+
+def _hours(quantities: Sequence[int]) -> list[str]:
+    """Hours of GPUs with two decimals, and their sum behind them."""
+    total = round(sum(quantities) * HUNDREDTHS / GPU_HOUR)
+    parts = apportion(total, quantities) if sum(quantities) else [0] * len(quantities)
+    return [_decimals(part) for part in (*parts, total)]
+
+
+def _amounts(amounts: Sequence[int | None]) -> list[str]:
+    """Amounts of money with two decimals, and their sum behind them."""
+    known = [amount or 0 for amount in amounts]
+    total = round(sum(known) * HUNDREDTHS / MICRO_UNITS)
+    parts = apportion(total, known) if sum(known) else [0] * len(known)
+    shown = [
+        UNKNOWN if amount is None else _decimals(part) for amount, part in zip(amounts, parts, strict=True)
+    ]
+    return [*shown, _decimals(total)]
+
+
+def _decimals(hundredths: int) -> str:
+    return f"{hundredths // HUNDREDTHS:,}.{hundredths % HUNDREDTHS:02}"
+
+
+def _gaps(cost: Cost) -> Iterator[str]:
+    """What is not known, so that no figure above is taken for more than it is."""
+    total = cost.total
+    if total.quantity and total.amount_micro is None:
+        yield "no price is known for these nodes; --prices takes a table of them"
+    elif total.unpriced:
+        yield f"{_hour_words(total.unpriced)} have no price, and are in no amount"
+    unseen = cost.unseen
+    if unseen:
+        yield f"{_hour_words(unseen)} are of times in which pods were not followed: some may have held them"
+    if total.unmeasured > unseen:
+        yield f"{_hour_words(total.unmeasured - unseen)} were held by pods whose use is not known"
+
+
+def _hour_words(quantity: int) -> str:
+    return f"{quantity / GPU_HOUR:,.2f} GPU-hours"
+
+
+def _minute(at_us: int) -> str:
+    return dt.datetime.fromtimestamp(at_us // US_PER_S, dt.UTC).strftime("%Y-%m-%d %H:%M")
+
+
+US_PER_S = 1_000_000
+"""Python counts moments from seconds."""
+
+
+def _csv(cost: Cost) -> str:
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow([*cost.by, *FIGURES, "currency"])
+    for group in cost.groups:
+        writer.writerow([*(part or "" for part in group.key), *_figures(group).values(), cost.currency])
+    return file.getvalue()
+
+
+FIGURES = ("gpu_hours", "computed", "unmeasured", "unpriced", "gpu_cost", "host_cost", "cost", "waste")
+"""The figures of a group, hours of GPUs first."""
+
+
+def _figures(group: Group) -> dict[str, str | None]:
+    quantities = (group.quantity, group.used, group.unmeasured, group.unpriced)
+    amounts = (group.gpu_micro, group.host_micro, group.amount_micro, group.waste_micro)
+    texts = [*(_exact_hours(one) for one in quantities), *(_exact(one) for one in amounts)]
+    return dict(zip(FIGURES, texts, strict=True))
+
+
+def _exact_hours(quantity: int) -> str:
+    """Hours of GPUs with nine decimals, which is less than a microsecond of a thousandth of one."""
+    whole, rest = divmod(quantity * HOUR_PARTS // GPU_HOUR, HOUR_PARTS)
+    return f"{whole}.{rest:09}"
+
+
+HOUR_PARTS = 10**9
+"""Parts of a GPU-hour in files."""
+
+
+def _exact(amount_micro: int | None) -> str | None:
+    if amount_micro is None:
+        return None
+    return f"{amount_micro // MICRO_UNITS}.{amount_micro % MICRO_UNITS:06}"
+
+
+def _document(cost: Cost, notes: tuple[str, ...]) -> dict[str, object]:
+    def groups(by: Sequence[str], some: Iterable[Group]) -> list[dict[str, str | None]]:
+        return [{**dict(zip(by, one.key, strict=True)), **_figures(one)} for one in some]
+
+    return {
+        "from": _stamp(cost.span.from_us),
+        "until": _stamp(cost.span.until_us or 0),
+        "currency": cost.currency or None,
+        "by": list(cost.by),
+        "groups": groups(cost.by, cost.groups),
+        "waste": groups(("bucket", "reason"), cost.waste),
+        "total": _figures(cost.total),
+        "notes": [*_gaps(cost), *notes],
+    }
+
+
+def _stamp(at_us: int) -> str:
+    return dt.datetime.fromtimestamp(at_us // US_PER_S, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,97 @@
+"""All objects of a cluster that the ledger reads, listed once, as observations.
+
+A list says what is there and what is gone, not what came and went between two lists. Objects of gpufleet's
+own kinds are missing where gpufleet is not installed; then nothing is known of its GPUs.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from gpufleet.kube import resources
+from gpufleet.kube.client import Client
+from gpufleet.kube.connection import ClusterChoice, connect
+from gpufleet.kube.resources import Kind
+from gpufleet.kube.status import Forbidden, Gone, NotFound
+from gpufleet.ledger.object_versions import READERS, listed_of, version_of
+from gpufleet.ledger.versions import Observation, PodVersion
+from gpufleet.model.model_errors import InputError, WorldError
+
+LISTS_MAX = 5
+"""A list that expires between its pages is begun anew at most as often as this."""
+
+OPTIONAL = (resources.NODE_DEVICES, resources.FLEET_QUEUES)
+"""Kinds that a cluster without gpufleet does not have."""
+
+RIGHTS = "the rights of the ClusterRole gpufleet-explain, bound to you by an administrator"
+"""What lets a person list what is read."""
+
+US_PER_S = 1_000_000
+"""The clock counts seconds."""
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What was observed, when, and what could not be."""
+
+    observations: tuple[Observation, ...]
+    at_us: int
+    notes: tuple[str, ...] = ()
+
+
+class ListExpiredError(WorldError):
+    """A list that the server forgot between its pages, each time."""
+
+
+def seen_in(choice: ClusterChoice) -> Seen:
+    """What the chosen cluster shows now."""
+    return asyncio.run(_connected(choice))
+
+
+async def _connected(choice: ClusterChoice) -> Seen:
+    async with connect(choice) as (client, _, _):
+        return await observe(client)
+
+
+async def observe(client: Client) -> Seen:
+    """Every kind, listed. Raises InputError for a user that may not list pods or nodes."""
+    found: list[Observation] = []
+    notes = []
+    at_us = int(client.clock.now().timestamp() * US_PER_S)
+    for kind in READERS:
+        try:
+            found += await _listed(client, kind, at_us)
+        except NotFound:
+            if kind not in OPTIONAL:
+                raise
+            notes.append(f"the cluster has no {kind.plural}: gpufleet is not installed there")
+        except Forbidden as error:
+            if kind not in OPTIONAL:
+                raise InputError(
+                    f"you may not list {kind.plural} of the whole cluster", expected=RIGHTS
+                ) from error
+            notes.append(f"you may not list {kind.plural}: what they would have told is missing")
+    return Seen(tuple(found), at_us, tuple(notes))
+
+
+async def _listed(client: Client, kind: Kind, at_us: int) -> list[Observation]:
+    for _ in range(LISTS_MAX):
+        try:
+            return [one async for one in _observations(client, kind, at_us)]
+        except Gone:
+            continue
+    raise ListExpiredError(
+        f"the list of {kind.plural} expired {LISTS_MAX} times between its pages; try again"
+    )
+
+
+async def _observations(client: Client, kind: Kind, at_us: int) -> AsyncIterator[Observation]:
+    uids, number = [], 0
+    async for page in client.list_pages(kind):
+        number = int(page.metadata.resource_version)
+        for raw in page.items or ():
+            version = version_of(kind, raw)
+            yield version
+            if not isinstance(version, PodVersion) or version.ended_us is None:
+                uids.append(version.uid)
+    yield listed_of(kind, number, at_us, uids)

@@ -1,0 +1,88 @@
+"""A file of what was seen: a heading, then one observation a line, in any order and as often as it may be.
+
+Lines are only added. A line that a kill cut off at the end is left out, and the next writer begins a new one,
+so a writer needs no more than to append. What stands twice counts once.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from gpufleet.ledger.buckets import BusySpan
+from gpufleet.ledger.interval_log import IntervalLog
+from gpufleet.ledger.versions import Observation
+from gpufleet.model.model_errors import InputError, printable
+
+FORMAT = "gpufleet.io/ledger/v1"
+"""A version that changes what readers must understand gets another number."""
+
+EXPECTED = "a file that `gpufleet cost --save` wrote"
+"""What is expected of a file of observations."""
+
+
+class Heading(msgspec.Struct, frozen=True):
+    """The first line."""
+
+    ledger: str
+
+
+class Measured(msgspec.Struct, frozen=True, tag="measured"):
+    """How busy a pod kept a card."""
+
+    busy: BusySpan
+
+
+_ENCODE = msgspec.json.Encoder(order="sorted").encode
+_HEADING = msgspec.json.Decoder(Heading)
+_LINE = msgspec.json.Decoder(Observation | Measured)
+
+
+def heading_line() -> bytes:
+    """The first line of every file."""
+    return _ENCODE(Heading(FORMAT)) + b"\n"
+
+
+def observation_line(seen: Observation) -> bytes:
+    """The line of one observation."""
+    return _ENCODE(seen) + b"\n"
+
+
+def written(log: IntervalLog) -> Iterator[bytes]:
+    """All lines of a log; equal logs give equal lines."""
+    yield heading_line()
+    for seen in log.seen():
+        yield observation_line(seen)
+    for busy in log.busy():
+        yield _ENCODE(Measured(busy)) + b"\n"
+
+
+def read_log(lines: Iterable[bytes], name: str, log: IntervalLog) -> None:
+    """Take all lines of a file into a log. Raises InputError, naming the line."""
+    numbered = enumerate(lines, 1)
+    _check_heading(next(numbered, (1, b""))[1], name)
+    for number, line in numbered:
+        # The last line of a writer that was killed has no end.
+        if not line.endswith(b"\n") or line == b"\n":
+            continue
+        try:
+            seen = _LINE.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            problem = f"not an observation ({error})"
+            raise InputError(problem, where=f"{name}, line {number}", expected=EXPECTED) from error
+        if isinstance(seen, Measured):
+            log.measure(seen.busy)
+        else:
+            log.take(seen)
+
+
+def _check_heading(line: bytes, name: str) -> None:
+    try:
+        heading = _HEADING.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(
+            "no ledger", where=name, value=printable(line[:40].decode(errors="replace")), expected=EXPECTED
+        ) from error
+    if heading.ledger != FORMAT:
+        raise InputError(
+            "unknown format", where=name, field="ledger", value=printable(heading.ledger), expected=FORMAT
+        )

@@ -1,0 +1,111 @@
+"""What ``gpufleet cost`` prints of a recording, and that what it prints adds up."""
+
+import csv
+import io
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from gpufleet.cli.main import ExitCode, main
+from gpufleet.ledger.buckets import BusySpan
+from gpufleet.ledger.interval_log import IntervalLog
+from gpufleet.ledger.log_file import written
+from gpufleet.ledger.spans import Span
+from tests.ledger.recording import observations
+
+PRICES = "unit,amount,currency,gpu_amount\nnode-hour,36000,USD,28800\n"
+"""Ten dollars a second, as the recording is of some seconds."""
+
+
+@pytest.fixture(autouse=True)
+def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with a log and prices."""
+    monkeypatch.chdir(tmp_path)
+    Path("prices.csv").write_text(PRICES, encoding="utf-8")
+    Path("a.ledger").write_bytes(b"".join(written(recorded())))
+
+
+def recorded() -> IntervalLog:
+    log = IntervalLog()
+    for seen in observations():
+        log.take(seen)
+    for holding in log.intervals().nodes[0].holdings:
+        log.measure(BusySpan(holding.device, holding.pod_uid, Span(holding.span.from_us), 500_000))
+    return log
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["cost", *arguments]) == ExitCode.DONE
+    return capsys.readouterr().out
+
+
+def cells(table: str, name: str) -> list[str]:
+    """The figures of a row."""
+    (row,) = (line for line in table.splitlines() if line.startswith(name))
+    return row.removeprefix(name).split()
+
+
+def test_the_table_names_queues_causes_and_what_they_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, "a.ledger", "--prices", "prices.csv")
+    costs, waste = text.split("\n\nWASTE")
+    assert costs.splitlines()[2].split() == ["QUEUE", "GPU-HOURS", "COMPUTED", "COST", "USD", "WASTE"]
+    parts = [Decimal(cells(costs, name)[2]) for name in ("research", "(held by no pod)")]
+    assert sum(parts) == Decimal(cells(costs, "sum")[2])
+    assert cells(costs, "sum")[3] == cells(waste, "sum")[1]
+    for cause in (
+        "held by pods that computed nothing",
+        "held by members of gangs that were not whole",
+        "held while pods that run were not ready",
+        "held by pods that were told to end",
+        "on nodes that were cordoned or leaving",
+        "kept for waiting work: research",
+        "ill GPUs: unhealthy",
+        "CPU and memory that no pod held",
+    ):
+        assert cells(waste, cause), cause
+
+
+@pytest.mark.parametrize("by", ["queue", "bucket", "namespace,owner", "label:team", "day,node,pod"])
+def test_csv_and_json_add_up_to_one_bill(by: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = list(
+        csv.DictReader(
+            io.StringIO(said(capsys, "a.ledger", "--prices", "prices.csv", "--by", by, "-o", "csv"))
+        )
+    )
+    document = json.loads(said(capsys, "a.ledger", "--prices", "prices.csv", "--by", by, "-o", "json"))
+    total = Decimal(document["total"]["cost"])
+    assert sum(Decimal(row["cost"]) for row in rows) == total
+    assert sum(Decimal(one["cost"]) for one in document["groups"]) == total
+    assert Decimal(100) < total < Decimal(130)
+    assert {row["currency"] for row in rows} == {"USD"}
+    assert list(rows[0])[: len(by.split(","))] == by.split(",")
+
+
+def test_without_prices_hours_are_told_and_the_way_to_amounts(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, "a.ledger")
+    assert "COST" not in text
+    assert "no price is known for these nodes; --prices takes a table of them" in text
+    row = json.loads(said(capsys, "a.ledger", "-o", "json"))["total"]
+    assert (row["cost"], row["waste"]) == (None, None)
+
+
+def test_logs_are_put_together_and_saved_alike_each_time(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Path("a.ledger").read_bytes().splitlines(keepends=True)
+    Path("half.ledger").write_bytes(b"".join([lines[0], *lines[1::2]]))
+    Path("rest.ledger").write_bytes(b"".join([lines[0], *lines[2::2]]))
+    expected = said(capsys, "a.ledger", "--prices", "prices.csv")
+    for _ in range(2):
+        both = said(capsys, "half.ledger", "rest.ledger", "--prices", "prices.csv", "--save", "all.ledger")
+        assert both == expected
+        assert Path("all.ledger").read_bytes() == Path("a.ledger").read_bytes()
+
+
+def test_a_time_of_which_nothing_is_known_has_no_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "No GPU is known of that time." in said(capsys, "a.ledger", "--until", "2020-01-01")
+
+
+def test_a_time_after_all_that_is_known_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", "a.ledger", "--from", "2100-01-01"]) == ExitCode.BAD_INPUT
+    assert "--from: nothing is known since then" in capsys.readouterr().err

@@ -1,0 +1,68 @@
+"""A file of observations is read as it was written, in whatever order, cut off or put together."""
+
+import random
+
+import pytest
+
+from gpufleet.ledger.buckets import BusySpan
+from gpufleet.ledger.interval_log import IntervalLog, encoded
+from gpufleet.ledger.log_file import heading_line, read_log, written
+from gpufleet.ledger.spans import Span
+from gpufleet.model.identifiers import DeviceId, PodUid
+from gpufleet.model.model_errors import InputError
+from tests.ledger.recording import observations
+
+
+def recorded() -> IntervalLog:
+    log = IntervalLog()
+    for seen in observations():
+        log.take(seen)
+    log.measure(BusySpan(DeviceId("GPU-a"), PodUid("p"), Span(1, 5), 250_000))
+    return log
+
+
+def read(lines: list[bytes]) -> IntervalLog:
+    log = IntervalLog()
+    read_log(lines, "a.ledger", log)
+    return log
+
+
+def test_a_log_is_read_as_it_was_written() -> None:
+    log = recorded()
+    again = read(list(written(log)))
+    assert encoded(again.intervals()) == encoded(log.intervals())
+    assert again.busy() == log.busy()
+    assert list(written(again)) == list(written(log))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_lines_in_any_order_and_twice_are_written_back_alike(seed: int) -> None:
+    heading, *lines = written(recorded())
+    mixed = [*lines, *random.Random(seed).choices(lines, k=9)]
+    random.Random(seed).shuffle(mixed)
+    assert list(written(read([heading, *mixed]))) == [heading, *lines]
+
+
+def test_a_line_that_a_kill_cut_off_is_left_out_and_every_other_is_kept() -> None:
+    """Whole after every byte: what was cut off is missing, and nothing else."""
+    text = b"".join(written(recorded()))
+    lines = text.splitlines(keepends=True)
+    for cut in range(len(lines[0]), len(text), 97):
+        kept = text[:cut].splitlines(keepends=True)
+        whole = [line for line in kept if line.endswith(b"\n")]
+        assert b"".join(written(read(kept))) == b"".join(written(read(whole)))
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ([], "no ledger"),
+        ([b"time,pod\n"], "no ledger"),
+        ([b'{"ledger": "v9"}\n'], "unknown format"),
+        ([heading_line(), b'{"type": "comet"}\n'], "a.ledger, line 2: not an observation"),
+    ],
+)
+def test_what_is_no_log_is_refused_by_line(lines: list[bytes], words: str) -> None:
+    with pytest.raises(InputError) as refused:
+        read(lines)
+    assert words in str(refused.value)
