@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from gpufleet.cli.cost_output import stamp
 from gpufleet.files.atomic_write import atomic_write
 from gpufleet.files.lines import BoundedLines
 from gpufleet.files.regular import MEBIBYTE, read_regular
@@ -91,10 +92,12 @@ def span_of(begin_us: int | None, until_us: int | None, known_until_us: int) -> 
         begin_us = max(0, end_us - DAY_US)
     if begin_us > end_us:
         expected = "a time before the end, and before the last moment that is known"
-        raise InputError("nothing is known since then", field="--from", value=begin_us, expected=expected)
+        raise InputError(
+            "nothing is known since then", field="--from", value=stamp(begin_us), expected=expected
+        )
     if end_us - begin_us > SPAN_DAYS_MAX * DAY_US:
         expected = f"at most {SPAN_DAYS_MAX} days before the end"
-        raise InputError("too long a time", field="--from", value=begin_us, expected=expected)
+        raise InputError("too long a time", field="--from", value=stamp(begin_us), expected=expected)
     return Span(begin_us, end_us)
 
 

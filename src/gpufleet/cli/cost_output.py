@@ -208,8 +208,8 @@ def _document(cost: Cost, notes: tuple[str, ...]) -> dict[str, object]:
         return [{**dict(zip(by, one.key, strict=True)), **_figures(one)} for one in some]
 
     return {
-        "from": _stamp(cost.span.from_us),
-        "until": _stamp(cost.span.until_us or 0),
+        "from": stamp(cost.span.from_us),
+        "until": stamp(cost.span.until_us or 0),
         "currency": cost.currency or None,
         "by": list(cost.by),
         "groups": groups(cost.by, cost.groups),
@@ -219,5 +219,6 @@ def _document(cost: Cost, notes: tuple[str, ...]) -> dict[str, object]:
     }
 
 
-def _stamp(at_us: int) -> str:
+def stamp(at_us: int) -> str:
+    """A moment as the API writes it."""
     return dt.datetime.fromtimestamp(at_us // US_PER_S, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
