@@ -10,6 +10,7 @@ from gpufleet.ledger.price_book import PricedNode
 from gpufleet.ledger.versions import DevicesVersion, NodeVersion
 from gpufleet.model.grant import GrantedDevice, GrantKind
 from gpufleet.model.identifiers import DeviceId
+from gpufleet.model.taint import CORDON
 
 NOON_US = 1_795_867_200_000_000
 MINUTE_US = 60_000_000
@@ -56,7 +57,6 @@ def test_a_node_that_is_not_ready_is_so_since_its_condition_turned() -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        "node.kubernetes.io/not-ready",
         "node.cloudprovider.kubernetes.io/uninitialized",
         "karpenter.sh/unregistered",
         "node.cilium.io/agent-not-ready",
@@ -68,9 +68,7 @@ def test_a_startup_taint_says_that_a_node_still_joins(key: str) -> None:
     assert (found.joins, found.joins_since_us, found.drains) == (True, us(5), False)
 
 
-@pytest.mark.parametrize(
-    "key", ["ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "node.kubernetes.io/unschedulable"]
-)
+@pytest.mark.parametrize("key", ["ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", CORDON.key])
 def test_a_taint_of_what_is_about_to_go_says_that_a_node_drains(key: str) -> None:
     found = node({"key": key, "effect": "NoSchedule", "timeAdded": at(5)})
     assert (found.joins, found.drains, found.drains_since_us) == (False, True, us(5))

@@ -23,25 +23,25 @@ from gpufleet.model.grant import GrantedDevice, GrantKind
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
 from gpufleet.model.quantity import parse_quantity
 from gpufleet.model.spot import is_spot
+from gpufleet.model.taint import CORDON
 
 ON_DEMAND, SPOT = "on-demand", "spot"
 """Capacity types, as price books name them."""
 
 STARTUP_TAINTS = (
-    "node.kubernetes.io/not-ready",
     "node.kubernetes.io/network-unavailable",
     "node.cloudprovider.kubernetes.io/uninitialized",
     "karpenter.sh/unregistered",
     "startup-taint.cluster-autoscaler.kubernetes.io/",
     "ignore-taint.cluster-autoscaler.kubernetes.io/",
 )
-"""Taints of nodes that are not for use yet, by how they begin."""
+"""Taints of nodes that are not for use yet, by how they begin; the condition Ready says the rest."""
 
 STARTUP_ENDING = "/agent-not-ready"
 """How the startup taints of network agents end, such as Cilium's."""
 
 DRAIN_TAINTS = (
-    "node.kubernetes.io/unschedulable",
+    CORDON.key,
     "ToBeDeletedByClusterAutoscaler",
     "karpenter.sh/disrupted",
     "karpenter.sh/disruption",
