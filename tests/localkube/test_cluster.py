@@ -6,7 +6,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from gpufleet.localkube.processes import plan
 from gpufleet.localkube.processes.folders import is_locked, lock_of
 from gpufleet.localkube.processes.process_errors import ClusterError, ProgramFailedError
 from tests.localkube.cluster import KUBERNETES, a_cluster, all_programs, program
+from tests.waiting import until
 
 WAIT_S = 60
 
@@ -42,10 +42,7 @@ def alive(pid: int) -> bool:
 def await_true(said: str, holds: object) -> None:
     """Wait until it holds, fail with what was waited for."""
     assert callable(holds)
-    limit_s = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < limit_s, f"never came true: {said}"
-        time.sleep(0.05)
+    until(lambda: bool(holds()), WAIT_S, f"never came true: {said}")
 
 
 def test_kubectl_reaches_it_by_its_kubeconfig(cluster: LocalCluster) -> None:

@@ -23,6 +23,13 @@ from tests.localkube.cluster import program
 WAIT_S = 300.0
 """How long a page may take to be right: a slow machine is no failure."""
 
+FIRST_LOOK_AGAIN_S = 0.5
+LAST_LOOK_AGAIN_S = 3.0
+"""Each look is a command, which costs up to a second of a processor."""
+
+PART_OF_WAIT = 0.3
+"""What a page waits for longer is looked at more rarely."""
+
 COMMAND_S = 600.0
 """How long one command may take: a first `gpufleet up` compiles kernels, beside whatever else is at work."""
 SHELL = "/bin/bash"
@@ -82,7 +89,7 @@ def walk(page: Path, environment: Mapping[str, str], memory: Path) -> int:
     """Type every command of a page, each until it prints what the page says; how many there were."""
     commands = [step for step in steps(page) if step[0] not in UNTYPED.get(name(page), {})]
     for command, wanted in commands:
-        limit_s = time.monotonic() + WAIT_S
+        began_s = time.monotonic()
         due = BAD_INPUT if any(line.startswith("gpufleet: ") for line in wanted) else 0
         while True:
             code, said = typed(command, environment, memory)
@@ -90,6 +97,7 @@ def walk(page: Path, environment: Mapping[str, str], memory: Path) -> int:
             if code == due and not missing:
                 break
             assert not CHANGES.search(command), f"$ {command}\n{said}\nnot there: {missing}"
-            assert time.monotonic() < limit_s, f"$ {command}\n{said}\nnever: {missing}"
-            time.sleep(0.5)
+            waited_s = time.monotonic() - began_s
+            assert waited_s < WAIT_S, f"$ {command}\n{said}\nnever: {missing}"
+            time.sleep(min(LAST_LOOK_AGAIN_S, max(FIRST_LOOK_AGAIN_S, waited_s * PART_OF_WAIT)))
     return len(commands)

@@ -45,6 +45,8 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}"
 # A scheduler that runs for the first time compiles its kernels.
 COMPONENT_WAIT_S = 600.0
 LOOK_EVERY_S = 0.05
+# A component starts for seconds, and looks in between take the processor from it.
+COMPONENT_LOOK_EVERY_S = 0.2
 END_WAIT_S = 60.0
 SUPERVISOR_LOG = "supervisor.log"
 
@@ -244,7 +246,7 @@ class LocalCluster:
                 elif time.monotonic() > limit_s:
                     what = f"was not at work within {COMPONENT_WAIT_S:.0f} s"
                 else:
-                    time.sleep(LOOK_EVERY_S)
+                    time.sleep(COMPONENT_LOOK_EVERY_S)
                     continue
                 raise ProgramFailedError(
                     f"{component.name} {what}; the end of its log, {log}:\n{child.log_tail(log)}"

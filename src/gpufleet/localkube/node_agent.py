@@ -34,8 +34,8 @@ METRICS_PORT = 9400
 
 # The agent starts, registers, and the kubelet writes the Node's status.
 ADVERTISED_WAIT_S = 60.0
-# Short: tests and `up` wait for it.
-LOOK_EVERY_S = 0.05
+# Short: tests and `up` wait for it. Each look takes the processor from what is waited for.
+LOOK_EVERY_S = 0.2
 
 
 def machine_of(nodes: SimulatedNodes) -> str:

@@ -34,6 +34,8 @@ RESTART_WAIT_S = 180.0
 
 # Short: tests and `up` wait for it.
 LOOK_EVERY_S = 0.05
+# A node is ready after about ten seconds, and looks in between take the processor from its programs.
+READY_LOOK_EVERY_S = 0.2
 AGENT = "gpufleet-agent"
 """The name that our agent gives its process."""
 
@@ -95,7 +97,7 @@ class RealNode:
                     f"the node {self.name} was not ready within {wait_s:.0f} s; the end of its kubelet's "
                     f"log, {log}:\n{child.log_tail(log)}"
                 )
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(READY_LOOK_EVERY_S)
 
     def restart(self, program: str, number: signal.Signals = signal.SIGKILL) -> None:
         """End one of its programs by a signal and return when another runs; containers stay."""
