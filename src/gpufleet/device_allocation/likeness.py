@@ -21,13 +21,16 @@ class Likeness:
         self._matchers = matchers
         self._trial = trial
         self._attributes = sorted({one.attribute for each in matchers for one in each.claim.constraints})
-        self._lasting: dict[Candidate, Hashable] = {}
+        self._lasting: dict[Candidate, int] = {}
+        self._numbers: dict[Hashable, int] = {}
 
     def of(self, candidate: Candidate) -> Hashable:
         """A value that devices have in common which are alike now."""
         lasting = self._lasting.get(candidate)
         if lasting is None:
-            lasting = self._lasting[candidate] = self._lasting_of(candidate)
+            # A number instead of the value: the hash of a deep value is worked out anew each time.
+            lasting = self._numbers.setdefault(self._lasting_of(candidate), len(self._numbers))
+            self._lasting[candidate] = lasting
         return lasting, self._trial.taken_of(candidate)
 
     def _lasting_of(self, candidate: Candidate) -> Hashable:

@@ -70,6 +70,7 @@ class Trial:
         self._constraints = {
             id(claim): [ConstraintState(constraint) for constraint in claim.constraints] for claim in claims
         }
+        self._concerned: dict[ChoiceMatcher, list[ConstraintState]] = {}
         self._chosen: dict[DeviceId, list[int]] = {}
         self._shares: dict[DeviceId, int] = {}
         self._taken: dict[tuple[DeviceId, str], int] = {
@@ -157,8 +158,12 @@ class Trial:
         return not (candidate.device.is_shareable and shared)
 
     def _constraints_of(self, matcher: ChoiceMatcher) -> list[ConstraintState]:
-        states = self._constraints[id(matcher.claim)]
-        return [one for one in states if one.constraint.concerns(matcher.request, matcher.choice)]
+        found = self._concerned.get(matcher)
+        if found is None:
+            states = self._constraints[id(matcher.claim)]
+            found = [one for one in states if one.constraint.concerns(matcher.request, matcher.choice)]
+            self._concerned[matcher] = found
+        return found
 
     def _constrain(self, matcher: ChoiceMatcher, candidate: Candidate) -> bool:
         added: list[ConstraintState] = []
