@@ -80,6 +80,8 @@ _IMAGES = [
     "pytorch/pytorch:2.3-cpu",
     "nvcr.io/nvidia/k8s-device-plugin:v0.17.0",
     "<image>",
+    "a/b:nightly-cu12.8",
+    "a/b:main-3f2a91c",
     "registry/$(IMAGE)",
     "",
 ]

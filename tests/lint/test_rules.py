@@ -76,6 +76,25 @@ BUDGET = (
     "spec: {%s, selector: {matchLabels: {app: a}}}\n"
 )
 VLLM = "image: vllm/vllm-openai:v1\nlivenessProbe: {exec: {command: [a]}, initialDelaySeconds: %d}"
+MOVING = (
+    "nightly",
+    "main",
+    "stable",
+    "dev-cu12.8",
+    "latest-rocm",
+    "cuda12.4-latest",
+    "edge-gpu",
+    "main-nightly",
+)
+STAYING = (
+    "v0.6.6",
+    "main-3f2a91c",
+    "nightly-20261101",
+    "24.10-py3",
+    "v1.0-stable",
+    "maintenance",
+    "12.4-devel",
+)
 CASES = [
     ("GPU001", pod(limits="cpu: 1") + "---\n" + pod(limits="nvidia.com/gpu: 1"), 0),
     ("GPU001", pod("resources: {requests: {nvidia.com/gpu: 1}}", limits=""), 1),
@@ -123,6 +142,9 @@ CASES = [
     ("GPU008", pod("env: [{name: CUDA_MPS_PIPE_DIRECTORY, value: /m}]", "hostIPC: true"), 0),
     ("GPU011", pod("image: registry:5000/nvidia/cuda"), 1),
     ("GPU011", pod("image: nvidia/cuda@sha256:0123"), 0),
+    *(("GPU011", pod(f"image: a/b:{tag}"), 1) for tag in MOVING),
+    *(("GPU011", pod(f"image: a/b:{tag}"), 0) for tag in STAYING),
+    ("GPU011", pod("image: a/b:nightly@sha256:0123"), 0),
     ("GPU011", pod("image: busybox", limits=""), 0),
     ("GPU011", pod("image: <YOUR_IMAGE>"), 0),
     ("GPU011", pod("image: eu.gcr.io/<PROJECT>/train"), 1),

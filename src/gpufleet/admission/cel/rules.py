@@ -20,6 +20,7 @@ from gpufleet.admission.cel.words import (
     uses_gpu,
 )
 from gpufleet.kube.keys import HIDING_VALUES, VISIBLE_DEVICES
+from gpufleet.lint.objects.images import MOVING_TAG
 from gpufleet.lint.objects.placeholders import PART, WHOLE
 from gpufleet.lint.rules import deprecated_keys, visible_devices_bypass
 from gpufleet.lint.rules.device_files import DEVICE
@@ -109,7 +110,7 @@ def _host_namespaces() -> str:
 
 def _unpinned_image() -> str:
     image = "string(c.source.?image.orValue(''))"
-    moves = f"{image}.matches('^([^@]*/)?[^/@:]*(:(latest)?)?@?$')"
+    moves = f"{image}.matches('^([^@]*/)?[^/@:]*(:({MOVING_TAG}))?@?$')"
     left_open = f"{image}.matches({literal(PART.pattern + '[^/]*$')})"
     holds = "(size(c.gpus) > 0 || size(c.source.?resources.?claims.orValue([])) > 0 || c.isForGpus)"
     return _where_gpu_pods(_of_containers("true", f"{image} != '' && {moves} && !{left_open} && {holds}"))

@@ -18,7 +18,7 @@ class ImageReference:
     @property
     def is_pinned(self) -> bool:
         """Whether it names one version: by digest, or by a tag that is not meant to move."""
-        return bool(self.digest) or self.tag not in {"", "latest"}
+        return bool(self.digest) or re.fullmatch(MOVING_TAG, self.tag) is None
 
     @property
     def is_left_open(self) -> bool:
@@ -48,6 +48,12 @@ class ImageReference:
         return INFRASTRUCTURE.search(self.repository) is not None
 
 
+MOVING_TAG = (
+    r"|(latest|nightly|main|master|trunk|edge|dev|devel|develop|stable|canary|snapshot|tip|rolling|current|head)"
+    r"([-_.](cuda|cu|gpu|rocm|cpu|release|runtime|openai|amd64|arm64|ubuntu|py|python)[0-9.]*)*"
+    r"|[A-Za-z0-9_.-]*[-_.](latest|nightly)"
+)
+"""Tags that are moved to another image from time to time, an empty one among them. Read by CEL, too."""
 _PLAIN_SYSTEM = re.compile(
     r"ubuntu|debian|alpine|busybox|centos|fedora|rockylinux|almalinux|amazonlinux|ubi\d*(-minimal)?"
 )
