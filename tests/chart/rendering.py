@@ -6,6 +6,7 @@ daemon_set = one(objects, "DaemonSet", "gpufleet-agent")
 
 import subprocess
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,19 @@ def template(
     values: Mapping[str, Any] | Path | None = None, *, version: str = VERSION, namespace: str = NAMESPACE
 ) -> str:
     """The rendered chart as YAML."""
-    options = [f"--kube-version={version}", f"--namespace={namespace}", *as_options(values)]
+    if isinstance(values, Path) and values != FULL_VALUES:
+        # A test writes such a file, and may write another text into it.
+        return helm("template", RELEASE, CHART, *_options(values, version, namespace))
+    return _template(*_options(values, version, namespace))
+
+
+def _options(values: Mapping[str, Any] | Path | None, version: str, namespace: str) -> list[str]:
+    return [f"--kube-version={version}", f"--namespace={namespace}", *as_options(values)]
+
+
+@cache
+def _template(*options: str) -> str:
+    """The chart with these options, which many tests look at: the chart stays as it is meanwhile."""
     return helm("template", RELEASE, CHART, *options)
 
 
