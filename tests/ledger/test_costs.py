@@ -85,7 +85,7 @@ def test_a_day_by_hand() -> None:
     assert found.total.waste_micro == 204_000_000
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", range(4))
 def test_every_way_of_putting_rows_together_adds_up_to_what_the_nodes_cost(seed: int) -> None:
     draw = random.Random(seed)
     nodes = []
