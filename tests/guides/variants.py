@@ -261,7 +261,7 @@ OTHER_KINDS = (
                 "template": template(restartPolicy="Never"),
             },
         ),
-        ("GPU023", PRIORITY),
+        (PRIORITY,),
         Runs("indexed-", count=2),
     ),
     Variant(
