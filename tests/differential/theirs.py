@@ -27,6 +27,10 @@ from tests.localkube.cluster import program
 
 QUIET_S = 180.0
 LOOK_EVERY_S = 0.5
+PAUSES_A_LOOK = 3
+"""So many times as long as a look is the pause after it: to list thousands of pods keeps the server busy."""
+PAUSE_MAX_S = 10.0
+"""Far shorter than ``QUIET_S``."""
 PICKED = "-picked"
 
 _POD = msgspec.json.Decoder(Pod)
@@ -137,7 +141,7 @@ async def until_told(
     found: dict[str, str] = {}
     heard_at_s = time.monotonic()
     while True:
-        before = len(found)
+        before, looked_at_s = len(found), time.monotonic()
         async for page in client.list_pages(resources.PODS):
             for raw in page.items or ():
                 pod = _POD.decode(raw)
@@ -152,5 +156,6 @@ async def until_told(
         if child.exit_code is not None or silent_s > QUIET_S:
             missing = sorted(asked - found.keys())
             raise child.failed(f"said nothing of {len(missing)} pods, among them {missing[:5]}")
+        took_s = time.monotonic() - looked_at_s
         await meanwhile(client)
-        await asyncio.sleep(LOOK_EVERY_S)
+        await asyncio.sleep(min(max(LOOK_EVERY_S, PAUSES_A_LOOK * took_s), PAUSE_MAX_S))
