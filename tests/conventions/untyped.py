@@ -47,6 +47,7 @@ _REAL_NODE = "needs root; tests/localkube/test_real_node.py runs pods on such a 
 _OTHER_PROGRAM = "needs a program or server that gpufleet does not ship"
 _OWN_IMAGE = "needs the image on the nodes; tests/chart/test_installed.py installs it with values of its own"
 _LINT = "tests/lint gives clusters, metrics and rules to the command"
+_COST = "tests/cli/test_cost.py gives recordings of a real API server to the command"
 _LARGER = "shows an answer about a larger fleet than a page can build"
 
 UNTYPED: dict[str, dict[str, str]] = {
@@ -77,6 +78,11 @@ UNTYPED: dict[str, dict[str, str]] = {
         'gpufleet simulate-gpu --break-driver "Driver/library version mismatch"': _REAL_NODE,
         "gpufleet simulate-gpu --update-driver 590.44.01": _REAL_NODE,
         "gpufleet simulate-gpu": _REAL_NODE,
+    },
+    "docs/cost.md": {
+        "gpufleet cost --prices prices.csv --save seen.ledger": _OWN_CLUSTER,
+        "gpufleet cost --prices prices.csv --save seen.ledger > /dev/null": _OWN_CLUSTER,
+        "gpufleet cost seen.ledger --prices prices.csv --from 2026-11-28": _COST,
     },
     "docs/cuda-compatibility.md": {
         "gpufleet explain trainer-0": "needs a node with an old driver; tests/explain/causes has such a pod",
