@@ -28,9 +28,3 @@ os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 # is written.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
-
-# Servers and kubelets are Go programs that live for a minute. They collect their garbage more rarely than by
-# default, which takes a third off the time of a processor that the start of a cluster costs. Their memory
-# has a bound.
-os.environ.setdefault("GOGC", "400")
-os.environ.setdefault("GOMEMLIMIT", "1GiB")
