@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from tests.conventions.project import ROOT
+from tests.ledger.example_day import FILE, example
 from tests.localkube.walk import newcomers_shell, walk
 
 DOCS = ROOT / "docs"
@@ -18,6 +19,12 @@ def test_every_command_of_a_page_does_what_it_says(tmp_path: Path) -> None:
 def test_the_dashboards_are_written_as_the_page_says(tmp_path: Path) -> None:
     with newcomers_shell(tmp_path) as shell:
         assert walk(DOCS / "dashboards.md", shell, tmp_path / "memory") == 1
+
+
+def test_a_day_costs_what_the_page_says(tmp_path: Path) -> None:
+    assert FILE.read_bytes() == example()
+    with newcomers_shell(tmp_path) as shell:
+        assert walk(DOCS / "cost.md", shell, tmp_path / "memory") == 1
 
 
 def test_a_trace_is_replayed_as_the_page_says(tmp_path: Path) -> None:

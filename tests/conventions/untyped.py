@@ -5,6 +5,7 @@ TYPED = {
     "docs/admission.md": "tests/admission/test_page.py",
     "docs/advise-sharing.md": "tests/advise/sharing/test_command.py",
     "docs/commands.md": "tests/cli/test_page_commands.py",
+    "docs/cost.md": "tests/cli/test_page_commands.py",
     "docs/cuda.md": "tests/advise/cuda/test_command.py",
     "docs/dashboards.md": "tests/cli/test_page_commands.py",
     "docs/defragmentation.md": "tests/defragment/test_defragment_on_a_real_server.py",
@@ -47,7 +48,6 @@ _REAL_NODE = "needs root; tests/localkube/test_real_node.py runs pods on such a 
 _OTHER_PROGRAM = "needs a program or server that gpufleet does not ship"
 _OWN_IMAGE = "needs the image on the nodes; tests/chart/test_installed.py installs it with values of its own"
 _LINT = "tests/lint gives clusters, metrics and rules to the command"
-_COST = "tests/cli/test_cost.py gives recordings of a real API server to the command"
 _LARGER = "shows an answer about a larger fleet than a page can build"
 
 UNTYPED: dict[str, dict[str, str]] = {
@@ -82,7 +82,6 @@ UNTYPED: dict[str, dict[str, str]] = {
     "docs/cost.md": {
         "gpufleet cost --prices prices.csv --save seen.ledger": _OWN_CLUSTER,
         "gpufleet cost --prices prices.csv --save seen.ledger > /dev/null": _OWN_CLUSTER,
-        "gpufleet cost seen.ledger --prices prices.csv --from 2026-11-28": _COST,
     },
     "docs/cuda-compatibility.md": {
         "gpufleet explain trainer-0": "needs a node with an old driver; tests/explain/causes has such a pod",
