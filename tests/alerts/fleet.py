@@ -67,6 +67,20 @@ def never(cause: str) -> Scraped:
     return {series: steady(None, 10) + steady(2, 50)}
 
 
+AUTOSCALER = {'cluster_autoscaler_nodes_count{state="ready"}': steady(1, 90)}
+"""One that is scraped all the time, as series of Cluster Autoscaler."""
+KARPENTER = {'karpenter_build_info{version="1.15.0"}': steady(1, 90)}
+
+
+def waits_for_nodes(oldest_s: list[float | None], cause: str = "gpu-busy", joins_at: int = 90) -> Scraped:
+    """Work that waits on a fleet of one node, to which another comes at some minute."""
+    return {
+        f'gpufleet_scheduler_oldest_wait_seconds{{queue="ml",cause="{cause}"}}': oldest_s,
+        'gpufleet_scheduler_node_report{node="n1"}': steady(1, 90),
+        'gpufleet_scheduler_node_report{node="n2"}': steady(None, joins_at) + steady(1, 90 - joins_at),
+    }
+
+
 TRIALS = [
     Trial(
         "AgentSilent",
@@ -158,6 +172,16 @@ TRIALS = [
         24,
         25,
         20,
+    ),
+    Trial(
+        "ScaleUpWedged",
+        "warning",
+        {**AUTOSCALER, **waits_for_nodes(steady(60, 90))},
+        {**AUTOSCALER, **waits_for_nodes(rising(0, 60, 90))},
+        QUEUE,
+        "Queue ml has waited for nodes for 22m 0s, and none came",
+        20,
+        22,
     ),
     queue_trial(
         "ReservationOverdue",
@@ -257,6 +281,39 @@ SPECIAL = [
         "work that can never start has its own alert",
         "QueueStarved",
         {**owed(4, rising(0, 60, 90)), **never("nodes")},
+        55,
+    ),
+    Case("no autoscaler", "ScaleUpWedged", waits_for_nodes(rising(0, 60, 90)), 60),
+    Case(
+        "Karpenter",
+        "ScaleUpWedged",
+        {**KARPENTER, **waits_for_nodes(rising(0, 60, 90))},
+        30,
+        ({**QUEUE, "severity": "warning"},),
+    ),
+    Case(
+        "a node came",
+        "ScaleUpWedged",
+        {**AUTOSCALER, **waits_for_nodes(rising(0, 60, 90), joins_at=15)},
+        30,
+    ),
+    Case(
+        "a node came, and none after it for twenty minutes",
+        "ScaleUpWedged",
+        {**AUTOSCALER, **waits_for_nodes(rising(0, 60, 90), joins_at=15)},
+        45,
+        ({**QUEUE, "severity": "warning"},),
+    ),
+    Case(
+        "work that waits for quota",
+        "ScaleUpWedged",
+        {**AUTOSCALER, **waits_for_nodes(rising(0, 60, 90), "queue-quota")},
+        60,
+    ),
+    Case(
+        "work that can never start",
+        "ScaleUpWedged",
+        {**AUTOSCALER, **waits_for_nodes(rising(0, 60, 90)), **never("gpu-busy")},
         55,
     ),
     Case("a quota is not the nodes' fault", "PodNeverFits", never("queue-quota"), 40),

@@ -12,10 +12,12 @@ FOREIGN = {
     "kube_node_status_capacity": {"node", "resource"},
     "kube_node_status_allocatable": {"node", "resource"},
     "kube_node_spec_unschedulable": {"node"},
+    "cluster_autoscaler_nodes_count": {"state"},
+    "karpenter_build_info": {"version"},
     "aggregator_unavailable_apiservice": {"name"},
     "apiserver_admission_webhook_fail_open_count": {"name", "type"},
 }
-"""Metrics of kube-state-metrics 2.17 (its docs/metrics) and of the API server, with their labels."""
+"""Metrics of kube-state-metrics 2.17 (its docs/metrics), autoscalers and the API server, with their labels."""
 SCRAPED = {"cluster", "instance", "job"}
 """Labels that Prometheus itself puts on every series; ``cluster`` where it is told to."""
 

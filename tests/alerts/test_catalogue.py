@@ -8,6 +8,8 @@ import msgspec
 import promql_parser as promql
 import pytest
 
+from gpufleet.cluster.waiting_reasons import UNSCHEDULABLE, waiting_reason
+from gpufleet.engine.explanations.causes import all_causes
 from tests.alerts import admission, cards, fleet, inventory, scheduler
 from tests.alerts.inhibition import inhibit_rules, parts
 from tests.alerts.promtool import RECORD_NAME, RULES, Case, Trial, all_alerts, cases_of, groups, said_of
@@ -66,6 +68,15 @@ def test_a_record_is_worked_out_of_what_is_scraped() -> None:
     for rule in rules():
         assert "record" not in rule or not RECORD_NAME.search(rule["expr"])
     assert all(RECORD_NAME.fullmatch(name) for name in RECORDS)
+
+
+def test_what_waits_for_nodes_is_what_the_condition_of_pods_says_so_of() -> None:
+    (rule,) = (rule for rule in rules() if rule.get("alert") == "ScaleUpWedged")
+    left_out = re.search(r'cause!~"([^"]+)"', rule["expr"])
+    assert left_out is not None
+    for cause in (one.name for one in all_causes()):
+        helps = waiting_reason(cause, never_fits=False) == UNSCHEDULABLE
+        assert helps == (re.fullmatch(left_out[1], cause) is None), cause
 
 
 @pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: f"{trial.alert}{trial.labels.get('window', '')}")

@@ -70,6 +70,7 @@ NAMES = frozenset(
         "RolloutNodeOverdue",
         "RolloutStopped",
         "RolloutStuck",
+        "ScaleUpWedged",
         "SchedulerBindingsFail",
         "SchedulerDecisionsSlow",
         "SchedulerNoLeader",

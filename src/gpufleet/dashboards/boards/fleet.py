@@ -18,7 +18,7 @@ from gpufleet.dashboards.promql import count_among, legend, one_per, series
 from gpufleet.dashboards.variables import CLUSTER, OPENS_NAMESPACE, OPENS_NODE, OPENS_POD, OPENS_QUEUE
 
 OURS = (
-    'alertname=~"(GPU|Agent|Gang|Scheduler|Queue|Quota|Reservation|PodNever|Node(s|C)|Bind|Kubelet|Objects'
+    'alertname=~"(GPU|Agent|Gang|S(cheduler|caleUp)|Queue|Quota|Reservation|PodNever|Node(s|C)|Bind|Kubelet|Objects'
     '|Credential|Token|Metrics|Admission|Rollout).+"'
 )
 """Names of our alerts; Prometheus has those of others too."""
