@@ -17,7 +17,7 @@ FOREIGN = {
     "aggregator_unavailable_apiservice": {"name"},
     "apiserver_admission_webhook_fail_open_count": {"name", "type"},
 }
-"""Metrics of kube-state-metrics 2.17 (its docs/metrics), autoscalers and the API server, with their labels."""
+"""Metrics of kube-state-metrics 2.17 (its docs/metrics), autoscalers and the API server, with labels."""
 SCRAPED = {"cluster", "instance", "job"}
 """Labels that Prometheus itself puts on every series; ``cluster`` where it is told to."""
 
