@@ -126,3 +126,18 @@ def test_the_document_says_what_the_first_command_answers(capsys: pytest.Capture
     text = capsys.readouterr().out
     assert "fits on 4 GPUs, tensor parallel 4" in text
     assert re.search(r"at once +13( to 1[34])? sequences of 32768 tokens", text)
+
+
+def test_the_page_shows_how_near_the_estimates_come(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "--list-evidence"]) == 0
+    summary = capsys.readouterr().out.partition("PART         FITTED")[2].partition("\n\n")[0]
+    assert len(summary.splitlines()) > 4
+    assert summary in (ROOT / "docs" / "fit.md").read_text(encoding="utf-8")
+
+
+def test_evidence_is_data_for_programs_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "--list-evidence", "-o", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    first = document["rows"][0]
+    assert first["off"] == pytest.approx(first["estimate_gib"] / first["row"]["measured_gib"] - 1, abs=1e-4)
+    assert {one["fitted"] for one in document["nearness"]} == {True, False}

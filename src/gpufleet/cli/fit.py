@@ -63,6 +63,12 @@ LIVE = "the cluster itself"
     "--manifest", "writes", is_flag=True, help="Print what runs it on that card, for kubectl apply."
 )
 @click.option("--list", "lists", is_flag=True, help="Show the models and cards of the catalogue.")
+@click.option(
+    "--list-evidence",
+    "lists_evidence",
+    is_flag=True,
+    help="Show the published measurements that the estimates are held against, and how near they come.",
+)
 @click.option("-o", "--output", type=OneOf(["text", "json"]), default="text", help="[default: text]")
 def command(
     model: str,
@@ -86,6 +92,7 @@ def command(
     kube_context: str,
     writes: bool,
     lists: bool,
+    lists_evidence: bool,
     output: str,
 ) -> int:
     """Say whether a language model fits on GPUs, on how many, and what would make it fit.
@@ -103,6 +110,11 @@ def command(
 
     if lists:
         show_catalogue(output)
+        return DONE
+    if lists_evidence:
+        from gpufleet.cli.fit_evidence_output import show_evidence
+
+        show_evidence(output)
         return DONE
     model, cluster = _meant(model, cluster)
     options = Options(
