@@ -104,18 +104,12 @@ def command(
     Ends with code 0 if it fits on one of the cards, 1 if on none.
     """
     from gpufleet.advise.fit.ask import ask, ask_manifest, ask_training
-    from gpufleet.cli.fit_output import show, show_catalogue, show_manifest
+    from gpufleet.cli.fit_output import show, show_manifest
     from gpufleet.cli.fit_training_output import show_training
     from gpufleet.fit.options import Options
 
-    if lists:
-        show_catalogue(output)
-        return DONE
-    if lists_evidence:
-        from gpufleet.cli.fit_evidence_output import show_evidence
-
-        show_evidence(output)
-        return DONE
+    if lists or lists_evidence:
+        return _show_list(output, is_evidence=lists_evidence)
     model, cluster = _meant(model, cluster)
     options = Options(
         model=model,
@@ -146,6 +140,17 @@ def command(
     answer = ask(options)
     show(answer, output, detailed=bool(gpus))
     return _code(card.verdict for card in answer.cards)
+
+
+def _show_list(output: str, *, is_evidence: bool) -> int:
+    from gpufleet.cli.fit_evidence_output import show_evidence
+    from gpufleet.cli.fit_output import show_catalogue
+
+    if is_evidence:
+        show_evidence(output)
+    else:
+        show_catalogue(output)
+    return DONE
 
 
 def _code(verdicts: "Iterable[Verdict]") -> int:
