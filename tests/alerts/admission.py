@@ -39,16 +39,18 @@ TRIALS = [
         "No replica of the webhook of admission is scraped",
         14,
         15,
+        5,
     ),
     Trial(
         "AdmissionUnjudged",
         "warning",
         passed(steady(3, 60)),
-        passed(steady(3, 10) + rising(4, 1, 50)),
+        passed(steady(None, 10) + steady(1, 50)),
         DENY,
         "The API server goes on without deny.admission.gpufleet.io",
         14,
         15,
+        14,
     ),
     Trial(
         "AdmissionSlow",
@@ -59,6 +61,7 @@ TRIALS = [
         "One review of admission in a hundred takes 492ms and more",
         19,
         40,
+        30,
     ),
     Trial(
         "AdmissionCertificateEnds",
@@ -87,6 +90,16 @@ SPECIAL = [
         "AdmissionUnjudged",
         passed(rising(0, 1, 60), "validate.kyverno.svc"),
         40,
+    ),
+    Case(
+        "requests that go on to pass",
+        "AdmissionUnjudged",
+        passed(steady(3, 10) + rising(4, 1, 50)),
+        40,
+        ({"severity": "warning", **DENY},),
+    ),
+    Case(
+        "one request, twenty minutes ago", "AdmissionUnjudged", passed(steady(None, 10) + steady(1, 50)), 30
     ),
     Case("one slow review of nine", "AdmissionSlow", reviews(0.5, 0.9), 40),
 ]

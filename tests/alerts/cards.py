@@ -189,7 +189,7 @@ TRIALS = [
         " is slowed down by heat most of the time",
         20,
         25,
-        None,
+        12,
     ),
     card_trial(
         "GPUPowerBrake",

@@ -182,6 +182,7 @@ TRIALS = [
         "Queue ml has waited for nodes for 22m 0s, and none came",
         20,
         22,
+        18,
     ),
     queue_trial(
         "ReservationOverdue",
@@ -318,8 +319,9 @@ SPECIAL = [
     ),
     Case("a quota is not the nodes' fault", "PodNeverFits", never("queue-quota"), 40),
     Case("nodes are not the quota's fault", "QuotaNeverSuffices", never("nodes"), 40),
-    # A scheduler's list of nodes outlasts a node by the quarter of an hour that bridges a new leader.
-    Case("a node that left: no longer than its report is remembered", "AgentSilent", LEFT, 27),
+    # A scheduler's list of nodes outlasts a node by the five minutes that bridge a new leader.
+    Case("a node that left", "AgentSilent", LEFT, 20, also_at=(21, 25)),
+    Case("the only node that left", "AgentsSilent", LEFT, 20, also_at=(21, 25)),
     Case(
         "a change of the leader", "AgentSilent", A_GAP_OF_THE_LEADER, 20, ({**NODE, "severity": "warning"},)
     ),

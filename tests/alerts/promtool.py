@@ -137,9 +137,7 @@ def _test_of(cases: Sequence[Case]) -> dict[str, Any]:
     return {
         "name": ", ".join(case.name for case in cases),
         "interval": "1m",
-        "input_series": [
-            {"series": series, "values": _written(values)} for series, values in cases[0].scraped.items()
-        ],
+        "input_series": _series_of(cases[0].scraped),
         "alert_rule_test": [one for case in cases for one in _questions_of(case)],
     }
 
@@ -194,20 +192,37 @@ def said_of(cases: Sequence[Case], folder: Path) -> str:
     return _said_of(with_summary, folder, summaries=True) + _said_of(without, folder, summaries=False)
 
 
+def said_of_minutes(scraped: Scraped, minutes: int, names: Collection[str], folder: Path) -> str:
+    """What promtool says of the claim that none of the alerts fired at any of so many minutes."""
+    asked = {
+        "expr": f'max by (alertname) (max_over_time(ALERTS{{alertstate="firing"}}[{minutes}m]))',
+        "eval_time": f"{minutes}m",
+        "exp_samples": [],
+    }
+    test = {"interval": "1m", "input_series": _series_of(scraped), "promql_expr_test": [asked]}
+    return _told_by_promtool([test], _groups_for(names, summaries=False), folder)
+
+
+def _series_of(scraped: Scraped) -> list[dict[str, str]]:
+    return [{"series": series, "values": _written(values)} for series, values in scraped.items()]
+
+
 def _said_of(tests: Sequence[Sequence[Case]], folder: Path, *, summaries: bool) -> str:
-    tool = shutil.which("promtool")
-    if tool is None:
-        lacking("there is no promtool on PATH; it comes with Debian's package prometheus")
     if not tests:
         return ""
     names = {name for some in tests for case in some for name in (case.alert, *case.also)}
     kept = _groups_for(names, summaries=summaries)
+    return _told_by_promtool([_test_of(some) for some in tests], kept, folder)
+
+
+def _told_by_promtool(
+    tests: Sequence[Mapping[str, Any]], kept: Sequence[Mapping[str, Any]], folder: Path
+) -> str:
+    tool = shutil.which("promtool")
+    if tool is None:
+        lacking("there is no promtool on PATH; it comes with Debian's package prometheus")
     (folder / "rules.yaml").write_bytes(msgspec.yaml.encode({"groups": kept}))
-    written = {
-        "rule_files": ["rules.yaml"],
-        "evaluation_interval": "1m",
-        "tests": [_test_of(some) for some in tests],
-    }
+    written = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests}
     file = folder / "tests.yaml"
     file.write_bytes(msgspec.yaml.encode(written))
     done = subprocess.run([tool, "test", "rules", str(file)], capture_output=True, text=True, check=False)

@@ -94,7 +94,7 @@ def burn_rates() -> Iterator[Trial]:
             ),
             ("SchedulerBindingsFail", "Bindings fail", failing(share, 200), failing(0.001, 200)),
         ):
-            yield Trial(alert, severity, well, fault, labels, f"{words}: {told}", quiet, fires)
+            yield Trial(alert, severity, well, fault, labels, f"{words}: {told}", quiet, fires, quiet)
 
 
 TRIALS = [
@@ -178,6 +178,7 @@ TRIALS = [
         f"Autoscalers get nothing of {ASKED_FOR}",
         14,
         15,
+        14,
     ),
     Trial(
         "NodeCordoned",

@@ -84,6 +84,11 @@ def test_an_alert_fires_for_its_fault_alone(trial: Trial, tmp_path: Path) -> Non
     assert said_of(list(cases_of(trial)), tmp_path) == ""
 
 
+def test_every_alert_is_tried_over_a_change_of_the_process_unless_it_names_the_process() -> None:
+    for trial in TRIALS:
+        assert trial.handed_over_at is not None or "instance" in trial.labels, trial.alert
+
+
 @pytest.mark.parametrize("case", SPECIAL, ids=lambda case: f"{case.alert}: {case.name}")
 def test_what_is_special_about_an_alert(case: Case, tmp_path: Path) -> None:
     assert said_of([case], tmp_path) == ""
