@@ -55,8 +55,16 @@ TWO_TEMPLATE = (
 INDEXED = "completionMode: Indexed, parallelism: 2"
 SHARDS = ", completions: 40"
 RETRIED = ", backoffLimitPerIndex: 1"
+ITS_OWN_NODE = "[{name: c, env: [{name: MASTER_ADDR, value: localhost}, {name: NCCL_DEBUG, value: INFO}],"
 MASTER = "[{name: c, env: [{name: MASTER_ADDR, value: a-0.a}],"
 TORCHRUN = "[{name: c, command: [sh, -c, 'torchrun --nnodes 2 x.py'],"
+
+
+def indexed_with(command: str) -> str:
+    """An indexed Job of two pods that run a line of shell."""
+    return (LIMITED % ("", INDEXED)).replace("[{name: c,", f"[{{name: c, command: [sh, -c, '{command}'],")
+
+
 SCALER = (
     "apiVersion: autoscaling/%s\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\n"
     "spec: {scaleTargetRef: {kind: Deployment, name: a}, metrics: [{type: External, external: {%s}}]}\n"
@@ -203,6 +211,26 @@ CASES = [
     ("GPU023", (LIMITED % ("", INDEXED)).replace("{containers", "{subdomain: a, containers"), 1),
     ("GPU023", (LIMITED % ("", INDEXED + RETRIED)).replace("{containers", "{subdomain: a, containers"), 0),
     ("GPU023", (LIMITED % ("", INDEXED)).replace("[{name: c,", TORCHRUN), 1),
+    ("GPU023", (LIMITED % ("", INDEXED)).replace("[{name: c,", ITS_OWN_NODE), 0),
+    *(
+        ("GPU023", indexed_with(command), found)
+        for command, found in (
+            ("torchrun --standalone --nproc-per-node=8 x.py", 0),
+            ("torchrun --standalone --nnodes=1 --rdzv-endpoint=localhost:0 x.py", 0),
+            ("torchrun --nproc-per-node=8 x.py", 0),
+            ("torchrun --nnodes=1 --master-port 29500 x.py", 0),
+            ("torchrun --nnodes=1:4 --rdzv-backend=c10d x.py", 0),
+            ("torchrun --nnodes=2:4 --rdzv-endpoint=a-0.a:29400 x.py", 1),
+            ("torchrun --nnodes $NODES x.py", 1),
+            ("deepspeed --num_gpus 8 x.py", 0),
+            ("deepspeed --hostfile /etc/mpi/hostfile x.py", 1),
+            ("mpirun -np 8 ./x", 0),
+            ("mpirun -np 16 -H a-0.a,a-1.a ./x", 1),
+            ("accelerate launch --num_machines 1 x.py", 0),
+            ("accelerate launch --num_machines 2 --main_process_ip a-0.a x.py", 1),
+            ("ray start --address=a-0.a:6379", 1),
+        )
+    ),
     ("GPU023", (LIMITED % ("", INDEXED)).replace("[{name: c,", "[{name: c, command: [infer.py],"), 0),
     ("GPU021", pod("image: registry.k8s.io/pause:3.10", limits="nvidia.com/gpu: 8"), 0),
     ("GPU021", pod("image: oguzpastirmaci/gpu-burn:1", limits="nvidia.com/gpu: 8"), 0),

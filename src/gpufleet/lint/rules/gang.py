@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from gpufleet.kube import keys
 from gpufleet.kube.meanings.group_names import GROUP_NAMES
+from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
@@ -20,17 +21,26 @@ _MARKS = (
 )
 _GANG_SCHEDULERS = frozenset({"volcano", "kai-scheduler", "gpufleet"})
 """Schedulers that see by the owner that pods of a training job belong together."""
+_HERE = r"(?!localhost\b|127\.|\[?::1)"
+"""What follows names no place of the pod's own."""
 _MEET = re.compile(
-    r"torchrun|torch\.distributed|--?nnodes|--?rdzv|--?num[-_]machines|--?node[-_]rank|--?dist[-_]init[-_]addr"
-    r"|--?master[-_](addr|port)|mpirun|mpiexec|deepspeed|horovodrun|jax\.distributed|--?coordinator[-_]address"
-    r"|ray start"
+    # One node, or from one on, waits for no other pod.
+    r"--?(nnodes|num[-_](machines|nodes))[= ]+(?!1\b)\S|--?(node|machine)[-_]rank"
+    r"|--?(rdzv[-_]endpoint|dist[-_]init[-_]addr|master[-_]addr|coordinator[-_]address|main[-_]process[-_]ip)"
+    rf"[= ]+{_HERE}\S"
+    r"|--?hostfile|\b(mpirun|mpiexec|horovodrun)\b.*\s-H\b|jax\.distributed|ray start"
 )
-"""Words of a command whose processes wait for those of other pods."""
+"""What a command says whose processes wait for those of other pods; launchers alone run in one pod."""
+_ALONE = re.compile(r"--standalone\b")
+"""torchrun then starts on this node alone, whatever else it is told."""
 _MEETING_PLACES = re.compile(
-    r"MASTER_ADDR|MASTER_PORT|WORLD_SIZE|NNODES|NUM_NODES|NODE_RANK|PET_.*|TF_CONFIG|TPU_WORKER_HOSTNAMES"
-    r"|(JAX_)?COORDINATOR_ADDR(ESS)?|RDZV_.*|NCCL_.*|MEGASCALE_.*"
+    r"MASTER_ADDR|NNODES|NUM_NODES|NODE_RANK|PET_(NNODES|NODE_RANK|MASTER_ADDR|RDZV_ENDPOINT)|TF_CONFIG"
+    r"|TPU_WORKER_HOSTNAMES|(JAX_)?COORDINATOR_ADDR(ESS)?|RDZV_(ENDPOINT|HOST)|NCCL_(SOCKET_IFNAME|IB_.*|NET.*)"
+    r"|MEGASCALE_.*"
 )
-"""Variables that tell processes where they meet those of other pods."""
+"""Variables that tell processes where they meet those of other pods, or over which network."""
+_PLACE_OF_ITS_OWN = re.compile(r"localhost(:\d+)?|127\..*|\[?::1\]?(:\d+)?|1")
+"""Values of such variables that lead to no other pod: its own address, and one node."""
 
 
 def _is_distributed(manifest: Manifest) -> bool:
@@ -57,10 +67,16 @@ def _meets_others(template: PodTemplate) -> bool:
     """Whether pods find each other by a subdomain, a variable or an option of their command."""
     if template.spec.at("subdomain").exists:
         return True
+    return any(_waits_for_others(container) for container in template.containers)
+
+
+def _waits_for_others(container: Container) -> bool:
+    words = " ".join(container.words)
+    if _MEET.search(words) and not _ALONE.search(words):
+        return True
     return any(
-        _MEET.search(" ".join(container.words)) is not None
-        or any(_MEETING_PLACES.fullmatch(variable.name) for variable in container.env)
-        for container in template.containers
+        _MEETING_PLACES.fullmatch(variable.name) and not _PLACE_OF_ITS_OWN.fullmatch(variable.value or "")
+        for variable in container.env
     )
 
 
