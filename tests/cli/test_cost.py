@@ -1,6 +1,7 @@
 """What ``gpufleet cost`` prints of a recording, and that what it prints adds up."""
 
 import csv
+import gzip
 import io
 import json
 from decimal import Decimal
@@ -10,9 +11,11 @@ import pytest
 
 from gpufleet.cli.main import ExitCode, main
 from gpufleet.ledger.buckets import BusySpan
+from gpufleet.ledger.cluster_reading import Seen
 from gpufleet.ledger.interval_log import IntervalLog
-from gpufleet.ledger.log_file import written
+from gpufleet.ledger.log_file import heading_line, read_log, written
 from gpufleet.ledger.spans import Span
+from gpufleet.ledger.versions import Followed, ObjectKind
 from tests.ledger.recording import observations
 
 PRICES = "unit,amount,currency,gpu_amount\nnode-hour,36000,USD,28800\n"
@@ -109,3 +112,48 @@ def test_a_time_of_which_nothing_is_known_has_no_gpu(capsys: pytest.CaptureFixtu
 def test_a_time_after_all_that_is_known_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cost", "a.ledger", "--from", "2100-01-01"]) == ExitCode.BAD_INPUT
     assert "--from: nothing is known since then" in capsys.readouterr().err
+
+
+def test_two_runs_at_once_keep_what_both_saw(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that asked the cluster first and writes last loses nothing of the one between."""
+    first, second = (Followed(ObjectKind.POD, begin, begin + 10) for begin in (1_000, 2_000))
+
+    def other_run(_: object) -> Seen:
+        monkeypatch.setattr("gpufleet.cli.cost_input.seen_in", lambda _: Seen((second,), 1))
+        said(capsys, "--save", "all.ledger")
+        return Seen((first,), 1)
+
+    Path("all.ledger").write_bytes(heading_line())
+    monkeypatch.setattr("gpufleet.cli.cost_input.seen_in", other_run)
+    said(capsys, "--save", "all.ledger")
+    assert list(read_all("all.ledger").seen()) == [first, second]
+
+
+def read_all(name: str) -> IntervalLog:
+    log = IntervalLog()
+    read_log(Path(name).read_bytes().splitlines(keepends=True), name, log)
+    return log
+
+
+@pytest.mark.parametrize("cut", [0, 20])
+def test_what_a_kill_cut_off_does_not_spoil_what_is_added(
+    cut: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A cut-off heading or a cut-off last line of a file that is added to."""
+    whole = Path("a.ledger").read_bytes()
+    Path("cut.ledger").write_bytes(whole[: cut or len(whole) - 9])
+    said(capsys, "a.ledger", "--save", "cut.ledger")
+    assert sorted(Path("cut.ledger").read_bytes().splitlines()) == sorted(whole.splitlines())
+
+
+def test_a_packed_file_and_a_foreign_one_are_not_added_to(capsys: pytest.CaptureFixture[str]) -> None:
+    for content, words in (
+        (gzip.compress(Path("a.ledger").read_bytes()), "is packed"),
+        (b"notes", "no ledger"),
+    ):
+        Path("kept").write_bytes(content)
+        assert main(["cost", "a.ledger", "--save", "kept"]) == ExitCode.BAD_INPUT
+        assert words in capsys.readouterr().err
+        assert Path("kept").read_bytes() == content

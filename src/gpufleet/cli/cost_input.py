@@ -6,9 +6,10 @@ from pathlib import Path
 import msgspec
 
 from gpufleet.cli.cost_output import stamp
-from gpufleet.files.atomic_write import atomic_write
 from gpufleet.files.lines import BoundedLines
+from gpufleet.files.locked_file import locked_to_append
 from gpufleet.files.regular import MEBIBYTE, read_regular
+from gpufleet.files.unpacking import MAGIC
 from gpufleet.kube.codec.times import EXPECTED, microseconds
 from gpufleet.kube.connection import ClusterChoice
 from gpufleet.ledger import log_file
@@ -29,6 +30,12 @@ DAY_US = 86_400_000_000
 
 SPAN_DAYS_MAX = 3660
 """Ten years: a longer time is a slip of the pen, and hours are worked out one by one."""
+
+BEGINNING_BYTES = 4096
+"""The first line of a file of observations is shorter."""
+
+UNPACKED = "a file that can be added to; gunzip it first"
+"""What is expected of a file that grows."""
 
 DATE_LENGTH = len("2026-01-31")
 """A text of this length is a day, which begins at midnight."""
@@ -63,8 +70,6 @@ def known(logs: Sequence[Path], save: Path | None, choice: ClusterChoice) -> Kno
     """What the files say; without files what the cluster says, together with what was saved before."""
     log = IntervalLog()
     notes: tuple[str, ...] = ()
-    if save is not None and save.exists():
-        _read(save, log)
     if logs:
         for path in logs:
             _read(path, log)
@@ -74,10 +79,25 @@ def known(logs: Sequence[Path], save: Path | None, choice: ClusterChoice) -> Kno
         for one in seen.observations:
             log.take(one)
     if save is not None:
-        with atomic_write(save) as file:
-            for line in log_file.written(log):
-                file.buffer.write(line)
+        log = _saved(save, log)
     return Known(log.intervals(), log.known_until_us(), notes)
+
+
+def _saved(save: Path, log: IntervalLog) -> IntervalLog:
+    """What a file has, with all of a log that it had not: that is added to it."""
+    together = IntervalLog()
+    with locked_to_append(save) as file:
+        beginning = file.beginning(BEGINNING_BYTES)
+        if beginning.startswith(MAGIC):
+            raise InputError("is packed", field="--save", where=str(save), expected=UNPACKED)
+        is_begun = log_file.is_begun(beginning)
+        if is_begun:
+            _read(save, together)
+        # Only now it is certain that the file is one of ours.
+        file.drop_cut_off_line()
+        lines = [] if is_begun else [log_file.heading_line()]
+        file.append(b"".join([*lines, *log_file.added(together, log)]))
+    return together
 
 
 def _read(path: Path, log: IntervalLog) -> None:

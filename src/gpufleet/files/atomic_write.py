@@ -2,7 +2,8 @@
 
 A file is then either the old one or the whole new one: a full disk or a Ctrl-C in the middle leaves nothing
 half-written behind. Every command that writes a file which its user names writes it through this;
-``tests/conventions/test_writing.py`` holds that. A log that grows while a program runs is ``growing_file``.
+``tests/conventions/test_writing.py`` holds that. A log that grows while a program runs is
+``growing_file``; a file that several processes add to is ``locked_file``.
 """
 
 import contextlib
@@ -39,7 +40,7 @@ def check_target(path: str | os.PathLike[str], field: str = "") -> None:
         if not os.access(target.parent, os.W_OK | os.X_OK, effective_ids=True):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
-        raise _explained(target, error) from error
+        raise explained(target, error) from error
 
 
 @contextlib.contextmanager
@@ -56,7 +57,7 @@ def atomic_write(path: str | os.PathLike[str], *, is_private: bool = False) -> I
         # The command has checked its options before: by now it is the disk that has changed.
         raise FileWriteError(str(error)) from error
     except OSError as error:
-        raise _explained(target, error) from error
+        raise explained(target, error) from error
     beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.part")
     try:
         file = _create(beside, target, is_private=is_private)
@@ -69,11 +70,11 @@ def atomic_write(path: str | os.PathLike[str], *, is_private: bool = False) -> I
         except OSError as error:
             # The block may fail for reasons of its own; only what a disk says is ours to explain.
             if error.errno in DISK_ERRORS:
-                raise _explained(target, error) from error
+                raise explained(target, error) from error
             raise
     finally:
         beside.unlink(missing_ok=True)
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
@@ -95,13 +96,13 @@ def growing_file(path: str | os.PathLike[str]) -> Iterator[Callable[[bytes], Non
     except InputError as error:
         raise FileWriteError(str(error)) from error
     except OSError as error:
-        raise _explained(target, error) from error
+        raise explained(target, error) from error
 
     def append(content: bytes) -> None:
         try:
             file.write(content)
         except OSError as error:
-            raise _explained(target, error) from error
+            raise explained(target, error) from error
 
     try:
         yield append
@@ -109,7 +110,7 @@ def growing_file(path: str | os.PathLike[str]) -> Iterator[Callable[[bytes], Non
         try:
             file.close()
         except OSError as error:
-            raise _explained(target, error) from error
+            raise explained(target, error) from error
 
 
 def make_folder(folder: Path) -> None:
@@ -140,7 +141,7 @@ def _create(beside: Path, target: Path, *, is_private: bool) -> TextIO:
     try:
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     except OSError as error:
-        raise _explained(target, error) from error
+        raise explained(target, error) from error
     if is_private:
         return os.fdopen(descriptor, "w", encoding="utf-8", newline="")
     with contextlib.suppress(OSError):
@@ -151,7 +152,8 @@ def _create(beside: Path, target: Path, *, is_private: bool) -> TextIO:
     return os.fdopen(descriptor, "w", encoding="utf-8", newline="")
 
 
-def _explained(target: Path, error: OSError) -> FileWriteError:
+def explained(target: Path, error: OSError) -> FileWriteError:
+    """What went wrong with a file, and the way out."""
     shown, folder = shown_path(target), shown_path(target.parent)
     if error.errno in NO_ROOM:
         return FileWriteError(f"{shown}: no room left on the disk; free some space or write elsewhere")
@@ -162,7 +164,7 @@ def _explained(target: Path, error: OSError) -> FileWriteError:
     return FileWriteError(f"{shown}: could not be written ({error.strerror}); try again or elsewhere")
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Makes the rename last; not every file system can, and the file itself is safe already."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -55,15 +55,24 @@ class IntervalLog:
         self._sightings = Sightings()
         self._busy: dict[tuple[DeviceId, PodUid, int], BusySpan] = {}
 
-    def take(self, seen: Observation) -> None:
-        """A version of an object, a deletion or a list, also one that is known or that comes late."""
-        self._sightings.take(seen)
+    def take(self, seen: Observation) -> bool:
+        """A version of an object, a deletion or a list, also one that is known or that comes late.
 
-    def measure(self, span: BusySpan) -> None:
-        """How busy a pod kept a card. Of two measurements that begin alike the longer one counts."""
+        False where nothing changes by it.
+        """
+        return self._sightings.take(seen)
+
+    def measure(self, span: BusySpan) -> bool:
+        """How busy a pod kept a card. Of two measurements that begin alike the longer one counts.
+
+        False where nothing changes by it.
+        """
         key = span.device, span.pod_uid, span.span.from_us
         known = self._busy.get(key)
-        self._busy[key] = span if known is None else max(known, span, key=_measured)
+        if known is not None and _measured(span) <= _measured(known):
+            return False
+        self._busy[key] = span
+        return True
 
     def merge(self, other: "IntervalLog") -> None:
         """All that another log has seen too."""

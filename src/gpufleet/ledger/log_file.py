@@ -1,7 +1,7 @@
 """A file of what was seen: a heading, then one observation a line, in any order and as often as it may be.
 
-Lines are only added. A line that a kill cut off at the end is left out, and the next writer begins a new one,
-so a writer needs no more than to append. What stands twice counts once.
+Lines are only added. A line that a kill cut off at the end is left out, and the next writer drops it, so a
+writer needs no more than to append what the file does not have. What stands twice counts once.
 """
 
 from collections.abc import Iterable, Iterator
@@ -50,10 +50,25 @@ def observation_line(seen: Observation) -> bytes:
 def written(log: IntervalLog) -> Iterator[bytes]:
     """All lines of a log; equal logs give equal lines."""
     yield heading_line()
+    yield from added(IntervalLog(), log)
+
+
+def added(known: IntervalLog, log: IntervalLog) -> Iterator[bytes]:
+    """The lines that a file of what is known lacks of a log; what they say is known then."""
     for seen in log.seen():
-        yield observation_line(seen)
+        if known.take(seen):
+            yield observation_line(seen)
     for busy in log.busy():
-        yield _ENCODE(Measured(busy)) + b"\n"
+        if known.measure(busy):
+            yield _ENCODE(Measured(busy)) + b"\n"
+
+
+def is_begun(beginning: bytes) -> bool:
+    """True where a file begins with a line that is whole, false where a kill cut off its heading.
+
+    An empty file is not begun either. What else has no whole line is no file of observations.
+    """
+    return b"\n" in beginning or not heading_line().startswith(beginning)
 
 
 def read_log(lines: Iterable[bytes], name: str, log: IntervalLog) -> None:

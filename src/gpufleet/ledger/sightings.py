@@ -27,6 +27,8 @@ from gpufleet.ledger.versions import (
 )
 
 Version = TypeVar("Version", PodVersion, NodeVersion, DevicesVersion, QueueVersion)
+Key = TypeVar("Key")
+Stamped = TypeVar("Stamped", bound=ObjectVersion | Gone | Listed)
 
 
 class End(msgspec.Struct, frozen=True):
@@ -47,27 +49,21 @@ class Sightings:
         self._lists: dict[tuple[ObjectKind, int], Listed] = {}
         self._followed: dict[tuple[ObjectKind, int], Followed] = {}
 
-    def take(self, seen: Observation) -> None:
-        """One more observation, or one that is known."""
+    def take(self, seen: Observation) -> bool:
+        """One more observation, or one that is known; whether it changes anything."""
         match seen:
             case Gone():
-                known_end = self._gone.get((seen.kind, seen.uid))
-                self._gone[seen.kind, seen.uid] = (
-                    seen if known_end is None else min(known_end, seen, key=_moment)
-                )
+                return _keep(self._gone, (seen.kind, seen.uid), seen)
             case Listed():
-                known_list = self._lists.get((seen.kind, seen.number))
-                self._lists[seen.kind, seen.number] = (
-                    seen if known_list is None else min(known_list, seen, key=_moment)
-                )
+                return _keep(self._lists, (seen.kind, seen.number), seen)
             case Followed():
-                known_time = self._followed.get((seen.kind, seen.from_us))
-                if known_time is None or known_time.until_us < seen.until_us:
-                    self._followed[seen.kind, seen.from_us] = seen
+                known = self._followed.get((seen.kind, seen.from_us))
+                if known is not None and seen.until_us <= known.until_us:
+                    return False
+                self._followed[seen.kind, seen.from_us] = seen
+                return True
             case _:
-                versions = self._versions[KINDS[type(seen)]][seen.uid]
-                known = versions.get(seen.number)
-                versions[seen.number] = seen if known is None else min(known, seen, key=_moment)
+                return _keep(self._versions[KINDS[type(seen)]][seen.uid], seen.number, seen)
 
     def all(self) -> Iterator[Observation]:
         """Every observation, in an order that follows from the set alone."""
@@ -191,6 +187,15 @@ class Sightings:
             if end == End(listed.at_us, is_seen=False):
                 return True
         return False
+
+
+def _keep(kept: dict[Key, Stamped], key: Key, seen: Stamped) -> bool:
+    """Keep the earlier one of what is known and what is seen; whether that is another one than before."""
+    known = kept.get(key)
+    if known is not None and (known == seen or _moment(known) <= _moment(seen)):
+        return False
+    kept[key] = seen
+    return True
 
 
 def _moment(seen: ObjectVersion | Gone | Listed) -> tuple[int, bytes]:
