@@ -7,7 +7,7 @@ against a simulated API server and folders of their own. ``process`` is the prog
 import os
 import random
 
-from gpufleet.agent.claim_services import ClaimServices
+from gpufleet.agent.claim_services import ClaimServices, has_prepared_claims
 from gpufleet.agent.dra.card_delivery import read_choice
 from gpufleet.agent.events.credential_events import CredentialEvents
 from gpufleet.agent.events.lost_holder_events import LostHolderEvents
@@ -76,7 +76,8 @@ class Agent:
         self.claims: ClaimServices | None = None
         self.by_plugin = self.monitor.gpus
         """The cards that containers get from the device plugin: all that do not go to claims."""
-        if not choice.is_empty:
+        # Claims that were prepared under another choice keep their cards until they are taken back.
+        if not choice.is_empty or has_prepared_claims(settings):
             self.claims = ClaimServices(settings, choice, self.monitor.gpus, access, client)
             self.by_plugin = self.claims.delivery.by_plugin
         self.kubelet = KubeletServices(
@@ -165,7 +166,7 @@ class Agent:
         ]
 
     def _claims(self) -> list[Part]:
-        """What gives cards to claims, where a setting leaves them some."""
+        """What gives cards to claims, where a setting leaves them some or claims still have some."""
         return [] if self.claims is None else self.claims.parts(self.kubelet, self.holders, self.pods)
 
     def _metrics(self) -> list[Part]:

@@ -1,24 +1,24 @@
 """The parts of the agent that give cards to claims (DRA): slices, sockets, prepared claims.
 
-They run where a setting leaves cards to claims; without it none of them is there, and the agent asks nothing
-of ``resource.k8s.io``.
+They run where a setting leaves cards to claims, or where claims that were prepared earlier still hold cards.
+Otherwise none of them is there, and the agent asks nothing of ``resource.k8s.io``.
 """
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from gpufleet.agent.device_plugin.cdi import CdiEdits
 from gpufleet.agent.device_plugin.static_devices import device_edits
-from gpufleet.agent.dra.card_delivery import CardChoice, CardDelivery
+from gpufleet.agent.dra.card_delivery import NONE, OPTION, CardChoice, CardDelivery
 from gpufleet.agent.dra.claim_files import ClaimFiles
 from gpufleet.agent.dra.claim_preparer import ClaimPreparer, ClaimWorld
 from gpufleet.agent.dra.device_health import HealthSource
 from gpufleet.agent.dra.device_pools import no_root
 from gpufleet.agent.dra.kubelet_plugin import KubeletPlugin
 from gpufleet.agent.dra.pcie_roots import root_above
-from gpufleet.agent.dra.prepared_claims import ClaimRecord, Prepared
+from gpufleet.agent.dra.prepared_claims import ClaimRecord, Prepared, has_records
 from gpufleet.agent.dra.slice_publisher import SlicePublisher
 from gpufleet.agent.kubelet_services import KubeletServices
 from gpufleet.agent.machine_access import MachineAccess
@@ -52,6 +52,7 @@ class ClaimServices:
         client: Client,
     ) -> None:
         self._settings = settings
+        self._choice = choice
         self._gpus = gpus
         self._access = access
         self._client = client
@@ -103,6 +104,8 @@ class ClaimServices:
                 changed = self.delivery.pools.changed
                 for driver in self._drivers():
                     await self._keep_open(driver)
+                if self._choice.is_empty:
+                    await self._close_needless()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_EVERY_S):
                         await changed.wait()
@@ -126,15 +129,28 @@ class ClaimServices:
             plugin.problem = str(error)
             LOG.warning("claims are not served", extra={"driver": driver, "problem": plugin.problem})
 
+    async def _close_needless(self) -> None:
+        """Close the sockets of drivers whose last claim was taken back, where none is to come."""
+        for driver in self._plugins.keys() - self._drivers():
+            await self._plugins.pop(driver).close()
+
     def _drivers(self) -> set[str]:
         pools = self.delivery.pools.value or ()
         prepared = {claim.driver for claim in self.preparer.prepared.value.values()}
         return prepared | {pool.driver for pool in pools if pool.devices}
 
     def _unserved(self) -> tuple[str, ...]:
-        return tuple(
-            f"{driver}: {plugin.problem}" for driver, plugin in self._plugins.items() if plugin.problem
-        )
+        found = [f"{driver}: {plugin.problem}" for driver, plugin in self._plugins.items() if plugin.problem]
+        return (*found, *self._stranded()) if found else ()
+
+    def _stranded(self) -> Iterator[str]:
+        """Claims that the kubelet cannot take back because the setting took the agent's folders."""
+        if self._choice.is_empty:
+            for claim in self.preparer.prepared.value.values():
+                yield (
+                    f"{OPTION} is {NONE} while claim {claim.title} is prepared: its cards stay with it; set "
+                    f"{OPTION} (agent.dra.cards) as it was until the pods of the claim have ended"
+                )
 
     def _edits(self, gpu: Gpu, instance: str) -> CdiEdits:
         """A card's nodes and its driver's files, as the device plugin gives them too."""
@@ -153,3 +169,8 @@ class ClaimServices:
         if self._kubelet is None:
             raise InternalError("claims are served before the kubelet's services are there")
         return self._kubelet
+
+
+def has_prepared_claims(settings: AgentSettings) -> bool:
+    """Whether an earlier process prepared claims that were not taken back."""
+    return has_records(settings.state_folder / CLAIMS)

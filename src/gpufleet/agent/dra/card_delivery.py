@@ -116,4 +116,6 @@ class CardDelivery:
             # Claims come and go far more often than cards: the pools are not made anew for them.
             if self._made != (node, offered):
                 self._made = (node, offered)
-                self.pools.publish(device_pools(node, lambda gpu: gpu.uuid in offered, self._root))
+                # Without a card for claims there are no pools, and so no slices.
+                pools = device_pools(node, lambda gpu: gpu.uuid in offered, self._root)
+                self.pools.publish(() if self._choice.is_empty else pools)

@@ -127,3 +127,8 @@ class ClaimRecord:
 def is_uid(text: str) -> bool:
     """Whether a text can be the UID of a claim, and so part of a file's name."""
     return _UID.fullmatch(text) is not None
+
+
+def has_records(folder: Path) -> bool:
+    """Whether a folder has records of prepared claims, readable or not."""
+    return any(folder.glob(f"*{_SUFFIX}"))

@@ -1,0 +1,81 @@
+"""A claim that was prepared keeps its cards, also where the setting leaves no card to claims any more."""
+
+import asyncio
+import random
+import time
+from pathlib import Path
+
+from gpufleet.agent.assembly import Agent
+from gpufleet.agent.claim_services import CLAIMS
+from gpufleet.agent.device_plugin.kubelet_link import GrpcKubeletLink
+from gpufleet.agent.dra.prepared_claims import ClaimRecord, PreparedClaim, PreparedDevice
+from gpufleet.agent.kubelet.pod_resources import PodResources
+from gpufleet.agent.machine_access import MachineAccess
+from gpufleet.agent.settings import AgentSettings
+from gpufleet.kube.client import Client
+from gpufleet.kube.clock import MachineClock
+from gpufleet.model.identifiers import DeviceId
+from tests.agent.dra.claim_world import NVIDIA, POOL, ClaimServer
+from tests.agent.node_values import BOOT, NODE, a_gpu, a_node
+
+CARDS = [a_gpu(f"GPU-{number}") for number in range(2)]
+
+
+def an_agent(folder: Path, cards: str = "none") -> Agent:
+    settings = AgentSettings(
+        NODE,
+        kubelet_root=folder / "kubelet",
+        cdi_folder=folder / "cdi",
+        state_folder=folder / "state",
+        dra_cards=cards,
+    )
+    link, lister = GrpcKubeletLink(settings.device_plugins), PodResources(settings.pod_resources)
+    access = MachineAccess(BOOT, {}, lambda _: False, link, lister, time.monotonic, listens=False)
+    client = Client(ClaimServer(), MachineClock(), random.Random(1))
+    return Agent(settings, client, random.Random(1), access)
+
+
+def remember(folder: Path) -> None:
+    """An earlier agent prepared a claim with the first card."""
+    device = PreparedDevice("gpu", POOL, "gpu-0", DeviceId("GPU-0"))
+    claim = PreparedClaim("uid-one", "team", "one", NVIDIA, BOOT, (device,))
+    ClaimRecord(folder / "state" / CLAIMS).keep(claim)
+
+
+async def after_a_moment(agent: Agent) -> list[str]:
+    """What keeps claims from their sockets, once the cards are known and the sockets were tried."""
+    assert agent.claims is not None
+    parts = {part.name: part for part in agent.claims.parts(agent.kubelet, agent.holders, agent.pods)}
+    del parts["resource slices"]
+    running = [asyncio.ensure_future(part.run()) for part in parts.values()]
+    agent.monitor.gpus.publish(a_node(*CARDS))
+    async with asyncio.timeout(10):
+        while not (agent.by_plugin.value.gpus and parts["claim sockets"].problems()):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    problems = list(parts["claim sockets"].problems())
+    for one in running:
+        one.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+    return problems
+
+
+def test_without_claims_and_cards_for_them_nothing_of_claims_runs(tmp_path: Path) -> None:
+    assert an_agent(tmp_path).claims is None
+
+
+def test_a_claim_keeps_its_card_when_no_card_goes_to_claims_any_more(tmp_path: Path) -> None:
+    remember(tmp_path)
+    agent = an_agent(tmp_path)
+    asyncio.run(after_a_moment(agent))
+    assert [gpu.uuid for gpu in agent.by_plugin.value.gpus] == ["GPU-1"]
+
+
+def test_a_claim_that_cannot_be_taken_back_is_told(tmp_path: Path) -> None:
+    remember(tmp_path)
+    (tmp_path / "kubelet").mkdir()
+    # As where the chart mounts the folder of plugins no more.
+    (tmp_path / "kubelet" / "plugins").touch()
+    agent = an_agent(tmp_path)
+    socket, claim = asyncio.run(after_a_moment(agent))
+    assert "cannot be listened on" in socket
+    assert claim.startswith("--dra-cards is none while claim team/one is prepared:")
