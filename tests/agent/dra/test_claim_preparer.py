@@ -137,11 +137,30 @@ def test_files_that_a_reboot_removed_are_there_again(world: World) -> None:
     assert world.nodes_of(claim) == ["/dev/nvidia7", "/dev/MIG-4-new"]
 
 
-def test_while_a_card_is_not_seen_after_a_reboot_its_claim_stays_as_it_was(world: World) -> None:
+def test_after_a_reboot_a_claim_is_usable_once_all_its_cards_are_found(world: World) -> None:
+    claim = world.allocated("pair", "gpu-0", "gpu-1")
+    world.prepare(claim)
+    world.gpus.publish(a_node())
+    world.started("boot-2")
+    # First no card is known, then one, under the number that the other had.
+    for cards in ((), (a_gpu("GPU-1", index=0),)):
+        world.gpus.publish(a_node(*cards, boot_id="boot-2"))
+        asyncio.run(world.preparer.restore())
+        assert world.files() == []
+        assert "claim team/pair" in world.preparer.problem
+        with pytest.raises(RefusedError, match="not found again since the node was booted"):
+            world.prepare(claim)
+    world.gpus.publish(a_node(a_gpu("GPU-1", index=0), a_gpu("GPU-0", index=1), boot_id="boot-2"))
+    asyncio.run(world.preparer.restore())
+    assert world.nodes_of(claim) == ["/dev/nvidia1", "/dev/nvidia0"]
+    assert world.preparer.problem == ""
+
+
+def test_a_card_that_is_not_seen_for_a_while_leaves_its_claim_as_it_was(world: World) -> None:
     claim = world.allocated("one", "gpu-0")
     world.prepare(claim)
-    world.gpus.publish(a_node(boot_id="boot-2"))
-    asyncio.run(one_look(world, "boot-2"))
+    world.gpus.publish(a_node())
+    asyncio.run(world.preparer.restore())
     assert world.nodes_of(claim) == ["/dev/nvidia0"]
 
 

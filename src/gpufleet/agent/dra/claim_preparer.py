@@ -117,7 +117,7 @@ class ClaimPreparer:
                 if known is None:
                     # Another call may have taken it back while this one waited.
                     known = await self._prepare(driver, claim, found or await self._read(claim))
-                await asyncio.to_thread(self._files.ensure, known)
+                known = await self._usable(known)
         except (KubeError, InputError, OSError) as error:
             raise RefusedError(f"claim {claim.title} is not prepared: {error}") from error
         return known
@@ -217,27 +217,37 @@ class ClaimPreparer:
         """Make the files of all prepared claims be there, as they are right for this boot."""
         async with self._turn:
             problems = [self._record.problem] if self._record.problem else []
-            for key, claim in list(self.prepared.value.items()):
+            for claim in list(self.prepared.value.values()):
                 try:
-                    current = self._current(claim)
-                    if current != claim:
-                        await asyncio.to_thread(self._record.keep, current)
-                        self.prepared.publish({**self.prepared.value, key: current})
-                    await asyncio.to_thread(self._files.ensure, current)
-                except OSError as error:
+                    await self._usable(claim)
+                except (RefusedError, OSError) as error:
                     problems.append(f"claim {claim.title}: {error}")
             self.problem = "; ".join(problems)
 
-    def _current(self, claim: PreparedClaim) -> PreparedClaim:
-        """The claim as it is now; as it was while a card of it is not seen.
+    async def _usable(self, claim: PreparedClaim) -> PreparedClaim:
+        """The claim as it is now, with its file in place. Raises RefusedError, OSError."""
+        current = self._current(claim)
+        if current is None:
+            # A card may have another number since the reboot, and the old number may be another card's.
+            await asyncio.to_thread(self._files.remove, claim.uid, claim.driver)
+            raise RefusedError("a device of it was not found again since the node was booted")
+        if current != claim:
+            await asyncio.to_thread(self._record.keep, current)
+            self.prepared.publish({**self.prepared.value, (claim.uid, claim.driver): current})
+        await asyncio.to_thread(self._files.ensure, current)
+        return current
+
+    def _current(self, claim: PreparedClaim) -> PreparedClaim | None:
+        """The claim as it is now; None where a device of it was not found since the node was booted.
 
         After a reboot a card may have another number, and an instance at the same place another UUID. After
-        an update of the driver its files have other names.
+        an update of the driver its files have other names. A device that is not seen for a while stays as it
+        was in this boot.
         """
         is_of_this_boot = claim.boot_id == self._world.boot_id
         found = [self._found_again(one, by_uuid=is_of_this_boot) for one in claim.devices]
         if not is_of_this_boot and None in found:
-            return claim
+            return None
         devices = tuple(now or before for now, before in zip(found, claim.devices, strict=True))
         return msgspec.structs.replace(claim, boot_id=self._world.boot_id, devices=devices)
 
