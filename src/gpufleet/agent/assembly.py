@@ -6,6 +6,7 @@ against a simulated API server and folders of their own. ``process`` is the prog
 
 import os
 import random
+from collections.abc import Awaitable, Callable
 
 from gpufleet.agent.claim_services import ClaimServices, has_prepared_claims
 from gpufleet.agent.dra.card_delivery import read_choice
@@ -118,15 +119,21 @@ class Agent:
 
     def _sharing(self) -> list[Part]:
         """How GPUs are shared, MPS, and, where processes can be told apart, the check of their memory."""
-        sharing, mps = self.sharing, self.sharing.daemons(self.monitor.gpus)
+        sharing, mps = self.sharing, self.sharing.daemons(self.by_plugin)
         parts = [
             Part("sharing", sharing.run),
-            Part("mps", mps.run, lambda: mps.problems.value),
+            Part("mps", lambda: self._divided(mps.run), lambda: mps.problems.value),
             Part("delivery", lambda: sharing.follow_delivery(self.kubelet.registrar, self.kubelet.files)),
         ]
         if self.settings.accounting:
             parts.append(Part("memory monitor", sharing.memory(self.monitor.readings).run))
         return parts
+
+    async def _divided(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do some work once it is known which cards go to claims: daemons of the others go on until then."""
+        if self.claims is not None:
+            await self.claims.delivery.wait_divided()
+        await work()
 
     async def _watch(self) -> None:
         """No GPU is shown before it is known how it is shared."""

@@ -97,6 +97,22 @@ def test_before_holders_are_known_a_card_of_claims_goes_no_way() -> None:
     assert ways.offered() == (["GPU-1", "GPU-2"], None)
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_which_way_each_card_goes_is_known_once_holders_are(whole: bool) -> None:
+    ways = Ways(read_choice("0"))
+    ways.whole = whole
+
+    async def look() -> bool:
+        running = asyncio.ensure_future(ways.delivery.run(ways.holders, ways.pods, lambda: ways.whole))
+        waiting = asyncio.ensure_future(ways.delivery.wait_divided())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        running.cancel()
+        return waiting.done()
+
+    assert asyncio.run(look()) == whole
+
+
 def test_the_root_complex_is_the_first_of_the_path(tmp_path: Path) -> None:
     card = tmp_path / "sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0"
     card.mkdir(parents=True)

@@ -42,15 +42,16 @@ def remember(folder: Path) -> None:
     ClaimRecord(folder / "state" / CLAIMS).keep(claim)
 
 
-async def after_a_moment(agent: Agent) -> list[str]:
-    """What keeps claims from their sockets, once the cards are known and the sockets were tried."""
+async def once_told(agent: Agent, problem: str) -> list[str]:
+    """What keeps claims from their sockets, once the cards are known and this is told."""
     assert agent.claims is not None
     parts = {part.name: part for part in agent.claims.parts(agent.kubelet, agent.holders, agent.pods)}
     del parts["resource slices"]
     running = [asyncio.ensure_future(part.run()) for part in parts.values()]
     agent.monitor.gpus.publish(a_node(*CARDS))
     async with asyncio.timeout(10):
-        while not (agent.by_plugin.value.gpus and parts["claim sockets"].problems()):  # noqa: ASYNC110
+        sockets = parts["claim sockets"]
+        while not (agent.by_plugin.value.gpus and problem in str(sockets.problems())):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     problems = list(parts["claim sockets"].problems())
     for one in running:
@@ -66,7 +67,7 @@ def test_without_claims_and_cards_for_them_nothing_of_claims_runs(tmp_path: Path
 def test_a_claim_keeps_its_card_when_no_card_goes_to_claims_any_more(tmp_path: Path) -> None:
     remember(tmp_path)
     agent = an_agent(tmp_path)
-    asyncio.run(after_a_moment(agent))
+    asyncio.run(once_told(agent, "did not register it yet"))
     assert [gpu.uuid for gpu in agent.by_plugin.value.gpus] == ["GPU-1"]
 
 
@@ -76,6 +77,12 @@ def test_a_claim_that_cannot_be_taken_back_is_told(tmp_path: Path) -> None:
     # As where the chart mounts the folder of plugins no more.
     (tmp_path / "kubelet" / "plugins").touch()
     agent = an_agent(tmp_path)
-    socket, claim = asyncio.run(after_a_moment(agent))
-    assert "cannot be listened on" in socket
+    _, claim = asyncio.run(once_told(agent, "cannot be listened on"))
     assert claim.startswith("--dra-cards is none while claim team/one is prepared:")
+
+
+def test_daemons_of_mps_are_of_the_cards_of_the_device_plugin_alone(tmp_path: Path) -> None:
+    agent = an_agent(tmp_path, "0")
+    assert agent.sharing.mps is not None
+    assert agent.sharing.mps.gpus is agent.by_plugin
+    assert agent.by_plugin is not agent.monitor.gpus

@@ -90,6 +90,11 @@ class CardDelivery:
                 await self._clock.sleep(UNREADY_S)
             self._publish(node, self.held(holders.value, pods.value))
 
+    async def wait_divided(self) -> None:
+        """Wait until holders were known once, and so which way each card goes."""
+        while self.pools.value is None:
+            await self.pools.changed.wait()
+
     def held(self, holders: Holders, pods: NodePods) -> dict[DeviceId, str]:
         """The cards that containers hold by the device plugin, with the title of a pod of each."""
         node = self._gpus.value
