@@ -194,6 +194,17 @@ def test_a_damaged_record_harms_no_other_claim(world: World) -> None:
     assert world.files() == [f"gpufleet.io-claim-uid-second-{NVIDIA}.json"]
 
 
+def test_a_record_that_cannot_be_read_is_told_and_harms_no_other_claim(world: World) -> None:
+    world.prepare(world.allocated("one", "gpu-0"))
+    (world.folder / "claims" / "uid-folder.json").mkdir()
+    (world.folder / "claims" / "uid-link.json").symlink_to("/etc/hostname")
+    world.started()
+    assert [one.name for one in world.preparer.prepared.value.values()] == ["one"]
+    asyncio.run(world.preparer.restore())
+    for name in ("uid-folder.json", "uid-link.json"):
+        assert f"the record {name} of a prepared claim cannot be read" in world.preparer.problem
+
+
 @pytest.mark.parametrize("step", range(1, 5))
 def test_a_disk_that_fails_at_a_step_is_told_and_the_next_try_succeeds(world: World, step: int) -> None:
     claim = world.allocated("one", "gpu-0")

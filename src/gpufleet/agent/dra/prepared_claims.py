@@ -2,7 +2,7 @@
 
 The kubelet prepares a claim once and never again, also after restarts; so what it was answered has to be
 found here, whatever else is lost. A file that is torn or was changed is not believed in part: it is moved
-out of the way and told, and harms no other claim.
+out of the way and told, and harms no other claim. One that cannot be read is told too, and stays where it is.
 """
 
 import logging
@@ -88,14 +88,22 @@ class ClaimRecord:
         self._folder = folder
         self._disk = disk
         self.problem = ""
-        """What could not be read; empty where all could."""
+        """What could not be read, in sentences; empty where all could."""
 
     def load(self) -> tuple[PreparedClaim, ...]:
         """What earlier processes prepared, in a fixed order. Raises OSError."""
         if not self._folder.is_dir():
             return ()
-        found = (self._read(path) for path in sorted(self._folder.glob(f"*{_SUFFIX}")))
-        return tuple(one for one in found if one is not None)
+        found, problems = [], []
+        for path in sorted(self._folder.glob(f"*{_SUFFIX}")):
+            try:
+                found.append(self._read(path))
+            except (SealError, OSError) as error:
+                problem = f"the record {path.name} of a prepared claim {error}"
+                LOG.warning(problem, extra={"path": str(path)})
+                problems.append(problem)
+        self.problem = "; ".join(problems)
+        return tuple(found)
 
     def keep(self, claim: PreparedClaim) -> None:
         """Remember a claim. Raises OSError; then it is not known whether it is remembered."""
@@ -110,18 +118,22 @@ class ClaimRecord:
     def _path(self, uid: str, driver: str) -> Path:
         return self._folder / f"{uid}.{driver}{_SUFFIX}"
 
-    def _read(self, path: Path) -> PreparedClaim | None:
+    def _read(self, path: Path) -> PreparedClaim:
+        """The claim of a file. Raises SealError for one that was put aside, OSError."""
         try:
-            _, sealed = unseal(self._disk.read(path), VERSION)
+            data = self._disk.read(path)
+        except OSError as error:
+            # Left where it is: it may be readable the next time.
+            raise OSError(f"cannot be read: {error}") from error
+        try:
+            _, sealed = unseal(data, VERSION)
             return _DATA.decode(sealed).claim
         except SealError as error:
             problem = str(error)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             problem = f"is damaged: {error}"
-        self.problem = f"the record {path.name} of a prepared claim {problem}"
-        LOG.warning(self.problem, extra={"path": str(path)})
         path.replace(path.with_name(f"{path.name}.damaged"))
-        return None
+        raise SealError(problem)
 
 
 def is_uid(text: str) -> bool:
