@@ -89,6 +89,16 @@ def test_instances_of_one_card_are_held_by_different_claims(world: World) -> Non
         assert world.prepare(world.allocated(f"claim-{name[-1]}", name)) == [name]
 
 
+def test_an_instance_is_the_same_one_when_its_card_has_another_number(world: World) -> None:
+    world.prepare(world.allocated("first", "gpu-7-mig-3g40gb-9-4"))
+    # The number is a part of the device's name.
+    world.gpus.publish(a_node(a_gpu("GPU-7", index=5, minor=5, mig=cut_card("-new").facts.mig)))
+    world.pools.publish(device_pools(world.gpus.value, lambda _: True))
+    with pytest.raises(RefusedError, match="device gpu-5-mig-3g40gb-9-4 is held by claim team/first"):
+        world.prepare(world.allocated("second", "gpu-5-mig-3g40gb-9-4"))
+    assert world.prepare(world.allocated("third", "gpu-5-mig-3g40gb-9-0")) == ["gpu-5-mig-3g40gb-9-0"]
+
+
 def test_an_administrator_may_look_at_a_device_that_is_held(world: World) -> None:
     world.prepare(world.allocated("first", "gpu-0"))
     assert world.prepare(world.allocated("admin", "gpu-0", adminAccess=True)) == ["gpu-0"]

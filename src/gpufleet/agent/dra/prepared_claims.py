@@ -49,7 +49,11 @@ class PreparedDevice(msgspec.Struct, frozen=True):
         """Whether both are the same device, or one is a part of the other."""
         if self.gpu != other.gpu:
             return False
-        return not self.instance or not other.instance or self.device == other.device
+        if not self.instance or not other.instance or self.instance == other.instance:
+            return True
+        # After a reboot the instance at a place has another UUID. Partitions without a place keep theirs.
+        place = (self.profile, self.start)
+        return self.start is not None and place == (other.profile, other.start)
 
 
 class PreparedClaim(msgspec.Struct, frozen=True):
