@@ -175,6 +175,6 @@ def write_good_files(folder: Path) -> None:
         ("machine.yaml", MACHINE),
         ("config", KUBECONFIG),
         ("use.csv", USE),
-        ("seen.ledger", '{"ledger":"gpufleet.io/ledger/v1"}\n'),
+        ("seen.ledger", '{"cluster":"c","ledger":"gpufleet.io/ledger/v2"}\n'),
     ):
         (folder / name).write_text(text, encoding="utf-8")

@@ -27,7 +27,7 @@ def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder with a log and prices."""
     monkeypatch.chdir(tmp_path)
     Path("prices.csv").write_text(PRICES, encoding="utf-8")
-    Path("a.ledger").write_bytes(b"".join(written(recorded())))
+    Path("a.ledger").write_bytes(b"".join(written(recorded(), "c-1")))
 
 
 def recorded() -> IntervalLog:
@@ -121,11 +121,11 @@ def test_two_runs_at_once_keep_what_both_saw(
     first, second = (Followed(ObjectKind.POD, begin, begin + 10) for begin in (1_000, 2_000))
 
     def other_run(_: object) -> Seen:
-        monkeypatch.setattr("gpufleet.cli.cost_input.seen_in", lambda _: Seen((second,), 1))
+        monkeypatch.setattr("gpufleet.cli.cost_input.seen_in", lambda _: Seen((second,), 1, cluster="c-1"))
         said(capsys, "--save", "all.ledger")
-        return Seen((first,), 1)
+        return Seen((first,), 1, cluster="c-1")
 
-    Path("all.ledger").write_bytes(heading_line())
+    Path("all.ledger").write_bytes(heading_line("c-1"))
     monkeypatch.setattr("gpufleet.cli.cost_input.seen_in", other_run)
     said(capsys, "--save", "all.ledger")
     assert list(read_all("all.ledger").seen()) == [first, second]
@@ -157,3 +157,25 @@ def test_a_packed_file_and_a_foreign_one_are_not_added_to(capsys: pytest.Capture
         assert main(["cost", "a.ledger", "--save", "kept"]) == ExitCode.BAD_INPUT
         assert words in capsys.readouterr().err
         assert Path("kept").read_bytes() == content
+
+
+def test_a_file_of_another_cluster_is_neither_read_with_others_nor_added_to(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("other.ledger").write_bytes(heading_line("c-2"))
+    assert main(["cost", "a.ledger", "other.ledger"]) == ExitCode.BAD_INPUT
+    assert "other.ledger, cluster: is of another cluster than a.ledger" in capsys.readouterr().err
+    monkeypatch.setattr("gpufleet.cli.cost_input.seen_in", lambda _: Seen((), 1, cluster="c-1"))
+    assert main(["cost", "--save", "other.ledger"]) == ExitCode.BAD_INPUT
+    words = "other.ledger, cluster: is of another cluster than the cluster that was asked"
+    assert words in capsys.readouterr().err
+    assert Path("other.ledger").read_bytes() == heading_line("c-2")
+
+
+def test_without_the_right_to_tell_clusters_apart_nothing_is_saved(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("gpufleet.cli.cost_input.seen_in", lambda _: Seen((), 1))
+    assert main(["cost", "--save", "new.ledger"]) == ExitCode.BAD_INPUT
+    assert "you may not get the namespace kube-system" in capsys.readouterr().err
+    assert not Path("new.ledger").exists()

@@ -28,6 +28,7 @@ MINUTE_US = 60_000_000
 DAY_MINUTES = 24 * 60
 H100, A100 = NodeName("h100-1"), NodeName("a100-1")
 MODELS = {H100: "H100-80GB", A100: "A100-80GB"}
+CLUSTER = "6f1d2c4e-0b7a-4a53-9a0e-5d1c7b3e8f42"
 CPU_MILLI, MEMORY_BYTES = 96_000, 1 << 40
 
 
@@ -189,7 +190,7 @@ class ExampleDay:
 
 def example() -> bytes:
     """The file of the day."""
-    return b"".join(written(ExampleDay().log))
+    return b"".join(written(ExampleDay().log, CLUSTER))
 
 
 if __name__ == "__main__":

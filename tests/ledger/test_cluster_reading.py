@@ -39,8 +39,11 @@ def node(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": "13"}}
 
 
-def read(*script: Response) -> Seen:
-    client = Client(ScriptedTransport(*script), Moment(NOON), Random(1))
+SYSTEM = Response(200, {}, b'{"metadata": {"name": "kube-system", "uid": "c-1", "resourceVersion": "2"}}')
+
+
+def read(*script: Response, system: Response = SYSTEM) -> Seen:
+    client = Client(ScriptedTransport(system, *script), Moment(NOON), Random(1))
     return asyncio.run(observe(client))
 
 
@@ -58,7 +61,12 @@ def test_every_object_is_a_version_and_every_list_says_what_there_was() -> None:
     assert [one.kind for one in lists] == list(ObjectKind)
     assert [one.uids for one in lists[:2]] == [frozenset({"uid-runs"}), frozenset({"uid-n"})]
     assert {(one.number, one.at_us) for one in lists} == {(40, NOON_US)}
-    assert (found.at_us, found.notes) == (NOON_US, ())
+    assert (found.at_us, found.notes, found.cluster) == (NOON_US, (), "c-1")
+
+
+def test_a_person_who_may_not_get_a_namespace_is_told_of_all_else() -> None:
+    found = read(listed(pod("a")), listed(), listed(), listed(), system=refused(403, "Forbidden"))
+    assert (found.cluster, len(found.observations)) == (None, 5)
 
 
 def test_a_cluster_without_gpufleet_has_pods_and_nodes() -> None:

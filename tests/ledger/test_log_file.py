@@ -29,28 +29,28 @@ def read(lines: list[bytes]) -> IntervalLog:
 
 def test_a_log_is_read_as_it_was_written() -> None:
     log = recorded()
-    again = read(list(written(log)))
+    again = read(list(written(log, "c")))
     assert encoded(again.intervals()) == encoded(log.intervals())
     assert again.busy() == log.busy()
-    assert list(written(again)) == list(written(log))
+    assert list(written(again, "c")) == list(written(log, "c"))
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_lines_in_any_order_and_twice_are_written_back_alike(seed: int) -> None:
-    heading, *lines = written(recorded())
+    heading, *lines = written(recorded(), "c")
     mixed = [*lines, *random.Random(seed).choices(lines, k=9)]
     random.Random(seed).shuffle(mixed)
-    assert list(written(read([heading, *mixed]))) == [heading, *lines]
+    assert list(written(read([heading, *mixed]), "c")) == [heading, *lines]
 
 
 def test_a_line_that_a_kill_cut_off_is_left_out_and_every_other_is_kept() -> None:
     """Whole after every byte: what was cut off is missing, and nothing else."""
-    text = b"".join(written(recorded()))
+    text = b"".join(written(recorded(), "c"))
     lines = text.splitlines(keepends=True)
     for cut in range(len(lines[0]), len(text), 97):
         kept = text[:cut].splitlines(keepends=True)
         whole = [line for line in kept if line.endswith(b"\n")]
-        assert b"".join(written(read(kept))) == b"".join(written(read(whole)))
+        assert b"".join(written(read(kept), "c")) == b"".join(written(read(whole), "c"))
 
 
 @pytest.mark.parametrize(
@@ -59,10 +59,22 @@ def test_a_line_that_a_kill_cut_off_is_left_out_and_every_other_is_kept() -> Non
         ([], "no ledger"),
         ([b"time,pod\n"], "no ledger"),
         ([b'{"ledger": "v9"}\n'], "unknown format"),
-        ([heading_line(), b'{"type": "comet"}\n'], "a.ledger, line 2: not an observation"),
+        ([b'{"ledger": "gpufleet.io/ledger/v1"}\n'], "unknown format"),
+        ([b'{"ledger": "gpufleet.io/ledger/v2"}\n'], "a.ledger, cluster: names no cluster"),
+        ([heading_line("c"), b'{"type": "comet"}\n'], "a.ledger, line 2: not an observation"),
     ],
 )
 def test_what_is_no_log_is_refused_by_line(lines: list[bytes], words: str) -> None:
     with pytest.raises(InputError) as refused:
         read(lines)
+    assert words in str(refused.value)
+
+
+def test_files_of_two_clusters_are_not_put_together() -> None:
+    log = IntervalLog()
+    origin = read_log([heading_line("c-1")], "a.ledger", log)
+    assert read_log([heading_line("c-1")], "b.ledger", log, origin) == origin
+    with pytest.raises(InputError) as refused:
+        read_log([heading_line("c-2")], "c.ledger", log, origin)
+    words = "c.ledger, cluster: is of another cluster than a.ledger, found 'c-2'; expected 'c-1'"
     assert words in str(refused.value)

@@ -13,7 +13,7 @@ from gpufleet.files.unpacking import MAGIC
 from gpufleet.kube.codec.times import EXPECTED, microseconds
 from gpufleet.kube.connection import ClusterChoice
 from gpufleet.ledger import log_file
-from gpufleet.ledger.cluster_reading import seen_in
+from gpufleet.ledger.cluster_reading import RIGHTS, seen_in
 from gpufleet.ledger.costs import COLUMNS, LABEL
 from gpufleet.ledger.interval_log import IntervalLog, Intervals
 from gpufleet.ledger.price_book import PriceBook
@@ -30,6 +30,9 @@ DAY_US = 86_400_000_000
 
 SPAN_DAYS_MAX = 3660
 """Ten years: a longer time is a slip of the pen, and hours are worked out one by one."""
+
+ASKED = "the cluster that was asked"
+"""How a message names the cluster beside the name of a file."""
 
 BEGINNING_BYTES = 4096
 """The first line of a file of observations is shorter."""
@@ -70,39 +73,47 @@ def known(logs: Sequence[Path], save: Path | None, choice: ClusterChoice) -> Kno
     """What the files say; without files what the cluster says, together with what was saved before."""
     log = IntervalLog()
     notes: tuple[str, ...] = ()
+    origin = None
     if logs:
         for path in logs:
-            _read(path, log)
+            origin = _read(path, log, origin)
     else:
         seen = seen_in(choice)
         notes = seen.notes
+        origin = None if seen.cluster is None else log_file.Origin(seen.cluster, ASKED)
         for one in seen.observations:
             log.take(one)
     if save is not None:
-        log = _saved(save, log)
+        if origin is None:
+            raise InputError(
+                "you may not get the namespace kube-system, whose UID tells clusters apart",
+                field="--save",
+                expected=RIGHTS,
+            )
+        log = _saved(save, log, origin)
     return Known(log.intervals(), log.known_until_us(), notes)
 
 
-def _saved(save: Path, log: IntervalLog) -> IntervalLog:
+def _saved(save: Path, log: IntervalLog, origin: log_file.Origin) -> IntervalLog:
     """What a file has, with all of a log that it had not: that is added to it."""
     together = IntervalLog()
     with locked_to_append(save) as file:
         beginning = file.beginning(BEGINNING_BYTES)
         if beginning.startswith(MAGIC):
             raise InputError("is packed", field="--save", where=str(save), expected=UNPACKED)
-        is_begun = log_file.is_begun(beginning)
+        is_begun = log_file.is_begun(beginning, origin.cluster)
         if is_begun:
-            _read(save, together)
+            _read(save, together, origin)
         # Only now it is certain that the file is one of ours.
         file.drop_cut_off_line()
-        lines = [] if is_begun else [log_file.heading_line()]
+        lines = [] if is_begun else [log_file.heading_line(origin.cluster)]
         file.append(b"".join([*lines, *log_file.added(together, log)]))
     return together
 
 
-def _read(path: Path, log: IntervalLog) -> None:
+def _read(path: Path, log: IntervalLog, before: log_file.Origin | None) -> log_file.Origin:
     with BoundedLines(path, expected=log_file.EXPECTED) as lines:
-        log_file.read_log(lines, str(path), log)
+        return log_file.read_log(lines, str(path), log, before)
 
 
 def span_of(begin_us: int | None, until_us: int | None, known_until_us: int) -> Span:

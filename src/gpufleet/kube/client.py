@@ -107,10 +107,16 @@ class Client:
         self, target: str, *, retry_limits: RetryLimits | None = None, most_bytes: int = LARGEST_BODY_BYTES
     ) -> bytes:
         """The body at a path and query."""
+        return (await self.answer(target, retry_limits=retry_limits, most_bytes=most_bytes)).body
+
+    async def answer(
+        self, target: str, *, retry_limits: RetryLimits | None = None, most_bytes: int = LARGEST_BODY_BYTES
+    ) -> Response:
+        """The body at a path and query, with the headers beside it."""
         request = Request("GET", target, most_bytes=most_bytes)
 
-        async def once() -> bytes:
-            return self._checked(await self.transport.call(request, timeout_s=self.timeout_s)).body
+        async def once() -> Response:
+            return self._checked(await self.transport.call(request, timeout_s=self.timeout_s))
 
         return await self._persistently(once, _read_may_be_repeated, retry_limits)
 

@@ -10,11 +10,13 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from gpufleet.kube import resources
+from gpufleet.kube.answer import decode
 from gpufleet.kube.client import Client
 from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.kube.resources import Kind
 from gpufleet.kube.status import Forbidden, Gone, NotFound
 from gpufleet.ledger.object_versions import READERS, listed_of, version_of
+from gpufleet.ledger.stamped_objects import StampedObject
 from gpufleet.ledger.versions import Observation, PodVersion
 from gpufleet.model.model_errors import InputError, WorldError
 
@@ -31,12 +33,20 @@ US_PER_S = 1_000_000
 """The clock counts seconds."""
 
 
+SYSTEM_NAMESPACE = "kube-system"
+"""Each cluster has it from its first moment, and its UID is of no other cluster."""
+
+
 class Seen(msgspec.Struct, frozen=True):
-    """What was observed, when, and what could not be."""
+    """What was observed, when, and what could not be.
+
+    ``cluster`` is the UID of the namespace kube-system, None where this person may not get it.
+    """
 
     observations: tuple[Observation, ...]
     at_us: int
     notes: tuple[str, ...] = ()
+    cluster: str | None = None
 
 
 class ListExpiredError(WorldError):
@@ -57,6 +67,7 @@ async def observe(client: Client) -> Seen:
     """Every kind, listed. Raises InputError for a user that may not list pods or nodes."""
     found: list[Observation] = []
     notes = []
+    cluster = await _cluster(client)
     at_us = int(client.clock.now().timestamp() * US_PER_S)
     for kind in READERS:
         try:
@@ -71,7 +82,19 @@ async def observe(client: Client) -> Seen:
                     f"you may not list {kind.plural} of the whole cluster", expected=RIGHTS
                 ) from error
             notes.append(f"you may not list {kind.plural}: what they would have told is missing")
-    return Seen(tuple(found), at_us, tuple(notes))
+    return Seen(tuple(found), at_us, tuple(notes), cluster)
+
+
+async def _cluster(client: Client) -> str | None:
+    """What tells this cluster from others."""
+    try:
+        raw = await client.get(resources.NAMESPACES, SYSTEM_NAMESPACE)
+    except Forbidden:
+        return None
+    return decode(raw, _STAMPED).metadata.uid
+
+
+_STAMPED = msgspec.json.Decoder(StampedObject)
 
 
 async def _listed(client: Client, kind: Kind, at_us: int) -> list[Observation]:

@@ -1,7 +1,8 @@
 """A file of what was seen: a heading, then one observation a line, in any order and as often as it may be.
 
 Lines are only added. A line that a kill cut off at the end is left out, and the next writer drops it, so a
-writer needs no more than to append what the file does not have. What stands twice counts once.
+writer needs no more than to append what the file does not have. What stands twice counts once. All lines
+are of one cluster, which the heading names by the UID of its namespace kube-system.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,7 +14,7 @@ from gpufleet.ledger.interval_log import IntervalLog
 from gpufleet.ledger.versions import Observation
 from gpufleet.model.model_errors import InputError, printable
 
-FORMAT = "gpufleet.io/ledger/v1"
+FORMAT = "gpufleet.io/ledger/v2"
 """A version that changes what readers must understand gets another number."""
 
 EXPECTED = "a file that `gpufleet cost --save` wrote"
@@ -21,9 +22,17 @@ EXPECTED = "a file that `gpufleet cost --save` wrote"
 
 
 class Heading(msgspec.Struct, frozen=True):
-    """The first line."""
+    """The first line. ``cluster`` is the UID of the namespace kube-system."""
 
     ledger: str
+    cluster: str = ""
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """The cluster that observations are of, and the name of what told of it first."""
+
+    cluster: str
+    name: str
 
 
 class Measured(msgspec.Struct, frozen=True, tag="measured"):
@@ -37,9 +46,9 @@ _HEADING = msgspec.json.Decoder(Heading)
 _LINE = msgspec.json.Decoder(Observation | Measured)
 
 
-def heading_line() -> bytes:
-    """The first line of every file."""
-    return _ENCODE(Heading(FORMAT)) + b"\n"
+def heading_line(cluster: str) -> bytes:
+    """The first line of a file of a cluster."""
+    return _ENCODE(Heading(FORMAT, cluster)) + b"\n"
 
 
 def observation_line(seen: Observation) -> bytes:
@@ -47,9 +56,9 @@ def observation_line(seen: Observation) -> bytes:
     return _ENCODE(seen) + b"\n"
 
 
-def written(log: IntervalLog) -> Iterator[bytes]:
+def written(log: IntervalLog, cluster: str) -> Iterator[bytes]:
     """All lines of a log; equal logs give equal lines."""
-    yield heading_line()
+    yield heading_line(cluster)
     yield from added(IntervalLog(), log)
 
 
@@ -63,18 +72,21 @@ def added(known: IntervalLog, log: IntervalLog) -> Iterator[bytes]:
             yield _ENCODE(Measured(busy)) + b"\n"
 
 
-def is_begun(beginning: bytes) -> bool:
-    """True where a file begins with a line that is whole, false where a kill cut off its heading.
+def is_begun(beginning: bytes, cluster: str) -> bool:
+    """False for an empty file and where a kill cut off the heading, which is then written anew.
 
-    An empty file is not begun either. What else has no whole line is no file of observations.
+    What else has no whole line is no file of observations.
     """
-    return b"\n" in beginning or not heading_line().startswith(beginning)
+    return b"\n" in beginning or not heading_line(cluster).startswith(beginning)
 
 
-def read_log(lines: Iterable[bytes], name: str, log: IntervalLog) -> None:
-    """Take all lines of a file into a log. Raises InputError, naming the line."""
+def read_log(lines: Iterable[bytes], name: str, log: IntervalLog, before: Origin | None = None) -> Origin:
+    """Take all lines of a file into a log, which has observations of one cluster: that of ``before``.
+
+    Raises InputError, naming the line or both files.
+    """
     numbered = enumerate(lines, 1)
-    _check_heading(next(numbered, (1, b""))[1], name)
+    origin = _checked_heading(next(numbered, (1, b""))[1], name, before)
     for number, line in numbered:
         # The last line of a writer that was killed has no end.
         if not line.endswith(b"\n") or line == b"\n":
@@ -88,9 +100,10 @@ def read_log(lines: Iterable[bytes], name: str, log: IntervalLog) -> None:
             log.measure(seen.busy)
         else:
             log.take(seen)
+    return before or origin
 
 
-def _check_heading(line: bytes, name: str) -> None:
+def _checked_heading(line: bytes, name: str, before: Origin | None) -> Origin:
     try:
         heading = _HEADING.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -101,3 +114,18 @@ def _check_heading(line: bytes, name: str) -> None:
         raise InputError(
             "unknown format", where=name, field="ledger", value=printable(heading.ledger), expected=FORMAT
         )
+    if not heading.cluster:
+        raise InputError("names no cluster", where=name, field="cluster", expected=CLUSTER)
+    if before is not None and heading.cluster != before.cluster:
+        raise InputError(
+            f"is of another cluster than {before.name}",
+            where=name,
+            field="cluster",
+            value=heading.cluster,
+            expected=f"{printable(before.cluster)}, as observations of two clusters are not put together",
+        )
+    return Origin(heading.cluster, name)
+
+
+CLUSTER = "the UID of the namespace kube-system"
+"""What tells clusters apart."""
