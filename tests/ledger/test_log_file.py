@@ -6,8 +6,9 @@ import pytest
 
 from gpufleet.ledger.buckets import BusySpan
 from gpufleet.ledger.interval_log import IntervalLog, encoded
-from gpufleet.ledger.log_file import heading_line, read_log, written
+from gpufleet.ledger.log_file import added, heading_line, observation_line, read_log, written
 from gpufleet.ledger.spans import Span
+from gpufleet.ledger.versions import Listed, ObjectKind
 from gpufleet.model.identifiers import DeviceId, PodUid
 from gpufleet.model.model_errors import InputError
 from tests.ledger.recording import observations
@@ -41,6 +42,54 @@ def test_lines_in_any_order_and_twice_are_written_back_alike(seed: int) -> None:
     mixed = [*lines, *random.Random(seed).choices(lines, k=9)]
     random.Random(seed).shuffle(mixed)
     assert list(written(read([heading, *mixed]), "c")) == [heading, *lines]
+
+
+def lists(seed: int = 1) -> list[Listed]:
+    """Lists of two kinds, each of four hundred objects of which now and then one comes and one goes."""
+    draw = random.Random(seed)
+    found = []
+    for kind in (ObjectKind.POD, ObjectKind.NODE):
+        uids = {f"{kind}-{number}" for number in range(400)}
+        for number in range(10, 40):
+            if draw.random() < 0.3:
+                uids = {*uids - {draw.choice(sorted(uids))}, f"{kind}-new-{number}"}
+            found.append(Listed(kind, number, number * 1_000, frozenset(uids)))
+    return found
+
+
+def test_a_file_grows_by_what_changes_in_lists_and_not_by_what_there_is() -> None:
+    whole, log = IntervalLog(), IntervalLog()
+    lines = [heading_line("c")]
+    for one in lists():
+        whole.take(one)
+        news = IntervalLog()
+        news.take(one)
+        lines += added(log, news)
+    full = [line for line in lines if len(line) > 1_000]
+    assert len(full) == 2
+    assert sum(map(len, lines)) < 2 * 400 * 20 + 60 * 150
+    random.Random(2).shuffle(shaken := lines[1:])
+    assert list(read([lines[0], *shaken]).seen()) == list(whole.seen())
+    assert list(read(list(written(whole, "c"))).seen()) == list(whole.seen())
+
+
+def test_a_list_that_comes_late_is_the_difference_to_the_one_before_it() -> None:
+    log, lines = IntervalLog(), [heading_line("c")]
+    for one in random.Random(3).sample(lists(), 60):
+        news = IntervalLog()
+        news.take(one)
+        lines += added(log, news)
+    assert list(read(lines).seen()) == list(log.seen())
+    assert set(log.seen()) == set(lists())
+
+
+def test_a_difference_to_a_list_that_is_missing_is_refused() -> None:
+    heading, _, *lines = written(read([heading_line("c"), *map(observation_line, lists())]), "c")
+    with pytest.raises(InputError) as refused:
+        read([heading, *lines])
+    assert "line 2: differs from a list of node of version 10, which the file does not have" in str(
+        refused.value
+    )
 
 
 def test_a_line_that_a_kill_cut_off_is_left_out_and_every_other_is_kept() -> None:

@@ -23,7 +23,7 @@ from gpufleet.ledger.pod_lives import PodLife, pod_lives
 from gpufleet.ledger.price_book import PricedNode
 from gpufleet.ledger.sightings import Sightings
 from gpufleet.ledger.spans import Span, end_us, outside
-from gpufleet.ledger.versions import DevicesVersion, NodeVersion, ObjectKind, Observation, PodVersion
+from gpufleet.ledger.versions import DevicesVersion, Listed, NodeVersion, ObjectKind, Observation, PodVersion
 from gpufleet.ledger.whole_gangs import gangs_whole
 from gpufleet.model.grant import GrantedDevice
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
@@ -80,6 +80,10 @@ class IntervalLog:
             self.take(seen)
         for span in other.busy():
             self.measure(span)
+
+    def list_before(self, kind: ObjectKind, number: int) -> Listed | None:
+        """The newest list of a kind that is older than that number."""
+        return self._sightings.list_before(kind, number)
 
     def seen(self) -> Iterator[Observation]:
         """All that was seen, in an order that follows from the set alone."""

@@ -5,12 +5,14 @@ both. Two readers of one version may give it two moments; the earlier one counts
 intervals from the set, never from the order of arrival.
 """
 
+import bisect
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import TypeVar
 
 import msgspec
 
+from gpufleet.ledger.list_index import ListIndex
 from gpufleet.ledger.spans import Span, joined
 from gpufleet.ledger.versions import (
     KINDS,
@@ -46,7 +48,9 @@ class Sightings:
             kind: defaultdict(dict) for kind in ObjectKind
         }
         self._gone: dict[tuple[ObjectKind, str], Gone] = {}
-        self._lists: dict[tuple[ObjectKind, int], Listed] = {}
+        self._lists: dict[ObjectKind, dict[int, Listed]] = {kind: {} for kind in ObjectKind}
+        self._numbers: dict[ObjectKind, list[int]] = {kind: [] for kind in ObjectKind}
+        self._indexes: dict[ObjectKind, ListIndex] = {}
         self._followed: dict[tuple[ObjectKind, int], Followed] = {}
 
     def take(self, seen: Observation) -> bool:
@@ -55,7 +59,10 @@ class Sightings:
             case Gone():
                 return _keep(self._gone, (seen.kind, seen.uid), seen)
             case Listed():
-                return _keep(self._lists, (seen.kind, seen.number), seen)
+                self._indexes.pop(seen.kind, None)
+                if seen.number not in self._lists[seen.kind]:
+                    bisect.insort(self._numbers[seen.kind], seen.number)
+                return _keep(self._lists[seen.kind], seen.number, seen)
             case Followed():
                 known = self._followed.get((seen.kind, seen.from_us))
                 if known is not None and seen.until_us <= known.until_us:
@@ -72,13 +79,14 @@ class Sightings:
                 versions = self._versions[kind][uid]
                 yield from (versions[number] for number in sorted(versions))
         yield from (self._gone[key] for key in sorted(self._gone))
-        yield from (self._lists[key] for key in sorted(self._lists))
+        for kind in sorted(self._lists):
+            yield from (self._lists[kind][number] for number in self._numbers[kind])
         yield from (self._followed[key] for key in sorted(self._followed))
 
     def known_until_us(self) -> int:
         """The latest moment of which anything was seen; 0 where nothing was."""
         moments = [one.until_us for one in self._followed.values()]
-        moments += [one.at_us for one in self._lists.values()]
+        moments += [one.at_us for lists in self._lists.values() for one in lists.values()]
         moments += [one.at_us for one in self._gone.values()]
         for by_uid in self._versions.values():
             moments += [one.at_us for versions in by_uid.values() for one in versions.values()]
@@ -114,8 +122,18 @@ class Sightings:
     def last_seen_us(self, kind: ObjectKind, uid: str) -> int:
         """The latest moment at which an object was there for certain."""
         moments = [one.at_us for one in self._versions[kind].get(uid, {}).values()]
-        moments += [one.at_us for one in self._lists.values() if one.kind is kind and uid in one.uids]
-        return max(moments, default=0)
+        return max(self._index(kind).last_with_us(uid), max(moments, default=0))
+
+    def list_before(self, kind: ObjectKind, number: int) -> Listed | None:
+        """The newest list of a kind that is older than that number."""
+        place = bisect.bisect_left(self._numbers[kind], number)
+        return self._lists[kind][self._numbers[kind][place - 1]] if place else None
+
+    def _index(self, kind: ObjectKind) -> ListIndex:
+        """The lists of a kind by object, worked out anew after another list was taken."""
+        if kind not in self._indexes:
+            self._indexes[kind] = ListIndex(self._lists[kind].values())
+        return self._indexes[kind]
 
     def end(self, kind: ObjectKind, uid: str) -> End | None:
         """When an object was gone: its deletion, or the first list that it is missing from."""
@@ -123,9 +141,8 @@ class Sightings:
         if gone is not None:
             return End(gone.at_us, is_seen=True)
         newest = max(self._versions[kind].get(uid, {}), default=0)
-        lists = (one for one in self._lists.values() if one.kind is kind and uid not in one.uids)
-        moments = [one.at_us for one in lists if one.number > newest]
-        return End(min(moments), is_seen=False) if moments else None
+        at_us = self._index(kind).first_without_us(uid, newest)
+        return None if at_us is None else End(at_us, is_seen=False)
 
     def spans(self, versions: tuple[Version, ...]) -> list[tuple[Span, Version]]:
         """The time for which each version was the newest one, in order of their numbers."""
@@ -162,9 +179,13 @@ class Sightings:
                     old = sorted(number for number, one in versions.items() if one.at_us <= before_us)
                     for number in old[:-1]:
                         del versions[number]
-        for key, one in list(self._lists.items()):
-            if one.at_us < before_us and not self._ends_something(one):
-                del self._lists[key]
+        for kind, lists in self._lists.items():
+            ends = self._ends_by_lists(kind)
+            past = [one for one in lists.values() if one.at_us < before_us and one.at_us not in ends]
+            for one in past:
+                del lists[one.number]
+            self._numbers[kind] = sorted(lists)
+            self._indexes.pop(kind, None)
         for kind_and_begin, time in list(self._followed.items()):
             if time.until_us < before_us:
                 del self._followed[kind_and_begin]
@@ -180,13 +201,10 @@ class Sightings:
             (one.namespace, one.gang) for one in versions if isinstance(one, PodVersion) and one.gang
         )
 
-    def _ends_something(self, listed: Listed) -> bool:
-        """True where the list is what says that an object which is still kept was gone."""
-        for uid in self._versions[listed.kind]:
-            end = self.end(listed.kind, uid)
-            if end == End(listed.at_us, is_seen=False):
-                return True
-        return False
+    def _ends_by_lists(self, kind: ObjectKind) -> set[int]:
+        """The moments of lists that are what says that an object which is still kept was gone."""
+        ends = (self.end(kind, uid) for uid in self._versions[kind])
+        return {end.at_us for end in ends if end is not None and not end.is_seen}
 
 
 def _keep(kept: dict[Key, Stamped], key: Key, seen: Stamped) -> bool:
