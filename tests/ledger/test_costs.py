@@ -144,3 +144,10 @@ def test_a_node_without_gpus_counts_where_it_has_a_price() -> None:
     plain = NodeRecords(NodeName("cpu"), "uid-cpu", Span(START), PricedNode())
     assert cost(plain, book=PriceBook([])).groups == ()
     assert cost(plain).nodes_micro == 240_000_000
+
+
+def test_what_a_node_costs_that_never_reported_is_told_and_no_waste() -> None:
+    bare = NodeRecords(NodeName("n"), "uid-n", Span(START), PricedNode())
+    found = cost(bare, by=("bucket",))
+    assert (found.unreported_micro, found.total.waste_micro) == (24 * 8_000_000, 24 * 2_000_000)
+    assert {one.key for one in found.groups} == {(Bucket.UNMEASURED,), (HOST_IDLE,)}

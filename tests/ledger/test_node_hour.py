@@ -17,6 +17,7 @@ from gpufleet.ledger.node_hour import (
     HOUR_US,
     NO_DEVICE,
     NO_POD,
+    UNSEEN,
     HostHolding,
     LedgerDevice,
     LedgerRow,
@@ -108,6 +109,14 @@ def test_a_node_pays_for_its_gpus_before_it_shows_them() -> None:
     (joining,) = of(hour, NO_DEVICE, Bucket.JOINING)
     assert (joining.quantity, joining.amount_micro) == (0, 6 * DOLLAR)
     assert sum(row.amount_micro or 0 for row in hour.rows) == 24 * DOLLAR
+
+
+def test_of_a_node_that_never_reported_its_gpus_nothing_is_called_waste() -> None:
+    """Where gpufleet is not installed, and where its reports may not be read."""
+    hour = account(records(devices=()), START, PriceBook([per_node("p", 24 * DOLLAR, 0, minutes(-600))]))
+    (row,) = hour.rows
+    assert (row.key.bucket, row.key.reason, row.key.is_estimated) == (Bucket.UNMEASURED, UNSEEN, True)
+    assert (row.quantity, row.amount_micro) == (0, 24 * DOLLAR)
 
 
 def test_a_gap_of_prices_has_quantities_and_no_amount() -> None:

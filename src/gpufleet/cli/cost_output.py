@@ -148,6 +148,11 @@ def _gaps(cost: Cost) -> Iterator[str]:
         yield "no price is known for these nodes; --prices takes a table of them"
     elif total.unpriced:
         yield f"{_hour_words(total.unpriced)} have no price, and are in no amount"
+    if cost.unreported_micro:
+        yield (
+            f"{_exact(cost.unreported_micro)} {cost.currency} are of GPUs of nodes without a report of them:"
+            " what they did is not known"
+        )
     unseen = cost.unseen
     if unseen:
         yield f"{_hour_words(unseen)} are of times in which pods were not followed: some may have held them"

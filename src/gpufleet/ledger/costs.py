@@ -12,7 +12,7 @@ import msgspec
 
 from gpufleet.ledger.buckets import Bucket
 from gpufleet.ledger.interval_log import Intervals, LedgerPod
-from gpufleet.ledger.node_hour import HOUR_US, NO_POD, UNSEEN, NodeHour, NodeRecords, account
+from gpufleet.ledger.node_hour import HOUR_US, NO_DEVICE, NO_POD, UNSEEN, NodeHour, NodeRecords, account
 from gpufleet.ledger.price_book import PriceBook
 from gpufleet.ledger.spans import Span, end_us, within
 from gpufleet.model.identifiers import PodUid
@@ -85,6 +85,7 @@ class Cost(msgspec.Struct, frozen=True):
     """What a time cost. ``nodes_micro`` is what the nodes cost in it by their prices alone.
 
     ``unseen`` is the quantity that no pod is known to hold, of times in which pods were not followed.
+    ``unreported_micro`` is the amount of GPUs of nodes of which no report was read.
     """
 
     span: Span
@@ -95,6 +96,7 @@ class Cost(msgspec.Struct, frozen=True):
     total: Group
     nodes_micro: int
     unseen: int
+    unreported_micro: int = 0
 
 
 def cost_of(intervals: Intervals, book: PriceBook, span: Span, by: Sequence[str]) -> Cost:
@@ -117,6 +119,7 @@ def cost_of(intervals: Intervals, book: PriceBook, span: Span, by: Sequence[str]
         total,
         nodes_micro,
         sum(row.quantity for row in rows if row.reason == UNSEEN and row.pod is None),
+        sum(row.amount_micro or 0 for row in rows if row.reason == UNSEEN and row.device == NO_DEVICE),
     )
 
 

@@ -148,7 +148,7 @@ def _gpu_rows(records: NodeRecords, spans: Sequence[PriceSpan]) -> tuple[list[Le
                 by_device[device][key] += weight
                 money[key] += weight * scale
         if not devices and _is_per_node(span.price):
-            key = RowKey(NO_DEVICE, Bucket.JOINING, NO_POD, "", _id(span.price), False)
+            key = _without_devices(records, span.price)
             money[key] += CARD_PARTS * (span.until_us - span.from_us) * _scale(span.price, equal, 1)
     amounts, total = _divided_money(money, cost)
     quantities = {
@@ -157,6 +157,13 @@ def _gpu_rows(records: NodeRecords, spans: Sequence[PriceSpan]) -> tuple[list[Le
     keys = sorted(quantities.keys() | amounts.keys())
     rows = [LedgerRow(key, quantities.get(key, 0), amounts.get(key)) for key in keys]
     return rows, total
+
+
+def _without_devices(records: NodeRecords, price: Price | None) -> RowKey:
+    """A node joins before its first report. Where none was ever read, nothing is known of its GPUs."""
+    if records.devices:
+        return RowKey(NO_DEVICE, Bucket.JOINING, NO_POD, "", _id(price), False)
+    return RowKey(NO_DEVICE, Bucket.UNMEASURED, NO_POD, UNSEEN, _id(price), True)
 
 
 def _divided_money(weights: Weights, cost: int) -> tuple[dict[RowKey, int], int]:
