@@ -127,6 +127,23 @@ def test_an_end_is_that_of_the_last_container() -> None:
     assert read({"phase": "Failed", "startTime": at(4)}).ended_us == us(4)
 
 
+def test_an_end_is_neither_that_of_an_earlier_run_nor_of_a_container_that_prepared() -> None:
+    """A pod that is evicted while a container waits for its next run, and one that never came past its init."""
+    changed = [{"time": at(90)}]
+    waits = [container("one", {}, terminated(9, 40)), container("two", terminated(9, 33))]
+    found = read({"phase": "Failed", "containerStatuses": waits}, managedFields=changed)
+    assert found.ended_us == us(90)
+    prepared = [container("init", terminated(3, 8))]
+    found = read({"phase": "Failed", "initContainerStatuses": prepared}, managedFields=changed)
+    assert found.ended_us == us(90)
+    both = [container(name, terminated(9, end)) for name, end in (("one", 40), ("two", 33))]
+    found = read(
+        {"phase": "Succeeded", "containerStatuses": both, "initContainerStatuses": prepared},
+        managedFields=changed,
+    )
+    assert found.ended_us == us(40)
+
+
 def test_a_version_is_of_its_latest_stamp() -> None:
     changed = [{"time": at(50)}, {"time": at(70)}]
     assert read({"conditions": [scheduled(5)]}, managedFields=changed).at_us == us(70)

@@ -153,11 +153,17 @@ def _started_us(pod: StampedPod) -> int | None:
 
 
 def _ended_us(pod: StampedPod) -> int | None:
-    """When a pod that ended had its last container end; where none ran, the moment of this version."""
+    """When a pod that ended had its last container end.
+
+    Where a container's present run does not tell its end, as of a pod that was evicted or never ran, it is the
+    moment of this version. Ends of earlier runs and of containers that prepare the pod are not its end.
+    """
     if pod.status.phase not in ENDED_PHASES:
         return None
-    finished = [moment(run.finished_at) for one in _statuses(pod.status) for run in one.runs]
-    return latest(finished) or _at_us(pod)
+    told = {one.name: one.state.terminated for one in pod.status.container_statuses}
+    last = [told.get(container.name) for container in pod.spec.containers]
+    finished = [None if run is None else moment(run.finished_at) for run in last]
+    return _at_us(pod) if None in finished else latest(finished)
 
 
 def _statuses(status: StampedPodStatus) -> tuple[StampedContainerStatus, ...]:
