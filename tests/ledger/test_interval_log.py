@@ -458,3 +458,16 @@ def test_of_two_measurements_that_begin_alike_the_longer_one_counts() -> None:
         log.measure(span)
     (records,) = log.intervals().nodes
     assert records.busy == (long,)
+
+
+def test_a_pod_of_which_only_late_restarts_were_seen_is_not_called_starting() -> None:
+    late = msgspec.structs.replace(
+        pod("p", 1, GrantedDevice(CARD)), was_started=True, has_readiness_probe=True, ready_us=moment(30)
+    )
+    (records,) = log_of([NODE, late]).intervals().nodes
+    (holding,) = records.holdings
+    assert [holding.phase(moment(minute)) for minute in (1, 29, 31)] == [None, None, None]
+    first = msgspec.structs.replace(late, number=9, started_us=moment(4), ready_us=None)
+    (records,) = log_of([NODE, first, late]).intervals().nodes
+    (holding,) = records.holdings
+    assert holding.phase(moment(3)) == Bucket.STARTING

@@ -55,8 +55,10 @@ def ready(status: str, second: int) -> dict[str, Any]:
     return {"type": "Ready", "status": status, "lastTransitionTime": at(second)}
 
 
-def container(name: str, state: dict[str, Any], last: dict[str, Any] | None = None) -> dict[str, Any]:
-    return {"name": name, "state": state, "lastState": last or {}}
+def container(
+    name: str, state: dict[str, Any], last: dict[str, Any] | None = None, restarts: int = 0
+) -> dict[str, Any]:
+    return {"name": name, "state": state, "lastState": last or {}, "restartCount": restarts}
 
 
 def running(second: int) -> dict[str, Any]:
@@ -98,10 +100,20 @@ def test_a_grant_that_cannot_be_read_leaves_it_to_the_report_what_is_held() -> N
 
 
 def test_it_has_started_when_the_last_container_had_for_the_first_time() -> None:
-    one, two = container("one", running(9)), container("two", running(20), terminated(12, 15))
+    one, two = container("one", running(9)), container("two", running(20), terminated(12, 15), restarts=1)
     assert read({"containerStatuses": [one]}).started_us is None
     assert read({"containerStatuses": [one, container("two", {})]}).started_us is None
     assert read({"containerStatuses": [one, two]}).started_us == us(12)
+
+
+def test_after_several_restarts_it_has_started_and_nothing_tells_when() -> None:
+    again = container("one", running(90), terminated(60, 80), restarts=2)
+    found = read({"containerStatuses": [again, container("two", running(9))]})
+    assert (found.started_us, found.was_started) == (None, True)
+    # The other container started later than this one had at the latest.
+    found = read({"containerStatuses": [again, container("two", running(70))]})
+    assert (found.started_us, found.was_started) == (us(70), True)
+    assert not read({"containerStatuses": [again]}).was_started
 
 
 def test_ready_counts_from_its_turn_and_a_turn_back_says_only_that_it_was() -> None:
@@ -128,7 +140,7 @@ def test_an_end_is_that_of_the_last_container() -> None:
 
 
 def test_an_end_is_neither_that_of_an_earlier_run_nor_of_a_container_that_prepared() -> None:
-    """A pod that is evicted while a container waits for its next run, and one that never came past its init."""
+    """A pod that is evicted while a container waits for its next run, and one that fails in its init."""
     changed = [{"time": at(90)}]
     waits = [container("one", {}, terminated(9, 40)), container("two", terminated(9, 33))]
     found = read({"phase": "Failed", "containerStatuses": waits}, managedFields=changed)

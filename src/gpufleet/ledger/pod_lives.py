@@ -66,8 +66,14 @@ def _put_together(versions: tuple[PodVersion, ...]) -> PodVersion:
     bound = granted[-1] if granted else versions[-1]
     moments = {name: first(name) for name in MOMENTS}
     was_ready = any(one.was_ready for one in versions)
-    # Without the moment from which on it was ready, no time of it is known to be loading.
-    is_probed = versions[-1].has_readiness_probe and not (was_ready and moments["ready_us"] is None)
+    was_started = any(one.was_started for one in versions)
+    is_probed = versions[-1].has_readiness_probe
+    if was_started and moments["started_us"] is None:
+        # Without the moment of its first start no time of it is known to be starting or loading.
+        moments["started_us"], is_probed = bound.bound_us, False
+    if was_ready and moments["ready_us"] is None:
+        # Without the moment from which on it was ready, no time of it is known to be loading.
+        is_probed = False
     return msgspec.structs.replace(
         versions[-1],
         node=bound.node,
@@ -76,6 +82,7 @@ def _put_together(versions: tuple[PodVersion, ...]) -> PodVersion:
         gang=bound.gang,
         gang_members=bound.gang_members,
         was_ready=was_ready,
+        was_started=was_started,
         has_readiness_probe=is_probed,
         **moments,
     )

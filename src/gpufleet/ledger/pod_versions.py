@@ -59,7 +59,7 @@ def pod_version(raw: bytes | msgspec.Raw) -> PodVersion:
     grant = _grant(pod)
     terms = None if grant is None else grant.terms
     gang = None if terms is None else terms.gang
-    started = _started_us(stamped)
+    started, is_first = _started(stamped)
     ready = status.condition(READY)
     turned_us = None if ready is None else moment(ready.last_transition_time)
     is_ready = ready is not None and ready.status == TRUE
@@ -80,10 +80,11 @@ def pod_version(raw: bytes | msgspec.Raw) -> PodVersion:
         gang_members=1 if gang is None else gang.gang.min_members,
         cpu_milli=amounts.get("cpu", NOTHING).milli_value(),
         memory_bytes=amounts.get("memory", NOTHING).value(),
-        started_us=started,
+        started_us=started if is_first else None,
         ready_us=turned_us if is_ready else None,
         # A condition that turned after the start was true before: from when on nothing here tells.
         was_ready=is_ready or (None not in (turned_us, started) and (turned_us or 0) > (started or 0)),
+        was_started=started is not None,
         has_readiness_probe=any(one.readiness_probe is not None for one in stamped.spec.containers),
         deletion_us=deletion_us(metadata),
         ended_us=_ended_us(stamped),
@@ -139,24 +140,28 @@ def _bound_us(status: StampedPodStatus, terms: BoundTerms | None, metadata: Meta
     return terms.at_us if abs(terms.at_us - at_us) <= SKEW_MAX_US else at_us
 
 
-def _started_us(pod: StampedPod) -> int | None:
-    """When the last container had started for the first time, as far as is known; None before that."""
+def _started(pod: StampedPod) -> tuple[int | None, bool]:
+    """The start of the container that started last, as far as is told, and whether that was its first one.
+
+    A container tells of two runs. After more of them its first start is not known.
+    """
     told = {one.name: one for one in pod.status.container_statuses}
-    moments = []
+    found = []
     for container in pod.spec.containers:
-        runs = told[container.name].runs if container.name in told else ()
-        starts = [at for at in (moment(run.started_at) for run in runs) if at is not None]
+        status = told.get(container.name, StampedContainerStatus())
+        starts = [at for at in (moment(run.started_at) for run in status.runs) if at is not None]
         if not starts:
-            return None
-        moments.append(min(starts))
-    return max(moments, default=None)
+            return None, False
+        found.append((min(starts), len(starts) > status.restart_count))
+    # Of two that started in one second the one of which less is known counts.
+    return max(found, key=lambda one: (one[0], not one[1]), default=(None, False))
 
 
 def _ended_us(pod: StampedPod) -> int | None:
     """When a pod that ended had its last container end.
 
-    Where a container's present run does not tell its end, as of a pod that was evicted or never ran, it is the
-    moment of this version. Ends of earlier runs and of containers that prepare the pod are not its end.
+    Where a container's present run does not tell its end, as of a pod that was evicted or never ran, it is
+    the moment of this version. Ends of earlier runs and of containers that prepare the pod are not its end.
     """
     if pod.status.phase not in ENDED_PHASES:
         return None

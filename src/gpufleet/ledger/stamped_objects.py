@@ -66,6 +66,7 @@ class StampedContainerStatus(Structure, frozen=True):
     """The present run of a container and the one before."""
 
     name: str = ""
+    restart_count: int = 0
     state: ContainerState = ContainerState()
     last_state: ContainerState = ContainerState()
 

@@ -29,7 +29,7 @@ class PodVersion(msgspec.Struct, frozen=True, tag="pod"):
     ``devices`` are those of its grant. ``gang_members`` is how many members its gang needs at least.
     ``started_us`` is when the last of its containers had started, ``deletion_us`` when its deletion was
     asked for, ``ended_us`` when it came to its terminal phase. ``was_ready`` says that it was ready at some
-    time, also where nothing tells since when.
+    time, also where nothing tells since when, and ``was_started`` so of its containers.
     """
 
     uid: PodUid
@@ -51,6 +51,7 @@ class PodVersion(msgspec.Struct, frozen=True, tag="pod"):
     started_us: int | None = None
     ready_us: int | None = None
     was_ready: bool = False
+    was_started: bool = False
     has_readiness_probe: bool = False
     deletion_us: int | None = None
     ended_us: int | None = None
