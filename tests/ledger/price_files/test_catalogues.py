@@ -112,6 +112,25 @@ def test_other_products_of_aws_are_no_nodes() -> None:
     assert read_aws_price_list(price_list(operatingSystem="Windows"), "ec2.json").prices == ()
 
 
+def test_capacity_blocks_of_aws_are_no_prices_by_the_hour() -> None:
+    """Their products have all other attributes of those on demand, and an hour of 0 $."""
+    found = json.loads(price_list(marketoption="OnDemand"))
+    block = {**found["products"]["A"]["attributes"], "marketoption": "CapacityBlock"}
+    found["products"]["C"] = {"attributes": block}
+    dimension = {"unit": "Hrs", "pricePerUnit": {"USD": "1.0000000000"}}
+    found["terms"]["OnDemand"]["C"] = {"T": {"priceDimensions": {"D": dimension}}}
+    (price,) = read_aws_price_list(json.dumps(found).encode(), "ec2.json").prices
+    assert price.amount_micro == 32_772_600
+
+
+def test_an_amount_of_0_is_no_price() -> None:
+    """Neither of a node, which would then be the cheapest, nor of a host, which would then cost nothing."""
+    free = [SKYPILOT[1].replace("32.7726", "0").replace("9.83178", ""), "free,,,96,768,,0,,us-east-1,"]
+    found = by_id(read_skypilot([*SKYPILOT[:4], *free], "vms.csv").prices)
+    price = found["skypilot:p4d.24xlarge:us-east-1:us-east-1a:on-demand"]
+    assert (price.amount_micro, price.host_micro) == (32_772_600, HOST_MICRO)
+
+
 def test_files_are_told_by_their_headings_and_make_one_book() -> None:
     own = b"unit,amount,currency,gpu_model\nGPU-hour,2.50,USD,L4\n"
     texts = (own, "\n".join(SKYPILOT).encode(), "\n".join(GPUHUNT).encode(), price_list())

@@ -61,7 +61,9 @@ class SlicePublisher:
         self._own = Selection(fields=f"spec.nodeName={node}")
         self._news = asyncio.Event()
         self._backoff = Backoff(PAUSES, client.jitter)
-        self._kept: dict[bytes, ResourceSliceSpec] = {}
+        self._kept: dict[str, tuple[ResourceSliceSpec, ResourceSliceSpec]] = {}
+        """What was sent last and what the server made of it, by the names of slices where these differ."""
+
         self._knows_taints = True
         self.problem = ""
 
@@ -155,28 +157,30 @@ class SlicePublisher:
             metadata = Metadata(name, owner_references=(await self._owner(),))
             body = msgspec.json.encode(ResourceSliceObject(metadata, spec))
             answer = await self._client.create(RESOURCE_SLICES, body, name=name, retry_limits=ONE_TRY)
-            self._remember(spec, answer)
+            self._remember(name, spec, answer)
         for before, spec in plan.changed:
             # With the version that it was compared in, so that no other change is written over.
             body = msgspec.json.encode(ResourceSliceObject(before.metadata, spec))
             name = before.metadata.name
             answer = await self._client.replace(RESOURCE_SLICES, name, body, retry_limits=ONE_TRY)
-            self._remember(spec, answer)
+            self._remember(name, spec, answer)
         await self._delete(plan.deleted)
 
     async def _delete(self, slices: Iterable[ResourceSliceObject]) -> None:
         for one in slices:
+            self._kept.pop(one.metadata.name, None)
             with contextlib.suppress(NotFound):
                 await self._client.delete(
                     RESOURCE_SLICES, one.metadata.name, uid=one.metadata.uid, retry_limits=ONE_TRY
                 )
 
-    def _remember(self, sent: ResourceSliceSpec, answer: bytes) -> None:
+    def _remember(self, name: str, sent: ResourceSliceSpec, answer: bytes) -> None:
         """What the server made of a slice: it drops fields of features that are off, and says nothing."""
         kept = decode(answer, _SLICE).spec
+        self._kept.pop(name, None)
         if kept == sent:
             return
-        self._kept[msgspec.json.encode(sent)] = kept
+        self._kept[name] = (sent, kept)
         sent_taints = [one.taints for one in sent.devices]
         if self._knows_taints and sent_taints != [one.taints for one in kept.devices]:
             self._knows_taints = False
@@ -184,7 +188,7 @@ class SlicePublisher:
         LOG.warning("the API server keeps a resource slice otherwise than it was sent")
 
     def _alike(self, there: ResourceSliceSpec, wanted: ResourceSliceSpec) -> bool:
-        return there in (wanted, self._kept.get(msgspec.json.encode(wanted)))
+        return there == wanted or (wanted, there) in self._kept.values()
 
     async def _owner(self) -> OwnerReference:
         answer = await self._client.get(NODES, self._node, retry_limits=ONE_TRY)
