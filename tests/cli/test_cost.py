@@ -179,3 +179,21 @@ def test_without_the_right_to_tell_clusters_apart_nothing_is_saved(
     assert main(["cost", "--save", "new.ledger"]) == ExitCode.BAD_INPUT
     assert "you may not get the namespace kube-system" in capsys.readouterr().err
     assert not Path("new.ledger").exists()
+
+
+def test_csv_tells_what_no_pod_holds_from_pods_without_that(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two rows with an empty name would be one for those who add them up."""
+    text = said(capsys, "a.ledger", "--prices", "prices.csv", "--by", "gang", "-o", "csv")
+    names = [row["gang"] for row in csv.DictReader(io.StringIO(text))]
+    assert sorted(names) == ["(held by no pod)", "(none)", "default/train"]
+
+
+def test_cpu_and_memory_have_no_hours_of_gpus(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("a.ledger", "--prices", "prices.csv", "--by", "bucket")
+    table = said(capsys, *arguments).split("\n\nWASTE")[0]
+    assert cells(table, "host-idle")[:2] == ["-", "-"]
+    assert cells(table, "idle-held")[0] != "-"
+    rows = {row["bucket"]: row for row in csv.DictReader(io.StringIO(said(capsys, *arguments, "-o", "csv")))}
+    assert (rows["host-idle"]["gpu_hours"], rows["host-idle"]["computed"]) == ("", "")
+    groups = json.loads(said(capsys, *arguments, "-o", "json"))["groups"]
+    assert [one["gpu_hours"] for one in groups if one["bucket"] == "host-idle"] == [None]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from gpufleet.cli.output import echo_data, echo_json, echo_line
 from gpufleet.cli.queues_table import Column, laid_out
 from gpufleet.ledger.buckets import Bucket
-from gpufleet.ledger.costs import HOST_IDLE, Cost, Group
+from gpufleet.ledger.costs import HOST, HOST_IDLE, Cost, Group
 from gpufleet.ledger.money import MICRO_UNITS, apportion
 from gpufleet.ledger.node_hour import HOUR_US
 from gpufleet.model.device import WHOLE_GPU_MILLI
@@ -24,7 +24,7 @@ HUNDREDTHS = 100
 """Tables show two decimals."""
 
 NO_POD, NO_VALUE = "(held by no pod)", "(none)"
-"""In tables: the part that no pod holds, and pods that have no queue, owner or label of that name."""
+"""In tables and CSV: the part that no pod holds, and pods that have no queue, owner or label of that name."""
 
 UNKNOWN = "-"
 """In tables: an amount that nothing is known of, which is not 0."""
@@ -84,20 +84,17 @@ def _table(
     has_use = any(one.used for one in cost.groups)
     has_prices = cost.total.amount_micro is not None
     is_waste = named is _cause
+    by = WASTE_BY if is_waste else cost.by
     columns = [Column(heading) for heading in headings]
     names = [*map(named, groups), ["sum", *[""] * (len(headings) - 1)]]
-    hours = _hours([one.quantity for one in groups])
-    # CPU and memory are not counted in hours of GPUs.
-    figures = [
-        [UNKNOWN if name == [CAUSES[HOST_IDLE]] else text for name, text in zip(names, hours, strict=True)]
-    ]
+    figures = [_hours(groups, by, [one.quantity for one in groups])]
     columns.append(Column("GPU-HOURS", right=True))
     if has_use and not is_waste:
         columns.append(Column("COMPUTED", right=True))
-        figures.append(_hours([one.used for one in groups]))
+        figures.append(_hours(groups, by, [one.used for one in groups]))
     if cost.total.unmeasured and not is_waste:
         columns.append(Column("UNMEASURED", right=True))
-        figures.append(_hours([one.unmeasured for one in groups]))
+        figures.append(_hours(groups, by, [one.unmeasured for one in groups]))
     if has_prices:
         columns.append(Column(f"COST {cost.currency}", right=True))
         figures.append(_amounts([one.amount_micro for one in groups]))
@@ -119,11 +116,27 @@ def _cause(group: Group) -> list[str]:
     return [f"{words}: {reason}" if reason else words]
 
 
-def _hours(quantities: Sequence[int]) -> list[str]:
+WASTE_BY = ("bucket", "reason")
+"""What waste is put together by."""
+
+
+def _is_of_host(group: Group, by: Sequence[str]) -> bool:
+    """True for CPU and memory, which are not counted in hours of GPUs."""
+    return any(name == "bucket" and part in HOSTS for name, part in zip(by, group.key, strict=True))
+
+
+HOSTS = (HOST, HOST_IDLE)
+"""Buckets of CPU and memory."""
+
+
+def _hours(groups: Sequence[Group], by: Sequence[str], quantities: Sequence[int]) -> list[str]:
     """Hours of GPUs with two decimals, and their sum behind them."""
     total = round(sum(quantities) * HUNDREDTHS / GPU_HOUR)
     parts = apportion(total, quantities) if sum(quantities) else [0] * len(quantities)
-    return [_decimals(part) for part in (*parts, total)]
+    shown = [
+        UNKNOWN if _is_of_host(one, by) else _decimals(part) for one, part in zip(groups, parts, strict=True)
+    ]
+    return [*shown, _decimals(total)]
 
 
 def _amounts(amounts: Sequence[int | None]) -> list[str]:
@@ -177,7 +190,7 @@ def _csv(cost: Cost) -> str:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow([*cost.by, *FIGURES, "currency"])
     for group in cost.groups:
-        writer.writerow([*(part or "" for part in group.key), *_figures(group).values(), cost.currency])
+        writer.writerow([*_name(group), *_figures(group, cost.by).values(), cost.currency])
     return file.getvalue()
 
 
@@ -185,10 +198,12 @@ FIGURES = ("gpu_hours", "computed", "unmeasured", "unpriced", "gpu_cost", "host_
 """The figures of a group, hours of GPUs first."""
 
 
-def _figures(group: Group) -> dict[str, str | None]:
+def _figures(group: Group, by: Sequence[str]) -> dict[str, str | None]:
     quantities = (group.quantity, group.used, group.unmeasured, group.unpriced)
     amounts = (group.gpu_micro, group.host_micro, group.amount_micro, group.waste_micro)
-    texts = [*(_exact_hours(one) for one in quantities), *(_exact(one) for one in amounts)]
+    is_of_host = _is_of_host(group, by)
+    hours = (None if is_of_host else _exact_hours(one) for one in quantities)
+    texts = [*hours, *(_exact(one) for one in amounts)]
     return dict(zip(FIGURES, texts, strict=True))
 
 
@@ -210,7 +225,7 @@ def _exact(amount_micro: int | None) -> str | None:
 
 def _document(cost: Cost, notes: tuple[str, ...]) -> dict[str, object]:
     def groups(by: Sequence[str], some: Iterable[Group]) -> list[dict[str, str | None]]:
-        return [{**dict(zip(by, one.key, strict=True)), **_figures(one)} for one in some]
+        return [{**dict(zip(by, one.key, strict=True)), **_figures(one, by)} for one in some]
 
     return {
         "from": stamp(cost.span.from_us),
@@ -218,8 +233,8 @@ def _document(cost: Cost, notes: tuple[str, ...]) -> dict[str, object]:
         "currency": cost.currency or None,
         "by": list(cost.by),
         "groups": groups(cost.by, cost.groups),
-        "waste": groups(("bucket", "reason"), cost.waste),
-        "total": _figures(cost.total),
+        "waste": groups(WASTE_BY, cost.waste),
+        "total": _figures(cost.total, ()),
         "notes": [*_gaps(cost), *notes],
     }
 
