@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from gpufleet.agent.device_plugin.cdi import CdiEdits, CdiMount, CdiNode
 from gpufleet.agent.dra.claim_files import ClaimFiles
 from gpufleet.agent.dra.claim_preparer import ClaimName, ClaimPreparer, ClaimWorld
 from gpufleet.agent.dra.device_pools import device_pools, pool_name
-from gpufleet.agent.dra.prepared_claims import ClaimRecord
+from gpufleet.agent.dra.prepared_claims import ClaimRecord, PreparedClaim
 from gpufleet.agent.dra.slice_publisher import Pools
 from gpufleet.agent.state.disk import MachineDisk
 from gpufleet.agent.state.node_state import Gpu, NodeGpus
@@ -79,6 +80,19 @@ class FailingDisk(MachineDisk):
         super().remove(path)
 
 
+class LoopTopic(Topic[Mapping[tuple[str, str], PreparedClaim]]):
+    """Prepared claims, which are told on the thread that made this: its events are of one loop."""
+
+    def __init__(self, first: Mapping[tuple[str, str], PreparedClaim]) -> None:
+        super().__init__(first)
+        self._thread = threading.get_ident()
+
+    def publish(self, value: Mapping[tuple[str, str], PreparedClaim]) -> None:
+        """As Topic."""
+        assert threading.get_ident() == self._thread
+        super().publish(value)
+
+
 class World:
     """A node with cards, whose preparer may be made anew as after a restart."""
 
@@ -92,13 +106,15 @@ class World:
         self.libraries: tuple[CdiMount, ...] = ()
         self.preparer = self.started(boot_id)
 
-    def started(self, boot_id: str = "boot-1") -> ClaimPreparer:
-        """Another process of the agent."""
+    def started(self, boot_id: str = "boot-1", *, loaded: bool = True) -> ClaimPreparer:
+        """Another process of the agent; one that is not ``loaded`` reads the records once it runs."""
         self.client = Client(self.server, MachineClock(), random.Random(1))
-        world = ClaimWorld(NODE, boot_id, self.gpus, self.pools, Topic({}), self._edits, lambda: self.held)
+        prepared = LoopTopic({})
+        world = ClaimWorld(NODE, boot_id, self.gpus, self.pools, prepared, self._edits, lambda: self.held)
         record = ClaimRecord(self.folder / "claims", self.disk)
         self.preparer = ClaimPreparer(self.client, world, record, ClaimFiles(self.folder / "cdi", self.disk))
-        self.preparer.load()
+        if loaded:
+            self.preparer.take(record.load())
         return self.preparer
 
     def install(self, version: str) -> None:

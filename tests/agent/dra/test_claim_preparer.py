@@ -186,7 +186,7 @@ def test_after_an_update_of_the_driver_a_claim_has_its_new_files(world: World) -
 
 async def one_look(world: World, boot_id: str) -> None:
     """A new process runs until the files are there."""
-    running = asyncio.create_task(world.started(boot_id).run())
+    running = asyncio.create_task(world.started(boot_id, loaded=False).run())
     async with asyncio.timeout(10):
         while not world.files():  # noqa: ASYNC110  (files on a disk)
             await asyncio.sleep(0.01)

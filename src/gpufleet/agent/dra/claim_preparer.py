@@ -88,16 +88,15 @@ class ClaimPreparer:
         """Set once it is known what earlier processes prepared."""
         self.problem = ""
 
-    def load(self) -> None:
-        """Read what earlier processes prepared. Raises OSError."""
-        found = self._record.load()
+    def take(self, found: Iterable[PreparedClaim]) -> None:
+        """Go on with what earlier processes prepared; called on the loop of those that follow it."""
         self.prepared.publish({(one.uid, one.driver): one for one in found})
         self.loaded.set()
 
     async def run(self) -> None:
         """Keep the files of prepared claims in place until cancelled. Raises OSError."""
         if not self.loaded.is_set():
-            await asyncio.to_thread(self.load)
+            self.take(await asyncio.to_thread(self._record.load))
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow())
             while True:
