@@ -53,6 +53,16 @@ class ClaimServer:
         """Nothing is open."""
 
 
+class LaterClock(MachineClock):
+    """The machine's clock, later by a time that a test sets."""
+
+    later_s = 0.0
+
+    def monotonic_s(self) -> float:
+        """As Clock."""
+        return super().monotonic_s() + self.later_s
+
+
 class FailingDisk(MachineDisk):
     """A disk on which the step of this number fails, once."""
 
@@ -98,6 +108,7 @@ class World:
 
     def __init__(self, folder: Path, *cards: Gpu, boot_id: str = "boot-1") -> None:
         self.folder = folder
+        self.clock = LaterClock()
         self.server = ClaimServer()
         self.disk = FailingDisk()
         self.gpus: Topic[NodeGpus] = Topic(a_node(*cards, boot_id=boot_id))
@@ -108,7 +119,7 @@ class World:
 
     def started(self, boot_id: str = "boot-1", *, loaded: bool = True) -> ClaimPreparer:
         """Another process of the agent; one that is not ``loaded`` reads the records once it runs."""
-        self.client = Client(self.server, MachineClock(), random.Random(1))
+        self.client = Client(self.server, self.clock, random.Random(1))
         prepared = LoopTopic({})
         world = ClaimWorld(NODE, boot_id, self.gpus, self.pools, prepared, self._edits, lambda: self.held)
         record = ClaimRecord(self.folder / "claims", self.disk)

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from gpufleet.agent.dra.claim_preparer import GONE_AFTER_S
 from gpufleet.agent.dra.device_pools import device_pools
 from gpufleet.agent.state.node_state import Gpu
 from gpufleet.agent.state.state_errors import RefusedError
@@ -37,13 +38,71 @@ def test_a_container_gets_the_nodes_of_its_claim(world: World) -> None:
     assert world.nodes_of(claim) == ["/dev/nvidia0", "/dev/nvidia1"]
 
 
-def test_a_claim_is_read_once(world: World) -> None:
+def test_a_prepared_claim_needs_no_api_server(world: World) -> None:
     claim = world.allocated("one", "gpu-0")
     world.prepare(claim)
-    before = world.server.asked
     del world.server.claims["one"]
     assert world.prepare(claim) == ["gpu-0"]
-    assert world.server.asked == before
+
+
+def test_a_claim_that_was_allocated_anew_has_its_new_device(world: World) -> None:
+    world.prepare(world.allocated("one", "gpu-0"))
+    claim = world.allocated("one", "gpu-1")
+    assert world.prepare(claim) == ["gpu-1"]
+    assert world.nodes_of(claim) == ["/dev/nvidia1"]
+    assert world.prepare(world.allocated("other", "gpu-0")) == ["gpu-0"]
+
+
+def lose(world: World, way: str) -> None:
+    """Claim "first" loses its device in the API server."""
+    match way:
+        case "deleted":
+            del world.server.claims["first"]
+        case "made anew":
+            world.allocated("first", "gpu-0", uid="uid-new")
+        case "without devices":
+            world.server.claims["first"]["status"] = {}
+        case _:
+            world.allocated("first", "gpu-1")
+
+
+@pytest.mark.parametrize("way", ["deleted", "made anew", "without devices", "with another device"])
+def test_a_claim_that_lost_its_device_holds_it_only_for_a_while(world: World, way: str) -> None:
+    world.prepare(world.allocated("first", "gpu-0"))
+    second = world.allocated("second", "gpu-0")
+    lose(world, way)
+    # The kubelet may be about to take it back.
+    with pytest.raises(RefusedError, match="held by claim team/first, which is gone from the API server"):
+        world.prepare(second)
+    world.clock.later_s = GONE_AFTER_S
+    assert world.prepare(second) == ["gpu-0"]
+    assert world.files() == [f"gpufleet.io-claim-uid-second-{NVIDIA}.json"]
+
+
+def test_a_claim_that_has_its_device_holds_it_for_ever(world: World) -> None:
+    world.prepare(world.allocated("first", "gpu-0"))
+    second = world.allocated("second", "gpu-0")
+    for _ in range(2):
+        with pytest.raises(RefusedError, match=r"held by claim team/first$"):
+            world.prepare(second)
+        world.clock.later_s += GONE_AFTER_S
+
+
+def test_a_call_that_the_kubelet_gave_up_leaves_no_claim_half_prepared(world: World) -> None:
+    claim = world.allocated("one", "gpu-0")
+
+    async def given_up() -> None:
+        call = asyncio.create_task(world.preparer.prepare(NVIDIA, claim))
+        while not (world.folder / "claims").exists():  # noqa: ASYNC110  (a file on a disk)
+            await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        async with asyncio.timeout(10):
+            while not world.files():  # noqa: ASYNC110  (files on a disk)
+                await asyncio.sleep(0.01)
+
+    asyncio.run(given_up())
+    assert [one.name for one in world.preparer.prepared.value.values()] == ["one"]
 
 
 def test_another_claim_of_the_name_is_refused(world: World) -> None:

@@ -3,12 +3,14 @@
 A claim is read from the API server and must be the very one that the kubelet means. A device that another
 prepared claim holds, or a container by the device plugin, is refused: two schedulers may have given it twice,
 and this is the last place where that is seen. What was prepared is remembered first and made usable then, so
-that a process that is killed in between is gone on with by the next one.
+that a process that is killed in between is gone on with by the next one. A claim that holds a device is
+believed as long as the API server has it with that device, and for a while after.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -42,6 +44,14 @@ LOG = logging.getLogger(__name__)
 LOOK_EVERY_S = 15.0
 """How often to see whether the files are there: another program may have emptied the folder."""
 
+KNOWN_READ_S = 5.0
+"""For how long a prepared claim waits to be compared with the API server: the kubelet gives up after 45 s."""
+
+GONE_AFTER_S = 90.0
+"""How long the kubelet has to take back a claim that is gone: it looks for such claims every minute."""
+
+GONE = f", which is gone from the API server; the device is free {GONE_AFTER_S:.0f} s after that was seen"
+Result = TypeVar("Result")
 _CLAIM = msgspec.json.Decoder(ResourceClaimObject)
 
 
@@ -83,6 +93,8 @@ class ClaimPreparer:
         self._record = record
         self._files = files
         self._turn = asyncio.Lock()
+        self._under_way: set[asyncio.Task[Any]] = set()
+        self._gone_since_s: dict[tuple[str, str], float] = {}
         self.prepared = world.prepared
         self.loaded = asyncio.Event()
         """Set once it is known what earlier processes prepared."""
@@ -107,33 +119,88 @@ class ClaimPreparer:
         """The claim with its devices of this driver, usable by containers. Raises RefusedError."""
         if not is_uid(claim.uid):
             raise RefusedError(f"claim {claim.title} has a UID that is none")
-        key = (claim.uid, driver)
         try:
             # Read before the turn: one slow answer must not keep other claims waiting.
-            found = None if key in self.prepared.value else await self._read(claim)
-            async with self._turn:
-                known = self.prepared.value.get(key)
-                if known is None:
-                    # Another call may have taken it back while this one waited.
-                    known = await self._prepare(driver, claim, found or await self._read(claim))
-                known = await self._usable(known)
+            found = await self._allocation(driver, claim)
+            if found is not None:
+                await self._look_at_holders(self._made(driver, claim, found))
+            return await self._whole(self._settled(driver, claim, found))
         except (KubeError, InputError, OSError) as error:
             raise RefusedError(f"claim {claim.title} is not prepared: {error}") from error
-        return known
 
     async def unprepare(self, driver: str, uid: str) -> None:
         """Take a claim back; one that is not known is none of ours any more. Raises RefusedError."""
         if not is_uid(uid):
             return
+        try:
+            await self._whole(self._taken_back(driver, uid))
+        except OSError as error:
+            raise RefusedError(f"the claim of UID {uid} is not taken back: {error}") from error
+
+    async def _whole(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Finish what was begun also where the caller gives up: records and what is known stay equal."""
+        task = asyncio.create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return await asyncio.shield(task)
+
+    async def _settled(self, driver: str, claim: ClaimName, found: WrittenAllocation | None) -> PreparedClaim:
+        """The claim, prepared and usable. Raises RefusedError, KubeError, InputError, OSError."""
+        key = (claim.uid, driver)
         async with self._turn:
-            try:
-                # The file first: if that fails, its devices still count as held.
-                await asyncio.to_thread(self._files.remove, uid, driver)
-                await asyncio.to_thread(self._record.forget, uid, driver)
-            except OSError as error:
-                raise RefusedError(f"the claim of UID {uid} is not taken back: {error}") from error
-            left = {key: one for key, one in self.prepared.value.items() if key != (uid, driver)}
-            self.prepared.publish(left)
+            self._gone_since_s.pop(key, None)
+            known = self.prepared.value.get(key)
+            if known is None or (found is not None and not _is_of(known, found)):
+                # Another call may have taken it back while this one waited.
+                known = await self._prepare(self._made(driver, claim, found or await self._read(claim)))
+            return await self._usable(known)
+
+    async def _taken_back(self, driver: str, uid: str) -> None:
+        async with self._turn:
+            await self._forget(driver, uid)
+
+    async def _forget(self, driver: str, uid: str) -> None:
+        """Take a claim back in this turn. Raises OSError."""
+        # The file first: if that fails, its devices still count as held.
+        await asyncio.to_thread(self._files.remove, uid, driver)
+        await asyncio.to_thread(self._record.forget, uid, driver)
+        self._gone_since_s.pop((uid, driver), None)
+        left = {key: one for key, one in self.prepared.value.items() if key != (uid, driver)}
+        self.prepared.publish(left)
+
+    async def _allocation(self, driver: str, claim: ClaimName) -> WrittenAllocation | None:
+        """What a claim to be prepared has; None where it is prepared. Raises KubeError, RefusedError."""
+        known = self.prepared.value.get((claim.uid, driver))
+        if known is None:
+            return await self._read(claim)
+        try:
+            async with asyncio.timeout(KNOWN_READ_S):
+                found = await self._read(claim)
+        except (KubeError, InputError, RefusedError, TimeoutError):
+            # Containers of a prepared claim start also while the API server is away.
+            return None
+        return None if _is_of(known, found) else found
+
+    async def _look_at_holders(self, made: PreparedClaim) -> None:
+        """See whether claims that hold its devices still have them in the API server."""
+        for device in made.devices:
+            for holder in list(_holders(self.prepared.value.values(), made, device)):
+                key = (holder.uid, holder.driver)
+                if await self._has_lost(holder, device):
+                    self._gone_since_s.setdefault(key, self._client.clock.monotonic_s())
+                else:
+                    self._gone_since_s.pop(key, None)
+
+    async def _has_lost(self, holder: PreparedClaim, wanted: PreparedDevice) -> bool:
+        """Whether a prepared claim has a device no more; not where the API server does not say."""
+        try:
+            found = await self._read(ClaimName(holder.namespace, holder.uid, holder.name))
+        except RefusedError:
+            return True
+        except (KubeError, InputError):
+            return False
+        names = {(one.pool, one.device) for one in found.devices.results if one.driver == holder.driver}
+        return any((one.pool, one.device) not in names for one in holder.devices if one.overlaps(wanted))
 
     async def _read(self, claim: ClaimName) -> WrittenAllocation:
         """What the claim has. Raises KubeError, RefusedError."""
@@ -152,8 +219,8 @@ class ClaimPreparer:
             raise RefusedError(f"claim {claim.title} has no devices: it was not allocated")
         return found.status.allocation
 
-    async def _prepare(self, driver: str, claim: ClaimName, found: WrittenAllocation) -> PreparedClaim:
-        """Remember a claim. Raises RefusedError, InputError, OSError."""
+    def _made(self, driver: str, claim: ClaimName, found: WrittenAllocation) -> PreparedClaim:
+        """The claim with its devices on this node. Raises RefusedError, InputError."""
         pools = self._world.pools.value
         if pools is None:
             raise RefusedError("the cards of this node are not known yet")
@@ -162,13 +229,27 @@ class ClaimPreparer:
             if result.driver == driver:
                 check_configuration(driver, result, found.devices.config)
                 devices.append(self._device(by_name(pools), result))
-        made = PreparedClaim(
+        return PreparedClaim(
             claim.uid, claim.namespace, claim.name, driver, self._world.boot_id, tuple(devices)
         )
+
+    async def _prepare(self, made: PreparedClaim) -> PreparedClaim:
+        """Remember a claim. Raises RefusedError, OSError."""
+        await self._forget_gone(made)
         self._refuse_taken(made)
         await asyncio.to_thread(self._record.keep, made)
-        self.prepared.publish({**self.prepared.value, (made.uid, driver): made})
+        self.prepared.publish({**self.prepared.value, (made.uid, made.driver): made})
         return made
+
+    async def _forget_gone(self, made: PreparedClaim) -> None:
+        """Take back claims that hold its devices and lost them in the API server long ago. Raises OSError."""
+        now_s = self._client.clock.monotonic_s()
+        for device in made.devices:
+            for holder in list(_holders(self.prepared.value.values(), made, device)):
+                since_s = self._gone_since_s.get((holder.uid, holder.driver))
+                if since_s is not None and now_s - since_s >= GONE_AFTER_S:
+                    LOG.warning("a claim that is gone is taken back", extra={"claim": holder.title})
+                    await self._forget(holder.driver, holder.uid)
 
     def _device(self, pools: Mapping[str, DevicePool], result: WrittenResult) -> PreparedDevice:
         """A device of an allocation as it is on this node. Raises RefusedError."""
@@ -206,7 +287,10 @@ class ClaimPreparer:
                 )
             holder = next(_holders(self.prepared.value.values(), made, device), None)
             if holder is not None:
-                raise RefusedError(f"device {device.device} is held by claim {holder.title}")
+                gone = (holder.uid, holder.driver) in self._gone_since_s
+                raise RefusedError(
+                    f"device {device.device} is held by claim {holder.title}{GONE if gone else ''}"
+                )
 
     async def _follow(self) -> None:
         async for _ in self._world.gpus.follow():
@@ -270,6 +354,16 @@ class ClaimPreparer:
 
 def _at_place(gpu: Gpu, place: tuple[str, int | None]) -> MigFacts | None:
     return next((one for one in gpu.facts.mig if (one.profile, one.start) == place), None)
+
+
+def _is_of(claim: PreparedClaim, found: WrittenAllocation) -> bool:
+    """Whether a claim was prepared for the devices that it has now."""
+    prepared = {(one.request, one.pool, one.device, one.share_id, one.by_admin) for one in claim.devices}
+    return prepared == {
+        (one.request, one.pool, one.device, one.share_id, bool(one.admin_access))
+        for one in found.devices.results
+        if one.driver == claim.driver
+    }
 
 
 def _holders(
