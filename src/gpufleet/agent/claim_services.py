@@ -152,13 +152,20 @@ class ClaimServices:
                     f"{OPTION} (agent.dra.cards) as it was until the pods of the claim have ended"
                 )
 
-    def _edits(self, gpu: Gpu, instance: str) -> CdiEdits:
-        """A card's nodes and its driver's files, as the device plugin gives them too."""
+    def _edits(self, gpu: Gpu, instance: str) -> CdiEdits | None:
+        """A card's nodes and its driver's files, as the device plugin gives them too.
+
+        None where files of the driver have to be there and none are.
+        """
         registrar = self.kubelet.registrar
         own = device_edits(gpu.facts, instance, registrar.files)
         if gpu.facts.vendor is not Vendor.NVIDIA:
             return own
-        return own.and_then(registrar.driver_edits(self._gpus.value))
+        of_driver = registrar.driver_edits(self._gpus.value)
+        # A simulated machine has no driver; the device plugin tells where the machine's root is not mounted.
+        if registrar.files.driver is not None and not of_driver.mounts:
+            return None
+        return own.and_then(of_driver)
 
     def _held(self) -> Mapping[DeviceId, str]:
         return self.delivery.held(self._holders.value, self._pods.value)

@@ -114,7 +114,7 @@ class World:
         self.gpus: Topic[NodeGpus] = Topic(a_node(*cards, boot_id=boot_id))
         self.pools: Topic[Pools] = Topic(device_pools(self.gpus.value, lambda _: True))
         self.held: Mapping[DeviceId, str] = {}
-        self.libraries: tuple[CdiMount, ...] = ()
+        self.libraries: tuple[CdiMount, ...] | None = ()
         self.preparer = self.started(boot_id)
 
     def started(self, boot_id: str = "boot-1", *, loaded: bool = True) -> ClaimPreparer:
@@ -129,12 +129,14 @@ class World:
         return self.preparer
 
     def install(self, version: str) -> None:
-        """The driver's files are of this version; none with an empty one."""
+        """The driver's files are of this version; they are being replaced with an empty one."""
         path = f"/usr/lib64/libcuda.so.{version}"
-        self.libraries = (CdiMount(path, path, ("ro",)),) if version else ()
+        self.libraries = (CdiMount(path, path, ("ro",)),) if version else None
 
-    def _edits(self, gpu: Gpu, instance: str) -> CdiEdits:
+    def _edits(self, gpu: Gpu, instance: str) -> CdiEdits | None:
         """A node of each card, one of each instance, named after it, and the driver's files."""
+        if self.libraries is None:
+            return None
         paths = [*gpu.facts.device_nodes, *([f"/dev/{instance}"] if instance else [])]
         return CdiEdits(device_nodes=tuple(CdiNode(path) for path in paths), mounts=self.libraries)
 

@@ -243,6 +243,16 @@ def test_after_an_update_of_the_driver_a_claim_has_its_new_files(world: World) -
         assert world.mounts_of(claim) == [f"/usr/lib64/libcuda.so.{named}"]
 
 
+def test_while_the_driver_is_replaced_no_claim_is_prepared(world: World) -> None:
+    claim = world.allocated("one", "gpu-0")
+    world.install("")
+    with pytest.raises(RefusedError, match="no files of the driver of device gpu-0 are found"):
+        world.prepare(claim)
+    world.install("580.2")
+    world.prepare(claim)
+    assert world.mounts_of(claim) == ["/usr/lib64/libcuda.so.580.2"]
+
+
 async def one_look(world: World, boot_id: str) -> None:
     """A new process runs until the files are there."""
     running = asyncio.create_task(world.started(boot_id, loaded=False).run())

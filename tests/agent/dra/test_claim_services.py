@@ -5,6 +5,8 @@ import random
 import time
 from pathlib import Path
 
+import pytest
+
 from gpufleet.agent.assembly import Agent
 from gpufleet.agent.claim_services import CLAIMS
 from gpufleet.agent.device_plugin.kubelet_link import GrpcKubeletLink
@@ -12,26 +14,28 @@ from gpufleet.agent.dra.prepared_claims import ClaimRecord, PreparedClaim, Prepa
 from gpufleet.agent.kubelet.pod_resources import PodResources
 from gpufleet.agent.machine_access import MachineAccess
 from gpufleet.agent.settings import AgentSettings
+from gpufleet.agent.state.state_errors import RefusedError
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
 from gpufleet.model.identifiers import DeviceId
-from tests.agent.dra.claim_world import NVIDIA, POOL, ClaimServer
+from tests.agent.dra.claim_world import NVIDIA, POOL, ClaimServer, World
 from tests.agent.node_values import BOOT, NODE, a_gpu, a_node
 
 CARDS = [a_gpu(f"GPU-{number}") for number in range(2)]
 
 
-def an_agent(folder: Path, cards: str = "none") -> Agent:
+def an_agent(folder: Path, cards: str = "none", server: ClaimServer | None = None) -> Agent:
     settings = AgentSettings(
         NODE,
         kubelet_root=folder / "kubelet",
         cdi_folder=folder / "cdi",
         state_folder=folder / "state",
+        driver_root=str(folder / "driver"),
         dra_cards=cards,
     )
     link, lister = GrpcKubeletLink(settings.device_plugins), PodResources(settings.pod_resources)
     access = MachineAccess(BOOT, {}, lambda _: False, link, lister, time.monotonic, listens=False)
-    client = Client(ClaimServer(), MachineClock(), random.Random(1))
+    client = Client(server or ClaimServer(), MachineClock(), random.Random(1))
     return Agent(settings, client, random.Random(1), access)
 
 
@@ -86,3 +90,20 @@ def test_daemons_of_mps_are_of_the_cards_of_the_device_plugin_alone(tmp_path: Pa
     assert agent.sharing.mps is not None
     assert agent.sharing.mps.gpus is agent.by_plugin
     assert agent.by_plugin is not agent.monitor.gpus
+
+
+def test_a_claim_waits_for_the_files_of_its_driver(tmp_path: Path) -> None:
+    world = World(tmp_path, *CARDS)
+    claim = world.allocated("one", "gpu-0")
+    agent = an_agent(tmp_path, "all", world.server)
+    assert agent.claims is not None
+    agent.claims.parts(agent.kubelet, agent.holders, agent.pods)
+    agent.monitor.gpus.publish(world.gpus.value)
+    agent.claims.delivery.pools.publish(world.pools.value)
+    with pytest.raises(RefusedError, match="no files of the driver of device gpu-0"):
+        asyncio.run(agent.claims.preparer.prepare(NVIDIA, claim))
+    libraries = tmp_path / "driver" / "usr" / "lib64"
+    libraries.mkdir(parents=True)
+    (libraries / f"libcuda.so.{world.gpus.value.drivers[0].version}").touch()
+    made = asyncio.run(agent.claims.preparer.prepare(NVIDIA, claim))
+    assert [one.device for one in made.devices] == ["gpu-0"]

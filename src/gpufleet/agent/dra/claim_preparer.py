@@ -71,7 +71,8 @@ class ClaimName(msgspec.Struct, frozen=True):
 class ClaimWorld(msgspec.Struct, frozen=True):
     """What the preparer knows of its node.
 
-    ``prepared`` is kept by the preparer. ``edits`` is what a container gets for a card or a part of it.
+    ``prepared`` is kept by the preparer. ``edits`` is what a container gets for a card or a part of it;
+    None where the files of the card's driver are not there.
     ``held`` has the cards that containers hold by the device plugin, with the title of one of the pods.
     """
 
@@ -80,7 +81,7 @@ class ClaimWorld(msgspec.Struct, frozen=True):
     gpus: Topic[NodeGpus]
     pools: Topic[Pools]
     prepared: Prepared
-    edits: Callable[[Gpu, str], CdiEdits]
+    edits: Callable[[Gpu, str], CdiEdits | None]
     held: Callable[[], Mapping[DeviceId, str]]
 
 
@@ -261,6 +262,10 @@ class ClaimPreparer:
         gpu = None if offered is None else self._world.gpus.value.gpu(offered.gpu)
         if offered is None or gpu is None:
             raise RefusedError(f"device {result.device} of pool {own} is not offered to claims any more")
+        edits = self._world.edits(gpu, offered.instance)
+        if edits is None:
+            # Its programs would find no library: while a driver is replaced this lasts a minute.
+            raise RefusedError(f"no files of the driver of device {result.device} are found on this node")
         part = gpu.instance(offered.instance)
         return PreparedDevice(
             result.request,
@@ -270,7 +275,7 @@ class ClaimPreparer:
             offered.instance,
             "" if part is None else part.profile,
             None if part is None else part.start,
-            self._world.edits(gpu, offered.instance),
+            edits,
             result.share_id,
             bool(result.admin_access),
         )
@@ -347,7 +352,7 @@ class ClaimPreparer:
             instance = part.uuid
         edits = self._world.edits(gpu, instance)
         # Files of a driver that is being replaced are missing for a while.
-        if device.edits.mounts and not edits.mounts:
+        if edits is None or (device.edits.mounts and not edits.mounts):
             return None
         return msgspec.structs.replace(device, instance=instance, edits=edits)
 
