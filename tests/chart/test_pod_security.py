@@ -68,7 +68,7 @@ def exceptions(message: str) -> set[str]:
 
 HOST_FOLDERS = {"device-plugins", "pod-resources", "cdi", "driver-usr", "driver-dev", "state"}
 FOR_MPS = {"mps", "shared-memory"}
-FOR_CLAIMS = {"plugins", "plugins-registry"}
+FOR_CLAIMS = {"plugin-gpu-nvidia-com", "plugin-gpu-amd-com", "plugin-gpu-intel-com", "plugins-registry"}
 
 
 def test_the_agent_departs_from_it_in_these_points_alone(cluster: LocalCluster) -> None:
@@ -96,7 +96,7 @@ def test_with_mps_it_needs_more(cluster: LocalCluster) -> None:
     assert host_folders(message) - HOST_FOLDERS == FOR_MPS
 
 
-def test_with_cards_for_claims_it_needs_two_more_folders(cluster: LocalCluster) -> None:
+def test_with_cards_for_claims_it_needs_folders_of_drivers_too(cluster: LocalCluster) -> None:
     without = answer(cluster, pod_specs(rendered())[AGENT])[1]
     message = answer(cluster, pod_specs(rendered({"agent.dra.cards": "all"}))[AGENT])[1]
     assert exceptions(message) == exceptions(without)

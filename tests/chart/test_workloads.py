@@ -6,6 +6,7 @@ from typing import Any
 import click
 import pytest
 
+from gpufleet.agent.dra.device_pools import DRIVERS
 from gpufleet.devices.sharing.nvidia_places import NVIDIA_CONFIG_MAPS, NVIDIA_NAMES
 from gpufleet.model.taint import Taint, Toleration, untolerated
 from tests.chart.rendering import FULL_VALUES, Object, one, pod_specs, rendered
@@ -117,7 +118,10 @@ def test_cards_for_claims_need_rights_and_folders_and_only_then(default: list[Ob
     (container,) = agent_pod(objects)["containers"]
     assert set(container["args"]) - set(plain["args"]) == {"--dra-cards=all"}
     mounts = {its["name"] for its in container["volumeMounts"]}
-    assert mounts - {its["name"] for its in plain["volumeMounts"]} == {"plugins", "plugins-registry"}
+    assert mounts - {its["name"] for its in plain["volumeMounts"]} == {
+        "plugins-registry",
+        *(f"plugin-{driver.replace('.', '-')}" for driver in DRIVERS.values()),
+    }
     rules = one(objects, "ClusterRole", "gpufleet-agent-dra")["rules"]
     assert {its["resources"][0]: its["verbs"] for its in rules} == {
         "resourceslices": ["get", "list", "watch", "create", "update", "delete"],
@@ -188,7 +192,7 @@ def test_what_is_set_arrives(full: list[Object]) -> None:
     assert paths == {
         "/data/kubelet/device-plugins",
         "/data/kubelet/pod-resources",
-        "/data/kubelet/plugins",
+        *(f"/data/kubelet/plugins/{driver}" for driver in DRIVERS.values()),
         "/data/kubelet/plugins_registry",
         "/etc/cdi",
         "/data/gpufleet",
