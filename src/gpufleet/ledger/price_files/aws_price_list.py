@@ -18,6 +18,9 @@ CHOSEN = {
 }
 """The products of which a node of a cluster is one; others are licences, hosts and reservations."""
 
+MARKET_OPTION, ON_DEMAND_MARKET = "marketoption", "OnDemand"
+"""Capacity blocks have the attributes of instances on demand but this one, and cost nothing by the hour."""
+
 HOURS = "Hrs"
 """The unit of a price for an hour."""
 
@@ -61,6 +64,9 @@ def _offers(found: _PriceList, name: str) -> Iterator[Offer]:
     for sku, product in sorted(found.products.items()):
         attributes = product.attributes
         if any(attributes.get(key) != value for key, value in CHOSEN.items()):
+            continue
+        # Lists of earlier years do not have it.
+        if attributes.get(MARKET_OPTION, ON_DEMAND_MARKET) != ON_DEMAND_MARKET:
             continue
         where = f"{name}, product {sku}"
         for amount in _hourly(found.terms.on_demand.get(sku, {})):

@@ -40,10 +40,15 @@ class Imported(msgspec.Struct, frozen=True):
 
 
 def prices_of(offers: Iterable[Offer], currency: str, source: str) -> Imported:
-    """A price for each instance type with GPUs, good at any time."""
+    """A price for each instance type with GPUs, good at any time.
+
+    An amount of 0 is none: a catalogue writes it for what is not sold by the hour there.
+    """
     hosts: dict[tuple[str, str], dict[Shape, int]] = defaultdict(dict)
     with_gpus: dict[tuple[str, PriceScope], Offer] = {}
     for offer in offers:
+        if not offer.amount_micro:
+            continue
         if offer.gpus:
             scope = PriceScope(
                 instance_type=offer.instance_type,
