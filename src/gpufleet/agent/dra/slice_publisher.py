@@ -67,6 +67,11 @@ class SlicePublisher:
         self._knows_taints = True
         self.problem = ""
 
+    @property
+    def remembered(self) -> int:
+        """The number of slices that the server keeps otherwise than they were sent."""
+        return len(self._kept)
+
     async def run(self) -> None:
         """Write until cancelled; failures of the world are tried again."""
         mirror = Mirror(
