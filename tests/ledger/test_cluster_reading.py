@@ -64,6 +64,16 @@ def test_every_object_is_a_version_and_every_list_says_what_there_was() -> None:
     assert (found.at_us, found.notes, found.cluster) == (NOON_US, (), "c-1")
 
 
+def test_lists_are_dated_by_the_clock_of_the_server() -> None:
+    """A laptop may be an hour ahead; half past eleven is by the server."""
+    date = {"date": "Sat, 28 Nov 2026 11:30:00 GMT"}
+    found = read(listed(), listed(), listed(), listed(), system=Response(200, date, SYSTEM.body))
+    half_past_us = NOON_US - 30 * 60 * 1_000_000
+    assert {one.at_us for one in found.observations if isinstance(one, Listed)} == {half_past_us}
+    unreadable = Response(200, {"date": "yesterday"}, SYSTEM.body)
+    assert read(listed(), listed(), listed(), listed(), system=unreadable).at_us == NOON_US
+
+
 def test_a_person_who_may_not_get_a_namespace_is_told_of_all_else() -> None:
     found = read(listed(pod("a")), listed(), listed(), listed(), system=refused(403, "Forbidden"))
     assert (found.cluster, len(found.observations)) == (None, 5)

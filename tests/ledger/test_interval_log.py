@@ -471,3 +471,13 @@ def test_a_pod_of_which_only_late_restarts_were_seen_is_not_called_starting() ->
     (records,) = log_of([NODE, first, late]).intervals().nodes
     (holding,) = records.holdings
     assert holding.phase(moment(3)) == Bucket.STARTING
+
+
+def test_only_lists_and_what_was_followed_tell_until_when_all_is_known() -> None:
+    """A kubelet whose clock is ahead does not."""
+    log = log_of([NODE, pod("p", 50, GrantedDevice(CARD)), Gone(ObjectKind.POD, "p", 60, moment(55))])
+    assert log.known_until_us() == 0
+    log.take(Listed(ObjectKind.POD, 30, moment(12), frozenset()))
+    assert log.known_until_us() == moment(12)
+    log.take(Followed(ObjectKind.POD, moment(12), moment(20)))
+    assert log.known_until_us() == moment(20)

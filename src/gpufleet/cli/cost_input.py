@@ -45,7 +45,7 @@ DATE_LENGTH = len("2026-01-31")
 
 
 class Known(msgspec.Struct, frozen=True):
-    """What happened, until the last moment of which anything is known."""
+    """What happened, until the last moment of which all is known."""
 
     intervals: Intervals
     until_us: int

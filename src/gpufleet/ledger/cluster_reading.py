@@ -5,6 +5,8 @@ own kinds are missing where gpufleet is not installed; then nothing is known of 
 """
 
 import asyncio
+import datetime as dt
+import email.utils
 from collections.abc import AsyncIterator
 
 import msgspec
@@ -67,8 +69,7 @@ async def observe(client: Client) -> Seen:
     """Every kind, listed. Raises InputError for a user that may not list pods or nodes."""
     found: list[Observation] = []
     notes = []
-    cluster = await _cluster(client)
-    at_us = int(client.clock.now().timestamp() * US_PER_S)
+    cluster, at_us = await _cluster(client)
     for kind in READERS:
         try:
             found += await _listed(client, kind, at_us)
@@ -85,14 +86,33 @@ async def observe(client: Client) -> Seen:
     return Seen(tuple(found), at_us, tuple(notes), cluster)
 
 
-async def _cluster(client: Client) -> str | None:
-    """What tells this cluster from others."""
-    try:
-        raw = await client.get(resources.NAMESPACES, SYSTEM_NAMESPACE)
-    except Forbidden:
-        return None
-    return decode(raw, _STAMPED).metadata.uid
+async def _cluster(client: Client) -> tuple[str | None, int]:
+    """What tells this cluster from others, and the moment by its server's clock.
 
+    A person who may not get the namespace has the moment of their own clock.
+    """
+    try:
+        answer = await client.answer(resources.NAMESPACES.item(SYSTEM_NAMESPACE))
+    except Forbidden:
+        return None, _microseconds(client.clock.now())
+    told = _moment(answer.headers.get(DATE, ""))
+    return decode(answer.body, _STAMPED).metadata.uid, _microseconds(told or client.clock.now())
+
+
+def _moment(date: str) -> dt.datetime | None:
+    """The moment that a header tells; None where there is none that can be read."""
+    try:
+        return email.utils.parsedate_to_datetime(date)
+    except ValueError:
+        return None
+
+
+def _microseconds(at: dt.datetime) -> int:
+    return int(at.timestamp() * US_PER_S)
+
+
+DATE = "date"
+"""The header with the server's clock, in whole seconds."""
 
 _STAMPED = msgspec.json.Decoder(StampedObject)
 

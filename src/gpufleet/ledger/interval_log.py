@@ -94,7 +94,7 @@ class IntervalLog:
         return tuple(sorted(self._busy.values(), key=_measured))
 
     def known_until_us(self) -> int:
-        """The latest moment of which anything was seen; 0 for a log that is empty."""
+        """The latest moment of which all is known; 0 where nothing was listed or followed."""
         return self._sightings.known_until_us()
 
     def forget(self, before_us: int) -> None:

@@ -84,12 +84,13 @@ class Sightings:
         yield from (self._followed[key] for key in sorted(self._followed))
 
     def known_until_us(self) -> int:
-        """The latest moment of which anything was seen; 0 where nothing was."""
+        """The latest moment of which all is known; 0 where nothing was listed or followed.
+
+        Stamps of objects do not count: those of kubelets are of other clocks, and beside an object that was
+        seen later than the last list nothing is known of all the others.
+        """
         moments = [one.until_us for one in self._followed.values()]
         moments += [one.at_us for lists in self._lists.values() for one in lists.values()]
-        moments += [one.at_us for one in self._gone.values()]
-        for by_uid in self._versions.values():
-            moments += [one.at_us for versions in by_uid.values() for one in versions.values()]
         return max(moments, default=0)
 
     def followed(self, kind: ObjectKind) -> list[Span]:
