@@ -35,6 +35,13 @@ def test_what_names_no_cards_is_refused(text: str) -> None:
         read_choice(text)
 
 
+def test_a_word_without_a_card_on_the_node_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    ways = Ways(read_choice("0,7,GPU-1,GPU-mistyped"))
+    assert ways.offered()[1] == ["gpu-0", "gpu-1"]
+    ways.offered()
+    assert [getattr(one, "cards", ()) for one in caplog.records] == [("7", "GPU-mistyped")]
+
+
 class Ways:
     """What is offered in both ways for these claims and holders."""
 

@@ -4,6 +4,7 @@ The setting says where a card belongs. A card that something still holds the oth
 free: a container that runs keeps what it has, and nothing is offered twice meanwhile.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -18,6 +19,7 @@ from gpufleet.kube.clock import Clock
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.model_errors import InputError
 
+LOG = logging.getLogger(__name__)
 NONE, ALL = "none", "all"
 OPTION = "--dra-cards"
 # Looks at memory, until holders are known.
@@ -39,6 +41,11 @@ class CardChoice(msgspec.Struct, frozen=True):
     def has(self, gpu: Gpu) -> bool:
         """Whether a card belongs to claims."""
         return self.everything or gpu.facts.index in self.indexes or gpu.uuid in self.uuids
+
+    def without_card(self, node: NodeGpus) -> tuple[str, ...]:
+        """The words that name no card of a node, in a fixed order."""
+        indexes = sorted(self.indexes - {gpu.facts.index for gpu in node.gpus})
+        return (*map(str, indexes), *sorted(self.uuids - {gpu.uuid for gpu in node.gpus}))
 
 
 def read_choice(text: str) -> CardChoice:
@@ -74,6 +81,7 @@ class CardDelivery:
         self._prepared = prepared
         self._clock = clock
         self._root = root
+        self._told: tuple[str, ...] = ()
         self._made: tuple[NodeGpus, frozenset[DeviceId]] | None = None
         self.by_plugin: Topic[NodeGpus] = Topic(NodeGpus(gpus.value.node))
         self.pools: Topic[Pools] = Topic(None)
@@ -84,11 +92,18 @@ class CardDelivery:
             node = self._gpus.value
             if not node.boot_id:
                 continue
+            self._tell(self._choice.without_card(node))
             # Before holders are known a card that belongs to claims is offered in neither way.
             self._publish(node, None if not whole() else self.held(holders.value, pods.value))
             while not whole():
                 await self._clock.sleep(UNREADY_S)
             self._publish(node, self.held(holders.value, pods.value))
+
+    def _tell(self, words: tuple[str, ...]) -> None:
+        """Tell of words without a card; no problem, because a word may mean a card of another node."""
+        if words and words != self._told:
+            LOG.warning("cards for claims are not on this node", extra={"option": OPTION, "cards": words})
+        self._told = words
 
     async def wait_divided(self) -> None:
         """Wait until holders were known once, and so which way each card goes."""
