@@ -17,6 +17,7 @@ READS_BY_ITSELF = {
     "advise/cuda/image_store.py": "the members of an archive, over a stream of gpufleet.files",
     "cuda/tables.py": "the package's own data",
     "fit/catalogue.py": "the package's own data",
+    "fit/evidence.py": "the package's own data",
     "advise/lint/exemptions/__init__.py": "the package's own data",
     "lint/rules/__init__.py": "the package's own data",
     "usage/prometheus/client.py": "the answers of a server, with limits of bytes and time",
