@@ -10,6 +10,7 @@ import pytest
 
 from gpufleet.cluster.waiting_reasons import UNSCHEDULABLE, waiting_reason
 from gpufleet.engine.explanations.causes import all_causes
+from gpufleet.metrics.catalogue import BY_NAME
 from tests.alerts import admission, cards, fleet, inventory, scheduler
 from tests.alerts.inhibition import inhibit_rules, parts
 from tests.alerts.promtool import RECORD_NAME, RULES, Case, Trial, all_alerts, cases_of, groups, said_of
@@ -180,3 +181,17 @@ def test_an_alert_can_be_left_out_labelled_and_linked_elsewhere() -> None:
     assert alerts.keys() == {rule["alert"] for rule in all_alerts()} - {"GPUIdleHeld"}
     assert alerts["GPUGone"]["labels"] == {"severity": "critical", "team": "platform"}
     assert alerts["GPUGone"]["annotations"]["runbook_url"] == "https://docs.example.com/alerts.html#gpugone"
+
+
+WRITTEN_NAME = re.compile(
+    r"`(gpufleet_(?:agent|gpu|pod|node|queue|scheduler|operator|metrics|admission)_\w+)"
+)
+"""A metric of ours in a document; nothing else begins so and stands in code quotes."""
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
+def test_a_metric_that_a_document_names_is_one_that_there_is(page: Path) -> None:
+    for name in WRITTEN_NAME.findall(page.read_text(encoding="utf-8")):
+        # A name that goes on with a star stands for several.
+        known = {*KNOWN, *BY_NAME}
+        assert base_name(name) in known or any(one.startswith(name) for one in known), name
