@@ -45,7 +45,8 @@ def installed(objects: list[Object]) -> dict[tuple[str, str], Object]:
 @pytest.mark.parametrize("namespace", ["gpufleet-system", "gpu"])
 def test_it_installs_the_same_objects_in_any_namespace(version: str, namespace: str) -> None:
     # With every right that an agent can have.
-    values = {"agent.sharing": {"configs": {"default": "version: v1"}, "readFrom": "api"}}
+    sharing = {"configs": {"default": "version: v1"}, "readFrom": "api"}
+    values = {"agent.sharing": sharing, "agent.dra.cards": "all"}
     found = installed(rendered(version=version, namespace=namespace))
     found |= installed(rendered(values, version=version, namespace=namespace))
     for wanted in manifests(minor_version(version), Identity(namespace)):

@@ -15,7 +15,7 @@ from tests.localkube.cluster import KUBERNETES, a_cluster
 NODES = 6
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def ward(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """What `gpufleet up` starts: a few simulated nodes, and the scheduler at work."""
     parts = up.components()

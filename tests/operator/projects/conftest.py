@@ -21,7 +21,7 @@ SYSTEM = frozenset({"default", "gpufleet-system"})
 ACCOUNT = "system:serviceaccount:gpufleet-system:gpufleet-operator"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster_of_projects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """A cluster in which everything is installed, and the chart's rights for projects are given."""
     with a_cluster(tmp_path_factory.mktemp("projects")) as cluster:

@@ -1,0 +1,1 @@
+"""Tests of admission, which share one API server."""
