@@ -128,6 +128,14 @@ class Stage:
             "conditions": [{"type": "Ready", "status": "True"}],
         }
         assert self.admin.merge(f"{self.path('pods', name, '')}/status", {"status": status})[0] == 200
+        owner = name.rpartition("-")[0]
+
+        def is_counted() -> bool:
+            found = self.get("statefulsets", owner)
+            return not found or found["status"].get("readyReplicas", 0) > 0
+
+        # The controller counts the pod a moment later, and work without a running pod is not looked at.
+        waiting.until(is_counted, PATIENCE_S, f"no pod of {owner} is counted as ready")
 
     def pod_is_gone(self, name: str) -> None:
         """Wait until there is no such pod."""
