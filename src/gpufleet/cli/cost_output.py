@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gpufleet.cli.output import echo_data, echo_json, echo_line
 from gpufleet.cli.queues_table import Column, laid_out
+from gpufleet.kube.codec.times import whole_time
 from gpufleet.ledger.buckets import Bucket
-from gpufleet.ledger.costs import HOST, HOST_IDLE, Cost, Group
+from gpufleet.ledger.costs import HOST_IDLE, HOSTS, WASTE_BY, Cost, Group
 from gpufleet.ledger.money import MICRO_UNITS, apportion
 from gpufleet.ledger.node_hour import HOUR_US
 from gpufleet.model.device import WHOLE_GPU_MILLI
@@ -116,37 +117,28 @@ def _cause(group: Group) -> list[str]:
     return [f"{words}: {reason}" if reason else words]
 
 
-WASTE_BY = ("bucket", "reason")
-"""What waste is put together by."""
-
-
 def _is_of_host(group: Group, by: Sequence[str]) -> bool:
     """True for CPU and memory, which are not counted in hours of GPUs."""
     return any(name == "bucket" and part in HOSTS for name, part in zip(by, group.key, strict=True))
 
 
-HOSTS = (HOST, HOST_IDLE)
-"""Buckets of CPU and memory."""
-
-
 def _hours(groups: Sequence[Group], by: Sequence[str], quantities: Sequence[int]) -> list[str]:
     """Hours of GPUs with two decimals, and their sum behind them."""
-    total = round(sum(quantities) * HUNDREDTHS / GPU_HOUR)
-    parts = apportion(total, quantities) if sum(quantities) else [0] * len(quantities)
-    shown = [
-        UNKNOWN if _is_of_host(one, by) else _decimals(part) for one, part in zip(groups, parts, strict=True)
-    ]
-    return [*shown, _decimals(total)]
+    unknown = [_is_of_host(one, by) for one in groups]
+    return _rounded(quantities, GPU_HOUR, unknown)
 
 
 def _amounts(amounts: Sequence[int | None]) -> list[str]:
     """Amounts of money with two decimals, and their sum behind them."""
-    known = [amount or 0 for amount in amounts]
-    total = round(sum(known) * HUNDREDTHS / MICRO_UNITS)
-    parts = apportion(total, known) if sum(known) else [0] * len(known)
-    shown = [
-        UNKNOWN if amount is None else _decimals(part) for amount, part in zip(amounts, parts, strict=True)
-    ]
+    unknown = [amount is None for amount in amounts]
+    return _rounded([amount or 0 for amount in amounts], MICRO_UNITS, unknown)
+
+
+def _rounded(figures: Sequence[int], unit: int, unknown: Sequence[bool]) -> list[str]:
+    """Figures with two decimals of a unit, which still add up, and their sum behind them."""
+    total = round(sum(figures) * HUNDREDTHS / unit)
+    parts = apportion(total, figures) if sum(figures) else [0] * len(figures)
+    shown = [UNKNOWN if absent else _decimals(part) for absent, part in zip(unknown, parts, strict=True)]
     return [*shown, _decimals(total)]
 
 
@@ -178,7 +170,11 @@ def _hour_words(quantity: int) -> str:
 
 
 def _minute(at_us: int) -> str:
-    return dt.datetime.fromtimestamp(at_us // US_PER_S, dt.UTC).strftime("%Y-%m-%d %H:%M")
+    return f"{_moment(at_us):%Y-%m-%d %H:%M}"
+
+
+def _moment(at_us: int) -> dt.datetime:
+    return dt.datetime.fromtimestamp(at_us // US_PER_S, dt.UTC)
 
 
 US_PER_S = 1_000_000
@@ -241,4 +237,4 @@ def _document(cost: Cost, notes: tuple[str, ...]) -> dict[str, object]:
 
 def stamp(at_us: int) -> str:
     """A moment as the API writes it."""
-    return dt.datetime.fromtimestamp(at_us // US_PER_S, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return whole_time(_moment(at_us))

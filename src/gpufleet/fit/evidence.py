@@ -57,29 +57,9 @@ class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     batched_tokens: int = 0
 
     @property
-    def memory(self) -> Memory:
-        """What is estimated for the same model, card and engine."""
-        entry = find_model(self.model)
-        facts = facts_of(self.model, entry.config)
-        form = format_named(self.weights) if self.weights else facts.native
-        serving = Serving(
-            CONTEXT,
-            1,
-            form,
-            "auto",
-            engine_named(self.engine),
-            self.utilisation,
-            sequences_max=self.sequences_max,
-            batched_tokens=self.batched_tokens,
-        )
-        model = Model(facts, Origin.CATALOGUE, entry.address)
-        card = find_cards(self.gpu or ANY_CARD)[0]
-        return memory_of(model, serving, card, Division(1, self.tensor_parallel))
-
-    @property
     def estimate(self) -> Amount:
         """The estimate of the part that was measured."""
-        memory = self.memory
+        memory = estimated_memory(self)
         parts = {
             Part.WEIGHTS: memory.weights,
             Part.ACTIVATIONS: memory.activations,
@@ -91,6 +71,27 @@ class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def off(self) -> float:
         """By which part of the measurement the estimate is above it; below it is negative."""
         return self.estimate.bytes / GIB / self.measured_gib - 1
+
+
+@functools.cache
+def estimated_memory(row: Evidence) -> Memory:
+    """What is estimated for the model, card and engine of a row; estimate and error both ask for it."""
+    entry = find_model(row.model)
+    facts = facts_of(row.model, entry.config)
+    form = format_named(row.weights) if row.weights else facts.native
+    serving = Serving(
+        CONTEXT,
+        1,
+        form,
+        "auto",
+        engine_named(row.engine),
+        row.utilisation,
+        sequences_max=row.sequences_max,
+        batched_tokens=row.batched_tokens,
+    )
+    model = Model(facts, Origin.CATALOGUE, entry.address)
+    card = find_cards(row.gpu or ANY_CARD)[0]
+    return memory_of(model, serving, card, Division(1, row.tensor_parallel))
 
 
 class Nearness(msgspec.Struct, frozen=True):

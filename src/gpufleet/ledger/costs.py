@@ -20,6 +20,9 @@ from gpufleet.model.identifiers import PodUid
 HOST, HOST_IDLE = "host", "host-idle"
 """Buckets of the part of a node's price that is for CPUs and memory: held by a pod, and by none."""
 
+HOSTS = (HOST, HOST_IDLE)
+"""Both of them; their rows have no hours of GPUs."""
+
 WASTE = (
     Bucket.IDLE_HELD,
     Bucket.WAITING,
@@ -35,6 +38,9 @@ WASTE = (
     HOST_IDLE,
 )
 """Buckets of what was paid for and did not compute; what is not measured is not among them."""
+
+WASTE_BY = ("bucket", "reason")
+"""What waste is put together by."""
 
 LABEL = "label:"
 """How a grouping by a label begins."""
@@ -115,7 +121,7 @@ def cost_of(intervals: Intervals, book: PriceBook, span: Span, by: Sequence[str]
         book.currency,
         tuple(by),
         grouped(rows, by),
-        grouped(waste, ("bucket", "reason")),
+        grouped(waste, WASTE_BY),
         total,
         nodes_micro,
         sum(row.quantity for row in rows if row.reason == UNSEEN and row.pod is None),
@@ -220,8 +226,8 @@ def _group(key: Key, rows: Sequence[CostRow]) -> Group:
     def quantity(*buckets: str) -> int:
         return sum(row.quantity for row in rows if row.bucket in buckets)
 
-    hosts = [row for row in rows if row.bucket in (HOST, HOST_IDLE)]
-    gpus = [row for row in rows if row.bucket not in (HOST, HOST_IDLE)]
+    hosts = [row for row in rows if row.bucket in HOSTS]
+    gpus = [row for row in rows if row.bucket not in HOSTS]
     return Group(
         key,
         sum(row.quantity for row in rows),
