@@ -2,9 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import grpc
@@ -24,10 +23,8 @@ from tests.agent.node_values import a_gpu, a_node
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
-    # The folders of pytest's workers are too long for the path of a socket.
-    with TemporaryDirectory() as folder:
-        yield World(Path(folder), a_gpu("GPU-0", minor=0), a_gpu("GPU-1", minor=1))
+def world(tmp_path: Path) -> World:
+    return World(tmp_path, a_gpu("GPU-0", minor=0), a_gpu("GPU-1", minor=1))
 
 
 Call = Callable[[str, str, Any, Any], Coroutine[Any, Any, Any]]
