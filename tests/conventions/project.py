@@ -20,6 +20,15 @@ def python_files(*folders: str) -> list[Path]:
     return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
 
 
+def by_package(paths: list[Path]) -> list[tuple[str, list[Path]]]:
+    """Files by the package that they belong to: a report has 70 packages in place of 2,800 files."""
+    packages: dict[str, list[Path]] = {}
+    for path in paths:
+        parts = path.parent.relative_to(ROOT).parts
+        packages.setdefault("/".join(parts[: 3 if parts[0] == "src" else 2]), []).append(path)
+    return sorted(packages.items())
+
+
 def text_files() -> list[Path]:
     """Every text file that we wrote: code, documents and settings."""
     found = [path for path in ROOT.iterdir() if path.is_file()]

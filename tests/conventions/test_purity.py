@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conventions.project import ROOT, name, python_files, tree
+from tests.conventions.project import ROOT, by_package, name, python_files, tree
 
 AT_SET_UP = {
     "src/gpufleet/engine/arrays/compiled.py": "reads the engine's sources to name the kernels' cache",
@@ -67,14 +67,15 @@ def deciding_nodes(node: ast.AST) -> Iterator[ast.AST]:
             yield from deciding_nodes(child)
 
 
-@pytest.mark.parametrize("path", PURE, ids=name)
-def test_module_decides_by_its_arguments_alone(path: Path) -> None:
+@pytest.mark.parametrize(("package", "paths"), by_package(PURE))
+def test_modules_decide_by_their_arguments_alone(package: str, paths: list[Path]) -> None:
     found = [
         f"{name(path)}:{getattr(node, 'lineno', '?')}: {problem}"
+        for path in paths
         for node in deciding_nodes(tree(path))
         for problem in problems(node)
     ]
-    assert not found, "\n".join(found)
+    assert not found, f"{package}:\n" + "\n".join(found)
 
 
 def test_exceptions_are_still_there() -> None:

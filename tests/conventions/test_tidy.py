@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conventions.project import CODE_FOLDERS, ROOT, name, python_files, text_files, tree
+from tests.conventions.project import CODE_FOLDERS, ROOT, by_package, name, python_files, text_files, tree
 
 MODULE_LINES = 500
 FUNCTION_LINES = 70
@@ -24,37 +24,47 @@ LEFTOVERS = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b")
 PATHS_OF_ONE_MACHINE = re.compile(r"(?<![\w.~}])/(wo" + r"rk|tm" + r"p|ro" + r"ot)/")
 
 CODE = python_files(*CODE_FOLDERS)
+every_package = pytest.mark.parametrize(("package", "paths"), by_package(CODE))
 
 
-@pytest.mark.parametrize("path", CODE, ids=name)
-def test_module_is_short_enough_to_be_read_at_once(path: Path) -> None:
-    lines = len(path.read_text(encoding="utf-8").splitlines())
-    assert lines <= MODULE_LINES or name(path) in LONG_MODULES, (
-        f"{name(path)} has {lines} lines, more than {MODULE_LINES}: split it by what its parts are about"
-    )
+@every_package
+def test_modules_are_short_enough_to_be_read_at_once(package: str, paths: list[Path]) -> None:
+    sizes = {name(path): len(path.read_text(encoding="utf-8").splitlines()) for path in paths}
+    long = {path: lines for path, lines in sizes.items() if lines > MODULE_LINES and path not in LONG_MODULES}
+    assert not long, f"{package}: more than {MODULE_LINES} lines; split by what the parts are about: {long}"
 
 
-@pytest.mark.parametrize("path", CODE, ids=name)
-def test_functions_are_short_enough_to_be_held_in_mind(path: Path) -> None:
+@every_package
+def test_functions_are_short_enough_to_be_held_in_mind(package: str, paths: list[Path]) -> None:
     long = [
         f"{name(path)}::{node.name} has {lines} lines, more than {FUNCTION_LINES}"
+        for path in paths
         for node in ast.walk(tree(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES
         and f"{name(path)}::{node.name}" not in LONG_FUNCTIONS
     ]
-    assert not long, "\n".join(long)
+    assert not long, f"{package}:\n" + "\n".join(long)
 
 
-@pytest.mark.parametrize("path", CODE, ids=name)
-def test_module_says_what_it_is_for(path: Path) -> None:
-    assert ast.get_docstring(tree(path)), f"{name(path)} has no docstring"
+@every_package
+def test_modules_say_what_they_are_for(package: str, paths: list[Path]) -> None:
+    silent = [name(path) for path in paths if not ast.get_docstring(tree(path))]
+    assert not silent, f"{package}: no docstring in {silent}"
 
 
-@pytest.mark.parametrize("path", CODE, ids=name)
-def test_module_is_named_after_a_concept(path: Path) -> None:
-    vague = VAGUE_NAMES.intersection(part.removesuffix(".py") for part in path.relative_to(ROOT).parts)
-    assert not vague, f"{name(path)}: name the concept instead of {sorted(vague)}"
+@every_package
+def test_modules_are_named_after_a_concept(package: str, paths: list[Path]) -> None:
+    vague = {
+        name(path): words
+        for path in paths
+        if (
+            words := VAGUE_NAMES.intersection(
+                part.removesuffix(".py") for part in path.relative_to(ROOT).parts
+            )
+        )
+    }
+    assert not vague, f"{package}: name the concept instead of {vague}"
 
 
 def test_exceptions_are_still_needed() -> None:

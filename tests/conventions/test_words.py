@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conventions.project import ROOT, name, pyproject, python_files, tree
+from tests.conventions.project import ROOT, by_package, name, pyproject, python_files, tree
 
 SOURCE = ROOT / "src" / "gpufleet"
 GLOSSARY = ROOT / "docs" / "glossary.md"
@@ -33,6 +33,7 @@ LEANING = re.compile(r"(The same\b|Same\b|Likewise\b|As above\b|Ditto\b)")
 """Beginnings that mean nothing without the docstring before."""
 
 PACKAGES = [path for path in python_files("src") if path.name == "__init__.py"]
+every_package = pytest.mark.parametrize(("package", "paths"), by_package(python_files("src")))
 NAMED = re.compile(r"``([a-z_][\w.]*)``")
 
 
@@ -102,11 +103,15 @@ def identifiers(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("path", python_files("src"), ids=name)
-def test_identifiers_have_no_private_words(path: Path) -> None:
-    named = {one: set(as_words(one).split()) & PRIVATE_WORDS for one in identifiers(path)}
-    private = {one: words for one, words in named.items() if words}
-    assert not private, f"{name(path)}: {private}"
+@every_package
+def test_identifiers_have_no_private_words(package: str, paths: list[Path]) -> None:
+    private = [
+        f"{name(path)}: {one} has {words}"
+        for path in paths
+        for one in identifiers(path)
+        if (words := set(as_words(one).split()) & PRIVATE_WORDS)
+    ]
+    assert not private, f"{package}:\n" + "\n".join(private)
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
@@ -118,10 +123,15 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
                 yield token.start[0], token.string
 
 
-@pytest.mark.parametrize("path", python_files("src"), ids=name)
-def test_texts_name_things_and_no_persons_that_stand_for_them(path: Path) -> None:
-    found = [f"{name(path)}:{line}: {text}" for line, text in texts(path) if PERSONS.search(text)]
-    assert not [one for one in found if not one.endswith(SAID_IN_LOGS)]
+@every_package
+def test_texts_name_things_and_no_persons_that_stand_for_them(package: str, paths: list[Path]) -> None:
+    found = [
+        f"{name(path)}:{line}: {text}"
+        for path in paths
+        for line, text in texts(path)
+        if PERSONS.search(text) and text != SAID_IN_LOGS
+    ]
+    assert not found, f"{package}:\n" + "\n".join(found)
 
 
 PAGES = sorted(
@@ -138,12 +148,16 @@ def test_pages_name_things_and_no_persons_that_stand_for_them(page: Path) -> Non
     assert not found, f"{page.relative_to(ROOT)}: {found}"
 
 
-@pytest.mark.parametrize("path", python_files("src"), ids=name)
-def test_a_docstring_does_not_begin_with_what_its_neighbour_says(path: Path) -> None:
+@every_package
+def test_a_docstring_does_not_begin_with_what_its_neighbour_says(package: str, paths: list[Path]) -> None:
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    heads = [ast.get_docstring(node) or "" for node in ast.walk(tree(path)) if isinstance(node, kinds)]
-    leaning = [head for head in heads if LEANING.match(head)]
-    assert not leaning, f"{name(path)}: {leaning}"
+    leaning = [
+        f"{name(path)}: {head}"
+        for path in paths
+        for node in ast.walk(tree(path))
+        if isinstance(node, kinds) and LEANING.match(head := ast.get_docstring(node) or "")
+    ]
+    assert not leaning, f"{package}:\n" + "\n".join(leaning)
 
 
 def exists(named: str, package: Path) -> bool:
