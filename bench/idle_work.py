@@ -21,7 +21,7 @@ from gpufleet.operator.parking.activity import (
     Steps,
     judge,
 )
-from gpufleet.operator.parking.looking import RECENT_STEPS, STEP_LEAST_S, US_PER_S, steps_of
+from gpufleet.operator.parking.observation import RECENT_STEPS, STEP_LEAST_S, US_PER_S, steps_of
 from gpufleet.operator.parking.parking_step import ParkingAction, SeenWorkload, WorkloadKey, parking_step
 from gpufleet.operator.parking.rule import IdleRule
 from gpufleet.operator.parking.stamp import ParkingStamp

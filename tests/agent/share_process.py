@@ -39,7 +39,7 @@ from tests.agent.node_values import BOOT, FRACTIONS, a_gpu
 GPUS = (a_gpu("GPU-0", FRACTIONS), a_gpu("GPU-1", FRACTIONS))
 
 
-class MortalSteward(ShareAllocator):
+class MortalAllocator(ShareAllocator):
     """Dies where it is told to."""
 
     def __init__(self, die: Path, *parts: object) -> None:
@@ -73,7 +73,7 @@ async def run(kubeconfig: Path, plugins: Path, pod_resources: Path, cdi: Path, s
         PodResources(pod_resources), plugins, known, holders, HolderSources(memory), client.clock
     )
     world = ShareInputs(gpus, known, holders, pods.ask, watch.ask, edits, watch.look, memory)
-    allocator = MortalSteward(
+    allocator = MortalAllocator(
         state / "die", world, ShareFiles(cdi), OpenCallRecord(state / "checkpoint.json", BOOT), plugins
     )
     registration = KubeletRegistration(MachineClock(), GrpcKubeletLink(plugins))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.agent.device_plugin import share_allocator as share_steward
+from gpufleet.agent.device_plugin import share_allocator
 from gpufleet.agent.device_plugin.open_call_record import State
 from gpufleet.agent.kubelet.kubelet_checkpoint import FILE
 from gpufleet.agent.state.node_state import Gpu, NodePod
@@ -370,7 +370,7 @@ def test_what_is_left_of_a_pod_that_is_gone_is_in_nobodys_way(tmp_path: Path) ->
 def test_what_the_kubelet_lets_go_of_late_is_taken_back_soon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(share_steward, "LEFT_SWEEP_EVERY_S", 0.02)
+    monkeypatch.setattr(share_allocator, "LEFT_SWEEP_EVERY_S", 0.02)
 
     async def story(node: SharedNode) -> None:
         uid = node.bind("a", main=(SMALL,))

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from gpufleet.cli.main import main
-from gpufleet.cli.queues_output import Look, lines, show
+from gpufleet.cli.queues_output import TableLayout, lines, show
 from gpufleet.cli.queues_table import Glyphs
 from gpufleet.explain.queue_answer import (
     SCHEMA,
@@ -74,38 +74,38 @@ def answer() -> QueuesAnswer:
     return found[0]
 
 
-def text(answer: QueuesAnswer, look: Look, one: str = "") -> str:
+def text(answer: QueuesAnswer, look: TableLayout, one: str = "") -> str:
     return "".join(f"{line.text}\n" for line in lines(answer, look, one=one))
 
 
 def test_a_row_is_a_queue_below_its_parent(answer: QueuesAnswer) -> None:
-    assert text(answer, Look()) == TREE
+    assert text(answer, TableLayout()) == TREE
 
 
 def test_a_terminal_gets_bars_and_loses_columns_where_it_is_narrow(answer: QueuesAnswer) -> None:
-    narrow = Look(bars=True, glyphs=Glyphs.of_ascii(), width=76)
+    narrow = TableLayout(bars=True, glyphs=Glyphs.of_ascii(), width=76)
     assert text(answer, narrow) == BARS
-    assert max(map(len, text(answer, Look(bars=True, width=40)).splitlines()[:6])) <= 40
+    assert max(map(len, text(answer, TableLayout(bars=True, width=40)).splitlines()[:6])) <= 40
 
 
 def test_one_queue_is_shown_with_its_policies_and_who_waits(answer: QueuesAnswer) -> None:
-    assert text(only(answer, "c"), Look(), "c") == ONE
+    assert text(only(answer, "c"), TableLayout(), "c") == ONE
 
 
 def test_a_queue_that_has_run_times_learned_says_so() -> None:
     row = QueueRow("a", policy=PolicyRow(learn_run_times=True))
-    found = text(QueuesAnswer(SCHEMA, Source.STATUS, "", (row,)), Look(), "a")
+    found = text(QueuesAnswer(SCHEMA, Source.STATUS, "", (row,)), TableLayout(), "a")
     assert "  run times: learned, for work that does not say its own\n" in found
 
 
 def test_work_that_waits_for_nodes_tells_its_cause() -> None:
     waits = WaitingRow("pod", "default", "p", 1, 0, "nodes", 1, cause="gpu-busy")
     answer = QueuesAnswer(SCHEMA, Source.ENGINE, "", (QueueRow("team", waiting=(waits,)),))
-    assert "nodes (gpu-busy)" in text(answer, Look(), "team")
+    assert "nodes (gpu-busy)" in text(answer, TableLayout(), "team")
 
 
 def test_all_that_is_known_is_wide(answer: QueuesAnswer) -> None:
-    wide = text(answer, Look(wide=True)).splitlines()
+    wide = text(answer, TableLayout(wide=True)).splitlines()
     assert wide[0].endswith(
         "AVAILABLE  BORROW MAX  LEND MAX  HARD MAX  PROTECTED  PRIORITY  WEIGHT  ORDER       "
         "MAY EVICT                                  NAMESPACES"
@@ -116,7 +116,7 @@ def test_all_that_is_known_is_wide(answer: QueuesAnswer) -> None:
 
 def test_a_resource_is_chosen_by_name(answer: QueuesAnswer) -> None:
     with pytest.raises(InputError, match="did you mean gpu"):
-        text(answer, Look("gpus"))
+        text(answer, TableLayout("gpus"))
 
 
 def test_json_and_yaml_say_the_same(answer: QueuesAnswer, capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,15 +145,15 @@ def test_colour_is_for_terminals_only(answer: QueuesAnswer, capsys: pytest.Captu
 def test_twenty_teams_fit_on_a_screen() -> None:
     teams = [QueueRow(f"team-{number:02}", "root") for number in range(20)]
     every = QueuesAnswer(SCHEMA, Source.ENGINE, "", (QueueRow("root"), *teams))
-    assert len(list(lines(every, Look(bars=True, width=80)))) <= 24
+    assert len(list(lines(every, TableLayout(bars=True, width=80)))) <= 24
 
 
 def test_deep_trees_and_hostile_names_stay_lines() -> None:
     rows = [QueueRow("q0"), *(QueueRow(f"q{number}", f"q{number - 1}") for number in range(1, 1000))]
     every = QueuesAnswer(SCHEMA, Source.STATUS, "", tuple(rows))
-    assert len(list(lines(every, Look(width=80)))) == 1001
+    assert len(list(lines(every, TableLayout(width=80)))) == 1001
     broken = QueueRow("q", active=False, problems=(Problem("Malformed", "a\x1b[2J\nb"),))
-    (*_, last) = lines(QueuesAnswer(SCHEMA, Source.STATUS, "", (broken,)), Look())
+    (*_, last) = lines(QueuesAnswer(SCHEMA, Source.STATUS, "", (broken,)), TableLayout())
     assert visible_line(last.text) == "q: Malformed: a\\x1b[2J\\nb"
 
 

@@ -42,7 +42,7 @@ SCHEDULER = "gpufleet"
 NOON = dt.datetime(2026, 3, 1, 12, 0, tzinfo=dt.UTC)
 
 
-class StandingClock(MachineClock):
+class StoppedClock(MachineClock):
     """No time passes."""
 
     def monotonic_s(self) -> float:
@@ -107,7 +107,7 @@ class Books:
             self.nodes,
             self.pods,
             self.gangs,
-            StandingClock(),
+            StoppedClock(),
             Unobserved(),
         )
 

@@ -16,11 +16,14 @@ ROW = re.compile(r"^\| (?P<term>[^|]+) \| (?P<meaning>[^|]+) \| `(?P<module>[^|`
 PRIVATE_WORDS = frozenset(
     {
         *("caretaker", "census", "court", "desk", "estate", "guise", "heir", "hope", "keeper", "prey"),
-        *("steward", "succession", "takings", "watchman", "will"),
+        *("standing", "steward", "succession", "takings", "watchman", "will"),
         *("nobody", "somebody", "whoever"),
     }
 )
 """Words that only this project would know the meaning of, and persons that stand for things."""
+
+VAGUE_WORDS = frozenset({"keeping", "look", "looking", "looks", "taking", "told"})
+"""Words of everyday speech that say nothing of what a module or a class is: any of them could be named so."""
 
 PERSONS = re.compile(r"\b(nobody|somebody|anybody|everybody|whoever|whomever)\b", re.IGNORECASE)
 HE = re.compile(r"\b(he|him|his)\b", re.IGNORECASE)
@@ -89,6 +92,11 @@ def names_in(path: Path) -> set[str]:
     }
 
 
+def classes(path: Path) -> list[str]:
+    """The classes of a module, at any depth."""
+    return [node.name for node in ast.walk(tree(path)) if isinstance(node, ast.ClassDef)]
+
+
 def identifiers(path: Path) -> set[str]:
     """Every name that a module defines, takes or reads, and its own."""
     found = {path.stem}
@@ -101,6 +109,17 @@ def identifiers(path: Path) -> set[str]:
             case _:
                 pass
     return found
+
+
+@every_package
+def test_modules_and_classes_are_named_by_what_they_are(package: str, paths: list[Path]) -> None:
+    vague = [
+        f"{name(path)}: {one} has {words}"
+        for path in paths
+        for one in (path.stem, *classes(path))
+        if (words := set(as_words(one).split()) & VAGUE_WORDS)
+    ]
+    assert not vague, f"{package}:\n" + "\n".join(vague)
 
 
 @every_package

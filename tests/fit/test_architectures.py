@@ -12,7 +12,7 @@ import pytest
 from gpufleet.fit.architecture import facts_of
 from gpufleet.fit.catalogue import find_model
 from gpufleet.fit.facts import ModelFacts
-from gpufleet.fit.kv_cache import Keeping, model_token_bytes, sequence_bytes
+from gpufleet.fit.kv_cache import CacheLayout, model_token_bytes, sequence_bytes
 from gpufleet.fit.shapes import active_parameters, parameters
 from gpufleet.fit.spellings import read_config
 from gpufleet.fit.weights import loaded_bytes
@@ -297,8 +297,8 @@ def test_a_token_keeps_keys_in_the_layers_that_have_them(config: dict[str, Any],
 
 def test_a_picture_is_kept_once_and_not_for_each_token() -> None:
     """Four tiles of 1601 pieces in 8 layers, 8 heads of 128."""
-    keeping = Keeping(2.0, 16, 8192, is_grouped=False)
-    found = sequence_bytes(facts(LLAMA_VISION), 16, 1, 1, keeping)
+    layout = CacheLayout(2.0, 16, 8192, is_grouped=False)
+    found = sequence_bytes(facts(LLAMA_VISION), 16, 1, 1, layout)
     assert found == 16 * 2 * 32 * 8 * 128 * 2 + 4 * 1601 * 2 * 8 * 8 * 128 * 2
 
 
@@ -314,8 +314,8 @@ def test_a_picture_is_kept_once_and_not_for_each_token() -> None:
 def test_states_and_keys_share_pages_as_vllm_lays_them_out(
     config: dict[str, Any], tensor: int, element: float, pages: int, pool: float, context: int, times: float
 ) -> None:
-    keeping = Keeping(element, 16, 2048, is_grouped=True, state_pages=pages)
-    one = sequence_bytes(facts(config), context, tensor, 1, keeping)
+    layout = CacheLayout(element, 16, 2048, is_grouped=True, state_pages=pages)
+    one = sequence_bytes(facts(config), context, tensor, 1, layout)
     assert pool * GIB / one == pytest.approx(times, rel=0.005)
 
 
@@ -323,11 +323,11 @@ def test_states_of_16_bits_make_blocks_of_544_tokens() -> None:
     """vLLM says so of Qwen3-Next: 32 x 128 x 128 x 2 + 8192 x 3 x 2 bytes, 2,048 a token, steps of 16."""
     config = sizes(2048, 5120, 48, 16, 2, 151936, model_type="qwen3_next", **LINEAR)
     del config["mamba_ssm_dtype"]
-    keeping = Keeping(2.0, 16, 2048, is_grouped=True, state_pages=1)
+    layout = CacheLayout(2.0, 16, 2048, is_grouped=True, state_pages=1)
     page = 544 * 2 * 2 * 256 * 2
     # 12 layers with keys, 36 with states, each of a page
-    assert sequence_bytes(facts(config), 544, 1, 1, keeping) == 48 * page
-    assert sequence_bytes(facts(config), 545, 1, 1, keeping) == 60 * page
+    assert sequence_bytes(facts(config), 544, 1, 1, layout) == 48 * page
+    assert sequence_bytes(facts(config), 545, 1, 1, layout) == 60 * page
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ NAMES = agent_use.NAMES | queues.NAMES | ENGINE_NAMES
 """The series that sources read."""
 
 
-class StandingClock(MachineClock):
+class StoppedClock(MachineClock):
     """A clock that needs no loop, because nothing is waited for."""
 
     def monotonic_s(self) -> float:
@@ -39,7 +39,7 @@ def objects(
 ) -> ClusterObjects:
     """What a cluster with these pods and nodes looks like."""
     transport: Transport = NoServer()  # type: ignore[assignment]
-    found = ClusterObjects(Client(transport, StandingClock(), random.Random()))
+    found = ClusterObjects(Client(transport, StoppedClock(), random.Random()))
     found.pods.catch_up([msgspec.Raw(msgspec.json.encode(one)) for one in pods], "1")
     found.nodes.catch_up([msgspec.Raw(msgspec.json.encode(one)) for one in nodes], "1")
     return found

@@ -13,7 +13,7 @@ from gpufleet.kube.transport import Request, Response, Transport
 from gpufleet.metrics.cluster_objects import ClusterObjects
 from gpufleet.metrics.fleet_limit import FleetLimit
 from gpufleet.metrics.served_values import ExternalValue, NoValueError
-from tests.metrics.cluster_at_hand import StandingClock, objects, pod
+from tests.metrics.cluster_at_hand import StoppedClock, objects, pod
 from tests.metrics.values_at_hand import NOW_S
 
 QUEUE = "queue_length"
@@ -81,7 +81,7 @@ def limited(
     known: ClusterObjects = objects(pods)
 
     async def story() -> list[float]:
-        limit = FleetLimit(Client(transport, StandingClock(), random.Random(1)), known)
+        limit = FleetLimit(Client(transport, StoppedClock(), random.Random(1)), known)
         values = [ExternalValue({"pool": str(at)}, amount, NOW_S) for at, amount in enumerate(amounts)]
         for _ in range(times):
             found = await limit.limited("default", "llama", QUEUE, values)

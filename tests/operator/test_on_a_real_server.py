@@ -189,16 +189,16 @@ def test_one_process_leads_and_the_next_one_takes_over(installed: LocalCluster, 
         first, second = (Operator(client, "gpufleet-system", name) for name in ("first", "second"))
         leading = asyncio.ensure_future(first.run())
         await until(lambda: stage.labels(node) == GOLD, "the first leads")
-        standing_by = asyncio.ensure_future(second.run())
+        enter_standby = asyncio.ensure_future(second.run())
         await asyncio.sleep(1)
         assert second.leading is None
         leading.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await leading
         await until(lambda: second.leading is not None, "the second leads")
-        standing_by.cancel()
+        enter_standby.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await standing_by
+            await enter_standby
 
     play(installed, story)
 

@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from gpufleet.kube.codec.policy_status import MESSAGE_LENGTH_MAX, NODES_MAX, ToldNode, policy_status
+from gpufleet.kube.codec.policy_status import MESSAGE_LENGTH_MAX, NODES_MAX, ReportedNode, policy_status
 from gpufleet.kube.objects.fleet_policies import FleetPolicyStatus, NodePolicyStatus
 from gpufleet.model.fleet_policy import FleetPolicy
 from gpufleet.model.identifiers import NodeName
@@ -164,7 +164,7 @@ def test_of_a_policy_that_cannot_be_read_no_number_of_nodes_is_told() -> None:
 
 
 def test_a_status_has_room_for_so_many_nodes_and_says_how_many_are_left_out() -> None:
-    nodes = [ToldNode(f"n{number}", "Applied", "x", "m" * 5000) for number in range(NODES_MAX + 5)]
+    nodes = [ReportedNode(f"n{number}", "Applied", "x", "m" * 5000) for number in range(NODES_MAX + 5)]
     found = policy_status(FleetPolicyStatus(), (), nodes, (), 1, NOW)
     assert (found.selected, len(found.nodes), found.nodes_left_out) == (NODES_MAX + 5, NODES_MAX, 5)
     assert len(found.nodes[0].message) == MESSAGE_LENGTH_MAX

@@ -9,8 +9,8 @@ from gpufleet.explain.queue_answer import SCHEMA, QueueRow, QueuesAnswer, Source
 from gpufleet.kube.objects.node import Node
 from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import Pod
+from gpufleet.overview.rows.engine_report import EngineReport, GangReport
 from gpufleet.overview.rows.known import Known
-from gpufleet.overview.rows.told import GangTold, Told
 from gpufleet.usage.agent_use import CardUse, DeviceUse, NodeUse
 
 NOW = dt.datetime(2026, 3, 1, 12, 0, 0, tzinfo=dt.UTC)
@@ -78,9 +78,9 @@ def measured(*pods: tuple[str, float, float], at_s: float | None = None, busy: f
     return use
 
 
-def told(*queues: QueueRow, gangs: tuple[GangTold, ...] = (), **more: Any) -> Told:
+def told(*queues: QueueRow, gangs: tuple[GangReport, ...] = (), **more: Any) -> EngineReport:
     """What the engine says."""
-    return Told(QueuesAnswer(SCHEMA, Source.ENGINE, "", queues), gangs, **more)
+    return EngineReport(QueuesAnswer(SCHEMA, Source.ENGINE, "", queues), gangs, **more)
 
 
 def known(*objects: Node | NodeDevices | Pod, **more: Any) -> Known:

@@ -6,8 +6,8 @@ from gpufleet.cluster.settings import Settings
 from gpufleet.kube.client import Client
 from gpufleet.overview.readings.engine_asking import ask_engine
 from gpufleet.overview.readings.readings import Readings, Scope
+from gpufleet.overview.rows.engine_report import EngineReport
 from gpufleet.overview.rows.known import Part
-from gpufleet.overview.rows.told import Told
 from gpufleet.top.showing import ViewLines
 from tests.explain.test_seeing_queues import GANG, WithoutPods, add_queue, crowded
 from tests.scheduler.world import World, in_world
@@ -71,7 +71,7 @@ def test_without_the_right_to_list_pods_queues_are_shown_as_they_were_written() 
         add_queue(world, "a", quotas=[{"resource": "gpu", "nominal": 4}])
         await world.settle(30)
         client = client_of(world, WithoutPods)
-        told: Told = await ask_engine(client, SETTINGS)
+        told: EngineReport = await ask_engine(client, SETTINGS)
         assert not told.by_engine
         assert told.notes[0] == "you may not list pods of the whole cluster"
         readings = Readings(client, SETTINGS, Scope(home="team"), None)

@@ -7,8 +7,8 @@ import pytest
 
 from gpufleet.explain.queue_answer import PendingRow, QueueRow, ReservationRow, ResourceRow, WaitingRow
 from gpufleet.kube.codec.selector_text import read_selector
+from gpufleet.overview.rows.engine_report import GangReport
 from gpufleet.overview.rows.known import Known, Part
-from gpufleet.overview.rows.told import GangTold
 from gpufleet.top.showing import ViewLines, missing
 from tests.overview.known_values import GIB, NOW, known, measured, node, pod, report, told
 
@@ -93,7 +93,7 @@ def test_a_waiting_pod_has_position_and_cause_of_the_engine() -> None:
 
 def test_a_member_of_a_gang_waits_with_its_gang() -> None:
     row = WaitingRow("gang", "team", "g", 2, 0, "incomplete-gang", cause="gang-short")
-    gang = GangTold("team", "g", "q", 3, 2, pods=("p",))
+    gang = GangReport("team", "g", "q", 3, 2, pods=("p",))
     (line,) = lines("pod", known(pod("p"), told=told(QueueRow("q", waiting=(row,)), gangs=(gang,))))
     assert (line.queue, line.cause) == ("q", "gang-short")
 
@@ -182,10 +182,10 @@ def test_what_may_be_listed_counts_though_no_object_changes() -> None:
 
 def test_a_gang_in_part_says_so() -> None:
     gangs = (
-        GangTold("team", "half", "q", 4, 4, 2, 8000, pods=("p",)),
-        GangTold("team", "whole", "q", 2, 2, 2, 4000),
-        GangTold("team", "none", "q", 2, 1, 0, 2000),
-        GangTold("team", "bad", "q", problem="members contradict"),
+        GangReport("team", "half", "q", 4, 4, 2, 8000, pods=("p",)),
+        GangReport("team", "whole", "q", 2, 2, 2, 4000),
+        GangReport("team", "none", "q", 2, 1, 0, 2000),
+        GangReport("team", "bad", "q", problem="members contradict"),
     )
     seen = known(pod("p", why="no room for all"), told=told(gangs=gangs))
     half, whole, none, bad = lines("gang", seen)
@@ -195,7 +195,7 @@ def test_a_gang_in_part_says_so() -> None:
 
 def test_a_gang_with_a_reservation_has_its_start() -> None:
     held = ReservationRow("gang", "team", "g", 2, expected_start="2026-03-01T13:00:00Z")
-    seen = known(told=told(QueueRow("q", reservation=held), gangs=(GangTold("team", "g", "q", 2, 2),)))
+    seen = known(told=told(QueueRow("q", reservation=held), gangs=(GangReport("team", "g", "q", 2, 2),)))
     (line,) = lines("gang", seen)
     assert line.expected_start == "2026-03-01T13:00:00Z"
 

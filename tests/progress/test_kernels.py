@@ -7,7 +7,7 @@ import pytest
 from numba.core import event
 
 from gpufleet.progress.durations import Step
-from gpufleet.progress.kernels import EVENT, CompilingTold
+from gpufleet.progress.kernels import EVENT, CompilingReport
 from gpufleet.progress.telling import Revised, Silent
 
 
@@ -42,7 +42,7 @@ class Kept(Silent):
 )
 def test_a_busy_machine_makes_the_expected_end_later(done: int, elapsed_s: float, whole_s: float) -> None:
     kept = Kept()
-    with CompilingTold(kept, Step("kernels", 80.0), 4):
+    with CompilingReport(kept, Step("kernels", 80.0), 4):
         event.start_event(EVENT)
         for _ in range(done):
             event.end_event(EVENT)

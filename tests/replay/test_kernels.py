@@ -56,7 +56,7 @@ def test_after_a_replay_only_the_other_kernels_are_expected(
         expected.append(step)
         return nullcontext()
 
-    monkeypatch.setattr(kernels, "CompilingTold", told)
+    monkeypatch.setattr(kernels, "CompilingReport", told)
     monkeypatch.setattr(kernels, "story", checkout.told)
     monkeypatch.setattr(kernels, "sweep_old_caches", lambda: None)
     kernels.prepare_all(Silent())

@@ -32,7 +32,7 @@ GROUPS = resources.POD_GROUPS_V1BETA1
 NAMES = ("a", "b")
 
 
-class StandingClock(MachineClock):
+class StoppedClock(MachineClock):
     """No time passes."""
 
     def monotonic_s(self) -> float:
@@ -54,7 +54,7 @@ class Books:
             NodeTracker(self.picture),
             self.pods,
             gangs,
-            StandingClock(),
+            StoppedClock(),
             Metrics(),
         )
         self.heard: dict[PodUid, model.Pod] = {}

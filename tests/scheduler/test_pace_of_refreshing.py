@@ -23,7 +23,7 @@ from gpufleet.scheduler.refreshing import (
 )
 from gpufleet.scheduler.reporting import Reporter
 from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop, run
-from tests.cluster.changing_cluster import SCHEDULER, Books, ChangingCluster, StandingClock
+from tests.cluster.changing_cluster import SCHEDULER, Books, ChangingCluster, StoppedClock
 from tests.engine.effort import seeds
 
 GANG_SIZE = 3 * MEMBERS_AN_ANSWER
@@ -95,7 +95,7 @@ def test_every_turn_is_bounded_and_every_pod_has_its_turn_before_any_has_two(see
     malformed, alone, in_gang = chance.randint(1, 200), chance.randint(0, 60), chance.random() < 0.5
     books = crowd(chance, malformed=malformed, alone=alone, in_gang=in_gang)
     engine, reporter = Asked(), Noted()
-    refreshing = Refreshing(engine, books.pods, reporter, StandingClock(), lambda: False)
+    refreshing = Refreshing(engine, books.pods, reporter, StoppedClock(), lambda: False)
     # A gang is asked about once a turn in which one of its members has its turn.
     a_gang = 1 + GANG_SIZE // MEMBERS_AN_ANSWER
     for _ in range(100):

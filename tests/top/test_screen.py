@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from gpufleet.explain.queue_answer import PendingRow, QueueRow, ResourceRow, WaitingRow
+from gpufleet.overview.rows.engine_report import GangReport
 from gpufleet.overview.rows.lines import NodeLine, PodLine
-from gpufleet.overview.rows.told import GangTold
 from gpufleet.top.screen.choice import Choice
 from gpufleet.top.screen.frame import Frame, Header, Size, frame
 from gpufleet.top.screen.order import Order, matching
@@ -32,7 +32,7 @@ def fleet() -> Any:
     )
     use = ResourceRow("gpu", "6.5", "4", "4", "2.5", "0", "5")
     queue = QueueRow("team-a", resources=(use,), pending=(PendingRow("quota", 1),), waiting=waits)
-    gang = GangTold("team", "train", "team-a", 4, 4, 2, 32_000, "2026-03-01T09:00:00Z", pods=("train-0",))
+    gang = GangReport("team", "train", "team-a", 4, 4, 2, 32_000, "2026-03-01T09:00:00Z", pods=("train-0",))
     return known(
         *(node("gpu-001"), report("gpu-001")),
         *(node("gpu-002", ready="Unknown"), report("gpu-002", unwell=1)),

@@ -10,12 +10,12 @@ import pytest
 from gpufleet.web import streaming
 from gpufleet.web.documents import VIEWS, Refusal, Source, SourceState
 from gpufleet.web.rights import ALL
-from gpufleet.web.streaming import EndedError, Told, events, told_by
+from gpufleet.web.streaming import EndedError, SentRows, events, sent_before
 from gpufleet.web.versioned_rows import VersionedRows
 from tests.web.set_clock import SetClock
 
 LIVE = Source(SourceState.LIVE)
-NOTHING = Told()
+NOTHING = SentRows()
 
 
 class Rows:
@@ -57,7 +57,7 @@ def read(event: bytes) -> tuple[str, Any, str]:
     return fields["event"], json.loads(fields["data"]), fields.get("id", "")
 
 
-def stream(person: Person, told: Told = NOTHING) -> AsyncGenerator[bytes, None]:
+def stream(person: Person, told: SentRows = NOTHING) -> AsyncGenerator[bytes, None]:
     return events(person, lambda: LIVE, SetClock(), told)
 
 
@@ -90,10 +90,10 @@ def test_a_browser_that_comes_back_is_told_what_it_missed_and_one_of_another_boa
         rows = Rows()
         rows.put("a", b'{"key":"a"}')
         rows.put("b", b'{"key":"b"}')
-        known = await upto(stream(Person(rows), told_by("rows.2")), 2)
+        known = await upto(stream(Person(rows), sent_before("rows.2")), 2)
         assert [one[0] for one in known] == ["source", "rows"]
         assert known[1][1]["changed"] == [{"key": "b"}]
-        other = await upto(stream(Person(rows), told_by("another.2")), 6)
+        other = await upto(stream(Person(rows), sent_before("another.2")), 6)
         assert [one[0] for one in other] == ["source", *["view"] * 5]
 
     asyncio.run(story())
@@ -154,4 +154,4 @@ def test_who_may_see_nothing_any_more_is_told_so_and_the_stream_ends(monkeypatch
 
 @pytest.mark.parametrize("text", ["", "x", "rows.", ".", "rows.-1", "rows.9" + "9" * 30, "rows.²"])
 def test_an_id_that_no_server_gave_is_no_id(text: str) -> None:
-    assert told_by(text) == Told()
+    assert sent_before(text) == SentRows()

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gpufleet.cli.output import echo_json, echo_line
 from gpufleet.model.phrases import counted
-from gpufleet.operator.parking.questions import WOKEN_SUFFIX, ParkedWork, ToldWork
+from gpufleet.operator.parking.questions import WOKEN_SUFFIX, ParkedWork, ParkedWorkload
 from gpufleet.whatif.answer import Answer, Work
 
 HEADER = ("NAMESPACE", "WORK", "PHASE", "SINCE", "GPUS", "WHAT FOLLOWS")
 
 
-def show_park(told: Sequence[ToldWork]) -> None:
+def show_park(told: Sequence[ParkedWorkload]) -> None:
     """Say what was parked, and how it comes back."""
     for one in told:
         gpus = f"; {counted(one.gpus, 'GPU')} given back" if one.gpus else ""
@@ -19,7 +19,7 @@ def show_park(told: Sequence[ToldWork]) -> None:
         echo_line(f"Back by: {_wake_command(told[0])}")
 
 
-def show_wake(told: Iterable[ToldWork]) -> None:
+def show_wake(told: Iterable[ParkedWorkload]) -> None:
     """Say what wakes."""
     for one in told:
         echo_line(f"{one.kind} {one.namespace}/{one.name} wakes, and waits in its queue for its GPUs.")
@@ -61,7 +61,7 @@ def estimate_lines(answer: Answer) -> Iterator[str]:
         yield f"{counted(sum(one.pods for one in answer.evicted), 'pod')} of others would be evicted for it."
 
 
-def _row(one: ToldWork) -> tuple[str, ...]:
+def _row(one: ParkedWorkload) -> tuple[str, ...]:
     follows = {
         "Warned": f"parked at {one.park_at} unless it is used",
         "Parked": _wake_command(one),
@@ -70,7 +70,7 @@ def _row(one: ToldWork) -> tuple[str, ...]:
     return (one.namespace, f"{one.kind}/{one.name}", one.phase, one.since, str(one.gpus), follows)
 
 
-def _wake_command(one: ToldWork) -> str:
+def _wake_command(one: ParkedWorkload) -> str:
     return f"gpufleet wake {one.kind.lower()}/{one.name} -n {one.namespace}"
 
 

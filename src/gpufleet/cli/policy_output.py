@@ -12,9 +12,9 @@ from gpufleet.operator.answer import (
     PlannedChange,
     PlannedNode,
     PlannedRollout,
+    PolicyAnswer,
     PolicyPlan,
     PolicyStatuses,
-    ToldPolicy,
 )
 
 ROLLOUT_NOTE = "rollout: brought node by node; runtimes, and drivers of the host after an image, not yet."
@@ -134,7 +134,7 @@ def _cut(text: str) -> str:
     return _DIGEST.sub(r"\1..", text)
 
 
-def status_lines(policy: ToldPolicy, *, named: bool) -> Iterator[str]:
+def status_lines(policy: PolicyAnswer, *, named: bool) -> Iterator[str]:
     """What is told of one policy."""
     if not policy.observed:
         yield f"FleetPolicy {policy.name}: {NO_OPERATOR}"

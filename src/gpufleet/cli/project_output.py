@@ -8,7 +8,7 @@ import click
 from gpufleet.cli.output import echo_json, echo_line
 from gpufleet.model.phrases import counted, listed
 from gpufleet.operator.projects.ending import ProjectContent
-from gpufleet.operator.projects.project_answers import Projects, ToldProject
+from gpufleet.operator.projects.project_answers import ProjectAnswer, Projects
 from gpufleet.operator.projects.project_usage import ProjectUsage
 from gpufleet.operator.projects.questions import Person
 
@@ -19,7 +19,7 @@ NAMES_MAX = 4
 NOT_SEEN = "not told yet: no operator has seen this version of the project"
 
 
-def show_created(told: ToldProject, output: str) -> None:
+def show_created(told: ProjectAnswer, output: str) -> None:
     """Say what was made, and what follows."""
     if output == "json":
         echo_json(told)
@@ -43,7 +43,7 @@ def show_projects(found: Projects, output: str) -> None:
         echo_line(f"Note: {note}")
 
 
-def show_project(told: ToldProject, output: str) -> None:
+def show_project(told: ProjectAnswer, output: str) -> None:
     """Print one project."""
     if output == "json":
         echo_json(told)
@@ -52,7 +52,7 @@ def show_project(told: ToldProject, output: str) -> None:
         echo_line(line)
 
 
-def project_lines(told: ToldProject) -> Iterator[str]:
+def project_lines(told: ProjectAnswer) -> Iterator[str]:
     """The whole text about one project."""
     yield f"Project {told.name} of team {told.team}"
     if told.ready is None:
@@ -80,7 +80,7 @@ def project_lines(told: ToldProject) -> Iterator[str]:
         yield f"Note: {note}"
 
 
-def show_invited(told: ToldProject, person: Person, role: str, output: str, *, is_new: bool) -> None:
+def show_invited(told: ProjectAnswer, person: Person, role: str, output: str, *, is_new: bool) -> None:
     """Say who may do what now."""
     if output == "json":
         echo_json(told)
@@ -89,7 +89,7 @@ def show_invited(told: ToldProject, person: Person, role: str, output: str, *, i
     echo_line(f"{_begun(person)} {is_so} {role} of project {told.name}.")
 
 
-def show_removed(told: ToldProject, person: Person, output: str) -> None:
+def show_removed(told: ProjectAnswer, person: Person, output: str) -> None:
     """Say who is no member any more."""
     if output == "json":
         echo_json(told)
@@ -97,7 +97,7 @@ def show_removed(told: ToldProject, person: Person, output: str) -> None:
     echo_line(f"{_begun(person)} is no member of project {told.name} any more.")
 
 
-def show_namespace(told: ToldProject, namespace: str, output: str, *, is_new: bool) -> None:
+def show_namespace(told: ProjectAnswer, namespace: str, output: str, *, is_new: bool) -> None:
     """Say what was added."""
     if output == "json":
         echo_json(told)
@@ -106,7 +106,7 @@ def show_namespace(told: ToldProject, namespace: str, output: str, *, is_new: bo
     echo_line(f"Project {told.name}: namespace {namespace} {verb}.")
 
 
-def show_namespace_removed(told: ToldProject, namespace: str, output: str) -> None:
+def show_namespace_removed(told: ProjectAnswer, namespace: str, output: str) -> None:
     """Say what ends."""
     if output == "json":
         echo_json(told)
@@ -148,7 +148,7 @@ def _begun(person: Person) -> str:
     return text[0].upper() + text[1:]
 
 
-def _row(one: ToldProject) -> tuple[str, ...]:
+def _row(one: ProjectAnswer) -> tuple[str, ...]:
     ready = "not seen" if one.ready is None else "yes" if one.ready else f"no, {one.reason}"
     names = listed(one.namespaces, NAMES_MAX)
     return one.name, one.team, one.queue or "-", names, str(len(one.members)), ready

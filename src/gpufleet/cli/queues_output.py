@@ -34,7 +34,7 @@ WAITING_MAX = 20
 WIDTH_FALLBACK = 100
 
 
-class Look(NamedTuple):
+class TableLayout(NamedTuple):
     """How to lay out: ``width`` None for as wide as it needs."""
 
     resource: str = ""
@@ -54,7 +54,7 @@ def show(answer: QueuesAnswer, output: str, resource: str, color: str, *, one: s
         return
     terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size((WIDTH_FALLBACK, 24)).columns if terminal else None
-    look = Look(resource, output == "wide", terminal, _glyphs(), width)
+    look = TableLayout(resource, output == "wide", terminal, _glyphs(), width)
     colored = with_color(color)
     for line in lines(answer, look, one=one):
         shown = visible_line(line.text)
@@ -70,7 +70,7 @@ def _glyphs() -> Glyphs:
     return Glyphs() if encoding.startswith("utf") else Glyphs.of_ascii()
 
 
-def lines(answer: QueuesAnswer, look: Look, *, one: str = "") -> Iterator[Line]:
+def lines(answer: QueuesAnswer, look: TableLayout, *, one: str = "") -> Iterator[Line]:
     """The answer, line by line."""
     rows = list(answer.queues)
     if not rows:
@@ -86,7 +86,7 @@ def lines(answer: QueuesAnswer, look: Look, *, one: str = "") -> Iterator[Line]:
         yield from _waiting(next(row for row in rows if row.name == one))
 
 
-def _chosen(rows: Sequence[QueueRow], look: Look, *, every: bool) -> list[str]:
+def _chosen(rows: Sequence[QueueRow], look: TableLayout, *, every: bool) -> list[str]:
     """The resources to show."""
     known = list(dict.fromkeys(sorted(one.resource for row in rows for one in row.resources)))
     if look.resource and look.resource not in known:
@@ -101,7 +101,7 @@ def _chosen(rows: Sequence[QueueRow], look: Look, *, every: bool) -> list[str]:
     return [GPU if GPU in known or not known else known[0]]
 
 
-def _columns(chosen: list[str], look: Look) -> list[Column]:
+def _columns(chosen: list[str], look: TableLayout) -> list[Column]:
     """The table's columns, those with the highest number going first where there is too little room."""
     several = len(chosen) > 1
     found = [
@@ -124,7 +124,7 @@ def _columns(chosen: list[str], look: Look) -> list[Column]:
     return found
 
 
-def _table(rows: list[QueueRow], chosen: list[str], look: Look) -> Iterator[tuple[list[str], str]]:
+def _table(rows: list[QueueRow], chosen: list[str], look: TableLayout) -> Iterator[tuple[list[str], str]]:
     for row, name in zip(rows, tree_names(rows, look.glyphs), strict=True):
         short = name if len(name) <= NAME_LENGTH_MAX else name[: NAME_LENGTH_MAX - 1] + look.glyphs.cut
         shown = [one for one in chosen if row.resource(one) is not None] or chosen[:1]
@@ -134,7 +134,7 @@ def _table(rows: list[QueueRow], chosen: list[str], look: Look) -> Iterator[tupl
             yield [*head, *cells], _color(row)
 
 
-def _cells(row: QueueRow, found: ResourceRow | None, look: Look, *, first: bool) -> list[str]:
+def _cells(row: QueueRow, found: ResourceRow | None, look: TableLayout, *, first: bool) -> list[str]:
     use = found or ResourceRow("")
     bar = [_bar(use, look.glyphs)] if look.bars else []
     amounts = [

@@ -1,6 +1,6 @@
 """``gpufleet top``: what GPUs do, who holds them, who waits and why; live on a terminal, once in a pipe.
 
-``gpufleet.top`` reads and lays out; ``top_output`` prints a single look.
+``gpufleet.top`` reads and lays out; ``top_output`` prints one reading.
 """
 
 import sys
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 )
 @click.option("-o", "--output", type=OneOf(["text", "wide", "json"]), default="text", help="[default: text]")
 @click.option("--no-headers", is_flag=True, help="No headings, in a pipe.")
-@click.option("--once", is_flag=True, help="One look, on a terminal too.")
+@click.option("--once", is_flag=True, help="One reading, on a terminal too.")
 @click.option(
     "--interval",
     "interval_s",
@@ -92,7 +92,7 @@ def command(
     from gpufleet.cli.terminal import with_color
     from gpufleet.cli.top_output import show
     from gpufleet.kube.connection import ClusterChoice
-    from gpufleet.top.command import look, watch
+    from gpufleet.top.command import read_once, watch
     from gpufleet.top.request import Request
 
     request = Request(
@@ -112,5 +112,5 @@ def command(
     )
     if output != "json" and not once and sys.stdout.isatty() and sys.stdin.isatty():
         return watch(request, colored=with_color(color))
-    show(look(request), request, output, headings=not no_headers, colored=with_color(color))
+    show(read_once(request), request, output, headings=not no_headers, colored=with_color(color))
     return 0

@@ -1,4 +1,4 @@
-"""One look of ``gpufleet top`` on standard output: a table for people and pipes, JSON for programs.
+"""One reading of ``gpufleet top`` on standard output: a table for people and pipes, JSON for programs.
 
 Notes go to standard error, so that the table stays one.
 """
@@ -11,7 +11,7 @@ import msgspec
 from gpufleet.cli.output import echo_json, echo_line, echo_painted
 from gpufleet.kube.codec.times import whole_time
 from gpufleet.overview.rows.lines import GangLine, IdleLine, NodeLine, PodLine, QueueLine
-from gpufleet.top.once import Look
+from gpufleet.top.once import FleetLines
 from gpufleet.top.request import Request
 from gpufleet.top.screen.columns import Tone
 from gpufleet.top.screen.table import in_full
@@ -24,7 +24,7 @@ COLORS = {Tone.BAD: "red", Tone.WARN: "yellow"}
 
 
 class Document(msgspec.Struct, frozen=True):
-    """The look as JSON. In ``lines`` null is unknown."""
+    """The reading as JSON. In ``lines`` null is unknown."""
 
     schema: str
     view: str
@@ -40,8 +40,8 @@ class Document(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-def show(found: Look, request: Request, output: str, *, headings: bool, colored: bool) -> None:
-    """Print the look."""
+def show(found: FleetLines, request: Request, output: str, *, headings: bool, colored: bool) -> None:
+    """Print the reading."""
     if output == "json":
         at = whole_time(found.now)
         echo_json(Document(SCHEMA, found.view, at, found.summary, tuple(found.lines), found.notes))

@@ -14,7 +14,7 @@ from typing import Self
 
 from gpufleet.engine.arrays.compiled import CACHE_FOLDER
 from gpufleet.progress.durations import Step
-from gpufleet.progress.kernels import CompilingTold
+from gpufleet.progress.kernels import CompilingReport
 from gpufleet.progress.telling import ToPerson
 
 PATIENCE_S = 1.0
@@ -41,7 +41,7 @@ class Progress:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._compiling = contextlib.ExitStack()
-        self._told: CompilingTold | None = None
+        self._told: CompilingReport | None = None
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -59,7 +59,7 @@ class Progress:
         self._compiling.close()
         self.doing = doing
         if doing == ENGINE:
-            self._told = CompilingTold(ToPerson(PREFIX, repeats=False), *_missing())
+            self._told = CompilingReport(ToPerson(PREFIX, repeats=False), *_missing())
             self._compiling.enter_context(self._told)
 
     def _watch(self) -> None:

@@ -29,7 +29,7 @@ _COMPAT = re.compile(r"cuda-compat-([0-9]{1,2})-([0-9]{1,2})(?![0-9])")
 _FIRST_WITH_UPDATES = 11
 
 
-class Told(msgspec.Struct, frozen=True):
+class StatedToolkit(msgspec.Struct, frozen=True):
     """A toolkit, and what told it."""
 
     toolkit: Toolkit
@@ -54,46 +54,46 @@ class ImageFacts(msgspec.Struct, frozen=True):
         """The image in a container that sets these variables; they win over the image's own."""
         return msgspec.structs.replace(self, environment={**self.environment, **environment})
 
-    def toolkit(self) -> Told | None:
+    def toolkit(self) -> StatedToolkit | None:
         """The toolkit that the image was built with; None where nothing tells it."""
         plain = self.environment.get(CUDA_VERSION)
         if plain and (toolkit := _leading(plain)):
-            return Told(toolkit, f"{CUDA_VERSION}={plain}")
+            return StatedToolkit(toolkit, f"{CUDA_VERSION}={plain}")
         for name in PACKAGE_VERSIONS:
             found = _leading(self.environment.get(name, ""))
             if found is not None:
-                return Told(Toolkit(found.major, found.minor), f"{name}={self.environment[name]}")
+                return StatedToolkit(Toolkit(found.major, found.minor), f"{name}={self.environment[name]}")
         label = self.labels.get(CUDA_LABEL)
         if label and (toolkit := _leading(label)):
-            return Told(toolkit, f"the label {CUDA_LABEL}={label}")
+            return StatedToolkit(toolkit, f"the label {CUDA_LABEL}={label}")
         return self._required() or self._named()
 
-    def compatibility_package(self) -> Told | None:
+    def compatibility_package(self) -> StatedToolkit | None:
         """The package cuda-compat that the image brings; None where nothing tells of one."""
         texts = ((COMPAT_PACKAGE, self.environment.get(COMPAT_PACKAGE, "")), ("its history", self._built()))
         for by, text in texts:
             found = [Toolkit(int(major), int(minor)) for major, minor in _COMPAT.findall(text)]
             if found:
-                return Told(max(found, key=lambda one: (one.major, one.minor)), by)
+                return StatedToolkit(max(found, key=lambda one: (one.major, one.minor)), by)
         own = self.toolkit()
         if own is not None and self.environment.get(COMPAT_PATH):
-            return Told(Toolkit(own.toolkit.major, own.toolkit.minor), COMPAT_PATH)
+            return StatedToolkit(Toolkit(own.toolkit.major, own.toolkit.minor), COMPAT_PATH)
         return None
 
     def _built(self) -> str:
         return "\n".join(self.history)
 
-    def _required(self) -> Told | None:
+    def _required(self) -> StatedToolkit | None:
         try:
             toolkit = parse_requirement(self.environment.get(REQUIRE_CUDA, ""), field=REQUIRE_CUDA).toolkit()
         except InputError:
             # `requirement` tells what is wrong with it; it tells no toolkit.
             return None
-        return None if toolkit is None else Told(toolkit, REQUIRE_CUDA)
+        return None if toolkit is None else StatedToolkit(toolkit, REQUIRE_CUDA)
 
-    def _named(self) -> Told | None:
+    def _named(self) -> StatedToolkit | None:
         toolkit = toolkit_of_image(self.name)
-        return None if toolkit is None else Told(toolkit, "the image's name")
+        return None if toolkit is None else StatedToolkit(toolkit, "the image's name")
 
 
 def _leading(text: str) -> Toolkit | None:

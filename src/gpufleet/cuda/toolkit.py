@@ -6,7 +6,7 @@ in ``tables``.
 """
 
 from gpufleet.cuda.answer import Answer, Check, Question
-from gpufleet.cuda.image import ImageFacts, Told
+from gpufleet.cuda.image import ImageFacts, StatedToolkit
 from gpufleet.cuda.node import Kind, NodeFacts
 from gpufleet.cuda.tables import tables
 from gpufleet.model.cuda_compatibility import (
@@ -59,7 +59,7 @@ def _breaks(package: Toolkit, node: NodeFacts) -> bool:
     return packaged[0][0] > node.driver[0]
 
 
-def _broken_by_package(package: Told, node: NodeFacts) -> Check:
+def _broken_by_package(package: StatedToolkit, node: NodeFacts) -> Check:
     has = package.toolkit
     own = PACKAGED[has.major, has.minor][0]
     return Check(

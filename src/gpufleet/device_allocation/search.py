@@ -11,7 +11,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 from gpufleet.device_allocation.allocation_errors import ClaimError
-from gpufleet.device_allocation.likeness import Likeness
+from gpufleet.device_allocation.equivalence import DeviceEquivalence
 from gpufleet.device_allocation.matching import ChoiceMatcher
 from gpufleet.device_allocation.pools import Candidate
 from gpufleet.device_allocation.results import RESULTS_MAX
@@ -84,7 +84,7 @@ class Search:
         self._trial = trial
         self._trials_max = trials_max
         self._left = 0
-        self._likeness: Likeness | None = None
+        self._equivalence: DeviceEquivalence | None = None
         self._stack: list[_Request | _Device] = []
 
     def run(self) -> list[list[Found]] | None:
@@ -101,7 +101,7 @@ class Search:
         if not self._narrowed():
             return None
         matchers = [choice.matcher for request in self._requests for choice in request.choices]
-        self._likeness = Likeness(matchers, self._trial)
+        self._equivalence = DeviceEquivalence(matchers, self._trial)
         return self._from_start(self._trials_max)
 
     def _from_start(self, trials_max: int) -> list[list[Found]] | None:
@@ -137,15 +137,15 @@ class Search:
         matcher, candidates = top.choice.matcher, top.choice.candidates
         if top.found is not None:
             self._trial.give_back(matcher, top.found)
-            if self._likeness is not None:
-                top.failed.add(self._likeness.of(top.found))
+            if self._equivalence is not None:
+                top.failed.add(self._equivalence.of(top.found))
             top.found = None
         end = top.cursor + 1 if top.choice.takes_all else len(candidates)
         if top.choice.takes_all and top.cursor > top.nth:
             return None
         for position in range(top.cursor, end):
             candidate = candidates[position]
-            if top.failed and self._likeness is not None and self._likeness.of(candidate) in top.failed:
+            if top.failed and self._equivalence is not None and self._equivalence.of(candidate) in top.failed:
                 continue
             if self._serves(matcher, candidate):
                 top.found, top.cursor = candidate, position + 1

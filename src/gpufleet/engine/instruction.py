@@ -395,7 +395,7 @@ class Consequence(enum.StrEnum):
     NONE = "none"
 
 
-class ViolationTold(Instruction, frozen=True, tag="violation-told"):
+class ViolationReport(Instruction, frozen=True, tag="violation-told"):
     """The owner of this pod is to read of a violation and what follows from it."""
 
     uid: PodUid
@@ -442,7 +442,7 @@ AnyInstruction = (
     | Rejected
     | NodeDistrusted
     | NodeTrusted
-    | ViolationTold
+    | ViolationReport
     | VolumeNodesLeftOut
     | BindPaused
     | RequeueAfter

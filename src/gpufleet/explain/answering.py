@@ -20,8 +20,7 @@ from gpufleet.engine.explanations.causes import has_room
 from gpufleet.engine.explanations.explanation import Explanation
 from gpufleet.engine.explanations.sentences import asked_for
 from gpufleet.engine.instruction import Verdict
-from gpufleet.explain import held_causes
-from gpufleet.explain import placed_pods as standing
+from gpufleet.explain import held_causes, placed_pods
 from gpufleet.explain.answer import SCHEMA, Answer, Asked, Finding, GangRow, State
 from gpufleet.explain.end_words import end_notes, may_have_to_end
 from gpufleet.explain.engine_answer import EngineAnswer
@@ -74,7 +73,7 @@ class Answering:
             case State.RUNS | State.PLACED:
                 return self._placed(pod, asked, state, row)
             case State.ENDED:
-                return self._plain(asked, state, "has ended", standing.ended(pod), row)
+                return self._plain(asked, state, "has ended", placed_pods.ended(pod), row)
             case State.FOREIGN:
                 return self._plain(asked, state, "waits", foreign(self.facts, pod), row)
             case State.LEAVES:
@@ -107,14 +106,14 @@ class Answering:
         return self._answer(asked, State.ENDED, summary, Finding("ended", ""), row)
 
     def _placed(self, pod: Pod, asked: Asked, state: State, row: GangRow | None) -> Answer:
-        summary = f"{asked} {standing.placed_words(self.facts, pod)}"
-        notes = standing.placed_notes(self.facts, pod)
+        summary = f"{asked} {placed_pods.placed_words(self.facts, pod)}"
+        notes = placed_pods.placed_notes(self.facts, pod)
         return Answer(
             SCHEMA,
             asked,
             state,
             summary,
-            placement=standing.placement(self.facts, pod),
+            placement=placed_pods.placement(self.facts, pod),
             gang=row,
             notes=(*notes, *self._of_its_end(pod), *_of_gang(row)),
         )

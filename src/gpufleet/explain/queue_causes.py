@@ -20,16 +20,16 @@ NAME_ANOTHER = "name a queue that admits the namespace (label gpufleet.io/queue)
 OPEN_DEFAULT = "list the namespace in a FleetQueue, or describe the FleetQueue default for work of no queue"
 
 
-def by_queue(verdict: Verdict, standing: QueuePosition, problems: dict[str, str]) -> Finding | None:
+def by_queue(verdict: Verdict, position: QueuePosition, problems: dict[str, str]) -> Finding | None:
     """What the pod's queue has against it, before any node; ``problems`` of queues that cannot be read."""
     if verdict.bar is not None:
-        return _barred(verdict.bar, standing, problems)
-    return None if verdict.quota is None else _short(verdict.quota, standing)
+        return _barred(verdict.bar, position, problems)
+    return None if verdict.quota is None else _short(verdict.quota, position)
 
 
-def _barred(bar: QueueBar, standing: QueuePosition, problems: dict[str, str]) -> Finding:
+def _barred(bar: QueueBar, position: QueuePosition, problems: dict[str, str]) -> Finding:
     name, cause = harmless(bar.queue), BY_BAR[bar.why]
-    known = [use.queue for use in standing.uses.values() if use.is_described]
+    known = [use.queue for use in position.uses.values() if use.is_described]
     match cause:
         case "queue-unknown" if str(bar.queue) in problems:
             why = f"queue {name} cannot be read: {problems[str(bar.queue)]}"
@@ -44,7 +44,7 @@ def _barred(bar: QueueBar, standing: QueuePosition, problems: dict[str, str]) ->
                 f"add namespace {harmless(bar.namespace)} to spec.namespaces of the FleetQueue {name}",
             ]
         case "queue-inner":
-            ways = [f"name one of the queues below it: {listed(standing.children_of(bar.queue))}"]
+            ways = [f"name one of the queues below it: {listed(position.children_of(bar.queue))}"]
         case "queue-closed":
             ways = [f'kubectl patch fq {name} --type=merge -p \'{{"spec":{{"state":"Open"}}}}\'']
         case _:
@@ -52,13 +52,13 @@ def _barred(bar: QueueBar, standing: QueuePosition, problems: dict[str, str]) ->
     return Finding(cause, bar_words(bar), tuple(ways))
 
 
-def _short(short: QuotaShortage, standing: QueuePosition) -> Finding:
+def _short(short: QuotaShortage, position: QueuePosition) -> Finding:
     if short.limit is QuotaLimit.PROTECTED:
         return _protected(short)
     if short.limit is QuotaLimit.OUTSIDE:
         return Finding(BY_LIMIT[short.limit], shortage_words(short), (NAME_ANOTHER, OPEN_DEFAULT))
     missing = amount_words(short.resource, short.missing)
-    users = standing.users_of(short)
+    users = position.users_of(short)
     why = f"{shortage_words(short)}: {missing} too much"
     if users:
         more = f" and {len(users) - USERS_MAX} more" if len(users) > USERS_MAX else ""
@@ -68,17 +68,17 @@ def _short(short: QuotaShortage, standing: QueuePosition) -> Finding:
         ways.append(f"ask for at most {amount_words(short.resource, short.allowed)} at once")
     else:
         ways.append(f"wait until {missing} of them come free")
-    borrowers = standing.borrowers_of(short)
-    own = standing.own_use(short.resource)
+    borrowers = position.borrowers_of(short)
+    own = position.own_use(short.resource)
     if borrowers and own is not None and own.used < own.nominal:
         left = amount_words(short.resource, own.nominal - own.used)
-        owed = f"queue {harmless(standing.queue)} has {left} of its own that others use"
+        owed = f"queue {harmless(position.queue)} has {left} of its own that others use"
         ways.append(f"{owed}: {listed(map(str, borrowers))} borrow")
     field, queue = FIELDS[short.limit], harmless(short.queue)
     if short.limit is QuotaLimit.LENDING:
         ways.append("raise the lendingLimit of queues that keep what is idle")
     else:
-        below = " or below it" if standing.children_of(short.queue) and field == "nominal" else ""
+        below = " or below it" if position.children_of(short.queue) and field == "nominal" else ""
         ways.append(f"raise {field} of {harmless(short.resource)} in the FleetQueue {queue}{below}")
     return Finding(BY_LIMIT[short.limit], why, tuple(ways))
 

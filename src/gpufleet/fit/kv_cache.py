@@ -36,7 +36,7 @@ ELEMENT_BYTES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class CacheLayout:
     """How a cache is laid out: bytes an element, tokens a block, and how far a prompt is read at once.
 
     ``is_grouped``: as vLLM's, in blocks that serve a group of layers of one kind; then a recurrent layer
@@ -78,14 +78,14 @@ def _keys_bytes(mixer: GroupedAttention, tensor_parallel: int, per_element: floa
     return 2 * -(-mixer.kv_heads // tensor_parallel) * mixer.head_dim * per_element
 
 
-def state_bytes(mixer: Mixer | None, tensor_parallel: int, keeping: "Keeping") -> float:
+def state_bytes(mixer: Mixer | None, tensor_parallel: int, layout: "CacheLayout") -> float:
     """What one sequence keeps in one layer however long it is, on one GPU."""
     if isinstance(mixer, GroupedAttention) and mixer.fixed_tokens:
-        return mixer.fixed_tokens * _keys_bytes(mixer, tensor_parallel, keeping.element_bytes)
+        return mixer.fixed_tokens * _keys_bytes(mixer, tensor_parallel, layout.element_bytes)
     if not isinstance(mixer, Recurrence):
         return 0.0
     share = min(tensor_parallel, mixer.heads)
-    element_bytes = mixer.state_element_bytes if keeping.is_grouped else STATE_BYTES
+    element_bytes = mixer.state_element_bytes if layout.is_grouped else STATE_BYTES
     return (mixer.state_elements * element_bytes + mixer.window_elements * WINDOW_BYTES) / share
 
 
@@ -95,12 +95,10 @@ def model_token_bytes(facts: ModelFacts, per_element: float) -> float:
 
 
 def sequence_bytes(
-    facts: ModelFacts, context: int, tensor_parallel: int, stages: int, keeping: Keeping
+    facts: ModelFacts, context: int, tensor_parallel: int, stages: int, layout: CacheLayout
 ) -> float:
     """What a sequence of that length takes of the pool of the fullest GPU."""
-    return max(
-        _of_stage(stage, context, keeping) for stage in _stages(facts, tensor_parallel, stages, keeping)
-    )
+    return max(_of_stage(stage, context, layout) for stage in _stages(facts, tensor_parallel, stages, layout))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,40 +112,40 @@ class _Stage:
     fixed: float
 
 
-def _of_stage(stage: _Stage, context: int, keeping: Keeping) -> float:
-    if keeping.is_grouped and stage.states and stage.kinds:
-        return stage.fixed + _in_pages(stage, context, keeping)
-    kinds = _padded(stage.kinds) if keeping.is_grouped else dict(stage.kinds)
+def _of_stage(stage: _Stage, context: int, layout: CacheLayout) -> float:
+    if layout.is_grouped and stage.states and stage.kinds:
+        return stage.fixed + _in_pages(stage, context, layout)
+    kinds = _padded(stage.kinds) if layout.is_grouped else dict(stage.kinds)
     return (
         stage.fixed
         + sum(size * count for size, count in stage.states.items())
         + sum(
-            count * per_token * _tokens_held(window, context, keeping.block_tokens, keeping.batched_tokens)
+            count * per_token * _tokens_held(window, context, layout.block_tokens, layout.batched_tokens)
             for (window, per_token), count in kinds.items()
         )
     )
 
 
-def _in_pages(stage: _Stage, context: int, keeping: Keeping) -> float:
+def _in_pages(stage: _Stage, context: int, layout: CacheLayout) -> float:
     """Where vLLM keeps keys and states in one pool: a block is so long that its page holds a state, and
     every state has a page, ``state_pages`` of them while a prompt is cached.
     """
     state = max(stage.states)
     per_token = max(size for _, size in stage.kinds)
-    block = -(-state // (per_token * keeping.block_tokens)) * keeping.block_tokens
+    block = -(-state // (per_token * layout.block_tokens)) * layout.block_tokens
     page = per_token * block
     groups = _padded(Counter({(-1, state): sum(stage.states.values())}) + stage.kinds)
     pages = 0
     for (window, _), count in groups.items():
         if window < 0:
-            pages += count * keeping.state_pages
+            pages += count * layout.state_pages
         else:
-            pages += count * round(_tokens_held(window, context, int(block), keeping.batched_tokens) / block)
+            pages += count * round(_tokens_held(window, context, int(block), layout.batched_tokens) / block)
     return pages * page
 
 
 @functools.cache
-def _stages(facts: ModelFacts, tensor_parallel: int, stages: int, keeping: Keeping) -> list[_Stage]:
+def _stages(facts: ModelFacts, tensor_parallel: int, stages: int, layout: CacheLayout) -> list[_Stage]:
     """The stages of a division."""
     found, start = [], 0
     for size in stage_sizes(len(facts.layers), stages):
@@ -155,12 +153,12 @@ def _stages(facts: ModelFacts, tensor_parallel: int, stages: int, keeping: Keepi
         states: Counter[float] = Counter()
         fixed = 0.0
         for mixer in (one for layer in facts.layers[start : start + size] for one in layer.mixers):
-            per_token = token_bytes(mixer, tensor_parallel, keeping.element_bytes)
+            per_token = token_bytes(mixer, tensor_parallel, layout.element_bytes)
             if per_token:
                 window = mixer.window if isinstance(mixer, GroupedAttention) else None
                 # A window bounds how many tokens a layer keeps, so layers with one are counted apart.
                 kinds[(window or 0, per_token)] += 1
-            state = state_bytes(mixer, tensor_parallel, keeping)
+            state = state_bytes(mixer, tensor_parallel, layout)
             if isinstance(mixer, Recurrence) and state:
                 states[state] += 1
             else:

@@ -10,7 +10,7 @@ from gpufleet.fit.answer import CardFit, Memory, Speed, Verdict
 from gpufleet.fit.catalogue import CardEntry
 from gpufleet.fit.division import Division, incapable, refusals, remarks
 from gpufleet.fit.engines import Engine, Reserves, activation, context_memory, graphs, limits_of
-from gpufleet.fit.kv_cache import Keeping, element_bytes, sequence_bytes
+from gpufleet.fit.kv_cache import CacheLayout, element_bytes, sequence_bytes
 from gpufleet.fit.question import Model, Serving
 from gpufleet.fit.ranges import GIB, Amount, together
 from gpufleet.fit.weights import loaded_bytes, on_one_gpu_bytes, read_bytes, total_bytes
@@ -73,7 +73,7 @@ def memory_of(model: Model, serving: Serving, card: CardEntry, division: Divisio
         budget - taken.low_bytes - kept_back.low_bytes,
         "what the engine may use, less the parts above",
     )
-    keeping = Keeping(
+    layout = CacheLayout(
         # ``auto`` is the type of the weights: of two bytes, but for fp32.
         element_bytes(serving.kv) * (2 if serving.kv == "auto" and serving.form.name == "fp32" else 1),
         engine.block_tokens,
@@ -81,7 +81,7 @@ def memory_of(model: Model, serving: Serving, card: CardEntry, division: Divisio
         engine.sizes_pool,
         engine.state_pages,
     )
-    one = sequence_bytes(facts, serving.context, tensor, division.stages, keeping)
+    one = sequence_bytes(facts, serving.context, tensor, division.stages, layout)
     return Memory(
         usable_bytes=card.usable_bytes,
         budget_bytes=budget,
@@ -186,7 +186,7 @@ def speed_of(model: Model, serving: Serving, card: CardEntry, division: Division
     facts, tensor = model.facts, division.tensor_parallel
     bandwidth = card.bandwidth_gb_s * 1e9
     weights = read_bytes(facts, serving.form) / tensor
-    plain = Keeping(element_bytes(serving.kv), 1, 1, is_grouped=False)
+    plain = CacheLayout(element_bytes(serving.kv), 1, 1, is_grouped=False)
     kept = serving.batch * sequence_bytes(facts, serving.context, tensor, 1, plain)
     return Speed(
         empty_tokens_per_s=round(bandwidth / weights, 1),

@@ -108,7 +108,7 @@ class PolicyPlan(msgspec.Struct, frozen=True, rename="camel"):
     rollouts: tuple[PlannedRollout, ...] = ()
 
 
-class ToldPolicy(msgspec.Struct, frozen=True, rename="camel"):
+class PolicyAnswer(msgspec.Struct, frozen=True, rename="camel"):
     """A policy as the operator told it last; ``observed`` false where it has not seen this version yet."""
 
     name: str
@@ -124,4 +124,4 @@ class PolicyStatuses(msgspec.Struct, frozen=True):
     """All policies."""
 
     schema: str
-    policies: tuple[ToldPolicy, ...]
+    policies: tuple[PolicyAnswer, ...]

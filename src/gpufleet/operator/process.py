@@ -19,7 +19,7 @@ from gpufleet.drain.planning_process import PlanningProcess
 from gpufleet.kube import keys
 from gpufleet.kube.connection import ClusterChoice, check_choice, connect
 from gpufleet.operator.figures import OperatorMetrics
-from gpufleet.operator.projects.keeping import PROJECTS_AT_ONCE
+from gpufleet.operator.projects.project_controller import PROJECTS_AT_ONCE
 from gpufleet.operator.service import WRITES_AT_ONCE, Operator
 from gpufleet.usage.prometheus.access import Access
 from gpufleet.usage.prometheus.client import Prometheus, Source

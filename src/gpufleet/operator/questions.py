@@ -27,11 +27,11 @@ from gpufleet.operator.answer import (
     PlannedChange,
     PlannedFinding,
     PlannedNode,
+    PolicyAnswer,
     PolicyPlan,
     PolicyProblem,
     PolicyStatuses,
     RefusedPolicies,
-    ToldPolicy,
 )
 from gpufleet.operator.assignment import with_nodes
 from gpufleet.operator.fleet_state import FleetState, fleet_state
@@ -92,9 +92,9 @@ def status_of(cluster: ClusterChoice, names: Sequence[str]) -> PolicyStatuses:
     return PolicyStatuses(STATUS_SCHEMA, tuple(_told(found.policies[name]) for name in chosen))
 
 
-def _told(policy: wire.FleetPolicy) -> ToldPolicy:
+def _told(policy: wire.FleetPolicy) -> PolicyAnswer:
     status = wire.policy_status_of(policy)
-    return ToldPolicy(
+    return PolicyAnswer(
         policy.metadata.name,
         status.observed_generation is not None and status.observed_generation == policy.metadata.generation,
         status.selected,
@@ -212,12 +212,12 @@ def _answer(state: FleetState, notes: Iterable[str], known: KnownFacts) -> Polic
             for one, nodes in state.refusals.items()
         ),
         tuple(_planned(plan, findings.get(plan.node, ())) for plan in state.plans.values()),
-        (*notes, *_taking_back_waits(state)),
+        (*notes, *_restoring_waits(state)),
         tuple(planned_rollouts(state, findings)),
     )
 
 
-def _taking_back_waits(state: FleetState) -> tuple[str, ...]:
+def _restoring_waits(state: FleetState) -> tuple[str, ...]:
     if not state.problems:
         return ()
     return (f"nothing is taken back while {counted(len(state.problems), 'policy that')} cannot be read",)

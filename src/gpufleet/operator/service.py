@@ -31,9 +31,9 @@ from gpufleet.operator.figures import OperatorFigures, figures_of
 from gpufleet.operator.fleet_state import FleetState, fleet_state
 from gpufleet.operator.node_facts import NodeFacts, node_facts
 from gpufleet.operator.node_objects import DriverReport, PolicyNode
-from gpufleet.operator.parking.keeping import Parking
+from gpufleet.operator.parking.parking_controller import ParkingController
 from gpufleet.operator.plan import WrittenState
-from gpufleet.operator.projects.keeping import Projects
+from gpufleet.operator.projects.project_controller import ProjectController
 from gpufleet.operator.rollout_objects import HeldPod
 from gpufleet.operator.rollout_planning import Planning
 from gpufleet.operator.rollouts import Rollouts
@@ -90,8 +90,8 @@ class Operator:
         self.namespace = namespace
         self.lease = Lease(client, LEASE_NAME, namespace=namespace, identity=identity)
         self.leading: Following | None = None
-        self.parking: Parking | None = None
-        self.projects: Projects | None = None
+        self.parking: ParkingController | None = None
+        self.projects: ProjectController | None = None
         self.skew = ""
         """What the cluster's definitions lack; "" while nothing."""
 
@@ -133,10 +133,10 @@ class Operator:
             group.create_task(self.lease.keep())
             group.create_task(following.run())
             if self._measurements is not None:
-                self.parking = Parking(self.client, self._measurements, self.lease.holds)
+                self.parking = ParkingController(self.client, self._measurements, self.lease.holds)
                 group.create_task(self.parking.run())
             if self._keeps_projects:
-                self.projects = Projects(self.client, self.lease.holds)
+                self.projects = ProjectController(self.client, self.lease.holds)
                 group.create_task(self.projects.run())
 
     def figures(self) -> OperatorFigures | None:

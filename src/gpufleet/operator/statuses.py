@@ -8,7 +8,7 @@ import datetime as dt
 from collections import Counter
 from collections.abc import Mapping
 
-from gpufleet.kube.codec.policy_status import PolicyCondition, ToldNode, policy_status
+from gpufleet.kube.codec.policy_status import PolicyCondition, ReportedNode, policy_status
 from gpufleet.kube.objects.fleet_policies import DEGRADED, PROGRESSING, READY, FleetPolicyStatus
 from gpufleet.model.fleet_policy import FleetPolicy
 from gpufleet.model.identifiers import NodeName
@@ -46,7 +46,7 @@ def status_of_policy(
 ) -> FleetPolicyStatus:
     """The status of a policy that can be read."""
     counts = Counter(one.phase for one in nodes.values())
-    told = [ToldNode(name, one.phase.value, one.reason, one.message) for name, one in nodes.items()]
+    told = [ReportedNode(name, one.phase.value, one.reason, one.message) for name, one in nodes.items()]
     return policy_status(
         before,
         conditions_of(nodes),

@@ -13,7 +13,7 @@ from gpufleet.progress.telling import Progress
 EVENT = "numba:compile"
 
 
-class CompilingTold:
+class CompilingReport:
     """A context that tells of kernels from the first that is compiled on. ``count`` is how many there are."""
 
     def __init__(self, progress: Progress, step: Step, count: int) -> None:

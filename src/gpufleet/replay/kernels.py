@@ -12,7 +12,7 @@ from gpufleet.engine.compile import story, story_of_pods, sweep_old_caches
 from gpufleet.engine.policy import POLICIES, find_policy
 from gpufleet.files.kernel_mark import Mark, processor
 from gpufleet.progress.durations import Step
-from gpufleet.progress.kernels import CompilingTold
+from gpufleet.progress.kernels import CompilingReport
 from gpufleet.progress.telling import Progress, ToPerson
 
 # Counted, and measured on two cores of a virtual machine.
@@ -29,7 +29,7 @@ def prepare(progress: Progress) -> None:
     mark = _mark(REPLAY)
     if mark.holds():
         return
-    with CompilingTold(progress, OF_A_REPLAY_STEP, OF_A_REPLAY):
+    with CompilingReport(progress, OF_A_REPLAY_STEP, OF_A_REPLAY):
         for name in ("fgd", "gpufleet"):
             story_of_pods(find_policy(name))
     mark.set()
@@ -38,7 +38,7 @@ def prepare(progress: Progress) -> None:
 def prepare_all(progress: Progress) -> None:
     """Have every kernel in the cache, and sweep old ones."""
     step, count = (OTHERS_STEP, OTHERS) if _mark(REPLAY).holds() else (ALL_STEP, ALL)
-    with CompilingTold(progress, step, count):
+    with CompilingReport(progress, step, count):
         for name in sorted(POLICIES):
             story(POLICIES[name])
     for name in (REPLAY, *sorted(POLICIES)):

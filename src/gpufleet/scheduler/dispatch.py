@@ -31,7 +31,7 @@ from gpufleet.engine.instruction import (
     ReservationEnded,
     Reserved,
     Unschedulable,
-    ViolationTold,
+    ViolationReport,
     VolumeNodesLeftOut,
 )
 from gpufleet.kube import keys
@@ -106,7 +106,7 @@ class Dispatch:
                 self.eviction_planner.nominate(instruction)
             case NominationWithdrawn(uid):
                 self.eviction_planner.withdraw(uid)
-            case ViolationTold(uid, violation, consequence):
+            case ViolationReport(uid, violation, consequence):
                 found = self.engine_events.pods.entries.get(uid)
                 if found is not None:
                     self.reporter.warns(found.name, *event_of(violation, consequence))

@@ -44,7 +44,7 @@ EVENT_REASONS = {
     WhyEvicted.OVERDUE: "RunTimePromised",
 }
 UNTOLD = frozenset(WhyEvicted).difference(FOR_QUEUES)
-"""The engine says what is told of these (``ViolationTold``): some pods are warned long before they end."""
+"""The engine says what is told of these (``ViolationReport``): some pods are warned long before they end."""
 
 WHOLE_GANGS = frozenset({WhyEvicted.OVERTIME, WhyEvicted.DRAINED})
 """Why gangs end as a whole or not at all, though for the sake of no other work."""

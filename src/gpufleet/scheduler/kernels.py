@@ -16,7 +16,7 @@ from gpufleet.engine.compile import story, story_of_pods
 from gpufleet.engine.policy import find_policy
 from gpufleet.files.kernel_mark import Mark, processor
 from gpufleet.progress.durations import Step
-from gpufleet.progress.kernels import CompilingTold
+from gpufleet.progress.kernels import CompilingReport
 from gpufleet.progress.logged import ToLog
 
 LOG = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ def prepare(policy: str) -> threading.Thread | None:
         LOG.info("the engine's kernels are loaded from the cache")
         return loading
     began_s = time.monotonic()
-    with CompilingTold(ToLog(LOG), KERNELS_STEP, KERNELS):
+    with CompilingReport(ToLog(LOG), KERNELS_STEP, KERNELS):
         story(find_policy(policy))
     mark.set()
     LOG.info("the engine is ready", extra={"after_s": round(time.monotonic() - began_s, 1)})

@@ -137,7 +137,7 @@ class PodNominations:
 
     def outstanding(self) -> Mapping[PodUid, NominationPart | None]:
         """What the server was not told yet, as far as is known."""
-        told = {uid: self._standing(uid) for uid in self._wanted}
+        told = {uid: self._recorded(uid) for uid in self._wanted}
         return {uid: part for uid, part in self._wanted.items() if uid in self._unsure or told[uid] != part}
 
     def _want(self, one: KeptPlaces) -> None:
@@ -151,7 +151,7 @@ class PodNominations:
             self._put(uid, part)
 
     def _found(self, one: KeptPlaces) -> KeptPlaces | None:
-        parts = {place.uid: self._standing(place.uid) for place in one.places}
+        parts = {place.uid: self._recorded(place.uid) for place in one.places}
         return joined(one.holder, one.queue, {uid: part for uid, part in parts.items() if part is not None})
 
     def _pod(self, uid: PodUid) -> Pod | None:
@@ -161,7 +161,7 @@ class PodNominations:
         found: Pod | None = self.cluster.find(resources.PODS, entry.name.name, entry.name.namespace)
         return found if found is not None and found.metadata.uid == uid else None
 
-    def _standing(self, uid: PodUid) -> NominationPart | None:
+    def _recorded(self, uid: PodUid) -> NominationPart | None:
         """What the condition of a pod says; None where it says nothing, or a write has failed of which the
         server may have taken note. The answer to our last write counts until the watch tells of that, or
         for ``ANSWER_COUNTS_S``.
@@ -186,7 +186,7 @@ class PodNominations:
         # What is wanted by then is written when the answer is there.
         if uid in self._under_way:
             return
-        if uid in self._unsure or self._standing(uid) != part:
+        if uid in self._unsure or self._recorded(uid) != part:
             self._backlog[uid] = None
             self._bell.set()
         elif part is None:

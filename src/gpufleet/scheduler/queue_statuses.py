@@ -26,7 +26,7 @@ read.
 NO_STATUS = msgspec.Raw(b"{}")
 
 
-class Told(msgspec.Struct, frozen=True):
+class StatusVersion(msgspec.Struct, frozen=True):
     """A version of a FleetQueue, and the status that it has."""
 
     version: str
@@ -75,7 +75,7 @@ class QueueStatuses:
         metadata = msgspec.structs.replace(seen.metadata, resource_version=version)
         return msgspec.structs.replace(seen, metadata=metadata, status=newer.status)
 
-    def told(self, name: QueueName) -> Told | None:
+    def told(self, name: QueueName) -> StatusVersion | None:
         """What the status of a queue says; None where there is no such queue."""
         version = self._seen_version(name)
         if not version:
@@ -83,9 +83,9 @@ class QueueStatuses:
             return None
         newer = self._known(name, version)
         if newer is not None:
-            return Told(newer.metadata.resource_version, decoded_status(newer.status))
+            return StatusVersion(newer.metadata.resource_version, decoded_status(newer.status))
         seen: FleetQueue | None = self.cluster.find(resources.FLEET_QUEUES, name)
-        return Told(version, FleetQueueStatus() if seen is None else status_of(seen))
+        return StatusVersion(version, FleetQueueStatus() if seen is None else status_of(seen))
 
     def has(self, name: QueueName) -> bool:
         """True if there is such a queue; its status, which may be large, is not decoded."""

@@ -31,7 +31,7 @@ from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.model.pod_name import PodName
 from gpufleet.scheduler.conditions_and_events import Condition, EventText, condition_patch, event
 from gpufleet.scheduler.metrics import Metrics
-from gpufleet.scheduler.waiting_metrics import ToldCause
+from gpufleet.scheduler.waiting_metrics import ReportedCause
 
 LOG = logging.getLogger(__name__)
 # Reports wait here while the server is slow; beyond so many they are dropped and counted.
@@ -69,7 +69,7 @@ class _Said(msgspec.Struct):
     event_at_s: float
     by_us: bool = False
     event_cause: str = ""
-    now: ToldCause = ToldCause("")
+    now: ReportedCause = ReportedCause("")
 
 
 class Reporter:
@@ -107,7 +107,7 @@ class Reporter:
         """Reports not written yet."""
         return len(self._events) + len(self._conditions)
 
-    def told_causes(self) -> Iterator[tuple[PodUid, ToldCause]]:
+    def told_causes(self) -> Iterator[tuple[PodUid, ReportedCause]]:
         """Of each pod that waits and was told why, the cause as of now."""
         return ((uid, said.now) for uid, said in self._said.items())
 
@@ -122,20 +122,20 @@ class Reporter:
         ``never_fits``: it starts only after something about it, its queue or the nodes is changed.
         """
         self._waits(pod, reason, _failed(message), cause)
-        self._said[pod.uid].now = ToldCause(cause, never_fits)
+        self._said[pod.uid].now = ReportedCause(cause, never_fits)
 
     def nominated(self, pod: PodName, node: NodeName, message: str) -> None:
         """A node is kept for a pod until others have left."""
         self._nominated[pod.uid] = node
         self.metrics.nominations.inc()
         self._waits(pod, UNSCHEDULABLE, EventText("Normal", "Nominated", "Preempting", message), NOMINATED)
-        self._said[pod.uid].now = ToldCause(NOMINATED)
+        self._said[pod.uid].now = ReportedCause(NOMINATED)
 
     def not_nominated(self, pod: PodName, message: str) -> None:
         """No node is kept for a pod any more."""
         self._nominated.pop(pod.uid, None)
         self._waits(pod, UNSCHEDULABLE, EventText("Normal", "NominationEnded", "Preempting", message), "")
-        self._said[pod.uid].now = ToldCause("")
+        self._said[pod.uid].now = ReportedCause("")
 
     def _waits(self, pod: PodName, reason: str, text: EventText, cause: str) -> None:
         message = text.note
@@ -161,7 +161,7 @@ class Reporter:
         now_s = self.client.clock.monotonic_s()
         # Without words, so that the condition is written at least once by this process.
         said = self._said.setdefault(pod.uid, _Said("", now_s, event_cause=cause))
-        said.now = ToldCause(cause, never_fits)
+        said.now = ReportedCause(cause, never_fits)
         if said.event_cause != cause and now_s - said.event_at_s >= CAUSE_PAUSE_S:
             self._event(pod, _failed(message), of_waiting=True)
             said.event_at_s, said.event_cause = now_s, cause

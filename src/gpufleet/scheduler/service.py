@@ -143,7 +143,7 @@ class Service:
                 self.metrics.leader.set(0)
                 self.metrics.queues.clear()
                 self.metrics.waiting.regard(None)
-                self.status.standing_by()
+                self.status.enter_standby()
                 # Given back also after a failure, so that the next leader need not wait for the Lease to run
                 # out.
                 await self._release()

@@ -14,7 +14,7 @@ from gpufleet.kube.clock import Clock
 from gpufleet.kube.resources import Kind
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.rounds import Rounds
-from gpufleet.scheduler.waiting_metrics import WaitingLook
+from gpufleet.scheduler.waiting_metrics import WaitingCount
 
 LOG = logging.getLogger(__name__)
 BEAT_S = 1.0
@@ -48,7 +48,7 @@ class Status:
         self._beat_at_s = time.monotonic()
         self._told: dict[str, str] = {}
         self._lists: dict[Kind, int] = {}
-        self._waiting: WaitingLook | None = None
+        self._waiting: WaitingCount | None = None
         self._waiting_due_s = 0.0
 
     def listing(self, cluster: Cluster) -> None:
@@ -60,9 +60,9 @@ class Status:
     def deciding(self, rounds: Rounds) -> None:
         """Everything was listed once; decisions begin."""
         self.rounds = rounds
-        self._waiting = WaitingLook(rounds.engine_events)
+        self._waiting = WaitingCount(rounds.engine_events)
 
-    def standing_by(self) -> None:
+    def enter_standby(self) -> None:
         """We do not lead."""
         self._cluster = self.rounds = self._waiting = None
         self._ready = STANDS_BY

@@ -63,7 +63,7 @@ class WaitingFigures(msgspec.Struct, frozen=True):
     reporting: tuple[NodeName, ...] = ()
 
 
-class ToldCause(msgspec.Struct, frozen=True):
+class ReportedCause(msgspec.Struct, frozen=True):
     """What a pod was told last of why it waits."""
 
     cause: str
@@ -139,7 +139,7 @@ class WaitingMetrics(Collector):
         return counts, ages
 
 
-class WaitingLook:
+class WaitingCount:
     """Puts the figures together.
 
     Remembers since when a gang runs in part where the API does not say it, and the first start that each
@@ -152,7 +152,7 @@ class WaitingLook:
         self._expected_s: dict[tuple[PodUid | GangName, int], float] = {}
 
     def look(
-        self, told: Iterable[tuple[PodUid, ToldCause]], reservations: Iterable[Reservation], at_s: float
+        self, told: Iterable[tuple[PodUid, ReportedCause]], reservations: Iterable[Reservation], at_s: float
     ) -> WaitingFigures:
         """Everything as of now. Costs a look at each pod that waits, each gang and each node."""
         pods, gangs = self._engine_events.pods, self._engine_events.gangs
@@ -190,7 +190,7 @@ class WaitingLook:
             if at_s > expected_s:
                 yield str(one.queue), at_s - expected_s
 
-    def _pod(self, entry: Entry, said: ToldCause) -> WaitingPod | None:
+    def _pod(self, entry: Entry, said: ReportedCause) -> WaitingPod | None:
         try:
             created_us = microseconds(entry.object.metadata.creation_timestamp)
         except InputError:

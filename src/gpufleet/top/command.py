@@ -1,12 +1,12 @@
-"""``gpufleet top`` as two functions: ``watch`` shows it live on a terminal, ``look`` looks once."""
+"""``gpufleet top`` as two functions: ``watch`` shows it live on a terminal, ``read_once`` shows it once."""
 
 import asyncio
 import sys
 
-from gpufleet.top.once import look
+from gpufleet.top.once import read_once
 from gpufleet.top.request import Request
 
-__all__ = ["look", "watch"]
+__all__ = ["read_once", "watch"]
 
 
 def watch(request: Request, *, colored: bool) -> int:

@@ -1,4 +1,4 @@
-"""One look: everything that a view needs is read once, within a time, and returned as lines and notes."""
+"""One reading: everything that a view needs is read once, within a time, and returned as lines and notes."""
 
 import asyncio
 import datetime as dt
@@ -21,7 +21,7 @@ USE_S = 10.0
 """After this time a table is more worth than the use of the nodes that are left."""
 
 
-class Look(NamedTuple):
+class FleetLines(NamedTuple):
     """The lines in order, filtered; the fleet in a few words; what a person should know besides."""
 
     view: str
@@ -31,12 +31,12 @@ class Look(NamedTuple):
     notes: tuple[str, ...]
 
 
-def look(request: Request) -> Look:
-    """Look at the cluster of the request. Raises what its API server refuses as a whole."""
-    return asyncio.run(_look(request))
+def read_once(request: Request) -> FleetLines:
+    """Read the cluster of the request. Raises what its API server refuses as a whole."""
+    return asyncio.run(_read_once(request))
 
 
-async def _look(request: Request) -> Look:
+async def _read_once(request: Request) -> FleetLines:
     choice = request.choice()
     source = None if request.prometheus is None else PrometheusUse(request.prometheus)
     async with connect(request.cluster, connections=CONNECTIONS) as connection:
@@ -52,7 +52,7 @@ async def _look(request: Request) -> Look:
     lines, summary = ViewLines(request.scheduler_name, request.selector).of(request.view, known)
     view = VIEWS[request.view]
     ordered = Order().of(view, lines, choice.sort_by, reverse=choice.reverse)
-    return Look(
+    return FleetLines(
         request.view,
         known.now,
         matching(view, ordered, choice.filter),

@@ -22,7 +22,7 @@ from gpufleet.web.login.person import Login, Person, RefusedError
 from gpufleet.web.problems import Problems
 from gpufleet.web.rights import Rights, about
 from gpufleet.web.static_files import INDEX, StaticFile, page_of
-from gpufleet.web.streaming import EndedError, events, told_by
+from gpufleet.web.streaming import EndedError, events, sent_before
 from gpufleet.web.view_rows import ViewRows
 
 JSON = "application/json"
@@ -154,7 +154,7 @@ class Routes:
         ):
             refusal = Refusal("too many pages watch at once", way_out="close one that is not needed")
             raise RefusedError(503, refusal)
-        told = told_by(request.one_of("last-event-id"))
+        told = sent_before(request.one_of("last-event-id"))
         fields = (NOT_KEPT, ("X-Accel-Buffering", "no"))
         if request.method == "HEAD":
             return Page((), "text/event-stream", fields=fields)

@@ -43,7 +43,7 @@ class Viewer(Protocol):
         ...
 
 
-class Told(NamedTuple):
+class SentRows(NamedTuple):
     """Up to which version of which rows a browser was told everything."""
 
     view_rows: str = ""
@@ -55,12 +55,12 @@ class Told(NamedTuple):
         return f"{self.view_rows}.{self.version}"
 
 
-def told_by(last_event_id: str) -> Told:
+def sent_before(last_event_id: str) -> SentRows:
     """What a browser was told before; nothing where it says nothing that can be read."""
     view_rows, dot, version = last_event_id.partition(".")
     if not dot or not version.isascii() or not version.isdecimal() or len(version) > 18:
-        return Told()
-    return Told(view_rows, int(version))
+        return SentRows()
+    return SentRows(view_rows, int(version))
 
 
 def event(name: str, document: object, id_: str = "") -> bytes:
@@ -71,7 +71,7 @@ def event(name: str, document: object, id_: str = "") -> bytes:
 
 
 async def events(
-    viewer: Viewer, source: Callable[[], Source], clock: Clock, told: Told
+    viewer: Viewer, source: Callable[[], Source], clock: Clock, told: SentRows
 ) -> AsyncGenerator[bytes, None]:
     """The events of one stream, from what the browser was told before to its end."""
     woken = asyncio.Event()
@@ -91,7 +91,7 @@ async def events(
                 version = view_rows.version
                 for one in news(view_rows, told):
                     yield one
-                told = Told(view_rows.name, version)
+                told = SentRows(view_rows.name, version)
                 if not await _woken(woken, HEARTBEAT_S):
                     yield event("heartbeat", Heartbeat(whole_time(clock.now())))
                 if clock.monotonic_s() >= next_review_s:
@@ -112,12 +112,12 @@ def _source_for(view_rows: ViewRows, source: Source) -> Source:
     return source if view_rows.rights.sees_all else msgspec.structs.replace(source, notes=())
 
 
-def news(view_rows: ViewRows, told: Told) -> Iterator[bytes]:
+def news(view_rows: ViewRows, told: SentRows) -> Iterator[bytes]:
     """What has changed since, or all where that is not known. The last event carries the id of all."""
     version = view_rows.version
-    if told == Told(view_rows.name, version):
+    if told == SentRows(view_rows.name, version):
         return
-    last = Told(view_rows.name, version).id
+    last = SentRows(view_rows.name, version).id
     made: list[tuple[str, object]] = []
     for view in VIEWS:
         is_known = told.view_rows == view_rows.name and told.version >= view_rows.unread_at[view]

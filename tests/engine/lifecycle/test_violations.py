@@ -18,7 +18,7 @@ from gpufleet.engine.event import (
     VolumeRefused,
 )
 from gpufleet.engine.event_log import header_line, rerun, step_line
-from gpufleet.engine.instruction import AnyInstruction, Consequence, Evict, RequeueAfter, ViolationTold
+from gpufleet.engine.instruction import AnyInstruction, Consequence, Evict, RequeueAfter, ViolationReport
 from gpufleet.engine.policy import POLICIES
 from gpufleet.engine.preempt.by_name import NO_EVICTIONS
 from gpufleet.engine.scheduler import Engine
@@ -59,7 +59,7 @@ def evictions(said: Iterable[AnyInstruction]) -> list[tuple[str, str]]:
 
 def told(said: Iterable[AnyInstruction]) -> list[tuple[str, Consequence]]:
     """The pods whose owners read of a violation, and what follows."""
-    return [(one.uid, one.consequence) for one in said if isinstance(one, ViolationTold)]
+    return [(one.uid, one.consequence) for one in said if isinstance(one, ViolationReport)]
 
 
 def due_us(said: Iterable[AnyInstruction]) -> int | None:

@@ -10,6 +10,7 @@ from gpufleet.explain.answer import WITHOUT_ENGINE, Answer, State
 from gpufleet.explain.inquiry import ask
 from gpufleet.kube.client import Client
 from tests.explain.causes import (
+    eviction,
     gangs,
     held,
     neighbours,
@@ -17,12 +18,11 @@ from tests.explain.causes import (
     queues,
     reservations,
     room,
-    taking_back,
 )
 from tests.explain.causes.book import CAUSES, Cause
 from tests.scheduler.world import World, in_world
 
-MODULES = (gangs, held, neighbours, nodes, queues, reservations, room, taking_back)
+MODULES = (gangs, held, neighbours, nodes, queues, reservations, room, eviction)
 SETTINGS = Settings(identity="explain")
 
 

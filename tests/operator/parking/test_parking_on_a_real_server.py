@@ -17,7 +17,7 @@ from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.localkube.cluster import LocalCluster
-from gpufleet.operator.parking.keeping import Parking
+from gpufleet.operator.parking.parking_controller import ParkingController
 from tests import waiting
 from tests.chart import rendering
 from tests.kube.manifests.real_server import Person
@@ -147,7 +147,7 @@ class Stage:
 
         async def story(client: Client) -> int:
             left = itertools.count()
-            parking = Parking(
+            parking = ParkingController(
                 client,
                 self.measurements,
                 lambda: dies_after is None or next(left) < dies_after,

@@ -7,7 +7,7 @@ import pytest
 
 from gpufleet.kube.resources import DEPLOYMENTS, INFERENCE_SERVICES, NOTEBOOKS, STATEFUL_SETS, Kind
 from gpufleet.model.model_errors import InputError
-from gpufleet.operator.parking.looking import FoundWorkload, Look, add_pods
+from gpufleet.operator.parking.observation import FoundWorkload, Observation, add_pods
 from gpufleet.operator.parking.parking_step import (
     ParkingAction,
     ParkingWrite,
@@ -106,11 +106,11 @@ def test_a_pod_belongs_to_what_can_be_parked(owner: str, labels: dict[str, str],
     assert str(workload_of(pod(owner=owner, labels=labels))) == expected
 
 
-def looked(annotations: dict[str, str]) -> tuple[Look, SeenWorkload]:
+def looked(annotations: dict[str, str]) -> tuple[Observation, SeenWorkload]:
     """A look at one Deployment."""
     found = workload(annotations)
     seen = seen_workload(DEPLOYMENTS, found, {})
-    return Look({seen.key: FoundWorkload(DEPLOYMENTS, found, seen, [])}), seen
+    return Observation({seen.key: FoundWorkload(DEPLOYMENTS, found, seen, [])}), seen
 
 
 def test_a_gang_with_a_member_that_stays_is_refused_with_its_name() -> None:
@@ -121,11 +121,11 @@ def test_a_gang_with_a_member_that_stays_is_refused_with_its_name() -> None:
 
 
 def test_a_server_of_jupyterhub_in_a_namespace_with_a_rule_is_told_why_it_stays() -> None:
-    look = Look()
+    look = Observation()
     server = pod("jupyter-ada", labels={"hub.jupyter.org/username": "ada"})
     add_pods(look, by_workload([server]), is_ruled=True)
     assert ["jupyterhub-idle-culler" in problem for _, _, problem in look.problems] == [True]
-    add_pods(untouched := Look(), by_workload([server]), is_ruled=False)
+    add_pods(untouched := Observation(), by_workload([server]), is_ruled=False)
     assert untouched.problems == []
 
 

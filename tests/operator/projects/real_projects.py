@@ -8,7 +8,7 @@ from typing import Any
 from gpufleet.kube.client import Client
 from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.localkube.cluster import LocalCluster
-from gpufleet.operator.projects.keeping import Projects
+from gpufleet.operator.projects.project_controller import ProjectController
 from tests.kube.codec.project_cases import ProjectCase, spec
 from tests.kube.manifests.real_server import Person
 
@@ -58,7 +58,7 @@ def is_ready(admin: Person, name: str = "vision") -> bool:
 
 
 @contextlib.asynccontextmanager
-async def keeping(cluster: LocalCluster) -> AsyncIterator[Projects]:
+async def running_controller(cluster: LocalCluster) -> AsyncIterator[ProjectController]:
     """A leader at work with the chart's rights, without the Lease."""
     choice = ClusterChoice(cluster.kubeconfig_for(OPERATOR, ()))
     async with connect(choice, connections=12) as connection, following(connection.client) as found:
@@ -66,9 +66,9 @@ async def keeping(cluster: LocalCluster) -> AsyncIterator[Projects]:
 
 
 @contextlib.asynccontextmanager
-async def following(client: Client) -> AsyncIterator[Projects]:
+async def following(client: Client) -> AsyncIterator[ProjectController]:
     """Rounds until the end."""
-    found = Projects(client, lambda: True)
+    found = ProjectController(client, lambda: True)
     task = asyncio.ensure_future(found.run())
     try:
         yield found

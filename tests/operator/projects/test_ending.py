@@ -22,8 +22,8 @@ from tests.operator.projects.real_projects import (
     QUEUES,
     RBAC,
     is_ready,
-    keeping,
     made,
+    running_controller,
     write,
 )
 from tests.operator.real_server import Killed, KillingTransport, until
@@ -56,7 +56,7 @@ def test_the_command_deletes_all_that_a_project_has(
     usage, kubeconfig = tmp_path / "usage.json", str(installed.kubeconfig)
 
     async def story() -> None:
-        async with keeping(installed):
+        async with running_controller(installed):
             write(admin, "whole", namespaces=["whole", "whole-b"], **FIELDS)
             await until(lambda: is_ready(admin, "whole"), "made")
             assert len(leftovers(admin, "whole")) == 6
@@ -97,7 +97,7 @@ def test_killed_at_any_write_the_same_call_goes_on(installed: LocalCluster) -> N
 
     async def story() -> None:
         choice = ClusterChoice(installed.kubeconfig)
-        async with keeping(installed), connect(choice, connections=16) as connection:
+        async with running_controller(installed), connect(choice, connections=16) as connection:
             kills = [(at, after) for after in (False, True) for at in range(1, WRITES + 2)]
             killed = await asyncio.gather(
                 *(killed_at(connection.client, at, after=after) for at, after in kills)
@@ -110,7 +110,7 @@ def test_killed_at_any_write_the_same_call_goes_on(installed: LocalCluster) -> N
 def test_what_is_left_of_a_project_that_is_gone_ends_too(installed: LocalCluster, admin: Person) -> None:
     async def story() -> None:
         choice = ClusterChoice(installed.kubeconfig)
-        async with keeping(installed), connect(choice, connections=4) as connection:
+        async with running_controller(installed), connect(choice, connections=4) as connection:
             write(admin, "orphan", namespaces=["orphan"], **FIELDS)
             await until(lambda: is_ready(admin, "orphan"), "made")
             assert admin.ask("DELETE", f"{PROJECTS}/orphan")[0] == 200
@@ -146,7 +146,7 @@ def test_a_namespace_that_is_not_gone_in_time_is_named(
     kubeconfig = str(installed.kubeconfig)
 
     async def story() -> None:
-        async with keeping(installed):
+        async with running_controller(installed):
             write(admin, "held", namespaces=["held"], **FIELDS)
             await until(lambda: is_ready(admin, "held"), "made")
             pin = {"metadata": {"name": "pin", "finalizers": ["example.com/pin"]}}

@@ -23,8 +23,8 @@ from tests.operator.projects.real_projects import (
     RBAC,
     VISION,
     is_ready,
-    keeping,
     made,
+    running_controller,
     write,
 )
 from tests.operator.real_server import until
@@ -56,7 +56,7 @@ def _there(installed: LocalCluster, admin: Person) -> None:
     made(admin, QUEUES, {**FLEET_QUEUE, "metadata": {"name": "prod"}, "spec": door})
 
     async def story() -> None:
-        async with keeping(installed):
+        async with running_controller(installed):
             await until(lambda: is_ready(admin) and is_ready(admin, "others"), "made")
 
     asyncio.run(story())
@@ -261,7 +261,7 @@ def test_an_owner_invites_and_makes_namespaces_within_limits(installed: LocalClu
         return [one["name"] for one in admin.ask("GET", path)[1].get("subjects", ())]
 
     async def story() -> None:
-        async with keeping(installed):
+        async with running_controller(installed):
             with Person(installed, "olga") as olga:
                 bob = {"user": "bob", "role": "Member"}
                 body = {"spec": {"members": [OLGA, ANN, bob], "namespaces": ["vision", "vision-new"]}}

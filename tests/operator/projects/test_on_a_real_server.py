@@ -12,7 +12,7 @@ from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.localkube.cluster import LocalCluster
-from gpufleet.operator.projects.keeping import Projects
+from gpufleet.operator.projects.project_controller import ProjectController
 from tests.kube.codec.project_cases import PROJECT_CASES, ProjectCase
 from tests.kube.manifests.real_server import Person
 from tests.operator.projects.real_projects import (
@@ -28,9 +28,9 @@ from tests.operator.projects.real_projects import (
     condition,
     following,
     is_ready,
-    keeping,
     made,
     reason,
+    running_controller,
     write,
 )
 from tests.operator.real_server import KillingTransport, until
@@ -59,7 +59,7 @@ def test_a_project_is_made_repaired_and_at_rest(installed: LocalCluster, admin: 
     write(admin, **FULL)
 
     async def story() -> None:
-        async with keeping(installed) as projects:
+        async with running_controller(installed) as projects:
             await until(lambda: is_ready(admin), "made")
             await asyncio.sleep(1)
             writes = projects.writes
@@ -97,7 +97,7 @@ async def drift(admin: Person) -> None:
 
 def test_what_a_project_says_no_more_is_taken_away(installed: LocalCluster, admin: Person) -> None:
     async def story() -> None:
-        async with keeping(installed):
+        async with running_controller(installed):
             write(admin, **FULL)
             await until(lambda: is_ready(admin), "made")
             write(admin)
@@ -115,7 +115,7 @@ def test_a_namespace_of_others_is_left_as_it_is(installed: LocalCluster, admin: 
     write(admin, "greedy", namespaces=["theirs"])
 
     async def story() -> None:
-        async with keeping(installed):
+        async with running_controller(installed):
             await until(lambda: reason(admin, "greedy") == "NamespaceTaken", "it says so")
 
     asyncio.run(story())
@@ -135,7 +135,7 @@ def test_a_namespace_that_is_named_no_more_keeps_its_content_and_loses_its_bindi
     members = [{"user": "ann", "role": "Member"}]
 
     async def story() -> None:
-        async with keeping(installed):
+        async with running_controller(installed):
             write(admin, "two", namespaces=["two-a", "two-b"], members=members)
             await until(lambda: is_ready(admin, "two"), "made")
             assert subjects(admin, "two-b") == ["ann"]
@@ -153,7 +153,7 @@ def test_a_project_that_is_gone_gives_nobody_rights(installed: LocalCluster, adm
     owners = f"{RBAC}/clusterrolebindings/gpufleet-project:gone"
 
     async def story() -> None:
-        async with keeping(installed):
+        async with running_controller(installed):
             write(admin, "gone", namespaces=["gone"], members=[{"user": "olga", "role": "Owner"}])
             await until(lambda: is_ready(admin, "gone"), "made")
             assert subjects(admin, "gone") == ["olga"]
@@ -167,7 +167,7 @@ def test_a_project_that_is_gone_gives_nobody_rights(installed: LocalCluster, adm
 
 def test_a_namespace_of_another_project_is_left_to_it(installed: LocalCluster, admin: Person) -> None:
     async def story() -> None:
-        async with keeping(installed):
+        async with running_controller(installed):
             write(admin, "first", namespaces=["shared"], members=[{"user": "ann", "role": "Member"}])
             await until(lambda: is_ready(admin, "first"), "made")
             write(admin, "second", namespaces=["shared"], members=[{"user": "bob", "role": "Member"}])
@@ -186,7 +186,7 @@ def test_a_project_makes_its_queue_and_keeps_it(installed: LocalCluster, admin: 
         return admin.ask("GET", path)[1].get("spec", {}).get("quotas", [{}])[0].get("nominal")
 
     async def story() -> None:
-        async with keeping(installed):
+        async with running_controller(installed):
             write(admin, "with-queue", namespaces=["queued"], ownQueue=own)
             await until(lambda: is_ready(admin, "with-queue"), "made")
             assert (
@@ -218,7 +218,7 @@ def test_a_queue_of_others_is_left_as_it_is(installed: LocalCluster, admin: Pers
     before = admin.ask("GET", f"{QUEUES}/old")[1]
 
     async def story() -> None:
-        async with keeping(installed):
+        async with running_controller(installed):
             write(admin, "late", namespaces=["late"], queue="old", ownQueue={})
             await until(lambda: reason(admin, "late") == "QueueTaken", "it says so")
 
@@ -228,7 +228,7 @@ def test_a_queue_of_others_is_left_as_it_is(installed: LocalCluster, admin: Pers
 
 def test_what_an_ending_project_has_stays_without_rights(installed: LocalCluster, admin: Person) -> None:
     async def story() -> None:
-        async with keeping(installed):
+        async with running_controller(installed):
             write(admin, "ends", namespaces=["ends"], members=[{"user": "ann", "role": "Member"}])
             await until(lambda: is_ready(admin, "ends"), "made")
             ending = {"metadata": {"annotations": {"gpufleet.io/project-ending": "true"}}}
@@ -256,7 +256,7 @@ def test_killed_at_any_write_the_next_leader_goes_on(installed: LocalCluster, ad
             for at, after in itertools.product(range(1, 8), (False, True)):
                 transport = KillingTransport(client.transport, at, after=after)
                 dying = Client(transport, MachineClock(), random.Random(at))
-                task = asyncio.ensure_future(Projects(dying, lambda: True).run())
+                task = asyncio.ensure_future(ProjectController(dying, lambda: True).run())
                 done, _ = await asyncio.wait({task}, timeout=2)
                 if not done:
                     task.cancel()
@@ -282,7 +282,7 @@ def test_a_project_of_another_release_is_told_and_left_as_it_is(
     members = [{"user": "ann", "role": "Member"}]
 
     async def story() -> None:
-        async with keeping(installed):
+        async with running_controller(installed):
             write(admin, "later", namespaces=["later"], members=members)
             await until(lambda: is_ready(admin, "later"), "made")
             before = admin.ask("GET", definition)[1]

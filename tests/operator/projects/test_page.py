@@ -10,7 +10,7 @@ from gpufleet.localkube.cluster import LocalCluster
 from tests.conventions.pages import steps
 from tests.conventions.project import ROOT
 from tests.kube.manifests.real_server import Person
-from tests.operator.projects.real_projects import NAMESPACES, PROJECTS, is_ready, keeping
+from tests.operator.projects.real_projects import NAMESPACES, PROJECTS, is_ready, running_controller
 from tests.operator.real_server import until
 
 PAGE = ROOT / "docs" / "projects.md"
@@ -33,7 +33,7 @@ def test_the_page_makes_a_project_its_owner_runs_it_and_it_ends(
         assert await asyncio.to_thread(main, whole) == ExitCode.DONE, whole
 
     async def story() -> None:
-        async with keeping(installed):
+        async with running_controller(installed):
             for line in lines:
                 await typed(line)
                 if line[1] != "delete":

@@ -10,7 +10,7 @@ import pytest
 from gpufleet.cli.main import ExitCode, main
 from gpufleet.localkube.cluster import LocalCluster
 from tests.kube.manifests.real_server import Person
-from tests.operator.projects.real_projects import NAMESPACES, PROJECTS, is_ready, keeping, write
+from tests.operator.projects.real_projects import NAMESPACES, PROJECTS, is_ready, running_controller, write
 from tests.operator.real_server import until
 
 Typed = Callable[..., str]
@@ -36,7 +36,7 @@ def test_an_administrator_makes_a_project_and_an_owner_runs_it(
     owner = installed.kubeconfig_for("olga", ())
 
     async def story() -> None:
-        async with keeping(installed):
+        async with running_controller(installed):
             line = "create lab --owner olga --namespaces-max 3 --gpus 4 --quota requests.nvidia.com/gpu=2"
             said = await asyncio.to_thread(
                 typed, f"{line} --quota limits.memory=1Ti", None, ExitCode.BAD_INPUT
@@ -81,7 +81,7 @@ def test_who_may_list_no_projects_is_told_those_that_they_own(
     installed: LocalCluster, admin: Person, typed: Typed
 ) -> None:
     async def story() -> None:
-        async with keeping(installed):
+        async with running_controller(installed):
             write(admin, "mine", namespaces=["mine"], members=[{"group": "chemists", "role": "Owner"}])
             write(admin, "notmine", namespaces=["notmine"])
             await until(lambda: is_ready(admin, "mine") and is_ready(admin, "notmine"), "made")

@@ -12,7 +12,7 @@ from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.resources import CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS
 from gpufleet.model.gpu_project import GpuProject
 from gpufleet.operator.projects.differences import ProjectObject
-from gpufleet.operator.projects.released_rights import released, standing_rights
+from gpufleet.operator.projects.released_rights import given_rights, released
 from tests.kube.codec.project_cases import ProjectCase, spec
 
 ROLE = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "gpufleet-project-member"}
@@ -41,8 +41,8 @@ def emptied(
         ROLE_BINDINGS: {MEMBERS: labelled(MEMBERS[1], "vision", "vision")},
         CLUSTER_ROLE_BINDINGS: {OWNERS: labelled(OWNERS[1], "vision")},
     }
-    standing = standing_rights(projects, {("", "vision"): labelled("vision", namespace_of)})
-    found = released(bindings, standing, unknown)
+    given = given_rights(projects, {("", "vision"): labelled("vision", namespace_of)})
+    found = released(bindings, given, unknown)
     assert all(one.body["subjects"] == [] and one.body["roleRef"] == ROLE for one in found)
     return [one.name for one in found]
 

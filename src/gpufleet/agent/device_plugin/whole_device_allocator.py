@@ -64,7 +64,7 @@ class AllocatorInputs(msgspec.Struct, frozen=True):
     whole: Callable[[], bool] = lambda: True
 
 
-class _Look(msgspec.Struct, frozen=True):
+class _NodeView(msgspec.Struct, frozen=True):
     """All that is known at the moment of an answer. ``silent`` says why the API server did not answer.
 
     ``fresh`` says that the kubelet was asked for the holders, as far as it answers.
@@ -116,7 +116,7 @@ class WholeDeviceAllocator:
     async def prefer(self, available: Sequence[str], required: Sequence[str], size: int) -> list[str]:
         """As Allocator."""
 
-        def propose(look: _Look) -> _Proposal:
+        def propose(look: _NodeView) -> _Proposal:
             offered = self._usable(available, required, size, look.holders)
             best = Choice(self._known.gpus.value, self.units, packed=self.delivery.packed)
             claims, rivals, taken_units = look.waiting.claims, look.rivals(size), look.waiting.taken_units
@@ -139,7 +139,7 @@ class WholeDeviceAllocator:
         """As Allocator."""
         asked = frozenset(units)
 
-        def give(look: _Look) -> tuple[AllocateResponse, AllocateAnswer]:
+        def give(look: _NodeView) -> tuple[AllocateResponse, AllocateAnswer]:
             wanted = self._wanted(units, look.holders)
             claim = whole.claimant(asked, look.waiting.claims)
             rivals = look.rivals(len(asked))
@@ -176,7 +176,7 @@ class WholeDeviceAllocator:
     async def prepare(self, units: Sequence[str]) -> None:
         """As Allocator; nothing is left to do."""
 
-    def _check_granted(self, claim: OpenClaim | None, look: _Look, size: int) -> None:
+    def _check_granted(self, claim: OpenClaim | None, look: _NodeView, size: int) -> None:
         if self._known.grant_required:
             check_granted(claim, look.rivals(size), look.pods)
 
@@ -188,7 +188,7 @@ class WholeDeviceAllocator:
         return any(held.resource == self.resource and not asked.isdisjoint(held.units) for held in its)
 
     async def _answer(
-        self, decide: Callable[[_Look], Decision], size: int, pods: NodePods | None
+        self, decide: Callable[[_NodeView], Decision], size: int, pods: NodePods | None
     ) -> Decision:
         """What is decided; a refusal is decided anew on what the kubelet and the API server say then.
 
@@ -210,7 +210,7 @@ class WholeDeviceAllocator:
             if waits:
                 await self._known.clock.sleep(UNSURE_EVERY_S)
 
-    async def _look(self, size: int, pods: NodePods | None, *, fresh: bool) -> _Look:
+    async def _look(self, size: int, pods: NodePods | None, *, fresh: bool) -> _NodeView:
         """What is known now; ``pods`` are those to go by, None for the API server's own word."""
         known, silent, holders = self._known, "", self._known.holders.value
         if pods is None:
@@ -232,7 +232,7 @@ class WholeDeviceAllocator:
                 ) from problem
         return self._seen(pods, holders, silent, fresh=True)
 
-    def _seen(self, pods: NodePods, holders: Holders, silent: str, *, fresh: bool) -> _Look:
+    def _seen(self, pods: NodePods, holders: Holders, silent: str, *, fresh: bool) -> _NodeView:
         answers = self._known.memory.answers
         found = waiting(self.resource, self._known.gpus.value, self.units, pods, holders, answers)
         # A claim that is closed was taken up, so its answer is no longer under way.
@@ -240,7 +240,7 @@ class WholeDeviceAllocator:
         claims = tuple(
             msgspec.structs.replace(claim, given=claim.units in self._given) for claim in found.claims
         )
-        return _Look(pods, holders, msgspec.structs.replace(found, claims=claims), silent, fresh)
+        return _NodeView(pods, holders, msgspec.structs.replace(found, claims=claims), silent, fresh)
 
     def _usable(
         self, available: Sequence[str], required: Sequence[str], size: int, holders: Holders

@@ -39,14 +39,14 @@ TRIED_IN_FULL = 64
 """How many promising moves are tried in full by the clock, because nothing else is decided meanwhile."""
 
 
-class Look(NamedTuple):
+class LineCheck(NamedTuple):
     """When a line was looked at, and how many changes were counted for victims then."""
 
     at_us: int
     victim_changes: int
 
 
-NEVER_LOOKED = Look(-1, -1)
+NEVER_LOOKED = LineCheck(-1, -1)
 """Before every time and every count."""
 
 
@@ -62,7 +62,7 @@ class Automatic:
         self.rules: DefragmentationRules | None = None
         self._next_run_us: int | None = None
         self._next_look_us = 0
-        self._looked_at: dict[LineKey, Look] = {}
+        self._looked_at: dict[LineKey, LineCheck] = {}
         self._seen = (-1, -1)
         self._ripe_us: int | None = None
 
@@ -124,7 +124,7 @@ class Automatic:
         if len(due) > SEARCHES_A_LOOK:
             self._ripe_us = at_us
         for line in due[:SEARCHES_A_LOOK] if units else ():
-            self._looked_at[line.key] = Look(at_us, self.state.changes.victims.count)
+            self._looked_at[line.key] = LineCheck(at_us, self.state.changes.victims.count)
             unplaced = UnplacedWorkload(self.state.workloads.first_of(line), at_us)
             found = moves_for(unplaced, self.state, units, left.moves)
             if found is not None and sum(one.lost for one in found.relocations) <= left.lost:

@@ -20,7 +20,7 @@ import msgspec
 
 from gpufleet.engine import event
 from gpufleet.engine.arrays.layout import PodState
-from gpufleet.engine.instruction import AnyInstruction, Consequence, ViolationTold, WhyEvicted
+from gpufleet.engine.instruction import AnyInstruction, Consequence, ViolationReport, WhyEvicted
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Nominations
 from gpufleet.model.identifiers import GangName, PodUid
@@ -114,7 +114,7 @@ class Violations:
                 # Memory beyond the share that ends no pod was told as a warning already.
                 if first and row is not None and (ends or not isinstance(violation, MemoryExceeded)):
                     consequence = Consequence.ENDS if ends else Consequence.STAYS
-                    self._told.append(ViolationTold(member.pod, violation, consequence))
+                    self._told.append(ViolationReport(member.pod, violation, consequence))
                 if ends and row is not None and self._may_be_asked_for(member.pod):
                     yield row, _why(violation)
             if first and isinstance(violation, GangIncomplete):
@@ -162,7 +162,7 @@ class Violations:
         consequence = Consequence.NONE
         if violation.ends:
             consequence = Consequence.ENDS_LATER if violation.may_be_ended else Consequence.STAYS
-        self._told.append(ViolationTold(violation.pod, violation, consequence))
+        self._told.append(ViolationReport(violation.pod, violation, consequence))
 
     def _passes(self, violation: AnyViolation) -> bool:
         """True for a gang that has all it needs once those members arrive that are on their way."""

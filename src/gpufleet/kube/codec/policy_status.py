@@ -33,7 +33,7 @@ class PolicyCondition(msgspec.Struct, frozen=True):
     message: str
 
 
-class ToldNode(msgspec.Struct, frozen=True):
+class ReportedNode(msgspec.Struct, frozen=True):
     """A node with its phase, without its time."""
 
     name: str
@@ -45,7 +45,7 @@ class ToldNode(msgspec.Struct, frozen=True):
 def policy_status(
     before: FleetPolicyStatus,
     conditions: Sequence[PolicyCondition],
-    nodes: Sequence[ToldNode] | None,
+    nodes: Sequence[ReportedNode] | None,
     phases: Sequence[tuple[str, int]],
     generation: int,
     now: dt.datetime,

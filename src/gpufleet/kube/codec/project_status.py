@@ -1,7 +1,7 @@
 """The status of a GpuProject, put on top of the one that is there.
 
-Equal in, equal out, so that nothing is written where nothing is new. ``operator.projects.keeping`` says what
-is to be told.
+Equal in, equal out, so that nothing is written where nothing is new. What the status says comes from
+``operator.projects.project_controller``.
 """
 
 import datetime as dt

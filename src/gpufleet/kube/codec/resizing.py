@@ -15,7 +15,7 @@ from gpufleet.model.requests import ContainerAmounts, PodAmounts, pod_needs
 from gpufleet.model.resources import Resources
 
 Amounts = dict[str, str]
-Told = Callable[[ContainerStatus], Amounts | None]
+StatusAmounts = Callable[[ContainerStatus], Amounts | None]
 
 
 def held_resources(pod: Pod) -> Resources:
@@ -58,7 +58,7 @@ def _running(status: ContainerStatus) -> Amounts | None:
     return status.allocated_resources if in_use is None else in_use
 
 
-def _amounts(pod: Pod, told: Told, *, refused: bool) -> PodAmounts:
+def _amounts(pod: Pod, told: StatusAmounts, *, refused: bool) -> PodAmounts:
     """The pod's amounts with those of its containers that the status tells; the pod's own where it
     tells them as a whole.
     """

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Handler = grpc.RpcMethodHandler[Any, Any]
 
 Asked = TypeVar("Asked")
-Told = TypeVar("Told")
+Reply = TypeVar("Reply")
 
 
 class Trigger(msgspec.Struct, frozen=True):
@@ -171,7 +171,7 @@ async def _read(asked: api.ScaledObjectRef, context: "Context") -> Trigger:
         raise
 
 
-def _one(answer: Callable[[Asked, "Context"], Awaitable[Told]], asked: Any) -> "Handler":
+def _one(answer: Callable[[Asked, "Context"], Awaitable[Reply]], asked: Any) -> "Handler":
     return grpc.unary_unary_rpc_method_handler(answer, asked.FromString, _bytes)
 
 

@@ -2,6 +2,7 @@
 
 ``parking_keys`` names what stands on objects. ``rule`` reads when work counts as idle, ``activity`` judges
 from measurements whether it is, and ``parking_step`` decides what is written next. ``workloads`` reads the
-kinds that can be parked, ``patches`` writes them. ``measuring`` asks Prometheus, ``keeping`` does all of it
-in rounds, and ``questions`` does it for one workload that a person names.
+kinds that can be parked, ``patches`` writes them. ``measuring`` asks Prometheus, ``observation`` reads the
+cluster, ``parking_controller`` does all of it in rounds, and ``questions`` for one workload that a person
+names.
 """

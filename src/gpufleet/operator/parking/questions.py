@@ -25,7 +25,7 @@ from gpufleet.kube.resources import (
 )
 from gpufleet.kube.status import Forbidden
 from gpufleet.model.model_errors import InputError
-from gpufleet.operator.parking.looking import list_workloads, pods_in
+from gpufleet.operator.parking.observation import list_workloads, pods_in
 from gpufleet.operator.parking.parking_step import (
     ParkingAction,
     ParkingWrite,
@@ -71,7 +71,7 @@ WOKEN_SUFFIX = "-woken"
 """Tells the copy of a workload that is asked about from the workload itself, which is there."""
 
 
-class ToldWork(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class ParkedWorkload(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One workload as it is told; times as the API writes them, "" for none."""
 
     kind: str
@@ -90,7 +90,7 @@ class ParkedWork(msgspec.Struct, frozen=True, rename="camel"):
     """All that is warned, parked or waking; ``notes`` say what could not be read."""
 
     schema: str
-    work: tuple[ToldWork, ...]
+    work: tuple[ParkedWorkload, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -109,13 +109,13 @@ class Member(msgspec.Struct, frozen=True):
     seen: SeenWorkload
 
 
-def park(cluster: ClusterChoice, name: str) -> tuple[ToldWork, ...]:
+def park(cluster: ClusterChoice, name: str) -> tuple[ParkedWorkload, ...]:
     """Park a workload with its gang. Raises InputError where it cannot be parked."""
     _read_name(name)
     return asyncio.run(_park(cluster, name))
 
 
-def wake(cluster: ClusterChoice, name: str) -> tuple[ToldWork, ...]:
+def wake(cluster: ClusterChoice, name: str) -> tuple[ParkedWorkload, ...]:
     """Wake a workload with its gang. Raises InputError where it is not parked."""
     _read_name(name)
     return asyncio.run(_wake(cluster, name))
@@ -134,7 +134,7 @@ def parked_work(cluster: ClusterChoice, *, everywhere: bool) -> ParkedWork:
     return asyncio.run(_parked_work(cluster, everywhere=everywhere))
 
 
-async def _park(cluster: ClusterChoice, name: str) -> tuple[ToldWork, ...]:
+async def _park(cluster: ClusterChoice, name: str) -> tuple[ParkedWorkload, ...]:
     async with connect(cluster) as connection:
         named = await _named(connection.client, name, connection.namespace)
         _check_parkable(named)
@@ -165,7 +165,7 @@ def _check_whole(named: Named, pods: Mapping[WorkloadKey, Sequence[WorkPod]], na
             raise InputError(problem, value=name, expected="a gang of which all can be parked")
 
 
-async def _wake(cluster: ClusterChoice, name: str) -> tuple[ToldWork, ...]:
+async def _wake(cluster: ClusterChoice, name: str) -> tuple[ParkedWorkload, ...]:
     async with connect(cluster) as connection:
         named = await _named(connection.client, name, connection.namespace)
         told = []
@@ -207,19 +207,19 @@ async def _named(client: Client, name: str, namespace: str) -> Named:
     kinds, plain = _read_name(name)
     listed = {kind: await list_workloads(client, kind, namespace) for kind in WAYS}
     matching = [(kind, one) for kind in kinds for one in listed[kind] if one.metadata.name == plain]
-    standing = [(kind, one) for kind, one in matching if not is_made_by_another(one)]
-    if not standing and matching:
+    top_level = [(kind, one) for kind, one in matching if not is_made_by_another(one)]
+    if not top_level and matching:
         kind, one = matching[0]
         owner = one.metadata.controller
         above = "" if owner is None else f"{owner.kind} {owner.name}"
         problem = f"{kind.name} {plain} is kept by {above}, which would undo it"
         raise InputError(problem, value=name, expected=f"the name of that {above}")
-    if not standing:
+    if not top_level:
         raise InputError(f"no such work in namespace {namespace}", value=name, expected=EXPECTED)
-    if len(standing) > 1:
-        both = ", ".join(f"{kind.name.lower()}/{plain}" for kind, _ in standing)
+    if len(top_level) > 1:
+        both = ", ".join(f"{kind.name.lower()}/{plain}" for kind, _ in top_level)
         raise InputError("several kinds have this name", value=name, expected=f"one of {both}")
-    kind, workload = standing[0]
+    kind, workload = top_level[0]
     first = Member(kind, workload, seen_workload(kind, workload, {}))
     others = (
         Member(kind, one, seen_workload(kind, one, {}))
@@ -328,8 +328,8 @@ async def _parked_work(cluster: ClusterChoice, *, everywhere: bool) -> ParkedWor
     return ParkedWork(SCHEMA, tuple(told), tuple(notes))
 
 
-def _told(key: WorkloadKey, stamp: ParkingStamp) -> ToldWork:
-    return ToldWork(
+def _told(key: WorkloadKey, stamp: ParkingStamp) -> ParkedWorkload:
+    return ParkedWorkload(
         key.kind,
         key.namespace,
         key.name,

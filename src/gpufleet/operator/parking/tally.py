@@ -11,7 +11,7 @@ import msgspec
 
 from gpufleet.model.gpu_project import MINUTE_US
 from gpufleet.operator.parking.activity import Activity
-from gpufleet.operator.parking.looking import is_to_judge
+from gpufleet.operator.parking.observation import is_to_judge
 from gpufleet.operator.parking.parking_step import SeenWorkload, WorkloadKey
 from gpufleet.operator.parking.stamp import ParkingCause, ParkingPhase, ParkingStamp
 

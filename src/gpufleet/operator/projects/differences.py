@@ -1,4 +1,4 @@
-"""Whether an object of a project is as it must be; ``keeping`` writes where it is not.
+"""Whether an object of a project is as it must be; ``project_controller`` writes where it is not.
 
 What others added stays and is no difference. What was written last is told by a digest on the object: where
 the project says something else by now, the object is written anew, and what it says no more is taken away. A

@@ -9,7 +9,7 @@ from gpufleet.kube.resources import GPU_PROJECTS
 from gpufleet.model.gpu_project import ProjectRole
 
 
-class ToldMember(msgspec.Struct, frozen=True, omit_defaults=True):
+class MemberAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """A member; either ``user`` or ``group``."""
 
     role: str
@@ -17,7 +17,7 @@ class ToldMember(msgspec.Struct, frozen=True, omit_defaults=True):
     group: str = ""
 
 
-class ToldQuota(msgspec.Struct, frozen=True):
+class QuotaAnswer(msgspec.Struct, frozen=True):
     """What a namespace uses of one amount of its quota; None where it was not counted yet."""
 
     namespace: str
@@ -26,7 +26,7 @@ class ToldQuota(msgspec.Struct, frozen=True):
     hard: str
 
 
-class ToldProject(msgspec.Struct, frozen=True, rename="camel"):
+class ProjectAnswer(msgspec.Struct, frozen=True, rename="camel"):
     """One project as it is told. ``ready`` None: no operator has seen this version of it.
 
     ``left`` are namespaces that it names no more and that are still there.
@@ -36,14 +36,14 @@ class ToldProject(msgspec.Struct, frozen=True, rename="camel"):
     team: str
     namespaces: tuple[str, ...]
     left: tuple[str, ...]
-    members: tuple[ToldMember, ...]
+    members: tuple[MemberAnswer, ...]
     queue: str
     namespaces_max: int
     namespace_prefix: str
     ready: bool | None
     reason: str
     message: str
-    quotas: tuple[ToldQuota, ...] = ()
+    quotas: tuple[QuotaAnswer, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -51,7 +51,7 @@ class Projects(msgspec.Struct, frozen=True):
     """Projects, and what is to be known of the answer."""
 
     schema: str
-    projects: tuple[ToldProject, ...]
+    projects: tuple[ProjectAnswer, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -91,19 +91,19 @@ class NewProject(msgspec.Struct, frozen=True):
         return {**kind, "metadata": {"name": self.name}, "spec": spec}
 
 
-def told_project(found: wire.GpuProject) -> ToldProject:
+def project_answer(found: wire.GpuProject) -> ProjectAnswer:
     """What is told of a project as it stands, whether or not it can be."""
     spec, status = found.spec, wire.project_status_of(found)
     name = found.metadata.name
     condition = next((one for one in status.conditions if one.type == wire.READY), None)
     is_current = status.observed_generation == found.metadata.generation
     own = "" if spec.own_queue is None else name
-    return ToldProject(
+    return ProjectAnswer(
         name=name,
         team=spec.team or name,
         namespaces=spec.namespaces,
         left=tuple(one for one in status.namespaces if one not in spec.namespaces),
-        members=tuple(ToldMember(one.role, one.user, one.group) for one in spec.members),
+        members=tuple(MemberAnswer(one.role, one.user, one.group) for one in spec.members),
         queue=spec.queue or own,
         namespaces_max=spec.owner_limits.namespaces_max,
         namespace_prefix=spec.owner_limits.namespace_prefix or f"{name}-",

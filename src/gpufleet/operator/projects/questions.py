@@ -26,10 +26,10 @@ from gpufleet.operator.projects import project_keys as keys
 from gpufleet.operator.projects.own_projects import own_projects
 from gpufleet.operator.projects.project_answers import (
     NewProject,
+    ProjectAnswer,
     Projects,
-    ToldProject,
-    ToldQuota,
-    told_project,
+    QuotaAnswer,
+    project_answer,
 )
 
 TRIES_MAX = 5
@@ -73,17 +73,17 @@ class Person(msgspec.Struct, frozen=True):
         return member.get("user", "") == self.user and member.get("group", "") == self.group
 
 
-def create(cluster: ClusterChoice, new: NewProject) -> ToldProject:
+def create(cluster: ClusterChoice, new: NewProject) -> ProjectAnswer:
     """Make a project. Raises InputError for what it cannot be, and KubeErrors."""
     body = new.manifest()
     read_gpu_project(msgspec.convert(body, wire.GpuProject))
     return asyncio.run(_create(cluster, body))
 
 
-async def _create(cluster: ClusterChoice, body: dict[str, Any]) -> ToldProject:
+async def _create(cluster: ClusterChoice, body: dict[str, Any]) -> ProjectAnswer:
     async with connect(cluster) as connection:
         made = await connection.client.create(GPU_PROJECTS, body, name=body["metadata"]["name"])
-        return told_project(decode(made, _PROJECT))
+        return project_answer(decode(made, _PROJECT))
 
 
 def all_projects(cluster: ClusterChoice) -> Projects:
@@ -102,21 +102,21 @@ async def _all_projects(cluster: ClusterChoice) -> Projects:
     found = []
     for one in raw:
         try:
-            found.append(told_project(_PROJECT.decode(one)))
+            found.append(project_answer(_PROJECT.decode(one)))
         except msgspec.ValidationError as error:
             notes.append(f"a project cannot be read, {error}")
     return Projects(PROJECTS_SCHEMA, tuple(sorted(found, key=lambda one: one.name)), tuple(notes))
 
 
-def one_project(cluster: ClusterChoice, name: str) -> ToldProject:
+def one_project(cluster: ClusterChoice, name: str) -> ProjectAnswer:
     """One project, with what its namespaces use of their quotas."""
     return asyncio.run(_one_project(cluster, name))
 
 
-async def _one_project(cluster: ClusterChoice, name: str) -> ToldProject:
+async def _one_project(cluster: ClusterChoice, name: str) -> ProjectAnswer:
     async with connect(cluster) as connection:
         client = connection.client
-        told = told_project(decode(await _get(client, name), _PROJECT))
+        told = project_answer(decode(await _get(client, name), _PROJECT))
         quotas, notes = [], []
         for namespace in told.namespaces:
             try:
@@ -128,13 +128,15 @@ async def _one_project(cluster: ClusterChoice, name: str) -> ToldProject:
         return msgspec.structs.replace(told, quotas=tuple(quotas), notes=tuple(notes))
 
 
-async def _quotas(client: Client, namespace: str) -> list[ToldQuota]:
+async def _quotas(client: Client, namespace: str) -> list[QuotaAnswer]:
     found = decode(await client.get(RESOURCE_QUOTAS, keys.OBJECT_NAME, namespace=namespace), _QUOTA)
     hard, used = found.status.get("hard", {}), found.status.get("used", {})
-    return [ToldQuota(namespace, key, used.get(key), amount) for key, amount in sorted(hard.items())]
+    return [QuotaAnswer(namespace, key, used.get(key), amount) for key, amount in sorted(hard.items())]
 
 
-def invite(cluster: ClusterChoice, name: str, person: Person, role: ProjectRole) -> tuple[ToldProject, bool]:
+def invite(
+    cluster: ClusterChoice, name: str, person: Person, role: ProjectRole
+) -> tuple[ProjectAnswer, bool]:
     """Make a person or a group a member; whether that changed anything."""
 
     def change(spec: Spec) -> Spec:
@@ -148,7 +150,7 @@ def invite(cluster: ClusterChoice, name: str, person: Person, role: ProjectRole)
     return asyncio.run(_change(cluster, name, change))
 
 
-def remove(cluster: ClusterChoice, name: str, person: Person) -> ToldProject:
+def remove(cluster: ClusterChoice, name: str, person: Person) -> ProjectAnswer:
     """Take a member out. Raises InputError where there is none of that name."""
 
     def change(spec: Spec) -> Spec:
@@ -163,7 +165,7 @@ def remove(cluster: ClusterChoice, name: str, person: Person) -> ToldProject:
     return asyncio.run(_change(cluster, name, change))[0]
 
 
-def add_namespace(cluster: ClusterChoice, name: str, namespace: str) -> tuple[ToldProject, bool]:
+def add_namespace(cluster: ClusterChoice, name: str, namespace: str) -> tuple[ProjectAnswer, bool]:
     """Name a namespace, which the operator makes; whether that changed anything."""
 
     def change(spec: Spec) -> Spec:
@@ -173,7 +175,7 @@ def add_namespace(cluster: ClusterChoice, name: str, namespace: str) -> tuple[To
     return asyncio.run(_change(cluster, name, change))
 
 
-def remove_namespace(cluster: ClusterChoice, name: str, namespace: str) -> ToldProject:
+def remove_namespace(cluster: ClusterChoice, name: str, namespace: str) -> ProjectAnswer:
     """Delete a namespace with all that is in it, and name it no more.
 
     It is named until it is being deleted: who ends it has the right from a binding in it.
@@ -181,7 +183,7 @@ def remove_namespace(cluster: ClusterChoice, name: str, namespace: str) -> ToldP
     return asyncio.run(_remove_namespace(cluster, name, namespace))
 
 
-async def _remove_namespace(cluster: ClusterChoice, name: str, namespace: str) -> ToldProject:
+async def _remove_namespace(cluster: ClusterChoice, name: str, namespace: str) -> ProjectAnswer:
     def change(spec: Spec) -> Spec:
         names = spec.get("namespaces", [])
         if namespace not in names:
@@ -201,20 +203,20 @@ async def _remove_namespace(cluster: ClusterChoice, name: str, namespace: str) -
 
 async def _change(
     cluster: ClusterChoice, name: str, change: Callable[[Spec], Spec]
-) -> tuple[ToldProject, bool]:
+) -> tuple[ProjectAnswer, bool]:
     async with connect(cluster) as connection:
         return await _changed(connection.client, name, change, dry_run=False)
 
 
 async def _changed(
     client: Client, name: str, change: Callable[[Spec], Spec], *, dry_run: bool
-) -> tuple[ToldProject, bool]:
+) -> tuple[ProjectAnswer, bool]:
     for attempt in range(1, TRIES_MAX + 1):
         raw = await _get(client, name)
         document = decode(raw, _DOCUMENT)
         fields = change(document.spec)
         if not fields:
-            return told_project(decode(raw, _PROJECT)), False
+            return project_answer(decode(raw, _PROJECT)), False
         version = document.metadata.resource_version
         patch = {"metadata": {"resourceVersion": version}, "spec": fields}
         try:
@@ -223,7 +225,7 @@ async def _changed(
             if attempt == TRIES_MAX:
                 raise
             continue
-        return told_project(decode(written, _PROJECT)), True
+        return project_answer(decode(written, _PROJECT)), True
     raise AssertionError("the last attempt returns or raises")
 
 

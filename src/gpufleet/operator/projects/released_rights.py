@@ -17,16 +17,16 @@ from gpufleet.operator.projects.wanted_objects import BINDINGS, WantedObject, wi
 NAMES = frozenset((keys.OWNERS, keys.MEMBERS, keys.VIEWERS))
 """Bindings of other names may bear the label of a project, and are not the operator's."""
 
-Standing = frozenset[tuple[Kind, str, str]]
+GivenRights = frozenset[tuple[Kind, str, str]]
 Objects = Mapping[Kind, Mapping[Key, ProjectObject]]
 
 
-def standing_rights(projects: Iterable[GpuProject], namespaces: Mapping[Key, ProjectObject]) -> Standing:
+def given_rights(projects: Iterable[GpuProject], namespaces: Mapping[Key, ProjectObject]) -> GivenRights:
     """The bindings that projects give: in namespaces that are theirs, and over themselves."""
-    return frozenset(_standing(projects, namespaces))
+    return frozenset(_given(projects, namespaces))
 
 
-def _standing(
+def _given(
     projects: Iterable[GpuProject], namespaces: Mapping[Key, ProjectObject]
 ) -> Iterator[tuple[Kind, str, str]]:
     for project in projects:
@@ -38,14 +38,14 @@ def _standing(
             yield CLUSTER_ROLE_BINDINGS, "", f"{keys.PROJECT_ROLE_PREFIX}{project.name}"
 
 
-def released(objects: Objects, standing: Standing, unknown: Collection[str]) -> list[WantedObject]:
+def released(objects: Objects, given: GivenRights, unknown: Collection[str]) -> list[WantedObject]:
     """The bindings that are to be emptied. Those of projects that cannot be read stay as they are."""
     return [
         without_subjects(project, kind, namespace, name, found.role_ref)
         for kind in BINDINGS
         for (namespace, name), found in objects[kind].items()
         if found.subjects and _is_ours(kind, name)
-        if (kind, namespace, name) not in standing
+        if (kind, namespace, name) not in given
         if (project := found.metadata.labels.get(keys.PROJECT, "")) not in unknown
     ]
 

@@ -18,7 +18,7 @@ from gpufleet.kube.resources import GPU_PROJECTS, NAMESPACES, Kind
 from gpufleet.kube.status import AlreadyExists, Conflict, NotFound
 from gpufleet.operator.projects import project_keys as keys
 from gpufleet.operator.projects.differences import ProjectObject, differs
-from gpufleet.operator.projects.told import READY, Told
+from gpufleet.operator.projects.project_condition import READY, ProjectCondition
 from gpufleet.operator.projects.wanted_objects import WantedObject
 
 LOG = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class ProjectWriter:
         self.writes += 1
         return True
 
-    async def tell(self, found: wire.GpuProject, told: Told) -> bool:
+    async def tell(self, found: wire.GpuProject, told: ProjectCondition) -> bool:
         """Whether the status is as it should be."""
         before, metadata = wire.project_status_of(found), found.metadata
         status_of = partial(project_status, before, told.reason, told.message, metadata.generation)

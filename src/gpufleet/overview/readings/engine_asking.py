@@ -26,20 +26,20 @@ from gpufleet.kube.codec.times import whole_time
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import GangName
 from gpufleet.model.phrases import listed
-from gpufleet.overview.rows.told import GangTold, Told
+from gpufleet.overview.rows.engine_report import EngineReport, GangReport
 
 
-async def ask_engine(client: Client, settings: Settings) -> Told:
+async def ask_engine(client: Client, settings: Settings) -> EngineReport:
     """The answer. Raises KubeErrors; what may not be listed is said in the notes."""
     began_s = time.monotonic()
     async with asyncio.TaskGroup() as group:
         listing = group.create_task(take_picture(client, WATCHED))
         lease = group.create_task(who_leads(client, settings))
-    told = told_of(listing.result(), lease.result(), client, settings)
+    told = engine_report_of(listing.result(), lease.result(), client, settings)
     return msgspec.structs.replace(told, took_s=time.monotonic() - began_s)
 
 
-def told_of(picture: Picture, leading: Leading, client: Client, settings: Settings) -> Told:
+def engine_report_of(picture: Picture, leading: Leading, client: Client, settings: Settings) -> EngineReport:
     """The answer over a picture, which takes the engine some time; of the client only the clock is read."""
     at = whole_time(client.clock.now())
     missing = sorted(kind.plural for kind in picture.forbidden if kind in INDISPENSABLE)
@@ -48,7 +48,7 @@ def told_of(picture: Picture, leading: Leading, client: Client, settings: Settin
         rows = tuple(in_tree_order(rows_by_status(picture)))
         notes = (f"you may not list {listed(missing)} of the whole cluster", AS_WRITTEN)
         answer = QueuesAnswer(SCHEMA, Source.STATUS, at, rows)
-        return Told(answer, leader=leader, notes=notes, by_engine=False)
+        return EngineReport(answer, leader=leader, notes=notes, by_engine=False)
     facts = Facts(picture, leading.settings(settings), client.clock)
     described, causes = _rows(facts)
     answer = QueuesAnswer(SCHEMA, Source.ENGINE, at, tuple(in_tree_order(described)))
@@ -57,7 +57,7 @@ def told_of(picture: Picture, leading: Leading, client: Client, settings: Settin
     }
     gangs = tuple(_gang(facts, name, record, causes) for name, record in sorted(facts.gangs.records.items()))
     present = tuple(one for one in gangs if one.pods)
-    return Told(answer, present, causes, held, leader, _gaps(picture))
+    return EngineReport(answer, present, causes, held, leader, _gaps(picture))
 
 
 def _rows(facts: Facts) -> tuple[list[QueueRow], dict[str, str]]:
@@ -75,11 +75,11 @@ def _rows(facts: Facts) -> tuple[list[QueueRow], dict[str, str]]:
     return rows, {str(uid): cause for uid in waits if (cause := counts.engine.cause(uid))}
 
 
-def _gang(facts: Facts, name: GangName, record: GangRecord, causes: dict[str, str]) -> GangTold:
+def _gang(facts: Facts, name: GangName, record: GangRecord, causes: dict[str, str]) -> GangReport:
     entries = [entry for entry in record.pods.values() if entry.object.metadata.deletion_timestamp is None]
     told = record.told
     _, _, path = name.partition("/")
-    return GangTold(
+    return GangReport(
         path.partition("/")[0],
         path.partition("/")[2],
         _queue(told, entries),

@@ -9,7 +9,7 @@ import msgspec
 from gpufleet.model.model_errors import WorldError
 from gpufleet.overview.readings.engine_protocol import Answer, Asked
 from gpufleet.overview.readings.worker_process import WorkerProcess
-from gpufleet.overview.rows.told import Told
+from gpufleet.overview.rows.engine_report import EngineReport
 
 MODULE = "gpufleet.overview.readings.engine_worker"
 _DECODER = msgspec.json.Decoder(Answer)
@@ -27,7 +27,7 @@ class EngineProcess:
     async def __aexit__(self, *_: object) -> None:
         await self._worker.end()
 
-    async def ask(self) -> Told:
+    async def ask(self) -> EngineReport:
         """The answer. Raises WorldError."""
         answer = await self._worker.ask(b"", _DECODER.decode)
         if answer.told is None:

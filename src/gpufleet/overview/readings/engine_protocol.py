@@ -4,7 +4,7 @@ import struct
 
 import msgspec
 
-from gpufleet.overview.rows.told import Told
+from gpufleet.overview.rows.engine_report import EngineReport
 
 LENGTH = struct.Struct(">Q")
 
@@ -21,5 +21,5 @@ class Asked(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     """Either of the two."""
 
-    told: Told | None = None
+    told: EngineReport | None = None
     problem: str = ""

@@ -1,7 +1,8 @@
 """The process in which a view of the fleet has the engine asked: an answer for each line on standard input.
 
-An answer is the length of its JSON in eight bytes, then the JSON: ``Told``, or a sentence. The process ends
-with its input. So the engine, which computes for seconds on a large fleet, never keeps the view waiting.
+An answer is the length of its JSON in eight bytes, then the JSON: ``EngineReport``, or a sentence. The
+process ends with its input. So the engine, which computes for seconds on a large fleet, never keeps the view
+waiting.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.model.model_errors import GpufleetError
 from gpufleet.overview.readings.engine_asking import ask_engine
 from gpufleet.overview.readings.engine_protocol import LENGTH, Answer, Asked
-from gpufleet.overview.rows.told import Told
+from gpufleet.overview.rows.engine_report import EngineReport
 
 
 def main(argument: str) -> None:
@@ -45,7 +46,7 @@ def _answer(asked: Asked) -> Answer:
         return Answer(problem=str(error))
 
 
-async def _ask(asked: Asked) -> Told:
+async def _ask(asked: Asked) -> EngineReport:
     path = Path(asked.kubeconfig) if asked.kubeconfig else None
     settings = Settings(
         identity="top", scheduler_name=asked.scheduler_name, lease_namespace=asked.lease_namespace

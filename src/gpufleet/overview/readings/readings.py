@@ -23,9 +23,9 @@ from gpufleet.model.phrases import counted
 from gpufleet.overview.readings.agent_pages import AgentPages, agents_of
 from gpufleet.overview.readings.kind_reader import Heard, KindReader, unheard
 from gpufleet.overview.readings.prometheus_use import PrometheusUse
+from gpufleet.overview.rows.engine_report import EngineReport
 from gpufleet.overview.rows.idle import IDLE_BELOW
 from gpufleet.overview.rows.known import Key, Known, Part
-from gpufleet.overview.rows.told import Told
 from gpufleet.overview.rows.use import pod_use
 from gpufleet.usage.agent_use import NodeUse
 
@@ -67,7 +67,7 @@ class Readings:
         self.pods = [self._pods_of(one) for one in scope.namespaces or ("",)]
         self.agents = AgentPages(client)
         self.prometheus = prometheus
-        self.told: Told | None = None
+        self.told: EngineReport | None = None
         self.engine_problem = ""
         self.leading = Leading()
         self.lease_problem = ""

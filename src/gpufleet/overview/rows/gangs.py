@@ -2,11 +2,11 @@
 
 from gpufleet.explain.queue_answer import ReservationRow, WaitingRow
 from gpufleet.explain.queue_phrases import waiting_words
+from gpufleet.overview.rows.engine_report import GangReport
 from gpufleet.overview.rows.known import Known
 from gpufleet.overview.rows.lines import GangLine
 from gpufleet.overview.rows.pod_facts import MILLI
 from gpufleet.overview.rows.pods import written
-from gpufleet.overview.rows.told import GangTold
 
 Waiting = dict[tuple[str, str, str], tuple[str, WaitingRow]]
 
@@ -23,7 +23,7 @@ def gang_lines(known: Known) -> list[GangLine]:
 
 
 def _line(
-    gang: GangTold, known: Known, waiting: Waiting, starts: dict[tuple[str, str], ReservationRow]
+    gang: GangReport, known: Known, waiting: Waiting, starts: dict[tuple[str, str], ReservationRow]
 ) -> GangLine:
     queue, row = waiting.get(("gang", gang.namespace, gang.name), ("", None))
     held = starts.get((gang.namespace, gang.name))
@@ -45,7 +45,7 @@ def _line(
     )
 
 
-def _state(gang: GangTold) -> str:
+def _state(gang: GangReport) -> str:
     if gang.members_placed >= max(gang.members_min, 1):
         return "runs"
     if gang.members_placed:
@@ -53,7 +53,7 @@ def _state(gang: GangTold) -> str:
     return "held" if gang.problem else "waits"
 
 
-def _why(gang: GangTold, known: Known, row: WaitingRow | None) -> str:
+def _why(gang: GangReport, known: Known, row: WaitingRow | None) -> str:
     """What a scheduler wrote into a member that waits, else the engine's reason."""
     if row is None and gang.members_placed >= gang.members_min:
         return ""

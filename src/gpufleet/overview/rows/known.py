@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from gpufleet.kube.objects.node import Node
 from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import Pod
-from gpufleet.overview.rows.told import Told
+from gpufleet.overview.rows.engine_report import EngineReport
 from gpufleet.usage.agent_use import NodeUse
 
 Key = tuple[str, str]
@@ -41,7 +41,7 @@ class Known:
     pods: Mapping[Key, Pod] = field(default_factory=dict)
     nodes: Mapping[Key, Node] = field(default_factory=dict)
     devices: Mapping[Key, NodeDevices] = field(default_factory=dict)
-    told: Told | None = None
+    told: EngineReport | None = None
     use: Mapping[str, NodeUse] = field(default_factory=dict)
     before: Mapping[str, NodeUse] = field(default_factory=dict)
     quiet_since_s: Mapping[Key, float] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Known:
         """Whether the pods of all namespaces were read."""
         return self.reads(Part.PODS) and not self.namespaces
 
-    def with_told(self, told: Told) -> "Known":
+    def with_report(self, told: EngineReport) -> "Known":
         """What is known, with another answer of the engine."""
         return dataclasses.replace(self, told=told)
 

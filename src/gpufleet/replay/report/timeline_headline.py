@@ -16,7 +16,7 @@ from gpufleet.replay.results import SweepResult, Timeline, Waits
 ALL_TASKS = "all"
 
 
-class _Standing(msgspec.Struct, frozen=True):
+class _PolicyTimeline(msgspec.Struct, frozen=True):
     """The first timeline of a policy and its waits over all tasks."""
 
     policy: str
@@ -30,16 +30,16 @@ class _Standing(msgspec.Struct, frozen=True):
         return (self.waits.never_started, float("inf") if mean_s is None else mean_s)
 
 
-def _standings(result: SweepResult) -> list[_Standing]:
+def _policy_timelines(result: SweepResult) -> list[_PolicyTimeline]:
     found = [
-        _Standing(policy, timeline, timeline.waits_by_class[ALL_TASKS])
+        _PolicyTimeline(policy, timeline, timeline.waits_by_class[ALL_TASKS])
         for policy, timeline in first_timelines(result).items()
         if ALL_TASKS in timeline.waits_by_class
     ]
     return sorted(found, key=lambda one: one.rank)
 
 
-def _title(best: _Standing, others: list[_Standing]) -> str:
+def _title(best: _PolicyTimeline, others: list[_PolicyTimeline]) -> str:
     wait = f"{duration(best.waits.mean_s)} on average"
     if not others:
         return f"Tasks waited {wait} under {best.policy}"
@@ -53,11 +53,11 @@ def _title(best: _Standing, others: list[_Standing]) -> str:
     return f"{best.policy} let tasks wait least: {wait}"
 
 
-def _tasks(standing: _Standing) -> int:
-    return standing.waits.started + standing.waits.never_started
+def _tasks(one_policy: _PolicyTimeline) -> int:
+    return one_policy.waits.started + one_policy.waits.never_started
 
 
-def _tiles(best: _Standing) -> tuple[Tile, ...]:
+def _tiles(best: _PolicyTimeline) -> tuple[Tile, ...]:
     return (
         Tile("Never started", count(best.waits.never_started), f"{best.policy}, of {_tasks(best):,}"),
         Tile("Mean wait", duration(best.waits.mean_s), f"{best.policy}, tasks that started"),
@@ -68,12 +68,12 @@ def _tiles(best: _Standing) -> tuple[Tile, ...]:
 
 def timeline_headline(result: SweepResult) -> Headline | None:
     """The top of the page; None where no run has a timeline."""
-    standings = _standings(result)
-    if not standings:
+    timelines = _policy_timelines(result)
+    if not timelines:
         return None
-    best, *others = standings
+    best, *others = timelines
     sentences = ["Figures here are those of the first seed of each policy."]
-    if any(one.waits.never_started for one in standings):
+    if any(one.waits.never_started for one in timelines):
         sentences.append(
             "Waits are those of the tasks that started: read them beside how many never did, since a "
             "policy that leaves the hard tasks waiting looks quick."
@@ -83,8 +83,8 @@ def timeline_headline(result: SweepResult) -> Headline | None:
 
 def timeline_standings_table(result: SweepResult) -> Table | None:
     """The policies from fewest tasks never started to most; None where there is no timeline."""
-    standings = _standings(result)
-    if not standings:
+    timelines = _policy_timelines(result)
+    if not timelines:
         return None
     return table(
         "Standings: all tasks, first seed",
@@ -100,6 +100,6 @@ def timeline_standings_table(result: SweepResult) -> Table | None:
                 duration(one.waits.max_s),
                 percent(one.timeline.mean_gpu_alloc_pct),
             ]
-            for one in standings
+            for one in timelines
         ],
     )

@@ -4,7 +4,7 @@ import msgspec
 
 from gpufleet.doctor.report import Report
 from gpufleet.explain.answer import Answer as Explanation
-from gpufleet.overview.rows.told import Told
+from gpufleet.overview.rows.engine_report import EngineReport
 from gpufleet.whatif.answer import Answer as Plan
 
 
@@ -65,7 +65,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
     """The answer to a question, by its kind, or the problem."""
 
-    told: Told | None = None
+    told: EngineReport | None = None
     explanation: Explanation | None = None
     plan: Plan | None = None
     report: Report | None = None

@@ -27,7 +27,7 @@ from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.kube.yaml_documents import EXPECTED, objects_of
 from gpufleet.model.label_syntax import is_subdomain
 from gpufleet.model.model_errors import GpufleetError, InputError
-from gpufleet.overview.readings.engine_asking import told_of
+from gpufleet.overview.readings.engine_asking import engine_report_of
 from gpufleet.overview.readings.engine_protocol import LENGTH
 from gpufleet.web.asking.followed_picture import FollowedPicture
 from gpufleet.web.asking.questions import (
@@ -86,7 +86,7 @@ class Answers:
         match question:
             case HowQueuesStand():
                 picture, leading = await self.picture.now(), await who_leads(self._client, self._settings)
-                return Reply(told=told_of(picture, leading, self._client, self._settings))
+                return Reply(told=engine_report_of(picture, leading, self._client, self._settings))
             case WhyWorkWaits(kind, namespace, name):
                 seen = await self.picture.now(), await who_leads(self._client, self._settings)
                 text = f"{kind}/{name}"

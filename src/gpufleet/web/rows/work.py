@@ -100,4 +100,4 @@ def without_engine_words(known: Known) -> Known:
         for row in told.queues.queues
     )
     plain = msgspec.structs.replace(told, queues=msgspec.structs.replace(told.queues, queues=queues), held={})
-    return known.with_told(plain)
+    return known.with_report(plain)

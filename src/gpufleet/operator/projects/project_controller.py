@@ -1,10 +1,10 @@
-"""Projects at work: what each says is made and kept, and its status tells how far it is.
+"""The controller of projects: what each says is made and kept, and its status tells how far it is.
 
 Level-driven: each round looks at everything that is there and writes what differs, in an order where each
 kill leaves a state that the next round goes on from. ``writing`` says what is never changed. A namespace is
 made only after the status names it, which counts against the limit of owners: so a change of an owner in
 between makes no more of them. Nothing is ever deleted here; bindings that no project gives any more
-are emptied. Projects at rest of which nothing changed (``outstanding``) are not looked at.
+are emptied. Projects at rest of which nothing changed (``pending_projects``) are not looked at.
 """
 
 import asyncio
@@ -30,9 +30,8 @@ from gpufleet.kube.status import NotFound
 from gpufleet.model.gpu_project import GpuProject
 from gpufleet.operator.projects import project_keys as keys
 from gpufleet.operator.projects.differences import ProjectObject
-from gpufleet.operator.projects.outstanding import Outstanding
-from gpufleet.operator.projects.released_rights import released, standing_rights
-from gpufleet.operator.projects.told import (
+from gpufleet.operator.projects.pending_projects import PendingProjects
+from gpufleet.operator.projects.project_condition import (
     AT_REST,
     ENDING,
     LEAVING,
@@ -44,8 +43,9 @@ from gpufleet.operator.projects.told import (
     TAKEN,
     UNREADABLE,
     WRITING,
-    Told,
+    ProjectCondition,
 )
+from gpufleet.operator.projects.released_rights import given_rights, released
 from gpufleet.operator.projects.wanted_objects import KINDS, owners_rights, wanted_objects, wanted_queue
 from gpufleet.operator.projects.writing import Found, ProjectWriter
 
@@ -83,13 +83,13 @@ class _Head(Structure, frozen=True):
 _HEAD = msgspec.json.Decoder(_Head)
 
 
-class Projects:
+class ProjectController:
     """A leader's rounds. ``may_write`` is asked before each write: whether this process still leads."""
 
     def __init__(self, client: Client, may_write: Callable[[], bool]) -> None:
         self._client = client
         self._changed = asyncio.Event()
-        self._outstanding = Outstanding()
+        self._pending = PendingProjects()
         self._readings: dict[str, tuple[wire.GpuProject, Reading]] = {}
         self._namespaces: Mapping[str, set[str]] = {}
         self._reasons: dict[str, str] = {}
@@ -151,17 +151,17 @@ class Projects:
         unreadable = [name for _, name in self.projects.unreadable]
         readings = self._read_all(unreadable)
         self._reasons = {name: reason for name, reason in self._reasons.items() if name in readings}
-        outstanding = self._outstanding.take(PROJECTS_IN_A_ROUND)
-        if self._outstanding.has_changes():
+        pending = self._pending.take(PROJECTS_IN_A_ROUND)
+        if self._pending.has_changes():
             # The others have the next round, at once.
             self._changed.set()
         is_released = await self._release(readings, unreadable)
         results = await asyncio.gather(
-            *(self._keep(gate, *readings[name]) for name in outstanding if name in readings),
+            *(self._keep(gate, *readings[name]) for name in pending if name in readings),
             *(self._tell_unreadable(name) for name in unreadable),
         )
         self.rounds += 1
-        return is_released and all(results) and not self._outstanding.is_unfinished()
+        return is_released and all(results) and not self._pending.is_unfinished()
 
     def _read_all(self, unreadable: list[str]) -> Readings:
         """What each project says. Of one that cannot be read the version before counts no more."""
@@ -182,8 +182,8 @@ class Projects:
             for one, reading in readings.values()
             if not isinstance(reading, ObjectError) and not _is_ending(one)
         ]
-        standing = standing_rights(projects, self.objects[NAMESPACES].objects)
-        bindings = released(self._found(), standing, {*unreadable, *unknown})
+        given = given_rights(projects, self.objects[NAMESPACES].objects)
+        bindings = released(self._found(), given, {*unreadable, *unknown})
         for wanted in bindings:
             try:
                 await self._writer.ensure(wanted)
@@ -201,22 +201,22 @@ class Projects:
         self._reasons[found.metadata.name] = told.reason
         is_at_rest = is_told and told.reason in AT_REST
         if is_told and told.reason in SETTLED:
-            self._outstanding.rest(found.metadata.name)
+            self._pending.rest(found.metadata.name)
         else:
-            self._outstanding.put_back(found.metadata.name, is_at_rest=is_at_rest)
+            self._pending.put_back(found.metadata.name, is_at_rest=is_at_rest)
         return is_at_rest
 
-    async def _told(self, found: wire.GpuProject, reading: Reading) -> Told:
+    async def _told(self, found: wire.GpuProject, reading: Reading) -> ProjectCondition:
         held = self._held(found.metadata.name)
         if _is_ending(found):
             message = "it is being deleted: nothing is made, and no rights are given"
-            return Told(ENDING, message, tuple(sorted(held)))
+            return ProjectCondition(ENDING, message, tuple(sorted(held)))
         if isinstance(reading, ObjectError):
-            return Told(REFUSED, str(reading), tuple(sorted(held)))
+            return ProjectCondition(REFUSED, str(reading), tuple(sorted(held)))
         namespaces = tuple(sorted(held | {*reading.namespaces}))
         if not set(namespaces) <= set(wire.project_status_of(found).namespaces):
             # Written first, and seen before anything is made.
-            return Told(WRITING, "its namespaces are being made", namespaces)
+            return ProjectCondition(WRITING, "its namespaces are being made", namespaces)
         told = await self._write(reading)
         return msgspec.structs.replace(told, namespaces=namespaces)
 
@@ -224,9 +224,9 @@ class Projects:
         """The namespaces that a project has or had, and that are there."""
         return self._namespaces.get(project, set()) | self._writer.made_for(project)
 
-    async def _write(self, project: GpuProject) -> Told:
+    async def _write(self, project: GpuProject) -> ProjectCondition:
         """Write what differs, and say how far the project is."""
-        problems: list[Told] = []
+        problems: list[ProjectCondition] = []
         try:
             written = await self._write_queue(project, problems)
             for namespace in project.namespaces:
@@ -235,14 +235,14 @@ class Projects:
                 written += await self._writer.ensure(wanted)
         except KubeError as error:
             LOG.warning("a project is not written", extra={"project": project.name, "problem": str(error)})
-            return Told(NOT_WRITTEN, f"not everything is written: {error}")
+            return ProjectCondition(NOT_WRITTEN, f"not everything is written: {error}")
         if problems:
-            return Told(problems[0].reason, "; ".join(one.message for one in problems))
+            return ProjectCondition(problems[0].reason, "; ".join(one.message for one in problems))
         if written:
-            return Told(WRITING, "what differed was written and is not seen yet")
-        return Told(READY, "everything that the project says is there")
+            return ProjectCondition(WRITING, "what differed was written and is not seen yet")
+        return ProjectCondition(READY, "everything that the project says is there")
 
-    async def _write_queue(self, project: GpuProject, problems: list[Told]) -> int:
+    async def _write_queue(self, project: GpuProject, problems: list[ProjectCondition]) -> int:
         """The queue that the project makes; how much was written."""
         wanted = wanted_queue(project)
         if wanted is None:
@@ -251,22 +251,24 @@ class Projects:
             return int(await self._writer.ensure(wanted))
         way = "name another as queue, or leave ownQueue out to use it as it is"
         message = f"FleetQueue {wanted.name} belongs to others and is left as it is; {way}"
-        problems.append(Told(QUEUE_TAKEN, message))
+        problems.append(ProjectCondition(QUEUE_TAKEN, message))
         return 0
 
-    async def _write_namespace(self, project: GpuProject, namespace: str, problems: list[Told]) -> int:
+    async def _write_namespace(
+        self, project: GpuProject, namespace: str, problems: list[ProjectCondition]
+    ) -> int:
         """One namespace with all that is in it; how much was written."""
         found = self._writer.found(NAMESPACES, "", namespace)
         if found is not None and found.metadata.deletion_timestamp is not None:
             message = f"namespace {namespace} is being deleted; it is made anew when it is gone"
-            problems.append(Told(LEAVING, message))
+            problems.append(ProjectCondition(LEAVING, message))
             return 0
         if not await self._writer.ensure_there(project.name, NAMESPACES, namespace):
             owner = "" if found is None else found.metadata.labels.get(keys.PROJECT, "")
             whose = f"project {owner}" if owner else "others"
             way = f"label it {keys.PROJECT}={project.name} to give it to this project, or name another"
             message = f"namespace {namespace} belongs to {whose} and is left as it is; {way}"
-            problems.append(Told(TAKEN, message))
+            problems.append(ProjectCondition(TAKEN, message))
             return 0
         return sum([await self._writer.ensure(wanted) for wanted in wanted_objects(project, namespace)])
 
@@ -279,15 +281,15 @@ class Projects:
         except KubeError:
             return False
         found = wire.GpuProject(head.metadata, wire.GpuProjectSpec(namespaces=()), head.status)
-        told = Told(REFUSED, UNREADABLE, tuple(sorted(self._held(name))))
+        told = ProjectCondition(REFUSED, UNREADABLE, tuple(sorted(self._held(name))))
         return await self._writer.tell(found, told)
 
     def _heard_of_project(self, change: Change[wire.GpuProject]) -> None:
-        self._outstanding.heard_of_project(change)
+        self._pending.heard_of_project(change)
         self._changed.set()
 
     def _heard_of_object(self, change: Change[ProjectObject]) -> None:
-        self._outstanding.heard_of_object(change)
+        self._pending.heard_of_object(change)
         self._changed.set()
 
 

@@ -8,7 +8,7 @@ import msgspec
 from gpufleet.explain.queue_answer import QueuesAnswer, WaitingRow
 
 
-class GangTold(msgspec.Struct, frozen=True, omit_defaults=True):
+class GangReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """A gang as the engine has it. ``pods`` are the names of its members that have not ended.
 
     ``created`` is RFC 3339. ``problem`` says why the engine was not told of it.
@@ -27,7 +27,7 @@ class GangTold(msgspec.Struct, frozen=True, omit_defaults=True):
     pods: tuple[str, ...] = ()
 
 
-class Told(msgspec.Struct, frozen=True, omit_defaults=True):
+class EngineReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """The answer, and how long it took.
 
     ``held`` says by uid of pods that no place is sought for why, ``causes`` of those that wait where no queue
@@ -36,7 +36,7 @@ class Told(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     queues: QueuesAnswer
-    gangs: tuple[GangTold, ...] = ()
+    gangs: tuple[GangReport, ...] = ()
     causes: dict[str, str] = {}
     held: dict[str, str] = {}
     leader: str = ""

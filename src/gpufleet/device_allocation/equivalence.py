@@ -14,7 +14,7 @@ from gpufleet.device_allocation.pools import Candidate
 from gpufleet.device_allocation.trial import Trial
 
 
-class Likeness:
+class DeviceEquivalence:
     """Says which devices are alike for these choices."""
 
     def __init__(self, matchers: Sequence[ChoiceMatcher], trial: Trial) -> None:

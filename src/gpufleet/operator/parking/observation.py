@@ -1,8 +1,8 @@
-"""One look at all work that a rule concerns or that has a stamp: objects, pods, and what was measured.
+"""All work that a rule concerns or that has a stamp, at one moment: objects, pods, and what was measured.
 
-Nothing is kept between two looks but what the API server and Prometheus keep. Pods are listed only in
-namespaces where there is such work. ``parking_step`` decides from the look, ``keeping`` takes one every
-minute.
+Nothing is kept between two observations but what the API server and Prometheus keep. Pods are listed only in
+namespaces where there is such work. ``parking_step`` decides from an observation, and
+``parking_controller`` takes one every minute.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -56,7 +56,7 @@ class FoundWorkload(msgspec.Struct):
     pods: list[WorkPod]
 
 
-class Look(msgspec.Struct):
+class Observation(msgspec.Struct):
     """All that was found, by key, and what cannot be read or parked, each with the reason."""
 
     found: dict[WorkloadKey, FoundWorkload] = {}
@@ -70,21 +70,21 @@ class Look(msgspec.Struct):
         return (one.seen for one in self.found.values())
 
 
-async def look(client: Client, source: Source | None, now_us: int, *, namespace: str = "") -> Look:
+async def observe(client: Client, source: Source | None, now_us: int, *, namespace: str = "") -> Observation:
     """Everything as it is now; without a source of measurements nothing is known to be idle.
 
     Raises KubeError, and WorldError if the source fails.
     """
-    found = await look_at_objects(client, namespace=namespace)
+    found = await observe_objects(client, namespace=namespace)
     await _add_pods(client, found, namespace)
     if source is not None:
         await _judge_all(found, source, now_us)
     return found
 
 
-async def look_at_objects(client: Client, *, namespace: str = "") -> Look:
+async def observe_objects(client: Client, *, namespace: str = "") -> Observation:
     """The workloads that a rule concerns or that have a stamp, without their pods."""
-    found = Look(namespaces=await _namespace_annotations(client))
+    found = Observation(namespaces=await _namespace_annotations(client))
     for kind in WAYS:
         for workload in await list_workloads(client, kind, namespace):
             if is_made_by_another(workload):
@@ -128,14 +128,16 @@ async def _namespace_annotations(client: Client) -> dict[str, Mapping[str, str]]
     return {one.metadata.name: one.metadata.annotations for one in found}
 
 
-async def _add_pods(client: Client, found: Look, namespace: str) -> None:
+async def _add_pods(client: Client, found: Observation, namespace: str) -> None:
     ruled = {name for name, annotations in found.namespaces.items() if PARK_AFTER in annotations}
     chosen = ruled & {namespace} if namespace else ruled
     for name in sorted({key.namespace for key in found.found} | chosen):
         add_pods(found, by_workload(await pods_in(client, name)), is_ruled=name in ruled)
 
 
-def add_pods(found: Look, pods: Mapping[WorkloadKey, Sequence[WorkPod]], *, is_ruled: bool = False) -> None:
+def add_pods(
+    found: Observation, pods: Mapping[WorkloadKey, Sequence[WorkPod]], *, is_ruled: bool = False
+) -> None:
     """What the pods of one namespace say of its workloads; ``is_ruled``: the namespace has a rule."""
     for key, own in pods.items():
         one = found.found.get(key)
@@ -151,7 +153,7 @@ def add_pods(found: Look, pods: Mapping[WorkloadKey, Sequence[WorkPod]], *, is_r
                 found.problems.append((PODS, pod.metadata, f"{key}: {refusal_of(key.kind)}"))
 
 
-def _refuse_gangs_of(found: Look, key: WorkloadKey, pods: Sequence[WorkPod]) -> None:
+def _refuse_gangs_of(found: Observation, key: WorkloadKey, pods: Sequence[WorkPod]) -> None:
     """A gang with a member that stays is not parked at all."""
     for pod in pods:
         unit = unit_of_pod(pod.metadata.namespace, pod.metadata.labels, pod.metadata.annotations)
@@ -171,7 +173,7 @@ def _are_ready(seen: SeenWorkload, pods: Sequence[WorkPod]) -> bool:
     return sum(pod.is_ready for pod in pods) >= max(wanted, 1)
 
 
-async def _judge_all(found: Look, source: Source, now_us: int) -> None:
+async def _judge_all(found: Observation, source: Source, now_us: int) -> None:
     """Judge what runs and holds GPUs: first by the last minutes, then what was quiet by its whole time."""
     asked = [one for one in found.found.values() if is_to_judge(one.seen)]
     recent = Steps(now_us // US_PER_S, STEP_LEAST_S, RECENT_STEPS)

@@ -22,7 +22,7 @@ that no label of theirs names, and are looked at in every round."""
 UNREADABLE = "the object has fields of another version of gpufleet"
 
 
-class Told(msgspec.Struct, frozen=True):
+class ProjectCondition(msgspec.Struct, frozen=True):
     """How far a project is, with the reason and a sentence.
 
     ``namespaces`` are those that it has or had and that are there, and those that are being made.

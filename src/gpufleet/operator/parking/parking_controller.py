@@ -1,4 +1,4 @@
-"""Parking at work: once a minute it looks, decides, and writes what follows.
+"""The controller of parking: once a minute it observes, decides, and writes what follows.
 
 Beside that it hears at once of a parked workload that is to come back. Where Prometheus does not answer
 nothing is known, so nothing is parked, and what is parked still wakes. No state is in memory alone.
@@ -22,7 +22,7 @@ from gpufleet.kube.status import Conflict, NotFound
 from gpufleet.model.model_errors import WorldError
 from gpufleet.operator.events import event_of
 from gpufleet.operator.parking.events import ACTION, REFUSED, sentence_of
-from gpufleet.operator.parking.looking import FoundWorkload, Look, look
+from gpufleet.operator.parking.observation import FoundWorkload, Observation, observe
 from gpufleet.operator.parking.parking_keys import PARKED, PARKED_VALUE
 from gpufleet.operator.parking.parking_step import ParkingAction, ParkingWrite, parking_step
 from gpufleet.operator.parking.patches import patch_of
@@ -42,7 +42,7 @@ WARNINGS = frozenset({ParkingAction.WARN, ParkingAction.PARK})
 _PARTIAL = msgspec.json.Decoder(PartialObject)
 
 
-class Parking:
+class ParkingController:
     """A leader's rounds. ``may_write`` is asked before each write: whether this process still leads."""
 
     def __init__(self, client: Client, source: Source | None, may_write: Callable[[], bool]) -> None:
@@ -83,13 +83,13 @@ class Parking:
         """One round; the number of writes. Raises KubeError where the cluster cannot be read."""
         now_us = int(self._client.clock.now().timestamp() * US_PER_S)
         try:
-            found = await look(self._client, self._source, now_us)
+            found = await observe(self._client, self._source, now_us)
         except KubeError:
             raise
         except WorldError as error:
             # Without measurements nothing is known to be idle; waking needs none.
             LOG.warning("nothing was measured", extra={"problem": str(error)})
-            found = await look(self._client, None, now_us)
+            found = await observe(self._client, None, now_us)
         self.figures = self._tally.count(found.seen, len(found.problems), now_us)
         await self._tell_problems(found)
         written = 0
@@ -124,7 +124,7 @@ class Parking:
         except KubeError as error:
             LOG.warning("an Event could not be written", extra={"problem": str(error)})
 
-    async def _tell_problems(self, found: Look) -> None:
+    async def _tell_problems(self, found: Observation) -> None:
         """An Event for each problem that is new: for as long as this process leads, each is told once."""
         problems = {(metadata.uid, problem): (kind, metadata) for kind, metadata, problem in found.problems}
         for (uid, problem), (kind, metadata) in problems.items():

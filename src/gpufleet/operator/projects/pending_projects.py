@@ -13,7 +13,7 @@ from gpufleet.operator.projects import project_keys as keys
 from gpufleet.operator.projects.differences import ProjectObject
 
 
-class Outstanding:
+class PendingProjects:
     """Names of projects, until a round takes them."""
 
     def __init__(self) -> None:
