@@ -355,6 +355,26 @@ def test_a_page_without_the_token_of_its_url_names_the_way_out(
         assert seen.page.locator("main input").count() == 0
 
 
+@pytest.mark.parametrize("part", ["view_fleet.js", "page.css", "theme.js", "arrival.js"])
+def test_a_part_of_the_page_that_does_not_arrive_is_asked_for_again(
+    browser: "Browser", shared: SampleServer, part: str
+) -> None:
+    with watched(browser, shared.url) as seen:
+        seen.page.route(f"**/{part}", lambda route: route.abort("connectionaborted"), times=1)
+        seen.look_at("#/fleet")
+        arrived = "window.gpufleetArrival && window.gpufleetTheme"
+        seen.wait_until(f"{arrived} && getComputedStyle(document.body).margin === '0px'")
+        assert seen.failures
+
+
+def test_a_question_that_the_network_cut_is_asked_once_more(browser: "Browser", shared: SampleServer) -> None:
+    with watched(browser, shared.url) as seen:
+        seen.page.route("**/api/node/*", lambda route: route.abort("connectionaborted"), times=1)
+        seen.look_at(VIEWS["node"])
+        seen.page.wait_for_selector("text=Conditions")
+        assert seen.failures
+
+
 NOWHERE = (
     address("nowhere"),
     address("queue", "none"),

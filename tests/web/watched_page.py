@@ -37,7 +37,9 @@ VIEWS = {
 }
 """The address of each view, with things of the sample fleet."""
 WAIT_MS = 90_000
-"""The first frame of a browser that has just begun takes half a minute on a machine that is busy."""
+"""A browser may share its cores with a cluster of other tests."""
+NETWORK_CHANGED = "net::ERR_NETWORK_CHANGED"
+"""Chromium cuts all requests when an address of the machine changes, as real nodes of other tests do."""
 DRAWN = "document.querySelector('main h1') && !document.querySelector('main .loading')"
 
 
@@ -49,16 +51,36 @@ class WatchedPage:
         self.url = url
         self.complaints: list[str] = []
         self.requests: list[str] = []
-        page.on("console", lambda message: self.complaints.append(message.text))
+        self.failures: list[str] = []
+        page.on("console", lambda message: self._hears(message.text))
+        page.on("requestfailed", lambda request: self.failures.append(f"{request.url}: {request.failure}"))
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("request", lambda request: self.requests.append(request.url))
         if not has_clock:
             # The sample fleet stands still, so that ages do.
             page.clock.set_fixed_time(AT)
 
+    def _hears(self, complaint: str) -> None:
+        """Take what the browser complains of; a change of the machine's network is no fault of the page."""
+        if NETWORK_CHANGED not in complaint:
+            self.complaints.append(complaint)
+
+    def _open(self, address: str) -> None:
+        """Open an address, again where the network was cut meanwhile."""
+        from playwright.sync_api import Error
+
+        while True:
+            try:
+                self.page.goto(f"{self.url}{address}")
+            except Error as cut:
+                if NETWORK_CHANGED not in cut.message:
+                    raise
+            else:
+                return
+
     def look_at(self, address: str) -> None:
         """Open a view and wait until it is drawn."""
-        self.page.goto(f"{self.url}{address}")
+        self._open(address)
         self.wait_until(f"document.querySelector('main')?.dataset.address === {address!r}")
         self.wait_until(DRAWN)
 
@@ -67,7 +89,13 @@ class WatchedPage:
 
         As a function it is not evaluated by the page itself, which its content security policy refuses.
         """
-        self.page.wait_for_function(f"() => {holds}", timeout=WAIT_MS)
+        from playwright.sync_api import TimeoutError as Late
+
+        try:
+            self.page.wait_for_function(f"() => {holds}", timeout=WAIT_MS)
+        except Late as late:
+            said = f"{holds}: not within {WAIT_MS} ms, {self.complaints}, {self.failures}"
+            raise AssertionError(said) from late
 
     def violations(self) -> list[str]:
         """What axe finds wrong, with the elements."""

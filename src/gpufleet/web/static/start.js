@@ -146,6 +146,8 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 addEventListener("hashchange", go);
 addEventListener("keydown", press);
 addEventListener("gpufleet-theme", refresh);
+// Of the two scripts before this one, either may not have arrived.
+if (!window.gpufleetArrival) setTimeout(() => location.reload(), 1000);
 drawWith(() => render(html`<${Page} />`, document.getElementById("page")));
 titled();
 refresh();

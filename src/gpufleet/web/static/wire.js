@@ -2,6 +2,8 @@
 // the same package says what goes over it; here alone its names become those of the page.
 const SILENT_MS = 45_000;
 const AGAIN_MS = 3000;
+/** A request that a change of the machine's network cut finds its way after this. */
+const CUT_MS = 500;
 
 export class Refused extends Error {
   constructor(status, told) {
@@ -17,11 +19,22 @@ export class Refused extends Error {
   }
 }
 
+/** Sends a request; one that only reads is sent once more where the network cut it. */
+async function sent(path, options) {
+  try {
+    return await fetch(path, options);
+  } catch (cut) {
+    if (options.method && options.method !== "GET") throw cut;
+    await new Promise((resolve) => { setTimeout(resolve, CUT_MS); });
+    return fetch(path, options);
+  }
+}
+
 /** The answer to a request as JSON. Raises Refused with what the server says. */
 export async function asked(path, options = {}) {
   let answer;
   try {
-    answer = await fetch(path, { ...options, headers: { Accept: "application/json", ...options.headers } });
+    answer = await sent(path, { ...options, headers: { Accept: "application/json", ...options.headers } });
   } catch {
     throw new Refused(0, { problem: "the server does not answer" });
   }
