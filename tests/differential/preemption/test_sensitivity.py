@@ -31,7 +31,7 @@ from tests.differential.preemption.outcome import Contest
 from tests.differential.preemption.test_preemption import now_us
 
 SEED = 7
-CASES = 300
+CASES = 150
 
 
 def of_any_priority(state: Any, rank: Any, at_us: int) -> Candidates:
