@@ -41,7 +41,7 @@ BETWEEN_S = 7.0
 WAIT_S = 300.0
 """Long enough for what goes wrong to be a figure, and no end without one."""
 
-LOOK_EVERY_S = 0.2
+POLL_EVERY_S = 0.2
 
 
 @contextlib.contextmanager
@@ -79,7 +79,7 @@ def _figures(folder: Path, address: str) -> list[Figure]:
             about = labels["alertname"], labels.get("gpu", "")
             if about in began_s and about not in late_s:
                 late_s[about] = now_s - began_s[about] - _wait_s(about[0])
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(POLL_EVERY_S)
     name = f"alerts: fault to alert beyond the alert's wait, worst of {len(late_s)}"
     return [figure(name, max(late_s.values()), "s", "lower", LATE_S)]
 

@@ -20,7 +20,7 @@ from gpufleet.auditor.record import FLEET_QUEUES, NAMESPACES, NODE_DEVICES, NODE
 from gpufleet.auditor.rules import Evidence, Given, Rules, Seen
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.node.configuration import NODE_NAME
-from tests.agent.churn_judge import CONTAINER, Told
+from tests.agent.churn_judge import CONTAINER, ContainerRecord
 
 # Reports before pods: what a report still says of a pod that is gone is no harm, a pod without its report is.
 ASKED = {
@@ -64,13 +64,13 @@ class NodeAudit:
                 self._known[key] = now
                 self.audit.follow(Write(kind, now, known, at_s))
 
-    def verdict(self, kubelet: Sequence[Held] | None, told: Mapping[str, Told]) -> list[Finding]:
+    def verdict(self, kubelet: Sequence[Held] | None, told: Mapping[str, ContainerRecord]) -> list[Finding]:
         """What is wrong, at rest; ``told`` are containers' words by the UIDs of their pods."""
         given = None if kubelet is None else tuple(_given(one) for one in kubelet)
         seen = tuple(self._seen(uid, one) for uid, one in sorted(told.items()))
         return [*self.audit.findings, *self.audit.at_rest(Evidence(given, seen))]
 
-    def _seen(self, uid: str, told: Told) -> Seen:
+    def _seen(self, uid: str, told: ContainerRecord) -> Seen:
         """Device files by number are GPUs in the order in which the node reports them."""
         report = self.audit.world.reports[NODE_NAME]
         ids = {f"nvidia{number}": one["id"] for number, one in enumerate(report["spec"]["devices"])}

@@ -30,7 +30,7 @@ from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.node.configuration import NODE_NAME
 from gpufleet.model.grant import GrantedDevice
 from tests.agent.audited_node import NodeAudit
-from tests.agent.churn_judge import CONTAINER, Moment, Told, read_told
+from tests.agent.churn_judge import CONTAINER, ContainerRecord, Moment, read_told
 from tests.localkube.real_node import PODS, a_pod, awaited
 
 PODS_AT_ONCE = 50
@@ -237,7 +237,7 @@ class Churn:
                 found[stem.removeprefix(SPEC_PREFIX)] = given
         return found
 
-    def told(self) -> dict[str, Told]:
+    def told(self) -> dict[str, ContainerRecord]:
         """What the containers said, by pods' UIDs; not those that were killed before they could."""
         texts = {path.name: path.read_text(encoding="utf-8") for path in self.folder.iterdir()}
         return {uid: read_told(text) for uid, text in texts.items() if "devices" in text}

@@ -26,7 +26,7 @@ CONTAINER = "main"
 CDI_PREFIX = "gpufleet.io/share="
 
 
-class Told(msgspec.Struct, frozen=True):
+class ContainerRecord(msgspec.Struct, frozen=True):
     """What one container said. ``end_s`` is None for one that was killed before it could tell."""
 
     begin_s: float
@@ -57,7 +57,7 @@ class Moment(msgspec.Struct, frozen=True):
     reported_milli: dict[str, int]
 
 
-def read_told(text: str) -> Told:
+def read_told(text: str) -> ContainerRecord:
     """A container's words. Raises ValueError where it began twice, KeyError where it never did."""
     lines = [line.partition(" ")[::2] for line in text.splitlines()]
     if [word for word, _ in lines].count("begin") > 1:
@@ -65,11 +65,11 @@ def read_told(text: str) -> Told:
     said = dict(lines)
     variables = dict(rest.partition("=")[::2] for word, rest in lines if word == "env")
     end_s = float(said["end"]) if "end" in said else None
-    return Told(float(said["begin"]), end_s, variables, tuple(sorted(said["devices"].split())))
+    return ContainerRecord(float(said["begin"]), end_s, variables, tuple(sorted(said["devices"].split())))
 
 
 def against_its_grant(
-    uid: str, told: Told, grant: Sequence[GrantedDevice], files: Mapping[str, str]
+    uid: str, told: ContainerRecord, grant: Sequence[GrantedDevice], files: Mapping[str, str]
 ) -> Iterator[str]:
     """What it sees that it was not granted, or not as it was. ``files`` are the device files by GPU."""
     seen = told.variables
@@ -89,7 +89,7 @@ def against_its_grant(
         yield f"pod {uid} was granted {nodes} and sees {told.devices}"
 
 
-def beyond_capacity(told: Mapping[str, Told], room_mib: Mapping[str, int]) -> Iterator[str]:
+def beyond_capacity(told: Mapping[str, ContainerRecord], room_mib: Mapping[str, int]) -> Iterator[str]:
     """Every moment at which the containers of a GPU have more than there is of it."""
     steps = [step for uid, one in told.items() for step in _steps(uid, one)]
     milli: dict[str, int] = defaultdict(int)
@@ -106,7 +106,7 @@ def beyond_capacity(told: Mapping[str, Told], room_mib: Mapping[str, int]) -> It
 Step = tuple[float, int, str, str, int, int]
 
 
-def _steps(uid: str, told: Told) -> Iterator[Step]:
+def _steps(uid: str, told: ContainerRecord) -> Iterator[Step]:
     """Its begin and its end on each of its GPUs; at the same time ends come first."""
     if told.end_s is None:
         return
@@ -121,7 +121,9 @@ def _steps(uid: str, told: Told) -> Iterator[Step]:
         yield (told.end_s, 0, uid, gpu, -milli, -memory_mib)
 
 
-def against_moment(told: Mapping[str, Told], names: Mapping[str, str], moment: Moment) -> Iterator[str]:
+def against_moment(
+    told: Mapping[str, ContainerRecord], names: Mapping[str, str], moment: Moment
+) -> Iterator[str]:
     """Where kubelet and agent knew something else of the containers that ran in this moment.
 
     ``names`` are the pods' names by UID.
@@ -155,7 +157,7 @@ def _shared_slots(entries: Iterable[CheckpointEntry]) -> Iterator[str]:
                 yield f"the slot {unit} has two owners that run: {owner[unit]} and {entry.pod_uid}"
 
 
-def _against_file(uid: str, told: Told, names: Sequence[str], moment: Moment) -> Iterator[str]:
+def _against_file(uid: str, told: ContainerRecord, names: Sequence[str], moment: Moment) -> Iterator[str]:
     """Whether the CDI file that its container was started with still says what it sees."""
     found = [moment.files.get(name.removeprefix(CDI_PREFIX)) for name in names]
     if len(found) != 1 or found[0] is None:

@@ -35,7 +35,7 @@ from gpufleet.model.resource_names import NVIDIA_GPU
 from tests.agent.agent_process import AgentProcess
 from tests.agent.audited_node import NodeAudit
 from tests.agent.churn import SCRIPT, waits
-from tests.agent.churn_judge import Told, read_told
+from tests.agent.churn_judge import ContainerRecord, read_told
 from tests.agent.rest_judge import Granted, Rest, disagreements
 from tests.localkube.real_node import PODS, a_pod, await_pod, awaited, get_pod, processes_of
 
@@ -50,7 +50,7 @@ class Life(msgspec.Struct, frozen=True):
 
     containers: tuple[str, ...]
     processes: frozenset[int]
-    told: Told
+    told: ContainerRecord
 
 
 class Scene:
@@ -142,7 +142,7 @@ class Scene:
             if pod["status"].get("phase") == "Running" and self._has_told(pod["metadata"]["uid"])
         }
 
-    def told(self, uid: str) -> Told:
+    def told(self, uid: str) -> ContainerRecord:
         """What a pod's container said of what it sees."""
         return read_told((self.folder / uid).read_text(encoding="utf-8"))
 

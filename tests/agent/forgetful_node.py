@@ -119,7 +119,7 @@ class ForgetfulNode:
         self.holders.publish(found)
         return found
 
-    def looks(self) -> None:
+    def reads(self) -> None:
         """The agent asks the kubelet and reports."""
         found = self.wait(self.look())
         self.report = node_report(self.gpus, found, self.api).holders

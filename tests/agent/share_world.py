@@ -65,7 +65,7 @@ class SharedNode:
         self.slots: dict[Place, frozenset[str]] = {}
         self.api_down = self.kubelet_silent = self.record_stuck = False
         self.report: tuple[Holder, ...] = ()
-        self.looks = 0
+        self.reads = 0
         self.now_s = 0.0
         self.allocator = self.new_process()
 
@@ -206,7 +206,7 @@ class SharedNode:
         (self.record / FILE).write_bytes(record_bytes(*entries))
 
     def _look(self) -> None:
-        self.looks += 1
+        self.reads += 1
 
     def _collect(self) -> None:
         """Before it allocates, the kubelet forgets pods that ended."""

@@ -96,11 +96,11 @@ class SharingWorld:
         *,
         declared: bool = True,
         places: tuple[Place, ...] = (),
-        look_for_every_s: float = 0.0,
+        search_every_s: float = 0.0,
     ) -> SharingSource:
         """Start the part of the agent that reads the configuration, as a new process does.
 
-        With ``places`` it follows NVIDIA's ConfigMaps there, or looks for them every ``look_for_every_s``;
+        With ``places`` it follows NVIDIA's ConfigMaps there, or looks for them every ``search_every_s``;
         those of the namespace ``forbidden`` it may not read.
         """
         for life in self.lives:
@@ -110,7 +110,7 @@ class SharingWorld:
         labels, events = OwnLabels(client, NODE), NodeEvents(client, NODE)
         texts: ConfigMapTexts | FileTexts | NvidiaConfigMaps
         if places:
-            texts = NvidiaConfigMaps(client, places, lambda: self.other_plugins, look_for_every_s)
+            texts = NvidiaConfigMaps(client, places, lambda: self.other_plugins, search_every_s)
         elif self.in_api:
             texts = ConfigMapTexts(client, "gpufleet-system", "sharing")
         else:

@@ -24,7 +24,7 @@ def run(node: ForgetfulNode, name: str, *granted: str) -> bool:
     node.bind(pod)
     started = node.admit(pod.uid) and node.start(pod.uid, "main")
     node.tell(pod.uid)
-    node.looks()
+    node.reads()
     return started
 
 

@@ -9,8 +9,8 @@ from gpufleet.agent.kubelet.kubelet_checkpoint import CheckpointEntry
 from gpufleet.agent.state.node_state import Held
 from gpufleet.kube.keys import GPU_SHARE
 from tests.agent.churn_judge import (
+    ContainerRecord,
     Moment,
-    Told,
     against_its_grant,
     against_moment,
     beyond_capacity,
@@ -30,7 +30,9 @@ end 104.50
 """
 
 
-def a_container(begin_s: float, end_s: float | None, milli: int, memory_mib: int, **more: Any) -> Told:
+def a_container(
+    begin_s: float, end_s: float | None, milli: int, memory_mib: int, **more: Any
+) -> ContainerRecord:
     """One with a share of GPU-0."""
     variables = {
         "GPUFLEET_POD_UID": more.pop("uid", "one"),
@@ -40,7 +42,7 @@ def a_container(begin_s: float, end_s: float | None, milli: int, memory_mib: int
         "GPUFLEET_MEMORY_MIB": str(memory_mib),
         "NVIDIA_VISIBLE_DEVICES": more.pop("visible", "void"),
     }
-    return Told(begin_s, end_s, variables, more.pop("devices", ("nvidia0",)))
+    return ContainerRecord(begin_s, end_s, variables, more.pop("devices", ("nvidia0",)))
 
 
 def test_the_words_of_a_container_are_read() -> None:
@@ -71,7 +73,7 @@ def test_a_container_that_sees_its_grant_is_right() -> None:
         a_container(0, 1, 500, 40_000, devices=()),
     ],
 )
-def test_a_container_that_sees_anything_else_is_wrong(wrong: Told) -> None:
+def test_a_container_that_sees_anything_else_is_wrong(wrong: ContainerRecord) -> None:
     assert len(list(against_its_grant("one", wrong, GRANT, FILES))) == 1
 
 
@@ -100,7 +102,7 @@ def a_moment(**facts: Any) -> Moment:
     return Moment(from_s=2.0, to_s=2.5, **{**variables, **facts})
 
 
-def a_tale(**more: Any) -> dict[str, Told]:
+def a_tale(**more: Any) -> dict[str, ContainerRecord]:
     """Pod one, which runs in that moment and sees what the file says."""
     told = a_container(1, 5, 500, 40_000, **more)
     told.variables.update({"GPUFLEET_POD": "default/pod-one", "GPUFLEET_EPOCH": "1"})

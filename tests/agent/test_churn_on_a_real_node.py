@@ -20,7 +20,7 @@ from gpufleet.localkube.node.real_node import AGENT
 from gpufleet.localkube.node_agent import await_resource, machine_of, start_agent
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
 from tests.agent.churn import STEADY, Churn, waits
-from tests.agent.churn_judge import Told, against_its_grant, against_moment, beyond_capacity
+from tests.agent.churn_judge import ContainerRecord, against_its_grant, against_moment, beyond_capacity
 from tests.localkube.cluster import a_scheduled_real_node
 from tests.localkube.real_node import await_pod, awaited, processes_of
 
@@ -89,7 +89,7 @@ def test_nothing_is_given_beyond_capacity_while_pods_churn(real: LocalCluster, t
     assert churn.audit.verdict(None, told) == []
 
 
-def judged(churn: Churn, told: Mapping[str, Told], devices: list[Object]) -> list[str]:
+def judged(churn: Churn, told: Mapping[str, ContainerRecord], devices: list[Object]) -> list[str]:
     """All that is wrong in a churn."""
     files = {one["id"]: f"nvidia{index}" for index, one in enumerate(devices)}
     room_mib = {one["id"]: int(one["usableMemoryMiB"]) for one in devices}
@@ -104,7 +104,7 @@ def judged(churn: Churn, told: Mapping[str, Told], devices: list[Object]) -> lis
     ]
 
 
-def at_once(told: Mapping[str, Told]) -> int:
+def at_once(told: Mapping[str, ContainerRecord]) -> int:
     """How many containers ran at the busiest moment."""
     return max(
         sum(one.runs(begun.begin_s, begun.begin_s) for one in told.values()) for begun in told.values()

@@ -182,8 +182,8 @@ class _Forgetting(RuleBasedStateMachine):
             self.node.tell(pod.uid)
 
     @rule()
-    def the_agent_looks(self) -> None:
-        self.node.looks()
+    def the_agent_reads(self) -> None:
+        self.node.reads()
 
     @rule()
     def the_agent_is_started_anew(self) -> None:
@@ -194,7 +194,7 @@ class _Forgetting(RuleBasedStateMachine):
     )
     def memories_are_lost(self, lost: list[str], in_order: bool) -> None:
         """One or two together; what is left of the others was up to date by then."""
-        self.node.looks()
+        self.node.reads()
         for memory in lost if in_order else reversed(lost):
             if memory == "folder":
                 # Of pods that went, the folder is the only memory.
@@ -206,7 +206,7 @@ class _Forgetting(RuleBasedStateMachine):
             else:
                 self.node.kubelet_forgets()
         self.the_status_of_all_arrives()
-        self.node.looks()
+        self.node.reads()
 
     @rule()
     def at_rest_a_new_pod_gets_the_free_units_that_it_is_granted(self) -> None:
@@ -215,9 +215,9 @@ class _Forgetting(RuleBasedStateMachine):
             if not any(uid == pod.uid for uid, _ in self.node.using):
                 self.node.finish(pod.uid)
         self.the_status_of_all_arrives()
-        self.node.looks()
+        self.node.reads()
         self.node.wait_for(GRACE_S + MARGIN_S)
-        self.node.looks()
+        self.node.reads()
         gone = {one.pod_uid for one in self.node.holders.value} - self.node.api.keys()
         assert not gone, f"units are kept for {gone} for ever"
         free = self.free()
@@ -238,7 +238,7 @@ class _Forgetting(RuleBasedStateMachine):
                 self.node.finish(pod.uid)
         self.node.end(uid, container)
         self.the_status_of_all_arrives()
-        self.node.looks()
+        self.node.reads()
         assert self.node.start(uid, container)
         assert self.node.using[uid, container] == before
 

@@ -29,7 +29,7 @@ LIMIT_S = 20.0
 
 @pytest.fixture(autouse=True)
 def _in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("LOOK_EVERY_S", "PAUSE_FIRST_S", "ASK_AGAIN_S"):
+    for name in ("POLL_EVERY_S", "PAUSE_FIRST_S", "ASK_AGAIN_S"):
         monkeypatch.setattr(mps, name, 0.02)
 
 

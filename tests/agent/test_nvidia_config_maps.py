@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gpufleet.agent.sharing.nvidia_config_maps import LOOK_FOR_EVERY_S
+from gpufleet.agent.sharing.nvidia_config_maps import SEARCH_EVERY_S
 from gpufleet.agent.sharing.sharing_source import LEFT, REFUSED, TAKEN, SharingOptions
 from gpufleet.devices.sharing.nvidia_places import NVIDIA_CONFIG_MAPS
 from gpufleet.devices.sharing.plan import Exclusive, Mode, TimeSlice
@@ -260,7 +260,7 @@ async def a_minute(world: SharingWorld) -> None:
 
 def test_of_places_that_are_looked_at_now_and_then_a_pasted_config_counts_within_a_minute() -> None:
     async def story(world: SharingWorld) -> None:
-        world.start(places=NVIDIA_CONFIG_MAPS, look_for_every_s=LOOK_FOR_EVERY_S)
+        world.start(places=NVIDIA_CONFIG_MAPS, search_every_s=SEARCH_EVERY_S)
         await a_minute(world)
         assert (world.modes(), world.problems()) == ([Exclusive()] * 2, "")
         for replicas, place in enumerate(NVIDIA_CONFIG_MAPS, start=2):
@@ -277,7 +277,7 @@ def test_of_places_that_are_looked_at_now_and_then_a_pasted_config_counts_within
 def test_one_that_was_found_is_followed_from_then_on() -> None:
     async def story(world: SharingWorld) -> None:
         world.puts(OPERATOR, {"any": slices(4)})
-        world.start(places=NVIDIA_CONFIG_MAPS, look_for_every_s=3600.0)
+        world.start(places=NVIDIA_CONFIG_MAPS, search_every_s=3600.0)
         await world.settle()
         assert world.modes() == [TimeSlice(4)] * 2
         world.puts(OPERATOR, {"any": slices(3)})
@@ -290,7 +290,7 @@ def test_one_that_was_found_is_followed_from_then_on() -> None:
 def test_places_without_a_config_hold_no_connection() -> None:
     async def story(world: SharingWorld) -> None:
         world.puts(OPERATOR, {"any": slices(4)})
-        world.start(places=NVIDIA_CONFIG_MAPS, look_for_every_s=LOOK_FOR_EVERY_S)
+        world.start(places=NVIDIA_CONFIG_MAPS, search_every_s=SEARCH_EVERY_S)
         await a_minute(world)
         maps = [target for target in world.watched if "/configmaps?" in target]
         assert len(maps) == 1
@@ -302,7 +302,7 @@ def test_places_without_a_config_hold_no_connection() -> None:
 def test_a_place_that_may_not_be_read_is_told_though_it_is_looked_at_only_now_and_then() -> None:
     async def story(world: SharingWorld) -> None:
         world.forbidden = OPERATOR[0]
-        world.start(places=NVIDIA_CONFIG_MAPS, look_for_every_s=LOOK_FOR_EVERY_S)
+        world.start(places=NVIDIA_CONFIG_MAPS, search_every_s=SEARCH_EVERY_S)
         await a_minute(world)
         (note,) = world.events(LEFT)
         assert "ConfigMap gpu-operator/" in note
@@ -317,7 +317,7 @@ def test_a_place_that_may_not_be_read_is_told_though_it_is_looked_at_only_now_an
 
 def test_a_server_that_is_away_for_a_moment_is_no_reason_to_say_anything() -> None:
     async def story(world: SharingWorld) -> None:
-        world.start(places=NVIDIA_CONFIG_MAPS, look_for_every_s=LOOK_FOR_EVERY_S)
+        world.start(places=NVIDIA_CONFIG_MAPS, search_every_s=SEARCH_EVERY_S)
         await a_minute(world)
         world.forbidden = OPERATOR[0]
         await a_minute(world)

@@ -148,7 +148,7 @@ def test_what_cannot_even_be_tidied_up_is_the_first_failure(tmp_path: Path) -> N
 def _bytes() -> bytes:
     found: list[bytes] = []
 
-    class Keeping(MachineDisk):
+    class RecordingRecord(MachineDisk):
         """Remembers what is written."""
 
         def write(self, _: Path, data: bytes, __: int) -> None:
@@ -161,7 +161,7 @@ def _bytes() -> bytes:
         def move(self, source: Path, target: Path) -> None:
             """As Disk."""
 
-    OpenCallRecord(Path("unused"), BOOT, Keeping()).save(NEW)
+    OpenCallRecord(Path("unused"), BOOT, RecordingRecord()).save(NEW)
     return found[0]
 
 

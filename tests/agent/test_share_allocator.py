@@ -43,7 +43,7 @@ def test_a_container_sees_its_share_and_nothing_else(tmp_path: Path) -> None:
         node.sync()
         assert await node.admit(uid)
         assert files(node) == []
-        assert node.looks == 1
+        assert node.reads == 1
         printed = await node.start(uid)
         assert printed == {
             "NVIDIA_VISIBLE_DEVICES": "void",

@@ -117,7 +117,7 @@ def in_turns(replicas: int, strategy: str = "cdi-cri") -> str:
 def test_an_edit_changes_what_the_kubelet_is_offered_and_what_containers_get(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sharing_texts, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(sharing_texts, "POLL_EVERY_S", 0.05)
 
     async def story(scene: Scene) -> None:
         await scene.kubelet.sees(GPU, [f"{UUID}::0", f"{UUID}::1"])

@@ -123,7 +123,7 @@ def test_the_kubelet_gets_grants_and_refusals(folder: Path) -> None:
 def test_a_device_whose_file_cannot_be_written_is_sick_until_it_can(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registrar, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(registrar, "POLL_EVERY_S", 0.05)
 
     async def story(scene: Scene) -> None:
         await scene.kubelet.sees(GPU, ["GPU-0"])
@@ -139,7 +139,7 @@ def test_a_device_whose_file_cannot_be_written_is_sick_until_it_can(
 
 
 def test_a_file_that_somebody_removed_is_written_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registrar, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(registrar, "POLL_EVERY_S", 0.05)
 
     async def story(scene: Scene) -> None:
         await scene.kubelet.sees(GPU, ["GPU-0"])

@@ -28,7 +28,7 @@ from tests.usage.prometheus.server import free_port, prometheus
 from tests.waiting import until
 
 SILENT = "SchedulerWatchSilent"
-LOOK_EVERY_S = 0.05
+POLL_EVERY_S = 0.05
 
 
 class Silence(Fault):
@@ -37,14 +37,14 @@ class Silence(Fault):
     async def before_open(self, request: Request) -> Response | ResponseStream | None:  # noqa: ARG002  any
         """Wait for as long as it lasts."""
         while self.active:  # noqa: ASYNC110  another thread ends it
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(POLL_EVERY_S)
         return None
 
     async def chunks(self, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """Withhold what comes."""
         async for line in lines:
             while self.active:  # noqa: ASYNC110  another thread ends it
-                await asyncio.sleep(LOOK_EVERY_S)
+                await asyncio.sleep(POLL_EVERY_S)
             yield line
 
 

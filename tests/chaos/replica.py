@@ -19,7 +19,7 @@ from gpufleet.localkube.processes import child
 from gpufleet.localkube.processes.child import Child
 from tests.chaos.proxy import Proxy
 
-LOOK_EVERY_S = 0.1
+POLL_EVERY_S = 0.1
 RESTART_AFTER_S = 0.3
 WORLD_FAILED = 3
 LOST_LEADERSHIP = b"leadership is lost"
@@ -90,7 +90,7 @@ class Replica:
     async def keep(self) -> None:
         """Start it again whenever it ends, until cancelled."""
         while True:
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(POLL_EVERY_S)
             if self._child is not None and (code := self._child.exit_code) is not None:
                 self.endings.append(code)
                 await asyncio.sleep(RESTART_AFTER_S)

@@ -45,7 +45,7 @@ from tests.localkube.cluster import a_cluster
 
 START_WITHIN_S = 120.0
 SETTLE_WITHIN_S = 60.0
-LOOK_EVERY_S = 0.5
+POLL_EVERY_S = 0.5
 KUBELETS_LATE_AFTER_S = 15.0
 """KWOK repeats a write that failed after ever longer pauses. A new version of a pod has it look at once."""
 
@@ -224,7 +224,7 @@ class Stage:
         now_s = self.clock.monotonic_s()
         limit_s, look_again_s = now_s + within_s, now_s + KUBELETS_LATE_AFTER_S
         while True:
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(POLL_EVERY_S)
             wrong = await self.wrong()
             if wrong and self.clock.monotonic_s() > look_again_s:
                 look_again_s += KUBELETS_LATE_AFTER_S

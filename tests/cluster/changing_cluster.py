@@ -3,7 +3,7 @@
 cluster = ChangingCluster()
 cluster.put(resources.NODES, Node, {"metadata": {"name": "n"}})
 books = Books(cluster)
-told = Told()
+told = RecordedEvents()
 told.hear(books.round(cluster.take()))
 assert set(told.nodes) == {"n"}
 """
@@ -120,7 +120,7 @@ class Books:
 Held = tuple[Pod, NodeName, tuple[DeviceId | None, ...]]
 
 
-class Told:
+class RecordedEvents:
     """What an engine knows after some events: one dictionary for each kind of fact."""
 
     def __init__(self) -> None:
@@ -188,7 +188,9 @@ class Binding(msgspec.Struct):
     answered: bool = False
 
 
-def begin_binding(books: Books, told: Told, pod: Pod, node: Node, devices: tuple[DeviceId, ...]) -> Binding:
+def begin_binding(
+    books: Books, told: RecordedEvents, pod: Pod, node: Node, devices: tuple[DeviceId, ...]
+) -> Binding:
     """The engine decides on a pod that waits, and the scheduler sends the Binding."""
     entry = books.pods.waiting(pod.uid)
     assert entry is not None, "the engine has a pod waiting that the books have not"

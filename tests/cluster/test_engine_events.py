@@ -25,7 +25,14 @@ from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.objects.storage import PersistentVolume, PersistentVolumeClaim
 from gpufleet.model.identifiers import GangName, NodeName, PodUid
-from tests.cluster.changing_cluster import SCHEDULER, Binding, Books, ChangingCluster, Told, begin_binding
+from tests.cluster.changing_cluster import (
+    SCHEDULER,
+    Binding,
+    Books,
+    ChangingCluster,
+    RecordedEvents,
+    begin_binding,
+)
 from tests.engine.effort import seeds
 
 Object = dict[str, Any]
@@ -84,7 +91,7 @@ class Changes:
         self.chance = random.Random(seed)
         self.cluster = ChangingCluster()
         self.books = Books(self.cluster)
-        self.told = Told()
+        self.told = RecordedEvents()
         self.under_way: dict[PodUid, Binding] = {}
         self.ran_with: dict[GangName, int] = {}
         self.lives = 0
@@ -408,7 +415,7 @@ class Changes:
 
     def check_fresh_reading(self) -> None:
         """A scheduler that starts now tells its engine the same."""
-        fresh = Told()
+        fresh = RecordedEvents()
         fresh.hear(Books(self.cluster).round(self.cluster.picture.seen()))
         assert self.told.waiting == fresh.waiting
         assert self.told.placed == fresh.placed

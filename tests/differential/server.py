@@ -31,7 +31,7 @@ from tests.localkube.cluster import KUBERNETES, a_cluster
 
 WRITES_AT_ONCE = 48
 SETTLE_WAIT_S = 300.0
-LOOK_EVERY_S = 0.5
+POLL_EVERY_S = 0.5
 CONTROLLERS = "persistentvolume-binder-controller,ephemeral-volume-controller,serviceaccount-controller"
 QUICK = ("--kube-api-qps=2000", "--kube-api-burst=4000")
 GATES: Mapping[str, tuple[int, int]] = {
@@ -231,7 +231,7 @@ async def settle(client: Client, cases: Collection[Case]) -> None:
     try:
         async with asyncio.timeout(SETTLE_WAIT_S):
             while left := await _unsettled(client, wanted):  # noqa: ASYNC110  (another process works)
-                await asyncio.sleep(LOOK_EVERY_S)
+                await asyncio.sleep(POLL_EVERY_S)
     except TimeoutError:
         raise AssertionError(f"not as the cases say after {SETTLE_WAIT_S:.0f} s: {left}") from None
 

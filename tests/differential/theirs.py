@@ -26,7 +26,7 @@ from tests.differential.server import create, gates
 from tests.localkube.cluster import program
 
 QUIET_S = 180.0
-LOOK_EVERY_S = 0.5
+POLL_EVERY_S = 0.5
 PAUSES_A_LOOK = 3
 """So many times as long as a look is the pause after it: to list thousands of pods keeps the server busy."""
 PAUSE_MAX_S = 10.0
@@ -158,4 +158,4 @@ async def until_told(
             raise child.failed(f"said nothing of {len(missing)} pods, among them {missing[:5]}")
         took_s = time.monotonic() - looked_at_s
         await meanwhile(client)
-        await asyncio.sleep(min(max(LOOK_EVERY_S, PAUSES_A_LOOK * took_s), PAUSE_MAX_S))
+        await asyncio.sleep(min(max(POLL_EVERY_S, PAUSES_A_LOOK * took_s), PAUSE_MAX_S))

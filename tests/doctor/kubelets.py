@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from gpufleet.localkube.access.api import Object
-from tests.doctor.patient import LOOK_EVERY_S, MERGE, WAIT_S, Patient
+from tests.doctor.patient import MERGE, POLL_EVERY_S, WAIT_S, Patient
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -19,7 +19,7 @@ def running_pods(patient: Patient, app: str, count: int = 1) -> list[str]:
         if len(names) >= count:
             return names
         assert time.monotonic() < end_s, [one["status"] for one in pods]
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(POLL_EVERY_S)
 
 
 def say_of_container(patient: Patient, pod: str, restarts: int = 0, **state: Any) -> None:

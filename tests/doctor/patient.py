@@ -24,7 +24,7 @@ from gpufleet.localkube.cluster import LocalCluster
 from tests.waiting import pause_after, until
 
 WAIT_S = 45.0
-LOOK_EVERY_S = 0.3
+POLL_EVERY_S = 0.3
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MERGE = "application/merge-patch+json"
 
@@ -146,7 +146,7 @@ class Patient:
         """Wait until the next examination; it is too late for one where the doctor had its time."""
         waited_s = time.monotonic() - began_s
         assert waited_s < WAIT_S, [(one.check.id, one.failure) for one in causes]
-        time.sleep(max(LOOK_EVERY_S, pause_after(waited_s)))
+        time.sleep(max(POLL_EVERY_S, pause_after(waited_s)))
 
     def _collection(self, body: Object) -> str:
         version: str = body["apiVersion"]

@@ -5,7 +5,7 @@ from typing import Any
 
 from gpufleet.localkube.access.api import Object
 from tests.doctor.kubelets import PODS
-from tests.doctor.patient import LOOK_EVERY_S, MERGE, WAIT_S, Patient, a_deployment, a_job, a_pod
+from tests.doctor.patient import MERGE, POLL_EVERY_S, WAIT_S, Patient, a_deployment, a_job, a_pod
 
 GANG = "gpufleet.io/gang"
 
@@ -31,7 +31,7 @@ def pods_of_job(patient: Patient, name: str, count: int) -> list[str]:
         if len(found) == count:
             return sorted(one["metadata"]["name"] for one in found)
         assert time.monotonic() < end_s
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(POLL_EVERY_S)
 
 
 def test_a_job_of_which_half_is_placed(patient: Patient) -> None:

@@ -6,7 +6,7 @@ from gpufleet.engine.instruction import Evict, WhyEvicted
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.pod import Pod
 
-FOR_NOBODY = frozenset(
+WITHOUT_BENEFICIARY = frozenset(
     {
         WhyEvicted.STOPPED,
         WhyEvicted.OVERTIME,
@@ -26,7 +26,7 @@ def check_eviction(
     """
     assert one.uid in place, f"{one.uid} is evicted, and does not run"
     pod = pods[one.uid]
-    if one.reason not in FOR_NOBODY:
+    if one.reason not in WITHOUT_BENEFICIARY:
         assert pod.preemptible, f"{one.uid} is evicted, and is not preemptible"
     assert not pod.leaving, f"{one.uid} is evicted, and ends anyway"
     assert may_be_asked, f"{one.uid} is asked again too soon"

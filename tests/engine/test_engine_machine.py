@@ -42,7 +42,7 @@ LIMITED = (
 )
 TAINT = Taint("gpu")
 SOFT_TAINT = Taint("slow", effect="PreferNoSchedule")
-LOOKS = tuple((space, labels) for space in ("", "other") for labels in ((), *map(app, "ab")))
+SEEN = tuple((space, labels) for space in ("", "other") for labels in ((), *map(app, "ab")))
 # Features, limits of volumes, and volumes that are attached.
 DESCRIBED = (
     ((), (), ()),
@@ -91,7 +91,7 @@ nodes = st.builds(
 )
 # By number: what Hypothesis would print of the shapes themselves is too long for it.
 shapes = st.integers(0, len(ALL_SHAPES) - 1).map(ALL_SHAPES.__getitem__)
-looks = st.sampled_from(LOOKS)
+seen = st.sampled_from(SEEN)
 SAYS = st.sampled_from(({}, {}, {"interruptible": True}, {"preemptible": False}))
 """What a pod, or its class, may say of its end."""
 RESOURCES = ("gpu", "gpu", "gpu/A100", "gpu/T4", "gpu-memory", "cost", "cpu")
@@ -167,7 +167,7 @@ class EngineMachine(RuleBasedStateMachine):
             self.happen(self.engine.study())
 
     def new_pod(
-        self, needs: Shape, queue: str, priority: int, gang_name: str | None, looks: Seen, role: str = ""
+        self, needs: Shape, queue: str, priority: int, gang_name: str | None, seen: Seen, role: str = ""
     ) -> Pod:
         """A pod nobody has seen."""
         self.pods_made += 1
@@ -177,8 +177,8 @@ class EngineMachine(RuleBasedStateMachine):
             queue=queue,
             priority=priority,
             gang=gang_name,
-            namespace=looks[0],
-            labels=looks[1],
+            namespace=seen[0],
+            labels=seen[1],
             role=role,
         )
 
@@ -249,7 +249,7 @@ class EngineMachine(RuleBasedStateMachine):
         count=st.integers(1, 6),
         queue=st.sampled_from(QUEUES),
         priority=st.integers(0, 2),
-        looks=st.lists(looks, min_size=6, max_size=6),
+        seen=st.lists(seen, min_size=6, max_size=6),
         run_time_us=st.sampled_from((None, None, SECOND_US, 30 * SECOND_US, 120 * SECOND_US)),
         says=SAYS,
     )
@@ -259,17 +259,17 @@ class EngineMachine(RuleBasedStateMachine):
         count: int,
         queue: str,
         priority: int,
-        looks: list[Seen],
+        seen: list[Seen],
         run_time_us: int | None,
         says: dict[str, bool],
     ) -> None:
-        pods = [self.new_pod(needs, queue, priority, None, looks[number]) for number in range(count)]
+        pods = [self.new_pod(needs, queue, priority, None, seen[number]) for number in range(count)]
         said = [msgspec.structs.replace(one, run_time_us=run_time_us, **says) for one in pods]
         self.happen(*(event.PodAdded(one) for one in said))
 
     @rule(
         needs=st.lists(
-            st.tuples(shapes, looks, st.sampled_from(("", "lead", "work")), SAYS), min_size=1, max_size=4
+            st.tuples(shapes, seen, st.sampled_from(("", "lead", "work")), SAYS), min_size=1, max_size=4
         ),
         name=st.sampled_from(GANGS),
     )
@@ -277,9 +277,9 @@ class EngineMachine(RuleBasedStateMachine):
         self.happen(
             *(
                 event.PodAdded(
-                    msgspec.structs.replace(self.new_pod(one, "default", 0, name, looks, role), **says)
+                    msgspec.structs.replace(self.new_pod(one, "default", 0, name, seen, role), **says)
                 )
-                for one, looks, role, says in needs
+                for one, seen, role, says in needs
             )
         )
 
@@ -300,13 +300,13 @@ class EngineMachine(RuleBasedStateMachine):
     @rule(
         index=st.integers(0, 400),
         needs=st.none() | shapes,
-        looks=looks,
+        seen=seen,
         name=st.sampled_from((None, None, *GANGS)),
         priority=st.integers(0, 2),
         leaving=st.booleans(),
     )
     def pod_is_described_anew(
-        self, index: int, needs: Shape | None, looks: Seen, name: str | None, priority: int, leaving: bool
+        self, index: int, needs: Shape | None, seen: Seen, name: str | None, priority: int, leaving: bool
     ) -> None:
         known = self.ledger.pods.get(self.known(index))
         if known is not None:
@@ -320,8 +320,8 @@ class EngineMachine(RuleBasedStateMachine):
                     msgspec.structs.replace(
                         known,
                         shape=content,
-                        namespace=looks[0],
-                        labels=looks[1],
+                        namespace=seen[0],
+                        labels=seen[1],
                         gang=known.gang if index % 2 or name is None else GangName(name),
                         priority=priority,
                         leaving=leaving and known.uid in self.ledger.place,
@@ -348,13 +348,13 @@ class EngineMachine(RuleBasedStateMachine):
         name=st.sampled_from(NODES),
         held=st.lists(st.sampled_from((None, 0, 1, 2, 3)), max_size=2, unique=True),
         needs=shapes,
-        looks=looks,
+        seen=seen,
     )
     def pod_turns_out_to_run(
-        self, index: int, name: str, held: list[int | None], needs: Shape, looks: Seen
+        self, index: int, name: str, held: list[int | None], needs: Shape, seen: Seen
     ) -> None:
         known = self.ledger.pods.get(self.known(index)) if index % 2 else None
-        one = known or self.new_pod(needs, "default", 0, None, looks)
+        one = known or self.new_pod(needs, "default", 0, None, seen)
         devices = tuple(None if number is None else DeviceId(f"{name}/{number}") for number in held)
         self.happen(event.PodBound(one, NodeName(name), devices[: one.shape.gpu.count]))
 

@@ -173,7 +173,7 @@ def test_a_poison_pod_is_told_its_field_and_harms_no_other_answer() -> None:
     in_world(story)
 
 
-class ForNobody(Client):
+class WithoutBeneficiary(Client):
     """A client whose user may read single objects of a namespace, but list nothing of the cluster."""
 
     def list_pages(self, *_: Any, **__: Any) -> Any:
@@ -186,7 +186,7 @@ def test_who_may_not_list_the_cluster_hears_what_the_scheduler_last_said() -> No
         world.node("a", gpus=1)
         world.pod("p", gpus=2)
         await world.settle()
-        client = ForNobody(world.transport("system:masters"), world.clock, world.random)
+        client = WithoutBeneficiary(world.transport("system:masters"), world.clock, world.random)
         answer = await ask(client, Settings(identity="explain"), "p", "default", lambda _: None)
         assert answer.cause == "told"
         assert "needs 2 whole GPUs" in answer.why

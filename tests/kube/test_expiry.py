@@ -22,7 +22,7 @@ from gpufleet.kube.expiry import (
     der_validity,
     token_expiry,
 )
-from gpufleet.kube.expiry_watch import LOOK_EVERY_S, ExpiryWatch
+from gpufleet.kube.expiry_watch import POLL_EVERY_S, ExpiryWatch
 from gpufleet.kube.following_access import find_access
 from gpufleet.kube.http_transport import HttpTransport
 from gpufleet.kube.transport import Request
@@ -146,7 +146,7 @@ def test_fault_37_what_ends_soon_is_said_once_a_day(caplog: pytest.LogCaptureFix
     began_s = run(wall_time)
     near = Expiry("client-certificate", began_s + 2 * DAY_S)
     far = Expiry("token", began_s + 100 * DAY_S)
-    said = told(3 * DAY_S - LOOK_EVERY_S, near, far, caplog=caplog)
+    said = told(3 * DAY_S - POLL_EVERY_S, near, far, caplog=caplog)
     assert len(said) == 3
     assert all(
         sentence.startswith("the client certificate on the way to the API server") for sentence in said

@@ -15,7 +15,7 @@ WEIGHTS = st.lists(st.integers(0, 10**24), min_size=1, max_size=12).filter(any)
 
 def test_the_seats_of_the_house_by_hamiltons_bill() -> None:
     """120 seats by the census of 1790, as the bill had them that President Washington vetoed in 1792."""
-    census = {
+    populations = {
         "Virginia": (630_560, 21),
         "Massachusetts": (475_327, 16),
         "Pennsylvania": (432_879, 14),
@@ -32,8 +32,8 @@ def test_the_seats_of_the_house_by_hamiltons_bill() -> None:
         "Rhode Island": (68_446, 2),
         "Delaware": (55_540, 2),
     }
-    people = [count for count, _ in census.values()]
-    assert apportion(120, people) == [seats for _, seats in census.values()]
+    people = [count for count, _ in populations.values()]
+    assert apportion(120, people) == [seats for _, seats in populations.values()]
 
 
 @given(AMOUNTS, WEIGHTS)

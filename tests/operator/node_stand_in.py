@@ -18,8 +18,8 @@ from tests.kube.manifests.real_server import Person
 from tests.operator.real_server import NODES, Stage
 
 SYSTEM_PODS = "/api/v1/namespaces/gpufleet-system/pods"
-LOOK_S = 0.1
-HEARTBEAT_LOOKS = 50
+POLL_S = 0.1
+HEARTBEAT_POLLS = 50
 """About five seconds: the controller of nodes waits for forty."""
 
 PHASES_WITH_DEADLINES = {RolloutPhase.CHANGING: "Changing", RolloutPhase.VALIDATING: "Validating"}
@@ -53,8 +53,8 @@ class NodeStandIn:
     def _play(self) -> None:
         look = 0
         try:
-            while not self._left.wait(LOOK_S):
-                if look % HEARTBEAT_LOOKS == 0 or self._is_due:
+            while not self._left.wait(POLL_S):
+                if look % HEARTBEAT_POLLS == 0 or self._is_due:
                     self._is_due = False
                     self._beat()
                 look += 1

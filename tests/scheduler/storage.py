@@ -11,7 +11,7 @@ VOLUMES = "/api/v1/persistentvolumes"
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 MAKER = "maker.example.com"
-LOOK_EVERY_S = 0.1
+POLL_EVERY_S = 0.1
 
 
 def storage_class(name: str, provisioner: str, mode: str = "WaitForFirstConsumer") -> Object:
@@ -60,7 +60,7 @@ class Provisioner:
 
     def _run(self) -> None:
         with self._cluster.api() as api:
-            while not self._end.wait(LOOK_EVERY_S):
+            while not self._end.wait(POLL_EVERY_S):
                 for one in api.call("GET", CLAIMS)["items"]:
                     self._look(api, one)
 

@@ -244,7 +244,7 @@ def changed(**fields: bool) -> type[EvictionPlanner]:
     return Changed
 
 
-class LooksAfterNone(EvictionPlanner):
+class WatchesNone(EvictionPlanner):
     """A pod that was granted to end and does not is never asked about."""
 
     def regard(self) -> None:
@@ -379,7 +379,7 @@ SPOILT = {
     **{
         kind.__name__: kind
         for kind in (
-            *(AsksTwice, WaitsForNoRecord, EndsPodsApart, LooksAfterNone, KeepsAnswers, ForgetsUntilWhen),
+            *(AsksTwice, WaitsForNoRecord, EndsPodsApart, WatchesNone, KeepsAnswers, ForgetsUntilWhen),
             *(WarnsOfEverything, WarnsEveryMember, RemembersOldWork, CountsNothing, NamesNoWork, NamesNoPods),
             *(WritesNoNomination, LastFirst, RemembersNominations, OvertimeOneByOne, TellsNoReason),
         )

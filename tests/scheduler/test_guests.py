@@ -11,7 +11,7 @@ from tests.scheduler.world import World, in_world
 GUEST = {"gpufleet.io/interruptible": "true"}
 
 
-async def a_guest_where_others_will_start(world: World) -> None:
+async def a_guest_before_others_start(world: World) -> None:
     """Of two GPUs a guest has the one that is free; larger work waits for the other."""
     team(world)
     world.node("n", gpus=2)
@@ -30,7 +30,7 @@ async def a_guest_where_others_will_start(world: World) -> None:
 @pytest.mark.parametrize("restarts", [False, True])
 def test_it_is_evicted_when_the_holder_can_start(restarts: bool) -> None:
     async def story(world: World) -> None:
-        await a_guest_where_others_will_start(world)
+        await a_guest_before_others_start(world)
         if restarts:
             await change_leaders(world)
         assert "1 guest ends for its sake as soon as it can start" in world.why("large")
@@ -50,7 +50,7 @@ def test_it_is_evicted_when_the_holder_can_start(restarts: bool) -> None:
 
 def test_it_is_told_for_whom_it_will_end_and_the_holder_who_does() -> None:
     async def story(world: World) -> None:
-        await a_guest_where_others_will_start(world)
+        await a_guest_before_others_start(world)
         (note,) = (await answer_in(world, "visitor")).notes
         assert note.startswith(
             "it may be interrupted, and is evicted when pod default/large of queue team can start, which "
@@ -65,7 +65,7 @@ def test_it_is_told_for_whom_it_will_end_and_the_holder_who_does() -> None:
 
 def test_who_is_kept_off_is_told_that_this_would_help() -> None:
     async def story(world: World) -> None:
-        await a_guest_where_others_will_start(world)
+        await a_guest_before_others_start(world)
         world.delete("visitor")
         work(world, "endless", gpus=1)
         await world.settle(10)

@@ -185,12 +185,12 @@ class Reports:
         self.now: tuple[Figures, ...] = ()
         reports = self
 
-        class Told(QueueStatusWriter):
+        class RecordingWriter(QueueStatusWriter):
             def __init__(self, *arguments: Any, **options: Any) -> None:
                 super().__init__(*arguments, **options)
                 self.report = reports.report
 
-        monkeypatch.setattr(service, "QueueStatusWriter", Told)
+        monkeypatch.setattr(service, "QueueStatusWriter", RecordingWriter)
 
     def report(self) -> Iterable[Figures]:
         """What the engine says."""

@@ -54,11 +54,11 @@ def test_timeouts_queues_events_and_groups_work() -> None:
 
 
 def test_a_deadlock_tells_where_each_task_waits() -> None:
-    async def waits_for_nobody() -> None:
+    async def waits_for_no_task() -> None:
         await asyncio.Event().wait()
 
     async def work(_: VirtualLoop) -> None:
-        await waits_for_nobody()
+        await waits_for_no_task()
 
     with pytest.raises(DeadlockError, match="wait line"):
         run(work)

@@ -57,7 +57,7 @@ class Script:
         return VALUATION
 
 
-class Told:
+class RecordedSteps:
     """What comes of instructions is named after them; pods whose time has come are removed."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class Told:
 
 
 def player(engine: Script, at_us: int = 0) -> Player:
-    return Player(engine, Told(), at_us)
+    return Player(engine, RecordedSteps(), at_us)
 
 
 def test_what_follows_from_instructions_is_told_at_once_and_in_their_order() -> None:
@@ -105,7 +105,7 @@ def test_the_engine_is_asked_even_if_nothing_happened() -> None:
 
 def test_what_has_no_consequence_is_passed_on() -> None:
     said: list[AnyInstruction] = [Nominated(A, NODE, (B,)), GangUnknown(GangName("g"), 1)]
-    told = Told()
+    told = RecordedSteps()
     Player(Script([*said, Bind(B, NODE), RequeueAfter(9)]), told).happen([])
     assert told.said == said
 
@@ -169,7 +169,7 @@ def test_an_end_before_the_step_that_was_asked_for_asks_the_engine_anew() -> Non
 def test_what_becomes_due_at_its_own_moment_is_the_next_moment() -> None:
     """A pod that starts at 10 and runs for no time at all leaves in a step of its own."""
 
-    class NoLength(Told):
+    class NoLength(RecordedSteps):
         def started(self, bind: Bind) -> Iterable[Event]:
             play.later(play.at_us, bind.uid)
             return []

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 pytestmark = needs_chromium
-LOOKS = {"light": (1280, False), "dark": (1280, True), "narrow": (375, False)}
+SCREENS = {"light": (1280, False), "dark": (1280, True), "narrow": (375, False)}
 NEW_KEY = "pod/team-vision/comes-now"
 
 
@@ -47,12 +47,12 @@ def work_row(key: str, state: str = "waits", **fields: object) -> documents.Work
     return msgspec.convert({"key": key, "state": state, "gpus": 1.0, **fields}, documents.WorkRow)
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", SCREENS)
 @pytest.mark.parametrize("view", VIEWS)
 def test_every_view_is_accessible_and_without_complaint(
     browser: "Browser", shared: SampleServer, view: str, look: str
 ) -> None:
-    width_px, is_dark = LOOKS[look]
+    width_px, is_dark = SCREENS[look]
     with watched(browser, shared.url, width_px=width_px, is_dark=is_dark) as seen:
         seen.look_at(VIEWS[view])
         assert seen.violations() == []
@@ -61,11 +61,11 @@ def test_every_view_is_accessible_and_without_complaint(
         assert [one for one in seen.requests if not one.startswith(shared.url)] == []
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", SCREENS)
 def test_answer_help_login_and_a_source_that_is_away_are_accessible(
     browser: "Browser", server: SampleServer, look: str
 ) -> None:
-    width_px, is_dark = LOOKS[look]
+    width_px, is_dark = SCREENS[look]
     with watched(browser, server.url, width_px=width_px, is_dark=is_dark) as seen:
         seen.look_at("#/plans")
         seen.page.get_by_label("2, 2:like=NODE").fill("2")
@@ -283,11 +283,11 @@ def test_a_manifest_that_is_too_large_is_not_sent(browser: "Browser", server: Sa
         assert server.manifests == []
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", SCREENS)
 def test_the_map_by_use_says_in_words_what_its_colours_say(
     browser: "Browser", shared: SampleServer, look: str
 ) -> None:
-    width_px, is_dark = LOOKS[look]
+    width_px, is_dark = SCREENS[look]
     with watched(browser, shared.url, width_px=width_px, is_dark=is_dark) as seen:
         seen.look_at("#/fleet")
         seen.page.get_by_label("use", exact=True).check()

@@ -36,7 +36,7 @@ LOG = logging.getLogger(__name__)
 CLAIMS = "claims"
 """The folder of prepared claims below the agent's state."""
 
-LOOK_EVERY_S = 15.0
+POLL_EVERY_S = 15.0
 """How often to see whether the sockets are there: another program may have emptied the kubelet's folders."""
 
 
@@ -107,7 +107,7 @@ class ClaimServices:
                 if self._choice.is_empty:
                     await self._close_needless()
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(LOOK_EVERY_S):
+                    async with asyncio.timeout(POLL_EVERY_S):
                         await changed.wait()
         finally:
             for plugin in self._plugins.values():

@@ -26,7 +26,7 @@ from gpufleet.model.identifiers import PodUid
 from gpufleet.model.model_errors import WorldError, printable
 from gpufleet.model.pod_name import PodName
 
-LOOK_EVERY_S = 1.0
+POLL_EVERY_S = 1.0
 """A replacement takes seconds to start; each look reads one pod or a few."""
 
 NEW_PLAN = "ask for a new plan"
@@ -129,7 +129,7 @@ class Mover:
 
     async def _stopped(self) -> bool:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.stop.wait(), LOOK_EVERY_S)
+            await asyncio.wait_for(self.stop.wait(), POLL_EVERY_S)
         return self.stop.is_set()
 
     async def _of_controller(self, pod: _Pod) -> list[_Pod]:

@@ -37,10 +37,10 @@ from gpufleet.model.model_errors import WorldError, printable
 from gpufleet.model.phrases import counted
 from gpufleet.model.pod_name import PodName
 
-LOOK_EVERY_S = 2.0
+POLL_EVERY_S = 2.0
 """Pods take seconds to end; a look lists the cluster once."""
 
-LOOK_SHARE = 4
+POLL_SHARE = 4
 """A look that takes long is followed by a pause of so many times its length, to spare the API server."""
 
 SETTLE_S = 600.0
@@ -115,7 +115,7 @@ class Drainer:
             if not left and len(self._empty) == len(self._closed):
                 return
             took_s = self.client.clock.monotonic_s() - began_s
-            await self._pause(max(LOOK_EVERY_S, LOOK_SHARE * took_s))
+            await self._pause(max(POLL_EVERY_S, POLL_SHARE * took_s))
 
     async def _close(self, name: str) -> None:
         closed = await close(self.client, name, self.request.rules.deadline_s)

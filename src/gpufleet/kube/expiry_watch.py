@@ -11,7 +11,7 @@ from gpufleet.kube.clock import Clock
 from gpufleet.kube.expiry import Expiry
 
 LOG = logging.getLogger(__name__)
-LOOK_EVERY_S = 60.0
+POLL_EVERY_S = 60.0
 """Credentials live for minutes at least, and a look costs next to nothing."""
 
 SAID_EVERY_S = 86_400.0
@@ -35,7 +35,7 @@ class ExpiryWatch:
         """Look until cancelled."""
         while True:
             self.look()
-            await self._clock.sleep(LOOK_EVERY_S)
+            await self._clock.sleep(POLL_EVERY_S)
 
     def look(self) -> None:
         """What there is now; what is near its end is said once a day."""

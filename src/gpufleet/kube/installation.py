@@ -26,7 +26,7 @@ AGENTS = "gpufleet-agent"
 GUARD = "gpufleet-grant-guard"
 RENEWED_WITHIN_S = 30.0
 """Long enough for another to take over from a leader that has just ended."""
-LOOK_EVERY_S = 0.5
+POLL_EVERY_S = 0.5
 """Short beside the seconds between two renewals of a Lease."""
 
 REPLICA = "::"
@@ -125,8 +125,8 @@ async def _leader(client: Client, namespace: str) -> Finding:
         return Finding(good=False, sentence=sentence)
     waited_s = 0.0
     while waited_s < RENEWED_WITHIN_S:
-        await client.clock.sleep(LOOK_EVERY_S)
-        waited_s += LOOK_EVERY_S
+        await client.clock.sleep(POLL_EVERY_S)
+        waited_s += POLL_EVERY_S
         now = await _lease(client, namespace)
         if now is not None and now.spec.holder_identity and now.spec.renew_time != first.spec.renew_time:
             holder = printable(now.spec.holder_identity, 100)

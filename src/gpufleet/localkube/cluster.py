@@ -44,9 +44,9 @@ SERVICE_ACCOUNT_WAIT_S = 30.0
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}"
 # A scheduler that runs for the first time compiles its kernels.
 COMPONENT_WAIT_S = 600.0
-LOOK_EVERY_S = 0.05
+POLL_EVERY_S = 0.05
 # A component starts for seconds, and looks in between take the processor from it.
-COMPONENT_LOOK_EVERY_S = 0.2
+COMPONENT_POLL_EVERY_S = 0.2
 END_WAIT_S = 60.0
 SUPERVISOR_LOG = "supervisor.log"
 
@@ -212,7 +212,7 @@ class LocalCluster:
             while time.monotonic() < limit_s:
                 if api.request("GET", SERVICE_ACCOUNT)[0] == 200:
                     return
-                time.sleep(LOOK_EVERY_S)
+                time.sleep(POLL_EVERY_S)
         log = self.folder / plan.LOGS / "kube-controller-manager.log"
         raise ProgramFailedError(
             f"kube-controller-manager made no service account within {SERVICE_ACCOUNT_WAIT_S:.0f} s; "
@@ -246,7 +246,7 @@ class LocalCluster:
                 elif time.monotonic() > limit_s:
                     what = f"was not at work within {COMPONENT_WAIT_S:.0f} s"
                 else:
-                    time.sleep(COMPONENT_LOOK_EVERY_S)
+                    time.sleep(COMPONENT_POLL_EVERY_S)
                     continue
                 raise ProgramFailedError(
                     f"{component.name} {what}; the end of its log, {log}:\n{child.log_tail(log)}"

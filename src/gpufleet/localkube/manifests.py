@@ -36,7 +36,7 @@ FIRST_KINDS = (DEFINITION, "Namespace", "ServiceAccount", "ClusterRole", "Role")
 # A definition is served within two seconds, or later on a busy machine.
 SERVED_WAIT_S = 20.0
 # Short: tests and `up` wait for it.
-LOOK_EVERY_S = 0.05
+POLL_EVERY_S = 0.05
 
 
 def install(api: Api, folder: Path = FOLDER) -> list[str]:
@@ -107,4 +107,4 @@ def _await_served(api: Api, definition: Object) -> None:
             raise ClusterError(
                 f"the API server does not serve {spec['names']['kind']} after {SERVED_WAIT_S:.0f} s"
             )
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(POLL_EVERY_S)

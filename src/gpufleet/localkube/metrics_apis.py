@@ -36,7 +36,7 @@ AVAILABLE_WAIT_S = 120.0
 """The API server asks each half minute whether a server of a group is there."""
 
 # Short: `up` waits for it.
-LOOK_EVERY_S = 0.1
+POLL_EVERY_S = 0.1
 
 
 class MetricsPorts(msgspec.Struct, frozen=True):
@@ -99,7 +99,7 @@ def await_available(cluster: LocalCluster, api: Api) -> None:
                 f"the API server did not reach {NAME} within {AVAILABLE_WAIT_S:.0f} s; the end of its log, "
                 f"{log}:\n{child.log_tail(log)}"
             )
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(POLL_EVERY_S)
 
 
 def _is_available(api: Api, name: str) -> bool:

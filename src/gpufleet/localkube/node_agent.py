@@ -35,7 +35,7 @@ METRICS_PORT = 9400
 # The agent starts, registers, and the kubelet writes the Node's status.
 ADVERTISED_WAIT_S = 60.0
 # Short: tests and `up` wait for it. Each look takes the processor from what is waited for.
-LOOK_EVERY_S = 0.2
+POLL_EVERY_S = 0.2
 
 
 def machine_of(nodes: SimulatedNodes) -> str:
@@ -110,7 +110,7 @@ def await_resource(
                     f"the node {cluster.node.name} did not offer {count} {resource} within {wait_s:.0f} s; "
                     f"the end of its agent's log, {log}:\n{child.log_tail(log)}"
                 )
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(POLL_EVERY_S)
 
 
 def await_gpus(cluster: LocalCluster, nodes: SimulatedNodes) -> None:

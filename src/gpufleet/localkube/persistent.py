@@ -28,7 +28,7 @@ KILLED_WAIT_S = 10.0
 # Between its lock and its list of processes a supervisor does next to nothing.
 WRITTEN_WAIT_S = 5.0
 # Short: people wait for it.
-LOOK_EVERY_S = 0.05
+POLL_EVERY_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def _end_supervisor(name: str, folder: Path) -> None:
     while (written := plan.read_processes(folder)) is None and is_locked(lock_of(folder)):
         if time.monotonic() > limit_s:
             raise ClusterError(f"another command is just at the cluster {name}; try again when it is done")
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(POLL_EVERY_S)
     if written is None:
         return
     if not _alive(written.supervisor):
@@ -156,7 +156,7 @@ def _await_cleared(folder: Path) -> None:
     """A killed supervisor's real node is just being cleared away: wait until that is done."""
     limit_s = time.monotonic() + ASKED_WAIT_S
     while is_locked(lock_of(folder)) and time.monotonic() < limit_s:
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(POLL_EVERY_S)
 
 
 def _kill_programs(folder: Path) -> None:

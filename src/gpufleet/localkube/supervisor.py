@@ -25,7 +25,7 @@ from gpufleet.localkube.processes.process_errors import ClusterError, ProgramFai
 from gpufleet.localkube.processes.supervised_program import SupervisedProgram
 
 # While programs start: each stage waits for the one before.
-LOOK_EVERY_S = 0.1
+POLL_EVERY_S = 0.1
 # How late a dead program is noticed.
 REST_S = 0.5
 
@@ -85,7 +85,7 @@ class Supervisor:
                 answer = body.decode(errors="replace").strip()
             except ClusterError as error:
                 answer = str(error)
-            self.pause(LOOK_EVERY_S)
+            self.pause(POLL_EVERY_S)
         server = next(
             one.child for one in self.programs if one.program.name == "kube-apiserver" and one.child
         )

@@ -40,7 +40,7 @@ WRITES_AT_ONCE = 8
 TRIES_MAX = 5
 """A node changes with each heartbeat of its kubelet; five readings in a row lose that race hardly ever."""
 
-LOOK_EVERY_S = 1.0
+POLL_EVERY_S = 1.0
 """Short beside the 30 s that a pod has to end."""
 
 _PREFIX = f"{OWN_DOMAIN}/"
@@ -214,8 +214,8 @@ async def writers_gone(client: Client, namespace: str, limit_s: float) -> tuple[
     """Wait until no pod of a namespace writes on nodes, at most so long; those that are left."""
     waited_s = 0.0
     while (left := await writers(client, namespace)) and waited_s < limit_s:
-        await client.clock.sleep(LOOK_EVERY_S)
-        waited_s += LOOK_EVERY_S
+        await client.clock.sleep(POLL_EVERY_S)
+        waited_s += POLL_EVERY_S
     return left
 
 
@@ -252,8 +252,8 @@ async def definitions_gone(client: Client, names: Sequence[str], limit_s: float)
     """
     waited_s = 0.0
     while (left := [name for name in names if await _is_there(client, name)]) and waited_s < limit_s:
-        await client.clock.sleep(LOOK_EVERY_S)
-        waited_s += LOOK_EVERY_S
+        await client.clock.sleep(POLL_EVERY_S)
+        waited_s += POLL_EVERY_S
     return tuple(left)
 
 

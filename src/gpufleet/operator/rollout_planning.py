@@ -18,10 +18,10 @@ from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.model.model_errors import WorldError
 
 LOG = logging.getLogger(__name__)
-LOOK_EVERY_S = 15.0
+POLL_EVERY_S = 15.0
 """How old a plan may become while nodes are emptied: ends come and places become free meanwhile."""
 
-LOOK_SHARE = 10
+POLL_SHARE = 10
 """A plan that took long is kept for so many times as long, to spare the machine and the API server."""
 
 CHANGED_AFTER_S = 2.0
@@ -75,7 +75,7 @@ class Planning:
         self._question = PlanningQuestion()
         self._seen: frozenset[PodUid] = frozenset()
         self._is_asking = False
-        self._ended_s = -LOOK_EVERY_S
+        self._ended_s = -POLL_EVERY_S
         self._took_s = 0.0
         self.known: Known | None = None
         self.problem = ""
@@ -112,23 +112,23 @@ class Planning:
             self.known, self.problem = None, ""
             return None
         if self._is_asking:
-            return LOOK_EVERY_S
+            return POLL_EVERY_S
         age_s = self._clock.monotonic_s() - self._ended_s
         due_s = self._pause_s(question, seen) - age_s
         if due_s > 0:
             return due_s
         self._question, self._seen, self._is_asking = question, seen, True
         self._wanted.set()
-        return LOOK_EVERY_S
+        return POLL_EVERY_S
 
     def _pause_s(self, question: PlanningQuestion, seen: frozenset[PodUid]) -> float:
         """How old the last answer may become."""
         known = self.known
         if known is None:
-            return CHANGED_AFTER_S if not self.problem else LOOK_EVERY_S
+            return CHANGED_AFTER_S if not self.problem else POLL_EVERY_S
         is_changed = known.closed != frozenset(question.closed) or known.seen != seen
         if is_changed or question.starts.keys() - known.starts.keys():
             return max(CHANGED_AFTER_S, self._took_s)
         if not question.closed:
             return ORDER_AGE_S
-        return max(LOOK_EVERY_S, LOOK_SHARE * self._took_s)
+        return max(POLL_EVERY_S, POLL_SHARE * self._took_s)

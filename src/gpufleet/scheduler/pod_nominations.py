@@ -117,7 +117,7 @@ class PodNominations:
         self._want(one)
 
     @property
-    def looks_again(self) -> bool:
+    def is_rechecking(self) -> bool:
         """True while a pod is bound of which the condition has to be taken back should that fail."""
         return bool(self._being_bound)
 

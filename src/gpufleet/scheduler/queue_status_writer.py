@@ -55,7 +55,7 @@ LOG = logging.getLogger(__name__)
 # A person who looks at a queue sees figures that are seconds old.
 TURN_EVERY_S = 5.0
 START_OF_1970 = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-LOOK_EVERY_S = 1.0
+POLL_EVERY_S = 1.0
 """How often it is asked whether something else is wrong than before."""
 URGENT_EVERY_S = 2.0
 """The least time between two turns, also for what is wrong."""
@@ -124,7 +124,7 @@ class QueueStatusWriter:
         clock, pause_s = self.client.clock, TURN_EVERY_S
         last_s, self._known_troubles = clock.monotonic_s(), self._troubles_now()
         while True:
-            await clock.sleep(LOOK_EVERY_S)
+            await clock.sleep(POLL_EVERY_S)
             began_s, troubles = clock.monotonic_s(), self._troubles_now()
             if troubles == self._known_troubles or began_s - last_s < URGENT_EVERY_S:
                 if began_s - last_s < pause_s:

@@ -120,9 +120,9 @@ class _Answers:
     def of_pod(self, pod: Pod) -> Answer:
         """The words for a pod that stands alone."""
         # What neighbours make of a pod depends on its labels too.
-        looks = pod.labels if pod.shape.relations != Relations() else None
-        if (pod.shape, looks) not in self._asked:
-            self._asked.add((pod.shape, looks))
+        labels = pod.labels if pod.shape.relations != Relations() else None
+        if (pod.shape, labels) not in self._asked:
+            self._asked.add((pod.shape, labels))
             # Only the first pod of a shape costs a look at the fleet; the engine remembers the answer.
             self.made += 1
         verdict = self.engine.explain(pod.uid)

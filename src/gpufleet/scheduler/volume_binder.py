@@ -24,7 +24,7 @@ from gpufleet.model.pod_name import PodName
 WAIT_S = 600.0
 """How long a claim may take, as in kube-scheduler's bindTimeoutSeconds."""
 
-LOOK_EVERY_S = 0.2
+POLL_EVERY_S = 0.2
 """Volumes are made in seconds; a look reads our own copy of the claim and costs nothing."""
 
 _CLAIM = msgspec.json.Decoder(PersistentVolumeClaim)
@@ -79,7 +79,7 @@ class VolumeBinder:
                 return
             if self.client.clock.monotonic_s() > give_up_at_s:
                 raise VolumeProblemError(f"claim {waiting[0].task.claim} was not bound in {WAIT_S:.0f} s")
-            await self.client.clock.sleep(LOOK_EVERY_S)
+            await self.client.clock.sleep(POLL_EVERY_S)
 
     async def _choose(self, pod: PodName, node: NodeName, task: VolumeTask) -> _Chosen:
         claim = await self._claim(pod, task)

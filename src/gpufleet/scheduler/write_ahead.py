@@ -51,7 +51,7 @@ WRITE_PAUSES = 3.0
 has most of its time for the evictions and Bindings that make room in it.
 """
 
-LOOK_EVERY_S = 1.0
+POLL_EVERY_S = 1.0
 """How often it is asked whether nominations that a status has no room for have room by now."""
 
 WRITES_AT_ONCE = 4
@@ -117,7 +117,7 @@ class WriteAhead:
 
     def regard(self) -> None:
         """A round is over."""
-        if self._have_changed or self.pods.looks_again:
+        if self._have_changed or self.pods.is_rechecking:
             self._have_changed = False
             self.regard_pods()
 
@@ -134,7 +134,7 @@ class WriteAhead:
     async def run(self) -> None:
         """Write and release until cancelled."""
         async with asyncio.TaskGroup() as group:
-            looks_again: asyncio.Task[None] | None = None
+            recheck: asyncio.Task[None] | None = None
             while True:
                 await self._bell.wait()
                 self._bell.clear()
@@ -143,11 +143,11 @@ class WriteAhead:
                     # old.
                     self._resting.add(write.queue)
                     group.create_task(self._write(write))
-                if self._held and (looks_again is None or looks_again.done()):
-                    looks_again = group.create_task(self._ring_later())
+                if self._held and (recheck is None or recheck.done()):
+                    recheck = group.create_task(self._ring_later())
 
     async def _ring_later(self) -> None:
-        await self.client.clock.sleep(LOOK_EVERY_S)
+        await self.client.clock.sleep(POLL_EVERY_S)
         self._bell.set()
 
     def look(self) -> list[Write]:

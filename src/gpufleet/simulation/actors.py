@@ -25,7 +25,7 @@ RUNS_FOR = "simulation.gpufleet.io/runs-for-s"
 STARTS_WITHIN_S = (0.05, 0.8)
 ENDS_WITHIN_S = (0.1, 2.0)
 REPLACES_WITHIN_S = (0.2, 1.5)
-LOOKS_AGAIN_AFTER_S = 5.0
+RECHECK_AFTER_S = 5.0
 DRAINED_FOR_S = (5.0, 20.0)
 ADMIN = "system:users:administrator"
 
@@ -150,7 +150,7 @@ class Actors:
     def _end(self, pod: JsonObject) -> None:
         now = self._current(pod)
         if now is not None and not self.lets_end(now):
-            asyncio.get_running_loop().call_later(LOOKS_AGAIN_AFTER_S, self._end, pod)
+            asyncio.get_running_loop().call_later(RECHECK_AFTER_S, self._end, pod)
         elif now is not None:
             self._stop(now)
 

@@ -8,7 +8,14 @@ from gpufleet.kube.objects.node import Node
 from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
-from tests.cluster.changing_cluster import SCHEDULER, Binding, Books, ChangingCluster, Told, begin_binding
+from tests.cluster.changing_cluster import (
+    SCHEDULER,
+    Binding,
+    Books,
+    ChangingCluster,
+    RecordedEvents,
+    begin_binding,
+)
 
 GPUS = ("g0", "g1", "g2", "g3")
 HOUR_US = 3_600_000_000
@@ -20,7 +27,7 @@ class Story:
     def __init__(self) -> None:
         self.cluster = ChangingCluster()
         self.books = Books(self.cluster)
-        self.told = Told()
+        self.told = RecordedEvents()
         self.node_comes()
         self.report()
         self.round()

@@ -10,8 +10,8 @@ from random import Random
 import pytest
 
 from gpufleet.cluster.watching.retained_kind import (
-    LOOKS_AFTER_S,
-    LOOKS_EVERY_S,
+    POLL_AFTER_S,
+    POLL_EVERY_S,
     RETURNS_WITHIN_S,
     RetainedKind,
 )
@@ -23,7 +23,7 @@ from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop, run
 from tests.at_work import at_work
 from tests.engine.effort import seeds
 
-REST_S = 3 * (LOOKS_AFTER_S + LOOKS_EVERY_S)
+REST_S = 3 * (POLL_AFTER_S + POLL_EVERY_S)
 NAMES = ("a", "b", "c")
 
 

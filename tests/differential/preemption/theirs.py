@@ -22,7 +22,7 @@ from tests.differential.builder import ASKS
 from tests.differential.cases import CASE_LABEL, Case, Manifest, path_of
 from tests.differential.preemption.outcome import Outcome, noted
 from tests.differential.server import WRITES_AT_ONCE, create
-from tests.differential.theirs import LOOK_EVERY_S, running_scheduler, until_told
+from tests.differential.theirs import POLL_EVERY_S, running_scheduler, until_told
 
 SETTINGS: Manifest = {
     "profiles": [{"schedulerName": ASKS}],
@@ -117,7 +117,7 @@ async def _beneficiaries(client: Client, seen: Seen, victims: frozenset[str]) ->
                 events = [one async for one in _preempted(client)]
                 events.sort(key=lambda one: one.event_time, reverse=True)
                 found = {one.regarding.path: paths[_beneficiary(one)] for one in events}
-                await asyncio.sleep(LOOK_EVERY_S)
+                await asyncio.sleep(POLL_EVERY_S)
     except TimeoutError:
         raise AssertionError(
             f"no Event says for which pod these were evicted: {victims - found.keys()}"

@@ -22,7 +22,7 @@ def arrivals(arena: Arena, count: int) -> list[Pod]:
     return [arena.pod(chance.choice(NEEDS), chance.choice(names), chance.randint(0, 3)) for _ in range(count)]
 
 
-def prey_of(arena: Arena, asking: Pod) -> list[Pod]:
+def victims_of(arena: Arena, asking: Pod) -> list[Pod]:
     """Whom a pod may evict by the policy of its queue, in the words of the queue."""
     state = arena.story.engine.state
     rank = Rank(asking.queue, asking.priority, asking.created_at_us)
@@ -59,9 +59,9 @@ def check_victims_are_cheapest(arena: Arena) -> None:
             # Work of no queue counts on evicted pods once they end.
             arena.story.told_to_end(*arena.story.engine.state.departures.evicted)
         asking = arrivals(arena, 1)[0]
-        before = cheapest(arena, asking, prey_of(arena, asking))
+        before = cheapest(arena, asking, victims_of(arena, asking))
         free = arena.fits_without(asking.shape, set(arena.story.engine.state.departures.departing()))
-        known = {one.uid: one for one in prey_of(arena, asking)}
+        known = {one.uid: one for one in victims_of(arena, asking)}
         said = arena.happen(event.PodAdded(asking))
         victims = [known[one.uid] for one in said if isinstance(one, Evict) and one.beneficiary == asking.uid]
         waits = {one.uid for one in said if isinstance(one, Nominated)}

@@ -20,7 +20,7 @@ WAITING = 3
 """So much more than it could ever have waits in each queue, in GPUs."""
 
 
-NOBODY = PreemptionPolicy(VictimScope.NEVER, VictimScope.NEVER, VictimScope.NEVER)
+NO_PREEMPTION = PreemptionPolicy(VictimScope.NEVER, VictimScope.NEVER, VictimScope.NEVER)
 EVERYBODY = PreemptionPolicy(VictimScope.NEVER, VictimScope.ANY, VictimScope.ANY)
 
 
@@ -90,7 +90,7 @@ def random_tree(chance: random.Random, gpus: int, policy: PreemptionPolicy) -> t
 
     Queues that may evict are of one priority: it says who is served first, and not who is evicted.
     """
-    priorities = (0, 0, 0, 1) if policy is NOBODY else (0,)
+    priorities = (0, 0, 0, 1) if policy is NO_PREEMPTION else (0,)
     queues = [Queue(QueueName("root"))]
     owned = 0
     for number in range(chance.randint(2, 6)):
@@ -179,7 +179,7 @@ def path_of(tree: dict[str, Queue], name: str) -> list[str]:
 
 def told_until_all_work_is_new(seed: int) -> Endless:
     """Nobody evicts; work ends in any order until all that started at first has ended."""
-    told = Endless(seed, NOBODY)
+    told = Endless(seed, NO_PREEMPTION)
     at_first = set(told.running)
     for _ in range(12):
         told.some_end()

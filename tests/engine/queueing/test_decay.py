@@ -1,4 +1,4 @@
-"""Decayed use: against the formula in exact and in high precision, and however often somebody looks."""
+"""Decayed use: against the formula in exact and in high precision, and however often somebody readings."""
 
 from decimal import Decimal, getcontext
 
@@ -76,23 +76,23 @@ stretches = st.lists(st.tuples(st.integers(0, 64_000), st.integers(1, HOUR_US)),
 half_lives = st.integers(4096, 30 * 24 * HOUR_US)
 
 
-def followed(told: list[Stretch], half_life_us: int, start_us: int, looks: int) -> DecayedUse:
+def followed(told: list[Stretch], half_life_us: int, start_us: int, readings: int) -> DecayedUse:
     """The decayed use after stretches of (use, how long), looked at so many times in each."""
     use, at_us = DecayedUse(start_us), start_us
     for used, long_us in told:
         use = use.at(at_us, half_life_us).using(used)
-        for look in range(1, looks + 1):
-            use = use.at(at_us + long_us * look // (looks + 1), half_life_us)
+        for look in range(1, readings + 1):
+            use = use.at(at_us + long_us * look // (readings + 1), half_life_us)
         at_us += long_us
     return use.at(at_us, half_life_us)
 
 
 @given(stretches, half_lives, st.integers(0, HOUR_US), st.integers(1, 300))
 def test_looking_often_or_rarely_gives_the_same(
-    told: list[Stretch], half_life_us: int, start_us: int, looks: int
+    told: list[Stretch], half_life_us: int, start_us: int, readings: int
 ) -> None:
     rarely = followed(told, half_life_us, start_us, 0)
-    often = followed(told, half_life_us, start_us, looks)
+    often = followed(told, half_life_us, start_us, readings)
     assert abs(rarely.value - often.value) <= ERROR_MOST
     assert (rarely.at_us, rarely.used, rarely.area) == (often.at_us, often.used, often.area)
 

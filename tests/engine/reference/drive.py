@@ -20,7 +20,7 @@ from tests.engine.fleet_builder import SECOND_US, Story, node, pod, shape
 from tests.engine.pod_life import PodLives
 from tests.engine.reference.judgement import Disagreement, Judge, Nomination, Start
 from tests.engine.reference.picture import Job, Machine, Picture, Run
-from tests.engine.reference.story import Arrival, End, Happening, Plan, StrangersLeave, ToldToEnd
+from tests.engine.reference.story import Arrival, End, EndAsked, Happening, Plan, StrangersLeave
 
 STEPS_MAX = 60
 """Work that still evicts other work after so many steps without news goes round in a circle."""
@@ -151,7 +151,7 @@ class SideBySide:
             case End(name):
                 named = [pod for pod in self.picture.job_by_pod if self.base[self.job_name(pod)][0] == name]
                 yield from self.gone(named, by_itself=True)
-            case ToldToEnd(name, after):
+            case EndAsked(name, after):
                 yield from self.told_to_end(name, after)
             case StrangersLeave(name):
                 free = {one.name: msgspec.structs.replace(one, held=0) for one in self.plan.nodes}

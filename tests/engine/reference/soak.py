@@ -38,7 +38,7 @@ def soak(seconds: int, seed: int) -> None:
     begin_s = told_s = time.monotonic()
     for number, (at, mix) in enumerate(stories(seed), 1):
         plan = random_plan(at, MIXES[mix])
-        check(plan, f"seed {at}, mix {mix}", looks=at % LOOK_EVERY == 0)
+        check(plan, f"seed {at}, mix {mix}", compares=at % LOOK_EVERY == 0)
         if mix == "usual":
             check_tree(at)
         now_s = time.monotonic()
@@ -56,9 +56,9 @@ def stories(first: int) -> Iterator[tuple[int, str]]:
             yield seed, mix
 
 
-def check(plan: Plan, name: str, *, looks: bool) -> None:
+def check(plan: Plan, name: str, *, compares: bool) -> None:
     """Tell one story; where the two do not agree in it, show the smallest case and leave."""
-    if looks:
+    if compares:
         with no_trace():
             SideBySide(plan).run()
     found = unexplained(plan)

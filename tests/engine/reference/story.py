@@ -41,7 +41,7 @@ class StrangersLeave(msgspec.Struct, frozen=True):
     steps: int = 0
 
 
-class ToldToEnd(msgspec.Struct, frozen=True):
+class EndAsked(msgspec.Struct, frozen=True):
     """Another than the scheduler tells the running pods of a job to end, which takes so many steps."""
 
     job: str
@@ -49,7 +49,7 @@ class ToldToEnd(msgspec.Struct, frozen=True):
     steps: int = 0
 
 
-Happening = Arrival | End | StrangersLeave | ToldToEnd
+Happening = Arrival | End | StrangersLeave | EndAsked
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -113,7 +113,7 @@ def random_plan(seed: int, mix: Mix = EVERYTHING) -> Plan:
             happenings.append(StrangersLeave(chance.choice(nodes).name))
             continue
         if mix.slow_ends and happenings and chance.random() < 0.25:
-            happenings.append(ToldToEnd(f"w{chance.randrange(number)}", chance.randint(1, SLOW_STEPS_MAX)))
+            happenings.append(EndAsked(f"w{chance.randrange(number)}", chance.randint(1, SLOW_STEPS_MAX)))
             continue
         happenings.append(random_arrival(chance, mix, number, leaves, largest, models))
     plan = Plan(queues, nodes, tuple(happenings), chance.random() < 0.5)

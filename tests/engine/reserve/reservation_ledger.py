@@ -41,8 +41,8 @@ class ReservationLedger:
                 self.by_holder[one.reservation.holder] = one.reservation
         places = [place for one in self.by_holder.values() for place in one.places]
         assert len({place.uid for place in places}) == len(places)
-        told = sorted(map(whoever_ends, self.by_holder.values()), key=lambda one: one.holder)
-        held = map(whoever_ends, self.engine.reservations())
+        told = sorted(map(any_that_ends, self.by_holder.values()), key=lambda one: one.holder)
+        held = map(any_that_ends, self.engine.reservations())
         assert told == sorted(held, key=lambda one: one.holder)
         return {place.uid: place.node for place in places}
 
@@ -139,6 +139,6 @@ class ReservationLedger:
         return [length_us for length_us in found if length_us is not None]
 
 
-def whoever_ends(one: Reservation) -> Reservation:
+def any_that_ends(one: Reservation) -> Reservation:
     """The reservation but for whose end it waits, of which nobody is told anew."""
     return msgspec.structs.replace(one, waits_for=())

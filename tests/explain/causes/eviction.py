@@ -13,7 +13,7 @@ def team(world: World) -> None:
 
 
 @cause("nominated", why="node a is kept for it until default/a-user has", way="as soon as they have ended")
-def somebody_of_lower_priority_ends_for_it(world: World) -> None:
+def work_of_lower_priority_ends_for_it(world: World) -> None:
     team(world)
     world.node("a", gpus=1)
     taken(world, "a", 1, labels=OF_TEAM)
@@ -21,7 +21,7 @@ def somebody_of_lower_priority_ends_for_it(world: World) -> None:
 
 
 @cause("no-leader", why="node a would be kept for it until default/a-user", way="", scheduler=False)
-def nobody_is_there_to_evict_for_it(world: World) -> None:
+def no_leader_evicts_for_it(world: World) -> None:
     team(world)
     world.node("a", gpus=1)
     taken(world, "a", 1, labels=OF_TEAM)

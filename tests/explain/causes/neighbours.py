@@ -136,7 +136,7 @@ def a_host_port_is_taken(world: World) -> None:
 
 
 @cause("pod-affinity", why="no such pod runs", way="start such a pod first")
-def nobody_to_join(world: World) -> None:
+def no_pod_to_join(world: World) -> None:
     world.node("a")
     world.pod("p", affinity=required("podAffinity", term("cache")))
 

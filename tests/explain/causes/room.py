@@ -169,7 +169,7 @@ def a_pod_of_higher_priority_comes_first(world: World) -> None:
     way="gpufleet scheduler",
     scheduler=False,
 )
-def nobody_schedules(world: World) -> None:
+def no_scheduler_runs(world: World) -> None:
     world.node("a", gpus=1)
     world.pod("p", gpus=1)
 

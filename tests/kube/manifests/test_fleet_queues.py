@@ -189,8 +189,8 @@ def test_the_status_belongs_to_the_scheduler(installed: LocalCluster, admin: Per
         assert scheduler.ask("DELETE", f"{QUEUES}/told")[0] == 403
         assert scheduler.ask("POST", QUEUES, queue("another"))[0] == 403
         assert scheduler.ask("GET", QUEUES)[0] == 200
-    with Person(installed, "somebody") as somebody:
-        assert somebody.ask("GET", QUEUES)[0] == 403
+    with Person(installed, "somebody") as stranger:
+        assert stranger.ask("GET", QUEUES)[0] == 403
 
 
 def test_a_status_is_written_on_the_version_that_it_is_about(installed: LocalCluster, admin: Person) -> None:

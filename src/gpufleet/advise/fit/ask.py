@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from gpufleet.advise.fit.local_files import looks_local, model_of_path
+from gpufleet.advise.fit.local_files import is_local_path, model_of_path
 from gpufleet.fit.answer import Answer, TrainingAnswer
 from gpufleet.fit.catalogue import CardEntry, cards, find_cards
 from gpufleet.fit.manifest import manifests
@@ -50,7 +50,7 @@ def ask_training(options: Options, method: str, zero: int, rank: int) -> Trainin
 
 def model_of(text: str, *, from_hub: bool = False) -> Model:
     """The model by its name in the catalogue, from files on this machine, or from the hub if allowed."""
-    if looks_local(text):
+    if is_local_path(text):
         return model_of_path(text)
     if from_hub:
         from gpufleet.advise.fit.hub import model_of_hub

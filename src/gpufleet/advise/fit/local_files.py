@@ -40,7 +40,7 @@ class Index(msgspec.Struct, frozen=True):
     metadata: IndexHead = IndexHead()
 
 
-def looks_local(text: str) -> bool:
+def is_local_path(text: str) -> bool:
     """Whether a text means a file: by its ending, or because the file is there and the text looks like a
     path.
     """

@@ -19,7 +19,7 @@ from gpufleet.kube.clock import Clock
 
 LOG = logging.getLogger(__name__)
 # A kubelet that restarted has no devices until the plugins are back, and pods wait for them.
-LOOK_EVERY_S = 0.5
+POLL_EVERY_S = 0.5
 
 Sight = tuple[int, int]
 """What tells one start of a kubelet from another."""
@@ -108,7 +108,7 @@ class KubeletRegistration:
                 sight = self._link.sight()
                 if sight is not None and (sight != self._known or not self._all_there()):
                     await self._introduce_all(sight)
-                await self._clock.sleep(LOOK_EVERY_S)
+                await self._clock.sleep(POLL_EVERY_S)
         finally:
             self._known = None
             await asyncio.gather(*(one.close() for one in self._sockets.values()))

@@ -28,7 +28,7 @@ NO_DRIVER_SEEN = (
     "the machine's root is not mounted where the agent looks for NVIDIA's driver (containerDriverRoot, "
     "/driver-root): containers get their devices, but no files of the driver"
 )
-LOOK_EVERY_S = 15.0
+POLL_EVERY_S = 15.0
 """How often to see whether the files are as they should be: another program may have emptied the folder."""
 
 
@@ -85,7 +85,7 @@ class WholeDeviceRegistrar:
 
     async def _look_again(self) -> None:
         while True:
-            await self._known.clock.sleep(LOOK_EVERY_S)
+            await self._known.clock.sleep(POLL_EVERY_S)
             await self._apply()
 
     async def _apply(self) -> None:

@@ -41,7 +41,7 @@ from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.model_errors import InputError
 
 LOG = logging.getLogger(__name__)
-LOOK_EVERY_S = 15.0
+POLL_EVERY_S = 15.0
 """How often to see whether the files are there: another program may have emptied the folder."""
 
 KNOWN_READ_S = 5.0
@@ -113,7 +113,7 @@ class ClaimPreparer:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow())
             while True:
-                await self._client.clock.sleep(LOOK_EVERY_S)
+                await self._client.clock.sleep(POLL_EVERY_S)
                 await self.restore()
 
     async def prepare(self, driver: str, claim: ClaimName) -> PreparedClaim:

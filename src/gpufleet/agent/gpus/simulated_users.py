@@ -25,7 +25,7 @@ BUSY_PCT = 90
 MEMORY_PCT = 80
 """How much of what it holds a container uses."""
 
-LOOK_EVERY_S = 9.0
+POLL_EVERY_S = 9.0
 """How often to look for the pods' processes though the pods are the same: containers start and restart."""
 
 PID_FIRST = 10_000_000
@@ -59,7 +59,7 @@ class SimulatedUsers:
             one for its in held_parts(self._gpus.value, pods, self._holders.value).values() for one in its
         ]
         uids = {one.pod.uid for one in held}
-        if uids != self._pids.keys() or self._clock_s() - self._looked_at_s > LOOK_EVERY_S:
+        if uids != self._pids.keys() or self._clock_s() - self._looked_at_s > POLL_EVERY_S:
             self._find_processes(uids)
         return [_user(self._pids[one.pod.uid], one, pods.get(one.pod.uid)) for one in held]
 

@@ -42,7 +42,7 @@ HARDWARE_EVERY_S = 30.0
 LIST_EVERY_S = 60.0
 """How often the GPUs are listed though no change was reported."""
 
-LOOK_GAP_S = 0.2
+POLL_GAP_S = 0.2
 """A GPU that reports a thousand errors a second is looked at no more often than so."""
 
 # A GPU may repeat an error a thousand times a second; Events and the log get one.
@@ -276,7 +276,7 @@ class VendorMonitor:
 
     async def _wait_to_list(self) -> None:
         """Until something changed, or it is time anyway."""
-        await self._clock.sleep(LOOK_GAP_S)
+        await self._clock.sleep(POLL_GAP_S)
         every_s = self._pace.attentive_every_s if self._unlisted else LIST_EVERY_S
         await _set_within(self._list_again, every_s)
         self._list_again.clear()
@@ -284,10 +284,10 @@ class VendorMonitor:
     async def _keep_looking(self, gpu: MonitoredGpu) -> None:
         wake = self._wake[gpu.uuid]
         while True:
-            await self._clock.sleep(LOOK_GAP_S)
+            await self._clock.sleep(POLL_GAP_S)
             calm = gpu.well and not self._deaf
             every_s = self._pace.sample_every_s if calm else self._pace.attentive_every_s
-            await _set_within(wake, every_s - LOOK_GAP_S)
+            await _set_within(wake, every_s - POLL_GAP_S)
             wake.clear()
             await self._look(gpu)
 
@@ -353,9 +353,9 @@ class VendorMonitor:
             self._deaf = ""
             if event is not None:
                 self._heard(event)
-            elif self._clock.monotonic_s() - began_s < LOOK_GAP_S:
+            elif self._clock.monotonic_s() - began_s < POLL_GAP_S:
                 # A library that is being closed does not wait, so the wait is here.
-                await self._clock.sleep(LOOK_GAP_S)
+                await self._clock.sleep(POLL_GAP_S)
 
     async def _be_deaf(self, error: DriverError) -> None:
         """No events for now: GPUs are looked at more often; the list shows whether all of it is gone."""

@@ -31,12 +31,12 @@ from gpufleet.kube.resources import NODE_FEATURES
 from gpufleet.model.gpu_catalogue import Vendor
 
 LOG = logging.getLogger(__name__)
-LOOK_S = 300.0
+POLL_S = 300.0
 """How often to look whether the labels are still there and by which way they are written,
 where the configuration does not say."""
 
 # A configuration may ask for less; each look is a request to the API server.
-LOOK_LEAST_S = 10.0
+POLL_LEAST_S = 10.0
 RETRIES = RetryLimits(first_s=1.0, longest_s=60.0)
 # The firmware's name of a machine is one short line.
 MACHINE_LENGTH_MAX = 4096
@@ -83,7 +83,7 @@ class LabelPublisher:
                     self._tell("")
                     backoff.reset()
                     said = self.discovery.value
-                    every_s = LOOK_S if said is None else max(said.every_s, LOOK_LEAST_S)
+                    every_s = POLL_S if said is None else max(said.every_s, POLL_LEAST_S)
                     await _either(changed, every_s * self.jitter.uniform(0.9, 1.1))
 
     async def reconcile(self) -> None:

@@ -38,7 +38,7 @@ CONTROL = "nvidia-cuda-mps-control"
 SETTINGS = "nvidia-smi"
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where CUDA looks for it
 IN_CONTAINER = "/run/gpufleet/mps/pipe"
-LOOK_EVERY_S = 5.0
+POLL_EVERY_S = 5.0
 """A daemon that ended is noticed within this time."""
 
 # A daemon that ends at once would be started in a loop: pauses double from the first to the longest.
@@ -205,7 +205,7 @@ class MpsDaemons:
         self.ready.publish(self.ready.value | {uuid})
         LOG.info("MPS is ready", extra={"gpu": uuid, "clients": plan.clients})
         while await self._answers(uuid):
-            await self.clock.sleep(LOOK_EVERY_S)
+            await self.clock.sleep(POLL_EVERY_S)
         raise DaemonError("the daemon does not answer any more")
 
     async def _start(self, uuid: DeviceId) -> None:

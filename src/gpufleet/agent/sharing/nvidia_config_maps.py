@@ -25,8 +25,8 @@ from gpufleet.kube.mirror_changes import Change
 from gpufleet.kube.status import NotFound
 
 # No event says that a device plugin starts or ends; a look is a list of one small folder.
-LOOK_EVERY_S = 10.0
-LOOK_FOR_EVERY_S = 45.0
+POLL_EVERY_S = 10.0
+SEARCH_EVERY_S = 45.0
 """So often each place is looked at: what is pasted counts within a minute."""
 
 # An API server that restarts answers within this; later it is told that a ConfigMap cannot be read.
@@ -45,7 +45,7 @@ class NvidiaConfigMaps:
     """Keeps ``topic``, from the first of ``places`` that exists.
 
     ``other_plugins`` names other device plugins for NVIDIA's GPUs on this node, such as their sockets. Each
-    place is looked at every ``look_for_every_s`` until there is a ConfigMap, which is followed from then on;
+    place is looked at every ``search_every_s`` until there is a ConfigMap, which is followed from then on;
     with 0 each is followed from the beginning.
     """
 
@@ -54,13 +54,13 @@ class NvidiaConfigMaps:
         client: Client,
         places: Iterable[Place],
         other_plugins: Callable[[], tuple[str, ...]] = no_other_plugin,
-        look_for_every_s: float = 0.0,
+        search_every_s: float = 0.0,
     ) -> None:
         self.topic = Topic(NOT_LOADED)
         self._client = client
         self._clock = client.clock
         self._other_plugins = other_plugins
-        self._every_s = look_for_every_s
+        self._every_s = search_every_s
         self._since_s = self._clock.monotonic_s()
         self._places = tuple(dict.fromkeys(places))
         self._mirrors: dict[Place, Mirror[ConfigMap]] = {}
@@ -118,7 +118,7 @@ class NvidiaConfigMaps:
     async def _look(self) -> None:
         while True:
             self.topic.publish(self._texts())
-            await self._clock.sleep(LOOK_EVERY_S)
+            await self._clock.sleep(POLL_EVERY_S)
 
     def _changed(self, _: Change[ConfigMap]) -> None:
         self.topic.publish(self._texts())

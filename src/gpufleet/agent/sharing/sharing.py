@@ -19,7 +19,7 @@ from gpufleet.agent.sharing.memory_monitor import MemoryMonitor, Offenders
 from gpufleet.agent.sharing.mps import OPTIONS as MPS_OPTIONS
 from gpufleet.agent.sharing.mps import MpsDaemons, MpsOptions, mps_clients
 from gpufleet.agent.sharing.nvidia_config_maps import (
-    LOOK_FOR_EVERY_S,
+    SEARCH_EVERY_S,
     NvidiaConfigMaps,
     Place,
     no_other_plugin,
@@ -40,7 +40,7 @@ class SharingSetup(msgspec.Struct, frozen=True):
     ``strategies`` are the ways in which containers get devices; None where the configuration says.
     ``config`` is a file or a folder, ``config_map`` the namespace and name of a ConfigMap in its place. With
     neither, those of ``nvidia_config_maps`` count that exist, unless ``other_plugins`` names the socket of a
-    device plugin that they are for; each is looked for every ``look_for_every_s``. Without any of these none
+    device plugin that they are for; each is looked for every ``search_every_s``. Without any of these none
     is declared. ``simulated`` puts a stand-in in place of NVIDIA's programs.
     """
 
@@ -48,7 +48,7 @@ class SharingSetup(msgspec.Struct, frozen=True):
     state_folder: Path
     config_map: Place | None = None
     nvidia_config_maps: tuple[Place, ...] = ()
-    look_for_every_s: float = LOOK_FOR_EVERY_S
+    search_every_s: float = SEARCH_EVERY_S
     other_plugins: Callable[[], tuple[str, ...]] = no_other_plugin
     options: SharingOptions = OPTIONS
     mps: MpsOptions = MPS_OPTIONS
@@ -135,4 +135,4 @@ def texts_of(setup: SharingSetup, client: Client) -> FileTexts | ConfigMapTexts 
     places = setup.nvidia_config_maps
     if not places:
         return None
-    return NvidiaConfigMaps(client, places, setup.other_plugins, setup.look_for_every_s)
+    return NvidiaConfigMaps(client, places, setup.other_plugins, setup.search_every_s)

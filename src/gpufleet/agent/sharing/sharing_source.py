@@ -39,7 +39,7 @@ TAKEN = "SharingConfigTaken"
 LEFT = "SharingConfigLeft"
 WAITS = "SharingChangeWaits"
 # A look at memory, until the holders of devices are known.
-LOOK_AGAIN_S = 1.0
+RETRY_AFTER_S = 1.0
 # Pods of the node wait as long for their GPUs after a start of the agent.
 LOADED_WITHIN_S = 10.0
 # A sentence with more names is not read.
@@ -136,7 +136,7 @@ class SharingSource:
 
     async def _wait_for_holders(self) -> None:
         while not self.holders_known():
-            await self.events.client.clock.sleep(LOOK_AGAIN_S)
+            await self.events.client.clock.sleep(RETRY_AFTER_S)
         self._declare(self._look())
 
     def _declare(self, declared: Declared | None) -> None:

@@ -22,7 +22,7 @@ from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.structure import Structure
 
 # A link is read; the kubelet itself brings edits within a minute or two.
-LOOK_EVERY_S = 2.0
+POLL_EVERY_S = 2.0
 # A cluster has some kinds of nodes, not hundreds.
 KEYS_MAX = 200
 # The kubelet's name for what a mounted ConfigMap holds now; the keys beside it are links into it.
@@ -61,7 +61,7 @@ class FileTexts:
         """Look until cancelled."""
         while True:
             self.topic.publish(read_files(self.path))
-            await self.clock.sleep(LOOK_EVERY_S)
+            await self.clock.sleep(POLL_EVERY_S)
 
 
 def read_files(path: Path) -> Texts:

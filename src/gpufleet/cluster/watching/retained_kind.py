@@ -19,10 +19,10 @@ from gpufleet.kube.mirror_changes import Appeared, Change, Changed, Vanished
 from gpufleet.kube.resources import Kind
 
 LOG = logging.getLogger(__name__)
-LOOKS_AFTER_S = 1.0
+POLL_AFTER_S = 1.0
 """A server tells of the end of a definition a moment after the first of its objects is gone."""
 
-LOOKS_EVERY_S = 5.0
+POLL_EVERY_S = 5.0
 """While the kind is away, its return is noticed after so long."""
 
 RETURNS_WITHIN_S = 600.0
@@ -70,11 +70,11 @@ class RetainedKind:
         while True:
             await self._vanished.wait()
             self._vanished.clear()
-            await self._client.clock.sleep(LOOKS_AFTER_S)
+            await self._client.clock.sleep(POLL_AFTER_S)
             while self._kept:
                 await self._look()
                 if self._kept:
-                    await self._client.clock.sleep(LOOKS_EVERY_S if self._away else LOOKS_AFTER_S)
+                    await self._client.clock.sleep(POLL_EVERY_S if self._away else POLL_AFTER_S)
 
     async def _look(self) -> None:
         known = list(self._kept.values())

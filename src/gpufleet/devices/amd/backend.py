@@ -31,7 +31,7 @@ from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.identifiers import DeviceId
 
 DRIVER = "amdgpu"
-LOOK_S = 1.0
+POLL_S = 1.0
 """How often to look whether a GPU came or went: the kernel's files send no events."""
 
 
@@ -129,7 +129,7 @@ class AmdBackend:
                 return Changed()
             left_s = max(0.0, end_s - self.clock_s())
             # Before the limit is looked at: with a limit of 0 what has happened already is told.
-            uuid = self._reset_within(min(LOOK_S, left_s))
+            uuid = self._reset_within(min(POLL_S, left_s))
             if uuid is not None:
                 return Changed(uuid)
             if left_s <= 0:

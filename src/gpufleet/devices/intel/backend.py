@@ -21,7 +21,7 @@ from gpufleet.model.identifiers import DeviceId
 
 # The newer one first.
 DRIVERS = ("xe", "i915")
-LOOK_S = 1.0
+POLL_S = 1.0
 """How often to look whether a GPU came or went: the kernel's files send no events."""
 
 
@@ -88,7 +88,7 @@ class IntelBackend:
             left_s = end_s - self.clock_s()
             if left_s <= 0:
                 return None
-            self._closing.wait(min(LOOK_S, left_s))
+            self._closing.wait(min(POLL_S, left_s))
         return None
 
     def _driver(self) -> str | None:

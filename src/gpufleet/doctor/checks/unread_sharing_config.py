@@ -6,7 +6,7 @@ from gpufleet.devices.sharing.nvidia_places import SOUGHT_NAMES
 from gpufleet.doctor.check import Check, Failure, Grade, Layer, Point, Remedy, Unjudged, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.live.references import CONFIG_MAPS_OF_GUIDES, config_maps_of_stack
-from gpufleet.doctor.views.sharing import config_maps_followed, looks_like_sharing
+from gpufleet.doctor.views.sharing import config_maps_followed, is_like_sharing
 from gpufleet.doctor.views.stack import Daemon, Part, stack_of
 from gpufleet.lint.objects.manifest import Manifest
 
@@ -16,7 +16,7 @@ def judge(facts: Facts) -> Iterator[Failure | Unjudged]:
     read = config_maps_of_stack(facts.objects)
     plugins = stack_of(facts).having(Part.PLUGIN)
     for one in facts.of_kind("ConfigMap"):
-        if one.name not in SOUGHT_NAMES or (one.namespace, one.name) in read or not looks_like_sharing(one):
+        if one.name not in SOUGHT_NAMES or (one.namespace, one.name) in read or not is_like_sharing(one):
             continue
         if plugins:
             yield _failure(facts, one, plugins)

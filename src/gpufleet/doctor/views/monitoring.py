@@ -43,7 +43,7 @@ class Monitor:
         values = [one.text or "" for _, one in self.selector.at("matchLabels").entries()]
         return any(map(_ABOUT_GPUS.search, [self.manifest.name, *values]))
 
-    def looks_into(self, namespace: str) -> bool:
+    def selects_namespace(self, namespace: str) -> bool:
         """Whether it takes what is in a namespace."""
         places = self.manifest.root.at("spec", "namespaceSelector")
         if places.at("any").is_true:
@@ -54,7 +54,9 @@ class Monitor:
     def taken(self, objects: tuple[Manifest, ...]) -> tuple[Manifest, ...]:
         """Which of these Services or pods the monitor selects."""
         return tuple(
-            one for one in objects if self.looks_into(one.namespace) and accepts(self.selector, one.labels)
+            one
+            for one in objects
+            if accepts(self.selector, one.labels) and self.selects_namespace(one.namespace)
         )
 
 

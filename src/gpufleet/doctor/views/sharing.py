@@ -77,7 +77,7 @@ def _followed(facts: Facts, daemon: Daemon) -> list[Manifest]:
     return [one for one in found if one is not None]
 
 
-def looks_like_sharing(config_map: Manifest) -> bool:
+def is_like_sharing(config_map: Manifest) -> bool:
     """Whether a key of it is a configuration of how GPUs are shared, NVIDIA's or ours."""
     return any(map(_CONFIGURATION.search, _texts(config_map).values()))
 

@@ -31,7 +31,7 @@ from gpufleet.engine.preempt.victims import UnplacedWorkload
 from gpufleet.engine.queueing.waiting import Line, LineKey
 from gpufleet.model.defragmentation import DefragmentationRules
 
-LOOK_EVERY_US = 10_000_000
+CHECK_EVERY_US = 10_000_000
 """How often waiting work is looked at."""
 SEARCHES_A_LOOK = 4
 """How many searches are made at a time at most: others come with the next look, in turn."""
@@ -111,7 +111,7 @@ class Automatic:
 
     def _start_waiting_work(self, rules: DefragmentationRules, at_us: int) -> list[AnyInstruction]:
         """Make the moves that start one workload, if there are any."""
-        self._next_look_us = at_us + LOOK_EVERY_US
+        self._next_look_us = at_us + CHECK_EVERY_US
         self._seen = self._marks()
         waiting = self.state.waiting
         self._looked_at = {key: one for key, one in self._looked_at.items() if key in waiting.lines}

@@ -20,9 +20,9 @@ from gpufleet.engine.place.choose.trial import Trial
 from gpufleet.engine.preempt.candidates import Unit
 from gpufleet.model.identifiers import QueueName
 
-LOOKS_A_ROUND = 16
+SEARCHES_A_ROUND = 16
 """How many promising units are tried in full before the best of them is kept."""
-LOOKS_MAX = 4096
+TRIES_MAX = 4096
 """A search that tries more than this is cut short, and says so."""
 
 
@@ -45,7 +45,7 @@ class Limits(msgspec.Struct, frozen=True):
 
     moves_max: int
     lost_max: int | None = None
-    tried_max: int = LOOKS_MAX
+    tried_max: int = TRIES_MAX
     queues: tuple[QueueName, ...] = ()
 
 
@@ -87,7 +87,7 @@ class Consolidation:
         """The best of the most promising units; those that turn out to gain nothing are dropped."""
         while self.tried < self.limits.tried_max:
             self.units = [unit for unit in self.units if self._is_open(unit)]
-            promising = nsmallest(LOOKS_A_ROUND, self.units, key=self._rank)
+            promising = nsmallest(SEARCHES_A_ROUND, self.units, key=self._rank)
             if not promising:
                 return None
             found = [one for one in map(self._tried, promising) if one is not None]

@@ -18,7 +18,7 @@ from gpufleet.engine.queueing.waiting import Line
 
 SEARCHES_A_STEP_MAX = 64
 """How many failed searches a step repeats at most; the others come in the next steps, in turn."""
-LOOK_ON_AFTER_US = 100_000
+SEARCH_ON_AFTER_US = 100_000
 """When the step comes for what one step left over: soon, and after binds that wait meanwhile."""
 
 
@@ -32,7 +32,7 @@ class SearchRetries:
         self._due: list[tuple[int, int, Line]] = []
         self._due_us: dict[Line, int] = {}
         self._number = 0
-        self._looks_on_at_us: int | None = None
+        self._search_on_at_us: int | None = None
         self._least_priority: int | None = None
         self._all_noted_at = -1
 
@@ -68,7 +68,7 @@ class SearchRetries:
                 # Before every count of changes, so that the line is looked at again.
                 self._failed_at[line] = -1
                 self._all_noted_at = -1
-        self._looks_on_at_us = None
+        self._search_on_at_us = None
         if self._all_noted_at != self.changes.count:
             self._wake_some(at_us)
 
@@ -85,7 +85,7 @@ class SearchRetries:
             elif failed_at != changes:
                 if searches == SEARCHES_A_STEP_MAX:
                     # A step must end; the rest is looked at in the next one.
-                    self._looks_on_at_us = at_us + LOOK_ON_AFTER_US
+                    self._search_on_at_us = at_us + SEARCH_ON_AFTER_US
                     self._all_noted_at = -1
                     break
                 searches += 1
@@ -107,9 +107,9 @@ class SearchRetries:
     def next_due_us(self) -> int | None:
         """When there is a reason to look again even if nothing happens."""
         refusals = self.state.departures.refused_until_us
-        if not (self._due or refusals or self._looks_on_at_us is not None):
+        if not (self._due or refusals or self._search_on_at_us is not None):
             return None
-        dues = [self._looks_on_at_us, min(refusals.values(), default=None)]
+        dues = [self._search_on_at_us, min(refusals.values(), default=None)]
         if self._due:
             dues.append(self._due[0][0])
         return min((due_us for due_us in dues if due_us is not None), default=None)

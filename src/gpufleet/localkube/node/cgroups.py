@@ -27,7 +27,7 @@ SWITCHED_ON = "cgroup.subtree_control"
 # Killed processes leave when the kernel has cleaned up behind them.
 EMPTY_WAIT_S = 10.0
 # Short: `down` waits for it.
-LOOK_EVERY_S = 0.02
+POLL_EVERY_S = 0.02
 
 
 def create(name: str) -> None:
@@ -55,7 +55,7 @@ def remove(name: str) -> None:
         if left and time.monotonic() > limit_s:
             raise ClusterError(f"the control group {left[0]} cannot be removed: its {PROCESSES} is not empty")
         if left:
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(POLL_EVERY_S)
 
 
 def hierarchies() -> Iterator[Path]:

@@ -27,7 +27,7 @@ LEASH = 0
 # How long a dead program is noticed late; signals wake it at once.
 REST_S = 0.5
 # While something starts or waits to be started again.
-LOOK_EVERY_S = 0.05
+POLL_EVERY_S = 0.05
 # Its first start makes its database.
 CONTAINERD_WAIT_S = 60.0
 # A kubelet's restart is what many wait for; a second would be most of it.
@@ -73,7 +73,7 @@ def _import_images(ctr: str, archive: Path, containerd: SupervisedProgram) -> No
                 raise ClusterError(f"the images could not be imported: {done.stderr.strip()}")
         if time.monotonic() > limit_s and containerd.child is not None:
             raise containerd.child.failed(f"did not answer within {CONTAINERD_WAIT_S:.0f} s")
-        if _leash_is_cut(LOOK_EVERY_S):
+        if _leash_is_cut(POLL_EVERY_S):
             raise SystemExit(0)
 
 
@@ -98,7 +98,7 @@ def _keep(programs: list[SupervisedProgram], cluster_folder: Path) -> None:
             program.child is not None and program.child.exit_code is not None for program in programs
         )
         # The leash is cut when the process that holds its other end has ended.
-        readable, _, _ = select.select([LEASH, woken], [], [], LOOK_EVERY_S if pausing else REST_S)
+        readable, _, _ = select.select([LEASH, woken], [], [], POLL_EVERY_S if pausing else REST_S)
         if LEASH in readable:
             return
         with contextlib.suppress(BlockingIOError):

@@ -36,7 +36,7 @@ FIRST_PROCESS_FILE = "first-process.json"
 # Until mounts and control groups of the node are gone.
 REMOVED_WAIT_S = 20.0
 # Short: `down` waits for it.
-LOOK_EVERY_S = 0.05
+POLL_EVERY_S = 0.05
 
 
 class Asked(Exception):  # noqa: N818  no error: the way out of the wait
@@ -150,7 +150,7 @@ def _remove_cluster(folder: Path, lock: Path) -> None:
     while folder.exists() and time.monotonic() < limit_s:
         shutil.rmtree(folder, ignore_errors=True)
         if folder.exists():
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(POLL_EVERY_S)
     with contextlib.suppress(FileNotFoundError):
         lock.unlink()
 

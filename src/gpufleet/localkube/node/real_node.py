@@ -33,9 +33,9 @@ RESTART_WAIT_S = 180.0
 """A kubelet that starts spends three seconds on each container that ended or was starting meanwhile."""
 
 # Short: tests and `up` wait for it.
-LOOK_EVERY_S = 0.05
+POLL_EVERY_S = 0.05
 # A node is ready after about ten seconds, and looks in between take the processor from its programs.
-READY_LOOK_EVERY_S = 0.2
+READY_POLL_EVERY_S = 0.2
 AGENT = "gpufleet-agent"
 """The name that our agent gives its process."""
 
@@ -97,7 +97,7 @@ class RealNode:
                     f"the node {self.name} was not ready within {wait_s:.0f} s; the end of its kubelet's "
                     f"log, {log}:\n{child.log_tail(log)}"
                 )
-            time.sleep(READY_LOOK_EVERY_S)
+            time.sleep(READY_POLL_EVERY_S)
 
     def restart(self, program: str, number: signal.Signals = signal.SIGKILL) -> None:
         """End one of its programs by a signal and return when another runs; containers stay."""
@@ -110,7 +110,7 @@ class RealNode:
         while self.programs().get(program, ended) == ended:
             if time.monotonic() > limit_s:
                 raise ClusterError(f"{program} of the node {self.name} was not started again")
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(POLL_EVERY_S)
 
     def restart_kubelet(self, number: signal.Signals = signal.SIGKILL) -> None:
         """End the kubelet and return when it answers again to device plugins; pods go on running."""
@@ -123,7 +123,7 @@ class RealNode:
                     f"the kubelet of the node {self.name} did not come back within {RESTART_WAIT_S:.0f} s; "
                     f"the end of its log, {log}:\n{child.log_tail(log)}"
                 )
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(POLL_EVERY_S)
 
     def import_images(self, archive: Path) -> None:
         """Put the images of a docker or OCI archive where pods find them, under the names that it gives."""

@@ -21,7 +21,7 @@ from gpufleet.model.labels import LabelSelector
 from gpufleet.model.model_errors import InputError
 
 SERVICE = "externalscaler.ExternalScaler"
-LOOKS_EVERY_S = 2.0
+POLL_EVERY_S = 2.0
 """A stream tells within this time that there is work: the way up from zero must not wait for KEDA to ask."""
 
 CLOSE_S = 1.0
@@ -82,10 +82,10 @@ def _number(said: dict[str, str], name: str) -> float | None:
 class ExternalScaler:
     """Answers at an address until it is cancelled."""
 
-    def __init__(self, values: ServedValues, address: str, *, looks_every_s: float = LOOKS_EVERY_S) -> None:
+    def __init__(self, values: ServedValues, address: str, *, poll_every_s: float = POLL_EVERY_S) -> None:
         self._values = values
         self._address = address
-        self._looks_every_s = looks_every_s
+        self._poll_every_s = poll_every_s
         self.port = 0
         """Where it listens, once ``listening`` is set."""
         self.listening = asyncio.Event()
@@ -130,7 +130,7 @@ class ExternalScaler:
             if active != told:
                 told = active
                 yield api.IsActiveResponse(result=active)
-            await asyncio.sleep(self._looks_every_s)
+            await asyncio.sleep(self._poll_every_s)
 
     async def _spec(self, asked: api.ScaledObjectRef, context: "Context") -> api.GetMetricSpecResponse:
         trigger = await _read(asked, context)

@@ -23,7 +23,7 @@ PENDING = "gpufleet_scheduler_queue_pending_pods"
 OLDEST_WAIT = "gpufleet_scheduler_oldest_wait_seconds"
 NAMES = frozenset({LEADER, ACTIVE, PENDING, OLDEST_WAIT})
 COMPONENT = "app.kubernetes.io/component"
-LOOKS_EVERY_S = 7.0
+POLL_EVERY_S = 7.0
 """How old the scheduler's own look may be when it is told: its pause, and a beat of a second."""
 
 NO_LEADER = "no scheduler that leads could be read"
@@ -107,5 +107,5 @@ def _figures(page: Page, metric: str) -> dict[str, Found]:
             amounts[queue] += one.value
         if metric == catalogue.QUEUE_WAIT and one.name == OLDEST_WAIT and queue in amounts:
             amounts[queue] = max(amounts[queue], one.value)
-    at_s = page.at_s - LOOKS_EVERY_S
+    at_s = page.at_s - POLL_EVERY_S
     return {queue: Found((Reading(amount, at_s, {"queue": queue}),)) for queue, amount in amounts.items()}

@@ -28,7 +28,7 @@ from gpufleet.model.gpu_project import RESERVED_NAMESPACES, RESERVED_PREFIX
 from gpufleet.model.model_errors import InputError
 from gpufleet.operator.projects import project_keys as keys
 
-LOOK_EVERY_S = 1.0
+POLL_EVERY_S = 1.0
 """Short beside the 30 s that a pod has to end."""
 
 OF_CLUSTER = (FLEET_QUEUES, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES)
@@ -107,8 +107,8 @@ async def _end_namespaces(client: Client, name: str, wait_s: float) -> tuple[str
                 await _delete(client, NAMESPACES, one)
         if not found or waited_s >= wait_s:
             return tuple(one.name for one in found)
-        await client.clock.sleep(LOOK_EVERY_S)
-        waited_s += LOOK_EVERY_S
+        await client.clock.sleep(POLL_EVERY_S)
+        waited_s += POLL_EVERY_S
 
 
 async def _delete(client: Client, kind: Kind, metadata: Metadata) -> None:

@@ -37,14 +37,14 @@ def dots_key(marks: Sequence[DotMark]) -> tuple[KeyEntry, ...]:
     return tuple(KeyEntry(mark.label, mark.form, "var(--accent)") for mark in marks)
 
 
-def _mark_scale(marks: Sequence[DotMark], looks: dict[str, str]) -> Spec:
+def _mark_scale(marks: Sequence[DotMark], forms: dict[str, str]) -> Spec:
     return {
         "field": "mark",
         "type": "nominal",
         "title": None,
         "scale": {
             "domain": [mark.label for mark in marks],
-            "range": [looks[mark.form] for mark in marks],
+            "range": [forms[mark.form] for mark in marks],
         },
     }
 

@@ -23,8 +23,8 @@ from gpufleet.simulation.simulation_errors import SimulationError
 from gpufleet.simulation.virtual_loop import VirtualLoop
 
 STARTS_AGAIN_AFTER_S = 1.0
-LOOKS_EVERY_S = 0.5
-LOOKS_MAX = 240
+POLL_EVERY_S = 0.5
+TRIES_MAX = 240
 """An agent that starts again reports its devices within far less than these two minutes."""
 
 PAUSE_S = 2.0
@@ -106,12 +106,12 @@ class Telling:
 
     async def _bind(self, size: int, runs_for_s: float) -> JsonObject:
         """Bind a pod as soon as its devices are free."""
-        for _ in range(LOOKS_MAX):
+        for _ in range(TRIES_MAX):
             free = self.world.free_devices(self.milli)
             if len(free) >= size:
                 return self.world.bind_granted(free[:size], self.milli, runs_for_s)
-            await asyncio.sleep(LOOKS_EVERY_S)
-        raise SimulationError(f"no {size} devices are free within {LOOKS_MAX * LOOKS_EVERY_S:g} s")
+            await asyncio.sleep(POLL_EVERY_S)
+        raise SimulationError(f"no {size} devices are free within {TRIES_MAX * POLL_EVERY_S:g} s")
 
     def _end_container(self, pod: JsonObject) -> None:
         uid = pod["metadata"]["uid"]

@@ -16,7 +16,7 @@ from gpufleet.overview.readings.kind_reader import KindReader
 WHOLE_S = 60.0
 """A cluster of 10,000 nodes is listed within some ten seconds; a server that takes longer is in trouble."""
 
-LOOK_S = 0.05
+POLL_S = 0.05
 """Between two looks at whether all is listed; a person waits for it."""
 
 
@@ -37,7 +37,7 @@ class FollowedPicture:
         try:
             async with asyncio.timeout(WHOLE_S):
                 while not all(one.is_whole for one in self._readers):  # noqa: ASYNC110  readers have no event
-                    await asyncio.sleep(LOOK_S)
+                    await asyncio.sleep(POLL_S)
         except TimeoutError as error:
             troubles = [one.trouble() for one in self._readers if one.trouble()]
             why = troubles[0] if troubles else "it does not answer in time"
