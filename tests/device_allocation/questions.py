@@ -16,6 +16,7 @@ import msgspec
 
 from gpufleet.device_allocation.allocation_errors import ClaimError
 from gpufleet.device_allocation.allocator import Allocator
+from gpufleet.device_allocation.claims import ResourceClaim
 from gpufleet.device_allocation.held import HeldDevices
 from gpufleet.device_allocation.pools import SliceIndex
 from gpufleet.device_allocation.results import Allocation, Refusal
@@ -83,19 +84,26 @@ def answer(question: Written) -> Written:
 
 def allocated(question: Written) -> tuple[Allocation, ...] | Refusal:
     """What our allocator makes of a question."""
+    allocator, claims, holders = taken_apart(question)
+    return allocator.allocate(claims, HeldDevices.of(holders.values()))
+
+
+def taken_apart(question: Written) -> tuple[Allocator, list[ResourceClaim], dict[str, Allocation]]:
+    """The allocator of the node that is asked about, the claims, and what each holder has."""
     node = question["node"]["metadata"]
     facts = NodeFacts(node["name"], node.get("labels") or {})
     slices = [read_resource_slice(one) for one in _objects(question, "slices", ResourceSliceObject)]
     classes = [read_device_class(one) for one in _objects(question, "classes", DeviceClassObject)]
     claims = [read_resource_claim(one) for one in _objects(question, "claims", ResourceClaimObject)]
-    holders = [read_allocation(one) for one in _objects(question, "holders", ResourceClaimObject)]
+    holders = _objects(question, "holders", ResourceClaimObject)
+    held = [(one.metadata.name, read_allocation(one)) for one in holders]
     allocator = Allocator(
         facts.name,
         SliceIndex(slices).pools(facts),
         {one.name: one for one in classes},
         Features(has_list_attributes=question["lists"]),
     )
-    return allocator.allocate(claims, HeldDevices.of(one for one in holders if one is not None))
+    return allocator, claims, {name: one for name, one in held if one is not None}
 
 
 def short(allocation: Allocation) -> Written:

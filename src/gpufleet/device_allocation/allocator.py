@@ -11,6 +11,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from gpufleet.device_allocation.allocation_errors import ClaimError
 from gpufleet.device_allocation.answers import allocation_of
 from gpufleet.device_allocation.claims import DeviceChoice, DeviceClass, DeviceRequest, ResourceClaim
+from gpufleet.device_allocation.diagnosis import ChoiceDiagnosis, diagnosis
 from gpufleet.device_allocation.held import HeldDevices
 from gpufleet.device_allocation.matching import ChoiceMatcher
 from gpufleet.device_allocation.pools import Candidate, Pool
@@ -42,7 +43,7 @@ class Allocator:
         self._classes = classes
         self._features = features
         self._verdicts: dict[Hashable, dict[Candidate, bool]] = {}
-        self._candidates = tuple(one for pool in pools for one in pool.candidates)
+        self.candidates = tuple(one for pool in pools for one in pool.candidates)
 
     def allocate(
         self, claims: Sequence[ResourceClaim], held: HeldDevices, trials_max: int = TRIALS_MAX
@@ -70,6 +71,21 @@ class Allocator:
             allocation_of(claim, devices, self._node_name)
             for claim, devices in zip(claims, by_claim, strict=True)
         )
+
+    def diagnosis(
+        self, claims: Sequence[ResourceClaim], held: HeldDevices
+    ) -> tuple[tuple[ChoiceDiagnosis, ...], ...]:
+        """For each request of each claim in turn: what the devices have against its choices.
+
+        Raises ClaimError where no node could have one.
+        """
+        matchers = [choices for claim in claims for choices in self._matchers(claim)]
+        return diagnosis(matchers, self.candidates, Trial(self._pools, held, claims))
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Why pools of the node give no device, each with its name."""
+        return tuple(f"pool {pool.path} {pool.problem}" for pool in self._pools if pool.problem)
 
     def _matchers(self, claim: ResourceClaim) -> list[list[ChoiceMatcher]]:
         least = sum(min(choice.count or 1 for choice in request.choices) for request in claim.requests)
@@ -117,8 +133,8 @@ class Allocator:
     def _planned_choice(self, matcher: ChoiceMatcher) -> PlannedChoice:
         count = matcher.choice.count
         if count is not None:
-            return PlannedChoice(matcher, self._candidates, count, takes_all=False)
-        every = [one for one in self._candidates if matcher.matches(one) and matcher.could_serve(one)]
+            return PlannedChoice(matcher, self.candidates, count, takes_all=False)
+        every = [one for one in self.candidates if matcher.matches(one) and matcher.could_serve(one)]
         return PlannedChoice(matcher, every, len(every), takes_all=True)
 
     def _why_not(self) -> str:

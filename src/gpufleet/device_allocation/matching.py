@@ -4,14 +4,14 @@ Verdicts are found when they are asked for: a selector that has no value for a d
 only where the search comes to that device, as in Kubernetes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gpufleet.device_allocation.allocation_errors import ClaimError
 from gpufleet.device_allocation.capacity import amounts_taken
 from gpufleet.device_allocation.claims import DeviceChoice, DeviceClass, DeviceRequest, ResourceClaim
 from gpufleet.device_allocation.pools import Candidate
-from gpufleet.device_allocation.slices import REPELLING
+from gpufleet.device_allocation.slices import REPELLING, DeviceTaint
 from gpufleet.device_selectors.cel_errors import CostExceededError, ExpressionError
 from gpufleet.device_selectors.selector import DEFAULT_FEATURES, Features, selector
 from gpufleet.model.quantity import Quantity
@@ -72,21 +72,31 @@ class ChoiceMatcher:
 
     def tolerates(self, candidate: Candidate) -> bool:
         """True if no taint keeps the choice from the device."""
-        return all(
-            taint.effect not in REPELLING or any(one.tolerates(taint) for one in self.choice.tolerations)
-            for taint in candidate.device.taints
-        )
+        return all(self._bears(taint) for taint in candidate.device.taints)
+
+    def taints_against(self, candidate: Candidate) -> list[DeviceTaint]:
+        """The taints that keep the choice from the device."""
+        return [taint for taint in candidate.device.taints if not self._bears(taint)]
+
+    def _bears(self, taint: DeviceTaint) -> bool:
+        return taint.effect not in REPELLING or any(one.tolerates(taint) for one in self.choice.tolerations)
+
+    def selectors_against(self, candidate: Candidate) -> list[tuple[str, str]]:
+        """Where the selectors stand that do not select the device, with each of them. Raises ClaimError."""
+        return [
+            (where, expression)
+            for where, expression in self._selectors()
+            if not self._verdict(expression, candidate, where)
+        ]
 
     def _selects(self, candidate: Candidate) -> bool:
-        of_class = f"class {self.device_class.name}"
-        return all(
-            self._verdict(expression, candidate, where)
-            for where, expressions in (
-                (of_class, self.device_class.selectors),
-                (self.place, self.choice.selectors),
-            )
-            for expression in expressions
-        )
+        return all(self._verdict(expression, candidate, where) for where, expression in self._selectors())
+
+    def _selectors(self) -> Iterator[tuple[str, str]]:
+        for expression in self.device_class.selectors:
+            yield f"class {self.device_class.name}", expression
+        for expression in self.choice.selectors:
+            yield self.place, expression
 
     def _verdict(self, expression: str, candidate: Candidate, where: str) -> bool:
         try:

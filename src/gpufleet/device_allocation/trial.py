@@ -4,14 +4,14 @@ A device that is held although no slice has it any more may draw on any counter 
 no device with counters until the claim has ended.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from gpufleet.device_allocation.claims import ResourceClaim
 from gpufleet.device_allocation.constraints import ConstraintState
 from gpufleet.device_allocation.groups import GroupState
 from gpufleet.device_allocation.held import HeldDevices
 from gpufleet.device_allocation.matching import ChoiceMatcher
-from gpufleet.device_allocation.pools import Candidate, Pool
+from gpufleet.device_allocation.pools import Candidate, Counter, Pool
 from gpufleet.device_allocation.slices import DeviceId
 
 
@@ -100,7 +100,7 @@ class Trial:
 
     def take(self, matcher: ChoiceMatcher, candidate: Candidate) -> bool:
         """Choose a device that is free and has room, if its counters, taints and constraints allow it."""
-        draws = self._draws_counters(matcher, candidate)
+        draws = self.draws_counters(matcher, candidate)
         if draws and not self._pool(candidate).take(candidate):
             return False
         if matcher.tolerates(candidate) and self._constrain(matcher, candidate):
@@ -121,7 +121,7 @@ class Trial:
             self._chosen[candidate.id].pop()
         for state in self._constraints_of(matcher):
             state.remove()
-        if self._draws_counters(matcher, candidate):
+        if self.draws_counters(matcher, candidate):
             self._pool(candidate).give_back(candidate)
 
     def taken_of(self, candidate: Candidate) -> tuple[object, ...]:
@@ -134,6 +134,29 @@ class Trial:
             tuple(self._chosen.get(candidate.id, ())),
             tuple(self._taken.get((candidate.id, name), 0) for name in names),
         )
+
+    def counters_left(self, candidate: Candidate) -> Mapping[Counter, int]:
+        """What is left of the counters of the device's pool, in nano units."""
+        return self._pool(candidate).left
+
+    def departed(self, candidate: Candidate) -> Sequence[str]:
+        """The devices of its pool that are held although no slice has them: its counters are not known."""
+        return self._pool(candidate).unknown
+
+    def has_fitting_group(self, candidate: Candidate) -> bool:
+        """True if its compatibility groups go with those of the devices that hold its counter sets."""
+        return self._pool(candidate).groups.admits(candidate.device.counter_uses)
+
+    def taken_nano(self, candidate: Candidate, capacity: str) -> int:
+        """How much of a capacity is taken by shares of the device."""
+        return self._taken.get((candidate.id, capacity), 0)
+
+    def draws_counters(self, matcher: ChoiceMatcher, candidate: Candidate) -> bool:
+        """Access for administration draws nothing, and only the first share of a device does."""
+        if not candidate.draws or matcher.choice.admin_access:
+            return False
+        shared = candidate.id in self._held.shares or self._shares.get(candidate.id, 0) > 0
+        return not (candidate.device.is_shareable and shared)
 
     def could_take(self, matcher: ChoiceMatcher, candidate: Candidate) -> bool:
         """True if the device could be chosen alone: beside what is held, and beside nothing else.
@@ -149,13 +172,6 @@ class Trial:
 
     def _pool(self, candidate: Candidate) -> PoolState:
         return self._pools[candidate.id.driver, candidate.id.pool]
-
-    def _draws_counters(self, matcher: ChoiceMatcher, candidate: Candidate) -> bool:
-        """Access for administration draws nothing, and only the first share of a device does."""
-        if not candidate.draws or matcher.choice.admin_access:
-            return False
-        shared = candidate.id in self._held.shares or self._shares.get(candidate.id, 0) > 0
-        return not (candidate.device.is_shareable and shared)
 
     def _constraints_of(self, matcher: ChoiceMatcher) -> list[ConstraintState]:
         found = self._concerned.get(matcher)
