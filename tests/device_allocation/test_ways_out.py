@@ -46,7 +46,7 @@ from tests.device_allocation.validator import problems
 DRIVER = "gpu.example.com"
 BIG = 'device.attributes["gpu.example.com"].size == "big"'
 RANDOM_SEEDS = range(400)
-"""Random questions that are asked again without a holder: seconds of work, and dozens of refusals."""
+"""Random questions of which those that are refused are asked again without a holder."""
 
 
 def node_of(*devices: Device, counters: tuple[CounterSet, ...] = ()) -> Allocator:
@@ -195,7 +195,7 @@ def test_random_claims_are_served_once_the_holders_that_are_named_have_ended() -
             assert found["outcome"] == "fit"
             assert not problems(changed, found["results"])
             judged += 1
-    assert judged > 5
+    assert judged > 3
 
 
 def path(one: dict[str, Any]) -> str:

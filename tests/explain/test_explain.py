@@ -7,6 +7,7 @@ import pytest
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.watching.mirrors import WATCHED
 from gpufleet.explain.answer import Answer, State
+from gpufleet.explain.device_claims import CLAIM_KINDS
 from gpufleet.explain.inquiry import ask
 from gpufleet.explain.owners import KINDS
 from gpufleet.explain.subject import Wanted, read_name
@@ -204,7 +205,7 @@ def test_the_role_for_asking_has_all_that_is_read() -> None:
         for plural in rule["resources"]
         if rule["verbs"] == ["get", "list"]
     }
-    read = {(one.kind.group, one.kind.plural) for one in WATCHED}
+    read = {(one.kind.group, one.kind.plural) for one in (*WATCHED, *CLAIM_KINDS)}
     read |= {(kind.group, kind.plural) for kind in (*KINDS.values(), EVENTS, RESOURCE_QUOTAS, LIMIT_RANGES)}
     assert read <= granted
 

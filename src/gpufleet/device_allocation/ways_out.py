@@ -6,7 +6,7 @@ owner of the claims can write another way.
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpufleet.device_allocation.allocation_errors import ClaimError
@@ -89,11 +89,17 @@ Rewrite = Callable[[DeviceChoice], DeviceChoice]
 
 
 def ways_out(
-    allocator: Allocator, claims: Sequence[ResourceClaim], holders: Mapping[str, Allocation]
+    allocator: Allocator,
+    claims: Sequence[ResourceClaim],
+    holders: Mapping[str, Allocation],
+    staying: Collection[str] = (),
 ) -> Iterator[Change]:
-    """Changes with each of which the node serves the claims. ``holders`` has the allocations of others."""
+    """Changes with each of which the node serves the claims.
+
+    ``holders`` has all allocations by the names of their claims, ``staying`` names those that do not end.
+    """
     attempt = _Attempt(allocator, claims, holders)
-    ending = _ending(attempt)
+    ending = _ending(attempt, staying)
     if ending is not None:
         yield ending
     for change, changed in _changes(attempt):
@@ -124,13 +130,14 @@ class _Attempt:
         return self.serves(self.claims, HeldDevices.of(rest))
 
 
-def _ending(attempt: _Attempt) -> HoldersEnd | None:
+def _ending(attempt: _Attempt, staying: Collection[str]) -> HoldersEnd | None:
     """The holder whose end is enough, or several of which none may be left out."""
     here = {one.id for one in attempt.allocator.candidates}
     near = [
         path
         for path, allocation in sorted(attempt.holders.items())
-        if any(device.id in here and not device.admin_access for device in allocation.devices)
+        if path not in staying
+        and any(device.id in here and not device.admin_access for device in allocation.devices)
     ][:HOLDERS_MAX]
     for path in near:
         if attempt.serves_without((path,)):

@@ -63,7 +63,10 @@ def _ways(facts: Facts, pod: Pod, cause: str) -> list[str]:
                 "correct that field; labels and annotations can be edited, most of a spec only by a new pod"
             ]
         case "resource-claim":
-            return ["ask for GPUs in the container's limits (nvidia.com/gpu) and leave resourceClaims out"]
+            return [
+                "ask for GPUs in the container's limits (nvidia.com/gpu) and leave resourceClaims out",
+                "leave the pod to Kubernetes' own scheduler, which allocates claims: default-scheduler",
+            ]
         case "claim-missing":
             return _create(facts, pod, _claim_names(pod), resources.PERSISTENT_VOLUME_CLAIMS)
         case "class-missing":

@@ -19,6 +19,8 @@ from gpufleet.cluster.watching.picture import INDISPENSABLE, Picture, take_pictu
 from gpufleet.explain import owners, subject
 from gpufleet.explain.answer import SCHEMA, Answer, Asked, Finding, MemberRow, State
 from gpufleet.explain.answering import Answering
+from gpufleet.explain.claim_answers import with_claims
+from gpufleet.explain.device_claims import CLAIM_KINDS
 from gpufleet.explain.gang_words import member_row, state_of
 from gpufleet.explain.namespace_limits import namespace_limits
 from gpufleet.explain.owners import EventRead, Owned, Owner
@@ -85,7 +87,8 @@ async def ask_of_picture(
         return await _told_before(client, wanted, namespace, forbidden[0].plural)
     facts = Facts(picture, leading.settings(settings), client.clock)
     inquiry = Inquiry(client, picture, Answering(facts, leading), say)
-    answer = _with_gaps(await inquiry.answer(wanted, namespace), picture)
+    answer = await _about_claims(inquiry, await inquiry.answer(wanted, namespace))
+    answer = _with_gaps(answer, picture)
     if answer.state not in NEEDS_PODS:
         return answer
     limits = await namespace_limits(client, namespace)
@@ -101,6 +104,8 @@ class Inquiry:
         self.answering = answering
         self.facts = answering.facts
         self.say = say
+        self.pod: Pod | None = None
+        """The pod of which the answer speaks, if it speaks of one alone or of the first of its owner's."""
 
     async def answer(self, wanted: subject.Wanted, namespace: str) -> Answer:
         """The answer, about whatever the name means."""
@@ -125,6 +130,7 @@ class Inquiry:
         pod = self.facts.pod(namespace, name)
         if pod is not None:
             self.say(ENGINE)
+            self.pod = pod
             return self.answering.about_pod(pod, asked)
         problem = self.facts.unreadable(namespace, name)
         if not problem:
@@ -145,6 +151,7 @@ class Inquiry:
             return msgspec.structs.replace(_plain(asked, state, doing, short), pods=rows)
         self.say(ENGINE)
         alive.sort(key=lambda pod: (FIRST_TO_TELL.index(state_of(self.facts, pod)), *_turn(pod)))
+        self.pod = alive[0]
         answer = self.answering.about_pod(alive[0], Asked("pod", namespace, alive[0].metadata.name))
         rows = tuple(member_row(self.facts, pod) for pod in alive)
         summary = f"{asked} has {counted(len(alive), 'pod')}, {_states_in_words(rows)}"
@@ -213,6 +220,14 @@ class Inquiry:
         except (Forbidden, NotFound, msgspec.DecodeError):
             return []
         return found
+
+
+async def _about_claims(inquiry: Inquiry, answer: Answer) -> Answer:
+    """The answer with what is said of the claims, where it is about a pod that waits for devices of some."""
+    pod = inquiry.pod
+    if answer.state is not State.FOREIGN or pod is None or not pod.spec.resource_claims:
+        return answer
+    return with_claims(answer, inquiry.facts, await take_picture(inquiry.client, CLAIM_KINDS), pod)
 
 
 def _turn(pod: Pod) -> tuple[str, str]:

@@ -100,6 +100,7 @@ INFERENCE_SERVICES = Kind("serving.kserve.io", "v1beta1", "inferenceservices", "
 _RESOURCE = "resource.k8s.io"
 RESOURCE_SLICES = Kind(_RESOURCE, "v1", "resourceslices", "ResourceSlice", namespaced=False)
 RESOURCE_CLAIMS = Kind(_RESOURCE, "v1", "resourceclaims", "ResourceClaim")
+DEVICE_CLASSES = Kind(_RESOURCE, "v1", "deviceclasses", "DeviceClass", namespaced=False)
 
 _STORAGE = "storage.k8s.io"
 STORAGE_CLASSES = Kind(_STORAGE, "v1", "storageclasses", "StorageClass", namespaced=False)

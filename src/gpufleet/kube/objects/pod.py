@@ -245,9 +245,18 @@ class SchedulingGate(Structure, frozen=True):
 
 
 class ResourceClaimUse(Structure, frozen=True):
-    """A claim of devices by dynamic resource allocation."""
+    """A claim of devices by dynamic resource allocation: one that is there, or one made of a template."""
 
     name: str
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class ResourceClaimMade(Structure, frozen=True):
+    """The claim that was made of a template for the use of this name; None where none is needed."""
+
+    name: str
+    resource_claim_name: str | None = None
 
 
 class SchedulingGroup(Structure, frozen=True):
@@ -355,6 +364,7 @@ class PodStatus(Structure, frozen=True):
     start_time: str | None = None
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
+    resource_claim_statuses: tuple[ResourceClaimMade, ...] = ()
     allocated_resources: dict[str, str] | None = None
     resources: ContainerResources | None = None
 

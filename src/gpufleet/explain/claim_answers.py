@@ -1,0 +1,70 @@
+"""The part of an answer that is about the claims of a pod: whether the cluster has devices for them.
+
+Kubernetes' own scheduler allocates claims, and gpufleet's does not yet; of a pod that is left to it because
+of its claims the answer says what stands in the way of each device.
+"""
+
+import msgspec
+
+from gpufleet.cluster.facts import Facts
+from gpufleet.cluster.watching.picture import Picture
+from gpufleet.device_allocation.allocation_errors import ClaimError
+from gpufleet.device_allocation.slices import NodeFacts
+from gpufleet.explain import claim_words
+from gpufleet.explain.answer import Answer
+from gpufleet.explain.claim_nodes import judge
+from gpufleet.explain.device_claims import claims_of, read_devices
+from gpufleet.kube import resources
+from gpufleet.kube.objects.pod import Pod
+from gpufleet.model.phrases import counted, listed
+
+CLAIMS_ALONE = "of nodes its claims alone were judged, not CPU, memory, taints of nodes or affinity"
+
+
+def with_claims(answer: Answer, facts: Facts, claimed: Picture, pod: Pod) -> Answer:
+    """The answer with what is said of the pod's claims; ``claimed`` is a picture of the kinds of claims."""
+    unread = [*claimed.forbidden, *claimed.absent]
+    if unread:
+        names = listed(sorted(kind.plural for kind in unread))
+        why = "you may not list" if claimed.forbidden else "the cluster does not serve"
+        return _added(answer, notes=[f"{why} {names}: whether there are devices for its claims is not known"])
+    devices = read_devices(claimed)
+    claims = claims_of(pod, claimed, devices)
+    unreadable = counted(len(devices.problems), "object")
+    notes = (
+        [f"{unreadable} of claims and devices cannot be read: {devices.problems[0]}"]
+        if devices.problems
+        else []
+    )
+    if claims.problems:
+        return _added(answer, "; ".join(claims.problems), claims.ways, notes)
+    if not claims.waiting and not claims.allocated:
+        return answer
+    nodes = [
+        NodeFacts(node.metadata.name, node.metadata.labels) for node in facts.picture.all(resources.NODES)
+    ]
+    try:
+        found = judge(claims, nodes, devices)
+    except ClaimError as error:
+        way = "correct it in a new claim: as it is, no node can serve it"
+        return _added(answer, str(error), [way], notes)
+    if found.serving:
+        return _added(answer, claim_words.served_by(found), [], [*notes, CLAIMS_ALONE])
+    whole = _added(answer, claim_words.why(found), claim_words.ways(found, devices), [*notes, CLAIMS_ALONE])
+    return msgspec.structs.replace(
+        whole,
+        nodes=len(nodes),
+        reasons=claim_words.reason_rows(found),
+        nearest=claim_words.near_rows(found, devices),
+    )
+
+
+def _added(
+    answer: Answer, why: str = "", ways: list[str] | None = None, notes: list[str] | None = None
+) -> Answer:
+    return msgspec.structs.replace(
+        answer,
+        why=f"{answer.why}; {why}" if answer.why and why else answer.why or why,
+        way_out=(*(ways or ()), *answer.way_out),
+        notes=(*answer.notes, *(notes or ())),
+    )
