@@ -40,13 +40,14 @@ from gpufleet.device_allocation.ways_out import (
     ways_out,
 )
 from gpufleet.model.quantity import parse_quantity
-from tests.device_allocation.questions import answer, random_questions, reference_answers, taken_apart
+from tests.device_allocation.questions import RANDOM_COUNT, answer, reference_answers, taken_apart
+from tests.device_allocation.random_questions import random_question
 from tests.device_allocation.validator import problems
 
 DRIVER = "gpu.example.com"
 BIG = 'device.attributes["gpu.example.com"].size == "big"'
-RANDOM_SEEDS = range(400)
-"""Random questions of which those that are refused are asked again without a holder."""
+REFUSED_FOR_HOLDERS = (53, 68, 78, 145, 157, 161, 205, 217, 239, 288, 329, 389)
+"""Random questions whose claims are refused because of holders, those that take the least work."""
 
 
 def node_of(*devices: Device, counters: tuple[CounterSet, ...] = ()) -> Allocator:
@@ -181,21 +182,17 @@ def test_a_device_with_fewer_and_softer_obstacles_is_nearer() -> None:
     assert found.lacking == 1
 
 
-def test_random_claims_are_served_once_the_holders_that_are_named_have_ended() -> None:
-    """The validator and the words of the API judge what the way out promises."""
-    judged = 0
-    answers = reference_answers()[-10_000:]
-    for seed, question in zip(RANDOM_SEEDS, random_questions(RANDOM_SEEDS), strict=True):
-        if json.loads(answers[seed])["outcome"] != "none":
-            continue
-        for ended in ending_of(question):
-            rest = [one for one in question["holders"] if path(one) not in ended]
-            changed = {**question, "holders": rest}
-            found = answer(changed)
-            assert found["outcome"] == "fit"
-            assert not problems(changed, found["results"])
-            judged += 1
-    assert judged > 3
+@pytest.mark.parametrize("seed", REFUSED_FOR_HOLDERS)
+def test_random_claims_are_served_once_the_holders_that_are_named_have_ended(seed: int) -> None:
+    """The validator judges what the way out promises, of claims that the reference refuses."""
+    question = random_question(seed)
+    assert json.loads(reference_answers()[seed - RANDOM_COUNT])["outcome"] == "none"
+    (ended,) = ending_of(question)
+    rest = [one for one in question["holders"] if path(one) not in ended]
+    changed = {**question, "holders": rest}
+    found = answer(changed)
+    assert found["outcome"] == "fit"
+    assert not problems(changed, found["results"])
 
 
 def path(one: dict[str, Any]) -> str:
