@@ -3,14 +3,18 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from gpufleet.cli.explain_output import lines
 from gpufleet.cluster.settings import Settings
+from gpufleet.cluster.watching.picture import Picture
+from gpufleet.device_allocation.slices import NodeFacts
 from gpufleet.explain.answer import Answer, State
+from gpufleet.explain.device_claims import CLAIM_KINDS, read_devices
 from gpufleet.explain.inquiry import ask
 from gpufleet.kube.client import Client
-from gpufleet.kube.resources import RESOURCE_SLICES, Kind
+from gpufleet.kube.resources import DEVICE_TAINT_RULES, RESOURCE_SLICES, Kind
 from gpufleet.kube.status import Forbidden, Status
 from tests.scheduler.world import World, in_world
 
@@ -129,6 +133,24 @@ def test_the_selector_that_refuses_the_devices_is_told_and_the_nearest_node_come
     assert answer.way_out[0].startswith("tolerate sick:NoSchedule in request gpus")
     assert any(f"leave out the selector {LARGE}" in way for way in answer.way_out)
     assert [row.reason for row in answer.reasons] == ["claim-selector", "claim-taint"]
+
+
+def test_a_rule_of_an_administrator_taints_devices_as_their_driver_does() -> None:
+    rules = [
+        {"taint": {"key": "drain", "effect": "NoSchedule"}, "deviceSelector": {"pool": "a", "device": "d0"}},
+        {"taint": {"key": "none", "effect": "NoSchedule"}},
+    ]
+    picture = Picture()
+    raws = [{"metadata": {"name": f"r{place}"}, "spec": rule} for place, rule in enumerate(rules)]
+    watched = next(one for one in CLAIM_KINDS if one.kind == DEVICE_TAINT_RULES)
+    picture.read(watched, [msgspec.Raw(msgspec.json.encode(one)) for one in raws])
+    pool = {"name": "a", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "allNodes": True, "pool": pool, "devices": [{"name": "d0"}, {"name": "d1"}]}
+    slices = next(one for one in CLAIM_KINDS if one.kind == RESOURCE_SLICES)
+    picture.read(slices, [msgspec.Raw(msgspec.json.encode({"metadata": {"name": "a"}, "spec": spec}))])
+    (found,) = read_devices(picture).slices.pools(NodeFacts("a"))
+    taints = {one.device.name: [taint.key for taint in one.device.taints] for one in found.candidates}
+    assert taints == {"d0": ["drain"], "d1": []}
 
 
 def test_a_constraint_that_keeps_devices_apart_is_the_way_out() -> None:

@@ -23,7 +23,7 @@ CLAIMS_ALONE = "of nodes its claims alone were judged, not CPU, memory, taints o
 
 def with_claims(answer: Answer, facts: Facts, claimed: Picture, pod: Pod) -> Answer:
     """The answer with what is said of the pod's claims; ``claimed`` is a picture of the kinds of claims."""
-    unread = [*claimed.forbidden, *claimed.absent]
+    unread = [*claimed.forbidden, *(one for one in claimed.absent if one != resources.DEVICE_TAINT_RULES)]
     if unread:
         names = listed(sorted(kind.plural for kind in unread))
         why = "you may not list" if claimed.forbidden else "the cluster does not serve"

@@ -13,15 +13,24 @@ from gpufleet.device_allocation.claims import DeviceClass, ResourceClaim
 from gpufleet.device_allocation.pools import SliceIndex
 from gpufleet.device_allocation.results import Allocation
 from gpufleet.device_allocation.slices import ResourceSlice
+from gpufleet.device_allocation.taint_rules import with_taint_rules
 from gpufleet.kube import resources
 from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.codec.resource_claims import read_allocation, read_resource_claim
-from gpufleet.kube.codec.resource_slices import read_device_class, read_resource_slice
+from gpufleet.kube.codec.resource_slices import (
+    read_device_class,
+    read_resource_slice,
+    read_taint_rule,
+)
 from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.mirror_changes import Unreadable
 from gpufleet.kube.objects.pod import Pod, ResourceClaimUse
 from gpufleet.kube.objects.resource_claims import ResourceClaimObject
-from gpufleet.kube.objects.resource_slices import DeviceClassObject, ResourceSliceObject
+from gpufleet.kube.objects.resource_slices import (
+    DeviceClassObject,
+    DeviceTaintRuleObject,
+    ResourceSliceObject,
+)
 from gpufleet.model.label_advice import nearest
 from gpufleet.model.model_errors import printable
 
@@ -29,8 +38,9 @@ CLAIM_KINDS = (
     Watched(resources.RESOURCE_CLAIMS, ResourceClaimObject, optional=True),
     Watched(resources.RESOURCE_SLICES, ResourceSliceObject, optional=True),
     Watched(resources.DEVICE_CLASSES, DeviceClassObject, optional=True),
+    Watched(resources.DEVICE_TAINT_RULES, DeviceTaintRuleObject, optional=True),
 )
-"""What claims are judged by; clusters before Kubernetes 1.34 have none of it."""
+"""What claims are judged by. Clusters before Kubernetes 1.34 have none of it, before 1.37 no taint rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +97,9 @@ def read_devices(picture: Picture) -> Devices:
         if allocation is not None:
             allocations[one.metadata.path] = allocation
             users[one.metadata.path] = tuple(user.name for user in one.status.reserved_for)
-    return Devices(SliceIndex(slices), classes, allocations, users, tuple(problems))
+    found = (read_taint_rule(one) for one in picture.all(resources.DEVICE_TAINT_RULES))
+    tainted = with_taint_rules(slices, [one for one in found if one is not None])
+    return Devices(SliceIndex(tainted), classes, allocations, users, tuple(problems))
 
 
 def claims_of(pod: Pod, picture: Picture, devices: Devices) -> PodClaims:

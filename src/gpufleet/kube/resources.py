@@ -101,6 +101,8 @@ _RESOURCE = "resource.k8s.io"
 RESOURCE_SLICES = Kind(_RESOURCE, "v1", "resourceslices", "ResourceSlice", namespaced=False)
 RESOURCE_CLAIMS = Kind(_RESOURCE, "v1", "resourceclaims", "ResourceClaim")
 DEVICE_CLASSES = Kind(_RESOURCE, "v1", "deviceclasses", "DeviceClass", namespaced=False)
+# Stable from 1.37 on.
+DEVICE_TAINT_RULES = Kind(_RESOURCE, "v1", "devicetaintrules", "DeviceTaintRule", namespaced=False)
 
 _STORAGE = "storage.k8s.io"
 STORAGE_CLASSES = Kind(_STORAGE, "v1", "storageclasses", "StorageClass", namespaced=False)

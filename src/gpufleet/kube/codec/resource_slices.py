@@ -1,4 +1,4 @@
-"""ResourceSlices and DeviceClasses, as ``device_allocation`` understands them.
+"""ResourceSlices, DeviceClasses and DeviceTaintRules, as ``device_allocation`` understands them.
 
 What the API server refuses is refused here too: a slice that cannot be read is left out by its reader, and
 its pool, of which a slice is missing then, gives no device.
@@ -17,6 +17,7 @@ from gpufleet.device_allocation.slices import (
     PoolPart,
     ResourceSlice,
 )
+from gpufleet.device_allocation.taint_rules import DeviceTaintRule
 from gpufleet.device_selectors.selector import Attribute
 from gpufleet.device_selectors.values import Version
 from gpufleet.kube.codec import selectors
@@ -62,6 +63,16 @@ def read_device_class(one: written.DeviceClassObject) -> DeviceClass:
             read_configurations(one.spec.config),
             one.spec.extended_resource_name or "",
         )
+
+
+def read_taint_rule(one: written.DeviceTaintRuleObject) -> DeviceTaintRule | None:
+    """The rule as a value; None for one without a selector, which taints nothing."""
+    selector, taint = one.spec.device_selector, one.spec.taint
+    if selector is None:
+        return None
+    # The server writes none of these as "".
+    found = (selector.driver or None, selector.pool or None, selector.device or None)
+    return DeviceTaintRule(DeviceTaint(taint.key, taint.value, taint.effect), *found)
 
 
 def read_selectors(listed: Iterable[written.WrittenSelector]) -> tuple[str, ...]:

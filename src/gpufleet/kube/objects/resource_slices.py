@@ -118,6 +118,28 @@ class ResourceSliceObject(Structure, frozen=True):
     spec: ResourceSliceSpec
 
 
+class TaintedDevices(Structure, frozen=True):
+    """Which devices a rule taints: those of this driver, pool and name, as far as they are given."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
+class DeviceTaintRuleSpec(Structure, frozen=True):
+    """A taint, and the devices that have it; without a selector it is no device."""
+
+    taint: WrittenTaint
+    device_selector: TaintedDevices | None = None
+
+
+class DeviceTaintRuleObject(Structure, frozen=True):
+    """A rule of an administrator that taints devices, beside what their drivers say."""
+
+    metadata: Metadata
+    spec: DeviceTaintRuleSpec
+
+
 class CelSelector(Structure, frozen=True):
     """An expression that selects devices."""
 
