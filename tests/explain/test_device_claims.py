@@ -113,7 +113,7 @@ def test_the_claim_whose_end_would_help_is_named_with_its_pod() -> None:
     assert answer.state is State.FOREIGN
     assert "request gpus of claim default/mine asks for 1 device of class gpu" in answer.why
     assert "0 of 1 device of a would do: 1 is held by other claims" in answer.why
-    way = "a has devices for it when claim default/other (in use by trainer) gives back its devices"
+    way = "a has the devices for it when claim default/other (in use by trainer) gives back its devices"
     assert answer.way_out[0] == way
     assert [(row.reason, row.first, row.nodes) for row in answer.reasons] == [("claim-held", 1, ("a",))]
     (near,) = answer.nearest
@@ -190,7 +190,7 @@ def test_devices_that_the_pod_has_already_bind_it_to_their_node() -> None:
         ("claim-held", ("a",)),
     ]
     # Nothing is a way out: the pod's own claim holds the one device of the node that it is bound to.
-    assert not any("has devices" in way for way in answer.way_out)
+    assert not any("has the devices" in way for way in answer.way_out)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def with_claims(answer: Answer, facts: Facts, claimed: Picture, pod: Pod) -> Ans
     claims = claims_of(pod, claimed, devices)
     unreadable = counted(len(devices.problems), "object")
     notes = (
-        [f"{unreadable} of claims and devices cannot be read: {devices.problems[0]}"]
+        [f"of claims and devices {unreadable} cannot be read: {devices.problems[0]}"]
         if devices.problems
         else []
     )

@@ -28,7 +28,7 @@ from gpufleet.explain.claim_nodes import (
 from gpufleet.explain.device_claims import Devices
 from gpufleet.kube.codec.field_path import harmless
 from gpufleet.model.model_errors import printable
-from gpufleet.model.phrases import counted, listed, verb
+from gpufleet.model.phrases import counted, listed, subject, verb
 
 WORDS_BY_REASON = {
     ELSEWHERE: "where devices that its claims have already cannot be used",
@@ -90,9 +90,8 @@ def why(judgement: Judgement) -> str:
 
 def served_by(judgement: Judgement) -> str:
     """That there are devices for the claims, and where."""
-    number = len(judgement.serving)
-    has = verb(number, "have")
-    return f"{counted(number, 'node')} {has} devices for its claims ({listed(judgement.serving)})"
+    have = subject(len(judgement.serving), "node", "have")
+    return f"{have} devices for its claims ({listed(judgement.serving)})"
 
 
 def ways(judgement: Judgement, devices: Devices) -> list[str]:
@@ -170,17 +169,17 @@ def _obstacle(one: ChoiceDiagnosis, kind: ObstacleKind, number: int) -> str:
 def _change(change: Change, node: str, devices: Devices) -> str:
     match change:
         case HoldersEnd(claims):
-            return f"{node} has devices for it when {_ends(claims, devices)}"
+            return f"{node} has the devices for it when {_ends(claims, devices)}"
         case WithoutConstraint(claim, constraint):
             kind = "distinctAttribute" if constraint.is_distinct else "matchAttribute"
             what = f"leave out {kind} {harmless(constraint.attribute)}"
-            return f"{what} {_in(claim)}: {node} has devices then"
+            return f"{what} {_in(claim)}: {node} has the devices then"
         case WithoutSelector(claim, request, selector):
             what = f"leave out the selector {_plain(selector)} of request {harmless(request)}"
-            return f"{what} {_in(claim)}: {node} has devices then"
+            return f"{what} {_in(claim)}: {node} has the devices then"
         case Tolerating(claim, request, taint):
             what = f"tolerate {_plain(taint_words(taint))} in request {harmless(request)}"
-            return f"{what} {_in(claim)}: {node} has devices then"
+            return f"{what} {_in(claim)}: {node} has the devices then"
         case FewerDevices(claim, request, count):
             what = f"ask for {counted(count, 'device')} in request {harmless(request)}"
             return f"{what} {_in(claim)}: {node} has so many"
