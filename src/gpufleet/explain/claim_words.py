@@ -90,8 +90,8 @@ def why(judgement: Judgement) -> str:
 
 def served_by(judgement: Judgement) -> str:
     """That there are devices for the claims, and where."""
-    have = subject(len(judgement.serving), "node", "have")
-    return f"{have} devices for its claims ({listed(judgement.serving)})"
+    number = len(judgement.serving)
+    return f"{subject(number, 'node', 'have')} devices for its claims ({listed(judgement.serving)})"
 
 
 def ways(judgement: Judgement, devices: Devices) -> list[str]:
