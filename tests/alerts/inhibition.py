@@ -35,17 +35,20 @@ def matches(labels: Labels, matchers: list[str]) -> bool:
     return True
 
 
+def inhibits(rule: dict[str, Any], source: Labels, target: Labels) -> bool:
+    """Whether an alert silences another; two that match both sides of a rule do not silence one another."""
+    return (
+        matches(target, rule["target_matchers"])
+        and matches(source, rule["source_matchers"])
+        and not (matches(target, rule["source_matchers"]) and matches(source, rule["target_matchers"]))
+        and all(source.get(label, "") == target.get(label, "") for label in rule["equal"])
+    )
+
+
 def sent(firing: list[Labels]) -> list[Labels]:
-    """The alerts that Alertmanager sends of those that fire."""
+    """The alerts that Alertmanager sends of those that fire; ``test_alertmanager`` asks a real one."""
 
     def is_inhibited(target: Labels) -> bool:
-        return any(
-            matches(target, rule["target_matchers"])
-            and matches(source, rule["source_matchers"])
-            and all(source.get(label, "") == target.get(label, "") for label in rule["equal"])
-            for rule in inhibit_rules()
-            for source in firing
-            if source is not target
-        )
+        return any(inhibits(rule, source, target) for rule in inhibit_rules() for source in firing)
 
     return [labels for labels in firing if not is_inhibited(labels)]

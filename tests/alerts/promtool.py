@@ -203,6 +203,25 @@ def said_of_minutes(scraped: Scraped, minutes: int, names: Collection[str], fold
     return _told_by_promtool([test], _groups_for(names, summaries=False), folder)
 
 
+def said_of_states(
+    scraped: Scraped, alert: str, labels: Labels, *, is_pending: bool, is_firing: bool, folder: Path
+) -> str:
+    """What promtool says of the claim that an alert ever waited, and ever fired."""
+    minutes = min(len(values) for values in scraped.values()) - 1
+    window = f',window="{labels["window"]}"' if "window" in labels else ""
+    named = f'alertname="{alert}"{window}'
+    questions = [
+        {
+            "expr": f'count(max_over_time(ALERTS{{{named},alertstate="{state}"}}[{minutes}m]))',
+            "eval_time": f"{minutes}m",
+            "exp_samples": [{"labels": "{}", "value": 1}] if holds else [],
+        }
+        for state, holds in (("pending", is_pending), ("firing", is_firing))
+    ]
+    test = {"interval": "1m", "input_series": _series_of(scraped), "promql_expr_test": questions}
+    return _told_by_promtool([test], _groups_for({alert}, summaries=False), folder)
+
+
 def _series_of(scraped: Scraped) -> list[dict[str, str]]:
     return [{"series": series, "values": _written(values)} for series, values in scraped.items()]
 

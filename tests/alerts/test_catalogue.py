@@ -12,6 +12,7 @@ from gpufleet.cluster.waiting_reasons import UNSCHEDULABLE, waiting_reason
 from gpufleet.engine.explanations.causes import all_causes
 from gpufleet.metrics.catalogue import BY_NAME
 from tests.alerts import admission, cards, fleet, inventory, scheduler
+from tests.alerts.breaks import LOOKS_BACK_LONGER, said_of_the_end
 from tests.alerts.inhibition import inhibit_rules, parts
 from tests.alerts.promtool import RECORD_NAME, RULES, Case, Trial, all_alerts, cases_of, groups, said_of
 from tests.alerts.queries import KNOWN, TYPES, base_name, below, selectors
@@ -32,6 +33,14 @@ def rules() -> list[dict[str, Any]]:
 
 
 RECORDS = {rule["record"] for rule in rules() if "record" in rule}
+WAITING = {(rule["alert"], rule["labels"].get("window", "")) for rule in all_alerts() if "for" in rule}
+
+
+def waits(trial: Trial) -> bool:
+    """Whether the alert of a trial waits before it fires."""
+    return (trial.alert, trial.labels.get("window", "")) in WAITING
+
+
 EXPRESSIONS = [pytest.param(rule["expr"], id=rule.get("alert") or rule["record"]) for rule in rules()]
 
 
@@ -83,6 +92,24 @@ def test_what_waits_for_nodes_is_what_the_condition_of_pods_says_so_of() -> None
 @pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: f"{trial.alert}{trial.labels.get('window', '')}")
 def test_an_alert_fires_for_its_fault_alone(trial: Trial, tmp_path: Path) -> None:
     assert said_of(list(cases_of(trial)), tmp_path) == ""
+
+
+@pytest.mark.parametrize(
+    "trial",
+    [trial for trial in TRIALS if waits(trial)],
+    ids=lambda trial: f"{trial.alert}{trial.labels.get('window', '')}",
+)
+def test_an_alert_whose_fault_ends_while_it_waits_never_fires(trial: Trial, tmp_path: Path) -> None:
+    assert said_of_the_end(trial, tmp_path) == ""
+
+
+def test_every_alert_that_waits_is_tried_with_a_fault_that_ends() -> None:
+    waiting = {rule["alert"] for rule in all_alerts() if "for" in rule}
+    assert waiting == {trial.alert for trial in TRIALS if waits(trial)}
+    for rule in all_alerts():
+        if rule["alert"] in LOOKS_BACK_LONGER:
+            windows = [int(one) for one in re.findall(r"\[([0-9]+)m\]", rule["expr"])]
+            assert min(windows) > int(rule["for"].removesuffix("m"))
 
 
 def test_every_alert_is_tried_over_a_change_of_the_process_unless_it_names_the_process() -> None:
