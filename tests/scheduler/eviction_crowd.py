@@ -139,8 +139,12 @@ class Crowd:
             now_us=lambda: int(self.clock.monotonic_s() * 1e6),
             whole_after_us=lambda seconds: int(self.clock.monotonic_s() + seconds + 1) * 1_000_000,
         )
+        # Places of moved pods are written down at once here.
+        places: Any = SimpleNamespace(
+            hold=lambda plan, _nodes, release: release(plan), regard=lambda: None, next_due_s=lambda: None
+        )
         heard = Heard(self)
-        self.planner = self.kind(parts, evictions, parts, parts, parts, self.metrics, parts)
+        self.planner = self.kind(parts, evictions, parts, parts, parts, self.metrics, parts, places)
         heard.watch(self.planner)
 
     def pod(self, gang: GangName | None = None) -> None:

@@ -6,6 +6,7 @@ from gpufleet.cluster.settings import Settings
 from gpufleet.explain.inquiry import ask
 from gpufleet.kube.client import Client
 from gpufleet.model.defragmentation import DefragmentationRules
+from tests.scheduler.test_decisions_that_last import condition
 from tests.scheduler.test_eviction_planner import CONTROLLED, ended, is_leaving, kept_node, runs
 from tests.scheduler.world import World, in_world
 
@@ -118,5 +119,60 @@ def test_what_an_earlier_leader_moved_counts() -> None:
         await world.settle(120)
         assert world.node_of("large") == ""
         assert not is_leaving(world, "b")
+
+    in_world(story, defragmentation=RULES)
+
+
+def test_a_new_leader_keeps_the_place_of_a_moved_pod_that_is_gone() -> None:
+    """As of a StatefulSet, whose pod is made anew only when the old one is gone."""
+
+    async def story(world: World) -> None:
+        await scattered(world)
+        assert is_leaving(world, "a")
+        world.delete("large")
+        await world.settle(5)
+        await world.stop()
+        ended(world, "a")
+        world.start()
+        await world.settle(20)
+        world.pod("pushy", gpus=4, priority=100)
+        world.pod("second", gpus=2, priority=100)
+        await world.settle(20)
+        assert (world.node_of("pushy"), world.node_of("second")) == ("right", "")
+        controller_replaces(world)
+        await world.settle(10)
+        assert (world.node_of("b"), world.node_of("second")) == ("left", "")
+        assert "gpufleet.io/moved" in world.get("b")["metadata"]["annotations"]
+        left = next(one for one in world.objects("/api/v1/nodes") if one["metadata"]["name"] == "left")
+        assert condition(left, "gpufleet.io/PlacesKept")["status"] == "False"
+
+    in_world(story, defragmentation=RULES)
+
+
+def test_no_pod_is_moved_before_its_new_place_is_written_down() -> None:
+    async def story(world: World) -> None:
+        world.loses("PATCH", "/nodes/left/status", times=20)
+        await scattered(world)
+        assert not is_leaving(world, "a")
+        await world.settle(30)
+        assert is_leaving(world, "a")
+        await world.stop()
+        world.start()
+        controller_replaces(world)
+        await world.settle(20)
+        ended(world, "a")
+        await world.settle(20)
+        assert (world.node_of("b"), world.node_of("large")) == ("left", "right")
+
+    in_world(story, defragmentation=RULES)
+
+
+def test_a_pod_stays_where_its_new_place_cannot_be_written_down() -> None:
+    async def story(world: World) -> None:
+        world.loses("PATCH", "/nodes/left/status", times=10_000)
+        await scattered(world)
+        await world.settle(180)
+        assert not is_leaving(world, "a")
+        assert world.node_of("large") == ""
 
     in_world(story, defragmentation=RULES)

@@ -86,6 +86,8 @@ class Cycle:
             self.overtime.settle()
             for nomination in closed_nominations(state):
                 self.nominations.cancel(nomination)
+        if self.moving.replacements.recalled:
+            self.moving.replacements.resume(at_us)
         self.moving.replacements.drop_ended(at_us)
         self.reservations.put_aside(at_us)
         if self.nominations.recalled:

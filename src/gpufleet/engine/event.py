@@ -6,7 +6,7 @@ stores, so each is a tagged struct that survives a trip through JSON unchanged.
 
 import msgspec
 
-from gpufleet.engine.instruction import Reservation, ReservedPlace
+from gpufleet.engine.instruction import ReplacementPlace, Reservation, ReservedPlace
 from gpufleet.engine.valuation import Valuation
 from gpufleet.model.defragmentation import DefragmentationRules
 from gpufleet.model.device import Device
@@ -253,6 +253,15 @@ class NominationsRecalled(Event, frozen=True, tag="nominations-recalled"):
     kept: tuple[KeptPlaces, ...]
 
 
+class ReplacementsRecalled(Event, frozen=True, tag="replacements-recalled"):
+    """Places from before a restart that are kept for moved pods, each as far as it is still possible.
+
+    They come after the pods.
+    """
+
+    kept: tuple[ReplacementPlace, ...]
+
+
 class LearnedRuns(msgspec.Struct, frozen=True):
     """How long the last runs of one template took, the newest last; ``engine.learn.run_times`` names them."""
 
@@ -388,6 +397,7 @@ AnyEvent = (
     | PastUseRecalled
     | ReservationsRecalled
     | NominationsRecalled
+    | ReplacementsRecalled
     | RunTimesRecalled
     | ImmunityRecalled
     | DefragmentationSet

@@ -18,6 +18,7 @@ from gpufleet.model.identifiers import (
     QueueName,
     QuotaResource,
 )
+from gpufleet.model.pod import Pod
 from gpufleet.model.violation import AnyViolation
 
 
@@ -418,6 +419,30 @@ class BindPaused(Instruction, frozen=True, tag="bind-paused"):
     refusals: int
 
 
+class ReplacementPlace(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A place that is kept for the pod which a controller makes instead of a moved one, the ``victim``.
+
+    ``like`` is what that pod is like, without the ``gang`` of the victim. ``number`` orders it among
+    nominations. ``until_us`` is until when the place is kept, None while the victim is not gone.
+    """
+
+    victim: PodUid
+    like: Pod
+    node: NodeName
+    devices: tuple[DeviceId | None, ...]
+    number: int
+    gang: GangName | None = None
+    origin: MovedFrom | None = None
+    until_us: int | None = None
+
+
+class ReplacementsKept(Instruction, frozen=True, tag="replacements-kept"):
+    """These places are kept on a node for pods that are moved, and no others any more."""
+
+    node: NodeName
+    places: tuple[ReplacementPlace, ...]
+
+
 class RequeueAfter(Instruction, frozen=True, tag="requeue-after"):
     """Take a step at this engine time at the latest, even if nothing happens."""
 
@@ -445,5 +470,6 @@ AnyInstruction = (
     | ViolationReport
     | VolumeNodesLeftOut
     | BindPaused
+    | ReplacementsKept
     | RequeueAfter
 )

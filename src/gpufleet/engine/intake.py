@@ -88,6 +88,7 @@ class Intake:
             event.RunTimesRecalled: self.state.learned.recall,
             event.ImmunityRecalled: state.recall_immunity,
             event.NominationsRecalled: self.nominations.recall,
+            event.ReplacementsRecalled: self.moving.replacements.recall,
             event.DefragmentationSet: self._defragmentation_set,
             event.MoveAsked: self.moving.asked.ask,
             event.KubeletRejected: lambda happened: self.distrusted.rejected(happened, self.at_us),

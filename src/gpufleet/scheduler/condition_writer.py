@@ -28,7 +28,7 @@ from gpufleet.kube.codec.lasting_conditions import (
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.times import whole_time
 from gpufleet.kube.kube_errors import KubeError
-from gpufleet.kube.objects.node import PODS_REJECTED
+from gpufleet.kube.objects.node import PLACES_KEPT, PODS_REJECTED
 from gpufleet.kube.objects.pod import BIND_REFUSED, EVICTION_REFUSED, GANG_SHORT, VOLUME_REFUSED
 from gpufleet.kube.resources import Kind
 from gpufleet.kube.status import Conflict, NotFound
@@ -61,6 +61,8 @@ class ConditionWriter:
         self._writes: OrderedDict[Target, Said] = OrderedDict()
         self._under_way: Mapping[Target, Said] = {}
         self._bell = asyncio.Event()
+        self.places_written: Callable[[NodeName, Said | None], None] = lambda _node, _said: None
+        """Is told what a node's condition says of kept places by now; None: the node is gone."""
 
     def node(self, name: NodeName, distrust: Distrust) -> None:
         """A node is left alone, or is trusted again."""
@@ -68,6 +70,14 @@ class ConditionWriter:
         if found is not None:
             target = Target(resources.NODES, "", name, found.metadata.uid, PODS_REJECTED)
             self._put(target, write_distrust(distrust))
+
+    def places(self, name: NodeName, said: Said) -> bool:
+        """For which moved pods a node keeps places; False where there is no such node."""
+        found = self.cluster.find(resources.NODES, name)
+        if found is None:
+            return False
+        self._put(Target(resources.NODES, "", name, found.metadata.uid, PLACES_KEPT), said)
+        return True
 
     def pod(self, pod: PodName, refused: tuple[RefusedVolume, ...]) -> None:
         """Nodes are left out for a pod's claims, or none any more."""
@@ -98,16 +108,21 @@ class ConditionWriter:
             target, said = self._writes.popitem(last=False)
             self._under_way = {target: said}
             try:
-                await self._write(target, said)
+                if await self._write(target, said):
+                    self._tell_places(target, said)
             except (NotFound, Conflict):
                 # Gone, or its name is another object's by now.
-                continue
+                self._tell_places(target, None)
             except KubeError:
                 # Only if nothing newer is to be said by now.
                 self._writes.setdefault(target, said)
                 await self.client.clock.sleep(PAUSE_S)
             finally:
                 self._under_way = {}
+
+    def _tell_places(self, target: Target, said: Said | None) -> None:
+        if target.type == PLACES_KEPT:
+            self.places_written(NodeName(target.name), said)
 
     def _put(self, target: Target, said: Said) -> None:
         self._writes[target] = said
@@ -119,9 +134,10 @@ class ConditionWriter:
         conditions = () if found is None else found.status.conditions
         return next((one.status for one in conditions if one.type == target.type), "")
 
-    async def _write(self, target: Target, said: Said) -> None:
+    async def _write(self, target: Target, said: Said) -> bool:
+        """Write once; False where that may not be done any more."""
         if not self.may_write():
-            return
+            return False
         condition = {
             "type": target.type,
             "status": said.status,
@@ -141,6 +157,7 @@ class ConditionWriter:
             patch_type=PatchType.STRATEGIC,
             subresource="status",
         )
+        return True
 
 
 def _of_pod(pod: PodName, kind: str) -> Target:

@@ -28,6 +28,7 @@ from gpufleet.engine.instruction import (
     Nominated,
     NominationWithdrawn,
     Rejected,
+    ReplacementsKept,
     ReservationEnded,
     Reserved,
     Unschedulable,
@@ -124,6 +125,8 @@ class Dispatch:
                 found = self.engine_events.pods.entries.get(uid)
                 if found is not None:
                     self.conditions.bind(found.name, BindPause(refusals, until_us))
+            case ReplacementsKept():
+                self.eviction_planner.moved_places.kept(instruction)
             case Reserved() | ReservationEnded():
                 # The status of the queue tells of it, and the conditions of the pods that it concerns.
                 pass

@@ -1,13 +1,15 @@
 """Taking back for the queues' sake: what the engine says of victims and of places that are kept, carried out.
 
 All victims of a workload in one step are one plan (``evictions``). The plan of a workload with a nomination
-waits until that is written down (``write_ahead``). The words that people read are made here:
+waits until that is written down (``write_ahead``), and pods that are moved wait until their new places are
+(``moved_places``). The words that people read are made here:
 on the victim for which pod or gang it ends, in which queue and why; on the beneficiary which node is kept for
 it and which pods it waits for. What is refused goes back to the engine, which then looks for another way, and
 into a condition of the pod that stays, for the next leader and for ``explain``.
 """
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable
 
 from gpufleet.cluster.engine_events import EngineEvents
 from gpufleet.cluster.engine_time import EngineTime
@@ -25,6 +27,7 @@ from gpufleet.model.identifiers import GangName, PodUid, QueueName
 from gpufleet.model.pod import Pod
 from gpufleet.scheduler.condition_writer import ConditionWriter
 from gpufleet.scheduler.metrics import Metrics
+from gpufleet.scheduler.moved_places import MovedPlaces
 from gpufleet.scheduler.queue_metrics import FOR_QUEUES
 from gpufleet.scheduler.reporting import Reporter
 from gpufleet.scheduler.write_ahead import WriteAhead
@@ -69,6 +72,7 @@ class EvictionPlanner:
         time: EngineTime,
         metrics: Metrics,
         write_ahead: WriteAhead,
+        moved_places: MovedPlaces,
     ) -> None:
         self.engine_events = engine_events
         self.pods: PodTracker = engine_events.pods
@@ -80,6 +84,7 @@ class EvictionPlanner:
         self.time = time
         self.metrics = metrics
         self.write_ahead = write_ahead
+        self.moved_places = moved_places
         self._nominated: set[PodUid | GangName] = set()
         self._asked: dict[tuple[bool, PodUid | GangName | None], list[Evict]] = {}
         self._moved_in_step: dict[PodUid, MovedTo] = {}
@@ -110,19 +115,26 @@ class EvictionPlanner:
             plan = EvictionPlan(known, self, together=together is not None)
             # The status has to say for which work the pods end before they do, or a new leader would give
             # their room to other work.
+            release: Callable[[EvictionPlan], None] = self.evictions.submit
             if together is not None and not is_whole and together in nominated:
-                self.write_ahead.hold(plan, together)
+                release = functools.partial(self.write_ahead.hold, holder=together)
+            named = {victim.pod.uid for victim in known}
+            moved = {one.uid: one.moved.node for one in evicts if one.moved is not None and one.uid in named}
+            if moved:
+                self.moved_places.hold(plan, moved, release)
             else:
-                self.evictions.submit(plan)
+                release(plan)
 
     def regard(self) -> None:
         """Look whether pods that were told to end do."""
         self.evictions.regard()
+        self.moved_places.regard()
         self.write_ahead.regard()
 
     def next_due_s(self) -> float | None:
         """When to look again."""
-        return self.evictions.next_due_s()
+        dues = (self.evictions.next_due_s(), self.moved_places.next_due_s())
+        return min((due_s for due_s in dues if due_s is not None), default=None)
 
     def nominate(self, said: Nominated) -> None:
         """A place is kept for a pod."""

@@ -47,6 +47,7 @@ from gpufleet.scheduler.eviction_planner import EvictionPlanner
 from gpufleet.scheduler.fence import newest_epoch, wait_for_fence
 from gpufleet.scheduler.grant_annotations import PluginDelivery
 from gpufleet.scheduler.metrics import Metrics
+from gpufleet.scheduler.moved_places import MovedPlaces
 from gpufleet.scheduler.pod_nominations import PodNominations
 from gpufleet.scheduler.queue_status_writer import QueueStatusWriter
 from gpufleet.scheduler.queue_statuses import QueueStatuses
@@ -244,7 +245,14 @@ class Service:
             self.client, statuses, pod_nominations, evictions, engine.kept_places, may_write=self.lease.holds
         )
         eviction_planner = EvictionPlanner(
-            engine_events, evictions, reporter, conditions, time, metrics, write_ahead
+            engine_events,
+            evictions,
+            reporter,
+            conditions,
+            time,
+            metrics,
+            write_ahead,
+            MovedPlaces(conditions, evictions, clock),
         )
         dispatch = Dispatch(
             engine_events, PluginDelivery(), binder, reporter, conditions, eviction_planner, clock, epoch

@@ -12,6 +12,7 @@ from tests.localkube.cluster import a_cluster
 PATH = "/api/v1/nodes/a/status"
 STRATEGIC = "application/strategic-merge-patch+json"
 OURS = {"type": "gpufleet.io/PodsRejected", "status": "True", "reason": "x", "message": "y"}
+KEPT = {**OURS, "type": "gpufleet.io/PlacesKept"}
 
 
 @pytest.fixture(scope="module")
@@ -53,5 +54,6 @@ def test_it_writes_its_condition_and_nothing_else(scheduler: Person) -> None:
     for body in refused:
         code, answer = scheduler.ask("PATCH", PATH, body, STRATEGIC)
         assert (code, "gpufleet-scheduler-node-status" in answer["message"]) == (403, True), body
+    assert scheduler.ask("PATCH", PATH, conditions(KEPT), STRATEGIC)[0] == 200
     over = {**OURS, "status": "False"}
     assert scheduler.ask("PATCH", PATH, conditions(over), STRATEGIC)[0] == 200

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from gpufleet.cluster.nodes import replacement_records
 from gpufleet.cluster.nodes.disputed_devices import DisputedDevices
 from gpufleet.cluster.nodes.node_gpus import (
     HeldOnNode,
@@ -23,6 +24,7 @@ from gpufleet.cluster.nodes.node_gpus import (
     with_unknown,
 )
 from gpufleet.engine.event import DevicesOffered, Event, NodeDistrustRecalled, NodeRemoved, NodeSet
+from gpufleet.engine.instruction import ReplacementPlace
 from gpufleet.kube import resources
 from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.codec.lasting_conditions import Distrust, read_distrust
@@ -95,6 +97,8 @@ class NodeTracker:
         # Nodes of which the words of an earlier leader were taken in; kept apart from ``known``, which lacks
         # nodes that cannot be read.
         self._seen: set[NodeName] = set()
+        # None once it was asked for: later conditions are our own words.
+        self._kept_before: list[ReplacementPlace] | None = []
         self._offered_since: dict[NodeName, str] = {}
         self._attachments: dict[NodeName, dict[str, VolumeAttachment]] = {}
         self._unreadable: dict[NodeName, str] = {}
@@ -194,11 +198,18 @@ class NodeTracker:
         if name in self._seen:
             return []
         self._seen.add(name)
+        if self._kept_before is not None:
+            self._kept_before += replacement_records.read(written)
         distrust = read_distrust(written)
         if distrust is None:
             return []
         self.distrusted_before[name] = distrust
         return [NodeDistrustRecalled(name, distrust.until_us, distrust.next_pause_us)]
+
+    def take_kept_before(self) -> tuple[ReplacementPlace, ...]:
+        """The places that an earlier leader kept for moved pods, once."""
+        kept, self._kept_before = self._kept_before, None
+        return tuple(kept or ())
 
     def _offered(self, name: NodeName, report: NodeDevices | None) -> list[Event]:
         """Since when the node's kubelet knows of the devices, where its report says so anew."""

@@ -87,13 +87,19 @@ class Automatic:
             told += self.nominations.told(nomination)
         if self.asked.targets:
             told += self.asked.run(at_us)
-        if self.rules is None:
-            return told
-        if self.rules.start_after_us is not None and at_us >= self._next_look_us:
-            told += self._start_waiting_work(self.rules, at_us)
+        if self.rules is not None:
+            told += self._by_rules(self.rules, at_us)
+        # Last: what was moved just now is told with what was kept before.
+        return told + self.replacements.take_changed()
+
+    def _by_rules(self, rules: DefragmentationRules, at_us: int) -> list[AnyInstruction]:
+        """Make the moves that rules want by now."""
+        told: list[AnyInstruction] = []
+        if rules.start_after_us is not None and at_us >= self._next_look_us:
+            told += self._start_waiting_work(rules, at_us)
         if self._next_run_us is not None and at_us >= self._next_run_us:
             self._next_run_us = self._run_after(at_us)
-            told += self._put_together(self.rules, at_us)
+            told += self._put_together(rules, at_us)
         return told
 
     def next_due_us(self) -> int | None:

@@ -6,19 +6,38 @@ together with the eviction. The pod that comes is known by what controllers repe
 queue, priority and shape. It takes the place over, and with it the queues that the moved pod is immune to
 (``eviction_immunity``).
 
-Nothing of it outlives the process: after a restart the pod that comes is placed like any other.
+The shell is told which places are kept on each node (``instruction.ReplacementsKept``) and writes that down
+before the victims end. The next engine hears of it with all pods (``event.ReplacementsRecalled``) and takes
+the places up again before its first decision. A move whose victim does not leave then never began: its pod
+stays, and no place is kept.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
 
-from gpufleet.engine.instruction import MovedFrom
+from gpufleet.engine.arrays.layout import PodState
+from gpufleet.engine.event import ReplacementsRecalled
+from gpufleet.engine.instruction import (
+    AnyInstruction,
+    MovedFrom,
+    ReplacementPlace,
+    ReplacementsKept,
+    ReservedPlace,
+)
 from gpufleet.engine.lifecycle.changes import Change
 from gpufleet.engine.lifecycle.departures import Nomination
 from gpufleet.engine.lifecycle.engine_state import EngineState
-from gpufleet.engine.lifecycle.nominations import Nominations, Placement, placement_of
-from gpufleet.model.identifiers import GangName, PodUid
+from gpufleet.engine.lifecycle.nominations import (
+    Nominations,
+    Placement,
+    is_welcome,
+    placement_of,
+    recalled_placement,
+)
+from gpufleet.engine.preempt.leaving import Leaving
+from gpufleet.model.identifiers import GangName, NodeName, PodUid
 from gpufleet.model.pod import Pod
 
 KEPT_FOR_US = 120_000_000
@@ -30,11 +49,13 @@ class Replacement:
     """A row that stands for the pod which is to come; ``until_us`` is set once the ``victim`` is gone.
 
     The row belongs to no gang, or it would count as a member that came; ``gang`` is that of the victim.
+    ``node`` is where the place is kept, None before that.
     """
 
     row: int
     victim: PodUid
     gang: GangName | None = None
+    node: NodeName | None = None
     origin: MovedFrom | None = None
     until_us: int | None = None
 
@@ -48,32 +69,46 @@ class Replacements:
         self._by_row: dict[int, Replacement] = {}
         self._taken_over: list[Nomination] = []
         self._origins: dict[PodUid, MovedFrom] = {}
+        self.recalled: list[tuple[Replacement, ReplacementPlace]] = []
+        # A dictionary without values stands for a set in order, so that every run tells in one order.
+        self._changed: dict[NodeName, None] = {}
 
     def make(self, victim: int) -> int:
         """A row like that of a victim, without a place."""
-        state = self.state
-        known = state.pods.pod_at(victim)
+        known = self.state.pods.pod_at(victim)
         like = msgspec.structs.replace(known, uid=PodUid(f"{known.uid}/moved"), leaving=False, gang=None)
+        return self._add(like, known.uid, known.gang).row
+
+    def _add(self, like: Pod, victim: PodUid, gang: GangName | None) -> Replacement:
+        state = self.state
         row = state.pods.add(like)
         state.replacements[row] = None
         state.number_arrival(row)
         state.neighbours.add(row)
         state.assign_queue(row)
-        self._by_row[row] = Replacement(row, known.uid, known.gang)
-        return row
+        one = self._by_row[row] = Replacement(row, victim, gang)
+        return one
 
     def keep(self, place: Placement, origin: MovedFrom | None) -> None:
         """Keep this place for a row that was made, until its victim is gone and the other pod has come."""
-        state, victim = self.state, self._by_row[place.row].victim
-        self._by_row[place.row].origin = origin
-        self.nominations.nominate((place,), (victim,), reserved=True)
+        state, one = self.state, self._by_row[place.row]
+        one.origin = origin
+        self._nominate(one, place, None)
         queue = state.queue_of(place.row)
-        state.eviction_immunity.take(queue, [state.pods.pod_at(place.row).uid], {victim: queue})
+        state.eviction_immunity.take(queue, [state.pods.pod_at(place.row).uid], {one.victim: queue})
+
+    def _nominate(self, one: Replacement, place: Placement, number: int | None) -> None:
+        one.node = self.state.fleet.node_at(place.node).name
+        self._changed[one.node] = None
+        waits_for = (one.victim,) if one.victim in self.state.pods.row_by_uid else ()
+        self.nominations.nominate((place,), waits_for, reserved=True, number=number)
 
     def drop(self, row: int) -> None:
         """No place is kept for a moved pod any more."""
         state = self.state
-        del self._by_row[row]
+        one = self._by_row.pop(row)
+        if one.node is not None:
+            self._changed[one.node] = None
         nomination = state.departures.by_row.get(row)
         if nomination is not None:
             self.nominations.take_back(nomination)
@@ -140,6 +175,8 @@ class Replacements:
         for one in list(self._by_row.values()):
             if one.until_us is None and one.victim not in known:
                 one.until_us = at_us + KEPT_FOR_US
+                if one.node is not None:
+                    self._changed[one.node] = None
             is_late = one.until_us is not None and one.until_us <= at_us
             if is_late or one.row not in self.state.departures.by_row:
                 self.drop(one.row)
@@ -151,3 +188,85 @@ class Replacements:
             return None
         dues = [one.until_us for one in self._by_row.values() if one.until_us is not None]
         return min(dues, default=None)
+
+    # What the next engine is to know, and what the one before wrote down.
+
+    def take_changed(self) -> list[AnyInstruction]:
+        """The nodes on which other places are kept since this was last asked, each with all of them."""
+        if not self._changed:
+            return []
+        changed, self._changed = self._changed, {}
+        return [ReplacementsKept(node, tuple(self._kept_on(node))) for node in changed]
+
+    def _kept_on(self, node: NodeName) -> Iterable[ReplacementPlace]:
+        pods, by_row = self.state.pods, self.state.departures.by_row
+        for one in self._by_row.values():
+            if one.node == node and one.row in by_row:
+                yield ReplacementPlace(
+                    one.victim,
+                    pods.pod_at(one.row),
+                    node,
+                    pods.device_ids(one.row),
+                    by_row[one.row].number,
+                    one.gang,
+                    one.origin,
+                    one.until_us,
+                )
+
+    def recall(self, happened: ReplacementsRecalled) -> None:
+        """Places from before a restart; ``resume`` looks at them anew."""
+        known = self.state.pods.row_by_uid
+        for kept in happened.kept:
+            # Whatever becomes of it, what is written there is to be what is kept.
+            self._changed[kept.node] = None
+            if kept.like.uid not in known:
+                self.recalled.append((self._add(kept.like, kept.victim, kept.gang), kept))
+
+    def resume(self, at_us: int) -> None:
+        """Keep the places again that are free once all pods that leave are gone, for those that are to come.
+
+        Pods that came meanwhile take theirs over.
+        """
+        recalled, self.recalled = sorted(self.recalled, key=lambda one: one[1].number), []
+        resumed = self._that_fit(
+            [self._placed(one, kept) for one, kept in recalled if self._lasts(kept, at_us)]
+        )
+        for one, kept in recalled:
+            if one.row not in resumed:
+                self.drop(one.row)
+                continue
+            one.origin = kept.origin
+            # What was written down counts for no longer than a place is ever kept.
+            one.until_us = None if kept.until_us is None else min(kept.until_us, at_us + KEPT_FOR_US)
+            self._nominate(one, resumed[one.row], kept.number)
+        state = self.state
+        waiting = [row for row in state.pods.row_by_uid.values() if state.pods.state(row) is PodState.WAITING]
+        # In the order in which they came, as if each came now.
+        for row in sorted(waiting, key=state.sequence_of) if resumed else ():
+            if row not in state.replacements:
+                self.take_over(row)
+
+    def _lasts(self, kept: ReplacementPlace, at_us: int) -> bool:
+        """True unless the time of a place is over, or the pod that was to leave for it stays."""
+        stays = kept.victim in self.state.pods.row_by_uid
+        if stays and self.state.departures.is_departing(kept.victim):
+            stays = False
+        return not stays and (kept.until_us is None or kept.until_us > at_us)
+
+    def _placed(self, one: Replacement, kept: ReplacementPlace) -> Placement | None:
+        uid = self.state.pods.pod_at(one.row).uid
+        place = recalled_placement(self.state, ReservedPlace(uid, kept.node, kept.devices))
+        return place if place is not None and is_welcome(self.state, place) else None
+
+    def _that_fit(self, places: Iterable[Placement | None]) -> dict[int, Placement]:
+        """Those of the places that are free together when every pod that leaves is gone, by their rows."""
+        state, found = self.state, dict[int, Placement]()
+        with state.trial() as trial:
+            trial.release_all(Leaving(state).rows.tolist())
+            for place in places:
+                if place is None:
+                    continue
+                state.pods.make_journal_room(1, len(place.devices))
+                if self.nominations.fits_and_is_placed(place):
+                    found[place.row] = place
+        return found

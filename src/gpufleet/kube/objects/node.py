@@ -15,10 +15,16 @@ GPU_HEALTHY = "gpufleet.io/GPUHealthy"
 PODS_REJECTED = "gpufleet.io/PodsRejected"
 """The condition that the scheduler keeps: its kubelet turned pods away, and until when it is left alone."""
 
+PLACES_KEPT = "gpufleet.io/PlacesKept"
+"""The condition that the scheduler keeps: for which pods that are moved it keeps places there."""
+
+READ_BACK = frozenset({PODS_REJECTED, PLACES_KEPT})
+"""Conditions whose message the next leader reads."""
+
 AGENT_LABELS_MANAGER = "gpufleet-agent-labels"
 """The manager of the labels that agents write on nodes, by which the API server remembers them."""
 
-KEPT = frozenset({READY, GPU_HEALTHY, PODS_REJECTED})
+KEPT = frozenset({READY, GPU_HEALTHY, PODS_REJECTED, PLACES_KEPT})
 """Conditions that decisions read; the others change every few minutes and only cost memory."""
 
 
@@ -46,7 +52,7 @@ class NodeCondition(Structure, frozen=True):
     message: str = ""
 
     def __post_init__(self) -> None:
-        if self.message and self.type != PODS_REJECTED:
+        if self.message and self.type not in READ_BACK:
             msgspec.structs.force_setattr(self, "message", "")
 
 
