@@ -16,7 +16,7 @@ from gpufleet.agent.dra.claim_files import ClaimFiles
 from gpufleet.agent.dra.claim_preparer import ClaimPreparer, ClaimWorld
 from gpufleet.agent.dra.device_health import HealthSource
 from gpufleet.agent.dra.device_pools import no_root
-from gpufleet.agent.dra.kubelet_plugin import KubeletPlugin
+from gpufleet.agent.dra.kubelet_plugin import DriverSocket
 from gpufleet.agent.dra.pcie_roots import root_above
 from gpufleet.agent.dra.prepared_claims import ClaimRecord, Prepared, has_records
 from gpufleet.agent.dra.slice_publisher import SlicePublisher
@@ -59,7 +59,7 @@ class ClaimServices:
         self._kubelet: KubeletServices | None = None
         self._holders: Topic[Holders] = Topic(())
         self._pods: Topic[NodePods] = Topic({})
-        self._plugins: dict[str, KubeletPlugin] = {}
+        self._plugins: dict[str, DriverSocket] = {}
         prepared: Prepared = Topic({})
         root = root_above if settings.simulated is None else no_root
         self.delivery = CardDelivery(choice, gpus, prepared, client.clock, root)
@@ -119,7 +119,8 @@ class ClaimServices:
         if plugin is None:
             health = HealthSource(self._gpus, self.delivery.pools)
             root, clock = self._settings.kubelet_root, self._client.clock
-            plugin = self._plugins[driver] = KubeletPlugin(driver, root, self.preparer, health, clock)
+            make = self._access.claim_socket
+            plugin = self._plugins[driver] = make(driver, root, self.preparer, health, clock)
         if plugin.is_there:
             return
         await plugin.close()

@@ -11,6 +11,7 @@ import msgspec
 from gpufleet.agent.device_plugin.kubelet_link import GrpcKubeletLink
 from gpufleet.agent.device_plugin.other_plugins import other_plugins
 from gpufleet.agent.device_plugin.registration import KubeletLink
+from gpufleet.agent.dra.kubelet_plugin import KubeletPlugin, MakeSocket
 from gpufleet.agent.gpus.backends import Backends, read_machine, real_backends, simulated_backends
 from gpufleet.agent.gpus.gpu_monitor import read_boot_id
 from gpufleet.agent.holders.holder_monitor import Lister
@@ -29,7 +30,7 @@ class MachineAccess(msgspec.Struct, frozen=True):
     threads. ``machine`` is the simulated machine, if there is one. ``new_name`` makes names that no other
     call of the kubelet was answered with. ``other_plugins`` names the sockets of other device plugins for
     NVIDIA's GPUs that serve the kubelet. ``listens`` lets the agent open sockets of its own, for metrics and
-    probes and for orders to a simulated machine.
+    probes and for orders to a simulated machine. ``claim_socket`` makes the socket of a driver of claims.
     """
 
     boot_id: str
@@ -43,6 +44,7 @@ class MachineAccess(msgspec.Struct, frozen=True):
     new_name: Callable[[], str] = lambda: secrets.token_hex(16)
     other_plugins: Callable[[], tuple[str, ...]] = tuple
     listens: bool = True
+    claim_socket: MakeSocket = KubeletPlugin
 
 
 def access_to_machine(

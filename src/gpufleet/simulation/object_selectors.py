@@ -22,6 +22,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     ),
     "nodes": ("spec.unschedulable",),
     "namespaces": ("status.phase",),
+    "resourceslices": ("spec.nodeName", "spec.driver"),
     "events": ("involvedObject.uid", "involvedObject.name", "involvedObject.namespace", "reason", "type"),
 }
 _SET = re.compile(r"^\s*([^\s!=,()]+)\s+(in|notin)\s*\(([^)]*)\)\s*$")

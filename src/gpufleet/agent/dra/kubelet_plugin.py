@@ -11,7 +11,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import grpc
 
@@ -54,6 +54,29 @@ HEALTH_VALID_S = 30
 if TYPE_CHECKING:
     Context = grpc.aio.ServicerContext[Any, Any]
     Handler = grpc.RpcMethodHandler[Any, Any]
+
+
+class DriverSocket(Protocol):
+    """Where the kubelet calls one driver. The simulation has another one than ``KubeletPlugin``."""
+
+    problem: str
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the kubelet finds it."""
+        ...
+
+    async def open(self) -> None:
+        """Let the kubelet call. Raises KubeletError."""
+        ...
+
+    async def close(self) -> None:
+        """Let the kubelet call no more."""
+        ...
+
+
+MakeSocket = Callable[[str, Path, ClaimPreparer, HealthSource, Clock], DriverSocket]
+"""Makes the socket of a driver, by the driver's name and the kubelet's folder."""
 
 
 class KubeletPlugin:

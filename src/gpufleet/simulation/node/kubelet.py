@@ -12,7 +12,7 @@ import base64
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -65,6 +65,13 @@ class Allocation(msgspec.Struct, frozen=True):
     resource: str
     units: tuple[str, ...]
     cdi_devices: tuple[str, ...]
+
+
+class Answering(Protocol):
+    """An end of one process of the agent at which the kubelet calls."""
+
+    process: SimulatedProcess
+    crashes: Crashes
 
 
 class SimulatedServer:
@@ -278,8 +285,8 @@ class SimulatedKubelet:
         free = [one.id for one in server.units if one.healthy and one.id not in taken]
         if len(free) < size:
             raise RefusedError(f"{size} of {resource} were asked for, and {len(free)} are free")
-        units = await self._call(server, "prefer", lambda: server.allocator.prefer(free, [], size))
-        given = await self._call(server, "allocate", lambda: server.allocator.allocate(units))
+        units = await self.call(server, "prefer", lambda: server.allocator.prefer(free, [], size))
+        given = await self.call(server, "allocate", lambda: server.allocator.allocate(units))
         # The answer was for a kubelet that is gone, and so is its memory of having asked.
         if started != self.starts or not self.up:
             raise PluginGoneError("the kubelet died after the answer")
@@ -293,7 +300,7 @@ class SimulatedKubelet:
         allocation = self.allocated[uid]
         server = self._plugin(allocation.resource)
         if server.allocator.prepares:
-            await self._call(server, "prepare", lambda: server.allocator.prepare(allocation.units))
+            await self.call(server, "prepare", lambda: server.allocator.prepare(allocation.units))
         if uid not in self.allocated:
             raise PluginGoneError("the pod ended while its container was started")
         return tuple(part for name in allocation.cdi_devices for part in self._of_runtime(name))
@@ -318,7 +325,7 @@ class SimulatedKubelet:
             raise PluginGoneError(f"{resource} is not registered")
         return server
 
-    async def _call(self, server: SimulatedServer, name: str, work: Callable[[], Awaitable[Value]]) -> Value:
+    async def call(self, server: Answering, name: str, work: Callable[[], Awaitable[Value]]) -> Value:
         """A call that the agent's process answers. Raises PluginGoneError where that dies meanwhile."""
 
         async def answer() -> Value:

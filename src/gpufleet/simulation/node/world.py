@@ -17,6 +17,7 @@ import msgspec
 from gpufleet.agent.assembly import Agent
 from gpufleet.agent.machine_access import MachineAccess
 from gpufleet.agent.settings import AgentSettings
+from gpufleet.devices.simulated.backend import SimulatedBackend
 from gpufleet.devices.simulated.description import read_description
 from gpufleet.devices.simulated.machine import Machine
 from gpufleet.kube import keys
@@ -33,6 +34,7 @@ from gpufleet.simulation.history import NODE_DEVICES, PODS
 from gpufleet.simulation.invariants import Broken
 from gpufleet.simulation.network import SimulatedTransport
 from gpufleet.simulation.node import judge
+from gpufleet.simulation.node.claim_manager import ClaimManager
 from gpufleet.simulation.node.crashes import Crashes, CrashingDisk, CrashingTransport
 from gpufleet.simulation.node.kubelet import CONTAINER, RUNS_FOR, SimulatedKubelet, SimulatedLink
 from gpufleet.simulation.node.threadless_backend import ThreadlessBackend
@@ -61,12 +63,21 @@ class NodeWorld:
     """
 
     def __init__(
-        self, loop: VirtualLoop, name: str, folder: Path, *, shares: bool, on_death: Callable[[], float]
+        self,
+        loop: VirtualLoop,
+        name: str,
+        folder: Path,
+        *,
+        shares: bool,
+        on_death: Callable[[], float],
+        claims: str = "none",
     ) -> None:
         self.loop = loop
         self.name = name
         self.folder = folder
         self.shares = shares
+        self.cards_for_claims = claims
+        """The cards that the next agent to start leaves to claims, as its setting says it."""
         self.on_death = on_death
         self.clock = VirtualClock(loop)
         self.server = ApiServer(self.clock, Random(f"{name}/server"))
@@ -78,6 +89,9 @@ class NodeWorld:
         self.kubelet = SimulatedKubelet(self.server, Random(f"{name}/kubelet"), NODE, plugins, folder / "cdi")
         self.kubelet.on_start = self._started
         self.machine = Machine(read_description(GPUS), loop.time, list, NODE)
+        cards = SimulatedBackend(self.machine).fleet().gpus
+        files = {path: str(card.uuid) for card in cards for path in card.device_nodes}
+        self.claims = ClaimManager(self.kubelet, folder / "cdi", files)
         self.crashes = Crashes(self._died)
         self.crashed: list[str] = []
         self.story: list[str] = []
@@ -114,6 +128,7 @@ class NodeWorld:
             cdi_folder=self.folder / "cdi",
             machine_type_file=self.folder / "machine-type",
             state_folder=self.folder / "state",
+            dra_cards=self.cards_for_claims,
         )
         access = MachineAccess(
             "boot-1",
@@ -125,6 +140,7 @@ class NodeWorld:
             disk=CrashingDisk(self.crashes),
             new_name=lambda: f"{next(self.names):032x}",
             listens=False,
+            claim_socket=self.claims.maker(process, self.crashes),
         )
         self.agent = Agent(settings, client, random, access)
         await self.agent.run()
