@@ -38,7 +38,6 @@ from gpufleet.engine.event import (
     PodAdded,
     PodBound,
     PodRemoved,
-    ReplacementsRecalled,
     TopologySet,
     ViolationEnded,
     ViolationFound,
@@ -461,10 +460,8 @@ class EngineEvents:
         # Their pods, and the holder of a reservation or of a nomination as waiting, must be known by then.
         reserved = self.queues.reserved_before()
         nominated = NominationsRecalled((*self.queues.nominated_before(), *self._nominated_outside()))
-        moved = ReplacementsRecalled(self.nodes.take_kept_before())
-        # Who stands for a moved pod may be immune, so that comes before what is said of immunity.
-        kept: list[Event] = [moved] if moved.kept else []
-        kept += [*self.queues.immune_before(), *([nominated] if nominated.kept else [])]
+        kept = [*self.nodes.moved_before(), *self.queues.immune_before()]
+        kept += [nominated] if nominated.kept else []
         if not urgent:
             return [*events, *kept, *reserved]
         # Half-bound gangs have no right to places that others' victims leave.

@@ -1,8 +1,7 @@
 """Taking events in: each kind of event changes the state, none decides anything.
 
-An event that is bad raises an ``InputError`` before it changed anything; the engine reports it
-and goes on with the next. Events that say what is known already change nothing, because watches
-deliver twice.
+An event that is bad raises an ``InputError`` before it changed anything; the engine reports it and goes on
+with the next. Events that say what is known already change nothing, because watches deliver twice.
 """
 
 import itertools

@@ -244,15 +244,9 @@ class Service:
         write_ahead = WriteAhead(
             self.client, statuses, pod_nominations, evictions, engine.kept_places, may_write=self.lease.holds
         )
+        moved_places = MovedPlaces(conditions, evictions, clock)
         eviction_planner = EvictionPlanner(
-            engine_events,
-            evictions,
-            reporter,
-            conditions,
-            time,
-            metrics,
-            write_ahead,
-            MovedPlaces(conditions, evictions, clock),
+            engine_events, evictions, reporter, conditions, time, metrics, write_ahead, moved_places
         )
         dispatch = Dispatch(
             engine_events, PluginDelivery(), binder, reporter, conditions, eviction_planner, clock, epoch
@@ -267,8 +261,7 @@ class Service:
 
         refreshing = Refreshing(engine, pods, reporter, clock, busy)
         telling = self._queue_status_writer(cluster, reader, engine, statuses, write_ahead, busy)
-        writers = (binder, reporter, conditions, evictions, pod_nominations, write_ahead)
-        workers = (*writers, refreshing, telling)
+        workers = (binder, reporter, conditions, evictions, pod_nominations, write_ahead, refreshing, telling)
         return rounds, [worker.run() for worker in workers]
 
     def _queue_status_writer(

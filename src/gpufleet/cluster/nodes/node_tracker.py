@@ -23,7 +23,14 @@ from gpufleet.cluster.nodes.node_gpus import (
     with_missing,
     with_unknown,
 )
-from gpufleet.engine.event import DevicesOffered, Event, NodeDistrustRecalled, NodeRemoved, NodeSet
+from gpufleet.engine.event import (
+    DevicesOffered,
+    Event,
+    NodeDistrustRecalled,
+    NodeRemoved,
+    NodeSet,
+    ReplacementsRecalled,
+)
 from gpufleet.engine.instruction import ReplacementPlace
 from gpufleet.kube import resources
 from gpufleet.kube.codec.field_path import harmless
@@ -206,10 +213,13 @@ class NodeTracker:
         self.distrusted_before[name] = distrust
         return [NodeDistrustRecalled(name, distrust.until_us, distrust.next_pause_us)]
 
-    def take_kept_before(self) -> tuple[ReplacementPlace, ...]:
-        """The places that an earlier leader kept for moved pods, once."""
+    def moved_before(self) -> list[Event]:
+        """The places that an earlier leader kept for moved pods, once.
+
+        What stands for a moved pod may be immune, so this comes before what is said of immunity.
+        """
         kept, self._kept_before = self._kept_before, None
-        return tuple(kept or ())
+        return [ReplacementsRecalled(tuple(kept))] if kept else []
 
     def _offered(self, name: NodeName, report: NodeDevices | None) -> list[Event]:
         """Since when the node's kubelet knows of the devices, where its report says so anew."""
