@@ -32,10 +32,10 @@ from gpufleet.simulation import virtual_loop
 from gpufleet.simulation.invariants import Broken
 from gpufleet.simulation.node.every_death import (
     CALM_S,
-    LOOKS_EVERY_S,
-    LOOKS_MAX,
     PAUSE_S,
+    POLL_EVERY_S,
     STARTS_AGAIN_AFTER_S,
+    TRIES_MAX,
     TellingOutcome,
 )
 from gpufleet.simulation.node.kubelet import PluginGoneError
@@ -144,24 +144,24 @@ class ClaimTelling:
 
     async def _begin(self, claim: ClaimName) -> None:
         """A container starts with a claim, as soon as it can."""
-        for _ in range(LOOKS_MAX):
+        for _ in range(TRIES_MAX):
             try:
                 await self.claims.prepare(DRIVER, claim)
                 cards = self.claims.start(DRIVER, claim)
             except (RefusedError, PluginGoneError) as problem:
                 words = str(problem)
-                await asyncio.sleep(LOOKS_EVERY_S)
+                await asyncio.sleep(POLL_EVERY_S)
                 continue
             self.world.tell(f"a container starts with {claim.name}: {sorted(cards)}")
             self._judge_start(claim.name, len(cards))
             await asyncio.sleep(PAUSE_S)
             return
         at_s = self.world.loop.time()
-        self._break("I9", at_s, f"{claim.name} is not prepared in {LOOKS_MAX * LOOKS_EVERY_S:g} s: {words}")
+        self._break("I9", at_s, f"{claim.name} is not prepared in {TRIES_MAX * POLL_EVERY_S:g} s: {words}")
 
     async def _is_refused(self, claim: ClaimName) -> None:
         """A claim whose card is another's is refused; where it is not, its container starts."""
-        for _ in range(LOOKS_MAX):
+        for _ in range(TRIES_MAX):
             try:
                 await self.claims.prepare(DRIVER, claim)
             except RefusedError as refusal:
@@ -172,7 +172,7 @@ class ClaimTelling:
                 # With no cards for claims and no claim prepared, the driver has gone: that refuses it too.
                 if self.world.cards_for_claims == NO_CARDS and not self.claims.answers:
                     return
-                await asyncio.sleep(LOOKS_EVERY_S)
+                await asyncio.sleep(POLL_EVERY_S)
                 continue
             self.claims.start(DRIVER, claim)
             self._judge_start(claim.name, 1)
@@ -180,11 +180,11 @@ class ClaimTelling:
 
     async def _end(self, claim: ClaimName) -> None:
         """The containers of a claim end, and it is taken back as soon as that can be."""
-        for _ in range(LOOKS_MAX):
+        for _ in range(TRIES_MAX):
             try:
                 await self.claims.take_back(DRIVER, claim)
             except (RefusedError, PluginGoneError):
-                await asyncio.sleep(LOOKS_EVERY_S)
+                await asyncio.sleep(POLL_EVERY_S)
                 continue
             self.world.tell(f"{claim.name} is taken back")
             return
@@ -193,8 +193,8 @@ class ClaimTelling:
     async def _pod_runs(self) -> None:
         """A pod of the device plugin runs; one that the kubelet turns away is made anew."""
         uid = ""
-        for _ in range(LOOKS_MAX):
-            await asyncio.sleep(LOOKS_EVERY_S)
+        for _ in range(TRIES_MAX):
+            await asyncio.sleep(POLL_EVERY_S)
             if uid in self.world.kubelet.using:
                 return
             free = self.world.free_devices(WHOLE_GPU_MILLI)
