@@ -4,6 +4,7 @@ Each fault acts together with people who change their minds, so that work waits 
 seeds: ``make soak-agree``.
 """
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,6 +23,7 @@ from gpufleet.simulation.invariants import Broken
 from gpufleet.simulation.live_scheduler import LIVE, PRIORITIES, TEAMS, LiveScheduler
 from gpufleet.simulation.scenario import Outcome, run_scenario
 from gpufleet.simulation.world import RunPlan
+from tests.conventions.project import ROOT
 
 CROWDED = msgspec.structs.replace(
     LIVE,
@@ -91,6 +93,14 @@ def test_explain_says_what_the_scheduler_does_under_the_fault(row: Row) -> None:
     assert not found, "\n".join(map(str, found[:5]))
 
 
+def test_the_document_says_under_which_faults_both_are_compared_here() -> None:
+    text = (ROOT / "docs" / "simulation.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\|[^|]*\| `([a-z0-9-]+)` \|.*\| (CI|soak) \|$", text, flags=re.MULTILINE)
+    here = {*FAULTS, *(name for name, _ in (*WITH_PRIORITIES, *ALSO_COMPARED))}
+    assert {name for name, _ in rows} == set(BY_NAME)
+    assert {name for name, where in rows if where == "CI"} == here
+
+
 JUDGED_WRONGLY_BEFORE = (
     ("bind-conflict", 1),
     ("eviction-429", 1),
@@ -139,7 +149,10 @@ def test_explain_says_what_becomes_of_work_that_makes_room_by_priority(name: str
     assert not found, "\n".join(map(str, found[:5]))
 
 
-@pytest.mark.parametrize(("name", "seed"), [("two-leaders", 9), ("two-leaders", 12), ("report-restored", 22)])
+ALSO_COMPARED = (("two-leaders", 9), ("two-leaders", 12), ("report-restored", 22))
+
+
+@pytest.mark.parametrize(("name", "seed"), ALSO_COMPARED)
 def test_explain_says_what_the_scheduler_does_under_these_seeds(name: str, seed: int) -> None:
     """A leader's clock that is behind, and a report that lists nothing where pods hold unlisted devices."""
     observer, outcome = watched_run(seed, name, plan=LIVE)
