@@ -35,7 +35,7 @@ ENDS_AT = {
 longer. For all others it is the minute in which the alert would fire.
 """
 
-LOOKS_BACK_LONGER = {"AdmissionUnjudged", "GPULinkErrors"}
+HAS_LONGER_RANGE = {"AdmissionUnjudged", "GPULinkErrors"}
 """Alerts that look further back than they wait: what happened once is told, though it happens no more."""
 
 TOLD_AS_NOUGHT = {"ReservationOverdue"}
@@ -65,7 +65,7 @@ def _grown(counted: float | None, well: Values) -> list[float | None]:
 def said_of_the_end(trial: Trial, folder: Path) -> str:
     """What promtool says of the claim that the alert waited and never fired."""
     scraped = with_labels(ended(trial), instance="a:9400")
-    is_told = trial.alert in LOOKS_BACK_LONGER
+    is_told = trial.alert in HAS_LONGER_RANGE
     return said_of_states(
         scraped, trial.alert, trial.labels, is_pending=True, is_firing=is_told, folder=folder
     )

@@ -12,7 +12,7 @@ from gpufleet.cluster.waiting_reasons import UNSCHEDULABLE, waiting_reason
 from gpufleet.engine.explanations.causes import all_causes
 from gpufleet.metrics.catalogue import BY_NAME
 from tests.alerts import admission, cards, fleet, inventory, scheduler
-from tests.alerts.breaks import LOOKS_BACK_LONGER, said_of_the_end
+from tests.alerts.breaks import HAS_LONGER_RANGE, said_of_the_end
 from tests.alerts.inhibition import inhibit_rules, parts
 from tests.alerts.promtool import RECORD_NAME, RULES, Case, Trial, all_alerts, cases_of, groups, said_of
 from tests.alerts.queries import KNOWN, TYPES, base_name, below, selectors
@@ -107,7 +107,7 @@ def test_every_alert_that_waits_is_tried_with_a_fault_that_ends() -> None:
     waiting = {rule["alert"] for rule in all_alerts() if "for" in rule}
     assert waiting == {trial.alert for trial in TRIALS if waits(trial)}
     for rule in all_alerts():
-        if rule["alert"] in LOOKS_BACK_LONGER:
+        if rule["alert"] in HAS_LONGER_RANGE:
             windows = [int(one) for one in re.findall(r"\[([0-9]+)m\]", rule["expr"])]
             assert min(windows) > int(rule["for"].removesuffix("m"))
 
