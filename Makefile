@@ -235,7 +235,7 @@ docs: setup ## Build the documentation into build/docs; a broken link fails
 protos: setup ## Generate the messages of kubelet and KEDA from their .proto files
 	@cd src && ../$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. gpufleet/agent/kubelet/kubelet_api/*.proto gpufleet/metrics/external_scaler/*.proto
 
-BENCHMARKS := engine quality lists live profile agent dra queues advise see operate
+BENCHMARKS := engine quality lists live profile agent dra claims queues advise see operate
 
 .PHONY: bench
 bench: $(BENCHMARKS:%=bench-%) ## Run every benchmark
@@ -243,7 +243,7 @@ bench: $(BENCHMARKS:%=bench-%) ## Run every benchmark
 # Autoscalers are measured on a real control plane.
 bench-see: kube ## Measure what people and autoscalers see, and how soon (8 minutes)
 
-bench-%: setup ## Run one benchmark: engine, quality, lists, live, profile, agent, dra, queues, advise, see, operate
+bench-%: setup ## Run one benchmark: engine, quality, lists, live, profile, agent, dra, claims, queues, advise, see, operate
 	@$(BIN)/python -m bench.$*
 
 .PHONY: lock

@@ -19,6 +19,7 @@ from gpufleet.device_allocation.allocator import Allocator
 from gpufleet.device_allocation.claims import ResourceClaim
 from gpufleet.device_allocation.held import HeldDevices
 from gpufleet.device_allocation.pools import SliceIndex
+from gpufleet.device_allocation.preference import CandidateOrder, first_fit
 from gpufleet.device_allocation.results import Allocation, Refusal
 from gpufleet.device_allocation.slices import NodeFacts
 from gpufleet.device_selectors.selector import Features
@@ -88,7 +89,9 @@ def allocated(question: Written) -> tuple[Allocation, ...] | Refusal:
     return allocator.allocate(claims, HeldDevices.of(holders.values()))
 
 
-def taken_apart(question: Written) -> tuple[Allocator, list[ResourceClaim], dict[str, Allocation]]:
+def taken_apart(
+    question: Written, order: CandidateOrder = first_fit
+) -> tuple[Allocator, list[ResourceClaim], dict[str, Allocation]]:
     """The allocator of the node that is asked about, the claims, and what each holder has."""
     node = question["node"]["metadata"]
     facts = NodeFacts(node["name"], node.get("labels") or {})
@@ -102,6 +105,7 @@ def taken_apart(question: Written) -> tuple[Allocator, list[ResourceClaim], dict
         SliceIndex(slices).pools(facts),
         {one.name: one for one in classes},
         Features(has_list_attributes=question["lists"]),
+        order,
     )
     return allocator, claims, {name: one for name, one in held if one is not None}
 

@@ -15,6 +15,7 @@ from gpufleet.device_allocation.diagnosis import ChoiceDiagnosis, diagnosis
 from gpufleet.device_allocation.held import HeldDevices
 from gpufleet.device_allocation.matching import ChoiceMatcher
 from gpufleet.device_allocation.pools import Candidate, Pool
+from gpufleet.device_allocation.preference import CandidateOrder, first_fit
 from gpufleet.device_allocation.results import RESULTS_MAX, Allocation, Refusal
 from gpufleet.device_allocation.search import (
     TRIALS_MAX,
@@ -37,11 +38,13 @@ class Allocator:
         pools: Sequence[Pool],
         classes: Mapping[str, DeviceClass],
         features: Features = DEFAULT_FEATURES,
+        order: CandidateOrder = first_fit,
     ) -> None:
         self._node_name = node_name
         self._pools = pools
         self._classes = classes
         self._features = features
+        self._order = order
         self._verdicts: dict[Hashable, dict[Candidate, bool]] = {}
         self.candidates = tuple(one for pool in pools for one in pool.candidates)
 
@@ -56,8 +59,9 @@ class Allocator:
         problem = self._problem_of_all(claims)
         if problem:
             return Refusal(problem)
-        requests = [one for place, claim in enumerate(matchers) for one in self._planned(place, claim)]
-        search = Search(requests, Trial(self._pools, held, claims), trials_max)
+        trial = Trial(self._pools, held, claims)
+        requests = [one for place, claim in enumerate(matchers) for one in self._planned(place, claim, trial)]
+        search = Search(requests, trial, trials_max)
         try:
             found = search.run()
         except SearchTooLongError:
@@ -124,16 +128,17 @@ class Allocator:
                     )
         return ""
 
-    def _planned(self, index: int, of_claim: list[list[ChoiceMatcher]]) -> list[PlannedRequest]:
-        choices = [[self._planned_choice(matcher) for matcher in matchers] for matchers in of_claim]
+    def _planned(self, index: int, of_claim: list[list[ChoiceMatcher]], trial: Trial) -> list[PlannedRequest]:
+        choices = [[self._planned_choice(matcher, trial) for matcher in matchers] for matchers in of_claim]
         least = [min((one.count for one in row if one.count), default=0) for row in choices]
         later = list(itertools.accumulate(reversed(least[1:]), initial=0))[::-1]
         return [PlannedRequest(index, row, rest) for row, rest in zip(choices, later, strict=True)]
 
-    def _planned_choice(self, matcher: ChoiceMatcher) -> PlannedChoice:
+    def _planned_choice(self, matcher: ChoiceMatcher, trial: Trial) -> PlannedChoice:
         count = matcher.choice.count
         if count is not None:
-            return PlannedChoice(matcher, self.candidates, count, takes_all=False)
+            ordered = self._order(matcher, self.candidates, count, trial)
+            return PlannedChoice(matcher, ordered, count, takes_all=False)
         every = [one for one in self.candidates if matcher.matches(one) and matcher.could_serve(one)]
         return PlannedChoice(matcher, every, len(every), takes_all=True)
 

@@ -18,6 +18,12 @@ NO_EXECUTE = "NoExecute"
 REPELLING = (NO_SCHEDULE, NO_EXECUTE)
 """Effects of a taint that keep claims from the device; others, those to come among them, do not."""
 
+PCIE_ROOT = "resource.kubernetes.io/pcieRoot"
+"""Kubernetes' attribute for the root complex above a device, written pci0000:00."""
+
+NUMA_NODE = "resource.kubernetes.io/numaNode"
+"""Kubernetes' attribute for the NUMA node of a device."""
+
 EXISTS = "Exists"
 EQUAL = "Equal"
 

@@ -19,6 +19,7 @@ class PoolState:
     """The counters of a pool that are left, in nano units; None where they cannot be known."""
 
     def __init__(self, pool: Pool, held: HeldDevices, held_names: Iterable[str]) -> None:
+        self.total = pool.counters
         self.unknown = sorted(set(held_names) - pool.names) if pool.counters else []
         self.left = dict(pool.counters)
         self.groups = GroupState()
@@ -138,6 +139,10 @@ class Trial:
     def counters_left(self, candidate: Candidate) -> Mapping[Counter, int]:
         """What is left of the counters of the device's pool, in nano units."""
         return self._pool(candidate).left
+
+    def counters_of(self, candidate: Candidate) -> Mapping[Counter, int]:
+        """What there is of the counters of the device's pool, in nano units."""
+        return self._pool(candidate).total
 
     def departed(self, candidate: Candidate) -> Sequence[str]:
         """The devices of its pool that are held although no slice has them: its counters are not known."""

@@ -11,6 +11,7 @@ from gpufleet.device_allocation.allocator import Allocator
 from gpufleet.device_allocation.claims import ResourceClaim
 from gpufleet.device_allocation.held import HeldDevices
 from gpufleet.device_allocation.pools import SliceIndex
+from gpufleet.device_allocation.preference import CandidateOrder, first_fit
 from gpufleet.device_allocation.results import Allocation, Refusal
 from gpufleet.device_allocation.slices import NodeFacts
 from gpufleet.kube.codec.resource_claims import read_resource_claim
@@ -61,8 +62,8 @@ def slices_of(node: NodeGpus) -> list[ResourceSliceSpec]:
     return [one for pool in pools_of(node) for one in pool_slices(pool, 1)]
 
 
-def allocator_of(specs: Iterable[ResourceSliceSpec]) -> Allocator:
-    """Kubernetes' choice on the node of these slices."""
+def allocator_of(specs: Iterable[ResourceSliceSpec], order: CandidateOrder = first_fit) -> Allocator:
+    """The choice on the node of these slices, that of Kubernetes unless another order is said."""
     read = [
         read_resource_slice(ResourceSliceObject(Metadata(f"slice-{number}"), spec))
         for number, spec in enumerate(specs)
@@ -76,7 +77,7 @@ def allocator_of(specs: Iterable[ResourceSliceSpec]) -> Allocator:
         )
         for name, text in CLASSES.items()
     }
-    return Allocator(NODE, SliceIndex(read).pools(NodeFacts(NODE)), classes)
+    return Allocator(NODE, SliceIndex(read).pools(NodeFacts(NODE)), classes, order=order)
 
 
 def given(

@@ -9,6 +9,7 @@ import pytest
 from gpufleet.agent.dra.offered_device import OfferedDevice
 from gpufleet.device_allocation.allocator import Allocator
 from gpufleet.device_allocation.held import HeldDevices
+from gpufleet.device_allocation.preference import CandidateOrder, LeastLoss, first_fit
 from gpufleet.device_allocation.results import AllocatedDevice, Allocation, Refusal
 from gpufleet.device_allocation.slices import DeviceId
 from gpufleet.model.identifiers import GpuModelName
@@ -96,17 +97,18 @@ def test_an_instance_keeps_kubernetes_from_the_whole_card() -> None:
     assert isinstance(refused, str)
 
 
-def test_in_this_order_kubernetes_fills_392_of_424_orders_of_arrival() -> None:
+@pytest.mark.parametrize("order", [first_fit, LeastLoss()], ids=["kubernetes", "least loss"])
+def test_in_this_order_a_card_is_filled_in_392_of_424_orders_of_arrival(order: CandidateOrder) -> None:
     """By name, as NVIDIA's driver lists them, it fills 287; no rule for one card fills more than 393."""
     geometry = BOARDS[GpuModelName("H100-80GB")]
     packable = {tuple(sorted(one.profile for one in layout)) for layout in geometry.layouts() if layout}
-    orders = {order for profiles in packable for order in itertools.permutations(profiles)}
-    allocator = allocator_of(slices_of_card("H100-80GB"))
+    arrivals = {one for profiles in packable for one in itertools.permutations(profiles)}
+    allocator = allocator_of(slices_of_card("H100-80GB"), order)
     placed: dict[Order, Allocation] = {(): _holding(())}
-    for order in sorted(orders, key=len):
-        _place_last(order, allocator, placed)
-    assert len(orders) == 424
-    assert len(placed.keys() & orders) == 392
+    for one in sorted(arrivals, key=len):
+        _place_last(one, allocator, placed)
+    assert len(arrivals) == 424
+    assert len(placed.keys() & arrivals) == 392
 
 
 def _place_last(order: Order, allocator: Allocator, placed: dict[Order, Allocation]) -> None:

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from gpufleet.agent.dra.health_taints import health_taints
 from gpufleet.agent.dra.offered_device import (
     PCI_BUS_ID,
-    PCIE_ROOT,
     OfferedDevice,
     attributes,
     bus_id,
     capacities,
 )
 from gpufleet.agent.state.node_state import Gpu
+from gpufleet.device_allocation.slices import PCIE_ROOT
 from gpufleet.devices.facts import Driver, GpuFacts, MigFacts
 from gpufleet.kube.objects.resource_slices import WrittenDevice
 

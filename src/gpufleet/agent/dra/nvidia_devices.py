@@ -8,9 +8,7 @@ from collections.abc import Iterator
 
 from gpufleet.agent.dra.health_taints import health_taints
 from gpufleet.agent.dra.offered_device import (
-    NUMA_NODE,
     PCI_BUS_ID,
-    PCIE_ROOT,
     Attributes,
     OfferedDevice,
     attributes,
@@ -18,6 +16,7 @@ from gpufleet.agent.dra.offered_device import (
     capacities,
 )
 from gpufleet.agent.state.node_state import Gpu
+from gpufleet.device_allocation.slices import NUMA_NODE, PCIE_ROOT
 from gpufleet.devices.facts import Driver, GpuFacts, MigFacts
 from gpufleet.kube.objects.resource_slices import WrittenDevice
 from gpufleet.model.gpu_model import find

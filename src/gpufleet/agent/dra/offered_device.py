@@ -15,12 +15,6 @@ from gpufleet.model.identifiers import DeviceId
 PCI_BUS_ID = "resource.kubernetes.io/pciBusID"
 """Kubernetes' attribute for the place of a device on the PCI bus, written 0000:19:00.0."""
 
-PCIE_ROOT = "resource.kubernetes.io/pcieRoot"
-"""Kubernetes' attribute for the root complex above a device, written pci0000:00."""
-
-NUMA_NODE = "resource.kubernetes.io/numaNode"
-"""Kubernetes' attribute for the NUMA node of a device."""
-
 TEXT_LONGEST = 64
 """What the API server takes as the value of an attribute."""
 
