@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from gpufleet.explain.command import Question, answer_of
+from gpufleet.kube.connection import ClusterChoice
 from gpufleet.localkube import manifests
 from gpufleet.localkube.access.api import Object
 from gpufleet.localkube.cluster import LocalCluster
@@ -207,6 +209,24 @@ def test_two_pods_share_a_claim_across_restarts_of_agent_and_kubelet(real: Local
     delete_pod(real, "third")
     awaited("the claim to be taken back", lambda: prepared(real) == [])
     delete_claim(real, "shared")
+
+
+def test_what_explain_calls_the_way_out_lets_kubernetes_place_the_pod(real: LocalCluster) -> None:
+    make_claim(real, "both", 2)
+    start(real, pod_with_claim("holder", "both", SEE + SLEEP))
+    seen(real, "holder")
+    make_claim(real, "late")
+    start(real, pod_with_claim("waiter", "late", SEE + SLEEP))
+    awaited("the scheduler's refusal", lambda: "cannot allocate all claims" in events_of(real, "waiter"))
+    answer = answer_of(Question("waiter", ClusterChoice(real.kubeconfig, "", "default")))
+    gives = "when claim default/both (in use by holder) gives back its devices"
+    assert answer.way_out[0] == f"{NODE_NAME} has the devices for it {gives}"
+    assert "2 are held by other claims" in answer.why
+    delete_pod(real, "holder")
+    delete_claim(real, "both")
+    assert seen(real, "waiter")
+    delete_pod(real, "waiter")
+    delete_claim(real, "late")
 
 
 def test_the_device_plugin_has_the_other_cards(real: LocalCluster) -> None:
