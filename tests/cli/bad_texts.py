@@ -87,6 +87,14 @@ TEXTS: dict[str, Bad] = {
     "snapshot --context": _CONTEXT,
     "snapshot --scheduler-name": ANY,
     "snapshot --policy": _POLICY,
+    "plan --remove-node": ANY,
+    "plan --set-quota": Bad(("", "x", "q.gpu=much", "q.gpus=1", "q.gpu.hard=-1", "q.gpu=none", "a.b=1")),
+    "plan --namespace": ANY,
+    "plan --type": Bad(("", "x", "p5.48xlarg")),
+    "plan --by": Bad(("", "x", "4", "-1h", "4 hours")),
+    "plan --context": _CONTEXT,
+    "plan --scheduler-name": ANY,
+    "plan --policy": _POLICY,
     "whatif --add-nodes": Bad(
         (
             "",

@@ -53,6 +53,7 @@ LINES = {
     "top": "--kubeconfig config --once",
     "web": "--kubeconfig config --listen 127.0.0.1:0",
     "snapshot": "--kubeconfig config",
+    "plan": "--kubeconfig config",
     "whatif": "--add-nodes 1 --kubeconfig config",
     "drain": "a-node --kubeconfig config",
     "defragment": "--kubeconfig config",

@@ -74,6 +74,7 @@ EXCLUDED_BY = {
     "import --kubeconfig": "manifest.yaml",
     "cost --kubeconfig": "seen.ledger",
     "whatif --snapshot": "--kubeconfig",
+    "plan --snapshot": "--kubeconfig",
     "defragment --snapshot": "--kubeconfig",
     "drain --snapshot": "--kubeconfig",
 }

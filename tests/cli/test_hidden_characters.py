@@ -29,6 +29,7 @@ from gpufleet.cli import (
     fit_cluster_output,
     fit_output,
     fit_training_output,
+    plan_output,
     whatif_output,
 )
 from gpufleet.cli.main import ExitCode, main
@@ -43,6 +44,7 @@ from gpufleet.explain.queue_answer import QueuesAnswer
 from gpufleet.fit.answer import Answer as FitAnswer
 from gpufleet.fit.answer import TrainingAnswer
 from gpufleet.fit.basis import Basis
+from gpufleet.plan.answer import Plan as PurchasePlan
 from gpufleet.whatif.answer import Answer as WhatifAnswer
 
 ALARMING = (
@@ -100,6 +102,7 @@ def filled(kind: typing.Any, depth: int = 0) -> typing.Any:
 
 ANSWERS: dict[str, Callable[[str], None]] = {
     "explain": lambda form: explain_output.show(filled(Answer), form, "never"),
+    "plan": lambda form: plan_output.show(filled(PurchasePlan), form),
     "whatif": lambda form: whatif_output.show(filled(WhatifAnswer), form),
     "defragment": lambda form: defragment_output.show(filled(DefragmentPlan), form),
     "drain": lambda form: drain_output.show(filled(DrainPlan), form),
@@ -187,6 +190,8 @@ def test_lint_hides_nothing(
         ["replay", "--nodes", ODD_FILE],
         ["scenario", "run", ODD_FILE],
         ["import", "kueue", ODD_FILE],
+        ["plan", "--catalogue", ODD_FILE],
+        ["plan", "--type", ALARMING],
         ["whatif", "--add-nodes", ALARMING, "--snapshot", ODD_FILE],
         ["whatif", "--set-quota", ALARMING, "--snapshot", ODD_FILE],
         ["whatif", "--submit", ODD_FILE, "--snapshot", ODD_FILE],

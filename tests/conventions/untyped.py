@@ -28,6 +28,7 @@ TYPED = {
     "docs/moving-to-queues.md": "tests/cli/test_page_commands.py",
     "docs/operate-walk.md": "tests/localkube/test_operate_walk.py",
     "docs/parking.md": "tests/operator/parking/test_parking_on_a_real_server.py",
+    "docs/plan.md": "tests/localkube/test_page_walks.py",
     "docs/projects.md": "tests/operator/projects/test_page.py",
     "docs/queues-walk.md": "tests/localkube/test_queues_walk.py",
     "docs/replay.md": "tests/cli/test_page_commands.py",

@@ -27,12 +27,13 @@ def test_every_command_of_the_page_does_what_it_says(page: str, tmp_path: Path) 
         assert walk(ROOT / page, shell, tmp_path / "memory") > 1
 
 
-def test_a_snapshot_is_asked_and_rerun_as_both_pages_say(tmp_path: Path) -> None:
-    """The page of snapshots goes on with the cluster of the page of what-if."""
+def test_a_snapshot_is_asked_and_rerun_as_the_pages_say(tmp_path: Path) -> None:
+    """The pages of snapshots and plans go on with the cluster of the page of what-if."""
     all_programs(Options())
     with newcomers_shell(tmp_path) as shell:
         assert walk(ROOT / "docs" / "whatif.md", shell, tmp_path / "memory") > 1
         assert walk(ROOT / "docs" / "snapshots.md", shell, tmp_path / "memory") > 1
+        assert walk(ROOT / "docs" / "plan.md", shell, tmp_path / "memory") > 1
 
 
 def test_a_local_cluster_comes_and_goes_as_the_page_says(tmp_path: Path) -> None:

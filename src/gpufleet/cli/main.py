@@ -33,6 +33,7 @@ COMMANDS = {
     "top": "Show what GPUs do, who holds them, and who waits why; live on a terminal.",
     "web": "Show the fleet in the browser: nodes, queues, work and why it waits, live.",
     "snapshot": "Write all that decisions depend on in a cluster to one file.",
+    "plan": "Say which nodes to buy for the work that waits, and what they cost.",
     "whatif": "Say what more nodes, another quota or more work would change in a cluster.",
     "drain": "Empty nodes: ends are waited for, gangs move whole to places that are kept.",
     "defragment": "Say which running pods to move so that larger ones fit.",

@@ -29,9 +29,9 @@ def show(answer: Answer, output: str) -> None:
 def lines(answer: Answer) -> Iterator[str]:
     """The whole text."""
     for number, change in enumerate(answer.changes):
-        yield from _wrapped(f"{'If' if number == 0 else 'and'}  {change}", 4)
+        yield from wrapped(f"{'If' if number == 0 else 'and'}  {change}", 4)
     yield ""
-    when = _Times(answer.at)
+    when = StartWords(answer.at)
     told = [
         ("would start", answer.starts, when.start),
         ("would be evicted", answer.evicted, when.evicted),
@@ -46,17 +46,17 @@ def lines(answer: Answer) -> Iterator[str]:
         if work:
             yield f"{counted_pods(work)} {title}:"
             for one in work[:LISTED_MAX]:
-                yield from _wrapped(f"  {_named(one)}  {words(one)}", 6)
-            yield from _more(work)
+                yield from wrapped(f"  {named(one)}  {words(one)}", 6)
+            yield from more_pods(work)
     yield from _queues(answer)
     yield from _waiting(answer)
     for note in answer.notes:
-        yield from _wrapped(f"Note: {note}", 6)
+        yield from wrapped(f"Note: {note}", 6)
     yield ""
     yield UNCHANGED
 
 
-class _Times:
+class StartWords:
     """Words for what happens when."""
 
     def __init__(self, at: str) -> None:
@@ -114,7 +114,8 @@ def counted_pods(work: tuple[Work, ...]) -> str:
     return counted(sum(one.pods for one in work), "pod")
 
 
-def _named(work: Work) -> str:
+def named(work: Work) -> str:
+    """Kind and name, with its pods and what each asks for."""
     gpus = f", GPUs: {work.gpus}" if work.gpus else ""
     if work.kind == "pod":
         return f"{work.title}{' (' + gpus[2:] + ')' if gpus else ''}"
@@ -156,19 +157,21 @@ def _waiting(answer: Answer) -> Iterator[str]:
     others = tuple(one for one in answer.waits if one.title not in above)
     for one in others[:LISTED_MAX]:
         why = one.why or "nothing stands in its way but its turn"
-        yield from _wrapped(f"  {_named(one)}  {why}", 6)
-    yield from _more(others, answer.waits_more)
+        yield from wrapped(f"  {named(one)}  {why}", 6)
+    yield from more_pods(others, answer.waits_more)
     if len(others) < len(answer.waits):
         yield "  and those named above" if others else "  those named above"
 
 
-def _more(work: tuple[Work, ...], pods: int = 0) -> Iterator[str]:
+def more_pods(work: tuple[Work, ...], pods: int = 0) -> Iterator[str]:
+    """How many pods are not listed, where not all are; ``pods`` of them are in no work here."""
     pods += sum(one.pods for one in work[LISTED_MAX:])
     if pods:
         yield f"  and {counted(pods, 'more pod')} (all of it: -o json)"
 
 
-def _wrapped(text: str, indent: int) -> Iterator[str]:
+def wrapped(text: str, indent: int) -> Iterator[str]:
+    """A text in lines, those after the first further in."""
     first = text[: len(text) - len(text.lstrip(" "))]
     yield from textwrap.wrap(
         text.strip(),

@@ -12,7 +12,6 @@ from gpufleet.cluster.snapshots.decisions import Moment
 from gpufleet.cluster.snapshots.document import engine_time_us
 from gpufleet.cluster.snapshots.sources import on_cluster, on_snapshot
 from gpufleet.cluster.watching.picture import Picture
-from gpufleet.kube import resources
 from gpufleet.kube.connection import ClusterChoice
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.model.model_errors import InputError
@@ -58,7 +57,7 @@ def answer_of(request: Request, picture: Picture, settings: Settings, at: dt.dat
     waits, more = difference.waits()
     return Answer(
         SCHEMA,
-        _written(at),
+        written_moment(at),
         tuple(changed.words),
         difference.starts(),
         difference.evicted(),
@@ -75,7 +74,8 @@ def answer_of(request: Request, picture: Picture, settings: Settings, at: dt.dat
     )
 
 
-def _written(at: dt.datetime) -> str:
+def written_moment(at: dt.datetime) -> str:
+    """A moment as the answers write it."""
     return at.astimezone(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
@@ -93,12 +93,12 @@ class Changed:
     """A copy of a picture with the changes made, and what they are called."""
 
     def __init__(self, request: Request, picture: Picture, settings: Settings, at: dt.datetime) -> None:
-        self.picture = _copied(picture)
+        self.picture = picture.copied()
         self.words: list[str] = []
         self.notes: list[str] = []
         self.lost: list[Work] = []
         # Quotas before nodes: a mistyped queue shall be told before anything long is done.
-        submission = Submission(self.picture, request.namespace, settings.scheduler_name, _written(at))
+        submission = Submission(self.picture, request.namespace, settings.scheduler_name, written_moment(at))
         for file in request.submit:
             had = len(submission.uids)
             submission.submit(file)
@@ -111,7 +111,7 @@ class Changed:
         self.words += [add_nodes(self.picture, one) for one in request.add_nodes]
 
     def _remove(self, name: str, settings: Settings, at: dt.datetime) -> None:
-        displaced = remove_node(self.picture, name, _written(at), settings.scheduler_name)
+        displaced = remove_node(self.picture, name, written_moment(at), settings.scheduler_name)
         self.words.append(
             f"node {name} is gone, and {counted(len(displaced.again), 'pod')} on it must go elsewhere"
         )
@@ -123,12 +123,3 @@ class Changed:
 
 def _lost(pod: Pod) -> Work:
     return Work(*work_key(pod), pods=1, why="no controller makes it anew")
-
-
-def _copied(picture: Picture) -> Picture:
-    copy = Picture()
-    copy.objects = {kind: dict(found) for kind, found in picture.objects.items()}
-    copy.objects.setdefault(resources.FLEET_QUEUES, {})
-    copy.unreadable = list(picture.unreadable)
-    copy.forbidden = list(picture.forbidden)
-    return copy

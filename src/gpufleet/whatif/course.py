@@ -61,9 +61,10 @@ class State(enum.Enum):
 class Course:
     """One engine on one picture, from its moment on."""
 
-    def __init__(self, facts: Facts, now_us: int) -> None:
+    def __init__(self, facts: Facts, now_us: int, horizon_us: int = HORIZON_US) -> None:
         self.facts = facts
         self.now_us = now_us
+        self.horizon_us = horizon_us
         self.engine = engine_of(facts.settings)
         self.player = Player(self.engine, self, now_us)
         self.meanings: dict[PodUid, Pod] = {}
@@ -129,10 +130,10 @@ class Course:
         return events
 
     def _let_time_pass(self) -> None:
-        """Go from one due moment to the next, until nothing is due within ``HORIZON_US``."""
+        """Go from one due moment to the next, until nothing is due within ``horizon_us``."""
         for _ in range(MOMENTS_MAX):
             due_us = self.player.next_due_us()
-            if due_us is None or due_us > self.now_us + HORIZON_US:
+            if due_us is None or due_us > self.now_us + self.horizon_us:
                 return
             self.player.go_on()
         self.cut = True

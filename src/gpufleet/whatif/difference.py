@@ -112,6 +112,19 @@ class Difference:
         told = [self._work(key, uids, why=self._why(uids)) for key, uids in groups[:EXPLAINED_MAX]]
         return tuple(told), sum(len(uids) for _, uids in groups[EXPLAINED_MAX:])
 
+    def started(self, uids: frozenset[PodUid]) -> tuple[Work, ...]:
+        """Work of these pods, with when and where they start."""
+        groups = self._grouped(uids.__contains__)
+        return tuple(self._work(key, found, start=self._start(self.after, found)) for key, found in groups)
+
+    def waiting_of(self, uids: frozenset[PodUid]) -> tuple[Work, ...]:
+        """Work of these pods, with why it waits, or when it starts all the same."""
+        groups = self._grouped(uids.__contains__)
+        return tuple(
+            self._work(key, found, start=self._start(self.after, found), why=self._why(found))
+            for key, found in groups
+        )
+
     def queues(self) -> tuple[QueueChange, ...]:
         """The resources of which queues use, or may use, another amount at once."""
         before, after = _uses(self.before.usage), _uses(self.after.usage)

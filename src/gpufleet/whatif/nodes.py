@@ -49,7 +49,7 @@ _IDS = uuid.UUID("b5c6f3a2-4a0e-4d0b-9f58-5d5ad1f0a2b7")
 def add_nodes(picture: Picture, wanted: AddNodes) -> str:
     """Put new nodes into the picture. Returns what they are like. Raises InputError."""
     template = _described(wanted) if wanted.gpus is not None else _template(picture, wanted)
-    names = _free_names(picture, wanted.count)
+    names = _free_names(picture, wanted.count, wanted.name)
     for name in names:
         _put(picture, resources.NODES, name, _renamed(template.node, name))
         if template.devices is not None:
@@ -123,12 +123,13 @@ def _described(wanted: AddNodes) -> _Template:
     ample = [key for key, text in (("CPU", wanted.cpu), ("memory", wanted.memory)) if not text]
     unlimited = f", whose {' and '.join(ample)} limit nothing" if ample else ""
     if not gpus:
-        return _Template(_node(amounts, {}), None, None, f"without GPUs{unlimited}")
+        return _Template(_node(amounts, dict(wanted.labels)), None, None, f"without GPUs{unlimited}")
     model = read_model(wanted.model)
     amounts[RESOURCES[model.vendor]] = str(gpus)
     if wanted.sharing != report.WHOLE:
         amounts[keys.GPU_SHARE] = str(gpus * SLOTS_PER_GPU)
-    labels = {PRODUCTS[model.vendor]: model.labels[0] if model.labels else str(model.name)}
+    product = {PRODUCTS[model.vendor]: model.labels[0] if model.labels else str(model.name)}
+    labels = {**product, **dict(wanted.labels)}
     devices = tuple(
         report.ReportedDevice(
             id=f"GPU-{index}",
@@ -188,14 +189,14 @@ def _uid(text: str) -> str:
     return str(uuid.uuid5(_IDS, text))
 
 
-def _free_names(picture: Picture, count: int) -> list[str]:
+def _free_names(picture: Picture, count: int, begin: str) -> list[str]:
     taken = {name for _, name in picture.objects.get(resources.NODES, ())}
     found: list[str] = []
     number = 0
     while len(found) < count:
         number += 1
-        if f"new-{number}" not in taken:
-            found.append(f"new-{number}")
+        if f"{begin}-{number}" not in taken:
+            found.append(f"{begin}-{number}")
     return found
 
 

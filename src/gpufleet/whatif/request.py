@@ -17,7 +17,8 @@ NODE_KEYS = ("like", "gpus", "model", "cpu", "memory", "sharing")
 
 class AddNodes(msgspec.Struct, frozen=True):
     """A number of nodes, like a given one (``like``) or as described (``gpus``, ``model``); without either,
-    like the most frequent nodes with GPUs. ``text`` is how it was written.
+    like the most frequent nodes with GPUs. ``text`` is how it was written. Described nodes may
+    have ``labels`` besides, and ``name`` is how their names begin.
     """
 
     text: str
@@ -28,6 +29,8 @@ class AddNodes(msgspec.Struct, frozen=True):
     cpu: str = ""
     memory: str = ""
     sharing: str = "whole"
+    labels: tuple[tuple[str, str], ...] = ()
+    name: str = "new"
 
 
 class SetQuota(msgspec.Struct, frozen=True):

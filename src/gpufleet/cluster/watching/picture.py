@@ -48,6 +48,15 @@ class Picture:
         """All objects of a kind."""
         return self.objects.get(kind, {}).values()
 
+    def copied(self) -> "Picture":
+        """A picture of its own with these objects, to be changed: queues may be added to it."""
+        copy = Picture()
+        copy.objects = {kind: dict(found) for kind, found in self.objects.items()}
+        copy.objects.setdefault(resources.FLEET_QUEUES, {})
+        copy.unreadable = list(self.unreadable)
+        copy.forbidden = list(self.forbidden)
+        return copy
+
     def seen(self) -> list[Seen]:
         """Everything, as if it had just appeared."""
         found = [

@@ -1,0 +1,119 @@
+"""Lays a plan of purchase out for people: what to buy first, then what starts, then what it does not help."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from gpufleet.cli.output import echo_json, echo_line
+from gpufleet.cli.queues_table import Column, laid_out
+from gpufleet.cli.whatif_output import LISTED_MAX, StartWords, counted_pods, length, more_pods, named, wrapped
+from gpufleet.ledger.money import MICRO_UNITS
+from gpufleet.model.phrases import counted
+from gpufleet.plan.answer import Plan, Purchase
+from gpufleet.whatif.answer import Work
+
+MONTH_HOURS = 730
+"""Hours of a month in the price lists of providers: a twelfth of a year of 365 days, rounded."""
+
+UNCHANGED = "Nothing was bought, and nothing was changed in the cluster."
+
+
+def show(plan: Plan, output: str) -> None:
+    """Print the plan, on standard output."""
+    if output == "json":
+        echo_json(plan)
+        return
+    for line in lines(plan):
+        echo_line(line)
+
+
+def lines(plan: Plan) -> Iterator[str]:
+    """The whole text."""
+    for number, change in enumerate(plan.changes):
+        yield from wrapped(f"{'If' if number == 0 else 'and'}  {change}", 4)
+    if plan.changes:
+        yield ""
+    yield from _purchases(plan)
+    yield from _starts(plan)
+    yield from _nothing_helps(plan)
+    yield from _other_ways(plan)
+    yield ""
+    yield from wrapped(f"Note: prices are from {plan.catalogue}.", 6)
+    for note in plan.notes:
+        yield from wrapped(f"Note: {note}", 6)
+    yield UNCHANGED
+
+
+def _purchases(plan: Plan) -> Iterator[str]:
+    waits = "" if not plan.by_s else f" more than {length(plan.by_s)}"
+    if not plan.pods_late:
+        yield f"No work waits{waits}: nothing needs to be bought."
+        return
+    if not plan.nodes:
+        yield f"{counted(plan.pods_late, 'pod')} would wait{waits}, and no purchase of these types helps."
+        return
+    some = "all" if plan.pods_helped == plan.pods_late else str(plan.pods_helped)
+    which = "it" if plan.pods_late == 1 else f"{some} of them"
+    yield f"{counted(plan.pods_late, 'pod')} would wait{waits}. These nodes start {which}:"
+    columns = [Column("NODES", right=True), Column("TYPE"), Column("GPUS"), Column("WHERE")]
+    columns += [Column(f"{plan.currency} PER HOUR", right=True), Column("PER MONTH", right=True)]
+    rows = [_row(one) for one in plan.nodes]
+    sum_row = ("", "sum", "", "", _money(plan.cost_micro), _money(plan.cost_micro * MONTH_HOURS))
+    for line in laid_out(columns, [([*row], "") for row in (*rows, sum_row)], None):
+        yield f"  {line.text}"
+
+
+def _row(one: Purchase) -> tuple[str, ...]:
+    where = " ".join(part for part in (one.provider, one.zone or one.region, one.capacity_type) if part)
+    gpus = f"{one.gpus} x {one.gpu_model}"
+    cost = one.cost_micro
+    return str(one.count), one.instance_type, gpus, where, _money(cost), _money(cost * MONTH_HOURS)
+
+
+def _money(amount_micro: int) -> str:
+    return f"{amount_micro / MICRO_UNITS:,.2f}"
+
+
+def _starts(plan: Plan) -> Iterator[str]:
+    if plan.starts:
+        words = StartWords(plan.at)
+        types = {one.names: one.instance_type for one in plan.nodes}
+        yield f"{counted_pods(plan.starts)} would start:"
+        for one in plan.starts[:LISTED_MAX]:
+            when = "" if one.start is None else words.moment(one.start)
+            yield from wrapped(f"  {named(one)}  {when} on {_places(one, types)}", 6)
+        yield from more_pods(plan.starts)
+
+
+def _places(work: Work, types: dict[str, str]) -> str:
+    """The types of new nodes that work starts on, and whether it also gets nodes that are there."""
+    nodes = () if work.start is None else tuple(work.start.nodes)
+    new = Counter(types[begin] for node in nodes if (begin := node.rpartition("-")[0]) in types)
+    there = len(nodes) - new.total()
+    words = [f"{count} x {name}" for name, count in sorted(new.items())]
+    words += [counted(there, "node") + " of today"] if there else []
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+
+
+def _nothing_helps(plan: Plan) -> Iterator[str]:
+    if plan.nothing_helps:
+        pods = sum(one.pods for one in plan.nothing_helps) + plan.nothing_helps_more
+        some = counted(pods, "pod")
+        yield f"No purchase of these types helps {some}, judged with more than enough of each:"
+        for one in plan.nothing_helps[:LISTED_MAX]:
+            yield from wrapped(f"  {named(one)}  {_reason(one, plan.at)}", 6)
+        yield from more_pods(plan.nothing_helps, plan.nothing_helps_more)
+
+
+def _reason(work: Work, at: str) -> str:
+    if work.start is not None:
+        return f"starts {StartWords(at).moment(work.start)}, also with more nodes"
+    return work.why or "nothing stands in its way but its turn"
+
+
+def _other_ways(plan: Plan) -> Iterator[str]:
+    if plan.one_type:
+        yield "One type alone:"
+    for one in plan.one_type:
+        starts = "all of them" if one.pods == plan.pods_helped else counted(one.pods, "pod")
+        cost = f"{_money(one.cost_micro)} {plan.currency} per hour"
+        yield f"  {one.count} x {one.instance_type}: {cost}, for {starts}"

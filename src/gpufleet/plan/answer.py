@@ -1,0 +1,65 @@
+"""The answer of `gpufleet plan` as a value; ``-o json`` writes it as it stands."""
+
+import msgspec
+
+from gpufleet.whatif.answer import Work
+
+SCHEMA = "gpufleet.io/plan/v1"
+"""A change that breaks readers of the JSON gets another version."""
+
+
+class Purchase(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """So many nodes of one type; prices are for an hour, in micro-units of the currency.
+
+    ``names`` is how the names begin that the new nodes have in this answer.
+    """
+
+    instance_type: str
+    count: int
+    gpus: int
+    gpu_model: str
+    price_micro: int
+    names: str
+    provider: str = ""
+    region: str = ""
+    zone: str = ""
+    capacity_type: str = ""
+
+    @property
+    def cost_micro(self) -> int:
+        """What all of them cost for an hour."""
+        return self.count * self.price_micro
+
+
+class OneType(msgspec.Struct, frozen=True, rename="camel"):
+    """What ``count`` nodes of one type alone would do: start ``pods`` of those that the whole plan starts."""
+
+    instance_type: str
+    count: int
+    pods: int
+    cost_micro: int
+
+
+class Plan(msgspec.Struct, frozen=True, rename="camel"):
+    """Which nodes start what waits.
+
+    ``by_s`` is how long work may wait. ``pods_late`` do not start by then without a purchase, ``pods_helped``
+    of them do with it. ``nothing_helps`` is what no purchase of these types helps, with the reason.
+    ``one_type`` are the other ways that were judged. Costs are for an hour in micro-units of ``currency``.
+    """
+
+    schema: str
+    at: str
+    by_s: float
+    changes: tuple[str, ...]
+    catalogue: str
+    currency: str
+    nodes: tuple[Purchase, ...]
+    cost_micro: int
+    pods_late: int
+    pods_helped: int
+    starts: tuple[Work, ...]
+    nothing_helps: tuple[Work, ...]
+    nothing_helps_more: int
+    one_type: tuple[OneType, ...]
+    notes: tuple[str, ...]

@@ -1,0 +1,201 @@
+"""The search for nodes in which the engine has the last word.
+
+First the engine is given more nodes of one type than could be needed, type by type: what then starts in time
+can be helped, and by which types. ``purchase_search`` proposes a cheap set by sizes. The engine judges it:
+for work that does not start, because gangs or relations need more room than sizes say, nodes are added; then
+from each type as many are taken away as can be, since running work ends and existing nodes have room.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from gpufleet.model.identifiers import PodUid
+from gpufleet.model.phrases import counted
+from gpufleet.model.pod import Pod
+from gpufleet.model.shape import Shape
+from gpufleet.plan.instance_types import NODE_COUNT_MAX, ON_DEMAND, InstanceType
+from gpufleet.plan.purchase_search import cheapest_bins, cost_of
+from gpufleet.plan.small_purchases import Bin, Item
+from gpufleet.plan.waiting_work import items_of, late_pods, on_time
+from gpufleet.whatif.course import Course
+
+MENDS_MAX = 8
+"""How often nodes are added to a set that does not start everything; then more than enough are taken."""
+
+SPARE = 1
+"""Nodes beyond the number by sizes when a type is tried: gangs and relations may need one more."""
+
+OTHER_WAYS_MAX = 3
+"""Types whose purchase alone is judged too, the cheapest first: to compare, not to choose from a list."""
+
+Say = Callable[[str], None]
+Judge = Callable[[Sequence[int]], Course]
+"""The course of things with so many nodes more of each type."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What was found: how many nodes of each type, the course with them, and what they do.
+
+    ``late`` are the pods that wait too long without a purchase, ``helped`` those that start in time with it.
+    ``ample`` is the course with more than enough of every type, which says why the others wait all the same.
+    """
+
+    counts: tuple[int, ...]
+    course: Course
+    ample: Course
+    late: tuple[PodUid, ...]
+    helped: tuple[PodUid, ...]
+    alone: tuple[tuple[int, int, int], ...]
+
+
+class Planning:
+    """One search: the types, the moment by which work shall start, and the judge."""
+
+    def __init__(self, types: tuple[InstanceType, ...], by_us: int, judge: Judge, say: Say) -> None:
+        self.types = types
+        self.by_us = by_us
+        self.judge = judge
+        self.say = say
+        self.bins = [Bin(one.price_micro, one.most) for one in types]
+        self.pods: dict[PodUid, Pod] = {}
+        self._may_run: list[set[Shape]] = [set() for _ in types]
+
+    def found(self) -> Found:
+        """The cheapest set of nodes that was found."""
+        nothing = [0] * len(self.types)
+        base = self.judge(nothing)
+        late = late_pods(base, self.by_us)
+        self.pods = {uid: base.meanings[uid] for uid in late if uid in base.meanings}
+        enough = self._enough()
+        helped = self._tried(enough)
+        self.say("with all types together")
+        ample = self.judge(enough)
+        together = on_time(ample, self.pods, self.by_us)
+        for uid in set(together) - helped:
+            self._allow_where_it_runs(uid, together[uid])
+        wanted = [uid for uid in self.pods if uid in helped or uid in together]
+        if not wanted:
+            return Found(tuple(nothing), base, ample, tuple(late), (), ())
+        counts, course = self._judged(self._proposed(wanted, enough), wanted, enough)
+        counts, course = self._reduced(counts, course, wanted)
+        started = tuple(on_time(course, wanted, self.by_us))
+        alone = self._other_ways(wanted, enough, cost_of(counts, self.bins))
+        return Found(tuple(counts), course, ample, tuple(late), started, alone)
+
+    def _enough(self) -> list[int]:
+        """More nodes of each type than everything that waits could need, were only that type bought."""
+        enough = []
+        for index, one in enumerate(self.types):
+            items = items_of(self.pods, self.pods, (one,), lambda *_: True)
+            fitting = [item for item in items if item.sizes[0] is not None]
+            needed = cheapest_bins(fitting, [Bin(1)]) or (0,)
+            count = needed[0] + SPARE if fitting else 0
+            most = self.bins[index].most
+            enough.append(min(count, NODE_COUNT_MAX if most is None else most))
+        return enough
+
+    def _tried(self, enough: Sequence[int]) -> set[PodUid]:
+        """What starts in time with one type alone; remembers which shapes each type helps."""
+        helped: set[PodUid] = set()
+        for index, one in enumerate(self.types):
+            if not enough[index]:
+                continue
+            self.say(f"with {one.name} ({index + 1} of {counted(len(self.types), 'type')})")
+            counts = [count if at == index else 0 for at, count in enumerate(enough)]
+            started = on_time(self.judge(counts), self.pods, self.by_us)
+            self._may_run[index] |= {self.pods[uid].shape for uid in started}
+            helped |= set(started)
+        return helped
+
+    def _allow_where_it_runs(self, uid: PodUid, node: str) -> None:
+        """A pod that only several types together help may run on the type of the node that it got."""
+        for index, one in enumerate(self.types):
+            if node.rpartition("-")[0] == node_name(one):
+                self._may_run[index].add(self.pods[uid].shape)
+
+    def _items(self, uids: Iterable[PodUid]) -> list[Item]:
+        return items_of(self.pods, uids, self.types, lambda shape, index: shape in self._may_run[index])
+
+    def _proposed(self, wanted: Sequence[PodUid], enough: Sequence[int]) -> list[int]:
+        counts = cheapest_bins(self._items(wanted), self.bins)
+        return list(enough if counts is None else counts)
+
+    def _judged(
+        self, counts: list[int], wanted: Sequence[PodUid], enough: Sequence[int]
+    ) -> tuple[list[int], Course]:
+        """A set of nodes with which all that is wanted starts, beginning from a proposal."""
+        for _ in range(MENDS_MAX):
+            self.say("the engine judges " + counted(sum(counts), "node"))
+            course = self.judge(counts)
+            missing = self._missing(course, wanted)
+            if not missing:
+                return counts, course
+            more = cheapest_bins(self._items(missing), self._left(counts))
+            if more is None or not any(more):
+                break
+            counts = [count + one for count, one in zip(counts, more, strict=True)]
+        return list(enough), self.judge(enough)
+
+    def _left(self, counts: Sequence[int]) -> list[Bin]:
+        """The bins that can still be had."""
+        return [
+            one if one.most is None else Bin(one.price, one.most - count)
+            for one, count in zip(self.bins, counts, strict=True)
+        ]
+
+    def _missing(self, course: Course, wanted: Sequence[PodUid]) -> list[PodUid]:
+        started = on_time(course, wanted, self.by_us)
+        return [uid for uid in wanted if uid not in started]
+
+    def _reduced(
+        self, counts: list[int], course: Course, wanted: Sequence[PodUid]
+    ) -> tuple[list[int], Course]:
+        """Without the nodes that are not needed, the dearest type first."""
+        most_started = len(wanted) - len(self._missing(course, wanted))
+        for index in sorted(range(len(counts)), key=lambda at: -self.bins[at].price):
+            least, enough = -1, counts[index]
+            while enough - least > 1:
+                # The first question is whether one node less will do: mostly it will not.
+                tried = enough - 1 if enough == counts[index] else (enough + least) // 2
+                fewer = [*counts[:index], tried, *counts[index + 1 :]]
+                self.say(f"without {counted(counts[index] - tried, 'node')} of {self.types[index].name}")
+                judged = self.judge(fewer)
+                if len(wanted) - len(self._missing(judged, wanted)) < most_started:
+                    if tried == counts[index] - 1:
+                        break
+                    least = tried
+                else:
+                    enough, course = tried, judged
+            counts = [*counts[:index], enough, *counts[index + 1 :]]
+        return counts, course
+
+    def _other_ways(
+        self, wanted: Sequence[PodUid], enough: Sequence[int], cost: int
+    ) -> tuple[tuple[int, int, int], ...]:
+        """Index of a type, nodes of it alone, and the pods that start with them; the cheapest few."""
+        ways = []
+        for index, one in enumerate(self.types):
+            able = [uid for uid in wanted if self.pods[uid].shape in self._may_run[index]]
+            items = items_of(self.pods, able, (one,), lambda *_: True)
+            needed = cheapest_bins(items, [self.bins[index]])
+            if able and needed and needed[0]:
+                ways.append((-len(able), needed[0] * one.price_micro, index, able, needed[0]))
+        judged = []
+        for _, _, index, able, count in sorted(ways, key=lambda way: way[:3])[: OTHER_WAYS_MAX + 1]:
+            alone = [count if at == index else 0 for at in range(len(self.types))]
+            limits = [limit if at == index else 0 for at, limit in enumerate(enough)]
+            counts, course = self._judged(alone, able, limits)
+            if any(counts[at] for at in range(len(counts)) if at != index):
+                continue
+            counts, course = self._reduced(counts, course, able)
+            started = len(on_time(course, wanted, self.by_us))
+            if counts[index] * self.bins[index].price != cost or started != len(wanted):
+                judged.append((index, counts[index], started))
+        return tuple(judged[:OTHER_WAYS_MAX])
+
+
+def node_name(one: InstanceType) -> str:
+    """How the names of new nodes of a type begin: a name of Kubernetes, which tells the type."""
+    parts = (one.name, one.zone or one.region, "" if one.capacity_type == ON_DEMAND else one.capacity_type)
+    return "new-" + "-".join(part for part in parts if part).lower().replace("_", "-")
