@@ -20,6 +20,7 @@ READS_BY_ITSELF = {
     "fit/evidence.py": "the package's own data",
     "advise/lint/exemptions/__init__.py": "the package's own data",
     "lint/rules/__init__.py": "the package's own data",
+    "plan/instance_types.py": "the package's own data",
     "usage/prometheus/client.py": "the answers of a server, with limits of bytes and time",
     "auditor/__main__.py": "imports nothing of ours on purpose, so that it can judge us",
     "agent/state/disk.py": "opens what it wrote to sync it",

@@ -326,13 +326,3 @@ def test_the_layers_of_the_design_are_those_of_the_contract() -> None:
     layers = next(one["layers"] for one in contracts if one["id"] == "layers")
     there = [{one for one in line.split(" | ") if not one.startswith("(")} for line in reversed(layers)]
     assert [set(re.findall(r"`(\w+)`", cell)) for cell in first_cells] == there
-
-
-def test_a_shell_to_come_has_its_place_among_the_layers_and_is_not_there_yet() -> None:
-    table = ARCHITECTURE.read_text(encoding="utf-8").rpartition("\n## ")[2]
-    shells = re.findall(r"a shell `(\w+)`", table)
-    layers = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    assert shells
-    for shell in shells:
-        assert f"({shell})" in layers
-        assert not (SOURCE / shell).exists()
