@@ -1,5 +1,6 @@
 """A new leader keeps the places that are kept for moved pods, with nothing but what was written down."""
 
+import random
 from collections.abc import Iterable
 
 import msgspec
@@ -8,11 +9,14 @@ import pytest
 from gpufleet.engine import event
 from gpufleet.engine.defragment.replacements import KEPT_FOR_US
 from gpufleet.engine.event import PodAdded, PodBound, ReplacementsRecalled
-from gpufleet.engine.instruction import AnyInstruction, Bind, ReplacementPlace, ReplacementsKept
-from gpufleet.model.identifiers import NodeName, PodUid, QueueName
-from tests.engine.defragment.moving_fleet import MINUTE_US, TO_START, anew, moved
+from gpufleet.engine.instruction import AnyInstruction, Bind, Evict, ReplacementPlace, ReplacementsKept
+from gpufleet.model.identifiers import DeviceId, NodeName, PodUid, QueueName
+from tests.engine.defragment.moving_fleet import MINUTE_US, TO_START, anew, confirm, moved
 from tests.engine.defragment.test_automatic_start import halves
+from tests.engine.defragment.test_no_circles import begin
+from tests.engine.effort import seeds
 from tests.engine.fleet_builder import SECOND_US, Story, placed, pod, shape
+from tests.engine.preempt.test_restart import facts
 
 
 def kept_of(said: Iterable[AnyInstruction]) -> dict[NodeName, tuple[ReplacementPlace, ...]]:
@@ -165,3 +169,43 @@ def test_no_place_is_kept_for_longer_than_any_is() -> None:
     again.arrive(pod("other", shape(2), priority=1))
     assert PodUid("other") not in again.binds
     assert placed(again.wait_s(KEPT_FOR_US / SECOND_US)) == ["other"]
+
+
+def in_force(told: Story) -> set[tuple[PodUid, NodeName, tuple[DeviceId | None, ...], int | None]]:
+    """The places that are kept for moved pods that leave or are gone."""
+    known, departures = told.engine.state.pods.row_by_uid, told.engine.state.departures
+    return {
+        (one.victim, one.node, one.devices, one.until_us)
+        for places in kept_of(told.said).values()
+        for one in places
+        if one.victim not in known or departures.is_departing(one.victim)
+    }
+
+
+@pytest.mark.parametrize("seed", seeds(40))
+def test_at_any_moment_of_random_moves_a_new_leader_keeps_the_same_places(seed: int) -> None:
+    chance = random.Random(seed)
+    told = begin(chance)
+    for _ in range(chance.randint(1, 8)):
+        said = told.wait_s(60)
+        confirm(told, said)
+        for one in said:
+            if isinstance(one, Evict) and chance.random() < 0.8:
+                replacement = anew(told, one.uid)
+                if chance.random() < 0.7:
+                    told.told_to_end(one.uid)
+                if chance.random() < 0.5:
+                    confirm(told, told.depart(one.uid))
+                if chance.random() < 0.3:
+                    confirm(told, told.arrive(replacement))
+    again = Story()
+    again.at_us = told.at_us
+    kept = tuple(one for places in kept_of(told.said).values() for one in places)
+    known = [
+        one
+        for one in facts(told)
+        if not (isinstance(one, PodAdded) and one.pod.uid.endswith("/moved"))
+        and not isinstance(one, event.NominationsRecalled | event.ImmunityRecalled)
+    ]
+    again.happen(*known, ReplacementsRecalled(kept), *facts(told)[-2:])
+    assert in_force(again) == in_force(told)
