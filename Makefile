@@ -243,6 +243,10 @@ bench: $(BENCHMARKS:%=bench-%) ## Run every benchmark
 # Autoscalers are measured on a real control plane.
 bench-see: kube ## Measure what people and autoscalers see, and how soon (8 minutes)
 
+.PHONY: bench-compare
+bench-compare: setup ## Compare the speed of another checkout with this one (BEFORE=FOLDER, set up as this one)
+	@$(BIN)/python -m bench.compare $(BEFORE) .
+
 bench-%: setup ## Run one benchmark: engine, quality, lists, live, profile, agent, dra, claims, queues, advise, see, operate
 	@$(BIN)/python -m bench.$*
 
