@@ -98,7 +98,7 @@ def _nothing_helps(plan: Plan) -> Iterator[str]:
     if plan.nothing_helps:
         pods = sum(one.pods for one in plan.nothing_helps) + plan.nothing_helps_more
         some = counted(pods, "pod")
-        yield f"No purchase of these types helps {some}, judged with more than enough of each:"
+        yield f"No purchase of these types helps {some}, judged with more than enough nodes:"
         for one in plan.nothing_helps[:LISTED_MAX]:
             yield from wrapped(f"  {named(one)}  {_reason(one, plan.at)}", 6)
         yield from more_pods(plan.nothing_helps, plan.nothing_helps_more)

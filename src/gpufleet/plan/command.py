@@ -1,7 +1,7 @@
 """A plan from its words to its answer, for a live cluster or a snapshot."""
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 
 import msgspec
@@ -14,6 +14,7 @@ from gpufleet.cluster.snapshots.decisions import Moment
 from gpufleet.cluster.snapshots.document import engine_time_us
 from gpufleet.cluster.snapshots.sources import on_cluster, on_snapshot
 from gpufleet.cluster.watching.picture import Picture
+from gpufleet.kube import resources
 from gpufleet.kube.connection import ClusterChoice
 from gpufleet.kube.meanings.node_labels import INSTANCE_TYPE, REGION, ZONE
 from gpufleet.model.identifiers import PodUid
@@ -55,8 +56,11 @@ def plan_of(question: Question, picture: Picture, settings: Settings, at: dt.dat
     now_us, by_us = engine_time_us(at), int(question.by_s * SECOND_US)
     types = question.catalogue.types
 
-    def judge(counts: Sequence[int]) -> Course:
+    def judge(counts: Sequence[int], left_out: Collection[PodUid]) -> Course:
         copy = changed.picture.copied()
+        if left_out:
+            pods = copy.objects[resources.PODS].items()
+            copy.objects[resources.PODS] = {key: pod for key, pod in pods if pod.metadata.uid not in left_out}
         for one, count in zip(types, counts, strict=True):
             if count:
                 add_nodes(copy, wanted_nodes(one, count))

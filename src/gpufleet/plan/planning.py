@@ -1,12 +1,14 @@
 """The search for nodes in which the engine has the last word.
 
-First the engine is given more nodes of one type than could be needed, type by type: what then starts in time
-can be helped, and by which types. ``purchase_search`` proposes a cheap set by sizes. The engine judges it:
-for work that does not start, because gangs or relations need more room than sizes say, nodes are added; then
-from each type as many are taken away as can be, since running work ends and existing nodes have room.
+First the engine is given more nodes of one type than could be needed, type by type, and a few units of each
+kind of waiting work: this shows which work which types help. Then it is given all that waits, and more than
+enough nodes: what starts in time can be helped. ``purchase_search`` proposes a cheap set by sizes. The engine
+judges it: for work that does not start, because gangs or relations need more room than sizes say, nodes are
+added; then from each type as many are taken away as can be, since running work ends and nodes have room.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
@@ -29,16 +31,19 @@ SPARE = 1
 OTHER_WAYS_MAX = 3
 """Types whose purchase alone is judged too, the cheapest first: to compare, not to choose from a list."""
 
+ALIKE_MAX = 2
+"""Units of work that are alike, with which a type is tried: what helps two of them helps a hundred."""
+
 Say = Callable[[str], None]
-Judge = Callable[[Sequence[int]], Course]
-"""The course of things with so many nodes more of each type."""
+Judge = Callable[[Sequence[int], Collection[PodUid]], Course]
+"""The course of things with so many nodes more of each type, and without some pods."""
 
 
 class Found(msgspec.Struct, frozen=True):
     """What was found: how many nodes of each type, the course with them, and what they do.
 
     ``late`` are the pods that wait too long without a purchase, ``helped`` those that start in time with it.
-    ``ample`` is the course with more than enough of every type, which says why the others wait all the same.
+    ``ample`` is the course with more than enough nodes, which says why the others wait all the same.
     """
 
     counts: tuple[int, ...]
@@ -64,17 +69,17 @@ class Planning:
     def found(self) -> Found:
         """The cheapest set of nodes that was found."""
         nothing = [0] * len(self.types)
-        base = self.judge(nothing)
+        base = self.judge(nothing, ())
         late = late_pods(base, self.by_us)
         self.pods = {uid: base.meanings[uid] for uid in late if uid in base.meanings}
-        enough = self._enough()
-        helped = self._tried(enough)
-        self.say("with all types together")
-        ample = self.judge(enough)
+        enough = self._enough(self.pods)
+        self._try_types()
+        self.say("with more than enough nodes")
+        ample = self.judge(self._ample(enough), ())
         together = on_time(ample, self.pods, self.by_us)
-        for uid in set(together) - helped:
-            self._allow_where_it_runs(uid, together[uid])
-        wanted = [uid for uid in self.pods if uid in helped or uid in together]
+        for uid, node in together.items():
+            self._allow_where_it_runs(uid, node)
+        wanted = [uid for uid in self.pods if uid in together]
         if not wanted:
             return Found(tuple(nothing), base, ample, tuple(late), (), ())
         counts, course = self._judged(self._proposed(wanted, enough), wanted, enough)
@@ -83,11 +88,11 @@ class Planning:
         alone = self._other_ways(wanted, enough, cost_of(counts, self.bins))
         return Found(tuple(counts), course, ample, tuple(late), started, alone)
 
-    def _enough(self) -> list[int]:
-        """More nodes of each type than everything that waits could need, were only that type bought."""
+    def _enough(self, uids: Collection[PodUid]) -> list[int]:
+        """More nodes of each type than these pods could need, were only that type bought."""
         enough = []
         for index, one in enumerate(self.types):
-            items = items_of(self.pods, self.pods, (one,), lambda *_: True)
+            items = items_of(self.pods, uids, (one,), lambda *_: True)
             fitting = [item for item in items if item.sizes[0] is not None]
             needed = cheapest_bins(fitting, [Bin(1)]) or (0,)
             count = needed[0] + SPARE if fitting else 0
@@ -95,23 +100,43 @@ class Planning:
             enough.append(min(count, NODE_COUNT_MAX if most is None else most))
         return enough
 
-    def _tried(self, enough: Sequence[int]) -> set[PodUid]:
-        """What starts in time with one type alone; remembers which shapes each type helps."""
-        helped: set[PodUid] = set()
+    def _try_types(self) -> None:
+        """Find out which shapes each type alone helps, by a few units of each kind of work."""
+        left_out = self._beyond_a_few()
+        enough = self._enough([uid for uid in self.pods if uid not in left_out])
         for index, one in enumerate(self.types):
             if not enough[index]:
                 continue
             self.say(f"with {one.name} ({index + 1} of {counted(len(self.types), 'type')})")
             counts = [count if at == index else 0 for at, count in enumerate(enough)]
-            started = on_time(self.judge(counts), self.pods, self.by_us)
+            started = on_time(self.judge(counts, left_out), self.pods, self.by_us)
             self._may_run[index] |= {self.pods[uid].shape for uid in started}
-            helped |= set(started)
-        return helped
+
+    def _beyond_a_few(self) -> frozenset[PodUid]:
+        """The pods of the units of which enough others are alike."""
+        units: dict[object, list[PodUid]] = defaultdict(list)
+        for uid, pod in self.pods.items():
+            units[pod.workload].append(uid)
+        seen: Counter[object] = Counter()
+        left_out: list[PodUid] = []
+        for uids in units.values():
+            pods = [self.pods[uid] for uid in uids]
+            kind = (pods[0].queue, pods[0].priority, frozenset(Counter(pod.shape for pod in pods).items()))
+            seen[kind] += 1
+            left_out += uids if seen[kind] > ALIKE_MAX else ()
+        return frozenset(left_out)
+
+    def _ample(self, enough: Sequence[int]) -> list[int]:
+        """More than enough nodes of the types that would be bought, and one of each other for the reasons."""
+        able = [uid for uid, pod in self.pods.items() if any(pod.shape in shapes for shapes in self._may_run)]
+        bought = cheapest_bins(self._items(able), self.bins) or enough
+        return [limit if count else min(limit, SPARE) for count, limit in zip(bought, enough, strict=True)]
 
     def _allow_where_it_runs(self, uid: PodUid, node: str) -> None:
-        """A pod that only several types together help may run on the type of the node that it got."""
+        """A pod may run on the type of the node that it got."""
         for index, one in enumerate(self.types):
             if node.rpartition("-")[0] == node_name(one):
+                # Some work is helped by several types together, and by none alone.
                 self._may_run[index].add(self.pods[uid].shape)
 
     def _items(self, uids: Iterable[PodUid]) -> list[Item]:
@@ -127,7 +152,7 @@ class Planning:
         """A set of nodes with which all that is wanted starts, beginning from a proposal."""
         for _ in range(MENDS_MAX):
             self.say("the engine judges " + counted(sum(counts), "node"))
-            course = self.judge(counts)
+            course = self.judge(counts, ())
             missing = self._missing(course, wanted)
             if not missing:
                 return counts, course
@@ -135,7 +160,7 @@ class Planning:
             if more is None or not any(more):
                 break
             counts = [count + one for count, one in zip(counts, more, strict=True)]
-        return list(enough), self.judge(enough)
+        return list(enough), self.judge(enough, ())
 
     def _left(self, counts: Sequence[int]) -> list[Bin]:
         """The bins that can still be had."""
@@ -160,7 +185,7 @@ class Planning:
                 tried = enough - 1 if enough == counts[index] else (enough + least) // 2
                 fewer = [*counts[:index], tried, *counts[index + 1 :]]
                 self.say(f"without {counted(counts[index] - tried, 'node')} of {self.types[index].name}")
-                judged = self.judge(fewer)
+                judged = self.judge(fewer, ())
                 if len(wanted) - len(self._missing(judged, wanted)) < most_started:
                     if tried == counts[index] - 1:
                         break
