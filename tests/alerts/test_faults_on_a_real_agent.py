@@ -2,12 +2,14 @@
 
 Windows of the rules are a sixtieth as long as those that ship, and waits a hundred-and-twentieth, so that
 what takes an hour takes a minute. What Alertmanager would not send beside a greater fault is left out, by the
-rules that ship for it.
+rules that ship for it. Each alert fires within its wait, as short as it is here, and a minute. That minute is
+not shortened, though scrapes and evaluations are a second apart here, and 15 s and 30 s as they ship.
 """
 
 import json
 import re
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Collection
 from contextlib import ExitStack
@@ -29,7 +31,7 @@ from gpufleet.devices.simulated.orders import (
 )
 from tests.agent.test_process import an_agent, fetched, lines
 from tests.alerts.inhibition import sent
-from tests.alerts.promtool import groups
+from tests.alerts.promtool import all_alerts, groups
 from tests.usage.prometheus.server import prometheus
 from tests.waiting import until
 
@@ -38,6 +40,20 @@ UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 DURATION = re.compile(r"(?<=[\[ ])([0-9]+)([smhd])(?=[\]\s)]|$)")
 WAIT_S = 240.0
 """An hour's wait takes half a minute; the machine may have other work."""
+
+LATE_S = 60.0
+"""An alert fires so long after its wait at the latest."""
+
+LOOKS_BACK_S = {
+    "GPUPCIeNarrow": 60.0,
+    "QueueStarved": 15.0,
+    "GangStuck": 10.0,
+    "ReservationOverdue": 7.5 + 25.0,
+}
+"""What some alerts tell of is a fault only after this while, as short as all else here: a narrow link after an
+hour, a queue and a gang after half an hour and twenty minutes, a reservation a quarter of an hour after its
+start was due (the work before it has said that it takes 25 s).
+"""
 
 FIRST: dict[str, tuple[AnyOrder, str]] = {
     "0": (RaiseXid("0", 79), "GPUGone"),
@@ -147,6 +163,33 @@ def told_until(address: str, wanted: set[Alert]) -> set[Alert]:
     return ever
 
 
+def shortened_wait_s(alert: str) -> float:
+    """How long the alert waits here, the longest of those of its name."""
+    waits = [re.fullmatch(r"([0-9]+)([smhd])", rule.get("for", "0s")) for rule in named(alert)]
+    return max(int(one[1]) * UNIT_S[one[2]] for one in waits if one is not None) / WAITS_SHORTER
+
+
+def named(alert: str) -> list[dict[str, Any]]:
+    """The rules of this name."""
+    return [rule for rule in all_alerts() if rule["alert"] == alert]
+
+
+def fired_at_s(address: str, alert: str, **labels: str) -> float:
+    """When Prometheus had the alert fire for the first time, in seconds since 1970."""
+    chosen = "".join(f',{label}="{value}"' for label, value in labels.items() if value)
+    series = f'ALERTS{{alertstate="firing",alertname="{alert}"{chosen}}}'
+    query = urllib.parse.urlencode({"query": f"min_over_time(timestamp({series})[1h:1s])"})
+    with urllib.request.urlopen(f"{address}/api/v1/query?{query}") as answer:  # noqa: S310  our own
+        result = json.load(answer)["data"]["result"]
+    return min(float(one["value"][1]) for one in result)
+
+
+def is_late(address: str, alert: str, fault_at_s: float, **labels: str) -> bool:
+    """Whether the alert came later after its fault than it may."""
+    may_take_s = LOOKS_BACK_S.get(alert, 0.0) + shortened_wait_s(alert) + LATE_S
+    return fired_at_s(address, alert, **labels) - fault_at_s > may_take_s
+
+
 def test_each_fault_gives_its_alert_and_no_other(tmp_path: Path) -> None:
     first, second, third = folders = [tmp_path / f"node-{number}" for number in (1, 2, 3)]
     with ExitStack() as stack:
@@ -156,6 +199,7 @@ def test_each_fault_gives_its_alert_and_no_other(tmp_path: Path) -> None:
         address = stack.enter_context(prometheus(tmp_path, config=config(tmp_path, folders)))
         until(lambda: count(address, "gpufleet_gpu_temperature_celsius") == GPUS)
         assert told(address) == set()
+        broken_at_s = time.time()
         for folder, orders in ((first, FIRST), (second, SECOND)):
             for order, _ in orders.values():
                 tell(folder / "state", order)
@@ -164,6 +208,8 @@ def test_each_fault_gives_its_alert_and_no_other(tmp_path: Path) -> None:
         wanted |= {(alert, "node-2", gpu) for gpu, (_, alert) in SECOND.items() if alert is not None}
         wanted.add(("AgentProblems", "node-3", ""))
         assert told_until(address, wanted) - STAYS - COMES_FIRST == wanted
+        late = [one for one in wanted if is_late(address, one[0], broken_at_s, node=one[1], gpu=one[2])]
+        assert late == []
         tell(first / "state", Release("3"))
         until(lambda: ("GPUReadingsOld", "node-1", "3") not in told(address))
 

@@ -16,14 +16,19 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/gpufleet-system/leases/gpufleet
 PODS = "/api/v1/namespaces/default/pods"
 
 
-@contextmanager
-def scheduler_at_work(cluster: LocalCluster, *more: str) -> Iterator[None]:
-    """Run it, with these options too, for the length of the block, from the moment when it leads."""
+def started(cluster: LocalCluster, *more: str) -> child.Child:
+    """Start it, with these options too; for who ends it in a way of their own."""
     kubeconfig = cluster.kubeconfig_for(DEFAULT_IDENTITY.user, DEFAULT_IDENTITY.groups)
     # Nobody starts it again here, and a busy machine may keep it from renewing a short Lease.
     options = (f"--kubeconfig={kubeconfig}", "--lease-seconds=60", *more)
     command = (sys.executable, "-m", "gpufleet", "scheduler", *options)
-    scheduler = child.start("scheduler", command, cluster.folder / "logs" / "gpufleet.log")
+    return child.start("scheduler", command, cluster.folder / "logs" / "gpufleet.log")
+
+
+@contextmanager
+def scheduler_at_work(cluster: LocalCluster, *more: str) -> Iterator[None]:
+    """Run it, with these options too, for the length of the block, from the moment when it leads."""
+    scheduler = started(cluster, *more)
     try:
         with cluster.api() as api:
             until(lambda: leads(api), START_WAIT_S)

@@ -1,19 +1,25 @@
 """The page's server on a real API server: rows as they change, details, plans, and what is refused."""
 
 import json
+import re
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
 
 from gpufleet.localkube import manifests, simulated_nodes
+from gpufleet.localkube.access.api import Api
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
+from tests.alerts.promtool import all_alerts
 from tests.localkube.cluster import KUBERNETES, a_cluster
-from tests.scheduler.real_scheduler import PODS, scheduler_at_work
+from tests.scheduler.real_scheduler import PODS, scheduler_at_work, why
 from tests.scheduler.test_queues_on_a_real_server import add_pod, add_queue
+from tests.usage.prometheus.server import free_port
+from tests.waiting import until
 from tests.web.web_server import Server, Stream, web_server
 
 ENGINE_S = 400.0
@@ -23,14 +29,20 @@ MERGE = "application/merge-patch+json"
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+def listen() -> int:
+    """The port at which the scheduler serves its metrics."""
+    return free_port()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, listen: int) -> Iterator[LocalCluster]:
     """Two nodes of four GPUs, a queue, two pods of which one has no room in its quota, and a scheduler."""
     with a_cluster(tmp_path_factory.mktemp("web"), options=Options(kubernetes=KUBERNETES)) as running:
         with running.api() as api:
             manifests.install(api)
             simulated_nodes.create(running, SimulatedNodes(2, 4, gpu_model("H100-80GB")))
             add_queue(api, "research", quotas=[{"resource": "gpu", "nominal": 4, "borrowingLimit": 0}])
-        with scheduler_at_work(running):
+        with scheduler_at_work(running, f"--listen=127.0.0.1:{listen}"):
             with running.api() as api:
                 add_pod(api, "fits", "research", 3)
                 add_pod(api, "over", "research", 2)
@@ -125,3 +137,45 @@ def test_problems_are_those_of_the_doctor(cluster: LocalCluster, server: Server)
     assert found["is_healthy"] is not bool(causes)
     assert found.get("causes", []) == causes
     assert "Prometheus" in found["alerts_unknown"]
+
+
+def notes(api: Api, name: str) -> list[str]:
+    """What Events say of a pod."""
+    events = api.call("GET", "/apis/events.k8s.io/v1/namespaces/default/events")["items"]
+    return [str(one["note"]) for one in events if one["regarding"]["name"] == name]
+
+
+def asked_of(cluster: LocalCluster, *words: str) -> str:
+    """What a command prints."""
+    command = [sys.executable, "-m", "gpufleet", *words, f"--kubeconfig={cluster.kubeconfig}"]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=ENGINE_S).stdout
+
+
+WORDS = "waits for quota: queue research uses 3 GPUs of the 4 GPUs, and it needs 2 GPUs"
+"""docs/explain.md: what is said of the cause `queue-quota`."""
+
+
+def test_one_case_has_the_same_words_everywhere(cluster: LocalCluster, server: Server, listen: int) -> None:
+    """Condition, Event, ``explain``, page, terminal, and the metrics that alerts are made of."""
+    browser = server.logged_in()
+    with browser.stream() as stream:
+        stream.until(waits_for_quota, ENGINE_S)
+        row = stream.rows["work"]["pod/default/over"]
+    with cluster.api() as api:
+        condition = why(api, "over")
+        until(lambda: condition in notes(api, "over"))
+    explained = json.loads(asked_of(cluster, "explain", "over", "-o", "json"))
+    lines = json.loads(asked_of(cluster, "top", "pod", "-o", "json"))["lines"]
+    (line,) = (one for one in lines if one["name"] == "over")
+    assert WORDS in condition
+    assert row["why"] == line["why"] == condition
+    assert explained["why"].startswith(WORDS)
+    assert browser.get("/api/work/pod/default/over")["explanation"] == explained
+    assert {one["cause"] for one in (row, line, explained)} == {"queue-quota"}
+    with urllib.request.urlopen(f"http://127.0.0.1:{listen}/metrics") as answer:
+        page = answer.read().decode()
+    told = re.findall(r'gpufleet_scheduler_oldest_wait_seconds{cause="([^"]+)",queue="research"}', page)
+    assert told == ["queue-quota"]
+    (alert,) = (rule["expr"] for rule in all_alerts() if rule["alert"] == "QuotaNeverSuffices")
+    (asked_for,) = set(re.findall(r'cause=~"([^"]+)"', alert))
+    assert re.fullmatch(asked_for, "queue-quota")

@@ -1,5 +1,5 @@
 """The page in Chromium over ``gpufleet web`` on a real API server: its login, rows that come, and a scheduler
-that goes and comes back.
+that is killed and comes back.
 """
 
 import re
@@ -15,7 +15,7 @@ from gpufleet.localkube.control_plane import Options
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
 from tests.chromium import chromium, needs_chromium
 from tests.localkube.cluster import KUBERNETES, a_cluster
-from tests.scheduler.real_scheduler import scheduler_at_work
+from tests.scheduler.real_scheduler import scheduler_at_work, started
 from tests.scheduler.test_queues_on_a_real_server import add_pod, add_queue
 from tests.web.watched_page import WatchedPage, address, watched
 from tests.web.web_server import Server, web_server
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 pytestmark = needs_chromium
 WAIT_MS = 90_000
 RUNS = re.compile("placed|runs")
+SINCE = re.compile(r"renewed its Lease last [0-9]+ s ago: nothing starts")
+"""The words of the banner: since when nothing is decided."""
+
+LEASE_S = 15
+"""The Lease of a scheduler that is killed ends after so long."""
+
 VIEWS = (
     address("fleet"),
     address("queue", "research"),
@@ -62,7 +68,7 @@ def has_words(seen: WatchedPage, words: str) -> None:
     seen.page.locator("main", has_text=words).wait_for(timeout=WAIT_MS)
 
 
-def test_the_page_follows_a_cluster_and_tells_of_a_scheduler_that_goes_and_comes_back(
+def test_the_page_follows_a_cluster_and_tells_of_a_scheduler_that_is_killed_and_comes_back(
     browser: "Browser", cluster: LocalCluster, server: Server
 ) -> None:
     with (
@@ -73,7 +79,8 @@ def test_the_page_follows_a_cluster_and_tells_of_a_scheduler_that_goes_and_comes
         has_words(seen, "open the URL that `gpufleet web` printed".capitalize())
         seen.complaints.clear()
         seen.page.goto(server.url)
-        scheduler.enter_context(scheduler_at_work(cluster))
+        killed = started(cluster, f"--lease-seconds={LEASE_S}")
+        scheduler.callback(killed.stop)
         with cluster.api() as api:
             add_pod(api, "fits", "research", 3)
             add_pod(api, "over", "research", 2)
@@ -88,9 +95,14 @@ def test_the_page_follows_a_cluster_and_tells_of_a_scheduler_that_goes_and_comes
         seen.page.get_by_label("QUEUE.RESOURCE=VALUE").fill("research.gpu=8")
         seen.page.get_by_role("button", name="Ask").click()
         has_words(seen, "1 pod would start")
-        scheduler.close()
         seen.look_at(address("work"))
-        seen.page.locator(".banner").wait_for(timeout=WAIT_MS)
+        before = seen.rows()
+        # Its Lease stays, and ends by itself.
+        killed.process.kill()
+        banner = seen.page.locator(".banner", has_text=SINCE)
+        banner.wait_for(timeout=WAIT_MS)
+        assert seen.rows() == before
+        assert seen.violations() == []
         with cluster.api() as api:
             add_pod(api, "late", "research", 1)
         seen.page.locator(".notice span", has_text="1 new row").wait_for(timeout=WAIT_MS)
