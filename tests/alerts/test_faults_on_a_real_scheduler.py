@@ -1,8 +1,9 @@
 """Faults of queues, of the scheduler, of agents and of credentials on real parts: each gives its alert alone.
 
 A real scheduler serves a real API server, and a real Prometheus scrapes it and real agents. Time is as short
-as in ``test_faults_on_a_real_agent``, and so are the ages that rules compare with. Nodes are simulated: what
-their agents would say of themselves is served in their place, but for two whose agents run.
+as in ``test_faults_on_a_real_agent``, which says how late an alert may be, and so are the ages that rules
+compare with. Nodes are simulated: what their agents would say of themselves is served in their place, but for
+two whose agents run.
 """
 
 import base64
@@ -35,7 +36,7 @@ from gpufleet.localkube.control_plane import Options
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
 from tests.agent.test_process import NOWHERE, an_agent
 from tests.alerts.inhibition import sent
-from tests.alerts.test_faults_on_a_real_agent import WAIT_S, count, firing, port_of, rules
+from tests.alerts.test_faults_on_a_real_agent import WAIT_S, count, firing, is_late, port_of, rules
 from tests.localkube.cluster import KUBERNETES, a_cluster
 from tests.scheduler.gang_sources import definition
 from tests.scheduler.real_scheduler import PODS, START_WAIT_S, leads, node_of
@@ -437,16 +438,24 @@ def test_each_fault_gives_its_alert_and_no_other(tmp_path: Path) -> None:
             assert told(address) == set()
             break_things(api)
         stack.enter_context(agents_with(tmp_path, credentials))
+        broken_at_s = time.time()
         wanted = SCHEDULER | CREDENTIALS
         assert told_until(address, wanted) - FOLLOWS == wanted
+        assert [alert for alert, _ in wanted if is_late(address, alert, broken_at_s)] == []
         for agent, silence in zip(agents, (("AgentSilent", "one-001"), ("AgentsSilent", "")), strict=True):
             agent.kill()
+            killed_at_s = time.time()
             assert told_until(address, {silence}) - EARLIER == {silence}
+            assert not is_late(address, silence[0], killed_at_s)
         scheduler.leave_its_log()
         with cluster.api() as api:
             for number in range(40):
                 api.call("POST", PODS, pod(f"{BARRED}more-{number}", 0))
+        stands_at_s = time.time()
         stalled, gone = ("SchedulerStalled", ""), ("SchedulerNoLeader", "")
         assert told_until(address, {stalled}) - EARLIER == {stalled}
+        assert not is_late(address, "SchedulerStalled", stands_at_s)
         scheduler.end()
+        ended_at_s = time.time()
         assert told_until(address, {gone}) - EARLIER == {gone}
+        assert not is_late(address, "SchedulerNoLeader", ended_at_s)
