@@ -61,6 +61,8 @@ def main() -> None:
     problem = gpu_use.problem()
     if problem:
         notes.append(f"how soon an autoscaler acts on a GPU is not measured: {problem}")
+    if page.painted_problem():
+        notes.append(f"the page is not opened in a browser: {page.painted_problem()}")
     found += _side_by_side(WAITS if problem else (*WAITS, USE))
     publish("see", found, notes)
 

@@ -50,8 +50,8 @@ LOOKS_BACK_S = {
     "GangStuck": 10.0,
     "ReservationOverdue": 7.5 + 25.0,
 }
-"""What some alerts tell of is a fault only after this while, as short as all else here: a narrow link after an
-hour, a queue and a gang after half an hour and twenty minutes, a reservation a quarter of an hour after
+"""What some alerts tell of is a fault after this while alone, as short as all else here: a narrow link after
+an hour, a queue and a gang after half an hour and twenty minutes, a reservation a quarter of an hour after
 its start was due (the work before it has said that it takes 25 s).
 """
 

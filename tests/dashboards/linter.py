@@ -24,6 +24,9 @@ LABEL_VALUES = re.compile(r"label_values\((?:(?P<of>.+),)?\s*(?P<label>\w+)\s*\)
 WITHOUT_QUERIES = {"row", "text", "news", "dashlist", "alertlist"}
 WITH_UNITS = {"stat", "timeseries", "gauge", "bargauge", "heatmap", "singlestat", "graph"}
 COUNTERS = re.compile(r"_(total|count|bucket|sum)$")
+GAUGES = {"cluster_autoscaler_nodes_count"}
+"""Gauges of others whose names end like those of counters."""
+
 GROWTH = {"rate", "irate", "increase"}
 BY_INTERVAL = {"rate", "irate"}
 STAND_INS = {
@@ -292,7 +295,8 @@ def target_counter_agg(board: Dashboard) -> Iterator[str]:
             if isinstance(call, promql.Call) and call.func.name in GROWTH
             for one in selectors(str(call.prettify()))
         ]
-        asked = [one.name or "" for one in selectors(plain(expression)) if COUNTERS.search(one.name or "")]
+        names = [one.name or "" for one in selectors(plain(expression))]
+        asked = [name for name in names if COUNTERS.search(name) and name not in GAUGES]
         for name in sorted(set(asked)):
             if grown.count(name) < asked.count(name):
                 yield f"panel {panel.title}: the counter {name} is shown as it is"

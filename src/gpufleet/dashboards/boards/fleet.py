@@ -213,6 +213,22 @@ HEALTH = Row(
             is_stacked=True,
             empty_when_well="no pod waits in a queue",
         ),
+        lines_from_0(
+            "Nodes: of the autoscaler, and with a report of GPUs",
+            "Nodes by state as Cluster Autoscaler counts them, and nodes whose GPUs the scheduler knows. "
+            "Nodes that are ready and report nothing get no work with GPUs.",
+            (
+                Query(f"count({REPORTING})", "report GPUs"),
+                Query(
+                    one_per("state", series("cluster_autoscaler_nodes_count")),
+                    f"autoscaler: {legend('state')}",
+                ),
+            ),
+            Unit.COUNT,
+            height=6,
+            width=24,
+            empty_when_well="no autoscaler is scraped",
+        ),
         Panel(
             "Which cards are out",
             "Cards that get no new work, with the kind of reason. The whole reason: kubectl get nodedevices "

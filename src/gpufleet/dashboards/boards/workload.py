@@ -16,6 +16,9 @@ from gpufleet.dashboards.lines import lines_from_0
 from gpufleet.dashboards.promql import growth, legend, one_per, ratio, series
 from gpufleet.dashboards.variables import CLUSTER, NAMESPACE, POD
 
+JOULES_A_KWH = 3_600_000
+"""A kilowatt-hour is so many joules."""
+
 CHOSEN = ('namespace=~"$namespace"', 'pod=~"$pod"')
 PART = "namespace, pod, node, uuid, mig_id"
 OF_POD = "namespace, pod"
@@ -129,6 +132,41 @@ USE = Row(
             "waits, its "
             "position in the queue, the start that is expected, and the nearest way out. The pod's condition "
             "`PodScheduled` has the same words. The board *Queues* shows who else waits.",
+        ),
+        Panel(
+            "Energy of each pod",
+            "The pod's part of what its cards drew, in the time shown.",
+            PanelKind.BARS,
+            (
+                Query(
+                    f"sum by (cluster, {OF_POD}) (max by (cluster, {PART}) (increase("
+                    + series("gpufleet_pod_gpu_energy_joules_total", *CHOSEN)
+                    + f"[$__range]))) / {JOULES_A_KWH}",
+                    BY_POD,
+                ),
+            ),
+            Unit.KILOWATT_HOURS,
+            width=12,
+            at=QueryKind.NOW,
+            below=Colour.NEUTRAL,
+            minimum=0,
+            empty_when_well="no pod holds a GPU",
+        ),
+        lines_from_0(
+            "Pods taken back, by reason",
+            "Pods that were told to end for queues' sake, between two points. All pods of the cluster, not "
+            "of the chosen namespace alone; Events of a pod say for which work it had to end.",
+            (
+                Query(
+                    "sum by (cluster, reason) (increase("
+                    + series("gpufleet_scheduler_queue_evictions_total")
+                    + "[$__rate_interval])) > 0",
+                    legend("reason"),
+                ),
+            ),
+            Unit.COUNT,
+            width=12,
+            empty_when_well="no pod was taken back",
         ),
     ),
 )
