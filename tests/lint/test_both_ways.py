@@ -7,7 +7,7 @@ from tests.lint import test_cluster_rules, test_model_rules, test_rules
 from tests.lint.linting import findings_of, pod, report_of
 from tests.lint.test_cluster_rules import A100, deployment, node
 
-IDS = frozenset(f"GPU{number:03}" for number in range(1, 57))
+IDS = frozenset(f"GPU{number:03}" for number in range(1, 58))
 NEEDS_METRICS = frozenset({"GPU049"})
 """They judge what was measured, and have their edges in files of their own."""
 
@@ -36,6 +36,19 @@ GPU_POD = "{containers: [{name: c, image: 'x:1', resources: {limits: {nvidia.com
 MISSPELT = f"apiVersion: %s\nkind: %s\nmetadata: {{name: m}}\nspec: {{template: {{spec: {GPU_POD}}}}}\n"
 ASKING = "apiVersion: example.org/v1\nkind: Training\nmetadata: {name: t}\nspec: {%s}\n"
 BY_SHAPE = f"anywhere: [{{podTemplate: {{spec: {GPU_POD}}}}}]"
+CLAIM = (
+    "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: c}\nspec: {devices: {\n"
+    '  requests: [{name: gpu, exactly: {selectors: [{cel: {expression: "%s"}}]}}],\n'
+    "  constraints: [{matchAttribute: %s, requests: [%s]}]}}\n"
+)
+FLAT_CLAIM = (
+    "apiVersion: resource.k8s.io/v1beta1\nkind: ResourceClaim\nmetadata: {name: c}\nspec: {devices: {\n"
+    '  requests: [{name: gpu, selectors: [{cel: {expression: "%s"}}]}]}}\n'
+)
+DEVICE_CLASS = (
+    "apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: c}\n"
+    'spec: {selectors: [{cel: {expression: "%s"}}]}\n'
+)
 QUOTA = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q}\nspec: {hard: {%s}}\n"
 RANGE = (
     "apiVersion: v1\nkind: LimitRange\nmetadata: {name: r}\n"
@@ -140,6 +153,18 @@ EDGES = [
     ("GPU056", ASKING % "resources: {limits: {cpu: 1}}", "", False),
     ("GPU056", ASKING % "limits: {nvidia.com/gpu: 16}", "", False),
     ("GPU056", ASKING % BY_SHAPE, "", False),
+    ("GPU057", CLAIM % ("device.driver == 1", "a/b", "gpu"), "", True),
+    ("GPU057", CLAIM % ("device.driver ==", "a/b", "gpu"), "", True),
+    ("GPU057", CLAIM % ("device.drivr == 'a'", "a/b", "gpu"), "", True),
+    ("GPU057", CLAIM % ("device.driver", "a/b", "gpu"), "", True),
+    ("GPU057", CLAIM % ("device.driver == 'a'", "b", "gpu"), "", True),
+    ("GPU057", CLAIM % ("device.driver == 'a'", "a/b", "gqu"), "", True),
+    ("GPU057", CLAIM % ("device.driver == 'a'", "a/b", "gpu"), "", False),
+    # Lists of values are behind a gate, which a cluster may have open.
+    ("GPU057", CLAIM % ("device.attributes['a'].b.includes('c')", "a/b", "gpu"), "", False),
+    ("GPU057", FLAT_CLAIM % "device.driver == 1", "", True),
+    ("GPU057", DEVICE_CLASS % "device.driver = 'a'", "", True),
+    ("GPU057", DEVICE_CLASS % "device.driver == 'a'", "", False),
     ("GPU052", pod("env: [{name: HF_TOKEN, value: hf_secret}]"), "", True),
 ]
 

@@ -72,6 +72,7 @@ AUDIT = {
     "GPU054": OTHER_OBJECTS,
     "GPU055": OTHER_KINDS,
     "GPU056": OTHER_KINDS,
+    "GPU057": OTHER_KINDS,
 }
 """Rules that one object does not tell of, with the reason."""
 

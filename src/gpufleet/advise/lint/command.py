@@ -109,7 +109,7 @@ def explain(rule_id: str) -> str:
     wanted = rule_id.upper()
     if wanted not in known:
         meant = nearest(wanted, sorted(known))
-        raise InputError("no such rule", value=rule_id, expected=f"{meant}?" if meant else "GPU001 to GPU056")
+        raise InputError("no such rule", value=rule_id, expected=f"{meant}?" if meant else "GPU001 to GPU057")
     return page(wanted)
 
 

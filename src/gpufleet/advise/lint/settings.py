@@ -56,7 +56,7 @@ def read_settings(path: Path, known_rules: frozenset[str]) -> Settings:
     for rule_id, setting in settings.rules.items():
         field = f"rules.{rule_id}"
         if rule_id not in known_rules:
-            raise InputError("no such rule", field=field, where=str(path), expected="GPU001 to GPU056")
+            raise InputError("no such rule", field=field, where=str(path), expected="GPU001 to GPU057")
         if setting.severity == "ignore" and not setting.reason.strip():
             raise InputError("a rule is left out without a reason", field=f"{field}.reason", where=str(path))
         if setting.until is not None:
