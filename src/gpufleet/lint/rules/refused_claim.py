@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 
-from gpufleet.device_selectors.cel_errors import ExpressionError
-from gpufleet.device_selectors.selector import Features, selector
 from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import Rule, RuleFinding, Severity
@@ -20,9 +18,6 @@ CHARACTERS_MAX = 10 * 1024
 
 ADVICE = "correct it: it may use device.driver, device.attributes[DRIVER].NAME, device.capacity[DRIVER].NAME"
 """What a selector is made of."""
-
-EVERY_CLUSTER = (Features(), Features(has_list_attributes=True))
-"""A selector is refused for sure where no gate of a cluster lets it pass."""
 
 
 def _concerns(manifest: Manifest) -> bool:
@@ -65,10 +60,15 @@ def _selectors(choice: Field) -> Iterator[RuleFinding]:
 def _problem(text: str) -> str:
     if len(text) > CHARACTERS_MAX:
         return f"it has {len(text)} characters, and {CHARACTERS_MAX} are allowed"
+    # The compiler of selectors takes a tenth of a second to load, and most manifests have none.
+    from gpufleet.device_selectors.cel_errors import ExpressionError
+    from gpufleet.device_selectors.selector import Features, selector
+
     problem = ""
-    for features in EVERY_CLUSTER:
+    # What a gate of a cluster may let pass is not refused for sure.
+    for has_lists in (False, True):
         try:
-            selector(text, features)
+            selector(text, Features(has_list_attributes=has_lists))
         except ExpressionError as error:
             problem = problem or printable(str(error))
         else:
