@@ -44,7 +44,7 @@ WAIT_S = 240.0
 LATE_S = 60.0
 """An alert fires so long after its wait at the latest."""
 
-LOOKS_BACK_S = {
+BUILDS_UP_S = {
     "GPUPCIeNarrow": 60.0,
     "QueueStarved": 15.0,
     "GangStuck": 10.0,
@@ -186,7 +186,7 @@ def fired_at_s(address: str, alert: str, **labels: str) -> float | None:
 
 def is_late(address: str, alert: str, fault_at_s: float, **labels: str) -> bool:
     """Whether the alert came later after its fault than it may."""
-    may_take_s = LOOKS_BACK_S.get(alert, 0.0) + shortened_wait_s(alert) + LATE_S
+    may_take_s = BUILDS_UP_S.get(alert, 0.0) + shortened_wait_s(alert) + LATE_S
     until(lambda: fired_at_s(address, alert, **labels) is not None)
     return (fired_at_s(address, alert, **labels) or 0.0) - fault_at_s > may_take_s
 
