@@ -17,7 +17,7 @@ from gpufleet.cluster.watching.picture import CONNECTIONS
 from gpufleet.kube.connection import connect
 from gpufleet.overview.readings.engine_asking import ask_engine
 from gpufleet.overview.readings.readings import Readings, Scope
-from gpufleet.top.request import Request
+from gpufleet.top.request import TopRequest
 from gpufleet.top.screen.choice import Choice
 from gpufleet.top.screen.frame import ABOVE, DETAIL_LINES, Size, frame
 from gpufleet.top.screen.order import Order
@@ -34,7 +34,7 @@ FONT = "ui-monospace, Menlo, Consolas, monospace"
 
 async def rows_of(view: str) -> tuple[str, ...]:
     """The rows of a frame."""
-    request = Request(view)
+    request = TopRequest(view)
     async with connect(request.cluster, connections=CONNECTIONS) as connection:
         readings = Readings(connection.client, request.settings, Scope(home=connection.namespace), None)
         await readings.list_all()

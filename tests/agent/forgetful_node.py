@@ -15,7 +15,7 @@ import msgspec
 
 from gpufleet.agent.device_plugin.delivery import BY_CDI, Delivery
 from gpufleet.agent.device_plugin.whole_device_allocator import AllocatorInputs, WholeDeviceAllocator
-from gpufleet.agent.holders.holder_memory import HolderMemory, Seen
+from gpufleet.agent.holders.holder_memory import HolderMemory, SeenHolder
 from gpufleet.agent.holders.holder_record import HolderRecord
 from gpufleet.agent.reports.node_report import node_report
 from gpufleet.agent.state.node_state import Held, Holders, NodeGpus, NodePod, NodePods
@@ -113,7 +113,7 @@ class ForgetfulNode:
             for (uid, container), units in sorted(self.listed.items())
             if uid in self.api and not self.api[uid].finished
         )
-        found = self.memory.joined(listed, Seen(self.gpus, self.api))
+        found = self.memory.joined(listed, SeenHolder(self.gpus, self.api))
         await self.memory.keep()
         self.sure = True
         self.holders.publish(found)

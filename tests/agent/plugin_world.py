@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from gpufleet.agent.device_plugin.delivery import BY_CDI, Delivery
 from gpufleet.agent.device_plugin.static_devices import DeviceFiles
 from gpufleet.agent.device_plugin.whole_device_allocator import AllocatorInputs, WholeDeviceAllocator
-from gpufleet.agent.holders.holder_memory import HolderMemory, Seen
+from gpufleet.agent.holders.holder_memory import HolderMemory, SeenHolder
 from gpufleet.agent.state.node_state import Gpu, Held, Holders, NodeGpus, NodePod, NodePods
 from gpufleet.agent.state.topic import Topic
 from gpufleet.agent.units.node_units import node_units
@@ -186,7 +186,7 @@ class PluginWorld:
     def joined(self) -> Holders:
         """What the kubelet lists, and what the agent remembers."""
         return self.known.memory.joined(
-            self.holders, Seen(self.known.gpus.value, self.pods, ended=self.ended)
+            self.holders, SeenHolder(self.known.gpus.value, self.pods, ended=self.ended)
         )
 
     async def _ask_pods(self) -> NodePods:

@@ -17,7 +17,7 @@ from gpufleet.agent.device_plugin.cdi import CdiEdits, CdiNode
 from gpufleet.agent.device_plugin.open_call_record import OpenCallRecord
 from gpufleet.agent.device_plugin.share_allocator import ShareAllocator, ShareInputs
 from gpufleet.agent.device_plugin.share_files import ShareFiles
-from gpufleet.agent.holders.holder_memory import HolderMemory, Seen
+from gpufleet.agent.holders.holder_memory import HolderMemory, SeenHolder
 from gpufleet.agent.holders.holder_record import HolderRecord
 from gpufleet.agent.kubelet.kubelet_checkpoint import FILE, CheckpointEntry
 from gpufleet.agent.reports.node_report import node_report
@@ -124,7 +124,7 @@ class SharedNode:
     def joined(self) -> Holders:
         """What the kubelet lists, and what the agent remembers."""
         self.sure = True
-        return self.memory.joined(self._held(), Seen(self.gpus.value, self.api, ended=self.ended))
+        return self.memory.joined(self._held(), SeenHolder(self.gpus.value, self.api, ended=self.ended))
 
     def tell(self, uid: str) -> None:
         """The API server learns which containers of a pod started and run."""

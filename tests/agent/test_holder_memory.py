@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gpufleet.agent.holders.holder_memory import LOST_AFTER_S, HolderMemory, Seen
+from gpufleet.agent.holders.holder_memory import LOST_AFTER_S, HolderMemory, SeenHolder
 from gpufleet.agent.holders.holder_record import FILE, AllocateAnswer, ContainerRef, HolderRecord, HolderState
 from gpufleet.agent.holders.vanished_pods import MARGIN_S
 from gpufleet.agent.reports.node_report import node_report
@@ -39,7 +39,7 @@ class Remembering:
         ended: Collection[str] = (),
     ) -> Holders:
         """What is held, by this look."""
-        found = self.memory.joined(listed, Seen(node, pods_of(*pods), complete, ended))
+        found = self.memory.joined(listed, SeenHolder(node, pods_of(*pods), complete, ended))
         asyncio.run(self.memory.keep())
         return found
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.agent.holders.holder_memory import Seen
+from gpufleet.agent.holders.holder_memory import SeenHolder
 from gpufleet.agent.holders.vanished_pods import MARGIN_S
 from gpufleet.agent.state.node_state import GRACE_S
 from gpufleet.agent.state.state_errors import RefusedError
@@ -43,7 +43,7 @@ def test_no_share_is_given_of_a_card_that_another_pod_holds_whole(
     async def story(node: SharedNode) -> None:
         whole = a_pod("whole", running=frozenset({"main"}), started=frozenset({"main"}))
         node.add(whole)
-        node.memory.joined((held("whole", "nvidia.com/gpu", unit),), Seen(node.gpus.value, node.api))
+        node.memory.joined((held("whole", "nvidia.com/gpu", unit),), SeenHolder(node.gpus.value, node.api))
         if not lives:
             del node.api[whole.uid]
         uid = node.bind("a", main=(SMALL,))

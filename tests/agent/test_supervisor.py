@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from random import Random
 
-from gpufleet.agent.supervisor import TRUSTED_AFTER_S, Part, Supervisor
+from gpufleet.agent.supervisor import TRUSTED_AFTER_S, AgentPart, Supervisor
 from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop, run
 
 HOUR_S = 3600.0
@@ -40,7 +40,9 @@ class Bench:
             self.worked_s += 1
 
 
-def told(parts: Callable[[Bench], list[Part]], story: Callable[[Bench, Supervisor], Awaitable[None]]) -> None:
+def told(
+    parts: Callable[[Bench], list[AgentPart]], story: Callable[[Bench, Supervisor], Awaitable[None]]
+) -> None:
     async def tell(loop: VirtualLoop) -> None:
         bench = Bench(loop)
         kept = Supervisor(parts(bench), bench.clock, Random(1))
@@ -63,7 +65,7 @@ def test_a_part_that_fails_is_started_again_ever_more_slowly_and_stops_no_other(
         assert parts.problems() == ("bad: it failed: 'no such thing\\n'",)
         assert parts.restarts == len(bench.begun)
 
-    told(lambda bench: [Part("bad", bench.failing), Part("good", bench.working)], story)
+    told(lambda bench: [AgentPart("bad", bench.failing), AgentPart("good", bench.working)], story)
 
 
 def test_a_part_is_trusted_again_when_it_has_run_for_a_while() -> None:
@@ -74,7 +76,7 @@ def test_a_part_is_trusted_again_when_it_has_run_for_a_while() -> None:
         await bench.clock.sleep(TRUSTED_AFTER_S)
         assert parts.problems() == ()
 
-    told(lambda bench: [Part("disk", bench.failing_once)], story)
+    told(lambda bench: [AgentPart("disk", bench.failing_once)], story)
 
 
 def test_a_part_that_ends_is_a_part_that_fails() -> None:
@@ -82,7 +84,7 @@ def test_a_part_that_ends_is_a_part_that_fails() -> None:
         await bench.clock.sleep(1)
         assert parts.problems() == ("short: it ended by itself",)
 
-    told(lambda bench: [Part("short", bench.ending)], story)
+    told(lambda bench: [AgentPart("short", bench.ending)], story)
 
 
 def test_what_keeps_a_part_from_its_work_is_named_though_it_runs() -> None:
@@ -90,4 +92,4 @@ def test_what_keeps_a_part_from_its_work_is_named_though_it_runs() -> None:
         await bench.clock.sleep(1)
         assert parts.problems() == ("kubelet: there is none",)
 
-    told(lambda bench: [Part("kubelet", bench.working, lambda: ("there is none",))], story)
+    told(lambda bench: [AgentPart("kubelet", bench.working, lambda: ("there is none",))], story)

@@ -13,11 +13,11 @@ from gpufleet.cli.queues_output import TableLayout, lines, show
 from gpufleet.cli.queues_table import Glyphs
 from gpufleet.explain.queue_answer import (
     SCHEMA,
+    AnswerSource,
     PolicyRow,
     Problem,
     QueueRow,
     QueuesAnswer,
-    Source,
     WaitingRow,
 )
 from gpufleet.explain.queue_inquiry import only
@@ -94,13 +94,13 @@ def test_one_queue_is_shown_with_its_policies_and_who_waits(answer: QueuesAnswer
 
 def test_a_queue_that_has_run_times_learned_says_so() -> None:
     row = QueueRow("a", policy=PolicyRow(learn_run_times=True))
-    found = text(QueuesAnswer(SCHEMA, Source.STATUS, "", (row,)), TableLayout(), "a")
+    found = text(QueuesAnswer(SCHEMA, AnswerSource.STATUS, "", (row,)), TableLayout(), "a")
     assert "  run times: learned, for work that does not say its own\n" in found
 
 
 def test_work_that_waits_for_nodes_tells_its_cause() -> None:
     waits = WaitingRow("pod", "default", "p", 1, 0, "nodes", 1, cause="gpu-busy")
-    answer = QueuesAnswer(SCHEMA, Source.ENGINE, "", (QueueRow("team", waiting=(waits,)),))
+    answer = QueuesAnswer(SCHEMA, AnswerSource.ENGINE, "", (QueueRow("team", waiting=(waits,)),))
     assert "nodes (gpu-busy)" in text(answer, TableLayout(), "team")
 
 
@@ -144,16 +144,16 @@ def test_colour_is_for_terminals_only(answer: QueuesAnswer, capsys: pytest.Captu
 
 def test_twenty_teams_fit_on_a_screen() -> None:
     teams = [QueueRow(f"team-{number:02}", "root") for number in range(20)]
-    every = QueuesAnswer(SCHEMA, Source.ENGINE, "", (QueueRow("root"), *teams))
+    every = QueuesAnswer(SCHEMA, AnswerSource.ENGINE, "", (QueueRow("root"), *teams))
     assert len(list(lines(every, TableLayout(bars=True, width=80)))) <= 24
 
 
 def test_deep_trees_and_hostile_names_stay_lines() -> None:
     rows = [QueueRow("q0"), *(QueueRow(f"q{number}", f"q{number - 1}") for number in range(1, 1000))]
-    every = QueuesAnswer(SCHEMA, Source.STATUS, "", tuple(rows))
+    every = QueuesAnswer(SCHEMA, AnswerSource.STATUS, "", tuple(rows))
     assert len(list(lines(every, TableLayout(width=80)))) == 1001
     broken = QueueRow("q", active=False, problems=(Problem("Malformed", "a\x1b[2J\nb"),))
-    (*_, last) = lines(QueuesAnswer(SCHEMA, Source.STATUS, "", (broken,)), TableLayout())
+    (*_, last) = lines(QueuesAnswer(SCHEMA, AnswerSource.STATUS, "", (broken,)), TableLayout())
     assert visible_line(last.text) == "q: Malformed: a\\x1b[2J\\nb"
 
 

@@ -100,6 +100,20 @@ def is_sentence(identifier: str) -> bool:
     return identifier.startswith("test_")
 
 
+SAME_NAME_MAX = 5
+"""So many classes of one name a reader keeps apart by their modules; with more, each name says which."""
+
+
+def test_names_of_classes_that_recur_say_which() -> None:
+    modules: dict[str, list[str]] = {}
+    for path in python_files("src"):
+        for node in tree(path).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                modules.setdefault(node.name, []).append(name(path))
+    recurring = {one: places for one, places in modules.items() if len(places) > SAME_NAME_MAX}
+    assert not recurring
+
+
 def classes(path: Path) -> list[str]:
     """The classes of a module, at any depth."""
     return [node.name for node in ast.walk(tree(path)) if isinstance(node, ast.ClassDef)]

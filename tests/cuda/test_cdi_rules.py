@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from gpufleet.cuda.cdi_rules import cdi_outcomes
-from gpufleet.cuda.outcome import EITHER, INVALID, REFUSES, STARTS, Facts, Outcome
+from gpufleet.cuda.outcome import EITHER, INVALID, REFUSES, STARTS, Facts, ImageOutcome
 from tests.cuda.test_legacy_rules import EXPRESSIONS
 
 TESLA_550 = Facts(cuda="12.4", driver="550.54.15", arch="8.0", brand="tesla")
@@ -40,7 +40,7 @@ TESLA_550 = Facts(cuda="12.4", driver="550.54.15", arch="8.0", brand="tesla")
         ("cuda!12", INVALID),
     ],
 )
-def test_an_expression_is_judged(expression: str, outcome: Outcome) -> None:
+def test_an_expression_is_judged(expression: str, outcome: ImageOutcome) -> None:
     assert cdi_outcomes(expression, TESLA_550) == {outcome}
 
 

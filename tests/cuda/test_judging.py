@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.cuda.answer import Answer, together
+from gpufleet.cuda.answer import CudaAnswer, together
 from gpufleet.cuda.architecture import check_architecture, check_driver
 from gpufleet.cuda.image import ImageFacts
 from gpufleet.cuda.judging import judge
@@ -15,7 +15,7 @@ from gpufleet.model.cuda_compatibility import PACKAGED, Toolkit
 from gpufleet.model.gpu_catalogue import CATALOGUE, Vendor
 from gpufleet.model.model_errors import InputError
 
-OK, NO, UNKNOWN = Answer.OK, Answer.NO, Answer.UNKNOWN
+OK, NO, UNKNOWN = CudaAnswer.OK, CudaAnswer.NO, CudaAnswer.UNKNOWN
 CARDS = [card for card in CATALOGUE if card.vendor is Vendor.NVIDIA]
 
 
@@ -53,7 +53,7 @@ def image(cuda: str, *, compat: str = "", **more: str) -> ImageFacts:
     ],
 )
 def test_a_driver_runs_a_toolkit(
-    cuda: str, compat: str, driver: str, gpu: str, answer: Answer, said: str
+    cuda: str, compat: str, driver: str, gpu: str, answer: CudaAnswer, said: str
 ) -> None:
     check = check_toolkit(image(cuda, compat=compat), read_node(driver, gpu))
     assert (check.answer, said in check.reason) == (answer, True), check
@@ -84,7 +84,7 @@ def test_a_driver_runs_a_toolkit(
         ("14.2.0", "H100-80GB", UNKNOWN),
     ],
 )
-def test_a_toolkit_makes_code_for_a_card(cuda: str, gpu: str, answer: Answer) -> None:
+def test_a_toolkit_makes_code_for_a_card(cuda: str, gpu: str, answer: CudaAnswer) -> None:
     check = check_architecture(image(cuda), read_node("580.65.06", gpu))
     assert check.answer is answer, check
 
@@ -110,7 +110,7 @@ def test_a_toolkit_makes_code_for_a_card(cuda: str, gpu: str, answer: Answer) ->
         ("550.90.07", "H200", OK),
     ],
 )
-def test_a_driver_drives_a_card(driver: str, gpu: str, answer: Answer) -> None:
+def test_a_driver_drives_a_card(driver: str, gpu: str, answer: CudaAnswer) -> None:
     check = check_driver(read_node(driver, gpu))
     assert check.answer is answer, check
 

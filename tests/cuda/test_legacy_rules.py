@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet.cuda.legacy_rules import legacy_outcomes
-from gpufleet.cuda.outcome import EITHER, INVALID, REFUSES, STARTS, Facts, Outcome
+from gpufleet.cuda.outcome import EITHER, INVALID, REFUSES, STARTS, Facts, ImageOutcome
 
 TESLA_550 = Facts(cuda="12.4", driver="550.54.15", arch="8.0", brand="Tesla")
 CUDA_11_2 = "cuda>=11.2 brand=tesla,driver>=418,driver<419 brand=tesla,driver>=440,driver<441 driver>=450"
@@ -33,7 +33,7 @@ EXPRESSIONS = st.one_of(st.text(max_size=60), st.lists(WORDS, max_size=20).map("
         (CUDA_11_2, STARTS),
     ],
 )
-def test_spaces_are_or_and_commas_are_and(expression: str, outcome: Outcome) -> None:
+def test_spaces_are_or_and_commas_are_and(expression: str, outcome: ImageOutcome) -> None:
     assert legacy_outcomes(expression, TESLA_550) == {outcome}
 
 
@@ -61,7 +61,7 @@ def test_spaces_are_or_and_commas_are_and(expression: str, outcome: Outcome) -> 
         ("brand=" + "x" * 130, INVALID),
     ],
 )
-def test_its_odd_ways_are_kept(expression: str, outcome: Outcome) -> None:
+def test_its_odd_ways_are_kept(expression: str, outcome: ImageOutcome) -> None:
     assert legacy_outcomes(expression, TESLA_550) == {outcome}
 
 

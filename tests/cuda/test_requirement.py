@@ -4,12 +4,12 @@ nvidia-container-toolkit's internal/config/image/cuda_image_test.go.
 
 import pytest
 
-from gpufleet.cuda.answer import Answer
+from gpufleet.cuda.answer import CudaAnswer
 from gpufleet.cuda.image import ImageFacts
 from gpufleet.cuda.node import read_node
 from gpufleet.cuda.requirement import Runtime, check_requirement, is_disabled, required
 
-OK, NO, UNKNOWN = Answer.OK, Answer.NO, Answer.UNKNOWN
+OK, NO, UNKNOWN = CudaAnswer.OK, CudaAnswer.NO, CudaAnswer.UNKNOWN
 A100 = "NVIDIA-A100-SXM4-80GB"
 
 
@@ -72,7 +72,9 @@ def test_the_check_is_switched_off_by_what_go_takes_for_true(value: str, disable
         (["NVIDIA_DISABLE_REQUIRE=1", "NVIDIA_REQUIRE_CUDA=cuda>=99"], "550.54.15", A100, OK, "off"),
     ],
 )
-def test_a_node_holds_it_or_not(lines: list[str], driver: str, gpu: str, answer: Answer, said: str) -> None:
+def test_a_node_holds_it_or_not(
+    lines: list[str], driver: str, gpu: str, answer: CudaAnswer, said: str
+) -> None:
     check = check_requirement(image(*lines), read_node(driver, gpu))
     assert (check.answer, said in check.reason) == (answer, True), check
 

@@ -10,7 +10,7 @@ from http import HTTPStatus
 import pytest
 
 from gpufleet.daemon import http_server
-from gpufleet.daemon.http_server import Health, HttpServer, Limits, Page, Request
+from gpufleet.daemon.http_server import Health, HttpLimits, HttpServer, Page, Request
 from tests.agent.exporter.builders import happens
 from tests.daemon.serving import TEXT, asked, get, metrics, serving
 
@@ -116,7 +116,7 @@ def test_a_request_that_does_not_arrive_in_time_is_not_waited_for(sent: bytes, a
         assert got.startswith(answer)
         assert bool(got) == bool(answer)
 
-    serving(story, limits=Limits(head_s=0.05))
+    serving(story, limits=HttpLimits(head_s=0.05))
 
 
 def test_a_request_that_drips_is_not_waited_for_either() -> None:
@@ -135,7 +135,7 @@ def test_a_request_that_drips_is_not_waited_for_either() -> None:
         dripping.cancel()
         writer.close()
 
-    serving(story, limits=Limits(head_s=0.2))
+    serving(story, limits=HttpLimits(head_s=0.2))
 
 
 def test_a_connection_that_is_kept_open_for_nothing_is_closed() -> None:
@@ -145,11 +145,11 @@ def test_a_connection_that_is_kept_open_for_nothing_is_closed() -> None:
         assert (await reader.read()).endswith(b"ok\n")
         writer.close()
 
-    serving(story, limits=Limits(idle_s=0.05))
+    serving(story, limits=HttpLimits(idle_s=0.05))
 
 
-@pytest.mark.parametrize("limits", [Limits(piece_s=0.05), Limits(answer_s=0.05)])
-def test_a_client_that_does_not_read_holds_a_piece_and_is_left(limits: Limits) -> None:
+@pytest.mark.parametrize("limits", [HttpLimits(piece_s=0.05), HttpLimits(answer_s=0.05)])
+def test_a_client_that_does_not_read_holds_a_piece_and_is_left(limits: HttpLimits) -> None:
     page = Page((b"x" * 20_000_000,))
 
     async def story(serves: HttpServer) -> None:
@@ -178,7 +178,7 @@ def test_a_client_that_reads_drop_by_drop_is_left_too() -> None:
         assert got < 20_000_000
         writer.close()
 
-    serving(story, lambda _: page, limits=Limits(answer_s=0.2))
+    serving(story, lambda _: page, limits=HttpLimits(answer_s=0.2))
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /me", b"GET /healthz HTTP/1.1\r\n\r\n", get("/metrics")])
@@ -196,7 +196,7 @@ def test_a_probe_is_answered_while_as_many_clients_as_may_be_are_stuck(sent: byt
         for _, writer in held:
             writer.close()
 
-    serving(story, lambda _: page, limits=Limits(connections=3))
+    serving(story, lambda _: page, limits=HttpLimits(connections=3))
 
 
 def test_the_one_that_waits_for_longest_makes_room() -> None:
@@ -213,7 +213,7 @@ def test_the_one_that_waits_for_longest_makes_room() -> None:
         writer.close()
         first_writer.close()
 
-    serving(story, limits=Limits(connections=2))
+    serving(story, limits=HttpLimits(connections=2))
 
 
 def test_reasons_hide_nothing() -> None:
@@ -286,7 +286,7 @@ def test_an_answer_that_takes_too_long_ends_the_connection() -> None:
         assert await asked(serves, get("/other")) == b""
         assert b" 200 OK" in await asked(serves, get("/healthz"))
 
-    serving(story, limits=Limits(answer_s=0.05), others=never)
+    serving(story, limits=HttpLimits(answer_s=0.05), others=never)
 
 
 def test_a_stream_is_sent_as_it_comes_and_ends_the_connection() -> None:
@@ -337,7 +337,7 @@ def test_a_stream_makes_no_part_before_the_one_before_was_taken_and_ends_with_it
         assert len(made) < 20
         writer.close()
 
-    serving(story, limits=Limits(piece_s=0.2), others=others)
+    serving(story, limits=HttpLimits(piece_s=0.2), others=others)
 
 
 async def echo(request: Request) -> Page:
@@ -357,7 +357,7 @@ def test_a_body_is_taken_whole_where_there_is_room_for_it() -> None:
         answer = await asked(serves, posted(body, f"Content-Length: {len(body)}"))
         assert answer.partition(b"\r\n\r\n")[2] == body + b" from 127.0.0.1"
 
-    serving(story, others=echo, methods=("GET", "POST"), limits=Limits(body_bytes=len(body)))
+    serving(story, others=echo, methods=("GET", "POST"), limits=HttpLimits(body_bytes=len(body)))
 
 
 @pytest.mark.parametrize(
@@ -379,7 +379,7 @@ def test_a_body_that_is_too_large_or_not_expected_is_refused_before_it_is_read(
         assert answer.startswith(b"HTTP/1.1 " + status)
         assert answer.count(b"HTTP/1.1") == 1
 
-    serving(story, others=echo, methods=("GET", "POST"), limits=Limits(body_bytes=room))
+    serving(story, others=echo, methods=("GET", "POST"), limits=HttpLimits(body_bytes=room))
 
 
 def test_a_body_that_does_not_arrive_in_time_is_not_waited_for() -> None:
@@ -387,4 +387,4 @@ def test_a_body_that_does_not_arrive_in_time_is_not_waited_for() -> None:
         answer = await asked(serves, posted(b"half", "Content-Length: 8"))
         assert answer.startswith(b"HTTP/1.1 408 ")
 
-    serving(story, others=echo, methods=("GET", "POST"), limits=Limits(body_bytes=10, head_s=0.05))
+    serving(story, others=echo, methods=("GET", "POST"), limits=HttpLimits(body_bytes=10, head_s=0.05))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.daemon.http_server import HttpServer, Limits, Page, Request
+from gpufleet.daemon.http_server import HttpLimits, HttpServer, Page, Request
 from gpufleet.daemon.server_certificate import ServerCertificate
 from gpufleet.localkube.access.certificates import Authority
 from tests.agent.exporter.builders import happens
@@ -87,7 +87,7 @@ def test_a_handshake_that_does_not_end_in_time_is_not_waited_for(
         assert await asked(serves, sent) == b""
         await happens(lambda: not serves._connections)
 
-    serving(story, certificate=certificate, limits=Limits(handshake_s=0.05))
+    serving(story, certificate=certificate, limits=HttpLimits(handshake_s=0.05))
 
 
 def test_a_handshake_that_drips_is_not_waited_for_either(certificate: ServerCertificate) -> None:
@@ -108,7 +108,7 @@ def test_a_handshake_that_drips_is_not_waited_for_either(certificate: ServerCert
         dripping.cancel()
         writer.close()
 
-    serving(story, certificate=certificate, limits=Limits(handshake_s=0.2))
+    serving(story, certificate=certificate, limits=HttpLimits(handshake_s=0.2))
 
 
 @pytest.mark.parametrize("sent", [b"", HELLO_BEGINS])
@@ -126,7 +126,7 @@ def test_a_probe_is_answered_while_as_many_clients_as_may_be_never_finish_their_
         for _, writer in held:
             writer.close()
 
-    serving(story, certificate=certificate, limits=Limits(connections=3))
+    serving(story, certificate=certificate, limits=HttpLimits(connections=3))
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /me", b"GET /healthz HTTP/1.1\r\n\r\n", get("/metrics")])
@@ -149,7 +149,7 @@ def test_a_probe_is_answered_while_clients_are_stuck_after_their_handshake(
         for _, writer in held:
             writer.transport.abort()
 
-    serving(story, lambda _: page, certificate=certificate, limits=Limits(connections=3))
+    serving(story, lambda _: page, certificate=certificate, limits=HttpLimits(connections=3))
 
 
 def test_a_client_that_never_ends_its_connection_keeps_its_place_for_a_moment_only(
@@ -175,7 +175,7 @@ def test_a_client_that_never_ends_its_connection_keeps_its_place_for_a_moment_on
         await happens(lambda: not serves._connections)
         writer.close()
 
-    serving(story, certificate=certificate, limits=Limits(piece_s=0.2))
+    serving(story, certificate=certificate, limits=HttpLimits(piece_s=0.2))
 
 
 def test_a_renewed_certificate_is_shown_without_a_restart(tmp_path: Path) -> None:

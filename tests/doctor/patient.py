@@ -17,7 +17,7 @@ import yaml
 
 from gpufleet.doctor.checks import all_checks
 from gpufleet.doctor.command import facts_of
-from gpufleet.doctor.diagnosis import Diagnosis, Found, diagnose
+from gpufleet.doctor.diagnosis import Diagnosis, FoundProblem, diagnose
 from gpufleet.doctor.live.gathering import gathered
 from gpufleet.localkube.access.api import Api, Object, RefusedError
 from gpufleet.localkube.cluster import LocalCluster
@@ -123,7 +123,7 @@ class Patient:
         now = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=age_s)
         return diagnose(facts_of(gathered(self.cluster.kubeconfig, ""), now), all_checks())
 
-    def finds(self, check: str, *words: str, age_s: float = 0.0) -> Found:
+    def finds(self, check: str, *words: str, age_s: float = 0.0) -> FoundProblem:
         """The doctor names this check's failure first, with these words in what it says or saw."""
         began_s = time.monotonic()
         while True:
@@ -142,7 +142,7 @@ class Patient:
             self._look_again(began_s, causes)
 
     @staticmethod
-    def _look_again(began_s: float, causes: Sequence[Found]) -> None:
+    def _look_again(began_s: float, causes: Sequence[FoundProblem]) -> None:
         """Wait until the next examination; it is too late for one where the doctor had its time."""
         waited_s = time.monotonic() - began_s
         assert waited_s < WAIT_S, [(one.check.id, one.failure) for one in causes]

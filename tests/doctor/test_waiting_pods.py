@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from gpufleet.doctor.checks import all_checks
-from gpufleet.doctor.diagnosis import Found, diagnose
+from gpufleet.doctor.diagnosis import FoundProblem, diagnose
 from tests.doctor.facts_of_text import NOW, facts_of
 
 NODE = """\
@@ -52,7 +52,7 @@ spec: {{holderIdentity: "{holder}", renewTime: "{ago(silent_s)}"}}
 """
 
 
-def found(*texts: str) -> dict[str, Found]:
+def found(*texts: str) -> dict[str, FoundProblem]:
     """What is wrong, by check."""
     diagnosis = diagnose(facts_of(NODE + "".join(texts)), all_checks())
     every = [below for one in diagnosis.causes for below in (one, *one.follows)]

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from gpufleet.eviction.evictions import BEGINS_WITHIN_S, GIVE_UP_S, Evictions
-from gpufleet.eviction.plan import Cause, EvictionPlan, PodsWatchedByAsker, Refusal, Victim
+from gpufleet.eviction.plan import Cause, EvictionPlan, EvictionRefusal, PodsWatchedByAsker, Victim
 from gpufleet.kube.client import Client
 from gpufleet.kube.lease import LeadershipLost
 from gpufleet.kube.transport import Request, Response
@@ -31,7 +31,7 @@ class Case:
         self.clock = VirtualClock(loop)
         self.server = ApiServer(self.clock, Random(1))
         self.ended: list[PodName] = []
-        self.refusals: list[Refusal] = []
+        self.refusals: list[EvictionRefusal] = []
         self.leads = True
         self.way = SpoiltWay(SimulatedTransport(self.server, ADMIN, Random(2)), self.clock, "/eviction")
         self.evictions = Evictions(
@@ -47,7 +47,7 @@ class Case:
         """As an observer."""
         self.ended.append(victim.pod)
 
-    def refused(self, refusal: Refusal) -> None:
+    def refused(self, refusal: EvictionRefusal) -> None:
         """As an observer."""
         self.refusals.append(refusal)
 
@@ -113,9 +113,9 @@ class Listening(PodsWatchedByAsker):
     """An asker that keeps what it hears."""
 
     def __init__(self) -> None:
-        self.refusals: list[Refusal] = []
+        self.refusals: list[EvictionRefusal] = []
 
-    def refused(self, refusal: Refusal) -> None:
+    def refused(self, refusal: EvictionRefusal) -> None:
         """Kept."""
         self.refusals.append(refusal)
 

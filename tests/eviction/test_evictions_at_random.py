@@ -22,7 +22,7 @@ import msgspec
 import pytest
 
 from gpufleet.eviction.evictions import BEGINS_WITHIN_S, GIVE_UP_S, Evictions
-from gpufleet.eviction.plan import Cause, EvictionPlan, Refusal, Victim
+from gpufleet.eviction.plan import Cause, EvictionPlan, EvictionRefusal, Victim
 from gpufleet.kube.client import Client
 from gpufleet.kube.transport import Request, Response, ResponseStream, Transport, TransportError
 from gpufleet.model.identifiers import PodUid
@@ -120,13 +120,13 @@ class Plans:
 
     def __init__(self) -> None:
         self.told_of: list[PodUid] = []
-        self.stays: list[Refusal] = []
+        self.stays: list[EvictionRefusal] = []
 
     def told(self, victim: Victim) -> None:
         """Counted."""
         self.told_of.append(victim.pod.uid)
 
-    def refused(self, refusal: Refusal) -> None:
+    def refused(self, refusal: EvictionRefusal) -> None:
         """Counted."""
         self.stays.append(refusal)
 

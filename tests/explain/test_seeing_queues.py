@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpufleet.cluster.settings import Settings
-from gpufleet.explain.queue_answer import PendingRow, QueueRow, QueuesAnswer, Source
+from gpufleet.explain.queue_answer import AnswerSource, PendingRow, QueueRow, QueuesAnswer
 from gpufleet.explain.queue_inquiry import Wanted, ask_for_queues, only
 from gpufleet.kube.client import Client
 from gpufleet.kube.resources import PODS, Kind
@@ -77,7 +77,11 @@ def test_every_queue_has_its_quota_its_use_and_what_is_borrowed_lent_and_owed() 
     async def story(world: World) -> None:
         await crowded(world)
         answer = await seen(world)
-        assert (answer.source, answer.schema, answer.notes) == (Source.ENGINE, "gpufleet.io/queues/v1", ())
+        assert (answer.source, answer.schema, answer.notes) == (
+            AnswerSource.ENGINE,
+            "gpufleet.io/queues/v1",
+            (),
+        )
         found = {one.name: one.resource("gpu") for one in answer.queues}
         assert {
             name: (gpu.used, gpu.quota, gpu.nominal, gpu.borrowed, gpu.lent, gpu.fair_share)
@@ -167,7 +171,7 @@ def test_without_the_right_to_list_pods_the_statuses_are_shown_and_that_is_said(
         await crowded(world)
         by_engine = await seen(world)
         answer = await seen(world, client_type=WithoutPods)
-        assert answer.source is Source.STATUS
+        assert answer.source is AnswerSource.STATUS
         assert answer.notes[0] == "you may not list pods of the whole cluster"
         assert "what a scheduler wrote into the FleetQueues last" in answer.notes[1]
         for told, known in zip(answer.queues, by_engine.queues, strict=True):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet.advise.fit.ask import ask
-from gpufleet.fit.answer import Verdict
+from gpufleet.fit.answer import FitVerdict
 from gpufleet.fit.architecture import facts_of
 from gpufleet.fit.catalogue import find_cards, models
 from gpufleet.fit.config import ModelConfig
@@ -44,15 +44,15 @@ def test_any_configuration_is_answered_or_refused(
         return
     serving = Serving(2048, 2, FORMATS[form], "fp8", engine_named("vllm"), 0.9)
     found = answer(Model(facts, Origin.CONFIG, "here"), serving, find_cards("l4"), proposes=True)
-    assert found.cards[0].verdict in set(Verdict)
+    assert found.cards[0].verdict in set(FitVerdict)
     msgspec.json.encode(found)
 
 
 @given(st.sampled_from(NAMES), st.sampled_from(["l4", "a100-40", "h100-80", "mi300x"]), st.integers(1, 16))
 def test_more_sequences_and_longer_ones_never_need_fewer_gpus(model: str, gpu: str, batch: int) -> None:
     few, many = (ask(Options(model, (gpu,), batch=one, context=2048)).cards[0] for one in (batch, 2 * batch))
-    if many.verdict is Verdict.YES:
-        assert few.verdict is Verdict.YES
+    if many.verdict is FitVerdict.YES:
+        assert few.verdict is FitVerdict.YES
         assert few.gpus <= many.gpus
 
 
@@ -62,7 +62,7 @@ def test_every_model_of_the_catalogue_is_answered_for_every_card(name: str) -> N
         memory = card.memory
         assert memory.kv_pool.low_bytes <= memory.kv_pool.bytes <= memory.kv_pool.high_bytes
         assert memory.weights.low_bytes <= memory.weights.bytes <= memory.weights.high_bytes
-        if card.verdict is Verdict.YES:
+        if card.verdict is FitVerdict.YES:
             assert card.sequences_min >= 1
             assert not card.reasons
         else:

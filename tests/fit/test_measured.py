@@ -13,7 +13,7 @@ from gpufleet.fit.architecture import facts_of
 from gpufleet.fit.catalogue import find_cards, find_model
 from gpufleet.fit.division import Division
 from gpufleet.fit.engines import engine_named
-from gpufleet.fit.evidence import Evidence, Part, evidence, nearness
+from gpufleet.fit.evidence import Evidence, EvidencePart, evidence, nearness
 from gpufleet.fit.facts import Origin
 from gpufleet.fit.formats import format_named
 from gpufleet.fit.placing import memory_of
@@ -21,7 +21,7 @@ from gpufleet.fit.question import Model, Serving
 from gpufleet.fit.ranges import GIB
 
 ROWS = [pytest.param(row, id=f"{row.part}-{row.model}-{row.tensor_parallel}") for row in evidence()]
-WITHIN = {Part.WEIGHTS: 0.02, Part.ACTIVATIONS: 0.2, Part.POOL: 0.05}
+WITHIN = {EvidencePart.WEIGHTS: 0.02, EvidencePart.ACTIVATIONS: 0.2, EvidencePart.POOL: 0.05}
 """By which part of a measurement an estimate may miss it."""
 KNOWN_TO_BE_OFF = {"qwen3-235b-a22b": 0.25}
 """A mixture in fp8 on four cards, whose pool is too large by more; `docs/fit.md` says so."""
@@ -44,16 +44,16 @@ def test_an_estimate_is_near_what_was_measured(row: Evidence) -> None:
 
 def test_the_pool_that_was_measured_lies_within_the_range() -> None:
     for row in evidence():
-        if row.part is Part.POOL:
+        if row.part is EvidencePart.POOL:
             assert row.estimate.low_bytes <= row.measured_gib * GIB <= row.estimate.high_bytes
 
 
 def test_the_summary_keeps_rows_that_were_fitted_apart() -> None:
     found = {(one.part, one.fitted): one for one in nearness(evidence())}
     assert sum(one.rows for one in found.values()) == len(evidence())
-    assert found[Part.WEIGHTS, False].median_off < 0.01
-    assert found[Part.ACTIVATIONS, True].median_off < 0.06
-    assert (Part.WEIGHTS, True) not in found
+    assert found[EvidencePart.WEIGHTS, False].median_off < 0.01
+    assert found[EvidencePart.ACTIVATIONS, True].median_off < 0.06
+    assert (EvidencePart.WEIGHTS, True) not in found
 
 
 def test_a_pool_of_so_many_bytes_holds_so_many_tokens() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from gpufleet.advise.fit.ask import ask_training
-from gpufleet.fit.answer import Training, Verdict
+from gpufleet.fit.answer import FitVerdict, Training
 from gpufleet.fit.options import Options
 from gpufleet.fit.training import state_bytes
 from gpufleet.model.model_errors import InputError
@@ -44,18 +44,18 @@ def test_it_takes_as_many_gpus_as_people_train_it_on(
     model: str, gpu: str, method: str, context: int, gpus: int
 ) -> None:
     found = one(model, gpu, method, context=context)
-    assert (found.verdict, found.gpus) == (Verdict.YES, gpus)
+    assert (found.verdict, found.gpus) == (FitVerdict.YES, gpus)
 
 
 def test_what_is_not_divided_does_not_fit_on_any_number() -> None:
     found = one("llama-3.3-70b", "h100-80", "full", zero=1)
-    assert found.verdict is Verdict.NO
+    assert found.verdict is FitVerdict.NO
     assert "--zero 3" in found.changes[0]
 
 
 def test_a_yes_holds_in_the_worst_case() -> None:
     for card in ask_training(Options("qwen3-8b"), "full", 3, 16).cards:
-        assert (card.verdict is Verdict.YES) == (card.memory.total.high_bytes <= card.memory.usable_bytes)
+        assert (card.verdict is FitVerdict.YES) == (card.memory.total.high_bytes <= card.memory.usable_bytes)
 
 
 def test_an_unknown_method_is_refused() -> None:

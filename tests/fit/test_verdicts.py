@@ -5,7 +5,7 @@ import re
 import pytest
 
 from gpufleet.advise.fit.ask import ask
-from gpufleet.fit.answer import CardFit, Verdict
+from gpufleet.fit.answer import CardFit, FitVerdict
 from gpufleet.fit.options import Options
 from gpufleet.model.model_errors import InputError
 
@@ -32,7 +32,7 @@ def one(model: str, gpu: str, **words: object) -> CardFit:
 )
 def test_it_takes_as_many_gpus_as_people_run_it_on(model: str, gpu: str, gpus: int) -> None:
     found = one(model, gpu)
-    assert (found.verdict, found.gpus) == (Verdict.YES, gpus)
+    assert (found.verdict, found.gpus) == (FitVerdict.YES, gpus)
 
 
 @pytest.mark.parametrize(
@@ -46,38 +46,38 @@ def test_it_takes_as_many_gpus_as_people_run_it_on(model: str, gpu: str, gpus: i
 )
 def test_what_the_engine_refuses_never_fits(model: str, gpu: str, tensor: int, reason: str) -> None:
     found = one(model, gpu, tensor_parallel=tensor)
-    assert found.verdict is Verdict.NO
+    assert found.verdict is FitVerdict.NO
     assert any(reason in sentence for sentence in found.reasons)
 
 
 def test_weights_that_share_a_scale_are_not_cut_apart() -> None:
     """Experts of width 768 on 4 GPUs are 192 wide, which is no multiple of 128."""
     found = one("qwen3-30b-a3b", "l40s", tensor_parallel=4, weights="fp8-block")
-    assert found.verdict is Verdict.NO
+    assert found.verdict is FitVerdict.NO
     assert "share a scale" in found.reasons[0]
 
 
 def test_more_tokens_than_the_model_was_made_for_are_refused() -> None:
     found = one("llama-3-8b", "h100-80", context=16384)
-    assert found.verdict is Verdict.NO
+    assert found.verdict is FitVerdict.NO
     assert "made for 8192 tokens" in found.reasons[0]
 
 
 def test_a_card_without_kernels_is_refused() -> None:
     assert "compute capability" in one("gpt-oss-20b", "t4").reasons[0]
-    assert one("llama-3.2-1b", "p40").verdict is Verdict.NO
+    assert one("llama-3.2-1b", "p40").verdict is FitVerdict.NO
 
 
 def test_a_yes_holds_in_the_worst_case() -> None:
     for card in ask(Options("qwen2.5-14b")).cards:
         enough = card.memory.kv_pool.low_bytes >= card.memory.kv_needed_bytes
-        assert (card.verdict is Verdict.YES) <= enough
+        assert (card.verdict is FitVerdict.YES) <= enough
 
 
 def test_every_proposal_keeps_its_word() -> None:
     """The 27.5 GiB of Qwen 2.5 14B do not fit on an L4; each proposal, asked for, does."""
     found = one("qwen2.5-14b", "l4", tensor_parallel=1, stages=1, context=16384)
-    assert found.verdict is Verdict.NO
+    assert found.verdict is FitVerdict.NO
     assert found.changes
     for change in found.changes:
         words: dict[str, object] = {"tensor_parallel": 1, "stages": 1, "context": 16384}
@@ -85,15 +85,15 @@ def test_every_proposal_keeps_its_word() -> None:
             words = {"context": 16384}
         for option, value in re.findall(r"--(\w+) (\w+)", change):
             words[option] = int(value) if value.isdigit() else value
-        assert one("qwen2.5-14b", "l4", **words).verdict is Verdict.YES, change
+        assert one("qwen2.5-14b", "l4", **words).verdict is FitVerdict.YES, change
 
 
 def test_what_is_tight_may_leave_more_beside_the_model() -> None:
     """Llama 3.3 70B on two H100 has 1.4 GiB left as expected, and nothing at worst."""
     found = one("llama-3.3-70b", "h100-80", tensor_parallel=2)
-    assert found.verdict is Verdict.TIGHT
+    assert found.verdict is FitVerdict.TIGHT
     assert any("--utilization 0.95" in change for change in found.changes)
-    assert one("llama-3.3-70b", "h100-80", tensor_parallel=2, utilisation=0.95).verdict is Verdict.YES
+    assert one("llama-3.3-70b", "h100-80", tensor_parallel=2, utilisation=0.95).verdict is FitVerdict.YES
 
 
 def test_speed_is_bandwidth_over_bytes() -> None:

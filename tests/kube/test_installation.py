@@ -13,7 +13,7 @@ from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.following_access import find_access
 from gpufleet.kube.http_transport import HttpTransport
-from gpufleet.kube.installation import SCHEDULER_LEASE, Finding, findings
+from gpufleet.kube.installation import SCHEDULER_LEASE, InstallationFinding, findings
 from gpufleet.kube.lease import micro_time
 from gpufleet.kube.manifests import DEFAULT_IDENTITY
 from gpufleet.kube.resources import LEASES
@@ -78,7 +78,7 @@ async def renew(client: Client) -> None:
 def found(cluster: LocalCluster, *, led: bool = False) -> dict[str, bool]:
     """What is found, by its sentence."""
 
-    async def look() -> list[Finding]:
+    async def look() -> list[InstallationFinding]:
         async with connected(cluster) as client, asyncio.TaskGroup() as group:
             leader = group.create_task(renew(client)) if led else None
             await asyncio.sleep(0.3 if led else 0)

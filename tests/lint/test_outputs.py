@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 import jsonschema
 import pytest
 
-from gpufleet.lint.findings import Kind, Report, Suppressed, Unknown
+from gpufleet.lint.findings import FindingKind, Report, Suppressed, Unknown
 from gpufleet.lint.outputs.annotations import as_annotations
 from gpufleet.lint.outputs.junit import as_junit
 from gpufleet.lint.outputs.sarif import as_sarif
@@ -83,7 +83,7 @@ def report() -> Report:
     found = report_of(pod("image: nvidia/cuda", limits="nvidia.com/gpu: 0.5"), "a: [")
     first, second = found.findings
     unknown = Unknown(first.rule, "0.yaml", first.position, first.object, "a cluster")
-    accepted = Suppressed(second, "tried", Kind.IN_SOURCE)
+    accepted = Suppressed(second, "tried", FindingKind.IN_SOURCE)
     return replace(found, findings=(first,), suppressed=(accepted,), unjudged=(unknown,))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.advise.lint.baseline import baseline_text, read_baseline
-from gpufleet.advise.lint.command import LintOptions, Outcome, run
+from gpufleet.advise.lint.command import LintOptions, LintOutcome, run
 from gpufleet.advise.lint.settings import read_settings
 from gpufleet.lint.rules import all_rules
 from gpufleet.lint.run import lint, read
@@ -19,7 +19,7 @@ TODAY = dt.date(2026, 11, 22)
 UNPINNED = "image: nvidia/cuda"
 
 
-def outcome(folder: Path, text: str, **wishes: object) -> Outcome:
+def outcome(folder: Path, text: str, **wishes: object) -> LintOutcome:
     file = folder / "a.yaml"
     file.write_text(text, encoding="utf-8")
     return run([str(file)], LintOptions(TODAY, **wishes))  # type: ignore[arg-type]

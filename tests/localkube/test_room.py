@@ -7,7 +7,7 @@ import pytest
 
 from gpufleet.files.files_errors import FileWriteError
 from gpufleet.localkube.processes.room import ROOM_MIB, check_room
-from gpufleet.localkube.up import Request, up
+from gpufleet.localkube.up import ClusterRequest, up
 from gpufleet.progress.telling import Silent
 
 BLOCK_BYTES = 4096
@@ -31,5 +31,5 @@ def test_a_full_disk_is_told_before_anything_is_looked_for_or_started(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     disk_with(monkeypatch, 3)
     with pytest.raises(FileWriteError, match=r"clusters/new: 3 MiB are left .*XDG_STATE_HOME"):
-        up(Request("new", "1.37.0", ()), Silent())
+        up(ClusterRequest("new", "1.37.0", ()), Silent())
     assert list(tmp_path.iterdir()) == []

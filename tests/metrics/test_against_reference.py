@@ -12,7 +12,7 @@ from gpufleet.daemon.http_server import Accepted, Request
 from gpufleet.metrics.answering import Answering
 from gpufleet.metrics.callers.request_header import NO_FRONT_PROXY
 from gpufleet.metrics.reading import ObjectKey, Reading
-from gpufleet.metrics.served_values import Found
+from gpufleet.metrics.served_values import FoundValues
 from gpufleet.model.quantity import NANO_PER_UNIT, parse_quantity
 from tests.metrics import reference_questions as asked
 from tests.metrics.record_reference import ANSWERS, without_times
@@ -53,17 +53,17 @@ def answering() -> Answering:
     objects = {ObjectKey("pods", "default", name): labels for name, labels in asked.PODS.items()}
     objects[ObjectKey("nodes", "", asked.NODE)] = {}
     objects[ObjectKey("fleetqueues.gpufleet.io", "", asked.QUEUE)] = {}
-    values: dict[tuple[str, ObjectKey], Found] = {}
+    values: dict[tuple[str, ObjectKey], FoundValues] = {}
     for path, (text, labels) in asked.VALUES.items():
         *_, resource, name, named = path.split("/")
         namespace = "default" if resource == "pods" else ""
         amount = parse_quantity(text).nano / NANO_PER_UNIT
         series = dict([labels.split("=")]) if labels else {}
-        values[named, ObjectKey(resource, namespace, name)] = Found((Reading(amount, NOW_S, series),))
-    external: dict[str, Found] = {}
+        values[named, ObjectKey(resource, namespace, name)] = FoundValues((Reading(amount, NOW_S, series),))
+    external: dict[str, FoundValues] = {}
     for named, labels_, text in asked.EXTERNAL_VALUES:
-        before = external.get(named, Found()).readings
-        external[named] = Found((*before, Reading(float(text), NOW_S, labels_)))
+        before = external.get(named, FoundValues()).readings
+        external[named] = FoundValues((*before, Reading(float(text), NOW_S, labels_)))
     metrics = [metric("queue_length"), metric("by_model"), *(metric(one, external=True) for one in external)]
     everything = served(Objects(objects), Values(values, external), *metrics)
     now = dt.datetime.fromtimestamp(NOW_S, dt.UTC)

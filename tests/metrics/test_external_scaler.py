@@ -9,7 +9,7 @@ import pytest
 from gpufleet.metrics.external_scaler import external_scaler_pb2 as api
 from gpufleet.metrics.external_scaler.scaler import SERVICE, ExternalScaler
 from gpufleet.metrics.reading import Reading
-from gpufleet.metrics.served_values import Found
+from gpufleet.metrics.served_values import FoundValues
 from tests.at_work import at_work
 from tests.metrics.values_at_hand import NOW_S, Objects, Values, metric, served
 
@@ -47,7 +47,7 @@ def waiting(*amounts: float, age_s: float = 0.0, problem: str = "") -> Values:
     series = tuple(
         Reading(amount, NOW_S - age_s, {"pool": str(number)}) for number, amount in enumerate(amounts)
     )
-    return Values(external={QUEUE: Found(series, problem)})
+    return Values(external={QUEUE: FoundValues(series, problem)})
 
 
 def test_the_sum_over_the_series_and_the_target_for_each_replica() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from gpufleet.metrics.external_scaler.scaler import ExternalScaler
 from gpufleet.metrics.reading import Reading
-from gpufleet.metrics.served_values import Found
+from gpufleet.metrics.served_values import FoundValues
 from tests.at_work import at_work
 from tests.conventions.project import ROOT
 from tests.metrics.values_at_hand import NOW_S, Objects, Values, metric, served
@@ -30,7 +30,7 @@ def answers(folder: Path, *amounts: float) -> dict[str, Any]:
     series = tuple(Reading(amount, NOW_S, {"pool": str(number)}) for number, amount in enumerate(amounts))
 
     async def run() -> bytes:
-        values = Values(external={QUEUE: Found(series)})
+        values = Values(external={QUEUE: FoundValues(series)})
         scaler = ExternalScaler(served(Objects({}), values, metric(QUEUE, external=True)), "127.0.0.1:0")
         async with at_work(scaler.run()), asyncio.timeout(60):
             await scaler.listening.wait()

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from gpufleet.metrics.reading import ObjectKey
-from gpufleet.metrics.served_values import Found
+from gpufleet.metrics.served_values import FoundValues
 from gpufleet.metrics.sources import prometheus_values
 from gpufleet.metrics.sources.prometheus_values import PrometheusValues
 from gpufleet.model.model_errors import WorldError
-from gpufleet.usage.prometheus.answer import Answer, Series
+from gpufleet.usage.prometheus.answer import PrometheusAnswer, Series
 from gpufleet.usage.prometheus.window import Window
 from tests.metrics.values_at_hand import NOW_S
 
@@ -31,7 +31,7 @@ class Server:
         self.problem: Exception | None = None
         self.hangs = threading.Event()
 
-    def over(self, promql: str, window: Window, name: str) -> Iterator[Answer]:
+    def over(self, promql: str, window: Window, name: str) -> Iterator[PrometheusAnswer]:
         """The value, or the time of its scrape where that is asked for."""
         self.asked.append(promql)
         assert name
@@ -42,10 +42,10 @@ class Server:
         value = 3.0 if self.age_s is None or "timestamp(" not in promql else NOW_S - self.age_s
         if self.age_s is None and "timestamp(" in promql:
             return
-        yield Answer((Series(self.labels, array("q", [window.first_s]), array("d", [value])),))
+        yield PrometheusAnswer((Series(self.labels, array("q", [window.first_s]), array("d", [value])),))
 
 
-def told(server: Server) -> Found:
+def told(server: Server) -> FoundValues:
     return asyncio.run(PrometheusValues(server, lambda: NOW_S).all_of(WAITING, "default"))
 
 
@@ -73,7 +73,7 @@ def test_a_pod_is_the_one_that_the_series_names() -> None:
 
 
 def test_a_series_without_a_time_has_no_value() -> None:
-    assert told(Server(age_s=None)) == Found()
+    assert told(Server(age_s=None)) == FoundValues()
 
 
 def test_a_refusal_is_told() -> None:

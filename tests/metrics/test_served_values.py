@@ -8,7 +8,7 @@ import pytest
 from gpufleet.kube.codec.selector_text import read_selector
 from gpufleet.metrics.catalogue import Together
 from gpufleet.metrics.reading import ObjectKey, Reading
-from gpufleet.metrics.served_values import ExternalValue, Found, NoValueError
+from gpufleet.metrics.served_values import ExternalValue, FoundValues, NoValueError
 from gpufleet.metrics.wire.questions import AboutNothing, AboutObjects
 from tests.metrics.values_at_hand import NOW_S, OLD_AFTER_S, Objects, Values, measured, metric, served
 
@@ -20,14 +20,14 @@ FIRST = AboutObjects("v1beta2", QUEUE, "pods", "one", "default")
 WITHOUT = AboutNothing(QUEUE, "default")
 
 
-def amounts(asked: AboutObjects, together: Together = Together.SUM, **found: Found) -> dict[str, float]:
+def amounts(asked: AboutObjects, together: Together = Together.SUM, **found: FoundValues) -> dict[str, float]:
     """What is served of the pods, which have these values."""
     values = Values({(QUEUE, ObjectKey("pods", "default", name)): one for name, one in found.items()})
     everything = served(PODS, values, metric(QUEUE, together))
     return {one.name: one.amount for one in asyncio.run(everything.about_objects(asked))}
 
 
-def external(found: Found, selector: str = "") -> list[ExternalValue]:
+def external(found: FoundValues, selector: str = "") -> list[ExternalValue]:
     """What is served without an object."""
     everything = served(PODS, Values(external={QUEUE: found}), metric(QUEUE, external=True))
     asked = AboutNothing(QUEUE, "default", read_selector(selector))
@@ -65,10 +65,10 @@ def test_if_nothing_is_left_the_reason_is_told() -> None:
 
 
 def test_a_part_that_is_unknown_makes_the_whole_unknown() -> None:
-    half = Found((Reading(3, NOW_S),), "one of its GPUs tells nothing of it")
+    half = FoundValues((Reading(3, NOW_S),), "one of its GPUs tells nothing of it")
     with pytest.raises(NoValueError, match="one of its GPUs tells nothing of it"):
         amounts(FIRST, one=half)
-    old = Found((Reading(3, NOW_S), Reading(3, NOW_S - 90)))
+    old = FoundValues((Reading(3, NOW_S), Reading(3, NOW_S - 90)))
     with pytest.raises(NoValueError, match="90 s old"):
         amounts(FIRST, one=old)
 
@@ -77,7 +77,7 @@ def test_a_part_that_is_unknown_makes_the_whole_unknown() -> None:
     ("together", "amount"), [(Together.SUM, 4.0), (Together.MEAN, 2.0), (Together.MOST, 3.0)]
 )
 def test_series_of_one_object_become_one_value(together: Together, amount: float) -> None:
-    two = Found((Reading(1, NOW_S), Reading(3, NOW_S)))
+    two = FoundValues((Reading(1, NOW_S), Reading(3, NOW_S)))
     assert amounts(FIRST, together, one=two) == {"one": amount}
 
 
@@ -96,7 +96,7 @@ def test_a_metric_of_objects_alone_is_not_served_without_one() -> None:
 
 
 def test_series_are_chosen_by_their_labels() -> None:
-    found = Found((Reading(1, NOW_S, {"model": "a"}), Reading(2, NOW_S, {"model": "b"})))
+    found = FoundValues((Reading(1, NOW_S, {"model": "a"}), Reading(2, NOW_S, {"model": "b"})))
     assert [one.amount for one in external(found, "model=b")] == [2]
     assert external(found, "model=none") == []
 
@@ -104,9 +104,9 @@ def test_series_are_chosen_by_their_labels() -> None:
 def test_a_sum_without_one_of_its_parts_is_refused() -> None:
     """An autoscaler adds the series up: half of a queue would scale down what is needed."""
     with pytest.raises(NoValueError, match="pod two: it hangs"):
-        external(Found((Reading(1, NOW_S),), "pod two: it hangs"))
+        external(FoundValues((Reading(1, NOW_S),), "pod two: it hangs"))
     with pytest.raises(NoValueError, match="26 s old"):
-        external(Found((Reading(1, NOW_S), Reading(1, NOW_S - 26))))
+        external(FoundValues((Reading(1, NOW_S), Reading(1, NOW_S - 26))))
 
 
 def test_the_age_of_what_was_asked_for_is_on_the_page_also_where_it_was_refused() -> None:

@@ -8,7 +8,7 @@ import pytest
 from gpufleet.metrics.catalogue import BY_NAME
 from gpufleet.metrics.cluster_objects import ClusterObjects
 from gpufleet.metrics.reading import ObjectKey
-from gpufleet.metrics.served_values import Found
+from gpufleet.metrics.served_values import FoundValues
 from gpufleet.metrics.sources.agents import Agents
 from gpufleet.metrics.sources.engines import Engines
 from gpufleet.metrics.sources.queues import Queues
@@ -52,7 +52,7 @@ def agents(known: ClusterObjects, texts: PageTexts, clock: Clock, *, on_nodes: b
     return Agents(known, pages(texts, clock), namespace=NAMESPACE, scheme="http", on_nodes=on_nodes)
 
 
-def of_agents(name: str, *keys: ObjectKey, page: str | None = AGENT_PAGE) -> Mapping[ObjectKey, Found]:
+def of_agents(name: str, *keys: ObjectKey, page: str | None = AGENT_PAGE) -> Mapping[ObjectKey, FoundValues]:
     """What is found out from the agent of the one node, on which two pods are."""
     known = objects([agent("node-0", "10.0.1.1"), pod("one"), pod("half"), pod("other", node="node-1")])
     texts = PageTexts({} if page is None else {AGENT_URL: page})
@@ -90,7 +90,7 @@ def test_the_power_of_a_part_follows_from_its_energy() -> None:
     texts, clock = PageTexts({AGENT_URL: AGENT_PAGE}), Clock()
     source = agents(objects([agent("node-0", "10.0.1.1"), pod("half")]), texts, clock)
 
-    async def story() -> list[Found]:
+    async def story() -> list[FoundValues]:
         first = (await source.of_objects(BY_NAME[POWER], [half]))[half]
         clock.now_s += 10
         texts.pages[AGENT_URL] = AGENT_PAGE.replace("} 700", "} 1200")
@@ -207,7 +207,7 @@ def scheduler(waiting: int, leads: int = 1) -> str:
     )
 
 
-def of_queues(name: str, *texts: str | None, ready: bool = True) -> Found:
+def of_queues(name: str, *texts: str | None, ready: bool = True) -> FoundValues:
     """What is told of queues by schedulers with these pages; None: it does not answer."""
     labels = {"app.kubernetes.io/component": "scheduler"}
     known = objects(

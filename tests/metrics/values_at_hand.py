@@ -7,7 +7,7 @@ import msgspec
 from gpufleet.kube.access_reviews import Attributes, User
 from gpufleet.metrics.catalogue import From, Metric, Together
 from gpufleet.metrics.reading import KINDS, ObjectKey, ObjectKind, Reading
-from gpufleet.metrics.served_values import Found, ServedValues
+from gpufleet.metrics.served_values import FoundValues, ServedValues
 
 NOW_S = 1_800_000_000.0
 OLD_AFTER_S = 25.0
@@ -35,19 +35,21 @@ class Values:
 
     def __init__(
         self,
-        objects: Mapping[tuple[str, ObjectKey], Found] = {},
-        external: Mapping[str, Found] = {},
+        objects: Mapping[tuple[str, ObjectKey], FoundValues] = {},
+        external: Mapping[str, FoundValues] = {},
     ) -> None:
         self.objects = dict(objects)
         self.without = dict(external)
 
-    async def of_objects(self, metric: Metric, objects: Sequence[ObjectKey]) -> Mapping[ObjectKey, Found]:
+    async def of_objects(
+        self, metric: Metric, objects: Sequence[ObjectKey]
+    ) -> Mapping[ObjectKey, FoundValues]:
         """Those that are there."""
         return {key: self.objects[metric.name, key] for key in objects if (metric.name, key) in self.objects}
 
-    async def external(self, metric: Metric, namespace: str) -> Found:  # noqa: ARG002  alike everywhere
+    async def external(self, metric: Metric, namespace: str) -> FoundValues:  # noqa: ARG002  alike everywhere
         """The one that is there."""
-        return self.without.get(metric.name, Found())
+        return self.without.get(metric.name, FoundValues())
 
 
 def metric(name: str, together: Together = Together.SUM, *, external: bool = False) -> Metric:
@@ -60,8 +62,8 @@ def served(objects: Objects, values: Values, *metrics: Metric, now_s: float = NO
     return ServedValues(by_name, objects, dict.fromkeys(From, values), lambda: now_s, old_after_s=OLD_AFTER_S)
 
 
-def measured(amount: float, age_s: float = 0.0, **labels: str) -> Found:
-    return Found((Reading(amount, NOW_S - age_s, labels),))
+def measured(amount: float, age_s: float = 0.0, **labels: str) -> FoundValues:
+    return FoundValues((Reading(amount, NOW_S - age_s, labels),))
 
 
 class Everything(msgspec.Struct):

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpufleet.migration.command import Outcome, converted
+from gpufleet.migration.command import MigrationOutcome, converted
 from gpufleet.migration.report import as_text
 from gpufleet.migration.sources import object_of, read_documents
 from gpufleet.model.model_errors import InputError
@@ -21,7 +21,7 @@ def namespace(name: str, **metadata: dict[str, str]) -> dict[str, Any]:
 
 def imported(system: str, *objects: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], str]:
     """The specs by name of queue, and the report."""
-    found: Outcome = converted(system, [object_of(one, "a test") for one in objects])
+    found: MigrationOutcome = converted(system, [object_of(one, "a test") for one in objects])
     queues = read_documents(found.manifests.encode(), "")
     return {one.name: one.mapping("spec") for one in queues}, as_text(found.report)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet.migration.command import converted
-from gpufleet.migration.field_notes import Verdict, leaves
+from gpufleet.migration.field_notes import FieldVerdict, leaves
 from gpufleet.migration.go_durations import as_ours
 from gpufleet.migration.sources import Source, object_of, read_documents
 from gpufleet.model.model_errors import InputError
@@ -280,5 +280,5 @@ def test_every_field_is_spoken_of_or_the_object_is_refused(kind: tuple[str, str,
     for path in leaves(spec, "spec") if spec else ():
         assert any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in spoken), path
     assert sum(found.report.counts.values()) == len(found.report.notes)
-    assert all(note.becomes for note in found.report.notes if note.verdict is not Verdict.NO_EQUIVALENT)
+    assert all(note.becomes for note in found.report.notes if note.verdict is not FieldVerdict.NO_EQUIVALENT)
     msgspec.json.encode(found.report)

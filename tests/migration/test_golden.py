@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.migration.command import Outcome, from_files
+from gpufleet.migration.command import MigrationOutcome, from_files
 from gpufleet.migration.report import as_text
 
 FOLDER = Path(__file__).parent / "cases"
 CASES = sorted(path.stem for path in FOLDER.glob("*.yaml") if not path.name.endswith(".out.yaml"))
 
 
-def outcome(case: str) -> Outcome:
+def outcome(case: str) -> MigrationOutcome:
     return from_files(case.partition("-")[0], [str(FOLDER / f"{case}.yaml")])
 
 

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from gpufleet.files.regular import read_regular
-from gpufleet.migration.command import Outcome, converted, from_files
-from gpufleet.migration.field_notes import Note, Verdict, leaves
+from gpufleet.migration.command import MigrationOutcome, converted, from_files
+from gpufleet.migration.field_notes import FieldVerdict, Note, leaves
 from gpufleet.migration.sources import object_of, read_documents
 from gpufleet.model.model_errors import InputError
 
@@ -45,7 +45,7 @@ def test_every_field_is_taken_over_refused_or_ignored_with_a_reason(case: str) -
         assert silent == []
 
 
-def imported(system: str, *objects: dict[str, Any]) -> Outcome:
+def imported(system: str, *objects: dict[str, Any]) -> MigrationOutcome:
     return converted(system, [object_of(one, "a test") for one in objects])
 
 
@@ -63,12 +63,12 @@ def nvidia_driver(name: str = "train", **spec: Any) -> dict[str, Any]:
     }
 
 
-def specs(found: Outcome) -> dict[str, Any]:
+def specs(found: MigrationOutcome) -> dict[str, Any]:
     written = [msgspec.yaml.decode(one) for one in found.manifests.split("---\n")]
     return {one["metadata"]["name"]: one["spec"] for one in written}
 
 
-def verdict(found: Outcome, field: str) -> Verdict:
+def verdict(found: MigrationOutcome, field: str) -> FieldVerdict:
     (note,) = (one for one in found.report.notes if one.field == field)
     return note.verdict
 
@@ -93,7 +93,7 @@ def test_a_driver_by_tag_is_refused_and_the_rest_is_taken_over() -> None:
     found = imported("nvidia", cluster_policy(driver=driver, cdi={"enabled": True}))
     assert specs(found)["gpu"]["runtime"] == {"mode": "CDI"}
     assert "driver" not in specs(found)["gpu"]
-    assert verdict(found, "spec.driver.version") is Verdict.NO_EQUIVALENT
+    assert verdict(found, "spec.driver.version") is FieldVerdict.NO_EQUIVALENT
 
 
 def test_a_driver_that_is_off_is_the_hosts() -> None:

@@ -8,7 +8,7 @@ import pytest
 from gpufleet.kube.connection import ClusterChoice
 from gpufleet.model.model_errors import InputError
 from gpufleet.operator.answer import PlannedFinding
-from gpufleet.operator.questions import Source, plan_of
+from gpufleet.operator.questions import PolicySource, plan_of
 from tests.operator.builders import DIGEST, node_object, policy_object
 
 IMAGE = {"source": "Image", "image": DIGEST}
@@ -20,7 +20,7 @@ def findings(folder: Path, facts: object = None, **driver: str) -> dict[str, Pla
     path, more = folder / "objects.json", folder / "facts.json"
     path.write_text(json.dumps({"items": objects}), encoding="utf-8")
     more.write_text(json.dumps(facts or {}), encoding="utf-8")
-    found = plan_of(Source((str(path),), ClusterChoice(), is_offline=True, host_facts=str(more)))
+    found = plan_of(PolicySource((str(path),), ClusterChoice(), is_offline=True, host_facts=str(more)))
     return {one.rule: one for one in found.nodes[0].preflight}
 
 

@@ -10,14 +10,14 @@ import pytest
 from gpufleet.kube.connection import ClusterChoice
 from gpufleet.model.model_errors import InputError
 from gpufleet.operator.answer import PolicyPlan
-from gpufleet.operator.questions import Source, plan_of
+from gpufleet.operator.questions import PolicySource, plan_of
 from tests.operator.builders import DIGEST, node_object, policy_object
 
 
 def offline(folder: Path, *objects: dict[str, Any]) -> PolicyPlan:
     path = folder / "objects.json"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}), encoding="utf-8")
-    return plan_of(Source((str(path),), ClusterChoice(), is_offline=True))
+    return plan_of(PolicySource((str(path),), ClusterChoice(), is_offline=True))
 
 
 def test_a_plan_of_files_names_every_node_that_a_policy_selects(tmp_path: Path) -> None:

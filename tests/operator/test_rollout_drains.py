@@ -6,14 +6,14 @@ from typing import Any
 import msgspec
 
 from gpufleet.drain.plan import PodMove, Way, WorkPlan
-from gpufleet.eviction.plan import Cause, Refusal, Victim
+from gpufleet.eviction.plan import Cause, EvictionRefusal, Victim
 from gpufleet.model.identifiers import FleetPolicyName, NodeName, PodUid
 from gpufleet.model.pod_name import PodName
 from gpufleet.operator.rollout.stamp import RolloutPhase, Stamp
 from gpufleet.operator.rollout_actions import resumed, running_operands
 from gpufleet.operator.rollout_drains import PlainDrains, PlannedDrains, RefusedEvictions, pods_by_node
 from gpufleet.operator.rollout_objects import HeldPod
-from gpufleet.operator.rollout_planning import Known
+from gpufleet.operator.rollout_planning import KnownRollouts
 from tests.operator.builders import DIGEST, node
 
 N1 = NodeName("n1")
@@ -80,7 +80,7 @@ def test_a_pod_that_was_told_to_end_is_waited_for_and_not_told_again() -> None:
 def test_a_refused_eviction_is_told_until_the_pod_was_told_to_end() -> None:
     refused = RefusedEvictions()
     victim = Victim(PodName("a", "p", PodUid("p")), "driver-rollout")
-    refused.note(Refusal(victim, Cause.BUDGET, "the budget b allows none", 10.0), now_s=5.0)
+    refused.note(EvictionRefusal(victim, Cause.BUDGET, "the budget b allows none", 10.0), now_s=5.0)
     assert drains(pod("p"), refused=refused).drain_of(N1, None).stuck == "a/p: the budget b allows none"
     assert refused.due_s(PodUid("p")) == 15.0
     refused.forget(victim)
@@ -121,7 +121,7 @@ def planned(
     plain = drains(*pods, now_us=now_us)
     by_uid = {PodUid(one.metadata.uid): one for one in pods}
     of_pods = {PodUid(uid): work for work in works for uid in work.pods}
-    known = Known(AT_NOON_US, frozenset({N1}), frozenset(by_uid), of_pods, {}, problem)
+    known = KnownRollouts(AT_NOON_US, frozenset({N1}), frozenset(by_uid), of_pods, {}, problem)
     return PlannedDrains(plain, known, by_uid, "")
 
 

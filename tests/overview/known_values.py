@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from gpufleet.explain.queue_answer import SCHEMA, QueueRow, QueuesAnswer, Source
+from gpufleet.explain.queue_answer import SCHEMA, AnswerSource, QueueRow, QueuesAnswer
 from gpufleet.kube.objects.node import Node
 from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import Pod
@@ -80,7 +80,7 @@ def measured(*pods: tuple[str, float, float], at_s: float | None = None, busy: f
 
 def told(*queues: QueueRow, gangs: tuple[GangReport, ...] = (), **more: Any) -> EngineReport:
     """What the engine says."""
-    return EngineReport(QueuesAnswer(SCHEMA, Source.ENGINE, "", queues), gangs, **more)
+    return EngineReport(QueuesAnswer(SCHEMA, AnswerSource.ENGINE, "", queues), gangs, **more)
 
 
 def known(*objects: Node | NodeDevices | Pod, **more: Any) -> Known:

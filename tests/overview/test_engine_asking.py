@@ -7,7 +7,7 @@ from gpufleet.kube.client import Client
 from gpufleet.overview.readings.engine_asking import ask_engine
 from gpufleet.overview.readings.readings import Readings, Scope
 from gpufleet.overview.rows.engine_report import EngineReport
-from gpufleet.overview.rows.known import Part
+from gpufleet.overview.rows.known import FleetPart
 from gpufleet.top.showing import ViewLines
 from tests.explain.test_seeing_queues import GANG, WithoutPods, add_queue, crowded
 from tests.scheduler.world import World, in_world
@@ -78,7 +78,7 @@ def test_without_the_right_to_list_pods_queues_are_shown_as_they_were_written() 
         await readings.list_all()
         readings.told = told
         known = readings.known()
-        assert known.unread[Part.PODS] == "you may not list pods in team"
+        assert known.unread[FleetPart.PODS] == "you may not list pods in team"
         (line,) = ViewLines("gpufleet").of("queue", known)[0]
         assert (line.name, line.quota) == ("a", "4")
 

@@ -8,7 +8,7 @@ import pytest
 from gpufleet.explain.queue_answer import PendingRow, QueueRow, ReservationRow, ResourceRow, WaitingRow
 from gpufleet.kube.codec.selector_text import read_selector
 from gpufleet.overview.rows.engine_report import GangReport
-from gpufleet.overview.rows.known import Known, Part
+from gpufleet.overview.rows.known import FleetPart, Known
 from gpufleet.top.showing import ViewLines, missing
 from tests.overview.known_values import GIB, NOW, known, measured, node, pod, report, told
 
@@ -62,13 +62,13 @@ def test_nodes_without_gpus_are_left_out() -> None:
 
 
 def test_without_the_right_to_list_nodes_their_reports_are_shown() -> None:
-    seen = known(report("a", holders=2), unread={Part.NODES: "you may not list nodes"})
+    seen = known(report("a", holders=2), unread={FleetPart.NODES: "you may not list nodes"})
     (line,) = lines("node", seen)
     assert (line.name, line.state, line.reason) == ("a", "?", "you may not list nodes")
 
 
 def test_without_the_right_to_list_pods_the_agents_word_counts_for_what_is_held() -> None:
-    seen = known(node("a"), report("a", holders=2), unread={Part.PODS: "you may not list pods"})
+    seen = known(node("a"), report("a", holders=2), unread={FleetPart.PODS: "you may not list pods"})
     (line,) = lines("node", seen)
     assert (line.gpus_held, line.pods) == (2.0, None)
 
@@ -170,13 +170,13 @@ def test_nodes_and_pods_are_chosen_by_labels_and_what_is_not_known_is_left_out()
     assert chosen("node", "!pool") == ["b"]
     assert chosen("pod", "app in (web,api)") == ["p"]
     assert chosen("idle", "pool=h100") == ["a"]
-    assert chosen("node", "!pool", replace(seen, nodes={}, unread={Part.NODES: "refused"})) == []
+    assert chosen("node", "!pool", replace(seen, nodes={}, unread={FleetPart.NODES: "refused"})) == []
 
 
 def test_what_may_be_listed_counts_though_no_object_changes() -> None:
     view_lines, seen = ViewLines("gpufleet"), known(node("a"), report("a"), pod("p", on="a", gpus=3))
     assert view_lines.of("node", seen, 1)[0][0].gpus_held == 3.0
-    refused = replace(seen, unread={**seen.unread, Part.PODS: "you may not list pods"})
+    refused = replace(seen, unread={**seen.unread, FleetPart.PODS: "you may not list pods"})
     assert view_lines.of("node", refused, 1)[0] == lines("node", refused)
 
 
@@ -242,7 +242,7 @@ def test_the_fleet_is_summed_up() -> None:
 
 
 def test_what_a_view_lacks_is_said_and_what_it_does_not_need_is_not() -> None:
-    seen = known(unread={Part.ENGINE: "no engine", Part.USE: "no use"})
+    seen = known(unread={FleetPart.ENGINE: "no engine", FleetPart.USE: "no use"})
     assert missing("node", seen) == ["no use"]
     assert missing("queue", seen) == ["no engine"]
     assert missing("pod", seen) == ["no engine", "no use"]

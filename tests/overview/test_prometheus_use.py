@@ -11,7 +11,7 @@ from gpufleet.overview.readings.prometheus_use import FRESH_S, PrometheusUse, qu
 from gpufleet.overview.rows.use import pod_use
 from gpufleet.usage.agent_series import POD_ENERGY, POD_USED, SAMPLE_AGE
 from gpufleet.usage.prometheus.access import Access
-from gpufleet.usage.prometheus.answer import Answer, Series
+from gpufleet.usage.prometheus.answer import PrometheusAnswer, Series
 from gpufleet.usage.prometheus.window import Window
 
 ACCESS = Access("http://prometheus")
@@ -34,7 +34,7 @@ class Server:
         self.asked: list[str] = []
         self.problem = ""
 
-    def over(self, promql: str, window: Window, name: str) -> Iterator[Answer]:
+    def over(self, promql: str, window: Window, name: str) -> Iterator[PrometheusAnswer]:
         """One series for each query of one moment."""
         self.asked.append(promql)
         if self.problem:
@@ -42,7 +42,7 @@ class Server:
         key = "before" if "offset" in promql else name
         if key in self.values and window.points == 1:
             series = Series(LABELS, array("q", [window.last_s]), array("d", [self.values[key]]))
-            yield Answer((series,))
+            yield PrometheusAnswer((series,))
 
 
 def test_use_and_power_of_a_pod_follow_from_fresh_samples() -> None:

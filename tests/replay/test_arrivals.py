@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.replay.arrivals import Unit, gpu_capacity_milli, saturating, source_of, units_of
+from gpufleet.replay.arrivals import ArrivalUnit, gpu_capacity_milli, saturating, source_of, units_of
 from tests.replay.small_traces import FLEET, task, trace_of_rows
 
 LISTED = [
-    Unit((task("b", 1000),)),
-    Unit((task("a", 300),)),
-    Unit((task("d", 1000, 4),)),
-    Unit((task("c", 0, 0),)),
+    ArrivalUnit((task("b", 1000),)),
+    ArrivalUnit((task("a", 300),)),
+    ArrivalUnit((task("d", 1000, 4),)),
+    ArrivalUnit((task("c", 0, 0),)),
 ]
 ASKED_MILLI = 5300
 
 
-def names(units: list[Unit]) -> list[str]:
+def names(units: list[ArrivalUnit]) -> list[str]:
     return [one.name for unit in units for one in unit.tasks]
 
 
@@ -30,7 +30,7 @@ def test_every_task_arrives_once_before_the_first_clone() -> None:
 
 
 def test_the_same_seed_gives_the_same_order_and_another_gives_another() -> None:
-    listed = [Unit((task(f"t{number}"),)) for number in range(50)]
+    listed = [ArrivalUnit((task(f"t{number}"),)) for number in range(50)]
     first, again, other = (saturating(listed, 65_000, 1.0, source_of(seed)) for seed in (7, 7, 8))
     assert names(first) == names(again)
     assert names(first) != names(other)
@@ -61,7 +61,7 @@ def test_clones_end_at_the_first_draw_whose_part_of_one_gpu_would_pass_the_targe
 
 
 def test_a_target_that_is_met_exactly_is_not_passed() -> None:
-    one = [Unit((task("a", 500),))]
+    one = [ArrivalUnit((task("a", 500),))]
     assert names(saturating(one, 1000, 2.0, source_of(3))) == ["a", "a+1", "a+2", "a+3"]
 
 
@@ -74,15 +74,15 @@ def test_a_list_that_asks_for_more_loses_tasks_and_gains_no_clones(seed: int) ->
 
 
 def test_so_small_a_load_leaves_nothing() -> None:
-    assert saturating([Unit((task("a"),))], 1000, 0.5, source_of(1)) == []
+    assert saturating([ArrivalUnit((task("a"),))], 1000, 0.5, source_of(1)) == []
 
 
 def test_a_list_without_gpus_is_not_cloned_for_ever() -> None:
-    assert names(saturating([Unit((task("c", 0, 0),))], 1000, 1.3, source_of(1))) == ["c"]
+    assert names(saturating([ArrivalUnit((task("c", 0, 0),))], 1000, 1.3, source_of(1))) == ["c"]
 
 
 def test_clones_have_names_that_no_task_has() -> None:
-    units = [Unit((task("a"),)), Unit((task("a+1"),)), Unit((task("a+2"),))]
+    units = [ArrivalUnit((task("a"),)), ArrivalUnit((task("a+1"),)), ArrivalUnit((task("a+2"),))]
     arrivals = saturating(units, 20_000, 1.0, source_of(5))
     assert len(arrivals) == 20
     assert len(set(names(arrivals))) == 20

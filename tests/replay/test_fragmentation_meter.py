@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.model.shape import Shape
-from gpufleet.replay.arrivals import Unit, saturating, source_of, units_of
+from gpufleet.replay.arrivals import ArrivalUnit, saturating, source_of, units_of
 from gpufleet.replay.csv_export import Placement
 from gpufleet.replay.data_files import shipped_node_list, shipped_task_list
 from gpufleet.replay.saturate import SaturateRun
@@ -67,7 +67,7 @@ def test_after_every_arrival_it_is_what_the_definition_says(policy: str, tmp_pat
     shape_by_task = {one.name: one.shape for one in trace.tasks}
     for unit in saturating(units_of(trace), 15_000, 1.3, source_of(1)):
         done = len(run.placements)
-        run.run([Unit(unit.tasks)])
+        run.run([ArrivalUnit(unit.tasks)])
         for placement in run.placements[done:]:
             if placement.node is not None:
                 slow.place(shape_by_task[placement.pod.partition("+")[0]], placement)

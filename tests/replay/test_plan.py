@@ -17,7 +17,7 @@ from gpufleet.replay.plan import (
     whole_result,
 )
 from gpufleet.replay.run_request import RunRequest
-from gpufleet.replay.sweep import Outcome
+from gpufleet.replay.sweep import RunOutcome
 from tests.replay.small_traces import FLEET, small_files
 from tests.replay.trace_files import NODE_HEADER, table
 
@@ -139,7 +139,7 @@ def test_result_says_what_was_replayed(template: RunRequest, tmp_path: Path) -> 
         ({"arrivals_path": fixed}, "fixed", "tasks.csv"),
     ):
         asked = planned(changed(template, **fields))
-        result = whole_result(asked, Outcome(asked.requests))
+        result = whole_result(asked, RunOutcome(asked.requests))
         assert (result.order, result.target_file) == (order, target)
         file, tasks = ("fixed.csv", 2) if order == "fixed" else ("tasks.csv", 18)
         assert (result.nodes_file, result.pods_file, result.tasks) == ("nodes.csv", file, tasks)
@@ -151,5 +151,5 @@ def test_skipped_rows_of_every_list_are_told(template: RunRequest, tmp_path: Pat
     fixed = str(table(tmp_path, "a,1,1,0,0", "b,1,1,0,x", name="fixed.csv"))
     tasks = str(table(tmp_path, "a,1,1,0,y", "b,1,1,0,0", name="target.csv"))
     asked = planned(changed(template, pods_path=tasks, arrivals_path=fixed, skip_bad_rows_pct=50.0))
-    skipped = whole_result(asked, Outcome(asked.requests)).skipped_rows
+    skipped = whole_result(asked, RunOutcome(asked.requests)).skipped_rows
     assert [(Path(row.file).name, row.row) for row in skipped] == [("target.csv", 2), ("fixed.csv", 3)]

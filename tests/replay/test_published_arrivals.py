@@ -6,7 +6,7 @@ draws; the curve is from the simulator's result files.
 
 import pytest
 
-from gpufleet.replay.arrivals import Unit, gpu_capacity_milli, ranked, saturating, source_of, units_of
+from gpufleet.replay.arrivals import ArrivalUnit, gpu_capacity_milli, ranked, saturating, source_of, units_of
 from gpufleet.replay.data_files import shipped_node_list, shipped_task_list
 from gpufleet.replay.run import run
 from gpufleet.replay.run_request import RunRequest
@@ -25,7 +25,7 @@ PUBLISHED_FGD_SEED_42 = {
 }
 
 
-def ordered(name: str, seed: int, load: float) -> tuple[Trace, list[Unit], list[str]]:
+def ordered(name: str, seed: int, load: float) -> tuple[Trace, list[ArrivalUnit], list[str]]:
     """A shipped list, its arrivals, and the names of the nodes by rank."""
     trace = read_trace(shipped_node_list(), shipped_task_list(name))
     source = source_of(seed)
@@ -33,7 +33,7 @@ def ordered(name: str, seed: int, load: float) -> tuple[Trace, list[Unit], list[
     return trace, arrivals, [node.name for node in ranked(trace.nodes, source)]
 
 
-def original(unit: Unit) -> str:
+def original(unit: ArrivalUnit) -> str:
     """The four digits of the task that this is, or is a clone of."""
     return unit.tasks[0].name.removeprefix("openb-pod-").partition("+")[0]
 

@@ -12,7 +12,7 @@ from gpufleet.model.model_errors import InputError, WorldError
 from gpufleet.replay.replay_errors import TraceError
 from gpufleet.replay.results import RunResult
 from gpufleet.replay.run_request import RunRequest
-from gpufleet.replay.sweep import Outcome, sweep
+from gpufleet.replay.sweep import RunOutcome, sweep
 from tests.replay.small_traces import small_files
 
 
@@ -128,7 +128,7 @@ def test_an_interrupt_keeps_what_is_done_and_names_what_is_not(jobs: int, tmp_pa
 def test_an_outcome_lists_runs_in_the_order_asked_for(tmp_path: Path) -> None:
     requests = requests_of(tmp_path)
     result = sweep(requests[:1], 1, Heard()).runs()[0]
-    outcome = Outcome(requests)
+    outcome = RunOutcome(requests)
     for place in (4, 0, 2):
         outcome.results[place] = msgspec.structs.replace(result, seed=place)
     assert [run.seed for run in outcome.runs()] == [0, 2, 4]

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gpufleet.scenario.play import Outcome, play_file
+from gpufleet.scenario.play import PlayOutcome, play_file
 
 HEAD = """\
 scenario: v1
@@ -18,6 +18,6 @@ def written(folder: Path, body: str) -> Path:
     return path
 
 
-def played(folder: Path, body: str) -> Outcome:
+def played(folder: Path, body: str) -> PlayOutcome:
     """What came of a scenario with this body."""
     return play_file(written(folder, body))

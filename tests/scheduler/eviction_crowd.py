@@ -14,7 +14,7 @@ import msgspec
 from gpufleet.cluster.pods.pod_entry import Entry, PodStage
 from gpufleet.engine.event import EvictionRefused
 from gpufleet.eviction.evictions import Evictions
-from gpufleet.eviction.plan import Cause, EvictionPlan, Refusal, Victim
+from gpufleet.eviction.plan import Cause, EvictionPlan, EvictionRefusal, Victim
 from gpufleet.kube.client import Client
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.transport import Request
@@ -248,7 +248,7 @@ class Unheard:
     def told(self, victim: Victim) -> None:
         """Counted elsewhere."""
 
-    def refused(self, refusal: Refusal) -> None:
+    def refused(self, refusal: EvictionRefusal) -> None:
         """Counted elsewhere."""
 
 
@@ -267,7 +267,7 @@ class Heard:
             told(victim)
             self.note(lambda: self.check_told(victim))
 
-        def see_refused(refusal: Refusal) -> None:
+        def see_refused(refusal: EvictionRefusal) -> None:
             self.crowd.said.clear()
             stays(refusal)
             self.note(lambda: self.check_refused(refusal))
@@ -297,7 +297,7 @@ class Heard:
         if asked.holder is not None and asked.reason in {"preempted", "reclaimed", "overdue", "interrupted"}:
             assert "team" in str(note)
 
-    def check_refused(self, refusal: Refusal) -> None:
+    def check_refused(self, refusal: EvictionRefusal) -> None:
         """A pod stays: the engine hears until when, and the owner of the work reads why."""
         crowd, uid = self.crowd, refusal.victim.pod.uid
         crowd.answered(uid, refusal.cause.value)

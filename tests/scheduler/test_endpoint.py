@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from gpufleet.daemon.http_server import Health, Limits
+from gpufleet.daemon.http_server import Health, HttpLimits
 from gpufleet.daemon.server_certificate import ServerCertificate
 from gpufleet.scheduler.endpoint import Endpoint
 from gpufleet.scheduler.metrics import Metrics
@@ -99,7 +99,7 @@ def test_probes_are_answered_while_other_clients_are_stuck(checks: Checks, metri
         metrics.registry,
         alive=lambda: checks.alive,
         ready=lambda: checks.ready,
-        limits=Limits(connections=4),
+        limits=HttpLimits(connections=4),
     )
     with contextlib.ExitStack() as stack:
         stack.callback(endpoint.close)
@@ -111,7 +111,10 @@ def test_probes_are_answered_while_other_clients_are_stuck(checks: Checks, metri
 
 def test_a_request_that_drips_is_ended(checks: Checks, metrics: Metrics) -> None:
     endpoint = Endpoint(
-        metrics.registry, alive=lambda: checks.alive, ready=lambda: checks.ready, limits=Limits(head_s=0.1)
+        metrics.registry,
+        alive=lambda: checks.alive,
+        ready=lambda: checks.ready,
+        limits=HttpLimits(head_s=0.1),
     )
     with socket.create_connection(("127.0.0.1", endpoint.port), timeout=30) as client:
         client.sendall(b"GET /metrics HT")

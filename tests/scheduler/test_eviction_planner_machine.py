@@ -10,7 +10,7 @@ import pytest
 from gpufleet.cluster.pods.pod_entry import Entry
 from gpufleet.engine.instruction import Evict, MovedTo, Nominated, RunTimeLimit, WhyEvicted
 from gpufleet.eviction.evictions import BEGINS_WITHIN_S, GIVE_UP_S
-from gpufleet.eviction.plan import Cause, Refusal, Victim
+from gpufleet.eviction.plan import Cause, EvictionRefusal, Victim
 from gpufleet.kube.transport import Response
 from gpufleet.model.identifiers import GangName, NodeName, PodUid
 from gpufleet.scheduler.eviction_planner import EvictionPlanner
@@ -96,7 +96,9 @@ def a_record(crowd: Crowd) -> None:
             crowd.evictions.refuse(plan, Cause.NOT_RECORDED, "the status cannot be written")
         case 1:
             for victim in plan.victims:
-                plan.asker.refused(Refusal(victim, Cause.NOT_NEEDED, "no work waits for its place", 0.0))
+                plan.asker.refused(
+                    EvictionRefusal(victim, Cause.NOT_NEEDED, "no work waits for its place", 0.0)
+                )
         case _:
             crowd.evictions.submit(plan)
 
@@ -254,7 +256,7 @@ class WatchesNone(EvictionPlanner):
 class KeepsAnswers(EvictionPlanner):
     """The engine does not hear that a pod stays."""
 
-    def refused(self, refusal: Refusal) -> None:
+    def refused(self, refusal: EvictionRefusal) -> None:
         """A pod stays."""
         self._for_whom.pop(refusal.victim.pod.uid, None)
 
@@ -262,7 +264,7 @@ class KeepsAnswers(EvictionPlanner):
 class ForgetsUntilWhen(EvictionPlanner):
     """It is forgotten for how long a pod is not to be asked for."""
 
-    def refused(self, refusal: Refusal) -> None:
+    def refused(self, refusal: EvictionRefusal) -> None:
         """A pod stays."""
         super().refused(msgspec.structs.replace(refusal, for_s=0.0))
 
@@ -270,7 +272,7 @@ class ForgetsUntilWhen(EvictionPlanner):
 class WarnsOfEverything(EvictionPlanner):
     """An owner reads of pods that stay only because another did."""
 
-    def refused(self, refusal: Refusal) -> None:
+    def refused(self, refusal: EvictionRefusal) -> None:
         """A pod stays."""
         holder = self._for_whom.get(refusal.victim.pod.uid)
         super().refused(refusal)
@@ -295,7 +297,7 @@ class RemembersOldWork(EvictionPlanner):
         super().after_step()
         self._for_whom = {**self._for_whom, **before}
 
-    def refused(self, refusal: Refusal) -> None:
+    def refused(self, refusal: EvictionRefusal) -> None:
         """A pod stays."""
         holder = self._for_whom.get(refusal.victim.pod.uid)
         super().refused(refusal)

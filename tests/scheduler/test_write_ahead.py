@@ -14,7 +14,7 @@ from gpufleet.cluster.queues.nomination_records import BYTES_MAX
 from gpufleet.engine.event import KeptPlaces
 from gpufleet.engine.instruction import ReservedPlace
 from gpufleet.eviction.evictions import Evictions
-from gpufleet.eviction.plan import Cause, EvictionPlan, Refusal, Victim
+from gpufleet.eviction.plan import Cause, EvictionPlan, EvictionRefusal, Victim
 from gpufleet.kube import resources
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.nomination_parts import read_nomination
@@ -130,7 +130,7 @@ class Case:
         self.also_recorded: Callable[[], Collection[str]] = tuple
         self.ended: list[str] = []
         self.unrecorded: list[str] = []
-        self.refusals: list[Refusal] = []
+        self.refusals: list[EvictionRefusal] = []
         released = Released(
             self.client, Metrics(), epoch=1, at_once=4, may_write=lambda: self.leads, ends=lambda _: False
         )
@@ -147,7 +147,7 @@ class Case:
     def told(self, _victim: Victim) -> None:
         """Of no interest here."""
 
-    def refused(self, refusal: Refusal) -> None:
+    def refused(self, refusal: EvictionRefusal) -> None:
         """A pod stays."""
         self.refusals.append(refusal)
 

@@ -17,7 +17,7 @@ from gpufleet.model.identifiers import PodUid
 from gpufleet.simulation.cluster_recipe import Recipe
 from gpufleet.simulation.faults.catalogue import CATALOGUE, make_faults
 from gpufleet.simulation.history import PODS
-from gpufleet.simulation.live_scheduler import LIVE, PRIORITIES, TEAMS, Life, LiveScheduler, Step
+from gpufleet.simulation.live_scheduler import LIVE, PRIORITIES, TEAMS, Life, LiveScheduler, RecordedStep
 from gpufleet.simulation.pod_facts import gang_of, node_of
 from gpufleet.simulation.scenario import Outcome, run_scenario
 from gpufleet.simulation.world import RunPlan
@@ -144,7 +144,7 @@ def test_an_engine_that_says_something_else_when_it_runs_again_is_found() -> Non
     # A process that ended within a step kept what it had decided until then.
     life.record(2, (), [], goes_on=True)
     assert list(life.broken()) == []
-    life.steps[-1] = Step(2, (), [b'["something else"]'], goes_on=True)
+    life.steps[-1] = RecordedStep(2, (), [b'["something else"]'], goes_on=True)
     assert [one.invariant for one in life.broken()] == ["I8"]
 
 

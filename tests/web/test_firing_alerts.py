@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterator
 
 from gpufleet.model.model_errors import WorldError
-from gpufleet.usage.prometheus.answer import Answer, Series
+from gpufleet.usage.prometheus.answer import PrometheusAnswer, Series
 from gpufleet.usage.prometheus.window import Window
 from gpufleet.web.firing_alerts import FIRING, NAMES, RUNBOOKS, FiringAlerts
 from tests.conventions.project import ROOT
@@ -26,11 +26,11 @@ class Server:
     def __init__(self, firing: tuple[Series, ...], since: tuple[Series, ...]) -> None:
         self.firing, self.since = firing, since
 
-    def over(self, promql: str, window: Window, name: str) -> Iterator[Answer]:
+    def over(self, promql: str, window: Window, name: str) -> Iterator[PrometheusAnswer]:
         """The series of a query."""
         assert window.first_s == window.last_s
         assert name == promql
-        yield Answer(self.firing if promql == FIRING else self.since)
+        yield PrometheusAnswer(self.firing if promql == FIRING else self.since)
 
 
 class Away:
@@ -38,7 +38,7 @@ class Away:
 
     url = "http://prometheus"
 
-    def over(self, promql: str, window: Window, name: str) -> Iterator[Answer]:
+    def over(self, promql: str, window: Window, name: str) -> Iterator[PrometheusAnswer]:
         """Nothing."""
         raise WorldError(f"no answer to {name} {promql} {window}")
 

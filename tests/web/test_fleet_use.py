@@ -9,7 +9,7 @@ from typing import Any, cast
 from gpufleet.model.model_errors import WorldError
 from gpufleet.usage.agent_series import BUSY, MEMORY_USED, SAMPLE_AGE
 from gpufleet.usage.agent_use import CardUse, NodeUse
-from gpufleet.usage.prometheus.answer import Answer, Series
+from gpufleet.usage.prometheus.answer import PrometheusAnswer, Series
 from gpufleet.usage.prometheus.client import Source
 from gpufleet.usage.prometheus.window import Window
 from gpufleet.web.documents import Card, FleetUseDocument, NodeRow, NodeUseRow
@@ -32,7 +32,7 @@ class Prometheus:
         self.problem = ""
         self.asked: list[str] = []
 
-    def over(self, promql: str, window: Window, name: str) -> Iterator[Answer]:  # noqa: ARG002  as sources have it
+    def over(self, promql: str, window: Window, name: str) -> Iterator[PrometheusAnswer]:  # noqa: ARG002  as sources have it
         """The series of one query."""
         self.asked.append(promql)
         if self.problem:
@@ -46,7 +46,7 @@ class Prometheus:
                 Series({"exported_node": node, "uuid": card}, at, array("d", [ratio]))
                 for (node, card), ratio in values.items()
             ]
-        yield Answer(tuple(told))
+        yield PrometheusAnswer(tuple(told))
 
 
 class Agents:

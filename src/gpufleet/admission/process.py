@@ -20,7 +20,7 @@ from gpufleet.admission.webhook.owner_events import OwnerEvents
 from gpufleet.admission.webhook.record import AdmissionRecord
 from gpufleet.admission.webhook.rotation import Rotation
 from gpufleet.completion.additions import Completion, RuntimeClass, completion_of
-from gpufleet.daemon.http_server import READING, Accepted, Health, HttpServer, Limits, Page
+from gpufleet.daemon.http_server import READING, Accepted, Health, HttpLimits, HttpServer, Page
 from gpufleet.daemon.json_log import log_as_asked
 from gpufleet.daemon.listening import address_of
 from gpufleet.daemon.server_certificate import ServerCertificate
@@ -34,7 +34,7 @@ from gpufleet.kube.resources import NAMESPACES
 LOG = logging.getLogger(__name__)
 CONNECTIONS = 4
 REQUEST_LIMIT_S = 30.0
-LIMITS = Limits(connections=256, body_bytes=6 << 20, idle_s=120.0)
+LIMITS = HttpLimits(connections=256, body_bytes=6 << 20, idle_s=120.0)
 """A review holds an object twice, which has at most 3 MiB; the API server keeps its connections."""
 
 HANDSHAKE_EVERY_S = 10.0

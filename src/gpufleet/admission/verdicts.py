@@ -31,7 +31,7 @@ REQUEST = SourceText("request", "")
 
 
 @dataclass(frozen=True)
-class Verdict:
+class AdmissionVerdict:
     """One finding. ``words`` name the rule, say what is wrong, and what helps."""
 
     rule: Rule
@@ -51,7 +51,7 @@ def verdicts(
     today: dt.date,
     namespace_annotations: Mapping[str, str],
     context: Context | None = None,
-) -> list[Verdict]:
+) -> list[AdmissionVerdict]:
     """What the rules find, in their order. ``context`` has the other objects, if they are known."""
     known = context or Context((manifest,))
     found = []
@@ -61,7 +61,9 @@ def verdicts(
         for verdict in rule.check(manifest, known):
             if isinstance(verdict, RuleFinding):
                 words = shortened(f"{rule.id} {rule.title}: {verdict.says}; {verdict.advice}", WORDS_MAX)
-                found.append(Verdict(rule, verdict.severity or rule.severity, verdict.field.path, words))
+                found.append(
+                    AdmissionVerdict(rule, verdict.severity or rule.severity, verdict.field.path, words)
+                )
     return found
 
 

@@ -37,7 +37,7 @@ from gpufleet.agent.sharing.sharing import Sharing, SharingSetup
 from gpufleet.agent.sharing.sharing_source import SharingOptions
 from gpufleet.agent.state.node_state import Holders, NodePods
 from gpufleet.agent.state.topic import Topic
-from gpufleet.agent.supervisor import Part, Supervisor, said
+from gpufleet.agent.supervisor import AgentPart, Supervisor, said
 from gpufleet.kube.client import Client
 from gpufleet.kube.expiry_watch import ExpiryWatch
 from gpufleet.model.gpu_catalogue import Vendor
@@ -117,16 +117,18 @@ class Agent:
             remembered=lambda: reported_xids(self.client, self.settings.node, access.boot_id),
         )
 
-    def _sharing(self) -> list[Part]:
+    def _sharing(self) -> list[AgentPart]:
         """How GPUs are shared, MPS, and, where processes can be told apart, the check of their memory."""
         sharing, mps = self.sharing, self.sharing.daemons(self.by_plugin)
         parts = [
-            Part("sharing", sharing.run),
-            Part("mps", lambda: self._divided(mps.run), lambda: mps.problems.value),
-            Part("delivery", lambda: sharing.follow_delivery(self.kubelet.registrar, self.kubelet.files)),
+            AgentPart("sharing", sharing.run),
+            AgentPart("mps", lambda: self._divided(mps.run), lambda: mps.problems.value),
+            AgentPart(
+                "delivery", lambda: sharing.follow_delivery(self.kubelet.registrar, self.kubelet.files)
+            ),
         ]
         if self.settings.accounting:
-            parts.append(Part("memory monitor", sharing.memory(self.monitor.readings).run))
+            parts.append(AgentPart("memory monitor", sharing.memory(self.monitor.readings).run))
         return parts
 
     async def _divided(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -139,7 +141,7 @@ class Agent:
         """No GPU is shown before it is known how it is shared."""
         await self.sharing.then(self.monitor.run)
 
-    def _facts(self) -> list[Part]:
+    def _facts(self) -> list[AgentPart]:
         """What the agent knows, and what it says of it to the cluster."""
         gpus = self.monitor.gpus
         condition = NodeCondition(self.client, self.settings.node, gpus)
@@ -162,21 +164,21 @@ class Agent:
             discovery=self.sharing.source.discovery,
         )
         return [
-            Part("GPU monitor", self._watch, lambda: gpus.value.problems),
-            Part("node devices", report.run, lambda: said(report.problem)),
-            Part("labels", labels.run, lambda: said(labels.problem)),
-            Part("Xid events", notes.run),
-            Part("lost holder events", lost.run),
-            Part("variable events", variables.run),
-            Part("credential events", credentials.run),
-            Part("node condition", condition.run, lambda: said(condition.problem)),
+            AgentPart("GPU monitor", self._watch, lambda: gpus.value.problems),
+            AgentPart("node devices", report.run, lambda: said(report.problem)),
+            AgentPart("labels", labels.run, lambda: said(labels.problem)),
+            AgentPart("Xid events", notes.run),
+            AgentPart("lost holder events", lost.run),
+            AgentPart("variable events", variables.run),
+            AgentPart("credential events", credentials.run),
+            AgentPart("node condition", condition.run, lambda: said(condition.problem)),
         ]
 
-    def _claims(self) -> list[Part]:
+    def _claims(self) -> list[AgentPart]:
         """What gives cards to claims, where a setting leaves them some or claims still have some."""
         return [] if self.claims is None else self.claims.parts(self.kubelet, self.holders, self.pods)
 
-    def _metrics(self) -> list[Part]:
+    def _metrics(self) -> list[AgentPart]:
         """The page of metrics, and the server that sends it and answers probes."""
         settings, monitor = self.settings, self.monitor
         topics = Topics(monitor.gpus, monitor.readings, self.pods, self.holders)
@@ -189,13 +191,13 @@ class Agent:
             self.pace.stale_after_s,
             lambda: self.expiries.known,
         )
-        parts = [Part("exporter", page.run)]
+        parts = [AgentPart("exporter", page.run)]
         if self.access.listens:
             serving = server(settings, page, self.problems, monitor.renew)
-            parts.append(Part("server", serving.run, lambda: said(serving.problem)))
+            parts.append(AgentPart("server", serving.run, lambda: said(serving.problem)))
         return parts
 
-    def _simulation(self) -> list[Part]:
+    def _simulation(self) -> list[AgentPart]:
         """What makes a simulated machine live, and the socket through which it is told to fail."""
         machine = self.access.machine
         if machine is None:
@@ -203,7 +205,7 @@ class Agent:
         machine.users = SimulatedUsers(self.monitor.gpus, self.pods, self.holders, self.access.clock_s)
         if not self.access.listens:
             return []
-        return [Part("simulation", SimulationControl(self.settings.state_folder, machine).run)]
+        return [AgentPart("simulation", SimulationControl(self.settings.state_folder, machine).run)]
 
 
 def sharing_setup(settings: AgentSettings, access: MachineAccess) -> SharingSetup:

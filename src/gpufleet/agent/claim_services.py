@@ -26,7 +26,7 @@ from gpufleet.agent.settings import AgentSettings
 from gpufleet.agent.state.node_state import Gpu, Holders, NodeGpus, NodePods
 from gpufleet.agent.state.state_errors import KubeletError
 from gpufleet.agent.state.topic import Topic
-from gpufleet.agent.supervisor import Part, said
+from gpufleet.agent.supervisor import AgentPart, said
 from gpufleet.kube.client import Client
 from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.identifiers import DeviceId
@@ -79,16 +79,18 @@ class ClaimServices:
         )
         self.publisher = SlicePublisher(client, settings.node, self.delivery.pools)
 
-    def parts(self, kubelet: KubeletServices, holders: Topic[Holders], pods: Topic[NodePods]) -> list[Part]:
+    def parts(
+        self, kubelet: KubeletServices, holders: Topic[Holders], pods: Topic[NodePods]
+    ) -> list[AgentPart]:
         """What is to be run."""
         self._kubelet = kubelet
         self._holders, self._pods = holders, pods
         preparer, publisher = self.preparer, self.publisher
         return [
-            Part("prepared claims", preparer.run, lambda: said(preparer.problem)),
-            Part("card delivery", self._deliver),
-            Part("claim sockets", self._serve, self._unserved),
-            Part("resource slices", publisher.run, lambda: said(publisher.problem)),
+            AgentPart("prepared claims", preparer.run, lambda: said(preparer.problem)),
+            AgentPart("card delivery", self._deliver),
+            AgentPart("claim sockets", self._serve, self._unserved),
+            AgentPart("resource slices", publisher.run, lambda: said(publisher.problem)),
         ]
 
     async def _deliver(self) -> None:

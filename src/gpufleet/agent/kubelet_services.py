@@ -25,7 +25,7 @@ from gpufleet.agent.machine_access import MachineAccess
 from gpufleet.agent.settings import AgentSettings
 from gpufleet.agent.state.node_state import Gpu, Holders, NodeGpus, NodePods
 from gpufleet.agent.state.topic import Topic
-from gpufleet.agent.supervisor import Part, said
+from gpufleet.agent.supervisor import AgentPart, said
 from gpufleet.kube.client import Client
 from gpufleet.model.gpu_catalogue import Vendor
 
@@ -77,14 +77,14 @@ class KubeletServices:
         """Whether pods and holders are known as far as there are any."""
         return self.pods.listed and self.watch.known
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[AgentPart]:
         """What is to be run."""
         return [
-            Part("pods", self.pods.run, lambda: said(self.pods.problem)),
-            Part("holders", self.watch.run, self._unknown),
-            Part("registration", self.registration.run, self._unregistered),
-            Part("devices", self.registrar.run, lambda: said(self.registrar.problem)),
-            Part("shares", self.shares.run, lambda: said(self.shares.problem)),
+            AgentPart("pods", self.pods.run, lambda: said(self.pods.problem)),
+            AgentPart("holders", self.watch.run, self._unknown),
+            AgentPart("registration", self.registration.run, self._unregistered),
+            AgentPart("devices", self.registrar.run, lambda: said(self.registrar.problem)),
+            AgentPart("shares", self.shares.run, lambda: said(self.shares.problem)),
         ]
 
     def _unknown(self) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ def said(problem: str) -> tuple[str, ...]:
     return (problem,) if problem else ()
 
 
-class Part(msgspec.Struct, frozen=True):
+class AgentPart(msgspec.Struct, frozen=True):
     """One part. ``problems`` tells what keeps it from its work though it runs, for readiness."""
 
     name: str
@@ -44,7 +44,7 @@ class Part(msgspec.Struct, frozen=True):
 class Supervisor:
     """All parts, in the order of their start."""
 
-    def __init__(self, parts: list[Part], clock: Clock, jitter: random.Random) -> None:
+    def __init__(self, parts: list[AgentPart], clock: Clock, jitter: random.Random) -> None:
         self._parts = parts
         self._clock = clock
         self._jitter = jitter
@@ -63,7 +63,7 @@ class Supervisor:
         found += [f"{part.name}: {problem}" for part in self._parts for problem in part.problems()]
         return tuple(dict.fromkeys(found))
 
-    async def _keep(self, part: Part) -> None:
+    async def _keep(self, part: AgentPart) -> None:
         backoff = Backoff(PAUSES, self._jitter)
         while True:
             began_s = self._clock.monotonic_s()
@@ -82,6 +82,6 @@ class Supervisor:
             self.restarts += 1
             await self._clock.sleep(backoff.next_s())
 
-    async def _trust(self, part: Part) -> None:
+    async def _trust(self, part: AgentPart) -> None:
         await self._clock.sleep(TRUSTED_AFTER_S)
         self._failed.pop(part.name, None)

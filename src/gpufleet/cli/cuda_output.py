@@ -3,7 +3,7 @@
 import textwrap
 
 from gpufleet.cli.output import echo_json, echo_line
-from gpufleet.cuda.answer import Answer, Check
+from gpufleet.cuda.answer import Check, CudaAnswer
 from gpufleet.cuda.judging import Judgement
 from gpufleet.cuda.tables import tables
 from gpufleet.model.cuda_compatibility import AS_OF
@@ -11,11 +11,11 @@ from gpufleet.model.cuda_compatibility import AS_OF
 SCHEMA = "gpufleet.io/cuda/v1"
 # Sentences are wrapped here also on wider terminals: longer lines are hard to read.
 WIDTH = 110
-CODES = {Answer.OK: 0, Answer.NO: 1, Answer.UNKNOWN: 4}
-WORDS = {Answer.OK: "it runs", Answer.NO: "it does NOT run", Answer.UNKNOWN: "UNKNOWN"}
+CODES = {CudaAnswer.OK: 0, CudaAnswer.NO: 1, CudaAnswer.UNKNOWN: 4}
+WORDS = {CudaAnswer.OK: "it runs", CudaAnswer.NO: "it does NOT run", CudaAnswer.UNKNOWN: "UNKNOWN"}
 
 
-def code(answer: Answer) -> int:
+def code(answer: CudaAnswer) -> int:
     """The exit code, for scripts."""
     return CODES[answer]
 

@@ -12,7 +12,7 @@ from gpufleet.cli.output import echo_json, echo_painted, terminal_of
 from gpufleet.cli.terminal import WIDTH_FALLBACK, WIDTH_LEAST, WIDTH_MOST, with_color
 from gpufleet.doctor.check import Grade
 from gpufleet.doctor.checks import all_checks
-from gpufleet.doctor.diagnosis import Diagnosis, Found, PointVerdict, Status
+from gpufleet.doctor.diagnosis import Diagnosis, FoundProblem, PointVerdict, Status
 from gpufleet.doctor.report import report_of
 from gpufleet.model.visible import visible_line
 
@@ -77,7 +77,7 @@ def _point(one: PointVerdict, width: int, *, verbose: bool) -> Iterator[str]:
             yield from _wrapped(f"{'':15}? ", says, width)
 
 
-def _cause(head: str, one: Found, width: int) -> Iterator[str]:
+def _cause(head: str, one: FoundProblem, width: int) -> Iterator[str]:
     risk = " (a risk)" if one.check.grade is Grade.RISK else ""
     yield from _wrapped(head, f"{one.failure.says}{risk}  [{one.check.id}]", width)
     shown = one.failure.evidence[:EVIDENCE_MOST]

@@ -11,7 +11,7 @@ from gpufleet.cli.token_count import TokenCount
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gpufleet.fit.answer import Verdict
+    from gpufleet.fit.answer import FitVerdict
     from gpufleet.fit.options import Options
 
 # Exit codes: a script tells a model that fits nowhere from a question that cannot be read.
@@ -153,7 +153,7 @@ def _show_list(output: str, *, is_evidence: bool) -> int:
     return DONE
 
 
-def _code(verdicts: "Iterable[Verdict]") -> int:
+def _code(verdicts: "Iterable[FitVerdict]") -> int:
     return DONE if any(verdict.value == "yes" for verdict in verdicts) else FITS_NOWHERE
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpufleet.advise.fit.on_cluster import ClusterAnswer
 from gpufleet.cli.fit_output import divided, of_card, table
 from gpufleet.cli.output import echo_json, echo_line
-from gpufleet.fit.answer import Verdict
+from gpufleet.fit.answer import FitVerdict
 
 # One or two lines of names; JSON has all.
 NODES_SHOWN = 8
@@ -44,7 +44,7 @@ def lines(found: ClusterAnswer) -> Iterator[str]:
         if not place.idle:
             yield f"The cluster has too few {place.gpu}: one copy takes {place.gpus}, even when all are idle."
     for card in found.answer.cards:
-        if card.verdict is not Verdict.YES:
+        if card.verdict is not FitVerdict.YES:
             yield ""
             yield from of_card(card, found.answer)
     left_out = [room for room in found.nodes if room.why_not]

@@ -6,12 +6,12 @@ from typing import Any
 import click
 
 from gpufleet.cli.output import echo_json, echo_line
-from gpufleet.fit.answer import About, Answer, CardFit, Verdict
+from gpufleet.fit.answer import About, Answer, CardFit, FitVerdict
 from gpufleet.fit.catalogue import cards, models
 from gpufleet.fit.manifest import TO_FILL_IN, TO_FILL_IN_FOR_SEVERAL_NODES
 from gpufleet.fit.ranges import GIB, Amount
 
-ANSWERS = {Verdict.YES: "fits", Verdict.TIGHT: "does not surely fit", Verdict.NO: "does not fit"}
+ANSWERS = {FitVerdict.YES: "fits", FitVerdict.TIGHT: "does not surely fit", FitVerdict.NO: "does not fit"}
 
 
 def show(answer: Answer, output: str, *, detailed: bool) -> None:
@@ -101,7 +101,7 @@ def of_card(card: CardFit, answer: Answer) -> Iterator[str]:
     """One card with all its memory."""
     memory, asked = card.memory, answer.asked
     yield f"{card.gpu}: {ANSWERS[card.verdict]}" + (
-        f" on {divided(card)}" if card.verdict is Verdict.YES else f" ({divided(card)})"
+        f" on {divided(card)}" if card.verdict is FitVerdict.YES else f" ({divided(card)})"
     )
     for reason in card.reasons:
         yield f"  because {reason}"
@@ -115,7 +115,7 @@ def of_card(card: CardFit, answer: Answer) -> Iterator[str]:
         yield row("graphs", memory.graphs)
     yield row("left for KV", memory.kv_pool)
     yield row("KV asked for", Amount.exact(memory.kv_needed_bytes, f"{asked.batch} x {asked.context} tokens"))
-    if card.verdict is Verdict.YES:
+    if card.verdict is FitVerdict.YES:
         at_once = f"{card.sequences_min} to {card.sequences}"
         if card.sequences_min == card.sequences:
             at_once = str(card.sequences)
@@ -132,16 +132,16 @@ def of_card(card: CardFit, answer: Answer) -> Iterator[str]:
         yield f"  note              {remark}"
     if card.fewer:
         yield f"  not on            {card.fewer}"
-    heading = "or on" if card.verdict is Verdict.YES else "it fits with"
+    heading = "or on" if card.verdict is FitVerdict.YES else "it fits with"
     for change in card.changes:
         yield f"  {heading:<17} {change}"
-    if not card.changes and card.verdict is not Verdict.YES:
+    if not card.changes and card.verdict is not FitVerdict.YES:
         yield "  no change that was tried makes it fit on this card"
 
 
 def overview(answer: Answer) -> Iterator[str]:
     """One line a card, those first that need the fewest GPUs and the least memory."""
-    fitting = [card for card in answer.cards if card.verdict is Verdict.YES]
+    fitting = [card for card in answer.cards if card.verdict is FitVerdict.YES]
     fitting.sort(key=lambda card: (card.gpus * card.memory.usable_bytes, card.gpu))
     rows = [("card", "GPUs", "tensor", "stages", "at once", "longest", "tokens/s at most")]
     rows += [
@@ -157,7 +157,7 @@ def overview(answer: Answer) -> Iterator[str]:
         for card in fitting
     ]
     yield from table(rows)
-    others = [card.gpu for card in answer.cards if card.verdict is not Verdict.YES]
+    others = [card.gpu for card in answer.cards if card.verdict is not FitVerdict.YES]
     if others:
         yield ""
         yield f"It fits on no number of: {', '.join(others)}. --gpu CARD says why."

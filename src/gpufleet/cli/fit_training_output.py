@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpufleet.cli.fit_output import ANSWERS, billions, origin, row, table
 from gpufleet.cli.output import echo_json, echo_line
-from gpufleet.fit.answer import Training, TrainingAnswer, Verdict
+from gpufleet.fit.answer import FitVerdict, Training, TrainingAnswer
 from gpufleet.fit.ranges import Amount
 
 
@@ -35,10 +35,10 @@ def lines(answer: TrainingAnswer, *, detailed: bool) -> Iterator[str]:
         for card in answer.cards:
             yield from of_card(card)
         return
-    fitting = [card for card in answer.cards if card.verdict is Verdict.YES]
+    fitting = [card for card in answer.cards if card.verdict is FitVerdict.YES]
     fitting.sort(key=lambda card: (card.gpus * card.memory.usable_bytes, card.gpu))
     yield from table([("card", "GPUs"), *((card.gpu, str(card.gpus)) for card in fitting)])
-    others = [card.gpu for card in answer.cards if card.verdict is not Verdict.YES]
+    others = [card.gpu for card in answer.cards if card.verdict is not FitVerdict.YES]
     if others:
         yield ""
         yield f"It fits on no number of: {', '.join(others)}. --gpu CARD says why."

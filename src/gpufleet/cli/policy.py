@@ -46,14 +46,14 @@ def plan(
     """
     from gpufleet.cli.policy_output import show_plan
     from gpufleet.kube.connection import ClusterChoice
-    from gpufleet.operator.questions import Source, plan_of
+    from gpufleet.operator.questions import PolicySource, plan_of
 
     if offline and not files:
         raise click.UsageError("--offline takes all objects from files, and none is named")
     if offline and (kubeconfig is not None or context):
         raise click.UsageError("--offline asks no cluster: --kubeconfig and --context are of those")
     facts = "" if host_facts is None else str(host_facts)
-    source = Source(tuple(map(str, files)), ClusterChoice(kubeconfig, context), offline, facts)
+    source = PolicySource(tuple(map(str, files)), ClusterChoice(kubeconfig, context), offline, facts)
     show_plan(plan_of(source), output)
 
 

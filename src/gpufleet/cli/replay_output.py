@@ -20,7 +20,7 @@ from gpufleet.model.phrases import counted
 from gpufleet.replay.plan import SweepPlan, titles
 from gpufleet.replay.results import MeanDeviation, SweepResult
 from gpufleet.replay.run_request import RunRequest
-from gpufleet.replay.sweep import Outcome, sweep
+from gpufleet.replay.sweep import RunOutcome, sweep
 
 DASH = "-"
 STDOUT = "-"
@@ -94,7 +94,7 @@ class Output:
         for note in dict.fromkeys(planned.trace.notes + planned.replayed.notes):
             self._messages.print(visible.visible_line(f"note: {note}"), soft_wrap=True, markup=False)
 
-    def sweep(self, planned: SweepPlan, jobs: int | None, ray_address: str | None) -> Outcome:
+    def sweep(self, planned: SweepPlan, jobs: int | None, ray_address: str | None) -> RunOutcome:
         """Do the runs, with a progress bar on a terminal."""
         columns = (
             TextColumn("{task.description}"),
@@ -166,7 +166,7 @@ class Output:
         if len(rows) > SKIPPED_ROWS_SHOWN:
             self._messages.print(f"left out: {len(rows) - SKIPPED_ROWS_SHOWN} more rows, see the JSON")
 
-    def tell_missing(self, outcome: Outcome) -> None:
+    def tell_missing(self, outcome: RunOutcome) -> None:
         """What an interrupt or a failure left undone."""
         done, missing = len(outcome.results), outcome.missing()
         why = "interrupted; " if outcome.interrupted else ""

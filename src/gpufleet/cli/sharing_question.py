@@ -12,7 +12,7 @@ import msgspec
 from gpufleet.advise.sharing.fleet import fleet_of, known_fleet, named_fleet, only_model
 from gpufleet.advise.sharing.pools import SharingPlan, plan
 from gpufleet.advise.sharing.statements import Statement, stated
-from gpufleet.advise.sharing.workload import Workload, told_apart, workloads_of
+from gpufleet.advise.sharing.workload import SharingWorkload, told_apart, workloads_of
 from gpufleet.cli.use_input import read_use
 from gpufleet.model.node import Node
 from gpufleet.usage.prometheus.pod_samples import GpuUse
@@ -38,7 +38,7 @@ class Advice(msgspec.Struct, frozen=True):
     """The plan, and what was asked: its prices by model, and how long an instant is."""
 
     plan: SharingPlan
-    workloads: tuple[Workload, ...]
+    workloads: tuple[SharingWorkload, ...]
     instants: int
     step_s: int
     risk_max_pct: int

@@ -93,9 +93,9 @@ def command(
     from gpufleet.cli.top_output import show
     from gpufleet.kube.connection import ClusterChoice
     from gpufleet.top.command import read_once, watch
-    from gpufleet.top.request import Request
+    from gpufleet.top.request import TopRequest
 
-    request = Request(
+    request = TopRequest(
         view=view,
         cluster=ClusterChoice(kubeconfig, context),
         namespaces=tuple(dict.fromkeys(namespaces)),

@@ -12,7 +12,7 @@ from gpufleet.cli.output import echo_json, echo_line, echo_painted
 from gpufleet.kube.codec.times import whole_time
 from gpufleet.overview.rows.lines import GangLine, IdleLine, NodeLine, PodLine, QueueLine
 from gpufleet.top.once import FleetLines
-from gpufleet.top.request import Request
+from gpufleet.top.request import TopRequest
 from gpufleet.top.screen.columns import Tone
 from gpufleet.top.screen.table import in_full
 from gpufleet.top.screen.views import VIEWS
@@ -40,7 +40,7 @@ class Document(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-def show(found: FleetLines, request: Request, output: str, *, headings: bool, colored: bool) -> None:
+def show(found: FleetLines, request: TopRequest, output: str, *, headings: bool, colored: bool) -> None:
     """Print the reading."""
     if output == "json":
         at = whole_time(found.now)

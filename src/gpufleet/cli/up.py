@@ -116,7 +116,7 @@ def command(
     version = DEFAULT_KUBERNETES if kubernetes is None else kubernetes
     minor_version(version)
     ports = metrics_ports(no_scheduler=no_scheduler) if with_metrics_apis else None
-    request = up.Request(
+    request = up.ClusterRequest(
         name=name,
         kubernetes=version,
         pools=wanted,

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import msgspec
 
 
-class Answer(enum.Enum):
+class CudaAnswer(enum.Enum):
     """Whether it runs."""
 
     OK = "ok"
@@ -34,16 +34,16 @@ class Check(msgspec.Struct, frozen=True):
     """
 
     question: Question
-    answer: Answer
+    answer: CudaAnswer
     reason: str
     ways_out: tuple[str, ...] = ()
     caution: str = ""
 
 
-def together(answers: Iterable[Answer]) -> Answer:
+def together(answers: Iterable[CudaAnswer]) -> CudaAnswer:
     """No if one is no, else unknown if one is unknown; yes only if all are."""
     found = set(answers)
-    for one in (Answer.NO, Answer.UNKNOWN):
+    for one in (CudaAnswer.NO, CudaAnswer.UNKNOWN):
         if one in found:
             return one
-    return Answer.OK if found else Answer.UNKNOWN
+    return CudaAnswer.OK if found else CudaAnswer.UNKNOWN

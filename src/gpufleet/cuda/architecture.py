@@ -5,7 +5,7 @@ a GPU also runs on later ones of the same major compute capability; on others on
 PTX, which cannot be seen from outside.
 """
 
-from gpufleet.cuda.answer import Answer, Check, Question
+from gpufleet.cuda.answer import Check, CudaAnswer, Question
 from gpufleet.cuda.image import ImageFacts
 from gpufleet.cuda.node import NodeFacts
 from gpufleet.cuda.tables import Architecture, tables, version
@@ -25,7 +25,7 @@ def check_architecture(image: ImageFacts, node: NodeFacts) -> Check:
     if _dropped(row, toolkit):
         return Check(
             Question.ARCHITECTURE,
-            Answer.NO,
+            CudaAnswer.NO,
             f"CUDA {toolkit} ({by}) makes no code for {card}: the last was CUDA {_last(row)}",
             (f"use an image of CUDA {_last(row)}", "use a newer GPU"),
         )
@@ -36,7 +36,7 @@ def check_architecture(image: ImageFacts, node: NodeFacts) -> Check:
             "look at the release notes of that toolkit",
         )
     if not _older(toolkit, version(row.first_toolkit)):
-        return Check(Question.ARCHITECTURE, Answer.OK, f"CUDA {toolkit} ({by}) makes code for {card}")
+        return Check(Question.ARCHITECTURE, CudaAnswer.OK, f"CUDA {toolkit} ({by}) makes code for {card}")
     return _from_before(toolkit, by, card, node.capability, row)
 
 
@@ -51,14 +51,14 @@ def check_driver(node: NodeFacts) -> Check:
     if row.last_branch is not None and node.driver[0] > row.last_branch:
         return Check(
             Question.DRIVER,
-            Answer.NO,
+            CudaAnswer.NO,
             f"driver {node.driver_text} does not drive {card}: the last branch is {row.last_branch}",
             (f"use a driver of branch {row.last_branch}", "use a newer GPU"),
         )
     if row.first_branch is not None and node.driver[0] < row.first_branch:
         return Check(
             Question.DRIVER,
-            Answer.NO,
+            CudaAnswer.NO,
             f"driver {node.driver_text} does not know {card}: the first branch is {row.first_branch}",
             (f"update the driver to branch {row.first_branch} or newer",),
         )
@@ -70,7 +70,7 @@ def check_driver(node: NodeFacts) -> Check:
             f" whether {node.driver_text} drives it is in no table",
             f"update the driver to {write_driver(first[0])} or newer",
         )
-    return Check(Question.DRIVER, Answer.OK, f"driver {node.driver_text} drives {card}")
+    return Check(Question.DRIVER, CudaAnswer.OK, f"driver {node.driver_text} drives {card}")
 
 
 def _row(node: NodeFacts, question: Question) -> tuple[Architecture | None, Check | None]:
@@ -79,7 +79,7 @@ def _row(node: NodeFacts, question: Question) -> tuple[Architecture | None, Chec
         return None, _unknown(question, "the GPU is not known", "say the GPU")
     if node.gpu.vendor is not Vendor.NVIDIA:
         reason = f"{node.gpu.name} is made by {node.gpu.vendor.value or 'an unknown vendor'}: it runs no CUDA"
-        return None, Check(question, Answer.NO, reason, ("use an image for that maker's GPUs",))
+        return None, Check(question, CudaAnswer.NO, reason, ("use an image for that maker's GPUs",))
     row = None if node.capability is None else tables().architectures.of(node.capability)
     if row is None:
         return None, _unknown(question, f"the compute capability of {node.gpu.name} is in no table")
@@ -92,7 +92,7 @@ def _from_before(toolkit: Toolkit, by: str, card: str, capability: str, row: Arc
     if older is not None and not _older(toolkit, older[1]):
         return Check(
             Question.ARCHITECTURE,
-            Answer.OK,
+            CudaAnswer.OK,
             f"CUDA {toolkit} ({by}) makes code for compute capability {older[0]}, which runs on {card}",
             caution="without what is new there, and no code made for one architecture only, such as sm_90a",
         )
@@ -126,4 +126,4 @@ def _card(gpu: GpuModel, row: Architecture) -> str:
 
 
 def _unknown(question: Question, reason: str, *ways_out: str) -> Check:
-    return Check(question, Answer.UNKNOWN, reason, ways_out)
+    return Check(question, CudaAnswer.UNKNOWN, reason, ways_out)

@@ -6,7 +6,7 @@ asks here.
 
 import msgspec
 
-from gpufleet.cuda.answer import Answer, Check, together
+from gpufleet.cuda.answer import Check, CudaAnswer, together
 from gpufleet.cuda.architecture import check_architecture, check_driver
 from gpufleet.cuda.image import ImageFacts
 from gpufleet.cuda.node import NodeFacts
@@ -19,7 +19,7 @@ class Judgement(msgspec.Struct, frozen=True):
 
     image: ImageFacts
     node: NodeFacts
-    answer: Answer
+    answer: CudaAnswer
     checks: tuple[Check, ...]
 
 

@@ -16,7 +16,7 @@ from gpufleet.model.identifiers import GpuModelName
 from gpufleet.model.model_errors import InputError
 
 
-class Kind(enum.Enum):
+class NodeKind(enum.Enum):
     """The market that a card is made for: on that depends forward compatibility."""
 
     DATA_CENTRE = "data centre"
@@ -48,16 +48,16 @@ class NodeFacts(msgspec.Struct, frozen=True):
         return self.gpu.compute_target or None
 
     @property
-    def kind(self) -> Kind | None:
+    def kind(self) -> NodeKind | None:
         """The market that the card is made for."""
         if self.gpu is None or self.gpu.vendor is not Vendor.NVIDIA:
             return None
         words = " ".join((str(self.gpu.name), *self.gpu.labels)).casefold()
         if any(word in words for word in tables().forward.consumer):
-            return Kind.CONSUMER
+            return NodeKind.CONSUMER
         if any(word in words for word in tables().forward.workstation):
-            return Kind.WORKSTATION
-        return Kind.DATA_CENTRE
+            return NodeKind.WORKSTATION
+        return NodeKind.DATA_CENTRE
 
     @property
     def reported_cuda(self) -> str | None:
@@ -73,11 +73,11 @@ class NodeFacts(msgspec.Struct, frozen=True):
         if self.brand is not None:
             return (self.brand,)
         match self.kind:
-            case Kind.CONSUMER:
+            case NodeKind.CONSUMER:
                 names = brands.of_consumer
-            case Kind.WORKSTATION:
+            case NodeKind.WORKSTATION:
                 names = brands.of_workstation
-            case Kind.DATA_CENTRE:
+            case NodeKind.DATA_CENTRE:
                 names = brands.of_data_centre
             case None:
                 return brands.rows

@@ -7,7 +7,7 @@ does. ``legacy_rules`` and ``cdi_rules`` make the sets; ``requirement`` reads th
 import enum
 
 
-class Outcome(enum.Enum):
+class ImageOutcome(enum.Enum):
     """What the runtime does."""
 
     STARTS = "starts"
@@ -15,9 +15,9 @@ class Outcome(enum.Enum):
     INVALID = "invalid"
 
 
-Outcomes = frozenset[Outcome]
+Outcomes = frozenset[ImageOutcome]
 
-STARTS, REFUSES, INVALID = Outcome.STARTS, Outcome.REFUSES, Outcome.INVALID
+STARTS, REFUSES, INVALID = ImageOutcome.STARTS, ImageOutcome.REFUSES, ImageOutcome.INVALID
 EITHER: Outcomes = frozenset((STARTS, REFUSES))
 
 

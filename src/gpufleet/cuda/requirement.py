@@ -8,7 +8,7 @@ import enum
 import re
 from collections.abc import Callable, Mapping
 
-from gpufleet.cuda.answer import Answer, Check, Question
+from gpufleet.cuda.answer import Check, CudaAnswer, Question
 from gpufleet.cuda.cdi_rules import cdi_outcomes
 from gpufleet.cuda.image import CUDA_VERSION, REQUIRE_CUDA, ImageFacts
 from gpufleet.cuda.legacy_rules import legacy_outcomes
@@ -65,38 +65,38 @@ def check_requirement(image: ImageFacts, node: NodeFacts, runtime: Runtime | Non
     if is_disabled(image.environment):
         return Check(
             Question.REQUIREMENT,
-            Answer.OK,
+            CudaAnswer.OK,
             f"{DISABLE}={image.environment[DISABLE]} switches the runtime's check off",
             caution="what the image requires is not checked: a driver that is too old shows when it runs",
         )
     asked = required(image.environment)
     runtimes = tuple(Runtime) if runtime is None else (runtime,)
     answers = {name: _answer(value, node, runtimes) for name, value in asked.items()}
-    refused = [name for name, answer in answers.items() if answer is Answer.NO]
+    refused = [name for name, answer in answers.items() if answer is CudaAnswer.NO]
     if refused:
         return _refused(refused[0], asked[refused[0]], node)
-    unknown = [name for name, answer in answers.items() if answer is Answer.UNKNOWN]
+    unknown = [name for name, answer in answers.items() if answer is CudaAnswer.UNKNOWN]
     if unknown:
         return _undecided(unknown[0], asked[unknown[0]], node, runtimes)
     # A layer that was not read may set the variable.
     if not image.complete:
         return _not_seen(image)
     if not asked:
-        return Check(Question.REQUIREMENT, Answer.OK, "the image requires nothing of the driver")
+        return Check(Question.REQUIREMENT, CudaAnswer.OK, "the image requires nothing of the driver")
     return Check(
         Question.REQUIREMENT,
-        Answer.OK,
+        CudaAnswer.OK,
         f"{_first(asked)} holds with driver {node.driver_text}",
     )
 
 
-def _answer(value: str | None, node: NodeFacts, runtimes: tuple[Runtime, ...]) -> Answer:
+def _answer(value: str | None, node: NodeFacts, runtimes: tuple[Runtime, ...]) -> CudaAnswer:
     if value is None:
-        return Answer.NO
+        return CudaAnswer.NO
     found = frozenset().union(*(outcomes(value, node, runtime) for runtime in runtimes))
     if found == {STARTS}:
-        return Answer.OK
-    return Answer.UNKNOWN if STARTS in found else Answer.NO
+        return CudaAnswer.OK
+    return CudaAnswer.UNKNOWN if STARTS in found else CudaAnswer.NO
 
 
 def outcomes(value: str, node: NodeFacts, runtime: Runtime) -> Outcomes:
@@ -117,18 +117,18 @@ def outcomes(value: str, node: NodeFacts, runtime: Runtime) -> Outcomes:
 def _refused(name: str, value: str | None, node: NodeFacts) -> Check:
     if value is None:
         reason = f"the container runtime refuses {name}, which is no version to it"
-        return Check(Question.REQUIREMENT, Answer.NO, reason, (f"set {REQUIRE_CUDA} or correct {name}",))
+        return Check(Question.REQUIREMENT, CudaAnswer.NO, reason, (f"set {REQUIRE_CUDA} or correct {name}",))
     told = {one for runtime in Runtime for one in outcomes(value, node, runtime)}
     if REFUSES not in told and INVALID in told:
         reason = f'the container runtime cannot read {name}={printable(value)} ("invalid expression")'
-        return Check(Question.REQUIREMENT, Answer.NO, reason, (f"correct {name}",))
+        return Check(Question.REQUIREMENT, CudaAnswer.NO, reason, (f"correct {name}",))
     first = value.split()[0]
     reason = f'the container runtime stops it: "unsatisfied condition: {first}" ({name}), {_has(node)}'
     ways_out = (
         "update the driver, or use an image of an older CUDA",
         f"set {DISABLE}=1 in the pod, if its toolkit runs there all the same",
     )
-    return Check(Question.REQUIREMENT, Answer.NO, reason, ways_out)
+    return Check(Question.REQUIREMENT, CudaAnswer.NO, reason, ways_out)
 
 
 def _undecided(name: str, value: str | None, node: NodeFacts, runtimes: tuple[Runtime, ...]) -> Check:
@@ -137,7 +137,9 @@ def _undecided(name: str, value: str | None, node: NodeFacts, runtimes: tuple[Ru
     if len(sure) > 1 and all(len(one) == 1 for one in sure.values()):
         starts = next(runtime.value for runtime, one in sure.items() if one == {STARTS})
         reason = f"{name} holds for a runtime in mode {starts} and not in the other"
-        return Check(Question.REQUIREMENT, Answer.UNKNOWN, reason, ("say --runtime legacy or --runtime cdi",))
+        return Check(
+            Question.REQUIREMENT, CudaAnswer.UNKNOWN, reason, ("say --runtime legacy or --runtime cdi",)
+        )
     ways_out = []
     if node.driver is None:
         ways_out.append("say the driver")
@@ -145,13 +147,13 @@ def _undecided(name: str, value: str | None, node: NodeFacts, runtimes: tuple[Ru
         ways_out.append(f"run `nvidia-smi` on the node: driver branch {node.driver[0]} is in no table")
     if len(node.brands) > 1:
         ways_out.append("say --brand, as `nvidia-smi -q` tells Product Brand")
-    return Check(Question.REQUIREMENT, Answer.UNKNOWN, reason, tuple(ways_out))
+    return Check(Question.REQUIREMENT, CudaAnswer.UNKNOWN, reason, tuple(ways_out))
 
 
 def _not_seen(image: ImageFacts) -> Check:
     return Check(
         Question.REQUIREMENT,
-        Answer.UNKNOWN,
+        CudaAnswer.UNKNOWN,
         f"{image.source} does not tell what the image requires: that is in its environment",
         (
             "save it and ask for the file: skopeo copy docker://IMAGE oci-archive:image.tar, or docker save",

@@ -5,16 +5,16 @@ compatibility). The versions are those of ``model.cuda_compatibility``; which pa
 in ``tables``.
 """
 
-from gpufleet.cuda.answer import Answer, Check, Question
+from gpufleet.cuda.answer import Check, CudaAnswer, Question
 from gpufleet.cuda.image import ImageFacts, StatedToolkit
-from gpufleet.cuda.node import Kind, NodeFacts
+from gpufleet.cuda.node import NodeFacts, NodeKind
 from gpufleet.cuda.tables import tables
 from gpufleet.model.cuda_compatibility import (
     FAMILIES,
     PACKAGED,
+    CompatibilityVerdict,
     Support,
     Toolkit,
-    Verdict,
     supports,
     write_driver,
 )
@@ -30,7 +30,7 @@ def check_toolkit(image: ImageFacts, node: NodeFacts) -> Check:
         )
     if node.driver is None:
         return _unknown(f"CUDA {told.toolkit} ({told.by}), and the driver is not known", "say the driver")
-    forward = node.kind is not Kind.CONSUMER
+    forward = node.kind is not NodeKind.CONSUMER
     verdict = supports(node.driver, told.toolkit, forward_compatible=forward)
     package = image.compatibility_package()
     runs = verdict.support in {Support.OK, Support.OK_BY_MINOR_VERSION}
@@ -40,7 +40,7 @@ def check_toolkit(image: ImageFacts, node: NodeFacts) -> Check:
         case Support.OK:
             return Check(
                 Question.TOOLKIT,
-                Answer.OK,
+                CudaAnswer.OK,
                 f"driver {node.driver_text} has all that CUDA {told.toolkit} came with ({told.by})",
             )
         case Support.OK_BY_MINOR_VERSION:
@@ -54,7 +54,7 @@ def check_toolkit(image: ImageFacts, node: NodeFacts) -> Check:
 def _breaks(package: Toolkit, node: NodeFacts) -> bool:
     """Whether the runtime puts a driver's libraries of the image before its own, which GeForce refuses."""
     packaged = PACKAGED.get((package.major, package.minor))
-    if node.kind is not Kind.CONSUMER or node.driver is None or packaged is None:
+    if node.kind is not NodeKind.CONSUMER or node.driver is None or packaged is None:
         return False
     return packaged[0][0] > node.driver[0]
 
@@ -64,7 +64,7 @@ def _broken_by_package(package: StatedToolkit, node: NodeFacts) -> Check:
     own = PACKAGED[has.major, has.minor][0]
     return Check(
         Question.TOOLKIT,
-        Answer.NO,
+        CudaAnswer.NO,
         f"the image brings cuda-compat of {has} ({package.by}), newer than driver {node.driver_text}:"
         " forward compatibility is not for GeForce and Titan (error 804)",
         (
@@ -79,27 +79,30 @@ def _by_minor_version(toolkit: Toolkit, by: str, node: NodeFacts) -> Check:
     own = f" ({write_driver(packaged[0])})" if packaged else ""
     return Check(
         Question.TOOLKIT,
-        Answer.OK,
+        CudaAnswer.OK,
         f"driver {node.driver_text} runs CUDA {toolkit} ({by}) by minor version compatibility",
         caution=f"code that the driver must compile first (PTX) and features new in {toolkit.major}."
         f"{toolkit.minor} need the toolkit's own driver{own}",
     )
 
 
-def _refused(by: str, node: NodeFacts, verdict: Verdict) -> Check:
+def _refused(by: str, node: NodeFacts, verdict: CompatibilityVerdict) -> Check:
     without = ""
-    if node.kind is Kind.CONSUMER:
+    if node.kind is NodeKind.CONSUMER:
         without = "; forward compatibility is not for GeForce and Titan (error 804)"
     reason = f"{verdict.reason}, and there is {node.driver_text} ({by}){without}"
     newest = _newest_that_runs(node)
     older = () if newest is None else (f"use an image of CUDA {newest} or older",)
     return Check(
-        Question.TOOLKIT, Answer.NO, reason, (f"update the driver to {verdict.least_driver} or newer", *older)
+        Question.TOOLKIT,
+        CudaAnswer.NO,
+        reason,
+        (f"update the driver to {verdict.least_driver} or newer", *older),
     )
 
 
 def _below_the_floor(
-    image: ImageFacts, toolkit: Toolkit, by: str, node: NodeFacts, verdict: Verdict
+    image: ImageFacts, toolkit: Toolkit, by: str, node: NodeFacts, verdict: CompatibilityVerdict
 ) -> Check:
     """A toolkit or a driver that no table decides, or one that the image's own libraries may serve."""
     family = FAMILIES.get(toolkit.major)
@@ -119,12 +122,12 @@ def _below_the_floor(
         reason = f"cuda-compat of {has} ({package.by}) is {listed}, and there is {node.driver_text}"
         return _unknown(reason, update)
     # NVIDIA supports forward compatibility on data centre GPUs, and on a few others.
-    if node.kind is not Kind.DATA_CENTRE:
+    if node.kind is not NodeKind.DATA_CENTRE:
         card = "which GPU is there is not known" if node.kind is None else "some workstation cards only"
         return _unknown(f"forward compatibility by cuda-compat of {has}: {card}", update)
     return Check(
         Question.TOOLKIT,
-        Answer.OK,
+        CudaAnswer.OK,
         f"driver {node.driver_text} runs CUDA {toolkit} ({by}) by forward compatibility: cuda-compat of {has}"
         f" ({package.by})",
         caution="the runtime must put the image's compatibility libraries before its own",
@@ -155,4 +158,4 @@ def _list(branches: tuple[int, ...]) -> str:
 
 
 def _unknown(reason: str, *ways_out: str) -> Check:
-    return Check(Question.TOOLKIT, Answer.UNKNOWN, reason, ways_out)
+    return Check(Question.TOOLKIT, CudaAnswer.UNKNOWN, reason, ways_out)

@@ -42,7 +42,7 @@ NEWEST = "newest"
 """The query by which a reader of /metrics asks for new figures."""
 
 
-class Limits(msgspec.Struct, frozen=True):
+class HttpLimits(msgspec.Struct, frozen=True):
     """What clients may cost. A scraper asks every few seconds on one connection, a probe on a new one."""
 
     connections: int = 32
@@ -68,7 +68,7 @@ class Limits(msgspec.Struct, frozen=True):
     """The time for a client to take a whole answer, however slowly it reads."""
 
 
-LIMITS = Limits()
+LIMITS = HttpLimits()
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -206,7 +206,7 @@ class HttpServer:
         port: int = PORT,
         listener: socket.socket | None = None,
         certificate: ServerCertificate | None = None,
-        limits: Limits = LIMITS,
+        limits: HttpLimits = LIMITS,
         others: Answering = nothing_else,
         methods: tuple[str, ...] = READING,
         renew: Callable[[], Awaitable[None]] = nothing_to_renew,
@@ -386,7 +386,7 @@ def _told(health: Health) -> Page:
     return Page((lines.encode(),), status=HTTPStatus.SERVICE_UNAVAILABLE)
 
 
-async def _head(reader: asyncio.StreamReader, first_byte_s: float, limits: Limits) -> bytes:
+async def _head(reader: asyncio.StreamReader, first_byte_s: float, limits: HttpLimits) -> bytes:
     """The lines of a request up to the empty one."""
     async with asyncio.timeout(first_byte_s):
         first = await reader.readexactly(1)
@@ -403,7 +403,7 @@ async def _head(reader: asyncio.StreamReader, first_byte_s: float, limits: Limit
         raise _BadRequestError(HTTPStatus.REQUEST_TIMEOUT, problem) from error
 
 
-async def _body(reader: asyncio.StreamReader, request: Request, limits: Limits) -> bytes:
+async def _body(reader: asyncio.StreamReader, request: Request, limits: HttpLimits) -> bytes:
     """What follows the fields of a request, where the daemon takes a body."""
     length = request.one_of("content-length") or "0"
     if len(set(request.all_of("content-length"))) > 1:
@@ -459,7 +459,7 @@ def _takes_gzip(accepted: str) -> bool:
 
 
 async def _send(
-    writer: asyncio.StreamWriter, page: Page, limits: Limits, *, keep_alive: bool, with_body: bool = True
+    writer: asyncio.StreamWriter, page: Page, limits: HttpLimits, *, keep_alive: bool, with_body: bool = True
 ) -> None:
     """Send a page, never more of it at once than a client takes."""
     lines = [
@@ -489,7 +489,7 @@ async def _send(
 
 
 async def _send_stream(
-    writer: asyncio.StreamWriter, parts: AsyncGenerator[bytes, None], limits: Limits
+    writer: asyncio.StreamWriter, parts: AsyncGenerator[bytes, None], limits: HttpLimits
 ) -> None:
     """Send parts as they come. A client that does not take one in time is left."""
     async with aclosing(parts):

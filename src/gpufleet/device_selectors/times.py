@@ -91,7 +91,7 @@ def _in_zone(seconds: int, zone: str) -> dt.datetime:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TimePart:
     """A part of a time, such as its hour, and of a length of time where that has it."""
 
     of_time: Callable[[dt.datetime, int], int]
@@ -111,16 +111,16 @@ def _whole(length: Duration, unit: int) -> int:
     return int(abs(length) // unit * (-1 if length < 0 else 1))
 
 
-parts_of: Mapping[str, Part] = {
-    "getFullYear": Part(lambda time, _: time.year),
-    "getMonth": Part(lambda time, _: time.month - 1),
-    "getDayOfYear": Part(lambda time, _: time.timetuple().tm_yday - 1),
-    "getDayOfMonth": Part(lambda time, _: time.day - 1),
-    "getDate": Part(lambda time, _: time.day),
-    "getDayOfWeek": Part(lambda time, _: time.isoweekday() % 7),
-    "getHours": Part(lambda time, _: time.hour, lambda length: _whole(length, _UNITS["h"])),
-    "getMinutes": Part(lambda time, _: time.minute, lambda length: _whole(length, _UNITS["m"])),
-    "getSeconds": Part(lambda time, _: time.second, lambda length: _whole(length, NANOSECONDS)),
-    "getMilliseconds": Part(lambda _, rest: rest // 10**6, lambda length: _whole(length, 10**6) % 1000),
+parts_of: Mapping[str, TimePart] = {
+    "getFullYear": TimePart(lambda time, _: time.year),
+    "getMonth": TimePart(lambda time, _: time.month - 1),
+    "getDayOfYear": TimePart(lambda time, _: time.timetuple().tm_yday - 1),
+    "getDayOfMonth": TimePart(lambda time, _: time.day - 1),
+    "getDate": TimePart(lambda time, _: time.day),
+    "getDayOfWeek": TimePart(lambda time, _: time.isoweekday() % 7),
+    "getHours": TimePart(lambda time, _: time.hour, lambda length: _whole(length, _UNITS["h"])),
+    "getMinutes": TimePart(lambda time, _: time.minute, lambda length: _whole(length, _UNITS["m"])),
+    "getSeconds": TimePart(lambda time, _: time.second, lambda length: _whole(length, NANOSECONDS)),
+    "getMilliseconds": TimePart(lambda _, rest: rest // 10**6, lambda length: _whole(length, 10**6) % 1000),
 }
 """By the name of the method."""

@@ -21,12 +21,12 @@ class Status(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundProblem:
     """A failure, the check that found it, and what follows from it."""
 
     check: Check
     failure: Failure
-    follows: tuple["Found", ...] = ()
+    follows: tuple["FoundProblem", ...] = ()
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Diagnosis:
 
     facts: Facts
     points: tuple[PointVerdict, ...]
-    causes: tuple[Found, ...]
+    causes: tuple[FoundProblem, ...]
 
     @property
     def is_healthy(self) -> bool:
@@ -60,7 +60,7 @@ class Diagnosis:
 
 def diagnose(facts: Facts, checks: Iterable[Check]) -> Diagnosis:
     """Ask all checks about what is known."""
-    found: list[Found] = []
+    found: list[FoundProblem] = []
     good: dict[Point, list[str]] = {}
     unjudged: dict[Point, list[str]] = {}
     for check in checks:
@@ -73,7 +73,7 @@ def diagnose(facts: Facts, checks: Iterable[Check]) -> Diagnosis:
         for verdict in check.judge(facts):
             match verdict:
                 case Failure():
-                    found.append(Found(check, verdict))
+                    found.append(FoundProblem(check, verdict))
                 case Good():
                     good.setdefault(check.point, []).append(verdict.says)
                 case Unjudged():
@@ -95,28 +95,28 @@ def diagnose(facts: Facts, checks: Iterable[Check]) -> Diagnosis:
     return Diagnosis(facts, points, causes_first(found))
 
 
-def causes_first(found: Sequence[Found]) -> tuple[Found, ...]:
+def causes_first(found: Sequence[FoundProblem]) -> tuple[FoundProblem, ...]:
     """The causes in order, each with what follows from it.
 
     What is broken comes before what is only a risk, then what is nearer to the root, then what more suffers.
     """
     order = sorted(found, key=_order)
-    causes: list[tuple[Found, list[Found]]] = []
+    causes: list[tuple[FoundProblem, list[FoundProblem]]] = []
     for one in order:
         cause = next((c for c in causes if _explains(c[0], one)), None)
         if cause is None:
             causes.append((one, []))
         else:
             cause[1].append(one)
-    return tuple(Found(one.check, one.failure, tuple(below)) for one, below in causes)
+    return tuple(FoundProblem(one.check, one.failure, tuple(below)) for one, below in causes)
 
 
-def _order(one: Found) -> tuple[bool, int, int, str]:
+def _order(one: FoundProblem) -> tuple[bool, int, int, str]:
     suffering = len(one.failure.affects | set(one.failure.subjects))
     return (one.check.grade is Grade.RISK, one.check.layer, -suffering, one.check.id)
 
 
-def _explains(cause: Found, one: Found) -> bool:
+def _explains(cause: FoundProblem, one: FoundProblem) -> bool:
     subjects = set(one.failure.subjects)
     # What is only bad practice stays so when the cause is mended.
     follows = (

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from gpufleet.doctor.diagnosis import Diagnosis, Found
+from gpufleet.doctor.diagnosis import Diagnosis, FoundProblem
 
 SCHEMA = "gpufleet.io/doctor/v1"
 
@@ -70,7 +70,7 @@ def report_of(diagnosis: Diagnosis) -> Report:
     )
 
 
-def _failure(one: Found) -> FailureReport:
+def _failure(one: FoundProblem) -> FailureReport:
     failure, check = one.failure, one.check
     return FailureReport(
         check.id,

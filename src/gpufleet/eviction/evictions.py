@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from gpufleet.eviction.plan import Asker, Cause, EvictionPlan, Refusal, Victim
+from gpufleet.eviction.plan import Asker, Cause, EvictionPlan, EvictionRefusal, Victim
 from gpufleet.kube.answer import decode
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.field_path import harmless
@@ -185,10 +185,10 @@ class Evictions:
             for victim in victims:
                 group.create_task(self._end(victim, asker, [victim]))
 
-    async def evict(self, victim: Victim) -> Refusal | None:
+    async def evict(self, victim: Victim) -> EvictionRefusal | None:
         """Evict one pod and wait for the answer; None where it was told to end, or is gone."""
         refusal = await self._ask(victim, dry_run=False)
-        return None if refusal is None else Refusal(victim, *refusal, for_s=0.0)
+        return None if refusal is None else EvictionRefusal(victim, *refusal, for_s=0.0)
 
     async def _end(
         self, victim: Victim, asker: Asker, in_vain: Iterable[Victim], *, dry_run: bool = False
@@ -203,7 +203,7 @@ class Evictions:
         for other in in_vain:
             if other != victim:
                 words = f"{victim.pod} stays, and without its room this one would end in vain"
-                asker.refused(Refusal(other, Cause.IN_VAIN, words, 0.0))
+                asker.refused(EvictionRefusal(other, Cause.IN_VAIN, words, 0.0))
         return False
 
     def _was_told(self, victim: Victim, asker: Asker) -> None:
@@ -223,7 +223,7 @@ class Evictions:
         said = {"pod": str(victim.pod), "cause": cause.value, "answer": words}
         LOG.warning("an eviction does not happen", extra=said)
         self._forget_ended()
-        refusal = Refusal(victim, cause, words, for_s)
+        refusal = EvictionRefusal(victim, cause, words, for_s)
         self.observer.refused(refusal)
         asker.refused(refusal)
 

@@ -44,7 +44,7 @@ class Victim(msgspec.Struct, frozen=True):
     deleted: bool = False
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class EvictionRefusal(msgspec.Struct, frozen=True):
     """An eviction that did not happen, the server's words, and for how long it is not asked for again."""
 
     victim: Victim
@@ -60,7 +60,7 @@ class Asker(Protocol):
         """A pod was told to end."""
         ...
 
-    def refused(self, refusal: Refusal) -> None:
+    def refused(self, refusal: EvictionRefusal) -> None:
         """A pod stays."""
         ...
 
@@ -71,7 +71,7 @@ class PodsWatchedByAsker:
     def told(self, victim: Victim) -> None:
         """Nothing is to be done."""
 
-    def refused(self, refusal: Refusal) -> None:
+    def refused(self, refusal: EvictionRefusal) -> None:
         """Nothing is to be done."""
 
 

@@ -8,7 +8,7 @@ resource, devices by a ResourceClaim, or no device at all. Its owner is told whi
 from gpufleet.cluster.facts import Facts
 from gpufleet.explain.answer import Finding
 from gpufleet.kube import keys, resources
-from gpufleet.kube.meanings.gpu_resources import Unit, meant_gpu, unit_of
+from gpufleet.kube.meanings.gpu_resources import ResourceUnit, meant_gpu, unit_of
 from gpufleet.kube.objects.namespace import Namespace
 from gpufleet.kube.objects.pod import POD_SCHEDULED, Pod
 from gpufleet.model.model_errors import printable
@@ -61,7 +61,7 @@ def _is_completed(name: str) -> bool:
 
 def _is_another_device(name: str) -> bool:
     """Whether it is a device of its own that we do not serve, and no measure of a share beside one."""
-    return is_extended(name) and not _is_completed(name) and unit_of(name) is not Unit.MEASURE
+    return is_extended(name) and not _is_completed(name) and unit_of(name) is not ResourceUnit.MEASURE
 
 
 def _instead(meant: dict[str, str], others: list[str], pod: Pod) -> str:

@@ -18,7 +18,7 @@ MALFORMED = "Malformed"
 """The reason of a queue that cannot be understood; its problem names the field."""
 
 
-class Source(enum.Enum):
+class AnswerSource(enum.Enum):
     """Where the figures are from: the engine, asked now, or the statuses that a scheduler wrote."""
 
     ENGINE = "engine"
@@ -143,7 +143,7 @@ class QueuesAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """All queues, parents before their children, siblings by name; ``at`` is when they were looked at."""
 
     schema: str
-    source: Source
+    source: AnswerSource
     at: str
     queues: tuple[QueueRow, ...] = ()
     notes: tuple[str, ...] = ()

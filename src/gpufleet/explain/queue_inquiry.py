@@ -13,7 +13,7 @@ from gpufleet.cluster.scheduler_lease import Leading, who_leads
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.watching.mirrors import WATCHED
 from gpufleet.cluster.watching.picture import INDISPENSABLE, Picture, take_picture
-from gpufleet.explain.queue_answer import SCHEMA, QueueRow, QueuesAnswer, Source
+from gpufleet.explain.queue_answer import SCHEMA, AnswerSource, QueueRow, QueuesAnswer
 from gpufleet.explain.queue_statuses import rows_by_status
 from gpufleet.explain.queue_tree import children_of, in_tree_order
 from gpufleet.kube import resources
@@ -56,14 +56,16 @@ async def ask_for_queues(client: Client, settings: Settings, wanted: Wanted, say
         raise InputError(problem, expected=f"{RIGHTS}; or --from status")
     at = whole_time(client.clock.now())
     if not _any_queue(picture):
-        return QueuesAnswer(SCHEMA, Source.STATUS, at, notes=(NONE_YET,))
+        return QueuesAnswer(SCHEMA, AnswerSource.STATUS, at, notes=(NONE_YET,))
     if missing or wanted is Wanted.STATUS:
         why = [f"you may not list {listed(missing)} of the whole cluster"] if missing else []
         rows = in_tree_order(rows_by_status(picture))
-        return QueuesAnswer(SCHEMA, Source.STATUS, at, tuple(rows), (*why, AS_WRITTEN, *_leader(leading)))
+        return QueuesAnswer(
+            SCHEMA, AnswerSource.STATUS, at, tuple(rows), (*why, AS_WRITTEN, *_leader(leading))
+        )
     say(ENGINE)
     rows = in_tree_order(_by_engine(Facts(picture, leading.settings(settings), client.clock)))
-    return QueuesAnswer(SCHEMA, Source.ENGINE, at, tuple(rows), (*_leader(leading), *_gaps(picture)))
+    return QueuesAnswer(SCHEMA, AnswerSource.ENGINE, at, tuple(rows), (*_leader(leading), *_gaps(picture)))
 
 
 def _any_queue(picture: Picture) -> bool:

@@ -11,7 +11,7 @@ from gpufleet.fit.ranges import Amount
 SCHEMA = 1
 
 
-class Verdict(enum.Enum):
+class FitVerdict(enum.Enum):
     """Whether it fits: ``TIGHT`` fits as expected but not in the worst case, and so is no yes."""
 
     YES = "yes"
@@ -54,7 +54,7 @@ class CardFit(msgspec.Struct, frozen=True):
     gpus: int
     tensor_parallel: int
     pipeline_parallel: int
-    verdict: Verdict
+    verdict: FitVerdict
     memory: Memory
     sequences_min: int
     sequences: int
@@ -82,7 +82,7 @@ class About(msgspec.Struct, frozen=True):
     native_weights: str
 
 
-class Asked(msgspec.Struct, frozen=True):
+class AskedModel(msgspec.Struct, frozen=True):
     """How it is to be served, with what was left to the engine filled in."""
 
     context: int
@@ -99,7 +99,7 @@ class Answer(msgspec.Struct, frozen=True):
 
     schema: int
     model: About
-    asked: Asked
+    asked: AskedModel
     kv_bytes_per_token: int
     weights_bytes: int
     weights_basis: str
@@ -125,7 +125,7 @@ class Training(msgspec.Struct, frozen=True):
 
     gpu: str
     gpus: int
-    verdict: Verdict
+    verdict: FitVerdict
     memory: TrainingMemory
     reasons: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-from gpufleet.fit.answer import CardFit, Verdict
+from gpufleet.fit.answer import CardFit, FitVerdict
 from gpufleet.fit.basis import Basis
 from gpufleet.fit.catalogue import CardEntry, cards
 from gpufleet.kube.codec.containers import devices_held
@@ -46,7 +46,7 @@ class Lister(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundGpus:
     """What was read of a cluster. ``devices`` are the reports of agents, by node; without agents there are
     none.
     """
@@ -83,7 +83,7 @@ class RunnableCopies(msgspec.Struct, frozen=True):
     nodes_idle: tuple[str, ...]
 
 
-async def read_cluster(client: Lister) -> Found:
+async def read_cluster(client: Lister) -> FoundGpus:
     """What a client finds. Reports of agents are left out where there are none, or may not be read."""
     nodes = [_NODE.decode(raw) async for raw in _items(client, NODES)]
     pods = [_POD.decode(raw) async for raw in _items(client, PODS)]
@@ -91,7 +91,7 @@ async def read_cluster(client: Lister) -> Found:
         reports = [_DEVICES.decode(raw) async for raw in _items(client, NODE_DEVICES)]
     except (NotFound, Forbidden):
         reports = []
-    return Found(nodes, pods, {report.metadata.name: report for report in reports})
+    return FoundGpus(nodes, pods, {report.metadata.name: report for report in reports})
 
 
 async def _items(client: Lister, kind: Kind) -> AsyncIterator[msgspec.Raw]:
@@ -100,7 +100,7 @@ async def _items(client: Lister, kind: Kind) -> AsyncIterator[msgspec.Raw]:
             yield raw
 
 
-def rooms_of(found: Found) -> list[NodeGpus]:
+def rooms_of(found: FoundGpus) -> list[NodeGpus]:
     """The GPU nodes of a cluster, by name."""
     held: dict[str, int] = {}
     for pod in found.pods:
@@ -219,7 +219,7 @@ def places_of(fits: Iterable[CardFit], rooms: Iterable[NodeGpus]) -> tuple[Runna
     usable = [room for room in rooms if not room.why_not]
     found = []
     for fit in fits:
-        if fit.verdict is not Verdict.YES:
+        if fit.verdict is not FitVerdict.YES:
             continue
         width, same = fit.tensor_parallel, [room for room in usable if room.card == fit.gpu]
         now = [room for room in same if room.free >= width]

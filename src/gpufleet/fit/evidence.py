@@ -28,7 +28,7 @@ ANY_CARD = "H100-80GB"
 """The card for a row whose source names none: weights are as large on every card."""
 
 
-class Part(enum.StrEnum):
+class EvidencePart(enum.StrEnum):
     """What of a GPU's memory was measured."""
 
     WEIGHTS = "weights"
@@ -43,7 +43,7 @@ class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ``sequences_max`` and ``batched_tokens`` are 0 where the engine set itself.
     """
 
-    part: Part
+    part: EvidencePart
     model: str
     measured_gib: float
     source: str
@@ -61,9 +61,9 @@ class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The estimate of the part that was measured."""
         memory = estimated_memory(self)
         parts = {
-            Part.WEIGHTS: memory.weights,
-            Part.ACTIVATIONS: memory.activations,
-            Part.POOL: memory.kv_pool,
+            EvidencePart.WEIGHTS: memory.weights,
+            EvidencePart.ACTIVATIONS: memory.activations,
+            EvidencePart.POOL: memory.kv_pool,
         }
         return parts[self.part]
 
@@ -97,7 +97,7 @@ def estimated_memory(row: Evidence) -> Memory:
 class Nearness(msgspec.Struct, frozen=True):
     """How near the estimates of a part come, over rows that are all fitted or all not."""
 
-    part: Part
+    part: EvidencePart
     fitted: bool
     rows: int
     sources: int
@@ -116,7 +116,7 @@ def nearness(rows: Iterable[Evidence]) -> list[Nearness]:
     """The summary of rows by part, those that were fitted apart from those that were not."""
     found = []
     known = tuple(rows)
-    for part in Part:
+    for part in EvidencePart:
         for fitted in (True, False):
             of_kind = [row for row in known if (row.part, row.fitted) == (part, fitted)]
             if of_kind:

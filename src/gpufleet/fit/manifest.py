@@ -12,7 +12,7 @@ import math
 import re
 from typing import Any
 
-from gpufleet.fit.answer import CardFit, Verdict
+from gpufleet.fit.answer import CardFit, FitVerdict
 from gpufleet.fit.catalogue import CardEntry
 from gpufleet.fit.question import Model, Serving
 from gpufleet.fit.ranges import GIB
@@ -186,7 +186,7 @@ def joining(*, is_leader: bool) -> list[str]:
 
 def _refuse(model: Model, serving: Serving, card: CardEntry, found: CardFit) -> None:
     problem = ""
-    if found.verdict is not Verdict.YES:
+    if found.verdict is not FitVerdict.YES:
         problem = f"it does not surely fit on {card.model}, so there is nothing to run"
     elif serving.engine.name not in IMAGES:
         problem = f"manifests are written for vLLM, not for {serving.engine.name}"

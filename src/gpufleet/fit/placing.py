@@ -6,7 +6,7 @@ division, `changes` for what would make a no into a yes.
 
 from dataclasses import replace
 
-from gpufleet.fit.answer import CardFit, Memory, Speed, Verdict
+from gpufleet.fit.answer import CardFit, FitVerdict, Memory, Speed
 from gpufleet.fit.catalogue import CardEntry
 from gpufleet.fit.division import Division, incapable, refusals, remarks
 from gpufleet.fit.engines import Engine, Reserves, activation, context_memory, graphs, limits_of
@@ -29,12 +29,12 @@ def placed(model: Model, serving: Serving, card: CardEntry, division: Division) 
     expected = memory.kv_pool.bytes // memory.sequence_bytes if memory.sequence_bytes else 0
     # Between the sure and the likely number only a trial run can tell.
     if reasons or expected < serving.batch:
-        verdict = Verdict.NO
+        verdict = FitVerdict.NO
     elif sure < serving.batch:
-        verdict = Verdict.TIGHT
+        verdict = FitVerdict.TIGHT
     else:
-        verdict = Verdict.YES
-    if not reasons and verdict is not Verdict.YES:
+        verdict = FitVerdict.YES
+    if not reasons and verdict is not FitVerdict.YES:
         reasons = (short_sentence(memory, serving, verdict),)
     return CardFit(
         gpu=card.model,
@@ -45,7 +45,7 @@ def placed(model: Model, serving: Serving, card: CardEntry, division: Division) 
         memory=memory,
         sequences_min=max(0, sure),
         sequences=max(0, expected),
-        context_max=longest(model, serving, card, division) if verdict is Verdict.YES else 0,
+        context_max=longest(model, serving, card, division) if verdict is FitVerdict.YES else 0,
         speed=speed_of(model, serving, card, division),
         reasons=reasons,
         remarks=tuple(remarks(card, serving)),
@@ -150,9 +150,9 @@ def _reasons(
     return tuple(found)
 
 
-def short_sentence(memory: Memory, serving: Serving, verdict: Verdict) -> str:
+def short_sentence(memory: Memory, serving: Serving, verdict: FitVerdict) -> str:
     """How much is missing, where nothing else is in the way."""
-    if verdict is Verdict.TIGHT:
+    if verdict is FitVerdict.TIGHT:
         return (
             f"as expected {gib(memory.kv_pool.bytes)} are left for keys and values, at worst"
             f" {gib(max(0, memory.kv_pool.low_bytes))}, and {gib(memory.kv_needed_bytes)} are needed"

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from gpufleet.fit.answer import SCHEMA, About, Answer, Asked, CardFit, Verdict
+from gpufleet.fit.answer import SCHEMA, About, Answer, AskedModel, CardFit, FitVerdict
 from gpufleet.fit.catalogue import CardEntry
 from gpufleet.fit.changes import changes_for, fewer_gpus
 from gpufleet.fit.division import divisions
@@ -23,7 +23,7 @@ def answer(model: Model, serving: Serving, cards: Iterable[CardEntry], *, propos
     return Answer(
         schema=SCHEMA,
         model=about(model),
-        asked=Asked(
+        asked=AskedModel(
             context=serving.context,
             batch=serving.batch,
             weights=serving.form.name,
@@ -62,7 +62,7 @@ def on_card(model: Model, serving: Serving, card: CardEntry, *, proposes: bool) 
     tried: list[CardFit] = []
     for division in divisions(model.facts, serving, card):
         found = placed(model, serving, card, division)
-        if found.verdict is Verdict.YES:
+        if found.verdict is FitVerdict.YES:
             found = msgspec.structs.replace(found, fewer=_why_not_fewer(tried))
             return _with_changes(model, serving, card, found) if proposes else found
         tried.append(found)
@@ -79,7 +79,7 @@ def _distance(found: CardFit) -> tuple[bool, int, bool, int]:
     memory = found.memory
     lacks_memory = memory.kv_pool.bytes < memory.kv_needed_bytes
     distance = -memory.kv_pool.bytes if lacks_memory else found.gpus
-    return found.verdict is Verdict.NO, len(found.reasons), lacks_memory, distance
+    return found.verdict is FitVerdict.NO, len(found.reasons), lacks_memory, distance
 
 
 def _why_not_fewer(tried: list[CardFit]) -> str:
@@ -95,9 +95,9 @@ def _why_not_fewer(tried: list[CardFit]) -> str:
 def _with_changes(model: Model, serving: Serving, card: CardEntry, nearest: CardFit) -> CardFit:
     def fits(other: Serving) -> CardFit | None:
         found = on_card(model, other, card, proposes=False)
-        return found if found.verdict is Verdict.YES else None
+        return found if found.verdict is FitVerdict.YES else None
 
-    if nearest.verdict is Verdict.YES:
+    if nearest.verdict is FitVerdict.YES:
         changes = tuple(fewer_gpus(serving, nearest.gpus, fits))
     else:
         changes = tuple(changes_for(model, serving, fits))

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from gpufleet.fit.answer import SCHEMA, About, Training, TrainingAnswer, TrainingMemory, Verdict
+from gpufleet.fit.answer import SCHEMA, About, FitVerdict, Training, TrainingAnswer, TrainingMemory
 from gpufleet.fit.catalogue import CardEntry
 from gpufleet.fit.facts import (
     Dense,
@@ -206,11 +206,11 @@ def on_card(model: Model, course: Course, card: CardEntry) -> Training:
     tried: list[Training] = []
     for gpus in counts(card):
         memory = memory_of(model, course, card, gpus)
-        verdict = Verdict.YES if memory.total.high_bytes <= card.usable_bytes else Verdict.NO
-        if verdict is Verdict.NO and memory.total.bytes <= card.usable_bytes:
-            verdict = Verdict.TIGHT
+        verdict = FitVerdict.YES if memory.total.high_bytes <= card.usable_bytes else FitVerdict.NO
+        if verdict is FitVerdict.NO and memory.total.bytes <= card.usable_bytes:
+            verdict = FitVerdict.TIGHT
         tried.append(Training(card.model, gpus, verdict, memory))
-        if verdict is Verdict.YES:
+        if verdict is FitVerdict.YES:
             return tried[-1]
     last = tried[-1]
     reason = (

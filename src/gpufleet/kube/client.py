@@ -37,7 +37,7 @@ from gpufleet.kube.transport import (
     ResponseStream,
     Transport,
 )
-from gpufleet.kube.unknown_outcome import Asked, OutcomeUnknown
+from gpufleet.kube.unknown_outcome import AskedWrite, OutcomeUnknown
 from gpufleet.kube.watch_stream import Watch
 from gpufleet.kube.write_bodies import (
     Binding,
@@ -201,7 +201,7 @@ class Client:
         """
         path = kind.item(name, namespace, subresource) if subresource else kind.collection(namespace)
         # What was asked goes along with an unknown outcome, so that the caller can read the object back.
-        asked = Asked("create", kind, name, namespace, subresource)
+        asked = AskedWrite("create", kind, name, namespace, subresource)
         request = Request("POST", with_query(path, _write_query(dry_run=dry_run)), _encoded(body))
         return await self._write(request, asked, retry_limits)
 
@@ -218,7 +218,7 @@ class Client:
     ) -> bytes:
         """PUT a whole object; with ``metadata.resourceVersion`` in it, Conflict if it has changed."""
         path = kind.item(name, namespace, subresource)
-        asked = Asked("replace", kind, name, namespace, subresource)
+        asked = AskedWrite("replace", kind, name, namespace, subresource)
         request = Request("PUT", with_query(path, _write_query(dry_run=dry_run)), _encoded(body))
         return await self._write(request, asked, retry_limits)
 
@@ -238,7 +238,7 @@ class Client:
     ) -> bytes:
         """PATCH an object. Server-side apply needs ``field_manager``; ``force`` takes fields over."""
         query = _write_query(dry_run=dry_run, field_manager=field_manager, force=force)
-        asked = Asked("patch", kind, name, namespace, subresource)
+        asked = AskedWrite("patch", kind, name, namespace, subresource)
         path = kind.item(name, namespace, subresource)
         request = Request("PATCH", with_query(path, query), _encoded(body), content_type=patch_type.value)
         return await self._write(request, asked, retry_limits)
@@ -267,7 +267,7 @@ class Client:
         )
         path = kind.item(name, namespace)
         request = Request("DELETE", with_query(path, _write_query(dry_run=dry_run)), _encoded(options))
-        return await self._write(request, Asked("delete", kind, name, namespace), retry_limits)
+        return await self._write(request, AskedWrite("delete", kind, name, namespace), retry_limits)
 
     async def bind(
         self,
@@ -366,7 +366,7 @@ class Client:
         except NotFound:
             return ()
 
-    async def _write(self, request: Request, asked: Asked, retry_limits: RetryLimits | None) -> bytes:
+    async def _write(self, request: Request, asked: AskedWrite, retry_limits: RetryLimits | None) -> bytes:
         async def once() -> bytes:
             try:
                 response = await self.transport.call(request, timeout_s=self.timeout_s)

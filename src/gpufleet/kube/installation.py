@@ -33,7 +33,7 @@ REPLICA = "::"
 """What stands between a card and the number of its replica, in names of devices."""
 
 
-class Finding(msgspec.Struct, frozen=True):
+class InstallationFinding(msgspec.Struct, frozen=True):
     """One thing that was looked at; ``sentence`` says how it is, and what to do where it is not ``good``."""
 
     good: bool
@@ -59,13 +59,13 @@ _DAEMON_SET = msgspec.json.Decoder(DaemonSet)
 _NODE_DEVICES = msgspec.json.Decoder(NodeDevices)
 
 
-async def findings(client: Client, namespace: str) -> AsyncIterator[Finding]:
+async def findings(client: Client, namespace: str) -> AsyncIterator[InstallationFinding]:
     """Everything that is looked at, in the order in which it depends on one another.
 
     ``namespace`` is where gpufleet is installed. Raises KubeError where the server cannot be asked.
     """
     served = await client.serves(NODE_DEVICES)
-    yield Finding(served, "NodeDevices are served" if served else _MISSING_DEFINITION)
+    yield InstallationFinding(served, "NodeDevices are served" if served else _MISSING_DEFINITION)
     yield await _definitions(client)
     yield await _guard(client, namespace)
     yield await _leader(client, namespace)
@@ -78,22 +78,26 @@ async def findings(client: Client, namespace: str) -> AsyncIterator[Finding]:
 _MISSING_DEFINITION = "the kind NodeDevices is not served: install the chart with crds.install=true"
 
 
-async def _definitions(client: Client) -> Finding:
+async def _definitions(client: Client) -> InstallationFinding:
     missing = await missing_fields(client, OWN_KINDS)
     if missing:
-        return Finding(good=False, sentence=words(missing))
-    return Finding(good=True, sentence="the cluster's definitions know every field of this release")
+        return InstallationFinding(good=False, sentence=words(missing))
+    return InstallationFinding(
+        good=True, sentence="the cluster's definitions know every field of this release"
+    )
 
 
-async def _guard(client: Client, namespace: str) -> Finding:
+async def _guard(client: Client, namespace: str) -> InstallationFinding:
     try:
         await client.create(PODS, _forged(), namespace=namespace, dry_run=True)
     except Forbidden as answer:
         if GUARD in answer.message:
-            return Finding(good=True, sentence="a pod that names its own devices is refused")
+            return InstallationFinding(good=True, sentence="a pod that names its own devices is refused")
         said = printable(answer.message, 200)
-        return Finding(good=False, sentence=f"it is not known whether a pod may name its own devices: {said}")
-    return Finding(
+        return InstallationFinding(
+            good=False, sentence=f"it is not known whether a pod may name its own devices: {said}"
+        )
+    return InstallationFinding(
         good=False,
         sentence=f"a pod may name its own devices: the admission policy {GUARD} is not in force",
     )
@@ -117,12 +121,12 @@ def _forged() -> Mapping[str, object]:
     }
 
 
-async def _leader(client: Client, namespace: str) -> Finding:
+async def _leader(client: Client, namespace: str) -> InstallationFinding:
     """A leader renews its Lease every few seconds; only a change of the time counts: clocks may differ."""
     first = await _lease(client, namespace)
     if first is None or not first.spec.holder_identity:
         sentence = f"no scheduler leads: the Lease {SCHEDULER_LEASE} in {namespace} has no holder"
-        return Finding(good=False, sentence=sentence)
+        return InstallationFinding(good=False, sentence=sentence)
     waited_s = 0.0
     while waited_s < RENEWED_WITHIN_S:
         await client.clock.sleep(POLL_EVERY_S)
@@ -130,10 +134,10 @@ async def _leader(client: Client, namespace: str) -> Finding:
         now = await _lease(client, namespace)
         if now is not None and now.spec.holder_identity and now.spec.renew_time != first.spec.renew_time:
             holder = printable(now.spec.holder_identity, 100)
-            return Finding(good=True, sentence=f"the scheduler {holder} leads")
+            return InstallationFinding(good=True, sentence=f"the scheduler {holder} leads")
     holder = printable(first.spec.holder_identity, 100)
     sentence = f"no scheduler leads: {holder} has not renewed its Lease for {RENEWED_WITHIN_S:.0f} s"
-    return Finding(good=False, sentence=sentence)
+    return InstallationFinding(good=False, sentence=sentence)
 
 
 async def _lease(client: Client, namespace: str) -> LeaseObject | None:
@@ -150,17 +154,19 @@ async def _agent_status(client: Client, namespace: str) -> DaemonSetStatus | Non
         return None
 
 
-def _agents(found: DaemonSetStatus | None, namespace: str) -> Finding:
+def _agents(found: DaemonSetStatus | None, namespace: str) -> InstallationFinding:
     if found is None:
         sentence = f"there is no DaemonSet {AGENTS} in {namespace}: what nodes report comes from elsewhere"
-        return Finding(good=True, sentence=sentence)
+        return InstallationFinding(good=True, sentence=sentence)
     wanted, ready = found.desired_number_scheduled, found.number_ready
     good = ready >= wanted and found.updated_number_scheduled >= wanted
     way_out = "" if good else f"; see kubectl get pods -n {namespace} -o wide"
-    return Finding(good, f"{ready} of {counted(wanted, 'agent')} {verb(ready, 'are')} ready{way_out}")
+    return InstallationFinding(
+        good, f"{ready} of {counted(wanted, 'agent')} {verb(ready, 'are')} ready{way_out}"
+    )
 
 
-async def reported(client: Client, agents: int) -> Finding:
+async def reported(client: Client, agents: int) -> InstallationFinding:
     """What is reported; an agent that is ready and does not report keeps work with GPUs from its node."""
     nodes, cards, sick = 0, 0, 0
     async for page in client.list_pages(NODE_DEVICES):
@@ -175,10 +181,10 @@ async def reported(client: Client, agents: int) -> Finding:
     sentence = f"{report} {cards} GPU{'' if cards == 1 else 's'}{out}"
     if nodes < agents:
         lack = f"of {agents} agents that are ready {agents - nodes} do not report"
-        return Finding(
+        return InstallationFinding(
             good=False, sentence=f"{sentence}; {lack}: compare kubectl get nodedevices with the nodes"
         )
-    return Finding(good=True, sentence=sentence)
+    return InstallationFinding(good=True, sentence=sentence)
 
 
 def _card(device: str) -> str:

@@ -20,7 +20,7 @@ from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.resources import Kind
 
 
-class Asked(msgspec.Struct, frozen=True):
+class AskedWrite(msgspec.Struct, frozen=True):
     """What a write asked for: enough to find it again, without its body."""
 
     verb: str
@@ -42,7 +42,7 @@ class OutcomeUnknown(KubeError):
     None if it did not say.
     """
 
-    def __init__(self, asked: Asked, cause: KubeError, retry_after_s: float | None = None) -> None:
+    def __init__(self, asked: AskedWrite, cause: KubeError, retry_after_s: float | None = None) -> None:
         self.asked = asked
         self.cause = cause
         self.retry_after_s = retry_after_s

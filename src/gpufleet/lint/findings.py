@@ -42,7 +42,7 @@ class Unknown:
     lacks: str
 
 
-class Kind(enum.Enum):
+class FindingKind(enum.Enum):
     """Where a suppression stands, in SARIF's words."""
 
     IN_SOURCE = "inSource"
@@ -55,7 +55,7 @@ class Suppressed:
 
     finding: Finding
     reason: str
-    kind: Kind
+    kind: FindingKind
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ The rules about CUDA differ in the question only; it is a pure check of ``gpufle
 
 from collections.abc import Callable, Iterator
 
-from gpufleet.cuda.answer import Answer, Check
+from gpufleet.cuda.answer import Check, CudaAnswer
 from gpufleet.cuda.image import ImageFacts
 from gpufleet.cuda.node import NodeFacts
 from gpufleet.kube import keys
@@ -46,10 +46,10 @@ def _on(
     for node in nodes:
         names.setdefault(node_facts(node), node.name)
     checks = [(name, question(image, facts)) for facts, name in names.items()]
-    refused = next(((name, one) for name, one in checks if one.answer is Answer.NO), None)
+    refused = next(((name, one) for name, one in checks if one.answer is CudaAnswer.NO), None)
     if refused is not None:
         name, check = refused
         says = f"container {container.name} may land on node {name}: {check.reason}"
         yield RuleFinding(field, says, "; or ".join(check.ways_out))
-    elif not checks or any(one.answer is Answer.UNKNOWN for _, one in checks):
+    elif not checks or any(one.answer is CudaAnswer.UNKNOWN for _, one in checks):
         yield Unjudged(field, FACTS_NEEDED)

@@ -32,7 +32,7 @@ COMPONENT_STEP_S = 75.0
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ClusterRequest:
     """What a user wants: a cluster of this name and version with these pools of nodes.
 
     With ``kube_scheduler`` Kubernetes' own scheduler runs too, for pods that name none. ``metrics_apis`` says
@@ -54,7 +54,7 @@ class Request:
         return next((pool for pool in self.pools if pool.gpus_per_node), None)
 
 
-def up(request: Request, progress: Progress) -> LocalCluster:
+def up(request: ClusterRequest, progress: Progress) -> LocalCluster:
     """A cluster that lives on when this process ends.
 
     InputError if one of this name runs already, FileWriteError if the disk has no room for it, ClusterError
@@ -161,7 +161,7 @@ def _register_metrics(cluster: LocalCluster, ports: MetricsPorts, progress: Prog
     progress.say("the metrics APIs for autoscalers: custom.metrics.k8s.io and external.metrics.k8s.io")
 
 
-def _furnish(cluster: LocalCluster, request: Request, progress: Progress) -> None:
+def _furnish(cluster: LocalCluster, request: ClusterRequest, progress: Progress) -> None:
     with cluster.api() as api:
         unknown = [*manifests.install(api), *manifests.install(api, manifests.USUAL_OBJECTS)]
         manifests.manage_default_namespace(api)

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 from prometheus_client.exposition import generate_latest
 
-from gpufleet.daemon.http_server import Accepted, Health, HttpServer, Limits, Page
+from gpufleet.daemon.http_server import Accepted, Health, HttpLimits, HttpServer, Page
 from gpufleet.daemon.json_log import log_as_asked
 from gpufleet.daemon.listening import address_of
 from gpufleet.daemon.server_certificate import ServerCertificate
@@ -28,7 +28,7 @@ from gpufleet.metrics.catalogue import BY_NAME, ENGINE_NAMES, From
 from gpufleet.metrics.cluster_objects import ClusterObjects
 from gpufleet.metrics.external_scaler.scaler import ExternalScaler
 from gpufleet.metrics.fleet_limit import FleetLimit
-from gpufleet.metrics.served_values import ServedValues, Source
+from gpufleet.metrics.served_values import ServedValues, ValueSource
 from gpufleet.metrics.sources import queues
 from gpufleet.metrics.sources.agents import Agents
 from gpufleet.metrics.sources.engines import Engines
@@ -50,7 +50,7 @@ REQUEST_LIMIT_S = 30.0
 SILENT_AFTER_S = 150.0
 """A watch says something each minute; one that said nothing for so long shows an old cluster."""
 
-LIMITS = Limits(connections=256)
+LIMITS = HttpLimits(connections=256)
 """The API server keeps many connections: one for each request of HTTP/1.1 that is under way."""
 
 PEM_BYTES_MAX = 1 << 20
@@ -161,7 +161,7 @@ class MetricsApis:
             reasons.append(self.objects.front_proxy.problem)
         return Health(well=not reasons, reasons=tuple(reasons))
 
-    def _sources(self, options: MetricsOptions) -> dict[From, Source]:
+    def _sources(self, options: MetricsOptions) -> dict[From, ValueSource]:
         scheme = "https" if options.pages_ca_file is not None else "http"
         place = {"namespace": options.namespace, "scheme": scheme}
         return {

@@ -40,7 +40,7 @@ class ExternalValue(msgspec.Struct, frozen=True):
     at_s: float
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundValues(msgspec.Struct, frozen=True):
     """What a source knows of one object, or of an external metric.
 
     ``problem`` says why it knows nothing, or less than all.
@@ -50,19 +50,21 @@ class Found(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
-class Source(Protocol):
-    """Reads metrics at the moment they are asked for; what fails is told in ``Found.problem``."""
+class ValueSource(Protocol):
+    """Reads metrics at the moment they are asked for; what fails is told in ``FoundValues.problem``."""
 
-    async def of_objects(self, metric: Metric, objects: Sequence[ObjectKey]) -> Mapping[ObjectKey, Found]:
+    async def of_objects(
+        self, metric: Metric, objects: Sequence[ObjectKey]
+    ) -> Mapping[ObjectKey, FoundValues]:
         """What is known of each object; one that is missing has no such metric."""
         ...
 
-    async def external(self, metric: Metric, namespace: str) -> Found:
+    async def external(self, metric: Metric, namespace: str) -> FoundValues:
         """What is known of a metric without an object, seen from a namespace."""
         ...
 
 
-class Limits(Protocol):
+class ServingLimits(Protocol):
     """Bounds an amount by what the fleet has room for."""
 
     async def limited(
@@ -99,11 +101,11 @@ class ServedValues:
         self,
         metrics: Mapping[str, Metric],
         directory: Directory,
-        sources: Mapping[From, Source],
+        sources: Mapping[From, ValueSource],
         now: Clock,
         *,
         old_after_s: float,
-        limits: Limits | None = None,
+        limits: ServingLimits | None = None,
         record: ServingRecord | None = None,
     ) -> None:
         self.metrics = metrics
@@ -126,7 +128,7 @@ class ServedValues:
         found = {} if source is None or not keys else await source.of_objects(metric, keys)
         values, problems = [], []
         for key in keys:
-            value, problem = self._value(metric, found.get(key, Found()), asked.series)
+            value, problem = self._value(metric, found.get(key, FoundValues()), asked.series)
             if value is None:
                 problems.append(problem)
                 continue
@@ -174,7 +176,7 @@ class ServedValues:
         )
 
     def _value(
-        self, metric: Metric, found: Found, series: LabelSelector
+        self, metric: Metric, found: FoundValues, series: LabelSelector
     ) -> tuple[tuple[float, float] | None, str]:
         """Amount and time of one object, or why there is none."""
         meant = [one for one in found.readings if series.accepts(one.labels)]

@@ -20,14 +20,14 @@ from gpufleet.model.model_errors import InputError
 STANDARD_INPUT = "-"
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class MigrationOutcome(msgspec.Struct, frozen=True):
     """The manifests as one text, and the report."""
 
     manifests: str
     report: Report
 
 
-def from_files(name: str, paths: Sequence[str]) -> Outcome:
+def from_files(name: str, paths: Sequence[str]) -> MigrationOutcome:
     """What becomes of the objects in these files; "-" is standard input."""
     sources: list[Source] = []
     for path in paths:
@@ -38,12 +38,12 @@ def from_files(name: str, paths: Sequence[str]) -> Outcome:
     return converted(name, sources)
 
 
-def from_cluster(name: str, kubeconfig: Path | None, context: str) -> Outcome:
+def from_cluster(name: str, kubeconfig: Path | None, context: str) -> MigrationOutcome:
     """What becomes of the objects in a cluster."""
     return converted(name, asyncio.run(gather(SYSTEMS[name], kubeconfig, context)))
 
 
-def converted(name: str, sources: Sequence[Source]) -> Outcome:
+def converted(name: str, sources: Sequence[Source]) -> MigrationOutcome:
     """What becomes of these objects. Raises InputError where there is nothing to convert."""
     system = SYSTEMS[name]
     notes = FieldNotes()
@@ -54,7 +54,7 @@ def converted(name: str, sources: Sequence[Source]) -> Outcome:
     policies = [one for one in drafts if isinstance(one, PolicyDraft)]
     manifests = [*map(manifest, queues), *map(policy_manifest, policies)]
     names = ([one.name for one in queues], [one.name for one in policies])
-    return Outcome(as_yaml(manifests), report(system.title, *names, notes.notes))
+    return MigrationOutcome(as_yaml(manifests), report(system.title, *names, notes.notes))
 
 
 def _nothing(system: System, sources: Sequence[Source]) -> str:

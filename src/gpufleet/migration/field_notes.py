@@ -13,7 +13,7 @@ import msgspec
 from gpufleet.migration.sources import Source
 
 
-class Verdict(enum.StrEnum):
+class FieldVerdict(enum.StrEnum):
     """How much of a field's meaning is kept."""
 
     HONOURED = "honoured"
@@ -26,7 +26,7 @@ class Note(msgspec.Struct, frozen=True):
 
     object: str
     field: str
-    verdict: Verdict
+    verdict: FieldVerdict
     reason: str
     becomes: str = ""
 
@@ -40,22 +40,22 @@ class FieldNotes:
 
     def honoured(self, source: Source, field: str, becomes: str, reason: str = "") -> None:
         """The field means the same in what is written."""
-        self._note(source, field, Verdict.HONOURED, reason or "the same", becomes)
+        self._note(source, field, FieldVerdict.HONOURED, reason or "the same", becomes)
 
     def approximated(self, source: Source, field: str, becomes: str, reason: str) -> None:
         """The field is taken over, and differs in what the reason says."""
-        self._note(source, field, Verdict.APPROXIMATED, reason, becomes)
+        self._note(source, field, FieldVerdict.APPROXIMATED, reason, becomes)
 
     def lost(self, source: Source, field: str, reason: str) -> None:
         """The field has no equivalent; the reason says what to do instead."""
-        self._note(source, field, Verdict.NO_EQUIVALENT, reason, "")
+        self._note(source, field, FieldVerdict.NO_EQUIVALENT, reason, "")
 
-    def of_queue(self, title: str, resource: str, verdict: Verdict, reason: str) -> None:
+    def of_queue(self, title: str, resource: str, verdict: FieldVerdict, reason: str) -> None:
         """What became of a queue's quota together with those below it."""
         becomes = f"spec.quotas[{resource}].nominal"
         self.notes.append(Note(title, f"quota of {resource}", verdict, reason, becomes))
 
-    def _note(self, source: Source, field: str, verdict: Verdict, reason: str, becomes: str) -> None:
+    def _note(self, source: Source, field: str, verdict: FieldVerdict, reason: str, becomes: str) -> None:
         self._spoken.setdefault(source.title, set()).add(field)
         self.notes.append(Note(source.title, field, verdict, reason, becomes))
 

@@ -7,7 +7,7 @@ Nodes are among the objects, else more than any fleet has.
 
 from collections.abc import Iterable
 
-from gpufleet.migration.field_notes import FieldNotes, Verdict
+from gpufleet.migration.field_notes import FieldNotes, FieldVerdict
 from gpufleet.migration.queues import Draft, QuotaDraft, quota_resource
 from gpufleet.migration.sources import Source
 from gpufleet.model.quantity import ZERO, Quantity, parse_quantity
@@ -73,10 +73,10 @@ def _owed_below(children: list[Draft], resource: str) -> Quantity:
 def _rest(draft: Draft, resource: str, all_of_it: Quantity, parts: Quantity, notes: FieldNotes) -> Quantity:
     if all_of_it < parts:
         reason = f"the queues below are owed {parts} together, more than its {all_of_it}: nothing is its own"
-        notes.of_queue(draft.made_of, resource, Verdict.APPROXIMATED, reason)
+        notes.of_queue(draft.made_of, resource, FieldVerdict.APPROXIMATED, reason)
         return ZERO
     reason = f"of {all_of_it}, {parts} stand in the queues below"
-    notes.of_queue(draft.made_of, resource, Verdict.HONOURED, reason)
+    notes.of_queue(draft.made_of, resource, FieldVerdict.HONOURED, reason)
     return Quantity(all_of_it.nano - parts.nano, all_of_it.notation)
 
 
@@ -85,7 +85,7 @@ def _lend_no_more(draft: Draft, resource: str, quota: QuotaDraft, notes: FieldNo
         return
     quota.lending_limit = None
     reason = "a queue above others keeps only what is its own: what they lend is lent on without a limit"
-    notes.of_queue(draft.made_of, resource, Verdict.APPROXIMATED, reason)
+    notes.of_queue(draft.made_of, resource, FieldVerdict.APPROXIMATED, reason)
 
 
 def place_under_a_root(drafts: list[Draft], fleet: Capacity) -> list[Draft]:

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gpufleet.migration.field_notes import Note, Verdict
+from gpufleet.migration.field_notes import FieldVerdict, Note
 from gpufleet.model.phrases import counted
 from gpufleet.model.visible import json_text, visible_line
 
-SIGNS = {Verdict.HONOURED: "=", Verdict.APPROXIMATED: "~", Verdict.NO_EQUIVALENT: "-"}
+SIGNS = {FieldVerdict.HONOURED: "=", FieldVerdict.APPROXIMATED: "~", FieldVerdict.NO_EQUIVALENT: "-"}
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -23,7 +23,7 @@ class Report(msgspec.Struct, frozen=True):
 
 def report(system: str, queues: Sequence[str], policies: Sequence[str], notes: Sequence[Note]) -> Report:
     """The report on a conversion."""
-    counts = {verdict.value: sum(note.verdict is verdict for note in notes) for verdict in Verdict}
+    counts = {verdict.value: sum(note.verdict is verdict for note in notes) for verdict in FieldVerdict}
     return Report(system, tuple(queues), counts, tuple(notes), tuple(policies))
 
 
@@ -48,11 +48,13 @@ def as_text(found: Report) -> str:
         by_object.setdefault(note.object, []).append(note)
     for title, notes in by_object.items():
         lines.append(title)
-        ordered = sorted(notes, key=lambda note: tuple(Verdict).index(note.verdict))
+        ordered = sorted(notes, key=lambda note: tuple(FieldVerdict).index(note.verdict))
         for note in ordered:
             becomes = f" -> {note.becomes}" if note.becomes else ""
             reason = (
-                "" if note.verdict is Verdict.HONOURED and note.reason == "the same" else f": {note.reason}"
+                ""
+                if note.verdict is FieldVerdict.HONOURED and note.reason == "the same"
+                else f": {note.reason}"
             )
             lines.append(f"  {SIGNS[note.verdict]} {note.field}{becomes}{reason}")
     return "\n".join(map(visible_line, lines))

@@ -108,7 +108,7 @@ class Support(enum.Enum):
     UNKNOWN = "unknown"
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class CompatibilityVerdict(msgspec.Struct, frozen=True):
     """The answer, and why. ``least_driver`` is the oldest that would do, where the answer is no."""
 
     support: Support
@@ -152,32 +152,34 @@ PACKAGED = _read_packaged()
 
 
 @functools.lru_cache(maxsize=4096)
-def supports(driver: DriverVersion, toolkit: Toolkit, *, forward_compatible: bool = True) -> Verdict:
+def supports(
+    driver: DriverVersion, toolkit: Toolkit, *, forward_compatible: bool = True
+) -> CompatibilityVerdict:
     """Whether a driver runs what was built with a toolkit.
 
     ``forward_compatible`` is False for cards that surely have no forward compatibility (GeForce, Titan).
     """
     family = FAMILIES.get(toolkit.major)
     if family is None:
-        return Verdict(Support.UNKNOWN, f"CUDA {toolkit.major} is not in the table of {AS_OF}")
+        return CompatibilityVerdict(Support.UNKNOWN, f"CUDA {toolkit.major} is not in the table of {AS_OF}")
     packaged = _packaged(toolkit)
     if packaged is not None and driver >= packaged:
-        return Verdict(Support.OK, f"CUDA {toolkit} came with driver {write_driver(packaged)}")
+        return CompatibilityVerdict(Support.OK, f"CUDA {toolkit} came with driver {write_driver(packaged)}")
     listed = (toolkit.major, toolkit.minor) in PACKAGED
     # Within a family of CUDA any driver of the family runs it, with limits (minor compatibility).
     if family.floor is not None and driver >= family.floor:
         return _within_the_family(toolkit, family.floor, listed=listed)
     least = _least(toolkit, family, listed=listed)
     if driver >= least:
-        return Verdict(Support.UNKNOWN, f"CUDA {toolkit} is not in the table of {AS_OF}")
+        return CompatibilityVerdict(Support.UNKNOWN, f"CUDA {toolkit} is not in the table of {AS_OF}")
     if forward_compatible and driver[0] >= family.forward_from:
         package = f"cuda-compat-{toolkit.major}-{toolkit.minor}"
         reason = (
             f"below {write_driver(least)} it takes the package {package} in the image and a suitable card"
         )
-        return Verdict(Support.UNKNOWN, reason)
+        return CompatibilityVerdict(Support.UNKNOWN, reason)
     written = write_driver(least)
-    return Verdict(Support.NO, f"CUDA {toolkit} needs driver {written} or newer", written)
+    return CompatibilityVerdict(Support.NO, f"CUDA {toolkit} needs driver {written} or newer", written)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -194,11 +196,11 @@ def refused_majors(driver: DriverVersion, *, forward_compatible: bool = True) ->
     )
 
 
-def _within_the_family(toolkit: Toolkit, floor: DriverVersion, *, listed: bool) -> Verdict:
+def _within_the_family(toolkit: Toolkit, floor: DriverVersion, *, listed: bool) -> CompatibilityVerdict:
     if not listed:
-        return Verdict(Support.UNKNOWN, f"CUDA {toolkit} is not in the table of {AS_OF}")
+        return CompatibilityVerdict(Support.UNKNOWN, f"CUDA {toolkit} is not in the table of {AS_OF}")
     reason = f"any driver from {write_driver(floor)} on runs CUDA {toolkit.major}, with fewer features"
-    return Verdict(Support.OK_BY_MINOR_VERSION, reason)
+    return CompatibilityVerdict(Support.OK_BY_MINOR_VERSION, reason)
 
 
 def _packaged(toolkit: Toolkit) -> DriverVersion | None:

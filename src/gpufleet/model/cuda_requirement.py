@@ -36,7 +36,7 @@ class Operator(enum.Enum):
     GREATER_EQUAL = ">="
 
 
-class Condition(msgspec.Struct, frozen=True):
+class RequirementCondition(msgspec.Struct, frozen=True):
     """One comparison: ``cuda>=12.3``. What it is about is in small letters."""
 
     about: str
@@ -47,7 +47,7 @@ class Condition(msgspec.Struct, frozen=True):
 class Requirement(msgspec.Struct, frozen=True):
     """Alternatives, in each of which all conditions must hold; without any, nothing is required."""
 
-    alternatives: tuple[tuple[Condition, ...], ...] = ()
+    alternatives: tuple[tuple[RequirementCondition, ...], ...] = ()
 
     def toolkit(self) -> Toolkit | None:
         """The toolkit of an image that requires this as NVIDIA's images do; None for any other.
@@ -77,7 +77,7 @@ def parse_requirement(text: str, *, field: str) -> Requirement:
     return Requirement(tuple(alternatives))
 
 
-def _condition(text: str, field: str) -> Condition:
+def _condition(text: str, field: str) -> RequirementCondition:
     found = _CONDITION.fullmatch(text)
     if found is None:
         expected = "conditions such as cuda>=12.3, separated by commas and spaces"
@@ -87,16 +87,16 @@ def _condition(text: str, field: str) -> Condition:
         raise InputError("not a version", field=field, value=text, expected=f"{about}>=12.3, say")
     if about not in _VERSIONS and operator not in (Operator.EQUAL, Operator.NOT_EQUAL):
         raise InputError("a text is not larger or smaller", field=field, value=text, expected="= or !=")
-    return Condition(about, operator, value)
+    return RequirementCondition(about, operator, value)
 
 
-def _asks_for_cuda(conditions: tuple[Condition, ...]) -> bool:
+def _asks_for_cuda(conditions: tuple[RequirementCondition, ...]) -> bool:
     """Whether it asks for a version of CUDA and nothing else."""
     first, *more = conditions
     return not more and first.about == CUDA and first.operator is Operator.GREATER_EQUAL
 
 
-def _asks_for_driver(conditions: tuple[Condition, ...], least: int) -> bool:
+def _asks_for_driver(conditions: tuple[RequirementCondition, ...], least: int) -> bool:
     """Whether it can only hold with a driver of that branch or a newer one."""
     return any(
         one.about == DRIVER

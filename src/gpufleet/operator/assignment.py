@@ -26,7 +26,7 @@ class RefusalKind(enum.Enum):
     SELECTOR = "WritesSelector"
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class PolicyRefusal(msgspec.Struct, frozen=True):
     """Two policies that cannot both hold: the field, both names in their order, and what each says of it."""
 
     kind: RefusalKind
@@ -68,7 +68,7 @@ class Assigned(msgspec.Struct, frozen=True):
     node: NodeName
     selecting: tuple[FleetPolicy, ...] = ()
     holding: tuple[FleetPolicy, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[PolicyRefusal, ...] = ()
 
 
 def assign(policies: Iterable[FleetPolicy], nodes: Iterable[NodeFacts]) -> dict[NodeName, Assigned]:
@@ -89,16 +89,16 @@ def assign(policies: Iterable[FleetPolicy], nodes: Iterable[NodeFacts]) -> dict[
     return found
 
 
-def nodes_by_refusal(assigned: Mapping[NodeName, Assigned]) -> dict[Refusal, tuple[NodeName, ...]]:
+def nodes_by_refusal(assigned: Mapping[NodeName, Assigned]) -> dict[PolicyRefusal, tuple[NodeName, ...]]:
     """Each refusal with the nodes that it concerns."""
-    found: dict[Refusal, list[NodeName]] = defaultdict(list)
+    found: dict[PolicyRefusal, list[NodeName]] = defaultdict(list)
     for name in sorted(assigned):
         for one in assigned[name].refusals:
             found[one].append(name)
     return {one: tuple(names) for one, names in found.items()}
 
 
-def with_nodes(refusal: Refusal, nodes: Iterable[str]) -> str:
+def with_nodes(refusal: PolicyRefusal, nodes: Iterable[str]) -> str:
     """The sentence of a refusal with the nodes that it concerns."""
     return f"{refusal.sentence()} (on {listed(nodes)})"
 
@@ -127,7 +127,7 @@ def said(policy: FleetPolicy) -> Iterator[tuple[str, str]]:
         yield f"taints[{taint.key}:{taint.effect}]", taint.value or '""'
 
 
-def _field_refusals(policies: tuple[FleetPolicy, ...]) -> Iterator[Refusal]:
+def _field_refusals(policies: tuple[FleetPolicy, ...]) -> Iterator[PolicyRefusal]:
     by_field: dict[str, list[tuple[FleetPolicyName, str]]] = defaultdict(list)
     if len(policies) < 2:
         return
@@ -138,10 +138,10 @@ def _field_refusals(policies: tuple[FleetPolicy, ...]) -> Iterator[Refusal]:
         first, value = sayings[0]
         for second, other in sayings[1:]:
             kind = RefusalKind.OVERLAP if value == other else RefusalKind.CONTRADICTION
-            yield Refusal(kind, field, first, second, value, other)
+            yield PolicyRefusal(kind, field, first, second, value, other)
 
 
-def _selector_refusals(policies: list[FleetPolicy]) -> Iterator[Refusal]:
+def _selector_refusals(policies: list[FleetPolicy]) -> Iterator[PolicyRefusal]:
     readers: dict[str, list[FleetPolicyName]] = defaultdict(list)
     for policy in policies:
         for key in {one.key for one in policy.selector.requirements}:
@@ -149,4 +149,4 @@ def _selector_refusals(policies: list[FleetPolicy]) -> Iterator[Refusal]:
     for policy in policies:
         for key, value in policy.written_labels():
             for reader in readers.get(key, ()):
-                yield Refusal(RefusalKind.SELECTOR, f"label {key}", policy.name, reader, value)
+                yield PolicyRefusal(RefusalKind.SELECTOR, f"label {key}", policy.name, reader, value)

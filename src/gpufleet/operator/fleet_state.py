@@ -14,7 +14,7 @@ from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects import fleet_policies as wire
 from gpufleet.model.fleet_policy import FleetPolicy
 from gpufleet.model.identifiers import NodeName
-from gpufleet.operator.assignment import Refusal, assign, nodes_by_refusal
+from gpufleet.operator.assignment import PolicyRefusal, assign, nodes_by_refusal
 from gpufleet.operator.node_facts import NodeFacts
 from gpufleet.operator.plan import NodePlan, plan_nodes
 from gpufleet.operator.rollout import windows
@@ -27,7 +27,7 @@ class FleetState(msgspec.Struct, frozen=True):
     problems: dict[str, str]
     nodes: dict[NodeName, NodeFacts]
     plans: dict[NodeName, NodePlan]
-    refusals: dict[Refusal, tuple[NodeName, ...]]
+    refusals: dict[PolicyRefusal, tuple[NodeName, ...]]
 
 
 def fleet_state(

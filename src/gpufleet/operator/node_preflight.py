@@ -14,7 +14,7 @@ from gpufleet.model.taint import Taint
 from gpufleet.operator.node_facts import NodeFacts
 from gpufleet.operator.plan import NodePlan, Way
 from gpufleet.preflight.facts import Case, ClusterState, HostFacts, ImageFacts, NodeState
-from gpufleet.preflight.finding import Finding
+from gpufleet.preflight.finding import PreflightFinding
 from gpufleet.preflight.judging import judge
 
 SYSTEM_ID = "feature.node.kubernetes.io/system-os_release.ID"
@@ -44,7 +44,7 @@ NOTHING_MORE = KnownFacts()
 
 def findings_of(
     facts: NodeFacts, plan: NodePlan, policies: Iterable[FleetPolicy], known: KnownFacts = NOTHING_MORE
-) -> tuple[Finding, ...]:
+) -> tuple[PreflightFinding, ...]:
     """What stands in the way of the rollout that a node needs; nothing where it needs none."""
     asking = {one.policy for one in plan.changes if one.field == "driver" and one.way is Way.ROLLOUT}
     wanted = next((one.driver for one in policies if one.name in asking and one.driver is not None), None)
@@ -78,7 +78,7 @@ def nodes_with_findings(
     plans: Mapping[NodeName, NodePlan],
     policies: Iterable[FleetPolicy],
     known: KnownFacts = NOTHING_MORE,
-) -> dict[NodeName, tuple[Finding, ...]]:
+) -> dict[NodeName, tuple[PreflightFinding, ...]]:
     """The findings of every node that needs a rollout."""
     listed = tuple(policies)
     found = {name: findings_of(facts[name], plan, listed, known) for name, plan in plans.items()}

@@ -18,7 +18,7 @@ from gpufleet.model.fleet_policy import (
     RuntimeMode,
 )
 from gpufleet.model.identifiers import FleetPolicyName, NodeName
-from gpufleet.operator.assignment import Assigned, Refusal
+from gpufleet.operator.assignment import Assigned, PolicyRefusal
 from gpufleet.operator.node_facts import NodeFacts, TaintKey
 
 
@@ -82,7 +82,7 @@ class NodePlan(msgspec.Struct, frozen=True):
     opted_out: bool = False
     changes: tuple[Change, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[PolicyRefusal, ...] = ()
     written: WrittenState | None = None
     keeps_driver: bool = False
 

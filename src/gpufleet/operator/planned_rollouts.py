@@ -14,9 +14,9 @@ from gpufleet.operator.fleet_state import FleetState
 from gpufleet.operator.node_facts import NodeFacts
 from gpufleet.operator.plan import NodePlan, Way
 from gpufleet.operator.rollout.stamp import RolloutPhase
-from gpufleet.preflight.finding import Finding, Gravity
+from gpufleet.preflight.finding import Gravity, PreflightFinding
 
-Findings = Mapping[NodeName, tuple[Finding, ...]]
+Findings = Mapping[NodeName, tuple[PreflightFinding, ...]]
 
 
 def planned_rollouts(state: FleetState, findings: Findings) -> Iterator[PlannedRollout]:
@@ -43,7 +43,7 @@ def _canaries_passed(state: FleetState, policy: FleetPolicy, selected: list[Node
     return sum(one.is_canary and one.target == image and one.phase is RolloutPhase.RETURNED for one in stamps)
 
 
-def _obstacle(facts: NodeFacts, findings: tuple[Finding, ...]) -> str:
+def _obstacle(facts: NodeFacts, findings: tuple[PreflightFinding, ...]) -> str:
     """Why a node cannot begin as it is now, or ""."""
     if facts.is_ready is False:
         return "not ready"

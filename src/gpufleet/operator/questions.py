@@ -40,12 +40,12 @@ from gpufleet.operator.node_objects import DriverReport, PolicyNode
 from gpufleet.operator.node_preflight import NOTHING_MORE, KnownFacts, nodes_with_findings
 from gpufleet.operator.plan import Change, NodePlan
 from gpufleet.operator.planned_rollouts import planned_rollouts
-from gpufleet.preflight.finding import Finding
+from gpufleet.preflight.finding import PreflightFinding
 
 STANDARD_INPUT = "-"
 
 
-class Found(msgspec.Struct):
+class FoundPolicies(msgspec.Struct):
     """The objects that a question is about, and what could not be read."""
 
     policies: dict[str, wire.FleetPolicy] = {}
@@ -55,7 +55,7 @@ class Found(msgspec.Struct):
     notes: list[str] = []
 
 
-class Source(msgspec.Struct, frozen=True):
+class PolicySource(msgspec.Struct, frozen=True):
     """Where objects come from: files, and a cluster unless ``is_offline``; ``host_facts`` is a file."""
 
     files: tuple[str, ...]
@@ -64,11 +64,11 @@ class Source(msgspec.Struct, frozen=True):
     host_facts: str = ""
 
 
-def plan_of(source: Source) -> PolicyPlan:
+def plan_of(source: PolicySource) -> PolicyPlan:
     """What policies would change. Raises InputError for files that cannot be read."""
     # What is wrong with a file is told before a cluster is asked.
     of_files, known = _of_files(source), _known(source.host_facts)
-    found = Found() if source.is_offline else asyncio.run(_of_cluster(source.cluster))
+    found = FoundPolicies() if source.is_offline else asyncio.run(_of_cluster(source.cluster))
     found.problems = {name: text for name, text in found.problems.items() if name not in of_files.policies}
     found.policies |= of_files.policies
     found.nodes |= of_files.nodes
@@ -105,15 +105,15 @@ def _told(policy: wire.FleetPolicy) -> PolicyAnswer:
     )
 
 
-async def _policies(cluster: ClusterChoice) -> Found:
-    found = Found()
+async def _policies(cluster: ClusterChoice) -> FoundPolicies:
+    found = FoundPolicies()
     async with connect(cluster) as connection:
         await _list_policies(connection.client, found)
     return found
 
 
-async def _of_cluster(cluster: ClusterChoice) -> Found:
-    found = Found()
+async def _of_cluster(cluster: ClusterChoice) -> FoundPolicies:
+    found = FoundPolicies()
     async with connect(cluster) as connection:
         client = connection.client
         try:
@@ -132,7 +132,7 @@ async def _of_cluster(cluster: ClusterChoice) -> Found:
     return found
 
 
-async def _list_policies(client: Client, found: Found) -> None:
+async def _list_policies(client: Client, found: FoundPolicies) -> None:
     for raw in await _listed(client, FLEET_POLICIES):
         try:
             policy = msgspec.json.decode(raw, type=wire.FleetPolicy)
@@ -146,9 +146,9 @@ async def _listed(client: Client, kind: Kind) -> list[msgspec.Raw]:
     return [raw async for page in client.list_pages(kind) for raw in page.items or ()]
 
 
-def _of_files(source: Source) -> Found:
+def _of_files(source: PolicySource) -> FoundPolicies:
     """The objects of the files. Raises InputError, also where there are files and no FleetPolicy in them."""
-    found = Found()
+    found = FoundPolicies()
     for path in source.files:
         if path == STANDARD_INPUT:
             text, where = read_standard_input(DOCUMENTS_MAX_BYTES), "standard input"
@@ -165,7 +165,7 @@ def _of_files(source: Source) -> Found:
     return found
 
 
-def _add(found: Found, document: dict[str, Any], where: str, *, takes_nodes: bool) -> None:
+def _add(found: FoundPolicies, document: dict[str, Any], where: str, *, takes_nodes: bool) -> None:
     kind, name = document.get("kind"), _name(document, where)
     raw = msgspec.json.encode(document)
     try:
@@ -223,7 +223,7 @@ def _restoring_waits(state: FleetState) -> tuple[str, ...]:
     return (f"nothing is taken back while {counted(len(state.problems), 'policy that')} cannot be read",)
 
 
-def _planned(plan: NodePlan, findings: tuple[Finding, ...]) -> PlannedNode:
+def _planned(plan: NodePlan, findings: tuple[PreflightFinding, ...]) -> PlannedNode:
     return PlannedNode(
         plan.node,
         plan.policies,

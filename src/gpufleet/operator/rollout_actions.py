@@ -71,7 +71,7 @@ EVICTED_FOR = "driver-rollout"
 """The reason of evictions, for the log."""
 
 
-class Seen(msgspec.Struct, frozen=True):
+class SeenNode(msgspec.Struct, frozen=True):
     """What a round has read: nodes, and the pods on each."""
 
     nodes: Mapping[NodeName, NodeFacts]
@@ -102,7 +102,7 @@ class RolloutActions:
         self._asked = {uid: version for uid, version in self._asked.items() if uid in uids}
 
     async def carry_out(
-        self, action: Action, seen: Seen, driver: Driver | None, may_write: Callable[[], bool]
+        self, action: Action, seen: SeenNode, driver: Driver | None, may_write: Callable[[], bool]
     ) -> None:
         """Carry out one action. Raises LeadershipLost where the right to write may be another's."""
         if not may_write():
@@ -165,7 +165,7 @@ class RolloutActions:
             said = {"node": facts.name, "phase": stamp.phase.value, "image": stamp.target}
             LOG.info("a node goes on in a rollout", extra={**said, "problem": stamp.reason})
 
-    async def _set_driver(self, seen: Seen, name: NodeName, image: str, driver: Driver | None) -> None:
+    async def _set_driver(self, seen: SeenNode, name: NodeName, image: str, driver: Driver | None) -> None:
         """The pods of another driver leave first: two drivers of one kernel would meet in it."""
         facts = seen.nodes[name]
         wanted, key = driver_key(image), facts.labels.get(DRIVER_LABEL)
@@ -198,7 +198,7 @@ class RolloutActions:
             body = daemon_set(self._namespace, driver, image)
             await self._client.create(DAEMON_SETS, body, namespace=self._namespace)
 
-    async def _start_check(self, seen: Seen, node: NodeName, image: str) -> None:
+    async def _start_check(self, seen: SeenNode, node: NodeName, image: str) -> None:
         """Once the node offers a GPU: before that its kubelet would refuse the pod."""
         name, allocatable = check_name(node, image), seen.nodes[node].allocatable
         for pod in seen.pods.get(node, ()):
@@ -288,6 +288,6 @@ def resumed(annotations: Mapping[str, str], labels: Mapping[str, str]) -> dict[s
     return {key: RUNS for key in paused if labels.get(key) == PAUSED}
 
 
-def _chosen(seen: Seen, uids: Sequence[PodUid]) -> list[HeldPod]:
+def _chosen(seen: SeenNode, uids: Sequence[PodUid]) -> list[HeldPod]:
     wanted = set(uids)
     return [one for pods in seen.pods.values() for one in pods if one.metadata.uid in wanted]

@@ -12,7 +12,7 @@ import msgspec
 
 from gpufleet.drain.checkpoints import question_on, saves_on_request
 from gpufleet.drain.plan import Way, WorkPlan
-from gpufleet.eviction.plan import Refusal, Victim
+from gpufleet.eviction.plan import EvictionRefusal, Victim
 from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.model.model_errors import printable
 from gpufleet.operator.rollout.actions import PodPlace
@@ -20,7 +20,7 @@ from gpufleet.operator.rollout.observed import Drain
 from gpufleet.operator.rollout.stamp import DRAINING, Stamp
 from gpufleet.operator.rollout.windows import US_PER_S
 from gpufleet.operator.rollout_objects import CHECK_LABEL, CHECK_NODE, HeldPod
-from gpufleet.operator.rollout_planning import Known
+from gpufleet.operator.rollout_planning import KnownRollouts
 
 WORDS_MAX = 400
 """Characters of what a scheduler says of a refused eviction."""
@@ -63,7 +63,7 @@ class RefusedEvictions:
         """From when on a pod may be asked again, by the clock that does not leap; 0 where it was never."""
         return self._refused.get(uid, ("", 0.0))[1]
 
-    def note(self, refusal: Refusal, now_s: float) -> None:
+    def note(self, refusal: EvictionRefusal, now_s: float) -> None:
         """An eviction did not happen."""
         pod = refusal.victim.pod
         words = f"{pod.namespace}/{pod.name}: {refusal.words}"
@@ -141,7 +141,7 @@ class PlannedDrains:
     """
 
     def __init__(
-        self, plain: PlainDrains, known: Known | None, pods: Mapping[PodUid, HeldPod], problem: str
+        self, plain: PlainDrains, known: KnownRollouts | None, pods: Mapping[PodUid, HeldPod], problem: str
     ) -> None:
         self._plain = plain
         self._known = known
@@ -168,7 +168,12 @@ class _Planned:
     """The work of one node, one gang or pod after the other."""
 
     def __init__(
-        self, plain: PlainDrains, known: Known, pods: Mapping[PodUid, HeldPod], stamp: Stamp, drain: Drain
+        self,
+        plain: PlainDrains,
+        known: KnownRollouts,
+        pods: Mapping[PodUid, HeldPod],
+        stamp: Stamp,
+        drain: Drain,
     ) -> None:
         self._plain, self._known, self._pods, self._stamp = plain, known, pods, stamp
         self._of_node = drain

@@ -31,7 +31,7 @@ ORDER_AGE_S = 60.0
 """An order of nodes that is older is planned anew before a node begins by it."""
 
 
-class Known(msgspec.Struct, frozen=True):
+class KnownRollouts(msgspec.Struct, frozen=True):
     """What a plan says.
 
     It was made at ``at_us`` for the ``closed`` nodes, on which the pods ``seen`` held GPUs. ``work`` is what
@@ -51,10 +51,10 @@ class Known(msgspec.Struct, frozen=True):
         return self.starts.get(policy)
 
 
-def known_of(question: PlanningQuestion, seen: frozenset[PodUid], answer: PlanningAnswer) -> Known:
+def known_of(question: PlanningQuestion, seen: frozenset[PodUid], answer: PlanningAnswer) -> KnownRollouts:
     """The answer to a question, by pod and policy."""
     plan = answer.plan
-    return Known(
+    return KnownRollouts(
         at_us=0 if plan is None else microseconds(plan.at),
         closed=frozenset() if plan is None else frozenset(NodeName(name) for name in question.closed),
         seen=seen,
@@ -77,7 +77,7 @@ class Planning:
         self._is_asking = False
         self._ended_s = -POLL_EVERY_S
         self._took_s = 0.0
-        self.known: Known | None = None
+        self.known: KnownRollouts | None = None
         self.problem = ""
 
     async def run(self) -> None:

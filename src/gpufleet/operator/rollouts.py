@@ -12,7 +12,7 @@ import msgspec
 
 from gpufleet.drain.planning_question import PlanningQuestion, Start
 from gpufleet.eviction.evictions import Evictions
-from gpufleet.eviction.plan import Refusal, Victim
+from gpufleet.eviction.plan import EvictionRefusal, Victim
 from gpufleet.kube import keys
 from gpufleet.kube.client import Client
 from gpufleet.kube.kube_errors import KubeError
@@ -29,7 +29,7 @@ from gpufleet.operator.rollout.observed import Drain, RolloutNode
 from gpufleet.operator.rollout.rollout_step import RolloutInput, RolloutStep, rollout_step
 from gpufleet.operator.rollout.stamp import DRAINING, UNDER_WAY, RolloutPhase
 from gpufleet.operator.rollout.windows import US_PER_S
-from gpufleet.operator.rollout_actions import RolloutActions, Seen
+from gpufleet.operator.rollout_actions import RolloutActions, SeenNode
 from gpufleet.operator.rollout_drains import (
     Drains,
     PlainDrains,
@@ -105,7 +105,7 @@ class Rollouts:
         """A pod was told to end."""
         self._refused.forget(victim)
 
-    def refused(self, refusal: Refusal) -> None:
+    def refused(self, refusal: EvictionRefusal) -> None:
         """An eviction did not happen."""
         self._refused.note(refusal, self._client.clock.monotonic_s())
 
@@ -122,7 +122,7 @@ class Rollouts:
         self._refused.keep(self._pods)
         self._actions.keep(self._pods)
         self.evictions.regard()
-        seen = Seen(state.nodes, by_node)
+        seen = SeenNode(state.nodes, by_node)
         drains = self._drains(by_node)
         self._asking = Asking()
         words: dict[NodeName, str] = {}
@@ -152,7 +152,7 @@ class Rollouts:
         found: wire.FleetPolicy,
         policy: FleetPolicy,
         driver: Driver,
-        seen: Seen,
+        seen: SeenNode,
         drains: Drains,
         words: dict[NodeName, str],
     ) -> list[float]:
@@ -197,7 +197,7 @@ class Rollouts:
         dues_s = [] if step.wake_at_us is None else [max(0.0, (step.wake_at_us - now_us) / US_PER_S)]
         return [*dues_s, *self._waiting_dues_s(nodes), *([] if whole else [AGAIN_S])]
 
-    async def _without_policy(self, state: FleetState, seen: Seen, drains: Drains) -> list[float]:
+    async def _without_policy(self, state: FleetState, seen: SeenNode, drains: Drains) -> list[float]:
         """Nodes whose policy brings them no driver any more end what was begun, and begin nothing."""
         dues_s = []
         for facts in state.nodes.values():
@@ -218,7 +218,7 @@ class Rollouts:
         return dues_s
 
     async def _carry_out(
-        self, action: Action, seen: Seen, driver: Driver | None, policy: wire.FleetPolicy | None
+        self, action: Action, seen: SeenNode, driver: Driver | None, policy: wire.FleetPolicy | None
     ) -> bool:
         """Whether an action was carried out. Raises LeadershipLost."""
         try:

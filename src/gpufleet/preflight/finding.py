@@ -13,7 +13,7 @@ class Gravity(enum.Enum):
     UNKNOWN = "unknown"
 
 
-class Finding(msgspec.Struct, frozen=True):
+class PreflightFinding(msgspec.Struct, frozen=True):
     """One finding."""
 
     rule: str

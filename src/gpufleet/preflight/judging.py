@@ -5,19 +5,19 @@ from collections.abc import Iterator
 from gpufleet.model.fleet_policy import DriverSource
 from gpufleet.preflight import kernel, modules, node_state, other_operators, runtime
 from gpufleet.preflight.facts import Case
-from gpufleet.preflight.finding import Finding, Gravity
+from gpufleet.preflight.finding import Gravity, PreflightFinding
 
 RULES = (modules.judge, kernel.judge, runtime.judge, other_operators.judge, node_state.judge)
 ORDER = {gravity: height for height, gravity in enumerate(Gravity)}
 
 
-def judge(case: Case) -> tuple[Finding, ...]:
+def judge(case: Case) -> tuple[PreflightFinding, ...]:
     """The findings of all rules, the gravest first."""
     found = [finding for rule in RULES for finding in rule(case)]
     return tuple(sorted((*found, *unknown(case)), key=lambda one: (ORDER[one.gravity], one.rule)))
 
 
-def unknown(case: Case) -> Iterator[Finding]:
+def unknown(case: Case) -> Iterator[PreflightFinding]:
     """One finding that names everything that rules would need and nothing tells."""
     host = case.host
     needed: dict[str, object] = {
@@ -37,7 +37,7 @@ def unknown(case: Case) -> Iterator[Finding]:
         }
     missing = [name for name, value in needed.items() if value is None]
     if missing:
-        yield Finding(
+        yield PreflightFinding(
             "facts-unknown",
             Gravity.UNKNOWN,
             f"not known: {', '.join(missing)}",

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpufleet.model.fleet_policy import DriverBuild, DriverSource
 from gpufleet.preflight.facts import Case
-from gpufleet.preflight.finding import Finding, Gravity
+from gpufleet.preflight.finding import Gravity, PreflightFinding
 
 IMAGES_BESIDE_EACH_OTHER = 2
 """The old driver's image stays until the new one has been found to work."""
@@ -13,7 +13,7 @@ BUILD_MIB = 4096
 """A driver that is built on the node unpacks kernel headers and its sources, some gigabytes."""
 
 
-def judge(case: Case) -> Iterator[Finding]:
+def judge(case: Case) -> Iterator[PreflightFinding]:
     """What of the machine does not fit the image."""
     if case.wanted.source is not DriverSource.IMAGE:
         return
@@ -23,10 +23,10 @@ def judge(case: Case) -> Iterator[Finding]:
     yield from _disk(case)
 
 
-def _image(case: Case) -> Iterator[Finding]:
+def _image(case: Case) -> Iterator[PreflightFinding]:
     architecture, has = case.host.architecture, case.image.architectures
     if architecture is not None and has is not None and architecture not in has:
-        yield Finding(
+        yield PreflightFinding(
             "image-architecture",
             Gravity.BLOCKS,
             f"the image is for {', '.join(has)}, and the node is {architecture}",
@@ -34,7 +34,7 @@ def _image(case: Case) -> Iterator[Finding]:
         )
     system, systems = case.host.os, case.image.systems
     if system is not None and systems is not None and system not in systems:
-        yield Finding(
+        yield PreflightFinding(
             "image-system",
             Gravity.BLOCKS,
             f"the image is for {', '.join(systems)}, and the node runs {system}",
@@ -42,18 +42,18 @@ def _image(case: Case) -> Iterator[Finding]:
         )
 
 
-def _kernel(case: Case) -> Iterator[Finding]:
+def _kernel(case: Case) -> Iterator[PreflightFinding]:
     kernel, kernels = case.host.kernel, case.image.kernels
     if case.wanted.build is DriverBuild.PRECOMPILED:
         if kernel is not None and kernels is not None and kernel not in kernels:
-            yield Finding(
+            yield PreflightFinding(
                 "precompiled-missing",
                 Gravity.BLOCKS,
                 f"the image has no modules for the kernel {kernel}",
                 "name an image with modules for it, or build: Built",
             )
     elif case.host.reaches_packages is False:
-        yield Finding(
+        yield PreflightFinding(
             "packages-unreachable",
             Gravity.BLOCKS,
             "the driver is built on the node, and the node reaches no packages of kernel headers",
@@ -61,7 +61,7 @@ def _kernel(case: Case) -> Iterator[Finding]:
         )
     built = {pod.kernel for pod in case.node.driver_pods if pod.kernel}
     if kernel is not None and built and kernel not in built:
-        yield Finding(
+        yield PreflightFinding(
             "kernel-changed",
             Gravity.BLOCKS,
             f"the driver in place is for {', '.join(sorted(built))}, and the node has booted {kernel}",
@@ -69,12 +69,12 @@ def _kernel(case: Case) -> Iterator[Finding]:
         )
 
 
-def _secure_boot(case: Case) -> Iterator[Finding]:
+def _secure_boot(case: Case) -> Iterator[PreflightFinding]:
     if not case.host.secure_boot or case.image.is_signed:
         return
     unknown = case.image.is_signed is None
     problem = "whether the modules are signed is not known" if unknown else "the modules are not signed"
-    yield Finding(
+    yield PreflightFinding(
         "secure-boot",
         Gravity.UNKNOWN if unknown else Gravity.BLOCKS,
         f"secure boot is on, and {problem}",
@@ -82,14 +82,14 @@ def _secure_boot(case: Case) -> Iterator[Finding]:
     )
 
 
-def _disk(case: Case) -> Iterator[Finding]:
+def _disk(case: Case) -> Iterator[PreflightFinding]:
     free, size = case.host.free_mib, case.image.size_mib
     if free is None or size is None:
         return
     build = BUILD_MIB if case.wanted.build is DriverBuild.BUILT else 0
     needed = IMAGES_BESIDE_EACH_OTHER * size + build
     if free < needed:
-        yield Finding(
+        yield PreflightFinding(
             "disk-low",
             Gravity.BLOCKS,
             f"{free} MiB are free where images are, and {needed} MiB are needed",

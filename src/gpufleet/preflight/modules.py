@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpufleet.model.fleet_policy import DriverSource
 from gpufleet.model.phrases import listed
 from gpufleet.preflight.facts import Case
-from gpufleet.preflight.finding import Finding, Gravity
+from gpufleet.preflight.finding import Gravity, PreflightFinding
 
 DRIVER_MODULES = (
     "nvidia_modeset",
@@ -22,21 +22,21 @@ NOUVEAU = "nouveau"
 UNLOADING = "Unloading"
 
 
-def judge(case: Case) -> Iterator[Finding]:
+def judge(case: Case) -> Iterator[PreflightFinding]:
     """What is loaded and stands in the way."""
     modules = case.host.modules
     if modules is None:
         return
     stuck = [name for name in DRIVER_MODULES if name in modules and modules[name].state == UNLOADING]
     if stuck:
-        yield Finding(
+        yield PreflightFinding(
             "module-stuck-unloading",
             Gravity.BLOCKS,
             f"{listed(stuck)} has been told to leave the kernel and does not",
             "reboot the node: nothing else ends this state",
         )
     if NOUVEAU in modules:
-        yield Finding(
+        yield PreflightFinding(
             "nouveau-loaded",
             Gravity.BLOCKS,
             "nouveau is loaded: to unload it under a console may crash the machine",
@@ -45,14 +45,14 @@ def judge(case: Case) -> Iterator[Finding]:
     held = [name for name in DRIVER_MODULES if name in modules and _holders(case, name) > 0]
     if held and case.node.gpu_pods == ():
         counts = ", ".join(f"{name} ({_holders(case, name)} references)" for name in held)
-        yield Finding(
+        yield PreflightFinding(
             "driver-held-outside-of-pods",
             Gravity.BLOCKS,
             f"no pod holds a GPU, but {counts} is in use: a process of the host or a monitor",
             "end what has /dev/nvidia* open: nvidia-persistenced, dcgm, an exporter",
         )
     if case.wanted.source is DriverSource.IMAGE and case.host.driver_package:
-        yield Finding(
+        yield PreflightFinding(
             "host-driver-installed",
             Gravity.BLOCKS,
             f"the host has a driver of its own: {case.host.driver_package}",

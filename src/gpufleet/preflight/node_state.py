@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpufleet.model.fleet_policy import DEPLOY_PREFIX, UPGRADE_STATE_LABEL
 from gpufleet.model.phrases import listed
 from gpufleet.preflight.facts import Case
-from gpufleet.preflight.finding import Finding, Gravity
+from gpufleet.preflight.finding import Gravity, PreflightFinding
 
 DEPLOY_DRIVER = "nvidia.com/gpu.deploy.driver"
 PRE_INSTALLED, PAUSED = "pre-installed", "paused-for-"
@@ -15,23 +15,23 @@ WRITERS_MAX = 1
 """A label of a driver manager has one writer; two take turns for ever."""
 
 
-def judge(case: Case) -> Iterator[Finding]:
+def judge(case: Case) -> Iterator[PreflightFinding]:
     """What of the node's state stands in the way."""
     yield from _readiness(case)
     yield from _labels(case)
     yield from _pods(case)
 
 
-def _readiness(case: Case) -> Iterator[Finding]:
+def _readiness(case: Case) -> Iterator[PreflightFinding]:
     if case.node.is_ready is False:
-        yield Finding(
+        yield PreflightFinding(
             "node-not-ready",
             Gravity.BLOCKS,
             "the node is not ready",
             "repair it first; other nodes go on without it",
         )
     if case.node.is_cordoned and not case.node.cordoned_by_us:
-        yield Finding(
+        yield PreflightFinding(
             "cordoned-by-others",
             Gravity.WARNS,
             "the node is cordoned, and not by gpufleet",
@@ -39,18 +39,18 @@ def _readiness(case: Case) -> Iterator[Finding]:
         )
 
 
-def _labels(case: Case) -> Iterator[Finding]:
+def _labels(case: Case) -> Iterator[PreflightFinding]:
     labels = case.node.labels
     state = labels.get(UPGRADE_STATE_LABEL, "")
     if state not in SETTLED_STATES:
-        yield Finding(
+        yield PreflightFinding(
             "foreign-upgrade-unfinished",
             Gravity.BLOCKS,
             f"an upgrade by another operator stands at {state}",
             "let it finish, or end it and take its labels away",
         )
     if labels.get(DEPLOY_DRIVER) == PRE_INSTALLED:
-        yield Finding(
+        yield PreflightFinding(
             "host-driver-labelled",
             Gravity.BLOCKS,
             "another operator found a driver of the host: its validation waits for that one",
@@ -60,7 +60,7 @@ def _labels(case: Case) -> Iterator[Finding]:
         name for name, value in labels.items() if name.startswith(DEPLOY_PREFIX) and PAUSED in value
     )
     if paused:
-        yield Finding(
+        yield PreflightFinding(
             "operands-left-paused",
             Gravity.BLOCKS,
             f"{listed(paused)} is still paused by an earlier change",
@@ -72,7 +72,7 @@ def _labels(case: Case) -> Iterator[Finding]:
         if name.startswith(DEPLOY_PREFIX) and len(writers) > WRITERS_MAX
     )
     if contended:
-        yield Finding(
+        yield PreflightFinding(
             "labels-contended",
             Gravity.BLOCKS,
             f"{listed(contended)} is written by {listed(case.node.label_writers[contended[0]])}",
@@ -80,24 +80,24 @@ def _labels(case: Case) -> Iterator[Finding]:
         )
 
 
-def _pods(case: Case) -> Iterator[Finding]:
+def _pods(case: Case) -> Iterator[PreflightFinding]:
     crashing = [one for one in case.node.driver_pods if one.is_init and one.waiting == CRASHING]
     if crashing:
-        yield Finding(
+        yield PreflightFinding(
             "driver-in-use",
             Gravity.BLOCKS,
             f"{crashing[0].name} cannot start: the old driver is still in use",
             "drain the GPUs of the node, then let the pod start again",
         )
     if case.node.claim_pods:
-        yield Finding(
+        yield PreflightFinding(
             "claims-held",
             Gravity.WARNS,
             f"{listed(case.node.claim_pods)} hold GPUs by claims: their driver has to outlive them",
             "drain these pods before the DRA driver's pod stops",
         )
     elif case.node.gpu_pods:
-        yield Finding(
+        yield PreflightFinding(
             "gpu-pods-running",
             Gravity.WARNS,
             f"{listed(case.node.gpu_pods)} hold GPUs, and with them files of the old driver",

@@ -5,17 +5,17 @@ from collections.abc import Iterator
 from gpufleet.model.phrases import listed
 from gpufleet.model.taint import untolerated
 from gpufleet.preflight.facts import EVICTION_BY_CONTROLLER, Case
-from gpufleet.preflight.finding import Finding, Gravity
+from gpufleet.preflight.finding import Gravity, PreflightFinding
 
 
-def judge(case: Case) -> Iterator[Finding]:
+def judge(case: Case) -> Iterator[PreflightFinding]:
     """What else works on the node, or has been left behind."""
     yield from _operators(case)
     yield from _daemon_sets(case)
     yield from _definitions(case)
     plugins = case.node.device_plugins
     if plugins is not None and len(plugins) > 1:
-        yield Finding(
+        yield PreflightFinding(
             "second-device-plugin",
             Gravity.BLOCKS,
             f"{listed(plugins)} offer GPUs to one kubelet",
@@ -23,10 +23,10 @@ def judge(case: Case) -> Iterator[Finding]:
         )
 
 
-def _operators(case: Case) -> Iterator[Finding]:
+def _operators(case: Case) -> Iterator[PreflightFinding]:
     bringing = [one for one in case.cluster.operators if one.brings_drivers]
     if bringing:
-        yield Finding(
+        yield PreflightFinding(
             "second-operator",
             Gravity.BLOCKS,
             f"{listed(one.name for one in bringing)} brings drivers too",
@@ -34,14 +34,14 @@ def _operators(case: Case) -> Iterator[Finding]:
         )
     silent = [one for one in bringing if one.leads is False]
     if silent:
-        yield Finding(
+        yield PreflightFinding(
             "operator-without-leader",
             Gravity.BLOCKS,
             f"{listed(one.name for one in silent)} brings drivers, and no process of it leads",
             "start it again and let it finish, or take it away",
         )
     if case.node.annotations.get(EVICTION_BY_CONTROLLER) == "true" and not bringing:
-        yield Finding(
+        yield PreflightFinding(
             "eviction-left-to-no-controller",
             Gravity.BLOCKS,
             f"the node says {EVICTION_BY_CONTROLLER}=true, and no controller is there that evicts",
@@ -49,10 +49,10 @@ def _operators(case: Case) -> Iterator[Finding]:
         )
 
 
-def _daemon_sets(case: Case) -> Iterator[Finding]:
+def _daemon_sets(case: Case) -> Iterator[PreflightFinding]:
     for one in case.cluster.daemon_sets:
         if one.misscheduled:
-            yield Finding(
+            yield PreflightFinding(
                 "driver-pods-misscheduled",
                 Gravity.WARNS,
                 f"{one.name} has pods on {one.misscheduled} of the nodes that it does not select",
@@ -60,7 +60,7 @@ def _daemon_sets(case: Case) -> Iterator[Finding]:
             )
         taint = untolerated(case.node.taints, one.tolerations)
         if taint is not None:
-            yield Finding(
+            yield PreflightFinding(
                 "taint-not-tolerated",
                 Gravity.BLOCKS,
                 f"{one.name} does not tolerate {taint}, so its pods are made and deleted again",
@@ -68,10 +68,10 @@ def _daemon_sets(case: Case) -> Iterator[Finding]:
             )
 
 
-def _definitions(case: Case) -> Iterator[Finding]:
+def _definitions(case: Case) -> Iterator[PreflightFinding]:
     for one in case.cluster.definitions:
         if one.missing_fields:
-            yield Finding(
+            yield PreflightFinding(
                 "definition-too-old",
                 Gravity.BLOCKS,
                 f"the definition {one.name} drops {listed(one.missing_fields)} without a word",
@@ -79,14 +79,14 @@ def _definitions(case: Case) -> Iterator[Finding]:
             )
         if one.is_missing or one.is_terminating:
             state = "is going away" if one.is_terminating else "is missing beside the others"
-            yield Finding(
+            yield PreflightFinding(
                 "definitions-partly-removed",
                 Gravity.BLOCKS,
                 f"the definition {one.name} {state}",
                 "finish the removal of that operator, or install all of its definitions",
             )
     for left in case.cluster.left_objects:
-        yield Finding(
+        yield PreflightFinding(
             "finalizer-left",
             Gravity.BLOCKS,
             f"{left.name} is deleted and held by {listed(left.finalizers)}",

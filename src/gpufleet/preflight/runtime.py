@@ -3,35 +3,35 @@
 from collections.abc import Iterator
 
 from gpufleet.preflight.facts import TOOLKIT_IMAGE_ANNOTATION, Case, RuntimeConfig
-from gpufleet.preflight.finding import Finding, Gravity
+from gpufleet.preflight.finding import Gravity, PreflightFinding
 
 NVIDIA_RUNTIME, PLAIN_RUNTIME = "nvidia", "runc"
 RESTARTS_MAX = 3
 """A toolkit restarts the runtime once when it is installed; more in one boot is a loop."""
 
 
-def judge(case: Case) -> Iterator[Finding]:
+def judge(case: Case) -> Iterator[PreflightFinding]:
     """What is wrong with the runtime's configuration."""
     runtime = case.host.runtime
     if runtime is None:
         return
     yield from _configuration(case, runtime)
     if runtime.programs is not None and len(runtime.programs) > 1:
-        yield Finding(
+        yield PreflightFinding(
             "several-runtimes",
             Gravity.BLOCKS,
             f"several programs of the runtime are on the host: {', '.join(runtime.programs)}",
             "leave one: the toolkit may configure the other, which no kubelet uses",
         )
     if runtime.restarts is not None and runtime.restarts > RESTARTS_MAX:
-        yield Finding(
+        yield PreflightFinding(
             "runtime-restarted",
             Gravity.BLOCKS,
             f"the runtime was restarted {runtime.restarts} times since the node booted",
             "find out what restarts it: each restart may end a driver's pod while it loads",
         )
     if case.host.proxy and runtime.proxy == "":
-        yield Finding(
+        yield PreflightFinding(
             "proxy-not-passed",
             Gravity.WARNS,
             f"the host reaches the network through {case.host.proxy}, and the runtime does not know it",
@@ -39,10 +39,10 @@ def judge(case: Case) -> Iterator[Finding]:
         )
 
 
-def _configuration(case: Case, runtime: RuntimeConfig) -> Iterator[Finding]:
+def _configuration(case: Case, runtime: RuntimeConfig) -> Iterator[PreflightFinding]:
     drop_in = runtime.drop_in_runtimes
     if drop_in and PLAIN_RUNTIME not in drop_in:
-        yield Finding(
+        yield PreflightFinding(
             "drop-in-without-runc",
             Gravity.BLOCKS,
             f"a drop-in file names {', '.join(drop_in)} alone and so takes {PLAIN_RUNTIME} away",
@@ -52,7 +52,7 @@ def _configuration(case: Case, runtime: RuntimeConfig) -> Iterator[Finding]:
         name.startswith("nvidia.com/gpu.deploy.container-toolkit") for name in case.node.labels
     )
     if toolkit and runtime.runtimes is not None and NVIDIA_RUNTIME not in runtime.runtimes:
-        yield Finding(
+        yield PreflightFinding(
             "runtime-config-lost",
             Gravity.BLOCKS,
             f"a toolkit is on the node, and the runtime has no handler {NVIDIA_RUNTIME}",

@@ -24,7 +24,7 @@ DRAWS_BEFORE_TASKS = 1
 DRAWS_BEFORE_NODES = 10
 
 
-class Unit(msgspec.Struct, frozen=True):
+class ArrivalUnit(msgspec.Struct, frozen=True):
     """What arrives at once: a task, or a gang with its members."""
 
     tasks: tuple[TaskRecord, ...]
@@ -40,7 +40,7 @@ class Unit(msgspec.Struct, frozen=True):
         """The largest part of one device that a task asks for."""
         return max(task.shape.gpu.gpu_milli for task in self.tasks)
 
-    def clone(self, ending: str) -> "Unit":
+    def clone(self, ending: str) -> "ArrivalUnit":
         """A copy of the unit with this ending behind every name."""
         gang = self.gang
         if gang is not None:
@@ -49,10 +49,10 @@ class Unit(msgspec.Struct, frozen=True):
             msgspec.structs.replace(task, name=task.name + ending, gang=None if gang is None else gang.name)
             for task in self.tasks
         )
-        return Unit(tasks, gang)
+        return ArrivalUnit(tasks, gang)
 
 
-def units_of(trace: Trace) -> list[Unit]:
+def units_of(trace: Trace) -> list[ArrivalUnit]:
     """The trace's tasks as units, in the order of the file (a gang at its first member)."""
     gangs = {gang.name: gang for gang in trace.gangs}
     members: dict[GangName, list[TaskRecord]] = {}
@@ -62,9 +62,9 @@ def units_of(trace: Trace) -> list[Unit]:
     units = []
     for task in trace.tasks:
         if task.gang is None:
-            units.append(Unit((task,)))
+            units.append(ArrivalUnit((task,)))
         elif members[task.gang][0] is task:
-            units.append(Unit(tuple(members[task.gang]), gangs[task.gang]))
+            units.append(ArrivalUnit(tuple(members[task.gang]), gangs[task.gang]))
     return units
 
 
@@ -74,13 +74,13 @@ def gpu_capacity_milli(nodes: Sequence[Node]) -> int:
 
 
 def saturating(
-    units: Sequence[Unit],
+    units: Sequence[ArrivalUnit],
     capacity_milli: int,
     load: float,
     source: GoRandom,
     *,
     shuffled: bool = True,
-) -> list[Unit]:
+) -> list[ArrivalUnit]:
     """The units shuffled (or in the order given) and brought to ``load`` times the capacity.
 
     Clones are drawn from the original list with replacement; the first draw with a part of one device that
@@ -112,7 +112,7 @@ def saturating(
         arrivals.append(drawn.clone(f"{mark}{number}"))
 
 
-def mark_of_clones(units: Sequence[Unit]) -> str:
+def mark_of_clones(units: Sequence[ArrivalUnit]) -> str:
     """What stands before a clone's number: "+", or as many of it as no name of the list has."""
     names = [task.name for unit in units for task in unit.tasks]
     names += [unit.gang.name for unit in units if unit.gang is not None]

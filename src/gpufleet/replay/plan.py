@@ -17,7 +17,7 @@ from gpufleet.replay.results import SCHEMA, SweepResult
 from gpufleet.replay.run import trace_of
 from gpufleet.replay.run_request import RunRequest
 from gpufleet.replay.summary import summarise
-from gpufleet.replay.sweep import Outcome
+from gpufleet.replay.sweep import RunOutcome
 from gpufleet.replay.trace import Trace
 
 # A range with a digit too many is refused: it would run for weeks.
@@ -125,7 +125,7 @@ def placements_path(out: Path | None, policy: str, seed: int) -> str | None:
     return None if out is None else str(out / f"placements-{policy}-{seed}.csv")
 
 
-def whole_result(planned: SweepPlan, outcome: Outcome) -> SweepResult:
+def whole_result(planned: SweepPlan, outcome: RunOutcome) -> SweepResult:
     """The result of a sweep, finished or not."""
     request, trace = planned.requests[0], planned.replayed
     fixed = request.arrivals_path is not None

@@ -20,7 +20,7 @@ from gpufleet.model.model_errors import InputError, WorldError
 from gpufleet.replay.results import RunResult
 from gpufleet.replay.run import run
 from gpufleet.replay.run_request import RunRequest
-from gpufleet.replay.sweep import Listener, Outcome
+from gpufleet.replay.sweep import Listener, RunOutcome
 from gpufleet.replay.table_bytes import TableLimits
 
 INPUTS = ("nodes_path", "pods_path", "arrivals_path")
@@ -73,12 +73,12 @@ def run_remotely(request: RunRequest, files: Files, version: str) -> tuple[RunRe
 
 def sweep_on_ray(
     requests: Sequence[RunRequest], address: str, jobs: int | None, listener: Listener
-) -> Outcome:
+) -> RunOutcome:
     """Do all runs on the cluster at ``address`` ("auto", "local" to start one here, or host:port), at
     most ``jobs`` at a time if that is given.
     """
     ray = import_ray()
-    outcome = Outcome(requests)
+    outcome = RunOutcome(requests)
     with outcome.kept(), cluster(ray, address):
         collect(ray, outcome, jobs or len(requests), listener)
     return outcome
@@ -103,7 +103,7 @@ def cluster(ray: Any, address: str) -> Iterator[None]:
         ray.shutdown()
 
 
-def collect(ray: Any, outcome: Outcome, jobs: int, listener: Listener) -> None:
+def collect(ray: Any, outcome: RunOutcome, jobs: int, listener: Listener) -> None:
     """Keep as many runs going as there are ``jobs``, and take the results as they come."""
     files = ray.put(files_of(outcome.requests[0], INPUTS))
     remote = ray.remote(num_cpus=1)(run_remotely)

@@ -18,7 +18,7 @@ from gpufleet.engine.policy import find_policy
 from gpufleet.engine.preempt.by_name import BY_PRIORITY, BY_QUEUES
 from gpufleet.files.atomic_write import atomic_write
 from gpufleet.model.node import Node
-from gpufleet.replay.arrivals import Unit, gpu_capacity_milli, ranked, saturating, source_of, units_of
+from gpufleet.replay.arrivals import ArrivalUnit, gpu_capacity_milli, ranked, saturating, source_of, units_of
 from gpufleet.replay.csv_export import Placement, write_placements
 from gpufleet.replay.fragmentation_meter import FragmentationMeter
 from gpufleet.replay.idle import FleetView, typical_gpu_shapes
@@ -102,7 +102,7 @@ class Setting:
         self.measured = MeasuredEngine(find_policy(request.policy), request.seed, log, victims_of(request))
         self.measured.set_up(nodes, self.workload)
 
-    def _arrivals(self) -> tuple[list[Unit], list[Node]]:
+    def _arrivals(self) -> tuple[list[ArrivalUnit], list[Node]]:
         """What arrives in which order, and the nodes in the order of their rank."""
         request, nodes = self.request, list(self.trace.nodes)
         if request.arrivals_path is not None:

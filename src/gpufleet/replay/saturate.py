@@ -12,7 +12,7 @@ from gpufleet.engine.event import Event, GangRemoved, GangSet, PodAdded, PodRemo
 from gpufleet.engine.instruction import AnyInstruction, Bind, Evict, GangUnschedulable, Unschedulable
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.pod import Pod
-from gpufleet.replay.arrivals import Unit
+from gpufleet.replay.arrivals import ArrivalUnit
 from gpufleet.replay.csv_export import Placement
 from gpufleet.replay.fragmentation_meter import FragmentationMeter
 from gpufleet.replay.measured_engine import MeasuredEngine
@@ -34,7 +34,7 @@ class SaturateRun:
         self._binds: dict[PodUid, Bind] = {}
         self._told: list[AnyInstruction] = []
 
-    def run(self, units: Sequence[Unit], progress: Callable[[int], None] | None = None) -> None:
+    def run(self, units: Sequence[ArrivalUnit], progress: Callable[[int], None] | None = None) -> None:
         """Let all units arrive; ``progress`` hears how many have, every thousand."""
         undo: tuple[Event, ...] = ()
         for number, unit in enumerate(units, start=1):
@@ -63,7 +63,7 @@ class SaturateRun:
         """Nothing is ever due: what is placed stays."""
         raise BrokenInvariantError(f"nothing leaves here, but {uids} are due")
 
-    def _settle(self, unit: Unit, number: int) -> tuple[Event, ...]:
+    def _settle(self, unit: ArrivalUnit, number: int) -> tuple[Event, ...]:
         """Count what came of a unit; the events that take back what was refused."""
         undo: list[Event] = []
         for task in unit.tasks:
@@ -94,7 +94,7 @@ class SaturateRun:
         return ITS_GANG if verdict is None else cause(verdict)
 
 
-def events_of(unit: Unit) -> tuple[Event, ...]:
+def events_of(unit: ArrivalUnit) -> tuple[Event, ...]:
     """A unit's arrival as events."""
     pods = tuple(PodAdded(pod_of(task)) for task in unit.tasks)
     return pods if unit.gang is None else (GangSet(unit.gang), *pods)

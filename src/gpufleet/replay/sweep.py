@@ -35,7 +35,7 @@ class Listener(Protocol):
         ...
 
 
-class Outcome:
+class RunOutcome:
     """The results so far, by the place of their request, and what ended the sweep early."""
 
     def __init__(self, requests: Sequence[RunRequest]) -> None:
@@ -63,9 +63,9 @@ class Outcome:
             self.failure = error
 
 
-def sweep(requests: Sequence[RunRequest], jobs: int, listener: Listener) -> Outcome:
+def sweep(requests: Sequence[RunRequest], jobs: int, listener: Listener) -> RunOutcome:
     """Do all runs, at most ``jobs`` at a time."""
-    outcome = Outcome(requests)
+    outcome = RunOutcome(requests)
     with outcome.kept():
         if min(jobs, len(requests)) <= 1:
             run_here(outcome, listener)
@@ -74,7 +74,7 @@ def sweep(requests: Sequence[RunRequest], jobs: int, listener: Listener) -> Outc
     return outcome
 
 
-def run_here(outcome: Outcome, listener: Listener) -> None:
+def run_here(outcome: RunOutcome, listener: Listener) -> None:
     """One after the other in this process."""
     for place, request in enumerate(outcome.requests):
         outcome.results[place] = run(request, progress_of(request, listener))
@@ -146,7 +146,7 @@ def interrupts_held_back() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def run_side_by_side(outcome: Outcome, jobs: int, listener: Listener) -> None:
+def run_side_by_side(outcome: RunOutcome, jobs: int, listener: Listener) -> None:
     """Do all runs of a sweep in ``jobs`` worker processes."""
     with workers(jobs) as pool:
         with interrupts_held_back():

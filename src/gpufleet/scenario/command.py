@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gpufleet.model.model_errors import InputError
-from gpufleet.scenario.play import Outcome, play_file
+from gpufleet.scenario.play import PlayOutcome, play_file
 from gpufleet.scenario.scenario_errors import ScenarioError
 
 SUFFIXES = (".yaml", ".yml")
@@ -24,7 +24,7 @@ def files_of(paths: Iterable[Path]) -> list[Path]:
     return found
 
 
-def play_files(files: Iterable[Path]) -> Iterator[Outcome | InputError]:
+def play_files(files: Iterable[Path]) -> Iterator[PlayOutcome | InputError]:
     """What came of each file; a bad one is told as such and does not keep the others from being played."""
     for path in files:
         try:

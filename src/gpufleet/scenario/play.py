@@ -26,7 +26,7 @@ FORMAT = "v1"
 AFTERLIFE = ("return", "vanish")
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class PlayOutcome(msgspec.Struct, frozen=True):
     """What came of a scenario: its decisions in their order, and each difference."""
 
     file: str
@@ -41,7 +41,7 @@ class Outcome(msgspec.Struct, frozen=True):
         return not self.differences
 
 
-def play_file(path: Path) -> Outcome:
+def play_file(path: Path) -> PlayOutcome:
     """Play the scenario of a file. Raises InputError, naming file and field, for a bad one."""
     try:
         data = read_regular(path, SIZE_MAX_BYTES)
@@ -81,7 +81,7 @@ class _Play:
         self.differences: list[Difference] = []
         self._seen = 0
 
-    def play(self) -> Outcome:
+    def play(self) -> PlayOutcome:
         """Everything from the first moment to the last."""
         text = self.text
         first = StepText(
@@ -97,7 +97,7 @@ class _Play:
         self._step(first, "")
         for place, step in enumerate(text.steps):
             self._step(step, f"steps[{place}].")
-        return Outcome(self.where, text.title, text.source, self.stage.decisions, self.differences)
+        return PlayOutcome(self.where, text.title, text.source, self.stage.decisions, self.differences)
 
     def _step(self, step: StepText, field: str) -> None:
         if step.at is not None:

@@ -74,7 +74,7 @@ def _event(
     )
 
 
-class Condition(NamedTuple):
+class WrittenCondition(NamedTuple):
     """A condition of a pod. ``since`` None keeps the time that is there."""
 
     type: str
@@ -85,7 +85,7 @@ class Condition(NamedTuple):
 
 
 def condition_patch(
-    pod: PodName, condition: Condition, version: str, nominated: NodeName | None = None
+    pod: PodName, condition: WrittenCondition, version: str, nominated: NodeName | None = None
 ) -> bytes:
     """A strategic merge patch that sets one condition of this pod, as long as it is of this version.
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from gpufleet.daemon.http_server import LIMITS, Accepted, Health, HttpServer, Limits, Page
+from gpufleet.daemon.http_server import LIMITS, Accepted, Health, HttpLimits, HttpServer, Page
 from gpufleet.daemon.server_certificate import ServerCertificate
 from gpufleet.model.visible import visible_text
 
@@ -30,7 +30,7 @@ class Endpoint:
         address: str = "127.0.0.1",
         port: int = 0,
         certificate: ServerCertificate | None = None,
-        limits: Limits = LIMITS,
+        limits: HttpLimits = LIMITS,
     ) -> None:
         """Raises OSError where the address cannot be listened on."""
         family = socket.AF_INET6 if ":" in address else socket.AF_INET

@@ -20,7 +20,7 @@ from gpufleet.cluster.queues.budget_tracker import BudgetTracker
 from gpufleet.engine.event import EvictionRefused
 from gpufleet.engine.instruction import Evict, MovedTo, Nominated, RunTimeLimit, WhyEvicted
 from gpufleet.eviction.evictions import Evictions
-from gpufleet.eviction.plan import Cause, EvictionPlan, Refusal, Victim
+from gpufleet.eviction.plan import Cause, EvictionPlan, EvictionRefusal, Victim
 from gpufleet.kube.codec.durations import written_duration
 from gpufleet.model.gang import gang_title
 from gpufleet.model.identifiers import GangName, PodUid, QueueName
@@ -239,7 +239,7 @@ class EvictionPlanner:
         self.metrics.queues.evicted(victim.reason, self._queue.pop(victim.pod.uid, QueueName("")))
         self.reporter.evicted(victim.pod, EVENT_REASONS[WhyEvicted(victim.reason)], victim.note)
 
-    def refused(self, refusal: Refusal) -> None:
+    def refused(self, refusal: EvictionRefusal) -> None:
         """A pod stays: the engine looks for another way, and the owner of the beneficiary reads why."""
         victim = refusal.victim
         self._queue.pop(victim.pod.uid, None)

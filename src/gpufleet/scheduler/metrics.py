@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from gpufleet.cluster.watching.mirrors import WATCHED
 from gpufleet.engine.instruction import WhyEvicted
-from gpufleet.eviction.plan import Cause, Refusal, Victim
+from gpufleet.eviction.plan import Cause, EvictionRefusal, Victim
 from gpufleet.kube.objects.pod import KUBELET_REASONS
 from gpufleet.model.identifiers import QueueName
 from gpufleet.model.resource_names import AMD_GPU, INTEL_GPU_XE, NVIDIA_GPU
@@ -112,7 +112,7 @@ class Metrics:
         """A pod was told to end."""
         self.evictions.labels(victim.reason, "deleted" if victim.deleted else "evicted").inc()
 
-    def refused(self, refusal: Refusal) -> None:
+    def refused(self, refusal: EvictionRefusal) -> None:
         """A pod that was to end stays."""
         self.evictions.labels(refusal.victim.reason, "refused").inc()
         self.evictions_refused.labels(refusal.cause.value).inc()

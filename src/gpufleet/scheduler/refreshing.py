@@ -34,7 +34,7 @@ MEMBERS_AN_ANSWER = 64
 """How many members of a gang cost about as much to try as one answer for a pod."""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class FreshVerdict(msgspec.Struct, frozen=True):
     """What there is to say of a pod: no words where nothing stands in its way."""
 
     words: str = ""
@@ -42,7 +42,7 @@ class Answer(msgspec.Struct, frozen=True):
     never_fits: bool = False
 
 
-NOTHING = Answer()
+NOTHING = FreshVerdict()
 
 
 class Refreshing:
@@ -99,7 +99,7 @@ class Refreshing:
             answer = answers.of_pod(entry.meaning)
         else:
             problem, size = self.pods.gangs.problem(gang), self.pods.gangs.size(gang)
-            answer = Answer(problem, GANG_MALFORMED, never_fits=True)
+            answer = FreshVerdict(problem, GANG_MALFORMED, never_fits=True)
             if not problem:
                 answer = answers.of_gang(gang, size, entry.meaning.shape)
         reason = waiting_reason(answer.cause, never_fits=answer.never_fits)
@@ -117,7 +117,7 @@ class _Answers:
         self._asked: set[tuple[Shape, object]] = set()
         self._gangs: dict[GangName, GangUnschedulable | None] = {}
 
-    def of_pod(self, pod: Pod) -> Answer:
+    def of_pod(self, pod: Pod) -> FreshVerdict:
         """The words for a pod that stands alone."""
         # What neighbours make of a pod depends on its labels too.
         labels = pod.labels if pod.shape.relations != Relations() else None
@@ -131,9 +131,9 @@ class _Answers:
         by_queue = verdict.bar is not None or verdict.quota is not None
         if not by_queue and sum(verdict.first_reasons.values()) < verdict.nodes:
             return NOTHING
-        return Answer(words_for_pod(verdict, pod.shape), cause_of(verdict), never_fits(verdict))
+        return FreshVerdict(words_for_pod(verdict, pod.shape), cause_of(verdict), never_fits(verdict))
 
-    def of_gang(self, gang: GangName, size: int, shape: Shape) -> Answer:
+    def of_gang(self, gang: GangName, size: int, shape: Shape) -> FreshVerdict:
         """The words for a member of a gang of this many waiting members."""
         if gang not in self._gangs:
             self._gangs[gang] = self.engine.explain_gang(gang)
@@ -142,4 +142,4 @@ class _Answers:
         if said is None:
             return NOTHING
         never = said.verdict is not None and never_fits(said.verdict)
-        return Answer(words_for_gang(said, shape), cause_of_gang(said), never)
+        return FreshVerdict(words_for_gang(said, shape), cause_of_gang(said), never)

@@ -29,7 +29,7 @@ from gpufleet.kube.resources import EVENTS, PODS
 from gpufleet.kube.status import Conflict, NotFound
 from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.model.pod_name import PodName
-from gpufleet.scheduler.conditions_and_events import Condition, EventText, condition_patch, event
+from gpufleet.scheduler.conditions_and_events import EventText, WrittenCondition, condition_patch, event
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.waiting_metrics import ReportedCause
 
@@ -287,7 +287,7 @@ class Reporter:
                 return
             # The time of a transition moves with the status alone, and that is False already.
             since = None if told is not None else self.client.clock.now()
-            condition = Condition(POD_SCHEDULED, "False", reason, message, since)
+            condition = WrittenCondition(POD_SCHEDULED, "False", reason, message, since)
             said.by_us = True
             try:
                 await self.client.patch(

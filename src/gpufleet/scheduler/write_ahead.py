@@ -28,7 +28,7 @@ import msgspec
 from gpufleet.cluster.queues import nomination_records
 from gpufleet.engine.event import KeptPlaces
 from gpufleet.eviction.evictions import Evictions
-from gpufleet.eviction.plan import Cause, EvictionPlan, Refusal, Victim
+from gpufleet.eviction.plan import Cause, EvictionPlan, EvictionRefusal, Victim
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.queue_status import nominations_patch
 from gpufleet.kube.kube_errors import KubeError
@@ -181,7 +181,7 @@ class WriteAhead:
                 victims.setdefault(None if needs is None else needs.holder, []).append(victim)
             for victim in victims.pop(None, ()):
                 words = "no work waits for its place any more"
-                held.plan.asker.refused(Refusal(victim, Cause.NOT_NEEDED, words, 0.0))
+                held.plan.asker.refused(EvictionRefusal(victim, Cause.NOT_NEEDED, words, 0.0))
             for holder, some in victims.items():
                 if holder is not None:
                     plan = msgspec.structs.replace(held.plan, victims=tuple(some))

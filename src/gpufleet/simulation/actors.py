@@ -30,7 +30,7 @@ DRAINED_FOR_S = (5.0, 20.0)
 ADMIN = "system:users:administrator"
 
 
-class Workload(msgspec.Struct):
+class SimulatedWorkload(msgspec.Struct):
     """Pods that a controller keeps at a number: those that vanish or fail are made anew."""
 
     name: str
@@ -44,7 +44,7 @@ class Actors:
 
     def __init__(self, server: ApiServer, random: Random) -> None:
         self.server = server
-        self.workloads: dict[str, Workload] = {}
+        self.workloads: dict[str, SimulatedWorkload] = {}
         self.rejects: Callable[[JsonObject], str] = lambda _: ""
         """The reason for which a kubelet rejects a bound pod, "" to run it."""
 
@@ -70,7 +70,7 @@ class Actors:
             cursor = revision
             await waiting
 
-    def add_workload(self, workload: Workload) -> None:
+    def add_workload(self, workload: SimulatedWorkload) -> None:
         """Make the pods of a workload and keep their number."""
         self.workloads[workload.name] = workload
         for _ in range(workload.replicas):
@@ -237,7 +237,7 @@ class Actors:
             loop.call_later(delay_s, self.ask, "system:controller", "DELETE", _path(pod))
         loop.call_later(delay_s, self._make, workload)
 
-    def _make(self, workload: Workload) -> None:
+    def _make(self, workload: SimulatedWorkload) -> None:
         workload.made += 1
         metadata = dict(workload.template["metadata"])
         metadata["name"] = f"{workload.name}-{workload.made}"

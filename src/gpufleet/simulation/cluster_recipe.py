@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from gpufleet.simulation import volume_actors
-from gpufleet.simulation.actors import RUNS_FOR, Actors, Workload
+from gpufleet.simulation.actors import RUNS_FOR, Actors, SimulatedWorkload
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.pod_facts import FRACTION, GANG, GANG_MIN, GPU
 from gpufleet.simulation.refusal import JsonObject
@@ -28,7 +28,7 @@ class Drain(msgspec.Struct, frozen=True):
     node: str
 
 
-Arrival = JsonObject | Workload | Drain
+Arrival = JsonObject | SimulatedWorkload | Drain
 """What a user asks for: a pod or claim, pods under a controller, a node drained."""
 
 
@@ -137,11 +137,11 @@ def arrivals(recipe: Recipe, random: Random) -> list[tuple[float, Arrival]]:
         found.append((at_s(), one))
     for number in range(recipe.workloads):
         template = pod(f"set-{number}", random.choice((0.5, 1.0)), recipe)
-        found.append((at_s(), Workload(f"set-{number}", template, random.randint(1, 2))))
+        found.append((at_s(), SimulatedWorkload(f"set-{number}", template, random.randint(1, 2))))
     for number in range(recipe.gangs):
         members = random.randint(2, 3)
         template = gang_template(f"gang-{number}", members, random.randint(1, 2), recipe)
-        found.append((at_s(), Workload(f"gang-{number}", template, members)))
+        found.append((at_s(), SimulatedWorkload(f"gang-{number}", template, members)))
     found.extend(
         (at_s(), pod(f"huge-{number}", recipe.gpus_per_node + 1, recipe))
         for number in range(recipe.too_large_pods)
@@ -157,7 +157,7 @@ def arrivals(recipe: Recipe, random: Random) -> list[tuple[float, Arrival]]:
 def ask_for(actors: Actors, arrival: Arrival) -> None:
     """Create an object, hand a workload to its controller, or have a node drained."""
     match arrival:
-        case Workload():
+        case SimulatedWorkload():
             actors.add_workload(arrival)
         case Drain(node):
             actors.drain(node)

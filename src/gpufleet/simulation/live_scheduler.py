@@ -74,7 +74,7 @@ def plan_for(names: Iterable[str]) -> RunPlan:
     return TEAMS if any(BY_NAME[name].of_teams for name in names) else LIVE
 
 
-class Step(msgspec.Struct):
+class RecordedStep(msgspec.Struct):
     """One step of an engine, and what its slices said, each in bytes of its own."""
 
     at_us: int
@@ -89,7 +89,7 @@ class Life(msgspec.Struct):
     identity: str
     policy: str
     victims: str
-    steps: list[Step] = []
+    steps: list[RecordedStep] = []
     status: Status = msgspec.field(default_factory=Status)
 
     def record(
@@ -97,7 +97,7 @@ class Life(msgspec.Struct):
     ) -> None:
         """Keep one step of the engine, or one more slice of it: its events and what it said."""
         if not (self.steps and self.steps[-1].goes_on):
-            self.steps.append(Step(at_us, events, [], goes_on))
+            self.steps.append(RecordedStep(at_us, events, [], goes_on))
         self.steps[-1].said.append(msgspec.json.encode(instructions))
         self.steps[-1].goes_on = goes_on
 

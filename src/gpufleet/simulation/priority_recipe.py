@@ -7,7 +7,7 @@ the highest priority for which no pod may be evicted.
 
 from random import Random
 
-from gpufleet.simulation.actors import RUNS_FOR, Workload
+from gpufleet.simulation.actors import RUNS_FOR, SimulatedWorkload
 from gpufleet.simulation.cluster_recipe import Arrival, Recipe, gang_template, pod
 from gpufleet.simulation.refusal import JsonObject
 
@@ -22,7 +22,7 @@ def priority_arrivals(recipe: Recipe, random: Random) -> list[tuple[float, Arriv
         return found
     for number in range(recipe.nodes * recipe.gpus_per_node):
         template = _of(random.choice(LOW), pod(f"low-{number}", 1, recipe))
-        found.append((random.uniform(0.0, 3.0), Workload(f"low-{number}", template, 1)))
+        found.append((random.uniform(0.0, 3.0), SimulatedWorkload(f"low-{number}", template, 1)))
     for number in range(recipe.important_pods):
         one = _of(random.choice(HIGH), pod(f"high-{number}", random.randint(1, 3), recipe))
         if random.random() < 0.5:
@@ -31,7 +31,7 @@ def priority_arrivals(recipe: Recipe, random: Random) -> list[tuple[float, Arriv
     for number in range(recipe.important_pods // 4):
         members = random.randint(2, 3)
         gang = gang_template(f"high-gang-{number}", members, random.randint(1, 2), recipe)
-        workload = Workload(f"high-gang-{number}", _of(random.choice(HIGH), gang), members)
+        workload = SimulatedWorkload(f"high-gang-{number}", _of(random.choice(HIGH), gang), members)
         found.append((_later(recipe, random), workload))
     gentle = _of(100, pod("gentle", 2, recipe))
     # The highest priority of all and no right to evict: one that waits while all others make room for

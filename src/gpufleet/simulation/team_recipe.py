@@ -7,7 +7,7 @@ team's own.
 
 from random import Random
 
-from gpufleet.simulation.actors import Workload
+from gpufleet.simulation.actors import SimulatedWorkload
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.cluster_recipe import NAMESPACE, Arrival, Recipe, gang_template, pod
 from gpufleet.simulation.pod_facts import QUEUE
@@ -55,12 +55,12 @@ def team_arrivals(recipe: Recipe, random: Random) -> list[tuple[float, Arrival]]
         template = _of(BORROWER, pod(f"lent-{number}", 1, recipe))
         if number % 3 == 0:
             template["metadata"]["labels"] |= GUARDED
-        found.append((random.uniform(0.0, 3.0), Workload(f"lent-{number}", template, 1)))
+        found.append((random.uniform(0.0, 3.0), SimulatedWorkload(f"lent-{number}", template, 1)))
     for team in range(1, recipe.teams):
         owed = total // recipe.teams
         members = min(owed, random.randint(2, 3))
         gang = _of(f"team-{team}", gang_template(f"owed-gang-{team}", members, 1, recipe))
-        found.append((_later(recipe, random), Workload(f"owed-gang-{team}", gang, members)))
+        found.append((_later(recipe, random), SimulatedWorkload(f"owed-gang-{team}", gang, members)))
         for number in range(owed - members):
             one = _of(f"team-{team}", pod(f"owed-{team}-{number}", 1, recipe))
             found.append((_later(recipe, random), one))

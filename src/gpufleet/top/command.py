@@ -4,12 +4,12 @@ import asyncio
 import sys
 
 from gpufleet.top.once import read_once
-from gpufleet.top.request import Request
+from gpufleet.top.request import TopRequest
 
 __all__ = ["read_once", "watch"]
 
 
-def watch(request: Request, *, colored: bool) -> int:
+def watch(request: TopRequest, *, colored: bool) -> int:
     """Show it live on the terminal of standard input and output; returns the exit code."""
     from gpufleet.top.live.session import run
 

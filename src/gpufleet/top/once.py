@@ -10,7 +10,7 @@ from gpufleet.model.phrases import counted
 from gpufleet.overview.readings.prometheus_use import PrometheusUse
 from gpufleet.overview.readings.readings import Readings, Scope
 from gpufleet.overview.rows.known import Known
-from gpufleet.top.request import Request
+from gpufleet.top.request import TopRequest
 from gpufleet.top.screen.order import Order, matching
 from gpufleet.top.screen.views import VIEWS
 from gpufleet.top.showing import NEEDS_ENGINE, NEEDS_USE, ViewLines, missing
@@ -31,12 +31,12 @@ class FleetLines(NamedTuple):
     notes: tuple[str, ...]
 
 
-def read_once(request: Request) -> FleetLines:
+def read_once(request: TopRequest) -> FleetLines:
     """Read the cluster of the request. Raises what its API server refuses as a whole."""
     return asyncio.run(_read_once(request))
 
 
-async def _read_once(request: Request) -> FleetLines:
+async def _read_once(request: TopRequest) -> FleetLines:
     choice = request.choice()
     source = None if request.prometheus is None else PrometheusUse(request.prometheus)
     async with connect(request.cluster, connections=CONNECTIONS) as connection:
@@ -87,7 +87,7 @@ async def _measure(readings: Readings, *, with_past: bool) -> list[str]:
     return []
 
 
-def _notes(request: Request, readings: Readings, known: Known, notes: list[str]) -> tuple[str, ...]:
+def _notes(request: TopRequest, readings: Readings, known: Known, notes: list[str]) -> tuple[str, ...]:
     found = [f"{readings.leading.problem}: nothing starts"] if readings.leading.problem else []
     found += [readings.leading.note, readings.lease_problem, *missing(request.view, known), *notes]
     if request.view in NEEDS_USE and known.use:

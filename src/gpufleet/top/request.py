@@ -9,14 +9,14 @@ from gpufleet.kube.connection import ClusterChoice
 from gpufleet.model.label_advice import nearest
 from gpufleet.model.labels import LabelSelector
 from gpufleet.model.model_errors import InputError
-from gpufleet.overview.readings.engine_protocol import Asked
+from gpufleet.overview.readings.engine_protocol import EngineQuestion
 from gpufleet.top.labelled import WITHOUT_LABELS
 from gpufleet.top.screen.choice import Choice
 from gpufleet.top.screen.views import VIEWS
 from gpufleet.usage.prometheus.access import Access
 
 
-class Request(msgspec.Struct, frozen=True):
+class TopRequest(msgspec.Struct, frozen=True):
     """The request. Without ``prometheus`` agents are asked for use; ``interval_s`` is the time between two
     reads.
     """
@@ -43,10 +43,10 @@ class Request(msgspec.Struct, frozen=True):
         )
 
     @property
-    def of_engine(self) -> Asked:
+    def of_engine(self) -> EngineQuestion:
         """The cluster and the scheduler, as the process that asks the engine is told."""
         path = self.cluster.kubeconfig
-        return Asked(
+        return EngineQuestion(
             "" if path is None else str(path), self.cluster.context, self.scheduler_name, self.lease_namespace
         )
 

@@ -8,7 +8,7 @@ from gpufleet.model.labels import LabelSelector
 from gpufleet.model.phrases import counted
 from gpufleet.overview.rows.gangs import gang_lines
 from gpufleet.overview.rows.idle import idle_lines
-from gpufleet.overview.rows.known import Known, Part
+from gpufleet.overview.rows.known import FleetPart, Known
 from gpufleet.overview.rows.lines import NodeLine
 from gpufleet.overview.rows.nodes import NodeLines, Rights, fleet_words, rights_of
 from gpufleet.overview.rows.pod_facts import PodFact, PodFacts
@@ -56,9 +56,9 @@ class ViewLines:
 
 def missing(view: str, known: Known) -> list[str]:
     """Sentences about what a view lacks, because it may not be read or does not answer."""
-    wanted = [Part.NODES, Part.DEVICES, Part.PODS]
-    wanted += [Part.ENGINE] if view in NEEDS_ENGINE else []
-    wanted += [Part.USE] if view in NEEDS_USE else []
+    wanted = [FleetPart.NODES, FleetPart.DEVICES, FleetPart.PODS]
+    wanted += [FleetPart.ENGINE] if view in NEEDS_ENGINE else []
+    wanted += [FleetPart.USE] if view in NEEDS_USE else []
     found = [known.unread[part] for part in wanted if part in known.unread]
     if view in NEEDS_ENGINE and known.told is not None:
         found += [*known.told.notes, *known.told.queues.notes]
@@ -109,8 +109,8 @@ def _lines(view: str, known: Known, facts: list[PodFact], nodes: list[NodeLine])
 
 
 def _summary(known: Known, facts: list[PodFact], nodes: list[NodeLine]) -> str:
-    fleet = fleet_words(nodes) if nodes or known.reads(Part.NODES) else "? nodes"
-    if not known.reads(Part.PODS):
+    fleet = fleet_words(nodes) if nodes or known.reads(FleetPart.NODES) else "? nodes"
+    if not known.reads(FleetPart.PODS):
         return f"{fleet}, ? pods wait"
     waits = sum(fact.state in WITHOUT_NODE for fact in facts)
     where = f" (namespace {', '.join(known.namespaces)})" if known.namespaces else ""

@@ -27,7 +27,7 @@ PERCENT = 100
 MILLI_OF_PERCENT = 10
 
 
-class Kind(enum.Enum):
+class SampleKind(enum.Enum):
     """What a workload is for, in the words of the column ``kind``."""
 
     TRAINING = "training"
@@ -54,7 +54,7 @@ class Sample(msgspec.Struct, frozen=True, gc=False):
     gpus: int
     gpu_model: str = ""
     node: str = ""
-    kind: Kind = Kind.UNKNOWN
+    kind: SampleKind = SampleKind.UNKNOWN
     strict: bool = False
     cpu_milli: int = 0
     host_memory_mib: int = 0
@@ -95,12 +95,12 @@ def model_of(text: str, field: str) -> str:
     raise InputError(problem, field=field, value=text, expected=expected)
 
 
-def read_kind(text: str, field: str) -> Kind:
+def read_kind(text: str, field: str) -> SampleKind:
     """The kind of this word, or none of ""; raises InputError otherwise."""
     try:
-        return Kind(text)
+        return SampleKind(text)
     except ValueError:
-        names = ", ".join(kind.value for kind in Kind if kind.value)
+        names = ", ".join(kind.value for kind in SampleKind if kind.value)
         expected = f"one of {names}, or nothing"
         raise InputError("no such kind", field=field, value=text, expected=expected) from None
 

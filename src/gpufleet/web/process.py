@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from gpufleet import __version__
 from gpufleet.cluster.settings import Settings
-from gpufleet.daemon.http_server import Accepted, Health, HttpServer, Limits, Page
+from gpufleet.daemon.http_server import Accepted, Health, HttpLimits, HttpServer, Page
 from gpufleet.daemon.json_log import log_as_asked
 from gpufleet.daemon.server_certificate import ServerCertificate, certificate_of
 from gpufleet.daemon.signals import live_until_signal
@@ -35,7 +35,7 @@ from gpufleet.web.static_files import page_files
 CONNECTIONS = 24
 """Watches have their own; reviews of rights and pages of agents are asked beside them."""
 
-LIMITS = Limits(
+LIMITS = HttpLimits(
     connections=4 * STREAMS_MAX, head_bytes=32 * 1024, body_bytes=MANIFEST_BYTES_MAX, answer_s=150.0
 )
 """A bearer token has some kilobytes, and a what-if on a large fleet takes a while."""

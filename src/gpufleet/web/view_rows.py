@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from gpufleet.overview.rows.known import Known, Part
+from gpufleet.overview.rows.known import FleetPart, Known
 from gpufleet.web.documents import VIEWS, FleetRow, NodeRow
 from gpufleet.web.fleet_state import Changed, FleetState
 from gpufleet.web.rights import Rights
@@ -82,7 +82,7 @@ class ViewRows:
     def _known(self) -> Known:
         known = self._state.known
         if not self.rights.devices:
-            known = known.without(Part.DEVICES, "you may not list nodedevices")
+            known = known.without(FleetPart.DEVICES, "you may not list nodedevices")
         return known if self.rights.namespaces is None else without_engine_words(known)
 
     def _update_nodes(self, names: Iterable[str], known: Known) -> bool:
@@ -127,15 +127,17 @@ class ViewRows:
         if not self.rights.nodes:
             return FleetRow("fleet", "? nodes")
         waits = None
-        if self.rights.namespaces is None and self._state.known.reads(Part.PODS):
+        if self.rights.namespaces is None and self._state.known.reads(FleetPart.PODS):
             waits = len(self._state.waiting())
         return fleet_row(self._nodes.values(), waits)
 
     def _tell_unread(self, known: Known) -> bool:
         refused = {
-            "nodes": [known.unread[part] for part in (Part.NODES, Part.DEVICES) if part in known.unread],
-            "work": [known.unread[Part.PODS]] if Part.PODS in known.unread else [],
-            "queues": [known.unread[Part.ENGINE]] if Part.ENGINE in known.unread else [],
+            "nodes": [
+                known.unread[part] for part in (FleetPart.NODES, FleetPart.DEVICES) if part in known.unread
+            ],
+            "work": [known.unread[FleetPart.PODS]] if FleetPart.PODS in known.unread else [],
+            "queues": [known.unread[FleetPart.ENGINE]] if FleetPart.ENGINE in known.unread else [],
         }
         if not self.rights.nodes:
             refused["nodes"].append("you may not list nodes")

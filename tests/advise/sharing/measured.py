@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from gpufleet.advise.sharing.workload import Workload, workloads_of
+from gpufleet.advise.sharing.workload import SharingWorkload, workloads_of
 from gpufleet.model.device import Device
 from gpufleet.model.identifiers import DeviceId, GpuModelName, NodeName
 from gpufleet.model.node import Node
 from gpufleet.model.resources import Resources
-from gpufleet.usage.samples import Kind, Sample
+from gpufleet.usage.samples import Sample, SampleKind
 
 A100 = "A100-80GB"
 CARD_MIB = 81920
@@ -17,12 +17,12 @@ ALL_THE_TIME = 20
 def workload(
     name: str,
     *pods: Sequence[int],
-    kind: Kind = Kind.UNKNOWN,
+    kind: SampleKind = SampleKind.UNKNOWN,
     memory_mib: int = 8000,
     gpus: int = 1,
     strict: bool = False,
     model: str = A100,
-) -> Workload:
+) -> SharingWorkload:
     samples = [
         Sample(
             name,

@@ -3,8 +3,8 @@
 import pytest
 
 from gpufleet.advise.sharing.choosing import Mode, choose
-from gpufleet.advise.sharing.workload import Workload
-from gpufleet.usage.samples import Kind
+from gpufleet.advise.sharing.workload import SharingWorkload
+from gpufleet.usage.samples import SampleKind
 from tests.advise.sharing.measured import CARD_MIB, busy, workload
 
 
@@ -12,25 +12,25 @@ from tests.advise.sharing.measured import CARD_MIB, busy, workload
     ("asked", "mode"),
     [
         (workload("several GPUs", busy(10), gpus=4), Mode.WHOLE),
-        (workload("distributed", busy(10), kind=Kind.DISTRIBUTED), Mode.WHOLE),
-        (workload("latency", busy(10), kind=Kind.LATENCY), Mode.WHOLE),
+        (workload("distributed", busy(10), kind=SampleKind.DISTRIBUTED), Mode.WHOLE),
+        (workload("latency", busy(10), kind=SampleKind.LATENCY), Mode.WHOLE),
         (workload("tenant", busy(10), strict=True), Mode.MIG),
         (workload("busy", busy(50)), Mode.WHOLE),
         (workload("not so busy", busy(49)), Mode.FRACTION),
-        (workload("small training", busy(20), kind=Kind.TRAINING), Mode.MIG),
-        (workload("busy training", busy(60), kind=Kind.TRAINING), Mode.WHOLE),
-        (workload("spiky", busy(9), kind=Kind.INFERENCE), Mode.TIME_SLICE),
-        (workload("steady", busy(10), kind=Kind.INFERENCE), Mode.MPS),
-        (workload("batch", busy(20), kind=Kind.BATCH), Mode.TIME_SLICE),
-        (workload("notebook", busy(20), kind=Kind.NOTEBOOK), Mode.TIME_SLICE),
-        (workload("experiment", busy(20), kind=Kind.EXPERIMENT), Mode.TIME_SLICE),
+        (workload("small training", busy(20), kind=SampleKind.TRAINING), Mode.MIG),
+        (workload("busy training", busy(60), kind=SampleKind.TRAINING), Mode.WHOLE),
+        (workload("spiky", busy(9), kind=SampleKind.INFERENCE), Mode.TIME_SLICE),
+        (workload("steady", busy(10), kind=SampleKind.INFERENCE), Mode.MPS),
+        (workload("batch", busy(20), kind=SampleKind.BATCH), Mode.TIME_SLICE),
+        (workload("notebook", busy(20), kind=SampleKind.NOTEBOOK), Mode.TIME_SLICE),
+        (workload("experiment", busy(20), kind=SampleKind.EXPERIMENT), Mode.TIME_SLICE),
         # A T4 cannot be cut, so only a whole one isolates, and only a whole one is predictable.
         (workload("tenant", busy(10), strict=True, model="T4"), Mode.WHOLE),
-        (workload("small training", busy(20), kind=Kind.TRAINING, model="T4"), Mode.WHOLE),
+        (workload("small training", busy(20), kind=SampleKind.TRAINING, model="T4"), Mode.WHOLE),
     ],
-    ids=lambda value: value.name if isinstance(value, Workload) else "",
+    ids=lambda value: value.name if isinstance(value, SharingWorkload) else "",
 )
-def test_the_table_of_practice(asked: Workload, mode: Mode) -> None:
+def test_the_table_of_practice(asked: SharingWorkload, mode: Mode) -> None:
     chosen = choose(asked, CARD_MIB)
     assert chosen.mode is mode
     assert chosen.reasons[0]

@@ -7,7 +7,7 @@ from gpufleet.advise.sharing.manifest import agent_config, node_pools
 from gpufleet.advise.sharing.pools import plan
 from gpufleet.model.device import Serves
 from gpufleet.usage.measured_cards import Card, Host
-from gpufleet.usage.samples import Kind
+from gpufleet.usage.samples import SampleKind
 from tests.advise.sharing.measured import A100, CARD_MIB, busy, workload
 
 
@@ -36,5 +36,5 @@ def test_nodes_are_apart() -> None:
 
 def test_the_configuration_names_the_card_and_not_its_turn() -> None:
     nodes = fleet_of([Card("n", 0, A100, is_free=False), Card("n", 1, A100), Card("n", 2, A100)], {})
-    found = plan([workload("nb", busy(5), busy(5), kind=Kind.NOTEBOOK)], nodes, Fraction(1, 20))
+    found = plan([workload("nb", busy(5), busy(5), kind=SampleKind.NOTEBOOK)], nodes, Fraction(1, 20))
     assert "- {gpus: [1], timeSlice: {replicas: 2," in agent_config(node_pools(found))

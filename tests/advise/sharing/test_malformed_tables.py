@@ -17,7 +17,7 @@ from gpufleet.cli.sharing_output import document, lines
 from gpufleet.cli.sharing_question import Advice, Terms, advise_from_table
 from gpufleet.cli.use_input import read_use
 from gpufleet.model.model_errors import InputError
-from gpufleet.usage.samples import OPTIONAL, REQUIRED, Kind, Sample
+from gpufleet.usage.samples import OPTIONAL, REQUIRED, Sample, SampleKind
 
 COLUMNS = (*REQUIRED, *OPTIONAL)
 GOOD = dict(
@@ -113,7 +113,7 @@ WORKLOAD = st.fixed_dictionaries(
     {
         "gpus_requested": st.sampled_from(["1", "1", "1", "2"]),
         "gpu_model": st.sampled_from(["A100-80GB", "A100-80GB", "A30", "T4"]),
-        "kind": st.sampled_from([kind.value for kind in Kind]),
+        "kind": st.sampled_from([kind.value for kind in SampleKind]),
         "isolation": st.sampled_from(["", "", "strict"]),
         "cpu_milli": st.sampled_from(["", "4000"]),
         "namespace": st.sampled_from(["", "team"]),

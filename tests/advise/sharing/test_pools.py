@@ -6,13 +6,13 @@ import msgspec
 
 from gpufleet.advise.sharing.choosing import Mode
 from gpufleet.advise.sharing.pools import SharingPlan, plan
-from gpufleet.advise.sharing.workload import Workload
+from gpufleet.advise.sharing.workload import SharingWorkload
 from gpufleet.model.resources import Resources
-from gpufleet.usage.samples import Kind
+from gpufleet.usage.samples import SampleKind
 from tests.advise.sharing.measured import A100, busy, fleet, workload
 
 FIVE_PERCENT = Fraction(5, 100)
-EXPERIMENT = Kind.EXPERIMENT
+EXPERIMENT = SampleKind.EXPERIMENT
 
 
 def modes(found: SharingPlan) -> dict[str, Mode]:
@@ -21,7 +21,7 @@ def modes(found: SharingPlan) -> dict[str, Mode]:
 
 def test_four_notebooks_in_turn_take_one_gpu() -> None:
     pods = [busy(80, 2 * at, 2 * at + 1) for at in range(4)]
-    found = plan([workload("notebooks", *pods, kind=Kind.NOTEBOOK)], fleet(4), FIVE_PERCENT)
+    found = plan([workload("notebooks", *pods, kind=SampleKind.NOTEBOOK)], fleet(4), FIVE_PERCENT)
     assert (found.today_gpus, found.gpus) == ({A100: 4}, 1)
     (pool,) = found.pools
     assert (pool.mode, pool.holders, pool.risk) == (Mode.TIME_SLICE, 4, Fraction(0))
@@ -53,14 +53,14 @@ def test_the_busiest_goes_and_the_others_still_share() -> None:
 
 
 def test_one_alone_stays_whole() -> None:
-    found = plan([workload("notebook", busy(5), kind=Kind.NOTEBOOK)], fleet(2), FIVE_PERCENT)
+    found = plan([workload("notebook", busy(5), kind=SampleKind.NOTEBOOK)], fleet(2), FIVE_PERCENT)
     assert modes(found) == {"notebook": Mode.WHOLE}
     assert "free no GPU" in found.choices[0].reasons[-1]
 
 
 def test_clients_of_mps_each_have_enough_threads() -> None:
     # 30 % of the threads for each: three clients, 90 % together. So six pods take two GPUs.
-    found = plan([workload("embed", *[busy(30)] * 6, kind=Kind.INFERENCE)], fleet(6), FIVE_PERCENT)
+    found = plan([workload("embed", *[busy(30)] * 6, kind=SampleKind.INFERENCE)], fleet(6), FIVE_PERCENT)
     (pool,) = found.pools
     assert (pool.mode, pool.holders, len(pool.on_device)) == (Mode.MPS, 3, 2)
 
@@ -83,9 +83,9 @@ def test_fractions_are_booked_by_what_each_needs() -> None:
 
 def test_each_gpu_has_one_mode_and_each_pod_one_place() -> None:
     works = [
-        workload("big", busy(90), gpus=2, kind=Kind.DISTRIBUTED),
-        workload("notebooks", *[busy(5)] * 3, kind=Kind.NOTEBOOK),
-        workload("servers", *[busy(15)] * 3, kind=Kind.INFERENCE),
+        workload("big", busy(90), gpus=2, kind=SampleKind.DISTRIBUTED),
+        workload("notebooks", *[busy(5)] * 3, kind=SampleKind.NOTEBOOK),
+        workload("servers", *[busy(15)] * 3, kind=SampleKind.INFERENCE),
         workload("tenants", *[busy(10)] * 3, strict=True),
         workload("others", *[busy(10)] * 3),
     ]
@@ -99,7 +99,7 @@ def test_each_gpu_has_one_mode_and_each_pod_one_place() -> None:
 
 
 def test_what_has_no_room_today_is_said() -> None:
-    found = plan([workload("big", busy(90), busy(90), kind=Kind.TRAINING)], fleet(1), FIVE_PERCENT)
+    found = plan([workload("big", busy(90), busy(90), kind=SampleKind.TRAINING)], fleet(1), FIVE_PERCENT)
     assert found.unplaced_today == found.unplaced == ("big/pod-1",)
     assert found.today_gpus == {A100: 1}
 
@@ -107,15 +107,15 @@ def test_what_has_no_room_today_is_said() -> None:
 def test_sharing_that_finds_no_room_of_its_own_comes_back_to_whole() -> None:
     # One node of two GPUs cannot have both MPS and turns: the second finds no node.
     works = [
-        workload("notebooks", *[busy(5)] * 2, kind=Kind.NOTEBOOK),
-        workload("servers", *[busy(15)] * 2, kind=Kind.INFERENCE),
+        workload("notebooks", *[busy(5)] * 2, kind=SampleKind.NOTEBOOK),
+        workload("servers", *[busy(15)] * 2, kind=SampleKind.INFERENCE),
     ]
     found = plan(works, fleet(4), FIVE_PERCENT)
     assert modes(found) == {"notebooks": Mode.WHOLE, "servers": Mode.MPS}
     assert (found.today_gpus, found.gpus, found.unplaced) == ({A100: 4}, 3, ())
 
 
-def tenants(**uses: tuple[int, ...]) -> list[Workload]:
+def tenants(**uses: tuple[int, ...]) -> list[SharingWorkload]:
     """Strictly isolated workloads, each with pods of these uses."""
     return [workload(name, *map(busy, pods), strict=True) for name, pods in uses.items()]
 

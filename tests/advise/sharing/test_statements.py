@@ -8,7 +8,7 @@ import pytest
 from gpufleet.advise.sharing.statements import Statement, read_statement, stated
 from gpufleet.cli.main import main
 from gpufleet.model.model_errors import InputError
-from gpufleet.usage.samples import Kind, Sample
+from gpufleet.usage.samples import Sample, SampleKind
 
 SAMPLES = [
     Sample(workload, "p", 0, 50, 1000, 1, "T4", namespace=namespace)
@@ -16,26 +16,31 @@ SAMPLES = [
 ]
 
 
-def kinds(*texts: str) -> dict[str, Kind]:
+def kinds(*texts: str) -> dict[str, SampleKind]:
     found = stated(SAMPLES, [read_statement(text) for text in texts])
     assert len(found) == len(SAMPLES)
-    return {f"{one.namespace}/{one.workload}": one.kind for one in found if one.kind is not Kind.UNKNOWN}
+    return {
+        f"{one.namespace}/{one.workload}": one.kind for one in found if one.kind is not SampleKind.UNKNOWN
+    }
 
 
 def test_a_pattern_names_workloads_with_their_namespace() -> None:
-    assert kinds("lab/*=notebook") == {"lab/one": Kind.NOTEBOOK, "lab/two": Kind.NOTEBOOK}
-    assert kinds("*/one=inference") == {"lab/one": Kind.INFERENCE, "web/one": Kind.INFERENCE}
-    assert kinds("plain=training") == {"/plain": Kind.TRAINING}
+    assert kinds("lab/*=notebook") == {"lab/one": SampleKind.NOTEBOOK, "lab/two": SampleKind.NOTEBOOK}
+    assert kinds("*/one=inference") == {"lab/one": SampleKind.INFERENCE, "web/one": SampleKind.INFERENCE}
+    assert kinds("plain=training") == {"/plain": SampleKind.TRAINING}
 
 
 def test_the_last_word_counts() -> None:
-    assert kinds("lab/*=notebook", "lab/two=training") == {"lab/one": Kind.NOTEBOOK, "lab/two": Kind.TRAINING}
+    assert kinds("lab/*=notebook", "lab/two=training") == {
+        "lab/one": SampleKind.NOTEBOOK,
+        "lab/two": SampleKind.TRAINING,
+    }
     assert kinds("lab/*=notebook", "*=") == {}
 
 
 def test_isolation_leaves_the_kind() -> None:
     (first, *_) = stated(SAMPLES, [read_statement("lab/one=notebook"), Statement("lab/*")])
-    assert (first.kind, first.strict) == (Kind.NOTEBOOK, True)
+    assert (first.kind, first.strict) == (SampleKind.NOTEBOOK, True)
     assert [one.strict for one in stated(SAMPLES, [Statement("lab/*")])] == [True, True, False, False]
 
 

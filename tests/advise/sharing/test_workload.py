@@ -6,7 +6,7 @@ import pytest
 
 from gpufleet.advise.sharing.workload import percentile, risk, told_apart, workloads_of
 from gpufleet.model.model_errors import InputError
-from gpufleet.usage.samples import Kind, Sample
+from gpufleet.usage.samples import Sample, SampleKind
 from tests.advise.sharing.measured import busy, workload
 
 
@@ -44,7 +44,9 @@ def test_neighbours_in_turn_are_no_risk_although_their_peaks_are() -> None:
 
 
 def test_a_workload_is_one_thing() -> None:
-    samples = [Sample("w", "p", 0, 1, 1, 1, "T4", kind=kind) for kind in (Kind.BATCH, Kind.NOTEBOOK)]
+    samples = [
+        Sample("w", "p", 0, 1, 1, 1, "T4", kind=kind) for kind in (SampleKind.BATCH, SampleKind.NOTEBOOK)
+    ]
     with pytest.raises(InputError, match=r"workload w, kind: differs within the workload"):
         workloads_of(samples, 60)
     with pytest.raises(InputError, match="the GPU on which this was measured"):

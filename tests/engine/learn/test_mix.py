@@ -3,7 +3,7 @@
 import pytest
 
 from gpufleet.engine.learn import mix
-from gpufleet.engine.learn.mix import HALF_LIFE_ARRIVALS, REQUESTS_MAX, Mix, Request
+from gpufleet.engine.learn.mix import HALF_LIFE_ARRIVALS, REQUESTS_MAX, Mix, PodMixRequest
 from gpufleet.model.identifiers import GpuModelName
 from gpufleet.model.resources import MEBIBYTE, Resources
 from gpufleet.model.shape import GpuRequest, Shape
@@ -49,7 +49,7 @@ def test_models_count_in_any_order_and_memory_rounds_up() -> None:
     for models in ((first, second), (second, first)):
         counted.arrived(Shape(Resources(1, MEBIBYTE + 1), GpuRequest(1, 500, models=models)))
     [(request, _)] = counted.requests()
-    assert request == Request(1, 2, 1, 500, (first, second))
+    assert request == PodMixRequest(1, 2, 1, 500, (first, second))
 
 
 def test_rescaling_leaves_the_proportions(monkeypatch: pytest.MonkeyPatch) -> None:

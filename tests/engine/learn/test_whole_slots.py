@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.engine.learn.mix import Request
+from gpufleet.engine.learn.mix import PodMixRequest
 from gpufleet.engine.learn.whole_slots import (
     BONUS_STEPS,
     INSURED_BONUS,
@@ -36,9 +36,9 @@ def hosts(*rows: tuple[int, int, int]) -> FreeHosts:
     return FreeHosts(columns[0], columns[1], columns[2])
 
 
-def asks(gpus: int, cpu_milli: int, memory_mib: int, gpu_milli: int = 1000) -> Request:
+def asks(gpus: int, cpu_milli: int, memory_mib: int, gpu_milli: int = 1000) -> PodMixRequest:
     """A request for several GPUs."""
-    return Request(cpu_milli, memory_mib, gpus, gpu_milli, ())
+    return PodMixRequest(cpu_milli, memory_mib, gpus, gpu_milli, ())
 
 
 def exact_tail(expected: float, count: int) -> float:

@@ -17,7 +17,7 @@ import pytest
 
 from gpufleet.localkube.processes.process_errors import DownloadError, ProgramsMissingError
 from gpufleet.localkube.programs import binaries, downloading, pin_digests, releases
-from gpufleet.localkube.programs.binaries import Makers, Source
+from gpufleet.localkube.programs.binaries import BinarySource, Makers
 from gpufleet.localkube.programs.digests import FILE, pinned_digests
 from gpufleet.localkube.programs.downloading import ARCHITECTURES, Sites, asset_of
 from gpufleet.localkube.programs.releases import Release
@@ -70,7 +70,7 @@ def cache(tmp_path: Path) -> Path:
     return tmp_path / "cache" / "gpufleet" / "kube" / "1.37.0"
 
 
-def source(folder: Path | None, makers: Makers) -> Source:
+def source(folder: Path | None, makers: Makers) -> BinarySource:
     """Where kube-apiserver was found."""
     return binaries.find(WANTED, Silent(), folder, makers)["kube-apiserver"].source
 
@@ -96,13 +96,13 @@ def test_the_users_folder_goes_before_all_others(tmp_path: Path, cache: Path) ->
     for folder in (tmp_path / "mine", tmp_path / "path", cache):
         put(folder, "kube-apiserver")
     found = binaries.find(WANTED, Silent(), tmp_path / "mine", Makers(never, never))["kube-apiserver"]
-    assert (found.path, found.source) == (tmp_path / "mine" / "kube-apiserver", Source.FOLDER)
+    assert (found.path, found.source) == (tmp_path / "mine" / "kube-apiserver", BinarySource.FOLDER)
 
 
 def test_the_environment_may_name_the_users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path / "mine", "kube-apiserver")
     monkeypatch.setenv(binaries.FOLDER_VARIABLE, str(tmp_path / "mine"))
-    assert source(None, Makers(never, never)) is Source.FOLDER
+    assert source(None, Makers(never, never)) is BinarySource.FOLDER
 
 
 def test_another_version_in_the_users_folder_is_refused(tmp_path: Path) -> None:
@@ -114,13 +114,13 @@ def test_another_version_in_the_users_folder_is_refused(tmp_path: Path) -> None:
 def test_path_goes_before_the_cache(tmp_path: Path, cache: Path) -> None:
     put(tmp_path / "path", "kube-apiserver")
     put(cache, "kube-apiserver")
-    assert source(None, Makers(never, never)) is Source.PATH
+    assert source(None, Makers(never, never)) is BinarySource.PATH
 
 
 def test_another_version_on_path_is_passed_over(tmp_path: Path, cache: Path) -> None:
     put(tmp_path / "path", "kube-apiserver", "1.37.1")
     put(cache, "kube-apiserver")
-    assert source(None, Makers(never, never)) is Source.CACHE
+    assert source(None, Makers(never, never)) is BinarySource.CACHE
 
 
 def test_a_client_of_another_version_on_path_is_used_with_a_word_and_built_by_nobody(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_client_of_another_version_on_path_is_used_with_a_word_and_built_by_no
     told = Heard(said=[])
     wanted = {"kubectl": KUBERNETES}
     found = binaries.find(wanted, told, None, Makers(never, never), any_client=True)["kubectl"]
-    assert found.source is Source.PATH
+    assert found.source is BinarySource.PATH
     assert "kubectl 1.34.1, with Kubernetes 1.37.0" in told.said[0]
 
 
@@ -139,18 +139,18 @@ def test_a_client_of_the_wanted_version_in_the_cache_goes_before_another_on_path
     put(cache, "kubectl")
     wanted = {"kubectl": KUBERNETES}
     found = binaries.find(wanted, Silent(), None, Makers(never, never), any_client=True)["kubectl"]
-    assert found.source is Source.CACHE
+    assert found.source is BinarySource.CACHE
 
 
 def test_a_download_goes_before_a_build_and_fills_the_cache(cache: Path) -> None:
     found = binaries.find(WANTED, Silent(), None, Makers(making, never))["kube-apiserver"]
-    assert (found.path, found.source) == (cache / "kube-apiserver", Source.DOWNLOAD)
-    assert source(None, Makers(never, never)) is Source.CACHE
+    assert (found.path, found.source) == (cache / "kube-apiserver", BinarySource.DOWNLOAD)
+    assert source(None, Makers(never, never)) is BinarySource.CACHE
 
 
 def test_without_a_network_it_is_built(cache: Path) -> None:
     found = binaries.find(WANTED, Silent(), None, Makers(unreachable, making))["kube-apiserver"]
-    assert (found.path, found.source) == (cache / "kube-apiserver", Source.BUILD)
+    assert (found.path, found.source) == (cache / "kube-apiserver", BinarySource.BUILD)
 
 
 def test_only_what_is_missing_is_made(cache: Path) -> None:
@@ -325,7 +325,7 @@ def test_without_a_pinned_digest_it_is_built(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(downloading, "pinned_digests", dict)
     makers = Makers(downloading.download, making)
     found = binaries.find({"kubectl": KUBERNETES}, Silent(), None, makers)
-    assert found["kubectl"].source is Source.BUILD
+    assert found["kubectl"].source is BinarySource.BUILD
 
 
 @pytest.mark.parametrize("release", [releases.etcd(), releases.containerd(), releases.cni_plugins()])
@@ -394,8 +394,12 @@ def test_what_is_no_digest_is_not_pinned(release: Release, said: str) -> None:
         pin_digests.with_published({}, release, lambda _: said, Sites())
 
 
-@pytest.mark.parametrize(("version", "expected"), [("1.1.5", Source.PATH), ("1.0.3", Source.BUILD)])
-def test_any_runc_on_path_will_do_that_is_not_too_old(tmp_path: Path, version: str, expected: Source) -> None:
+@pytest.mark.parametrize(
+    ("version", "expected"), [("1.1.5", BinarySource.PATH), ("1.0.3", BinarySource.BUILD)]
+)
+def test_any_runc_on_path_will_do_that_is_not_too_old(
+    tmp_path: Path, version: str, expected: BinarySource
+) -> None:
     put(tmp_path / "path", "runc", version)
     wanted = {"runc": releases.runc()}
     found = binaries.find(wanted, Silent(), None, Makers(unreachable, making))
@@ -406,7 +410,7 @@ def test_another_program_of_the_same_name_on_path_is_no_plugin(tmp_path: Path) -
     release = releases.cni_plugins()
     put(tmp_path / "path", "bridge", release.version)
     found = binaries.find({"bridge": release}, Silent(), None, Makers(unreachable, making))
-    assert found["bridge"].source is Source.BUILD
+    assert found["bridge"].source is BinarySource.BUILD
 
 
 def test_without_a_busybox_the_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from array import array
 from collections.abc import Iterator
 
 from gpufleet.operator.parking.activity import Signal
-from gpufleet.usage.prometheus.answer import Answer, Series
+from gpufleet.usage.prometheus.answer import PrometheusAnswer, Series
 from gpufleet.usage.prometheus.labels import PodName
 from gpufleet.usage.prometheus.window import Window
 from tests.operator.parking.measured import QUIET
@@ -26,7 +26,7 @@ class Measurements:
         """The pod computes."""
         self.values[PodName(namespace, pod)] = {**QUIET, Signal.GPU: 0.9}
 
-    def over(self, promql: str, window: Window, name: str) -> Iterator[Answer]:
+    def over(self, promql: str, window: Window, name: str) -> Iterator[PrometheusAnswer]:
         """The same value at each point, of each pod that the query names."""
         times = array("q", range(window.first_s, window.last_s + 1, window.step_s))
         found = [
@@ -38,4 +38,4 @@ class Measurements:
             for pod, values in self.values.items()
             if Signal(name) in values and pod.name.replace("-", "\\-") in promql
         ]
-        yield Answer(tuple(found))
+        yield PrometheusAnswer(tuple(found))

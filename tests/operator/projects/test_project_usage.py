@@ -9,7 +9,7 @@ from gpufleet.operator.projects.project_usage import (
     project_usage,
     unknown_usage,
 )
-from gpufleet.usage.prometheus.answer import Answer, Series
+from gpufleet.usage.prometheus.answer import PrometheusAnswer, Series
 from gpufleet.usage.prometheus.window import Window
 
 HOUR_S = 3600
@@ -24,15 +24,15 @@ class Measured:
     def __init__(self, gpus: Mapping[str, float], agents_part: float = 1.0, label: str = "namespace") -> None:
         self._gpus, self._agents_part, self._label = gpus, agents_part, label
 
-    def over(self, promql: str, window: Window, name: str) -> Iterator[Answer]:
+    def over(self, promql: str, window: Window, name: str) -> Iterator[PrometheusAnswer]:
         """As many points as the window has, of agents a part of them."""
         times = list(range(window.first_s, window.last_s + 1, window.step_s))
         if name == "agents":
             times = times[: int(len(times) * self._agents_part)]
-            yield Answer((Series({}, array("q", times), array("d", [1.0] * len(times))),))
+            yield PrometheusAnswer((Series({}, array("q", times), array("d", [1.0] * len(times))),))
             return
         assert all(namespace in promql for namespace in self._gpus)
-        yield Answer(
+        yield PrometheusAnswer(
             tuple(
                 Series({self._label: namespace}, array("q", times), array("d", [gpus] * len(times)))
                 for namespace, gpus in self._gpus.items()

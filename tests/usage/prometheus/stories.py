@@ -8,7 +8,7 @@ import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 
-from gpufleet.usage.prometheus.answer import Answer, Series
+from gpufleet.usage.prometheus.answer import PrometheusAnswer, Series
 from gpufleet.usage.prometheus.gpu_use import gpu_use
 from gpufleet.usage.prometheus.pod_samples import GpuUse
 from gpufleet.usage.prometheus.window import Window, window_until
@@ -130,11 +130,11 @@ class StoryTeller:
     def __init__(self, story: Story) -> None:
         self._story = story
 
-    def over(self, promql: str, window: Window, name: str) -> Iterator[Answer]:  # noqa: ARG002
+    def over(self, promql: str, window: Window, name: str) -> Iterator[PrometheusAnswer]:  # noqa: ARG002
         """All series of the metric that the query names."""
         metric = re.search(r"max_over_time\((\w+)", promql)
         assert metric is not None
-        yield Answer(self._story.series(metric[1]))
+        yield PrometheusAnswer(self._story.series(metric[1]))
 
 
 def use_of(story: Story, *namespaces: str) -> GpuUse:

@@ -14,7 +14,7 @@ import pytest
 from gpufleet.cli.main import main
 from gpufleet.model.model_errors import InputError, WorldError
 from gpufleet.usage.prometheus.access import read_access
-from gpufleet.usage.prometheus.answer import Answer
+from gpufleet.usage.prometheus.answer import PrometheusAnswer
 from gpufleet.usage.prometheus.client import Prometheus
 from gpufleet.usage.prometheus.window import Window
 from tests.usage.prometheus.server import free_port
@@ -74,7 +74,7 @@ def answering(
         server.shutdown()
 
 
-def ask(url: str, token_file: Path | None = None) -> Answer:
+def ask(url: str, token_file: Path | None = None) -> PrometheusAnswer:
     (answer,) = Prometheus(read_access(url, token_file)).over("up", DOCUMENTED, "up")
     return answer
 

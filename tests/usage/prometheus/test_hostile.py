@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpufleet.model.model_errors import InputError, WorldError
-from gpufleet.usage.prometheus.answer import Answer, Series, decode, refusal
+from gpufleet.usage.prometheus.answer import PrometheusAnswer, Series, decode, refusal
 from gpufleet.usage.prometheus.gpu_use import gpu_use
 from gpufleet.usage.prometheus.window import PART_POINTS_MAX, Window, window_until
 from gpufleet.usage.samples import Sample
@@ -124,9 +124,9 @@ class _Anything(msgspec.Struct):
     answers: list[list[Series]]
     url: str = WHERE
 
-    def over(self, promql: str, window: Window, name: str) -> Iterator[Answer]:  # noqa: ARG002
+    def over(self, promql: str, window: Window, name: str) -> Iterator[PrometheusAnswer]:  # noqa: ARG002
         """One part."""
-        yield Answer(tuple(self.answers.pop() if self.answers else ()), ("careful",))
+        yield PrometheusAnswer(tuple(self.answers.pop() if self.answers else ()), ("careful",))
 
 
 @given(st.lists(st.lists(SERIES, max_size=4), min_size=7, max_size=7))

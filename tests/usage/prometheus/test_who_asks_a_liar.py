@@ -10,7 +10,7 @@ import pytest
 from gpufleet.cli.main import main
 from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.node_devices import NodeDevices, NodeDevicesSpec, ReportedDevice
-from gpufleet.metrics.served_values import Found, NoValueError
+from gpufleet.metrics.served_values import FoundValues, NoValueError
 from gpufleet.metrics.sources.prometheus_values import PrometheusValues
 from gpufleet.metrics.wire.questions import AboutNothing
 from gpufleet.overview.readings import prometheus_use
@@ -81,7 +81,7 @@ def alerts(server: LyingServer, cluster: str = "") -> tuple[list[tuple[str, str]
     return [(row.name, row.since) for row in rows], unknown
 
 
-def engines(server: LyingServer, cluster: str = "") -> Found:
+def engines(server: LyingServer, cluster: str = "") -> FoundValues:
     """What autoscalers are told from."""
     return asyncio.run(PrometheusValues(client(server, cluster)).all_of(ENGINE, "default"))
 
@@ -175,7 +175,7 @@ def test_what_is_no_number_is_unknown(server: LyingServer) -> None:
     assert looked(server).problem == f"{server.url} has no metrics of gpufleet's agents"
     rows, unknown = mapped(server)
     assert (rows, unknown) == ((), "use of 1 node is not known: Prometheus has no new metrics of them")
-    assert engines(server) == Found()
+    assert engines(server) == FoundValues()
 
 
 @pytest.mark.parametrize("lie", [Lie.OTHER_CLUSTER], ids=["other"])

@@ -6,7 +6,7 @@ import msgspec
 
 from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import Pod
-from gpufleet.overview.rows.known import Known, Part
+from gpufleet.overview.rows.known import FleetPart, Known
 from gpufleet.overview.rows.pod_facts import PodFact, PodFacts
 from gpufleet.web.documents import Holder, NodeRow
 from gpufleet.web.rights import ALL, Rights
@@ -87,7 +87,7 @@ def test_a_pod_whose_card_no_one_names_yet_leaves_fewer_free() -> None:
 def test_without_the_right_to_list_nodes_there_is_no_row_and_without_that_to_reports_no_card() -> None:
     all_of_it = known(devices=held("n", "u"))
     assert node_row("n", [], all_of_it, Rights(nodes=False)) is None
-    few = all_of_it.without(Part.DEVICES, "you may not list nodedevices")
+    few = all_of_it.without(FleetPart.DEVICES, "you may not list nodedevices")
     row = node_row("n", [], few, Rights(devices=False))
     assert row is not None
     assert (row.state, row.cards, row.gpus_unwell, row.free_gpus) == ("ready", (), None, None)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from gpufleet.kube.meanings.gpu_resources import UNITS, Unit
+from gpufleet.kube.meanings.gpu_resources import UNITS, ResourceUnit
 from gpufleet.model.resource_names import MIG_PREFIX
 
 
@@ -45,7 +45,7 @@ def is_gpu(name: str) -> str:
 
 def is_device(name: str) -> str:
     """Whether units of this resource are counted as devices."""
-    devices = [one for one, unit in UNITS.items() if unit is not Unit.MEASURE]
+    devices = [one for one, unit in UNITS.items() if unit is not ResourceUnit.MEASURE]
     return f"({name} in {literals(devices)} || {name}.startsWith({literal(MIG_PREFIX)}))"
 
 

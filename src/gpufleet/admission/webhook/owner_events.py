@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from gpufleet.admission.verdicts import Verdict
+from gpufleet.admission.verdicts import AdmissionVerdict
 from gpufleet.kube.backoff import RetryLimits
 from gpufleet.kube.client import Client
 from gpufleet.kube.kube_errors import KubeError
@@ -34,7 +34,7 @@ NOTE_CHARACTERS_MAX = 1000
 QUICK = RetryLimits(attempts=2, budget_s=5.0)
 
 
-class Owner(msgspec.Struct, frozen=True, rename="camel"):
+class EventOwner(msgspec.Struct, frozen=True, rename="camel"):
     """The controller of a pod."""
 
     api_version: str
@@ -50,9 +50,9 @@ class OwnerEvents:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._told: dict[tuple[str, str], float] = {}
-        self._waiting: asyncio.Queue[tuple[str, Owner, str]] = asyncio.Queue(WAITING_MAX)
+        self._waiting: asyncio.Queue[tuple[str, EventOwner, str]] = asyncio.Queue(WAITING_MAX)
 
-    def tell(self, namespace: str, pod: Mapping[str, Any], found: list[Verdict]) -> None:
+    def tell(self, namespace: str, pod: Mapping[str, Any], found: list[AdmissionVerdict]) -> None:
         """Have the owner of the pod told, if it has one."""
         owner = owner_of(pod)
         if owner is None:
@@ -78,11 +78,11 @@ class OwnerEvents:
                 LOG.warning("an Event could not be written", extra={"problem": str(error)})
 
 
-def owner_of(pod: Mapping[str, Any]) -> Owner | None:
+def owner_of(pod: Mapping[str, Any]) -> EventOwner | None:
     """The controller of a pod; None without one."""
     for one in (pod.get("metadata") or {}).get("ownerReferences") or ():
         try:
-            owner = msgspec.convert(one, Owner)
+            owner = msgspec.convert(one, EventOwner)
         except msgspec.ValidationError:
             continue
         if owner.controller:
@@ -90,7 +90,7 @@ def owner_of(pod: Mapping[str, Any]) -> Owner | None:
     return None
 
 
-def _event(namespace: str, owner: Owner, words: str, now: dt.datetime) -> dict[str, Any]:
+def _event(namespace: str, owner: EventOwner, words: str, now: dt.datetime) -> dict[str, Any]:
     name = f"{owner.name[:200]}.{secrets.token_hex(8)}"
     return {
         "apiVersion": EVENTS.api_version,

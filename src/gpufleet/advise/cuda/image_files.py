@@ -71,7 +71,7 @@ class Settings(msgspec.Struct, frozen=True):
     Labels: dict[str, str] | None = None
 
 
-class Step(msgspec.Struct, frozen=True):
+class ImageStep(msgspec.Struct, frozen=True):
     """How one layer was made."""
 
     created_by: str = ""
@@ -81,7 +81,7 @@ class Configuration(msgspec.Struct, frozen=True):
     """An image's configuration."""
 
     config: Settings | None = None
-    history: list[Step] | None = None
+    history: list[ImageStep] | None = None
     architecture: str = ""
     os: str = ""
 

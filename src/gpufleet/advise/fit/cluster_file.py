@@ -10,7 +10,7 @@ import msgspec
 from gpufleet.advise.lint.inputs import Inputs
 from gpufleet.advise.lint.snapshot_file import PACKED_MAX_BYTES, is_snapshot, snapshot_objects
 from gpufleet.files.regular import read_regular
-from gpufleet.fit.cluster import Found
+from gpufleet.fit.cluster import FoundGpus
 from gpufleet.kube.objects.node import Node
 from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import Pod
@@ -21,7 +21,7 @@ from gpufleet.model.model_errors import InputError, printable
 EXPECTED = "a file of `gpufleet snapshot`, or of kubectl get nodes,pods,nodedevices -A -o yaml"
 
 
-def read_cluster_file(path: Path) -> Found:
+def read_cluster_file(path: Path) -> FoundGpus:
     """The nodes, pods and reports of agents in this file. Raises InputError for what is malformed."""
     name = printable(str(path))
     try:
@@ -39,7 +39,7 @@ def read_cluster_file(path: Path) -> Found:
         raise InputError(str(error), where=name, expected=EXPECTED) from error
     if not nodes:
         raise InputError("the file has no nodes", where=name, expected=EXPECTED)
-    return Found(nodes, pods, {report.metadata.name: report for report in reports})
+    return FoundGpus(nodes, pods, {report.metadata.name: report for report in reports})
 
 
 def _documents(data: bytes, name: str) -> list[dict[str, Any]]:

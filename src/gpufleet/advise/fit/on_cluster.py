@@ -9,7 +9,7 @@ from gpufleet.advise.fit.ask import cards_of, model_of
 from gpufleet.advise.fit.cluster_file import read_cluster_file
 from gpufleet.fit.answer import Answer
 from gpufleet.fit.cluster import (
-    Found,
+    FoundGpus,
     NodeGpus,
     RunnableCopies,
     cards_of_rooms,
@@ -55,6 +55,6 @@ def answered(options: Options, rooms: list[NodeGpus]) -> ClusterAnswer:
     return ClusterAnswer(found, places_of(found.cards, rooms), tuple(rooms))
 
 
-async def _found(kubeconfig: Path | None, context: str) -> Found:
+async def _found(kubeconfig: Path | None, context: str) -> FoundGpus:
     async with connect(ClusterChoice(kubeconfig, context)) as connection:
         return await read_cluster(connection.client)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from gpufleet.advise.lint.baseline import Fingerprint
 from gpufleet.advise.lint.settings import Settings
-from gpufleet.lint.findings import Finding, Kind, Report, Suppressed
+from gpufleet.lint.findings import Finding, FindingKind, Report, Suppressed
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.run import Reading
 from gpufleet.lint.source.text import Problem
@@ -46,7 +46,7 @@ def without_accepted(report: Report, readings: Sequence[Reading], terms: Terms) 
             weighed = replace(weighed, says=f"{weighed.says} (its suppression ended on {suppression.until})")
         if left[one.fingerprint] > 0:
             left[one.fingerprint] -= 1
-            suppressed.append(Suppressed(weighed, FROM_BASELINE, Kind.EXTERNAL))
+            suppressed.append(Suppressed(weighed, FROM_BASELINE, FindingKind.EXTERNAL))
         else:
             kept.append(weighed)
     return replace(
@@ -59,8 +59,8 @@ def without_accepted(report: Report, readings: Sequence[Reading], terms: Terms) 
 
 def _suppression_of(
     finding: Finding, manifest: Manifest, terms: Terms
-) -> tuple[Suppression | str | None, Kind]:
+) -> tuple[Suppression | str | None, FindingKind]:
     written = written_suppression(finding, manifest)
     if written is not None:
-        return written, Kind.IN_SOURCE
-    return terms.settings.suppression(finding.rule.id), Kind.EXTERNAL
+        return written, FindingKind.IN_SOURCE
+    return terms.settings.suppression(finding.rule.id), FindingKind.EXTERNAL

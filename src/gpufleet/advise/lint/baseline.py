@@ -22,7 +22,7 @@ BASELINE_MAX_BYTES = 64 * 2**20
 Fingerprint = tuple[str, str, str, str]
 
 
-class Known(msgspec.Struct, frozen=True, order=True, forbid_unknown_fields=True):
+class KnownFindings(msgspec.Struct, frozen=True, order=True, forbid_unknown_fields=True):
     """A finding that is known, and how many there are of it."""
 
     rule: str
@@ -35,14 +35,14 @@ class Known(msgspec.Struct, frozen=True, order=True, forbid_unknown_fields=True)
 class BaselineDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The whole file."""
 
-    findings: tuple[Known, ...]
+    findings: tuple[KnownFindings, ...]
     schema: Schema = "gpufleet.io/lint-baseline/v1"
 
 
 def baseline_text(findings: Iterable[Finding]) -> str:
     """The file that makes these findings known."""
     counts = Counter(one.fingerprint for one in findings)
-    document = BaselineDocument(tuple(sorted(Known(*key, count) for key, count in counts.items())))
+    document = BaselineDocument(tuple(sorted(KnownFindings(*key, count) for key, count in counts.items())))
     return json_text(document) + "\n"
 
 

@@ -61,7 +61,7 @@ class LintOptions:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class LintOutcome:
     """What to print, and how to end."""
 
     code: int
@@ -70,7 +70,7 @@ class Outcome:
     messages: tuple[str, ...] = ()
 
 
-def run(paths: Sequence[str], options: LintOptions) -> Outcome:
+def run(paths: Sequence[str], options: LintOptions) -> LintOutcome:
     """Lint everything below these paths; writes files only if fixes are wished for and no difference."""
     settings = _settings(options.settings)
     known = read_baseline(options.baseline) if options.baseline else Counter[Fingerprint]()
@@ -100,7 +100,7 @@ def run(paths: Sequence[str], options: LintOptions) -> Outcome:
         else CODE_CLEAN
     )
     code = CODE_BAD_INPUT if report.problems else code
-    return Outcome(code, FORMATS[options.form](report), output, messages)
+    return LintOutcome(code, FORMATS[options.form](report), output, messages)
 
 
 def explain(rule_id: str) -> str:

@@ -8,12 +8,12 @@ import enum
 
 import msgspec
 
-from gpufleet.advise.sharing.workload import Workload
+from gpufleet.advise.sharing.workload import SharingWorkload
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.identifiers import GpuModelName
 from gpufleet.model.mig import MigProfile
 from gpufleet.model.mig_boards import BOARDS
-from gpufleet.usage.samples import Kind
+from gpufleet.usage.samples import SampleKind
 
 SUSTAINED_MILLI = 500
 """A GPU with this average use or more is in use; one with less is mostly idle and worth sharing."""
@@ -47,7 +47,7 @@ class Choice(msgspec.Struct, frozen=True):
     ``profile`` is the smallest MIG instance that holds it, "" if the card has none that is a part of it.
     """
 
-    workload: Workload
+    workload: SharingWorkload
     mode: Mode
     gpu_milli: int
     memory_mib: int
@@ -59,7 +59,7 @@ class Choice(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, mode=Mode.WHOLE, reasons=(*self.reasons, reason))
 
 
-def choose(workload: Workload, card_mib: int) -> Choice:
+def choose(workload: SharingWorkload, card_mib: int) -> Choice:
     """The mode for a workload on a card with so much memory."""
     memory_mib = -(-workload.memory_peak_mib * (PERCENT + HEADROOM_PERCENT) // PERCENT)
     typical = workload.percentile(TYPICAL_PERCENT)
@@ -86,12 +86,12 @@ def smallest_profile(model: str, gpu_milli: int, memory_mib: int, card_mib: int)
 
 
 def _decided(
-    workload: Workload, memory_mib: int, card_mib: int, profile: MigProfile | None
+    workload: SharingWorkload, memory_mib: int, card_mib: int, profile: MigProfile | None
 ) -> tuple[Mode, str]:
     mean = workload.mean_milli
-    if workload.gpus > 1 or workload.kind is Kind.DISTRIBUTED:
+    if workload.gpus > 1 or workload.kind is SampleKind.DISTRIBUTED:
         return Mode.WHOLE, "training over several GPUs, or a pod with several, needs whole ones on fast links"
-    if workload.kind is Kind.LATENCY:
+    if workload.kind is SampleKind.LATENCY:
         return Mode.WHOLE, "bound by latency: a neighbour would make it vary; scale replicas on queue depth"
     if workload.strict:
         return _isolated(profile)
@@ -101,7 +101,7 @@ def _decided(
             Mode.WHOLE,
             f"used {shown(mean)} on average: from {shown(SUSTAINED_MILLI)} on a GPU is well used",
         )
-    if workload.kind is Kind.TRAINING:
+    if workload.kind is SampleKind.TRAINING:
         if profile is None:
             return Mode.WHOLE, "training wants predictable speed, and no MIG instance of this card holds it"
         return Mode.MIG, f"training at {shown(mean)} on average: a MIG instance is a predictable slice"
@@ -119,17 +119,17 @@ def _isolated(profile: MigProfile | None) -> tuple[Mode, str]:
     return Mode.MIG, "strict isolation: only MIG keeps memory, speed and faults apart on one card"
 
 
-def _shared(kind: Kind, mean: int) -> tuple[Mode, str]:
-    if kind is Kind.INFERENCE and mean >= AT_ONCE_MILLI:
+def _shared(kind: SampleKind, mean: int) -> tuple[Mode, str]:
+    if kind is SampleKind.INFERENCE and mean >= AT_ONCE_MILLI:
         return (
             Mode.MPS,
             f"small servers, {shown(mean)} on average: often at work at once, which MPS lets overlap",
         )
-    if kind is Kind.INFERENCE:
+    if kind is SampleKind.INFERENCE:
         return Mode.TIME_SLICE, f"small and spiky, {shown(mean)} on average: taking turns is enough"
-    if kind is Kind.BATCH:
+    if kind is SampleKind.BATCH:
         return Mode.TIME_SLICE, f"batch inference at {shown(mean)} on average: it can wait for its turn"
-    if kind in (Kind.NOTEBOOK, Kind.EXPERIMENT):
+    if kind in (SampleKind.NOTEBOOK, SampleKind.EXPERIMENT):
         return (
             Mode.TIME_SLICE,
             f"{kind.value}, {shown(mean)} on average: turns, with a quota and idle culling",

@@ -19,7 +19,7 @@ from gpufleet.advise.sharing.choosing import TYPICAL_PERCENT, Choice, Mode, choo
 from gpufleet.advise.sharing.fleet import card_mib
 from gpufleet.advise.sharing.mig_cards import cards_for
 from gpufleet.advise.sharing.packing import Ask, PackedFleet, PackedPod
-from gpufleet.advise.sharing.workload import Replica, Workload, risk
+from gpufleet.advise.sharing.workload import Replica, SharingWorkload, risk
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.identifiers import DeviceId, GpuModelName, NodeName
 from gpufleet.model.mig_boards import BOARDS
@@ -70,7 +70,7 @@ class SharingPlan(msgspec.Struct, frozen=True):
         return sum(len(pool.on_device) for pool in self.pools)
 
 
-def plan(workloads: Sequence[Workload], nodes: tuple[Node, ...], risk_max: Fraction) -> SharingPlan:
+def plan(workloads: Sequence[SharingWorkload], nodes: tuple[Node, ...], risk_max: Fraction) -> SharingPlan:
     """The choices, placed; no GPU's risk is above ``risk_max``."""
     cards = {one.gpu_model: card_mib(nodes, one.gpu_model) for one in workloads}
     choices = [choose(one, cards[one.gpu_model]) for one in workloads]
@@ -186,7 +186,7 @@ def _ask(choice: Choice, replica: Replica, holders: int, card: int) -> Ask:
     return Ask(_uid(work, replica), gpu, work.cpu_milli, work.host_memory_mib)
 
 
-def _uid(work: Workload, replica: Replica) -> str:
+def _uid(work: SharingWorkload, replica: Replica) -> str:
     return f"{work.name}/{replica.name}"
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from gpufleet.advise.sharing.workload import title_of
 from gpufleet.model.model_errors import InputError
-from gpufleet.usage.samples import Kind, Sample, read_kind
+from gpufleet.usage.samples import Sample, SampleKind, read_kind
 
 
 class Statement(msgspec.Struct, frozen=True):
@@ -20,7 +20,7 @@ class Statement(msgspec.Struct, frozen=True):
     """
 
     pattern: str
-    kind: Kind | None = None
+    kind: SampleKind | None = None
 
     @property
     def option(self) -> str:

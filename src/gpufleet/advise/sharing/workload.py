@@ -11,7 +11,7 @@ import msgspec
 
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.model_errors import InputError
-from gpufleet.usage.samples import Kind, Sample
+from gpufleet.usage.samples import Sample, SampleKind
 
 PERCENT = 100
 
@@ -24,13 +24,13 @@ class Replica(msgspec.Struct, frozen=True):
     memory_peak_mib: int
 
 
-class Workload(msgspec.Struct, frozen=True):
+class SharingWorkload(msgspec.Struct, frozen=True):
     """All replicas of a workload, and what its pods ask for."""
 
     name: str
     gpus: int
     gpu_model: str
-    kind: Kind
+    kind: SampleKind
     strict: bool
     cpu_milli: int
     host_memory_mib: int
@@ -67,7 +67,9 @@ def percentile(values: Sequence[int], percent: int) -> int:
     return sorted(values)[rank - 1]
 
 
-def workloads_of(samples: Iterable[Sample], step_s: int, default_model: str = "") -> tuple[Workload, ...]:
+def workloads_of(
+    samples: Iterable[Sample], step_s: int, default_model: str = ""
+) -> tuple[SharingWorkload, ...]:
     """The workloads by name; instants are ``step_s`` long."""
     by_workload: dict[str, list[Sample]] = {}
     for sample in samples:
@@ -104,7 +106,7 @@ def told_apart(samples: Sequence[Sample]) -> list[Sample]:
     return found
 
 
-def _workload(name: str, samples: list[Sample], step_s: int, default_model: str) -> Workload:
+def _workload(name: str, samples: list[Sample], step_s: int, default_model: str) -> SharingWorkload:
     first = samples[0]
     for column, stated in (
         ("gpus_requested", {sample.gpus for sample in samples}),
@@ -128,7 +130,7 @@ def _workload(name: str, samples: list[Sample], step_s: int, default_model: str)
             field="gpu_model",
             expected="a model in the column gpu_model, or nodes of one model",
         )
-    return Workload(
+    return SharingWorkload(
         name,
         first.gpus,
         model,

@@ -33,7 +33,7 @@ WAIT_S = 10.0
 _DECODER = msgspec.json.Decoder(AnyOrder)
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ControlAnswer(msgspec.Struct, frozen=True):
     """What comes back: the machine as it is now, or the problem."""
 
     machine: MachineState | None = None
@@ -69,14 +69,14 @@ class SimulationControl:
                 await writer.drain()
         writer.close()
 
-    def _answer(self, line: bytes) -> Answer:
+    def _answer(self, line: bytes) -> ControlAnswer:
         try:
             order = _DECODER.decode(line)
             carry_out(self._machine, order)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, MachineError) as error:
-            return Answer(problem=str(error)[:PROBLEM_LIMIT])
+            return ControlAnswer(problem=str(error)[:PROBLEM_LIMIT])
         LOG.info("the simulated machine was told", extra={"order": msgspec.to_builtins(order)})
-        return Answer(state(self._machine))
+        return ControlAnswer(state(self._machine))
 
 
 def tell(folder: Path, order: AnyOrder) -> MachineState:
@@ -89,7 +89,7 @@ def tell(folder: Path, order: AnyOrder) -> MachineState:
         connection.connect(f"{short}/{SOCKET}")
         connection.sendall(msgspec.json.encode(order) + b"\n")
         with connection.makefile("rb") as lines:
-            answer = msgspec.json.decode(lines.readline(ANSWER_LIMIT), type=Answer)
+            answer = msgspec.json.decode(lines.readline(ANSWER_LIMIT), type=ControlAnswer)
     if answer.machine is None:
         raise MachineError(answer.problem)
     return answer.machine

@@ -42,7 +42,7 @@ Key = tuple[str, str, str]
 """A pod's UID, a container, a resource."""
 
 
-class Seen(msgspec.Struct, frozen=True):
+class SeenHolder(msgspec.Struct, frozen=True):
     """The node at one moment. ``complete`` says that ``pods`` are all of its pods.
 
     ``ended`` are pods that were finished before they went from the API.
@@ -108,7 +108,7 @@ class HolderMemory:
             kept = tuple(self._kept[key] for key in sorted(self._kept))
             await asyncio.to_thread(self._record.save, HolderState(kept, self.answers, self._vanished.last))
 
-    def joined(self, listed: Holders, seen: Seen) -> Holders:
+    def joined(self, listed: Holders, seen: SeenHolder) -> Holders:
         """What the kubelet lists, and what containers hold of which it knows nothing any more."""
         units = node_units(seen.node)
         index = UnitIndex(seen.node, units)
@@ -128,7 +128,9 @@ class HolderMemory:
         # In one order whatever the kubelet's is, so that an unchanged node is not reported anew.
         return tuple(sorted(both, key=lambda one: (one.namespace, one.pod, one.container, one.resource)))
 
-    def _learn(self, listed: Holders, known: set[Key], seen: Seen, index: UnitIndex, units: Units) -> None:
+    def _learn(
+        self, listed: Holders, known: set[Key], seen: SeenHolder, index: UnitIndex, units: Units
+    ) -> None:
         """Take over what the kubelet lists and what the report said, and forget pods that are gone."""
         self._kept |= {_key(one): one for one in map(_kept, listed) if one.pod_uid}
         told = [one.pod_uid for one in self._reported]
@@ -147,14 +149,14 @@ class HolderMemory:
             if key in known or not self._is_gone(one.pod_uid, seen)
         }
 
-    def _watch(self, seen: Seen) -> None:
+    def _watch(self, seen: SeenHolder) -> None:
         """Take note of the pods of all that is remembered."""
         asked = {place.pod_uid for answer in self.answers for place in answer.possible}
         told = {one.pod_uid for one in self._reported}
         held = {one.pod_uid for one in self._kept.values()}
         self._vanished.look(asked | told | held, seen.pods, complete=seen.complete)
 
-    def _is_gone(self, uid: str, seen: Seen) -> bool:
+    def _is_gone(self, uid: str, seen: SeenHolder) -> bool:
         """Whether no container of a pod runs or will."""
         pod = seen.pods.get(uid)
         if pod is not None:

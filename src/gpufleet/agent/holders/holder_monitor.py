@@ -16,7 +16,7 @@ from typing import Protocol
 
 import msgspec
 
-from gpufleet.agent.holders.holder_memory import HolderMemory, Seen
+from gpufleet.agent.holders.holder_memory import HolderMemory, SeenHolder
 from gpufleet.agent.kubelet.kubelet_checkpoint import CheckpointEntry, read_checkpoint
 from gpufleet.agent.state.node_state import Held, Holders, NodeGpus, NodePod, NodePods
 from gpufleet.agent.state.state_errors import KubeletError
@@ -130,7 +130,7 @@ class HolderMonitor:
                 )
             pods, memory = self._pods.value, self._sources.memory
             gpus = self._sources.gpus.value
-            seen = Seen(gpus, pods, self._sources.pods_complete(), self._sources.ended())
+            seen = SeenHolder(gpus, pods, self._sources.pods_complete(), self._sources.ended())
             holders = memory.joined(join_holders(listed, record, pods), seen)
             await memory.keep()
             self.known, self.problem, self._seen = True, "", gpus

@@ -19,7 +19,7 @@ NODE_NAME_LABEL = "nfd.node.kubernetes.io/node-name"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 
 
-class Owner(msgspec.Struct, frozen=True, rename="camel"):
+class FeatureOwner(msgspec.Struct, frozen=True, rename="camel"):
     """The Node with which the object goes."""
 
     name: str
@@ -34,7 +34,7 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     namespace: str
     labels: dict[str, str]
-    owner_references: tuple[Owner, ...]
+    owner_references: tuple[FeatureOwner, ...]
 
 
 class Features(msgspec.Struct, frozen=True):
@@ -97,7 +97,7 @@ class InNodeFeature:
     async def write(self, labels: Labels) -> None:
         """Have exactly these labels there. Raises KubeError."""
         names = {NODE_NAME_LABEL: self.node, MANAGED_BY_LABEL: "gpufleet"}
-        owner = Owner(self.node, self.node_uid)
+        owner = FeatureOwner(self.node, self.node_uid)
         body = NodeFeature(
             Metadata(self.name, self.namespace, names, (owner,)), Spec(labels or msgspec.UNSET)
         )

@@ -50,7 +50,7 @@ class Header(msgspec.Struct, frozen=True, rename="camel"):
     victims: str = BY_QUEUES
 
 
-class Step(msgspec.Struct, frozen=True):
+class SnapshotStep(msgspec.Struct, frozen=True):
     """What the engine said to one wave of events."""
 
     step: int
@@ -143,7 +143,7 @@ def engine_time_us(moment: dt.datetime) -> int:
 
 def step_line(number: int, instructions: list[AnyInstruction]) -> bytes:
     """The line of one step's decisions."""
-    return _ENCODE(Step(number, instructions)) + b"\n"
+    return _ENCODE(SnapshotStep(number, instructions)) + b"\n"
 
 
 def read(lines: Iterable[bytes], where: str) -> Snapshot:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
-from gpufleet.doctor.views.refusals import Refusal, RefusalCause, refusals
+from gpufleet.doctor.views.refusals import PodRefusal, RefusalCause, refusals
 from gpufleet.doctor.views.services import silence
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.source.fields import Field
@@ -45,7 +45,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
         for field in configuration.root.at("webhooks").items()
         if _is_needed(field)
     ]
-    failing: dict[str, list[Refusal]] = {}
+    failing: dict[str, list[PodRefusal]] = {}
     for one in refusals(facts, RefusalCause.WEBHOOK_DOWN):
         failing.setdefault(one.words["name"], []).append(one)
     dead = 0
@@ -70,7 +70,7 @@ def _is_needed(field: Field) -> bool:
     )
 
 
-def _failure(webhook: Webhook, why: str, suffering: list[Refusal]) -> Failure:
+def _failure(webhook: Webhook, why: str, suffering: list[PodRefusal]) -> Failure:
     titles = list(dict.fromkeys(one.workload.title for one in suffering))
     whom = f", so the pods of {listed(titles)} are refused" if titles else ""
     namespace, name = webhook.service

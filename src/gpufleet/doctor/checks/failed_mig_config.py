@@ -6,7 +6,7 @@ from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, li
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.objects.pods import PodView
-from gpufleet.doctor.views.stack import Part, stack_of
+from gpufleet.doctor.views.stack import StackPart, stack_of
 from gpufleet.doctor.views.waiting import held_up_by
 from gpufleet.model.fleet_policy import MIG_LAYOUT_LABEL, MIG_STATE_LABEL
 
@@ -24,7 +24,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
         one
         for one in asked
         if one.labels.get(STATE) in {None, "pending", "rebooting"}
-        if not stack.pods_on(one, Part.MIG_MANAGER)
+        if not stack.pods_on(one, StackPart.MIG_MANAGER)
     ]
     if failed:
         yield _failure(facts, failed, "the MIG layout could not be made")
@@ -35,7 +35,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
 
 
 def _failure(facts: Facts, nodes: list[NodeView], says: str) -> Failure:
-    managers = [one for node in nodes for one in stack_of(facts).pods_on(node, Part.MIG_MANAGER)]
+    managers = [one for node in nodes for one in stack_of(facts).pods_on(node, StackPart.MIG_MANAGER)]
     return Failure(
         f"{listed(one.name for one in nodes)}: {says}",
         tuple(one.title for one in nodes),

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.pods import PodView, logs_command
-from gpufleet.doctor.views.stack import Daemon, Part, Stack, stack_of
+from gpufleet.doctor.views.stack import Daemon, Stack, StackPart, stack_of
 from gpufleet.doctor.views.waiting import held_up_by
 
 SLOW_S = 30 * 60.0
@@ -32,7 +32,9 @@ _STUCK = frozenset(
 _OPERATORS = ("ClusterPolicy", "NVIDIADriver")
 
 
-def failures_of(facts: Facts, part: Part, others: frozenset[Part] = frozenset()) -> Iterator[Failure | Good]:
+def failures_of(
+    facts: Facts, part: StackPart, others: frozenset[StackPart] = frozenset()
+) -> Iterator[Failure | Good]:
     """Each DaemonSet of a part of the stack with pods that do not get up; ``others`` are left out."""
     stack = stack_of(facts)
     daemons = [one for one in stack.having(part) if not others & one.parts]
@@ -69,7 +71,7 @@ def trouble_of(pod: PodView, now: dt.datetime) -> str:
     return f"not ready for {since_s / 60:.0f} minutes: {told}"
 
 
-def _failure(facts: Facts, stack: Stack, daemon: Daemon, part: Part, sick: dict[str, str]) -> Failure:
+def _failure(facts: Facts, stack: Stack, daemon: Daemon, part: StackPart, sick: dict[str, str]) -> Failure:
     pods = [one for one in daemon.pods if one.title in sick]
     names = {one.node for one in pods if one.node}
     nodes = [one for one in facts.nodes if one.name in names]
@@ -111,19 +113,19 @@ def _titles_on(daemon: Daemon, names: set[str]) -> Iterator[str]:
 
 def drivers(facts: Facts) -> Iterator[Failure | Good]:
     """DaemonSets that bring the driver, and those that bring the container toolkit alone."""
-    yield from failures_of(facts, Part.DRIVER)
-    yield from failures_of(facts, Part.TOOLKIT, frozenset({Part.DRIVER}))
+    yield from failures_of(facts, StackPart.DRIVER)
+    yield from failures_of(facts, StackPart.TOOLKIT, frozenset({StackPart.DRIVER}))
 
 
 def plugins(facts: Facts) -> Iterator[Failure | Good]:
     """Device plugins."""
-    yield from failures_of(facts, Part.PLUGIN)
+    yield from failures_of(facts, StackPart.PLUGIN)
 
 
 def discovery(facts: Facts) -> Iterator[Failure | Good]:
     """DaemonSets that discover features or lay out MIG, and are no device plugin at the same time."""
-    yield from failures_of(facts, Part.FEATURES, frozenset({Part.PLUGIN}))
-    yield from failures_of(facts, Part.MIG_MANAGER, frozenset({Part.PLUGIN, Part.FEATURES}))
+    yield from failures_of(facts, StackPart.FEATURES, frozenset({StackPart.PLUGIN}))
+    yield from failures_of(facts, StackPart.MIG_MANAGER, frozenset({StackPart.PLUGIN, StackPart.FEATURES}))
 
 
 CHECKS = (

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.views.refusals import Refusal, RefusalCause, quota_amounts, refusals
+from gpufleet.doctor.views.refusals import PodRefusal, RefusalCause, quota_amounts, refusals
 from gpufleet.model.quantity import Quantity
 
 
 def judge(facts: Facts) -> Iterator[Failure | Good]:
     """Each quota that refuses pods of GPU work."""
-    found: dict[str, list[Refusal]] = {}
+    found: dict[str, list[PodRefusal]] = {}
     for one in refusals(facts, RefusalCause.QUOTA_FULL):
         found.setdefault(f"{one.namespace}/{one.words['name']}", []).append(one)
     for quota, group in found.items():
@@ -19,7 +19,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
         yield Good("no quota refuses pods of GPU work")
 
 
-def _failure(quota: str, group: list[Refusal]) -> Failure:
+def _failure(quota: str, group: list[PodRefusal]) -> Failure:
     first = group[0]
     requested, used, limited = (quota_amounts(first.words[name]) for name in ("requested", "used", "limited"))
     hopeless = [name for name in requested if name in limited and requested[name].nano > limited[name].nano]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpufleet.doctor.check import Check, Failure, Good, Grade, Layer, Point, Remedy, Unjudged, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.views.monitoring import scrapers
-from gpufleet.doctor.views.stack import Part, stack_of
+from gpufleet.doctor.views.stack import StackPart, stack_of
 from gpufleet.model.phrases import each_of
 
 
@@ -19,11 +19,11 @@ def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
     if not nodes or not collectors:
         return
     stack = stack_of(facts)
-    without = [one for one in nodes if not stack.pods_on(one, Part.EXPORTER)]
+    without = [one for one in nodes if not stack.pods_on(one, StackPart.EXPORTER)]
     if not without:
         yield Good(f"an exporter tells metrics of the GPUs of {each_of(len(nodes), 'node')}")
         return
-    exporters = stack.having(Part.EXPORTER)
+    exporters = stack.having(StackPart.EXPORTER)
     if exporters:
         manifest = exporters[0].manifest
         why = f"{listed(one.title for one in exporters)} has no pod there"

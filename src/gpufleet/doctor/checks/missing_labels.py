@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
-from gpufleet.doctor.views.stack import Part, product_writers, stack_of
+from gpufleet.doctor.views.stack import StackPart, product_writers, stack_of
 from gpufleet.kube.meanings import node_labels
 from gpufleet.model.gpu_catalogue import Vendor
 
@@ -16,7 +16,7 @@ PRODUCTS = {vendor: node_labels.PRODUCTS[vendor] for vendor in (Vendor.NVIDIA, V
 def judge(facts: Facts) -> Iterator[Failure | Good]:
     """The nodes by the label that they lack."""
     with_gpus = [one for one in facts.gpu_nodes if one.offers]
-    writers = [one.template for one in stack_of(facts).having(Part.FEATURES)]
+    writers = [one.template for one in stack_of(facts).having(StackPart.FEATURES)]
     written = {PRODUCTS[vendor] for one in writers for vendor in product_writers(one) & PRODUCTS.keys()}
     if any(one.device_fields for one in with_gpus):
         written.update(PRODUCTS.values())

@@ -8,7 +8,7 @@ from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.views.growth import is_joining
 from gpufleet.doctor.views.offers import nodes_with_slices
-from gpufleet.doctor.views.stack import Daemon, Part, stack_of
+from gpufleet.doctor.views.stack import Daemon, StackPart, stack_of
 from gpufleet.doctor.views.waiting import held_up_by
 from gpufleet.doctor.views.warnings import warnings_of
 from gpufleet.model.phrases import each_of
@@ -23,14 +23,14 @@ _INSTALL = Remedy(
 def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
     """Nodes that offer no GPU, by why no plugin is on them."""
     stack, slices = stack_of(facts), nodes_with_slices(facts)
-    plugins = stack.having(Part.PLUGIN)
+    plugins = stack.having(StackPart.PLUGIN)
     bare = [one for one in facts.gpu_nodes if one.is_ready and not one.offers and one.name not in slices]
     joining = [one for one in bare if is_joining(one, facts.now)]
     if joining:
         yield Unjudged(f"{listed(one.name for one in joining)}: came lately, no GPU is offered yet")
     served = len(facts.gpu_nodes) - len(bare)
     late = [one for one in bare if not is_joining(one, facts.now)]
-    without = [one for one in late if not stack.pods_on(one, Part.PLUGIN)]
+    without = [one for one in late if not stack.pods_on(one, StackPart.PLUGIN)]
     titled = {one.title: one for one in plugins}
     for (title, unmet, taint), nodes in _by_reason(without, plugins).items():
         yield _failure(facts, nodes, titled.get(title), unmet, taint)

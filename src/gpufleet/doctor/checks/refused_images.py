@@ -21,7 +21,7 @@ from gpufleet.model.phrases import subject, verb
 
 
 @dataclass(frozen=True)
-class Refusal:
+class ImageRefusal:
     """An image that some nodes refuse. ``others`` is how many of its nodes do not."""
 
     workload: Workload
@@ -32,7 +32,7 @@ class Refusal:
     check: cuda.Check
 
 
-def refusals_of(facts: Facts) -> Iterator[Refusal]:
+def refusals_of(facts: Facts) -> Iterator[ImageRefusal]:
     """Each container of a workload with an image that a node surely does not run."""
     # Workloads that may go to the same nodes are given the same tuple of them.
     known: dict[int, dict[NodeFacts, list[str]]] = {}
@@ -47,7 +47,7 @@ def refusals_of(facts: Facts) -> Iterator[Refusal]:
                 refused = [(names, no) for one, names in by_facts.items() if (no := _refused(image, one))]
                 if refused:
                     names = tuple(name for some, _ in refused for name in some)
-                    yield Refusal(
+                    yield ImageRefusal(
                         work, container.name, image.name, names, len(nodes) - len(names), refused[0][1]
                     )
 
@@ -58,7 +58,7 @@ def _refused(image: ImageFacts, node: NodeFacts) -> cuda.Check | None:
     # Of an image that may be none of CUDA, no card can be said to be wrong.
     if image.toolkit() is not None:
         checks.append(check_architecture(image, node))
-    return next((one for one in checks if one.answer is cuda.Answer.NO), None)
+    return next((one for one in checks if one.answer is cuda.CudaAnswer.NO), None)
 
 
 def nowhere(facts: Facts) -> Iterator[Failure]:
@@ -71,7 +71,7 @@ def somewhere(facts: Facts) -> Iterator[Failure]:
     yield from (_failure(one) for one in refusals_of(facts) if one.others)
 
 
-def _failure(one: Refusal) -> Failure:
+def _failure(one: ImageRefusal) -> Failure:
     where = "any node that may take it" if not one.others else listed(one.refusing)
     return Failure(
         f"{one.workload.title}: container {one.container} does not run on {where}: {one.check.reason}",

@@ -6,13 +6,15 @@ from itertools import combinations
 from gpufleet.doctor.check import Check, Failure, Good, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
-from gpufleet.doctor.views.stack import Daemon, Part, stack_of
+from gpufleet.doctor.views.stack import Daemon, StackPart, stack_of
 
 
 def judge(facts: Facts) -> Iterator[Failure | Good]:
     """Each two plugins, with the nodes on which both are."""
     # A DRA driver beside a plugin may be there for other things than GPUs.
-    plugins = [one for one in stack_of(facts).having(Part.PLUGIN) if "dra-driver" not in one.manifest.name]
+    plugins = [
+        one for one in stack_of(facts).having(StackPart.PLUGIN) if "dra-driver" not in one.manifest.name
+    ]
     rivals = False
     for one, other in combinations(plugins, 2):
         both = [node for node in facts.gpu_nodes if _are_on(node, one, other)]

@@ -7,14 +7,14 @@ from gpufleet.doctor.check import Check, Failure, Grade, Layer, Point, Remedy, U
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.live.references import CONFIG_MAPS_OF_GUIDES, config_maps_of_stack
 from gpufleet.doctor.views.sharing import config_maps_followed, is_like_sharing
-from gpufleet.doctor.views.stack import Daemon, Part, stack_of
+from gpufleet.doctor.views.stack import Daemon, StackPart, stack_of
 from gpufleet.lint.objects.manifest import Manifest
 
 
 def judge(facts: Facts) -> Iterator[Failure | Unjudged]:
     """Each ConfigMap, with what the plugins of this cluster read in its place."""
     read = config_maps_of_stack(facts.objects)
-    plugins = stack_of(facts).having(Part.PLUGIN)
+    plugins = stack_of(facts).having(StackPart.PLUGIN)
     for one in facts.of_kind("ConfigMap"):
         if one.name not in SOUGHT_NAMES or (one.namespace, one.name) in read or not is_like_sharing(one):
             continue
@@ -49,7 +49,7 @@ def _mend(facts: Facts, unread: Manifest, plugins: tuple[Daemon, ...]) -> Remedy
         there = (place for place in places if facts.find("Namespace", "", place[0]) is not None)
         namespace, name = next(there, places[0])
         return Remedy(f"put it where agents look for it: {namespace}/{name}", _copy(unread, namespace, name))
-    if any(Part.EXPORTER in plugin.parts for plugin in plugins):
+    if any(StackPart.EXPORTER in plugin.parts for plugin in plugins):
         return Remedy(
             "put its keys into the configuration that agents read: agent.sharing of gpufleet's chart"
         )

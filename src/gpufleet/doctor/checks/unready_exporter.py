@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpufleet.doctor.check import Check, Failure, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.pods import PodView, logs_command
-from gpufleet.doctor.views.stack import Part, stack_of
+from gpufleet.doctor.views.stack import StackPart, stack_of
 from gpufleet.model.phrases import counted
 
 _PATIENCE_S = 180.0
@@ -14,8 +14,8 @@ _PATIENCE_S = 180.0
 
 def judge(facts: Facts) -> Iterator[Failure]:
     """Each exporter with such pods; parts of the stack that do more than export are other checks'."""
-    for daemon in stack_of(facts).having(Part.EXPORTER):
-        if daemon.parts != {Part.EXPORTER}:
+    for daemon in stack_of(facts).having(StackPart.EXPORTER):
+        if daemon.parts != {StackPart.EXPORTER}:
             continue
         bad = [
             one

@@ -9,7 +9,7 @@ from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.views.monitoring import GROUP, Monitor, gpu_monitors, is_collected
 from gpufleet.doctor.views.services import pods_behind
-from gpufleet.doctor.views.stack import Part, parts_of
+from gpufleet.doctor.views.stack import StackPart, parts_of
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.model.label_advice import nearest
 from gpufleet.model.phrases import each_of
@@ -71,7 +71,7 @@ def _by_service(facts: Facts, monitor: Monitor) -> Failure | None:
 
 
 def _exporter_runs(facts: Facts) -> bool:
-    return any(Part.EXPORTER in parts_of(one.template) for one in facts.pods if not one.has_ended)
+    return any(StackPart.EXPORTER in parts_of(one.template) for one in facts.pods if not one.has_ended)
 
 
 def _by_pod(facts: Facts, monitor: Monitor) -> Failure | None:

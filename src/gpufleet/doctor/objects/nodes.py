@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from gpufleet.doctor.objects.status import Condition, conditions
+from gpufleet.doctor.objects.status import ReadCondition, conditions
 from gpufleet.kube.meanings.gpu_resources import is_gpu, is_whole_gpu
 from gpufleet.kube.meanings.node_labels import KWOK_NODE
 from gpufleet.lint.objects.amounts import amount
@@ -67,7 +67,7 @@ class NodeView:
         return self.seen.taints
 
     @cached_property
-    def conditions(self) -> dict[str, Condition]:
+    def conditions(self) -> dict[str, ReadCondition]:
         """Its conditions by type."""
         return conditions(self.manifest.root.at("status"))
 

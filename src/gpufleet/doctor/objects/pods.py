@@ -4,7 +4,7 @@ import datetime as dt
 from dataclasses import dataclass
 from functools import cached_property
 
-from gpufleet.doctor.objects.status import Condition, age_s, conditions
+from gpufleet.doctor.objects.status import ReadCondition, age_s, conditions
 from gpufleet.kube.meanings.group_names import named_groups
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
@@ -111,7 +111,7 @@ class PodView:
         return frozenset(name for way, name in named if way.api_group and name)
 
     @cached_property
-    def conditions(self) -> dict[str, Condition]:
+    def conditions(self) -> dict[str, ReadCondition]:
         """Its conditions by type."""
         return conditions(self.root.at("status"))
 

@@ -7,7 +7,7 @@ from gpufleet.lint.source.fields import Field
 
 
 @dataclass(frozen=True)
-class Condition:
+class ReadCondition:
     """An entry of ``status.conditions``."""
 
     status: str
@@ -21,13 +21,13 @@ class Condition:
         return self.status == "True"
 
 
-def conditions(status: Field) -> dict[str, Condition]:
+def conditions(status: Field) -> dict[str, ReadCondition]:
     """The conditions of an object by their type."""
     found = {}
     for one in status.at("conditions").items():
         state, reason, message = (one.at(name).text or "" for name in ("status", "reason", "message"))
         since = time_of(one.at("lastTransitionTime"))
-        found[one.at("type").text or ""] = Condition(state, reason, message, since)
+        found[one.at("type").text or ""] = ReadCondition(state, reason, message, since)
     return found
 
 

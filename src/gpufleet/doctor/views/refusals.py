@@ -43,7 +43,7 @@ class RefusalCause(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Refusal:
+class PodRefusal:
     """Pods of ``workload`` that ``maker`` could not make; ``words`` are the parts of the message."""
 
     workload: Workload
@@ -63,12 +63,12 @@ class Refusal:
         return self.workload.affects | {self.maker.title}
 
 
-def refusals(facts: Facts, *grounds: RefusalCause) -> tuple[Refusal, ...]:
+def refusals(facts: Facts, *grounds: RefusalCause) -> tuple[PodRefusal, ...]:
     """What was refused of GPU work or of the GPU stack and still lacks, on one of these grounds."""
     return tuple(one for one in facts.once(_refusals) if one.ground in grounds)
 
 
-def _refusals(facts: Facts) -> tuple[Refusal, ...]:
+def _refusals(facts: Facts) -> tuple[PodRefusal, ...]:
     found = {}
     for maker, message in (*_told_by_events(facts), *_told_by_conditions(facts)):
         workload = facts.gpu_workload_above(maker) or facts.infrastructure_above(maker)
@@ -79,7 +79,7 @@ def _refusals(facts: Facts) -> tuple[Refusal, ...]:
     return tuple(one for one in found.values() if not _is_mended(facts, one))
 
 
-def _is_mended(facts: Facts, refusal: Refusal) -> bool:
+def _is_mended(facts: Facts, refusal: PodRefusal) -> bool:
     """Whether what refused the pods does so no more; its controller makes them with its next try."""
     name = refusal.words.get("name", "")
     match refusal.ground:
@@ -98,7 +98,7 @@ def _is_listed(facts: Facts, kind: str) -> bool:
     return kind in facts.listed and kind not in facts.refused
 
 
-def _allows(facts: Facts, refusal: Refusal) -> bool:
+def _allows(facts: Facts, refusal: PodRefusal) -> bool:
     """Whether the quota as it is now has room for the pod that it refused."""
     quota = facts.find("ResourceQuota", refusal.namespace, refusal.words["name"])
     if quota is None:
@@ -124,10 +124,10 @@ def _ends(facts: Facts, maker: Manifest) -> bool:
     return any(one.root.at("metadata", "deletionTimestamp").exists for one in around)
 
 
-def _read(workload: Workload, maker: Manifest, message: str) -> Refusal:
+def _read(workload: Workload, maker: Manifest, message: str) -> PodRefusal:
     for ground in RefusalCause:
         if match := ground.value.search(message):
-            return Refusal(workload, maker, ground, match.groupdict(), message)
+            return PodRefusal(workload, maker, ground, match.groupdict(), message)
     raise AssertionError(message)  # the last ground takes everything
 
 

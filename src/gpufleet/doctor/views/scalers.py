@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gpufleet.doctor.facts import Facts
-from gpufleet.doctor.objects.status import Condition, conditions
+from gpufleet.doctor.objects.status import ReadCondition, conditions
 from gpufleet.doctor.objects.workloads import Workload
 from gpufleet.lint.objects.manifest import Manifest
 
@@ -51,7 +51,7 @@ class Scaler:
         )
 
     @cached_property
-    def conditions(self) -> dict[str, Condition]:
+    def conditions(self) -> dict[str, ReadCondition]:
         """The conditions that the autoscaler's controller wrote, by type."""
         return conditions(self.manifest.root.at("status"))
 
@@ -98,7 +98,7 @@ def _asks_about_gpus(facts: Facts, scaler: Scaler) -> bool:
     return any(map(_ABOUT_GPUS.search, words)) or scaler.manifest.namespace in beside
 
 
-def unavailable_apis(facts: Facts) -> dict[str, tuple[Manifest, Condition]]:
+def unavailable_apis(facts: Facts) -> dict[str, tuple[Manifest, ReadCondition]]:
     """APIs of metrics that are registered and do not answer, by their group."""
     found = {}
     for one in facts.of_kind("APIService"):

@@ -12,7 +12,7 @@ from gpufleet.devices.sharing.plan import Fractions, Mig, SharingPlan, replicas_
 from gpufleet.devices.sharing.plugin import read_plugin_config
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
-from gpufleet.doctor.views.stack import Daemon, Part, Stack
+from gpufleet.doctor.views.stack import Daemon, Stack, StackPart
 from gpufleet.kube.meanings.node_labels import GPU_COUNT, NVIDIA_PRODUCT
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.model.gpu_catalogue import Vendor
@@ -43,12 +43,12 @@ class Declared:
     @property
     def is_agents(self) -> bool:
         """Whether gpufleet's agent reads it, which follows edits by itself."""
-        return Part.EXPORTER in self.daemon.parts
+        return StackPart.EXPORTER in self.daemon.parts
 
 
 def declared_for(facts: Facts, stack: Stack, node: NodeView) -> Declared | None:
     """The configuration of the plugin on a node; None where it has none."""
-    for daemon in stack.having(Part.PLUGIN):
+    for daemon in stack.having(StackPart.PLUGIN):
         if node.name in daemon.pod_on:
             followed = _followed(facts, daemon)
             if any(_texts(one) != _texts(followed[0]) for one in followed):

@@ -17,7 +17,7 @@ from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.taint import Taint, untolerated
 
 
-class Part(enum.Enum):
+class StackPart(enum.Enum):
     """What a part of the stack is for."""
 
     DRIVER = "driver"
@@ -30,42 +30,42 @@ class Part(enum.Enum):
 
 # What a DaemonSet is for, by the names of images that projects publish.
 _IMAGES = {
-    Part.DRIVER: re.compile(r"nvidia/driver|nvidia-driver|amdgpu-driver"),
-    Part.TOOLKIT: re.compile(r"container-toolkit"),
-    Part.PLUGIN: re.compile(
+    StackPart.DRIVER: re.compile(r"nvidia/driver|nvidia-driver|amdgpu-driver"),
+    StackPart.TOOLKIT: re.compile(r"container-toolkit"),
+    StackPart.PLUGIN: re.compile(
         r"device-plugin|intel-gpu-plugin|projecthami/hami|dra-driver|gpufleet(-agent)?$|vgpu-manager"
     ),
-    Part.EXPORTER: re.compile(
+    StackPart.EXPORTER: re.compile(
         r"dcgm-exporter|device-metrics-exporter|xpumanager|xpu-manager|gpufleet(-agent)?$"
     ),
-    Part.FEATURES: re.compile(
+    StackPart.FEATURES: re.compile(
         r"gpu-feature-discovery|node-labeller|node-feature-discovery|gpufleet(-agent)?$"
     ),
-    Part.MIG_MANAGER: re.compile(r"k8s-mig-manager|mig-manager"),
+    StackPart.MIG_MANAGER: re.compile(r"k8s-mig-manager|mig-manager"),
 }
 
 
 _PLUGIN_IMAGE_FOR = (
-    (re.compile(r"gpu-feature-discovery"), frozenset({Part.FEATURES})),
-    (re.compile(r"labell?er"), frozenset({Part.FEATURES})),
-    (re.compile(r"mps-control-daemon|config-manager"), frozenset[Part]()),
+    (re.compile(r"gpu-feature-discovery"), frozenset({StackPart.FEATURES})),
+    (re.compile(r"labell?er"), frozenset({StackPart.FEATURES})),
+    (re.compile(r"mps-control-daemon|config-manager"), frozenset[StackPart]()),
 )
 """Makers ship these in the image of their plugin; tag, name and command of the container tell them apart."""
 
 
-def parts_of(template: PodTemplate) -> frozenset[Part]:
+def parts_of(template: PodTemplate) -> frozenset[StackPart]:
     """Which parts of the stack the containers of a pod are; judged by their images."""
-    return frozenset[Part]().union(*map(_parts_of_container, template.containers))
+    return frozenset[StackPart]().union(*map(_parts_of_container, template.containers))
 
 
-def _parts_of_container(container: Container) -> frozenset[Part]:
+def _parts_of_container(container: Container) -> frozenset[StackPart]:
     if container.image is None:
         return frozenset()
     repository = container.image.repository
     found = frozenset(part for part, image in _IMAGES.items() if image.search(repository))
-    if Part.PLUGIN in found:
+    if StackPart.PLUGIN in found:
         if is_for_other_devices(repository):
-            return found - {Part.PLUGIN}
+            return found - {StackPart.PLUGIN}
         told = " ".join((container.image.tag, container.name, *container.words))
         found = next((parts for word, parts in _PLUGIN_IMAGE_FOR if word.search(told)), found)
     return found
@@ -110,7 +110,7 @@ class Daemon:
     """A DaemonSet of the stack, with its pods."""
 
     manifest: Manifest
-    parts: frozenset[Part]
+    parts: frozenset[StackPart]
     pods: tuple[PodView, ...]
 
     @property
@@ -158,13 +158,13 @@ class Stack:
     """The GPU stack of a cluster: its DaemonSets, and pods of it that belong to none."""
 
     daemons: tuple[Daemon, ...]
-    lone_pods: tuple[tuple[frozenset[Part], PodView], ...] = ()
+    lone_pods: tuple[tuple[frozenset[StackPart], PodView], ...] = ()
 
-    def having(self, part: Part) -> tuple[Daemon, ...]:
+    def having(self, part: StackPart) -> tuple[Daemon, ...]:
         """The DaemonSets that are this part."""
         return tuple(one for one in self.daemons if part in one.parts)
 
-    def pods_on(self, node: NodeView, part: Part) -> tuple[PodView, ...]:
+    def pods_on(self, node: NodeView, part: StackPart) -> tuple[PodView, ...]:
         """The pods of this part on a node, those that no DaemonSet made among them."""
         found = [one.pod_on[node.name] for one in self.having(part) if node.name in one.pod_on]
         lone = [pod for parts, pod in self.lone_pods if part in parts and pod.node == node.name]

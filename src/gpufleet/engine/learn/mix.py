@@ -21,7 +21,7 @@ WEIGHT_LEAST = 1e-9
 """What weighs less against one arrival is forgotten, before it is too small to divide by."""
 
 
-class Request(NamedTuple):
+class PodMixRequest(NamedTuple):
     """What the mix distinguishes. ``gpu_milli`` is per device; ``models`` empty accepts any."""
 
     cpu_milli: int
@@ -36,8 +36,8 @@ class Mix:
 
     def __init__(self) -> None:
         self.arrivals = 0
-        self._weight_by_request: dict[Request, float] = {}
-        self._request_by_shape: dict[Shape, Request] = {}
+        self._weight_by_request: dict[PodMixRequest, float] = {}
+        self._request_by_shape: dict[Shape, PodMixRequest] = {}
         self._weight = 1.0
 
     def arrived(self, shape: Shape) -> None:
@@ -52,15 +52,15 @@ class Mix:
         if self._weight > WEIGHT_MAX:
             self._rescale()
 
-    def requests(self) -> list[tuple[Request, float]]:
+    def requests(self) -> list[tuple[PodMixRequest, float]]:
         """Requests with their weight, an arrival of this moment weighing 1."""
         return [(request, weight / self._weight) for request, weight in self._weight_by_request.items()]
 
-    def _remember(self, shape: Shape) -> Request:
+    def _remember(self, shape: Shape) -> PodMixRequest:
         if len(self._request_by_shape) >= REQUESTS_MAX:
             self._forget_lightest()
         gpu = shape.gpu
-        request = Request(
+        request = PodMixRequest(
             cpu_milli=shape.resources.cpu_milli,
             memory_mib=-(-shape.resources.memory_bytes // MEBIBYTE),
             gpus=gpu.count,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.learn.host_curve import host_curve
-from gpufleet.engine.learn.mix import Mix, Request
+from gpufleet.engine.learn.mix import Mix, PodMixRequest
 from gpufleet.engine.learn.model_worth import model_prices
 from gpufleet.engine.learn.remainder_value import remainder_values
 from gpufleet.engine.learn.whole_slots import SAFETY, FreeHosts, whole_slots
@@ -107,7 +107,7 @@ def study(mix: Mix, fleet: Fleet) -> Valuation | None:
     )
 
 
-def values_of(wanted: list[tuple[Request, float]]) -> Float64Array:
+def values_of(wanted: list[tuple[PodMixRequest, float]]) -> Float64Array:
     """The worth of every remainder of a GPU, from the sizes that are most asked for."""
     demand = np.zeros(WHOLE_GPU_MILLI + 1)
     for request, weight in wanted:
@@ -118,7 +118,7 @@ def values_of(wanted: list[tuple[Request, float]]) -> Float64Array:
     return remainder_values(kept, demand[kept])
 
 
-def request_worth(request: Request, values: Float64Array) -> float:
+def request_worth(request: PodMixRequest, values: Float64Array) -> float:
     """The worth of the GPUs that a request takes: at least their plain size."""
     size = request.gpu_milli / WHOLE_GPU_MILLI
     return request.gpus * max(float(values[request.gpu_milli]), size)
@@ -133,7 +133,7 @@ def free_by_model(free_by_device: Float64Array, fleet: Fleet) -> dict[int, float
 
 
 def prices_of(
-    wanted: list[tuple[Request, float]],
+    wanted: list[tuple[PodMixRequest, float]],
     worths: Float64Array,
     free: dict[int, float],
     fleet: Fleet,
@@ -163,12 +163,12 @@ def prices_of(
     }
 
 
-def codes(request: Request, fleet: Fleet) -> frozenset[int]:
+def codes(request: PodMixRequest, fleet: Fleet) -> frozenset[int]:
     """The models a request names, as far as the fleet has ever had them."""
     return frozenset(fleet.model_codes[model] for model in request.models if model in fleet.model_codes)
 
 
-def low_marks(wanted: list[tuple[Request, float]], fleet: Fleet) -> dict[GpuModelName, int]:
+def low_marks(wanted: list[tuple[PodMixRequest, float]], fleet: Fleet) -> dict[GpuModelName, int]:
     """For models that tasks name: the free milli at which another valuation is due.
 
     Counted as ``place.score.worth`` counts what is left: a node belongs to the model of its first GPU.

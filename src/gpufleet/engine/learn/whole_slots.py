@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 from gpufleet.engine.arrays.array_types import Int64Array
-from gpufleet.engine.learn.mix import Request
+from gpufleet.engine.learn.mix import PodMixRequest
 from gpufleet.engine.valuation import NEVER, ONE_GPU, SLOT_LEVELS, SlotKind, SlotLevel
 from gpufleet.model.device import WHOLE_GPU_MILLI
 
@@ -86,7 +86,7 @@ def poisson_tail(expected: float, count: int) -> float:
     return max(0.0, 1.0 - below)
 
 
-def needs_of(requests: list[tuple[Request, float]], gpus: int) -> list[Need]:
+def needs_of(requests: list[tuple[PodMixRequest, float]], gpus: int) -> list[Need]:
     """The levels of need of tasks with so many entire GPUs, ascending, ``expected`` counting all
     tasks that need at least this much.
     """
@@ -145,7 +145,7 @@ def slot_kind(gpus: int, needs: list[Need], hosts: FreeHosts, part: float) -> Sl
 
 
 def whole_slots(
-    mix: list[tuple[Request, float]],
+    mix: list[tuple[PodMixRequest, float]],
     arrivals_to_come: float,
     free_worth: float,
     hosts: FreeHosts,

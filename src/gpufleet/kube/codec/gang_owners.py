@@ -28,7 +28,7 @@ LEADER_READY = "LeaderReady"
 AFTER_WORKERS = "WaitForWorkersReady"
 
 
-class Part(msgspec.Struct, frozen=True):
+class OwnedPart(msgspec.Struct, frozen=True):
     """A pod's part: which of the owner's parts that come together, its role in it, and its minimums.
 
     ``name`` is "" where all of the owner's pods come together; a part of one pod is no gang.
@@ -40,17 +40,17 @@ class Part(msgspec.Struct, frozen=True):
     role: str = ""
 
 
-class Owner(msgspec.Struct, frozen=True):
+class GangOwner(msgspec.Struct, frozen=True):
     """One kind of owner. ``controllers`` are the kinds that a pod's own controller may have."""
 
     kind: Kind
     type: type[Any]
     label: str
     controllers: tuple[str, ...]
-    part: Callable[[Any, Pod], Part]
+    part: Callable[[Any, Pod], OwnedPart]
 
 
-def _job_set(job_set: owners.JobSet, pod: Pod) -> Part:
+def _job_set(job_set: owners.JobSet, pod: Pod) -> OwnedPart:
     """All Jobs of a JobSet, or one kind of Job at a time where they come in order."""
     role = _label(pod, keys.JOB_SET_REPLICATED_JOB)
     counts = {job.name: job.replicas * job.template.spec.at_once for job in job_set.spec.replicated_jobs}
@@ -60,22 +60,22 @@ def _job_set(job_set: owners.JobSet, pod: Pod) -> Part:
     policy = job_set.spec.startup_policy
     ordered = policy is not None and policy.startup_policy_order == IN_ORDER
     if ordered or any(job.depends_on for job in job_set.spec.replicated_jobs):
-        return Part(counts[role], name=role, role=role)
+        return OwnedPart(counts[role], name=role, role=role)
     return _all_of(counts, role)
 
 
-def _leader_worker_set(found: owners.LeaderWorkerSet, pod: Pod) -> Part:
+def _leader_worker_set(found: owners.LeaderWorkerSet, pod: Pod) -> OwnedPart:
     """One leader and its workers; without the leader where the workers wait for it."""
     group = _label(pod, keys.LEADER_WORKER_SET_GROUP)
     size = found.spec.leader_worker_template.size
     role = LEADER if _label(pod, keys.LEADER_WORKER_SET_WORKER) == "0" else WORKER
     waits = found.spec.startup_policy == LEADER_READY
     if waits or keys.LEADER_WORKER_SET_EXCLUSIVE in found.metadata.annotations:
-        return Part(1 if role == LEADER else size - 1, name=f"{group}/{role}", role=role)
-    return Part(size, ((LEADER, 1), (WORKER, size - 1)) if size > 1 else ((LEADER, 1),), group, role)
+        return OwnedPart(1 if role == LEADER else size - 1, name=f"{group}/{role}", role=role)
+    return OwnedPart(size, ((LEADER, 1), (WORKER, size - 1)) if size > 1 else ((LEADER, 1),), group, role)
 
 
-def _training_job(job: owners.TrainingJob, pod: Pod) -> Part:
+def _training_job(job: owners.TrainingJob, pod: Pod) -> OwnedPart:
     """All replicas, or ``minAvailable`` of them; of elastic workers as many as can train."""
     labels = pod.metadata.labels
     role = labels.get(keys.TRAINING_ROLE) or labels.get(keys.MPI_ROLE, "")
@@ -88,15 +88,15 @@ def _training_job(job: owners.TrainingJob, pod: Pod) -> Part:
         counts[WORKER] = min(counts[WORKER], elastic.min_replicas)
     if job.spec.launcher_creation_policy == AFTER_WORKERS:
         if role == LAUNCHER:
-            return Part(1, name=LAUNCHER, role=role)
+            return OwnedPart(1, name=LAUNCHER, role=role)
         counts.pop(LAUNCHER, None)
     policy = job.spec.run_policy.scheduling_policy
     if policy is not None and policy.min_available is not None:
-        return Part(policy.min_available, role=role)
+        return OwnedPart(policy.min_available, role=role)
     return _all_of(counts, role)
 
 
-def _ray_cluster(cluster: owners.RayCluster, pod: Pod) -> Part:
+def _ray_cluster(cluster: owners.RayCluster, pod: Pod) -> OwnedPart:
     """The head and its workers; where their number follows the load, as few as there may be."""
     counts = {HEAD: 1}
     for group in cluster.spec.worker_group_specs:
@@ -107,9 +107,9 @@ def _ray_cluster(cluster: owners.RayCluster, pod: Pod) -> Part:
     return _all_of(counts, _label(pod, keys.RAY_GROUP))
 
 
-def _all_of(counts: Mapping[str, int], role: str) -> Part:
+def _all_of(counts: Mapping[str, int], role: str) -> OwnedPart:
     minimums = tuple(sorted((name, count) for name, count in counts.items() if count))
-    return Part(sum(counts.values()), minimums, role=role)
+    return OwnedPart(sum(counts.values()), minimums, role=role)
 
 
 def _label(pod: Pod, key: str) -> str:
@@ -121,15 +121,15 @@ def _label(pod: Pod, key: str) -> str:
     return value
 
 
-def _training(kind: Kind) -> Owner:
+def _training(kind: Kind) -> GangOwner:
     # An MPIJob's launcher is made by a Job.
-    return Owner(kind, owners.TrainingJob, keys.TRAINING_JOB, (kind.name, "Job"), _training_job)
+    return GangOwner(kind, owners.TrainingJob, keys.TRAINING_JOB, (kind.name, "Job"), _training_job)
 
 
 # Controllers whose pods start together although the pods name no group.
-OWNERS: tuple[Owner, ...] = (
-    Owner(resources.JOB_SETS, owners.JobSet, keys.JOB_SET, ("Job",), _job_set),
-    Owner(
+OWNERS: tuple[GangOwner, ...] = (
+    GangOwner(resources.JOB_SETS, owners.JobSet, keys.JOB_SET, ("Job",), _job_set),
+    GangOwner(
         resources.LEADER_WORKER_SETS,
         owners.LeaderWorkerSet,
         keys.LEADER_WORKER_SET,
@@ -142,5 +142,5 @@ OWNERS: tuple[Owner, ...] = (
     _training(resources.PADDLE_JOBS),
     _training(resources.XGBOOST_JOBS),
     _training(resources.MPI_JOBS),
-    Owner(resources.RAY_CLUSTERS, owners.RayCluster, keys.RAY_CLUSTER, ("RayCluster",), _ray_cluster),
+    GangOwner(resources.RAY_CLUSTERS, owners.RayCluster, keys.RAY_CLUSTER, ("RayCluster",), _ray_cluster),
 )

@@ -14,7 +14,7 @@ import msgspec
 from gpufleet.kube import keys, resources
 from gpufleet.kube.codec import pod_groups
 from gpufleet.kube.codec.field_path import harmless, of_object
-from gpufleet.kube.codec.gang_owners import OWNERS, Owner
+from gpufleet.kube.codec.gang_owners import OWNERS, GangOwner
 from gpufleet.kube.codec.gang_stale_after import stale_after_of
 from gpufleet.kube.codec.gang_terms import GangTerms, Membership
 from gpufleet.kube.codec.gpu_models import one_model_of
@@ -201,7 +201,7 @@ def _owned(pod: Pod, controller: OwnerReference, lookup: Lookup) -> Read:
     return Wait(WaitReason.GROUP_MISSING, message)
 
 
-def _part(row: Owner, owner: object, pod: Pod) -> Membership | None:
+def _part(row: GangOwner, owner: object, pod: Pod) -> Membership | None:
     part = row.part(owner, pod)
     name = pod.metadata.labels[row.label]
     if part.min_members == 1 and part.name:

@@ -24,7 +24,7 @@ _SHARED_SUFFIX = ".shared"
 """What NVIDIA's device plugin appends to the name of a resource that is shared in time."""
 
 
-class Unit(enum.Enum):
+class ResourceUnit(enum.Enum):
     """What one unit of a resource is."""
 
     GPU = "a GPU of its own, or what looks like one where sharing is hidden"
@@ -39,49 +39,49 @@ _INSTANCE = re.compile(r"nvidia\.com/mig[-_.]?(\d+)g[-_.](\d+)gb((?:[.+-][a-z.]+
 """A MIG profile with its parts joined in any way; right is nvidia.com/mig-1g.10gb alone."""
 
 UNITS = {
-    NVIDIA_GPU: Unit.GPU,
-    AMD_GPU: Unit.GPU,
-    INTEL_GPU_I915: Unit.GPU,
-    INTEL_GPU_XE: Unit.GPU,
-    OLD_NVIDIA_GPU: Unit.GPU,
-    NVIDIA_SHARED: Unit.SHARE,
-    keys.GPU_SHARE: Unit.SHARE,
-    "nvidia.com/vgpu": Unit.PART,
-    "k8s.amazonaws.com/vgpu": Unit.PART,
-    keys.VOLCANO_NUMBER: Unit.PART,
-    keys.VOLCANO_MEMORY: Unit.MEASURE,
-    keys.VOLCANO_MEMORY_PERCENT: Unit.MEASURE,
-    keys.VOLCANO_CORES: Unit.MEASURE,
-    "volcano.sh/gpu-memory": Unit.MEASURE,
-    keys.HAMI_MEMORY: Unit.MEASURE,
-    keys.HAMI_MEMORY_PERCENT: Unit.MEASURE,
-    keys.HAMI_CORES: Unit.MEASURE,
-    "aliyun.com/gpu-mem": Unit.MEASURE,
-    "aliyun.com/gpu-core.percentage": Unit.MEASURE,
+    NVIDIA_GPU: ResourceUnit.GPU,
+    AMD_GPU: ResourceUnit.GPU,
+    INTEL_GPU_I915: ResourceUnit.GPU,
+    INTEL_GPU_XE: ResourceUnit.GPU,
+    OLD_NVIDIA_GPU: ResourceUnit.GPU,
+    NVIDIA_SHARED: ResourceUnit.SHARE,
+    keys.GPU_SHARE: ResourceUnit.SHARE,
+    "nvidia.com/vgpu": ResourceUnit.PART,
+    "k8s.amazonaws.com/vgpu": ResourceUnit.PART,
+    keys.VOLCANO_NUMBER: ResourceUnit.PART,
+    keys.VOLCANO_MEMORY: ResourceUnit.MEASURE,
+    keys.VOLCANO_MEMORY_PERCENT: ResourceUnit.MEASURE,
+    keys.VOLCANO_CORES: ResourceUnit.MEASURE,
+    "volcano.sh/gpu-memory": ResourceUnit.MEASURE,
+    keys.HAMI_MEMORY: ResourceUnit.MEASURE,
+    keys.HAMI_MEMORY_PERCENT: ResourceUnit.MEASURE,
+    keys.HAMI_CORES: ResourceUnit.MEASURE,
+    "aliyun.com/gpu-mem": ResourceUnit.MEASURE,
+    "aliyun.com/gpu-core.percentage": ResourceUnit.MEASURE,
 }
 """Every resource but those of MIG, of which each profile has its own."""
 
 
-def unit_of(name: str) -> Unit | None:
+def unit_of(name: str) -> ResourceUnit | None:
     """What a unit of the resource is; None where it is no GPU."""
     if is_mig_instance(name):
-        return Unit.SHARE if name.endswith(_SHARED_SUFFIX) else Unit.INSTANCE
+        return ResourceUnit.SHARE if name.endswith(_SHARED_SUFFIX) else ResourceUnit.INSTANCE
     return UNITS.get(name)
 
 
 def is_whole_gpu(name: str) -> bool:
     """Whether each unit of the resource is a GPU of its own (or looks like one, where sharing is hidden)."""
-    return unit_of(name) is Unit.GPU
+    return unit_of(name) is ResourceUnit.GPU
 
 
 def is_shared(name: str) -> bool:
     """Whether each unit is a share of a GPU that others use at the same time."""
-    return unit_of(name) is Unit.SHARE
+    return unit_of(name) is ResourceUnit.SHARE
 
 
 def is_device(name: str) -> bool:
     """Whether units of the resource are counted as devices: whole GPUs, MIG instances, shares."""
-    return unit_of(name) not in {None, Unit.MEASURE}
+    return unit_of(name) not in {None, ResourceUnit.MEASURE}
 
 
 def is_gpu(name: str) -> bool:

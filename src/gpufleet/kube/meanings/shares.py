@@ -28,7 +28,7 @@ _PERCENT = 100
 _MILLI_PER_PERCENT = 10
 
 
-class Asked(msgspec.Struct, frozen=True):
+class AskedShare(msgspec.Struct, frozen=True):
     """A share that is asked for, where it is written, and of how many devices if that is said."""
 
     share: GpuShare
@@ -104,7 +104,7 @@ def _places(pod: PodAmounts) -> Iterator[tuple[str, ContainerAmounts]]:
         yield f"spec.containers[{container.name}]", container
 
 
-def _check_devices(asked: Asked, slots: Mapping[str, int]) -> None:
+def _check_devices(asked: AskedShare, slots: Mapping[str, int]) -> None:
     """The slots are what the kubelet counts, so there must be one for each device."""
     total = sum(slots.values())
     if not slots:
@@ -119,16 +119,16 @@ def _check_devices(asked: Asked, slots: Mapping[str, int]) -> None:
         raise InputError(problem, field=asked.place, expected=f"as many {keys.GPU_SHARE} as devices")
 
 
-def _asked_of_pod(labels: Mapping[str, str], annotations: Mapping[str, str]) -> Iterator[Asked]:
+def _asked_of_pod(labels: Mapping[str, str], annotations: Mapping[str, str]) -> Iterator[AskedShare]:
     ours = {key: _own(annotations, labels, key) for key in _OUR_KEYS}
     fraction, memory = ours[keys.GPU_FRACTION], ours[keys.GPU_MEMORY]
     if fraction is not None or memory is not None:
         key = keys.GPU_MEMORY if fraction is None else keys.GPU_FRACTION
-        yield Asked(_share(fraction, memory, keys.GPU_FRACTION, keys.GPU_MEMORY), _annotation(key))
+        yield AskedShare(_share(fraction, memory, keys.GPU_FRACTION, keys.GPU_MEMORY), _annotation(key))
     yield from _asked_of_kai(annotations)
 
 
-def _asked_of_kai(annotations: Mapping[str, str]) -> Iterator[Asked]:
+def _asked_of_kai(annotations: Mapping[str, str]) -> Iterator[AskedShare]:
     fraction, memory = annotations.get(keys.KAI_FRACTION), annotations.get(keys.KAI_MEMORY)
     devices, container = annotations.get(keys.KAI_DEVICES), annotations.get(keys.KAI_CONTAINER)
     place = _annotation(keys.KAI_MEMORY if fraction is None else keys.KAI_FRACTION)
@@ -143,7 +143,7 @@ def _asked_of_kai(annotations: Mapping[str, str]) -> Iterator[Asked]:
         problem = f"{keys.KAI_FRACTION} and {keys.KAI_MEMORY} at once"
         raise InputError(problem, field=place, expected="one of them")
     count = None if devices is None else _count(devices, _annotation(keys.KAI_DEVICES))
-    yield Asked(_share(fraction, memory, keys.KAI_FRACTION, keys.KAI_MEMORY), place, count, container)
+    yield AskedShare(_share(fraction, memory, keys.KAI_FRACTION, keys.KAI_MEMORY), place, count, container)
 
 
 def _own(annotations: Mapping[str, str], labels: Mapping[str, str], key: str) -> str | None:
@@ -163,7 +163,7 @@ def _share(fraction: str | None, memory: str | None, fraction_key: str, memory_k
     return GpuShare(milli, memory_mib)
 
 
-def _asked_of_containers(pod: PodAmounts) -> Iterator[Asked]:
+def _asked_of_containers(pod: PodAmounts) -> Iterator[AskedShare]:
     """A container that describes its devices with HAMi's or Volcano's resources."""
     for field, container in _places(pod):
         amounts = {**container.requests, **container.limits}
@@ -173,7 +173,7 @@ def _asked_of_containers(pod: PodAmounts) -> Iterator[Asked]:
         if any(key in amounts for key in (keys.HAMI_MEMORY, keys.HAMI_MEMORY_PERCENT, keys.HAMI_CORES)):
             share = _described(amounts, field, keys.HAMI_MEMORY, keys.HAMI_MEMORY_PERCENT, keys.HAMI_CORES)
             whole = device_count(container.requests, container.limits, GPU_RESOURCES, field)
-            yield Asked(share, field, whole or None, container.name)
+            yield AskedShare(share, field, whole or None, container.name)
         volcano = (keys.VOLCANO_MEMORY, keys.VOLCANO_MEMORY_PERCENT, keys.VOLCANO_CORES)
         if keys.VOLCANO_NUMBER in amounts or any(key in amounts for key in volcano):
             share = _described(amounts, field, *volcano)
@@ -181,7 +181,7 @@ def _asked_of_containers(pod: PodAmounts) -> Iterator[Asked]:
             if not count:
                 expected = f"{keys.VOLCANO_NUMBER} of 1 or more"
                 raise InputError("a share of no GPU", field=f"{field}.resources.limits", expected=expected)
-            yield Asked(share, field, count, container.name)
+            yield AskedShare(share, field, count, container.name)
 
 
 def _described(amounts: Mapping[str, str], field: str, memory: str, percent: str, cores: str) -> GpuShare:

@@ -236,14 +236,14 @@ def tolerations_on(node: ClusterNode, template: PodTemplate) -> tuple[Toleration
 
 
 @dataclass(frozen=True)
-class Condition:
+class NodeConditionFact:
     """A requirement on nodes, and where it stands."""
 
     field: Field
     requirement: Requirement
 
 
-def node_terms(template: PodTemplate) -> tuple[tuple[Condition, ...], ...]:
+def node_terms(template: PodTemplate) -> tuple[tuple[NodeConditionFact, ...], ...]:
     """The ways in which a pod may select its node, each with all its conditions; one is enough."""
     always = [
         condition
@@ -257,7 +257,7 @@ def node_terms(template: PodTemplate) -> tuple[tuple[Condition, ...], ...]:
     return tuple((*always, *_of_term(term)) for term in terms)
 
 
-def _of_term(term: Field) -> list[Condition]:
+def _of_term(term: Field) -> list[NodeConditionFact]:
     found = []
     for one in term.at("matchExpressions").items():
         values = [value.text or "" for value in one.at("values").items()]
@@ -267,8 +267,8 @@ def _of_term(term: Field) -> list[Condition]:
     return found
 
 
-def _condition(field: Field, key: str, operator: str, values: list[str]) -> Condition | None:
+def _condition(field: Field, key: str, operator: str, values: list[str]) -> NodeConditionFact | None:
     try:
-        return Condition(field, Requirement(key, Operator(operator), tuple(values)))
+        return NodeConditionFact(field, Requirement(key, Operator(operator), tuple(values)))
     except ValueError:
         return None

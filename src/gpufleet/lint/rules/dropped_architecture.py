@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.cuda.answer import Answer, Check, Question
+from gpufleet.cuda.answer import Check, CudaAnswer, Question
 from gpufleet.cuda.architecture import check_architecture
 from gpufleet.cuda.image import ImageFacts
 from gpufleet.cuda.node import NodeFacts
@@ -15,7 +15,7 @@ from gpufleet.lint.rule import Rule, RuleFinding, Scope, Severity, Unjudged
 def _question(image: ImageFacts, node: NodeFacts) -> Check:
     # Of an image that may be none of CUDA, no card can be said to be wrong.
     if image.toolkit() is None:
-        return Check(Question.ARCHITECTURE, Answer.UNKNOWN, "nothing tells which CUDA the image is of")
+        return Check(Question.ARCHITECTURE, CudaAnswer.UNKNOWN, "nothing tells which CUDA the image is of")
     return check_architecture(image, node)
 
 

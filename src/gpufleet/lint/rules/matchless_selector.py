@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.lint.objects.cluster import Cluster, Condition, node_terms
+from gpufleet.lint.objects.cluster import Cluster, NodeConditionFact, node_terms
 from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest, has_gpu_pods
 from gpufleet.lint.rule import CLUSTER_NEEDED, Rule, RuleFinding, Scope, Severity, Unjudged
@@ -29,11 +29,11 @@ def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudg
             yield _remark(cluster, worst) if alone else _together(worst)
 
 
-def _meets(cluster: Cluster, conditions: tuple[Condition, ...]) -> bool:
+def _meets(cluster: Cluster, conditions: tuple[NodeConditionFact, ...]) -> bool:
     return any(all(one.requirement.accepts(node.labels) for one in conditions) for node in cluster.nodes)
 
 
-def _remark(cluster: Cluster, condition: Condition) -> RuleFinding:
+def _remark(cluster: Cluster, condition: NodeConditionFact) -> RuleFinding:
     known: dict[str, set[str | None]] = {}
     for node in cluster.nodes:
         for key, value in node.labels.items():
@@ -44,7 +44,7 @@ def _remark(cluster: Cluster, condition: Condition) -> RuleFinding:
     return RuleFinding(condition.field, f"no node has {condition.requirement}", way)
 
 
-def _together(condition: Condition) -> RuleFinding:
+def _together(condition: NodeConditionFact) -> RuleFinding:
     says = "no node meets all conditions of its selection at once"
     return RuleFinding(condition.field, says, "kubectl get nodes --show-labels shows what goes together")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.fit.answer import CardFit, Verdict
+from gpufleet.fit.answer import CardFit, FitVerdict
 from gpufleet.fit.catalogue import CardEntry, find_cards
 from gpufleet.fit.search import on_card
 from gpufleet.kube.meanings.node_labels import NVIDIA_PRODUCT
@@ -39,11 +39,11 @@ def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudg
                 yield Unjudged(field, _CARD_NEEDED)
             else:
                 answers = [on_card(found.model, found.serving, card, proposes=True) for card in cards]
-                refused = next((one for one in answers if one.verdict is Verdict.NO), None)
+                refused = next((one for one in answers if one.verdict is FitVerdict.NO), None)
                 if refused is not None:
                     what = f"container {container.name} serves {found.model.facts.name}"
                     yield _remark(field, what, refused)
-                elif any(one.verdict is Verdict.TIGHT for one in answers):
+                elif any(one.verdict is FitVerdict.TIGHT for one in answers):
                     yield Unjudged(field, "a trial run: by arithmetic it is tight (gpufleet fit shows it)")
 
 

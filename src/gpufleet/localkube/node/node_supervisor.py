@@ -39,7 +39,7 @@ REMOVED_WAIT_S = 20.0
 POLL_EVERY_S = 0.05
 
 
-class Asked(Exception):  # noqa: N818  no error: the way out of the wait
+class AskedNode(Exception):  # noqa: N818  no error: the way out of the wait
     """A signal asks for the end."""
 
 
@@ -57,7 +57,7 @@ def main(cluster_folder: Path, lock: Path) -> None:
         network.create_bridge(spec.network)
         first = _first_process(cluster_folder)
         alone = _wait(first)
-    except Asked:
+    except AskedNode:
         alone = False
     finally:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -103,7 +103,7 @@ def first_process(cluster_folder: Path) -> int | None:
 
 
 def _ask(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  as signals are handled
-    raise Asked
+    raise AskedNode
 
 
 def _first_process(cluster_folder: Path) -> "subprocess.Popen[bytes]":

@@ -38,7 +38,7 @@ VERSION_ARGUMENTS = {"kubectl": ("version", "--client"), "busybox": ("--help",)}
 VERSION_WAIT_S = 20.0
 
 
-class Source(enum.Enum):
+class BinarySource(enum.Enum):
     """Where a program was found."""
 
     FOLDER = "your folder"
@@ -49,11 +49,11 @@ class Source(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundBinary:
     """A program and where it comes from."""
 
     path: Path
-    source: Source
+    source: BinarySource
 
 
 Maker = Callable[[Release, Sequence[str], Path, Progress], None]
@@ -74,7 +74,7 @@ def find(
     makers: Makers | None = None,
     *,
     any_client: bool = False,
-) -> dict[str, Found]:
+) -> dict[str, FoundBinary]:
     """Every wanted program (by name, with the release it is part of), made if it is nowhere.
 
     ``folder`` is the user's; without one the environment may name it. With ``any_client`` a kubectl of
@@ -82,7 +82,7 @@ def find(
     Kubernetes program of another version, ProgramsMissingError if a program cannot be had.
     """
     named = folder or _folder_of_environment()
-    found: dict[str, Found] = {}
+    found: dict[str, FoundBinary] = {}
     for program, release in wanted.items():
         here = _there(program, release, named)
         if here is not None:
@@ -96,11 +96,11 @@ def find(
         programs = [program for program, its in missing.items() if its == release]
         source = _make(release, programs, progress, makers or Makers())
         cached = binaries_cache() / release.folder_name
-        found |= {program: Found(cached / program, source) for program in programs}
+        found |= {program: FoundBinary(cached / program, source) for program in programs}
     return found
 
 
-def sentence(found: Mapping[str, Found]) -> str:
+def sentence(found: Mapping[str, FoundBinary]) -> str:
     """Which programs came from where, in one line."""
     by_place: dict[str, list[str]] = {}
     for program, one in found.items():
@@ -109,7 +109,7 @@ def sentence(found: Mapping[str, Found]) -> str:
     return "; ".join(f"{', '.join(programs)} from {place}" for place, programs in by_place.items())
 
 
-def paths(found: Mapping[str, Found]) -> dict[str, Path]:
+def paths(found: Mapping[str, FoundBinary]) -> dict[str, Path]:
     """The path of each program."""
     return {program: one.path for program, one in found.items()}
 
@@ -132,19 +132,19 @@ def _folder_of_environment() -> Path | None:
     return Path(named) if named else None
 
 
-def _there(program: str, release: Release, named: Path | None) -> Found | None:
+def _there(program: str, release: Release, named: Path | None) -> FoundBinary | None:
     """The program in the user's folder, on PATH or in the cache."""
     if named is not None and _is_program(named / program):
         _check_version(named / program, release)
-        return Found((named / program).absolute(), Source.FOLDER)
+        return FoundBinary((named / program).absolute(), BinarySource.FOLDER)
     on_path = shutil.which(program) if release.from_path else None
     if on_path is not None and _is_wanted(version_of(Path(on_path)), release):
-        return Found(Path(on_path).absolute(), Source.PATH)
+        return FoundBinary(Path(on_path).absolute(), BinarySource.PATH)
     cached = binaries_cache() / release.folder_name / program
-    return Found(cached, Source.CACHE) if _is_program(cached) else None
+    return FoundBinary(cached, BinarySource.CACHE) if _is_program(cached) else None
 
 
-def _client_of_another_version(release: Release, progress: Progress) -> Found | None:
+def _client_of_another_version(release: Release, progress: Progress) -> FoundBinary | None:
     """The kubectl on PATH, with a word about its version."""
     on_path = shutil.which(CLIENT)
     version = None if on_path is None else version_of(Path(on_path))
@@ -154,7 +154,7 @@ def _client_of_another_version(release: Release, progress: Progress) -> Found | 
         f"using {on_path}, which is kubectl {version}, with Kubernetes {release.version}: "
         "Kubernetes supports a client one minor version away, and most commands work with others"
     )
-    return Found(Path(on_path).absolute(), Source.PATH)
+    return FoundBinary(Path(on_path).absolute(), BinarySource.PATH)
 
 
 def _is_wanted(version: str | None, release: Release) -> bool:
@@ -179,7 +179,7 @@ def _check_version(program: Path, release: Release) -> None:
         )
 
 
-def _make(release: Release, programs: Sequence[str], progress: Progress, makers: Makers) -> Source:
+def _make(release: Release, programs: Sequence[str], progress: Progress, makers: Makers) -> BinarySource:
     """Fill the cache with these programs and say how."""
     folder = binaries_cache() / release.folder_name
     folder.mkdir(parents=True, exist_ok=True)
@@ -188,16 +188,16 @@ def _make(release: Release, programs: Sequence[str], progress: Progress, makers:
         lacking = _lacking(folder, programs)
         if not lacking:
             # Another command made them while this one waited for the lock.
-            return Source.CACHE
+            return BinarySource.CACHE
         _remove_unfinished(folder)
         try:
             makers.download(release, lacking, folder, progress)
         except DownloadError as failure:
             progress.say(f"no official download: {printable(str(failure), 300)}")
             makers.build(release, lacking, folder, progress)
-            source = Source.BUILD
+            source = BinarySource.BUILD
         else:
-            source = Source.DOWNLOAD
+            source = BinarySource.DOWNLOAD
         lacking = _lacking(folder, programs)
     if lacking:
         raise ProgramsMissingError(f"{', '.join(lacking)} {release.version} did not come into {folder}")

@@ -12,7 +12,7 @@ from gpufleet.kube.installation import AGENTS
 from gpufleet.metrics.catalogue import Metric
 from gpufleet.metrics.cluster_objects import ClusterObjects, PodFacts
 from gpufleet.metrics.reading import NODE_KIND, ObjectKey
-from gpufleet.metrics.served_values import Found
+from gpufleet.metrics.served_values import FoundValues
 from gpufleet.metrics.sources.agent_readings import APART_S, readings_of
 from gpufleet.metrics.sources.pages import Pages
 from gpufleet.metrics.sources.pod_pages import host_in_url, port_named
@@ -42,26 +42,28 @@ class Agents:
         self._use: dict[str, NodeUse] = {}
         self._before: dict[str, NodeUse] = {}
 
-    async def of_objects(self, metric: Metric, objects: Sequence[ObjectKey]) -> Mapping[ObjectKey, Found]:
+    async def of_objects(
+        self, metric: Metric, objects: Sequence[ObjectKey]
+    ) -> Mapping[ObjectKey, FoundValues]:
         """What the agents know of pods or nodes."""
         nodes = {key: self._node_of(key) for key in objects}
         problems = await self._read({node for node in nodes.values() if node})
-        found: dict[ObjectKey, Found] = {}
+        found: dict[ObjectKey, FoundValues] = {}
         for key, node in nodes.items():
             if not node:
-                found[key] = Found(problem="it is on no node")
+                found[key] = FoundValues(problem="it is on no node")
             elif node in problems:
-                found[key] = Found(problem=problems[node])
+                found[key] = FoundValues(problem=problems[node])
             else:
                 readings, problem = readings_of(
                     metric.name, key, node, self._use[node], self._before.get(node)
                 )
-                found[key] = Found(tuple(readings), problem)
+                found[key] = FoundValues(tuple(readings), problem)
         return found
 
-    async def external(self, metric: Metric, namespace: str) -> Found:  # noqa: ARG002  the protocol's
+    async def external(self, metric: Metric, namespace: str) -> FoundValues:  # noqa: ARG002  the protocol's
         """Nothing is served of agents without an object."""
-        return Found()
+        return FoundValues()
 
     def _node_of(self, key: ObjectKey) -> str:
         if key.resource == NODE_KIND.resource:

@@ -13,7 +13,7 @@ from gpufleet.kube import keys
 from gpufleet.metrics.catalogue import Metric
 from gpufleet.metrics.cluster_objects import ClusterObjects, PodFacts
 from gpufleet.metrics.reading import POD_KIND, ObjectKey, Reading
-from gpufleet.metrics.served_values import Found
+from gpufleet.metrics.served_values import FoundValues
 from gpufleet.metrics.sources.agents import ALL_S
 from gpufleet.metrics.sources.pages import Pages
 from gpufleet.metrics.sources.pod_pages import engine_url
@@ -33,7 +33,9 @@ class Engines:
         self._pages = pages
         self._prometheus = prometheus
 
-    async def of_objects(self, metric: Metric, objects: Sequence[ObjectKey]) -> Mapping[ObjectKey, Found]:
+    async def of_objects(
+        self, metric: Metric, objects: Sequence[ObjectKey]
+    ) -> Mapping[ObjectKey, FoundValues]:
         """What each pod says of itself, or Prometheus of it."""
         pods = {key: self._objects.pods.get(key.name, key.namespace) for key in objects}
         direct = {key: pod for key, pod in pods.items() if pod is not None and engine_url(pod)}
@@ -43,7 +45,7 @@ class Engines:
             found |= await self._prometheus.of_pods(metric.name, others[0].namespace, others)
         return found
 
-    async def external(self, metric: Metric, namespace: str) -> Found:
+    async def external(self, metric: Metric, namespace: str) -> FoundValues:
         """All series in a namespace."""
         pods = {
             ObjectKey(POD_KIND.resource, namespace, pod.metadata.name): pod
@@ -61,27 +63,27 @@ class Engines:
             problem = problem or told.problem
             read = {key.name for key in pods}
             readings += [one for one in told.readings if one.labels.get("pod") not in read]
-        return Found(tuple(readings), problem)
+        return FoundValues(tuple(readings), problem)
 
-    async def _read(self, metric: Metric, pods: Mapping[ObjectKey, PodFacts]) -> dict[ObjectKey, Found]:
+    async def _read(self, metric: Metric, pods: Mapping[ObjectKey, PodFacts]) -> dict[ObjectKey, FoundValues]:
         tasks = {key: asyncio.create_task(self._read_one(metric.name, pod)) for key, pod in pods.items()}
         if tasks:
             await asyncio.wait(tasks.values(), timeout=ALL_S)
-        found: dict[ObjectKey, Found] = {}
+        found: dict[ObjectKey, FoundValues] = {}
         for key, task in tasks.items():
             if task.done():
                 found[key] = task.result()
             else:
                 task.cancel()
-                found[key] = Found(problem="its page of metrics does not come in time")
+                found[key] = FoundValues(problem="its page of metrics does not come in time")
         return found
 
-    async def _read_one(self, metric: str, pod: PodFacts) -> Found:
+    async def _read_one(self, metric: str, pod: PodFacts) -> FoundValues:
         try:
             page = await self._pages.page(engine_url(pod))
         except WorldError as error:
-            return Found(problem=str(error))
-        return Found(
+            return FoundValues(problem=str(error))
+        return FoundValues(
             tuple(Reading(one.value, page.at_s, one.labels) for one in page.samples if one.name == metric)
         )
 

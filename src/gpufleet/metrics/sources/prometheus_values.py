@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from gpufleet.metrics.reading import ObjectKey, Reading
-from gpufleet.metrics.served_values import Found
+from gpufleet.metrics.served_values import FoundValues
 from gpufleet.metrics.sources.pages import KEPT_S
 from gpufleet.model.model_errors import GpufleetError
 from gpufleet.usage.prometheus.client import Source
@@ -37,10 +37,10 @@ class PrometheusValues:
     def __init__(self, source: Source, now: Callable[[], float] = time.time) -> None:
         self._source = source
         self._now = now
-        self._kept: dict[tuple[str, str], tuple[float, asyncio.Task[Found]]] = {}
+        self._kept: dict[tuple[str, str], tuple[float, asyncio.Task[FoundValues]]] = {}
         self._under_way = 0
 
-    async def all_of(self, metric: str, namespace: str) -> Found:
+    async def all_of(self, metric: str, namespace: str) -> FoundValues:
         """All series of a metric that are about a namespace."""
         key, now_s = (metric, namespace), self._now()
         kept = self._kept.get(key)
@@ -54,7 +54,7 @@ class PrometheusValues:
 
     async def of_pods(
         self, metric: str, namespace: str, pods: Sequence[ObjectKey]
-    ) -> Mapping[ObjectKey, Found]:
+    ) -> Mapping[ObjectKey, FoundValues]:
         """What it knows of each pod."""
         told = await self.all_of(metric, namespace)
         if told.problem:
@@ -62,27 +62,27 @@ class PrometheusValues:
         series: dict[str, list[Reading]] = {}
         for one in told.readings:
             series.setdefault(one.labels.get("pod", ""), []).append(one)
-        return {key: Found(tuple(series[key.name])) for key in pods if key.name in series}
+        return {key: FoundValues(tuple(series[key.name])) for key in pods if key.name in series}
 
-    async def _asked(self, metric: str, namespace: str) -> Found:
+    async def _asked(self, metric: str, namespace: str) -> FoundValues:
         if self._under_way >= UNDER_WAY_MAX:
-            return Found(problem="Prometheus does not answer the questions before this one")
+            return FoundValues(problem="Prometheus does not answer the questions before this one")
         self._under_way += 1
 
-        def work() -> Found:
+        def work() -> FoundValues:
             try:
                 return self._read(metric, namespace)
             except GpufleetError as error:
-                return Found(problem=f"Prometheus cannot be asked: {error}")
+                return FoundValues(problem=f"Prometheus cannot be asked: {error}")
             finally:
                 self._under_way -= 1
 
         try:
             return await asyncio.wait_for(in_daemon_thread(work), ANSWER_S)
         except TimeoutError:
-            return Found(problem=f"Prometheus does not answer within {ANSWER_S:.0f} s")
+            return FoundValues(problem=f"Prometheus does not answer within {ANSWER_S:.0f} s")
 
-    def _read(self, metric: str, namespace: str) -> Found:
+    def _read(self, metric: str, namespace: str) -> FoundValues:
         named = f"__name__={json.dumps(metric)}"
         # Labels of a series that a scrape did not honour are renamed.
         either = [
@@ -91,7 +91,7 @@ class PrometheusValues:
         ]
         amounts = self._points(" or ".join(either))
         times = self._points(" or ".join(f"timestamp({one})" for one in either))
-        return Found(
+        return FoundValues(
             tuple(
                 Reading(amount, times[labels], _plain(labels))
                 for labels, amount in amounts.items()

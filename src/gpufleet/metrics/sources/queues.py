@@ -12,7 +12,7 @@ from gpufleet.metrics import catalogue
 from gpufleet.metrics.catalogue import Metric
 from gpufleet.metrics.cluster_objects import ClusterObjects
 from gpufleet.metrics.reading import ObjectKey, Reading
-from gpufleet.metrics.served_values import Found
+from gpufleet.metrics.served_values import FoundValues
 from gpufleet.metrics.sources.pages import Page, Pages
 from gpufleet.metrics.sources.pod_pages import host_in_url, port_named
 from gpufleet.model.model_errors import WorldError
@@ -47,22 +47,24 @@ class Queues:
         self._scheme = scheme
         self._urls = urls
 
-    async def of_objects(self, metric: Metric, objects: Sequence[ObjectKey]) -> Mapping[ObjectKey, Found]:
+    async def of_objects(
+        self, metric: Metric, objects: Sequence[ObjectKey]
+    ) -> Mapping[ObjectKey, FoundValues]:
         """What is known of each queue."""
         page, problem = await self._leader()
         if page is None:
-            return dict.fromkeys(objects, Found(problem=problem))
+            return dict.fromkeys(objects, FoundValues(problem=problem))
         known = _figures(page, metric.name)
-        absent = Found(problem="the scheduler tells nothing of this queue")
+        absent = FoundValues(problem="the scheduler tells nothing of this queue")
         return {key: known.get(key.name, absent) for key in objects}
 
-    async def external(self, metric: Metric, namespace: str) -> Found:  # noqa: ARG002  queues are in none
+    async def external(self, metric: Metric, namespace: str) -> FoundValues:  # noqa: ARG002  queues are in none
         """All queues, with their names as labels."""
         page, problem = await self._leader()
         if page is None:
-            return Found(problem=problem)
+            return FoundValues(problem=problem)
         figures = _figures(page, metric.name)
-        return Found(tuple(one for name in sorted(figures) for one in figures[name].readings))
+        return FoundValues(tuple(one for name in sorted(figures) for one in figures[name].readings))
 
     async def _leader(self) -> tuple[Page | None, str]:
         urls = self._urls or self._schedulers()
@@ -98,7 +100,7 @@ def _leads(page: Page) -> bool:
     return any(one.name == LEADER and one.value == 1 for one in page.samples)
 
 
-def _figures(page: Page, metric: str) -> dict[str, Found]:
+def _figures(page: Page, metric: str) -> dict[str, FoundValues]:
     """One reading for each queue that the scheduler knows: nothing that waits is 0, and known to be."""
     amounts = {one.labels.get("queue", ""): 0.0 for one in page.samples if one.name == ACTIVE}
     for one in page.samples:
@@ -108,4 +110,6 @@ def _figures(page: Page, metric: str) -> dict[str, Found]:
         if metric == catalogue.QUEUE_WAIT and one.name == OLDEST_WAIT and queue in amounts:
             amounts[queue] = max(amounts[queue], one.value)
     at_s = page.at_s - POLL_EVERY_S
-    return {queue: Found((Reading(amount, at_s, {"queue": queue}),)) for queue, amount in amounts.items()}
+    return {
+        queue: FoundValues((Reading(amount, at_s, {"queue": queue}),)) for queue, amount in amounts.items()
+    }

@@ -17,7 +17,7 @@ from gpufleet.cluster.scheduler_lease import Leading, who_leads
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.watching.mirrors import WATCHED
 from gpufleet.cluster.watching.picture import INDISPENSABLE, Picture, take_picture
-from gpufleet.explain.queue_answer import SCHEMA, QueueRow, QueuesAnswer, Source
+from gpufleet.explain.queue_answer import SCHEMA, AnswerSource, QueueRow, QueuesAnswer
 from gpufleet.explain.queue_inquiry import AS_WRITTEN
 from gpufleet.explain.queue_statuses import rows_by_status
 from gpufleet.explain.queue_tree import in_tree_order
@@ -47,11 +47,11 @@ def engine_report_of(picture: Picture, leading: Leading, client: Client, setting
     if missing:
         rows = tuple(in_tree_order(rows_by_status(picture)))
         notes = (f"you may not list {listed(missing)} of the whole cluster", AS_WRITTEN)
-        answer = QueuesAnswer(SCHEMA, Source.STATUS, at, rows)
+        answer = QueuesAnswer(SCHEMA, AnswerSource.STATUS, at, rows)
         return EngineReport(answer, leader=leader, notes=notes, by_engine=False)
     facts = Facts(picture, leading.settings(settings), client.clock)
     described, causes = _rows(facts)
-    answer = QueuesAnswer(SCHEMA, Source.ENGINE, at, tuple(in_tree_order(described)))
+    answer = QueuesAnswer(SCHEMA, AnswerSource.ENGINE, at, tuple(in_tree_order(described)))
     held = {
         str(uid): entry.held.message for uid, entry in facts.pods.entries.items() if entry.held is not None
     }

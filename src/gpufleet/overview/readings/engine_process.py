@@ -7,18 +7,18 @@ from typing import Self
 import msgspec
 
 from gpufleet.model.model_errors import WorldError
-from gpufleet.overview.readings.engine_protocol import Answer, Asked
+from gpufleet.overview.readings.engine_protocol import EngineQuestion, EngineReply
 from gpufleet.overview.readings.worker_process import WorkerProcess
 from gpufleet.overview.rows.engine_report import EngineReport
 
 MODULE = "gpufleet.overview.readings.engine_worker"
-_DECODER = msgspec.json.Decoder(Answer)
+_DECODER = msgspec.json.Decoder(EngineReply)
 
 
 class EngineProcess:
     """One process, ended with the block of ``async with``."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: EngineQuestion) -> None:
         self._worker = WorkerProcess(MODULE, msgspec.json.encode(asked).decode())
 
     async def __aenter__(self) -> Self:

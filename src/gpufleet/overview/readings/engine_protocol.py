@@ -9,7 +9,7 @@ from gpufleet.overview.rows.engine_report import EngineReport
 LENGTH = struct.Struct(">Q")
 
 
-class Asked(msgspec.Struct, frozen=True):
+class EngineQuestion(msgspec.Struct, frozen=True):
     """Which cluster and which scheduler; the one argument of the process, as JSON."""
 
     kubeconfig: str
@@ -18,7 +18,7 @@ class Asked(msgspec.Struct, frozen=True):
     lease_namespace: str
 
 
-class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+class EngineReply(msgspec.Struct, frozen=True, omit_defaults=True):
     """Either of the two."""
 
     told: EngineReport | None = None

@@ -17,23 +17,23 @@ from gpufleet.cluster.watching.picture import CONNECTIONS
 from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.model.model_errors import GpufleetError
 from gpufleet.overview.readings.engine_asking import ask_engine
-from gpufleet.overview.readings.engine_protocol import LENGTH, Answer, Asked
+from gpufleet.overview.readings.engine_protocol import LENGTH, EngineQuestion, EngineReply
 from gpufleet.overview.rows.engine_report import EngineReport
 
 
 def main(argument: str) -> None:
     """Answer until the input ends."""
     logging.getLogger("gpufleet").addHandler(logging.NullHandler())
-    asked = msgspec.json.decode(argument, type=Asked)
+    asked = msgspec.json.decode(argument, type=EngineQuestion)
     for _ in sys.stdin:
         body = msgspec.json.encode(_answer(asked))
         sys.stdout.buffer.write(LENGTH.pack(len(body)) + body)
         sys.stdout.buffer.flush()
 
 
-def _answer(asked: Asked) -> Answer:
+def _answer(asked: EngineQuestion) -> EngineReply:
     try:
-        return Answer(asyncio.run(_ask(asked)))
+        return EngineReply(asyncio.run(_ask(asked)))
     except ExceptionGroup as group:
         known, others = group.split((GpufleetError, OSError))
         if known is None or others is not None:
@@ -41,12 +41,12 @@ def _answer(asked: Asked) -> Answer:
         first: BaseException = known
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]
-        return Answer(problem=str(first))
+        return EngineReply(problem=str(first))
     except (GpufleetError, OSError) as error:
-        return Answer(problem=str(error))
+        return EngineReply(problem=str(error))
 
 
-async def _ask(asked: Asked) -> EngineReport:
+async def _ask(asked: EngineQuestion) -> EngineReport:
     path = Path(asked.kubeconfig) if asked.kubeconfig else None
     settings = Settings(
         identity="top", scheduler_name=asked.scheduler_name, lease_namespace=asked.lease_namespace

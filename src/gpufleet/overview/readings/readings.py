@@ -25,7 +25,7 @@ from gpufleet.overview.readings.kind_reader import Heard, KindReader, unheard
 from gpufleet.overview.readings.prometheus_use import PrometheusUse
 from gpufleet.overview.rows.engine_report import EngineReport
 from gpufleet.overview.rows.idle import IDLE_BELOW
-from gpufleet.overview.rows.known import Key, Known, Part
+from gpufleet.overview.rows.known import FleetPart, Key, Known
 from gpufleet.overview.rows.use import pod_use
 from gpufleet.usage.agent_use import NodeUse
 
@@ -198,18 +198,18 @@ class Readings:
             return self.pods[0].objects
         return {key: pod for one in self.pods for key, pod in one.objects.items()}
 
-    def _unread(self) -> dict[Part, str]:
-        found: dict[Part, str] = {}
-        for part, reader in ((Part.NODES, self.nodes), (Part.DEVICES, self.devices)):
+    def _unread(self) -> dict[FleetPart, str]:
+        found: dict[FleetPart, str] = {}
+        for part, reader in ((FleetPart.NODES, self.nodes), (FleetPart.DEVICES, self.devices)):
             if reader.refused:
                 found[part] = reader.refused
         refused = [one.refused for one in self.pods if one.refused]
         if refused:
-            found[Part.PODS] = "; ".join(refused)
+            found[FleetPart.PODS] = "; ".join(refused)
         if self.told is None:
-            found[Part.ENGINE] = self.engine_problem or "the engine has not answered yet"
+            found[FleetPart.ENGINE] = self.engine_problem or "the engine has not answered yet"
         if not self.use()[0]:
-            found[Part.USE] = self.use_problem() or "use has not been measured yet"
+            found[FleetPart.USE] = self.use_problem() or "use has not been measured yet"
         return found
 
     def engine_failed(self, error: Exception) -> None:

@@ -1,6 +1,6 @@
 """What is known of a cluster at one moment: objects, measured use, and what the engine says.
 
-Each part may be missing; ``unread`` has a sentence for each part that is, by its name in ``Part``.
+Each part may be missing; ``unread`` has a sentence for each part that is, by its name in ``FleetPart``.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ Key = tuple[str, str]
 """The namespace, "" for objects of the cluster, and the name of an object."""
 
 
-class Part(enum.Enum):
+class FleetPart(enum.Enum):
     """A part of what is known, in the words of messages."""
 
     PODS = "pods"
@@ -45,21 +45,21 @@ class Known:
     use: Mapping[str, NodeUse] = field(default_factory=dict)
     before: Mapping[str, NodeUse] = field(default_factory=dict)
     quiet_since_s: Mapping[Key, float] = field(default_factory=dict)
-    unread: Mapping[Part, str] = field(default_factory=dict)
+    unread: Mapping[FleetPart, str] = field(default_factory=dict)
     namespaces: tuple[str, ...] = ()
 
-    def reads(self, part: Part) -> bool:
+    def reads(self, part: FleetPart) -> bool:
         """Whether the part was read, at least once."""
         return part not in self.unread
 
-    def without(self, part: Part, why: str) -> "Known":
+    def without(self, part: FleetPart, why: str) -> "Known":
         """What is known, as a person knows it who may not read a part."""
         return dataclasses.replace(self, unread={**self.unread, part: why})
 
     @property
     def has_all_pods(self) -> bool:
         """Whether the pods of all namespaces were read."""
-        return self.reads(Part.PODS) and not self.namespaces
+        return self.reads(FleetPart.PODS) and not self.namespaces
 
     def with_report(self, told: EngineReport) -> "Known":
         """What is known, with another answer of the engine."""

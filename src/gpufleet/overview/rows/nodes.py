@@ -10,7 +10,7 @@ from gpufleet.model.gpu_unit import GpuUnit, unit_of
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.phrases import counted
-from gpufleet.overview.rows.known import Known, Part
+from gpufleet.overview.rows.known import FleetPart, Known
 from gpufleet.overview.rows.lines import NodeLine
 from gpufleet.overview.rows.pod_facts import MILLI, PodFact
 from gpufleet.overview.rows.use import total
@@ -47,7 +47,7 @@ class NodeLines:
         made: dict[str, tuple[tuple[Any, ...], NodeLine | None]] = {}
         for name in sorted(names):
             # A report may outlive its node by a moment.
-            if ("", name) in known.nodes or not known.reads(Part.NODES):
+            if ("", name) in known.nodes or not known.reads(FleetPart.NODES):
                 made[name] = self._made_of(name, placed.get(name, []), known, rights)
         self._made = made
         return [line for _, line in made.values() if line is not None]
@@ -93,7 +93,7 @@ def node_line(
         return None
     unwell = [one for one in devices if one.health != HEALTHY or one.taints]
     state, reason = _state(node, report, unwell, known)
-    sees_all = known.reads(Part.PODS) and not known.namespaces
+    sees_all = known.reads(FleetPart.PODS) and not known.namespaces
     use = known.use.get(name)
     return NodeLine(
         name,
@@ -129,7 +129,7 @@ def _state(
     """The worst that is known of it, and more words."""
     words = "; ".join(dict.fromkeys(f"{one.id}: {one.health_reason or one.health}" for one in unwell))
     if node is None:
-        return "?", known.unread.get(Part.NODES, "")
+        return "?", known.unread.get(FleetPart.NODES, "")
     ready = next((one for one in node.status.conditions if one.type == READY), None)
     if ready is None or ready.status != "True":
         said = "it has no condition Ready" if ready is None else f"Ready is {ready.status}: {ready.reason}"
@@ -138,7 +138,7 @@ def _state(
         return f"{len(unwell)} unwell", words
     if node.spec.unschedulable:
         return "cordoned", "it takes no new pods (kubectl uncordon)"
-    if report is None and known.reads(Part.DEVICES):
+    if report is None and known.reads(FleetPart.DEVICES):
         return "no report", "no agent reports its GPUs: nothing with GPUs is placed there"
     return READY_STATE, ""
 

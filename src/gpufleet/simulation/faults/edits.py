@@ -5,7 +5,7 @@ from random import Random
 
 from gpufleet.kube import keys
 from gpufleet.simulation import pod_facts
-from gpufleet.simulation.actors import ADMIN, Workload
+from gpufleet.simulation.actors import ADMIN, SimulatedWorkload
 from gpufleet.simulation.cluster_recipe import NAMESPACE, USER, gang_template, pod
 from gpufleet.simulation.faults.interference import Fault
 from gpufleet.simulation.history import NODES, PODS
@@ -143,7 +143,7 @@ class RandomEdits(Fault):
                 if self.random.random() < 0.5:
                     template["metadata"]["annotations"][keys.KUEUE_TOPOLOGY_REQUIRED] = RACK
                 made = members + self.random.choice((-1, 0, 0, 1))
-                world.actors.add_workload(Workload(name, template, made))
+                world.actors.add_workload(SimulatedWorkload(name, template, made))
                 return
         self._add(world, one)
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from gpufleet.simulation import pod_facts
-from gpufleet.simulation.actors import Workload
+from gpufleet.simulation.actors import SimulatedWorkload
 from gpufleet.simulation.cluster_recipe import NAMESPACE, USER, pod
 from gpufleet.simulation.faults.interference import Fault
 from gpufleet.simulation.history import PODS
@@ -43,7 +43,7 @@ class LyingTenant(Fault):
         for number in range(NARROW_PODS):
             template = pod(f"narrow-{number}", 1, world.plan.recipe)
             template["metadata"]["labels"] = {QUEUE: NARROW}
-            world.actors.add_workload(Workload(f"narrow-{number}", template, 1))
+            world.actors.add_workload(SimulatedWorkload(f"narrow-{number}", template, 1))
 
     async def drive(self, world: World) -> None:
         while True:

@@ -19,7 +19,7 @@ from gpufleet.overview.readings.readings import Readings, Scope, following
 from gpufleet.overview.rows.lines import NodeLine
 from gpufleet.top.labelled import ALL_SHOWN, WITHOUT_LABELS
 from gpufleet.top.live.terminal import Terminal
-from gpufleet.top.request import Request
+from gpufleet.top.request import TopRequest
 from gpufleet.top.screen import keys
 from gpufleet.top.screen.choice import Choice, pressed
 from gpufleet.top.screen.frame import Frame, frame
@@ -49,7 +49,7 @@ BLOCK = 4096
 class Session:
     """What one terminal shows."""
 
-    def __init__(self, request: Request, readings: Readings, terminal: Terminal, *, colored: bool) -> None:
+    def __init__(self, request: TopRequest, readings: Readings, terminal: Terminal, *, colored: bool) -> None:
         self.request = request
         self.readings = readings
         self.terminal = terminal
@@ -174,7 +174,7 @@ class Session:
             await asyncio.sleep(self.request.interval_s if self.readings.is_whole else pause_s)
 
 
-async def run(request: Request, *, reads: int, writes: int, colored: bool) -> int:
+async def run(request: TopRequest, *, reads: int, writes: int, colored: bool) -> int:
     """Show the view until a key or a signal ends it; returns 0, or 128 and the number of the signal."""
     logging.getLogger().addHandler(logging.NullHandler())
     request.choice()
@@ -190,7 +190,7 @@ async def run(request: Request, *, reads: int, writes: int, colored: bool) -> in
 
 @contextlib.asynccontextmanager
 async def _background(
-    session: Session, readings: Readings, request: Request
+    session: Session, readings: Readings, request: TopRequest
 ) -> AsyncIterator[list[asyncio.Future[Any]]]:
     """All that reads, while the block lasts."""
     async with EngineProcess(request.of_engine) as engine, following(readings) as objects:

@@ -25,7 +25,7 @@ class Series(msgspec.Struct, frozen=True):
     values: "array[float]"
 
 
-class Answer(msgspec.Struct, frozen=True):
+class PrometheusAnswer(msgspec.Struct, frozen=True):
     """All series of a query, and what the server warns of."""
 
     series: tuple[Series, ...]
@@ -54,7 +54,7 @@ class _Refusal(msgspec.Struct):
     errorType: str = ""  # noqa: N815  the name on the wire
 
 
-def decode(body: bytes, where: str) -> Answer:
+def decode(body: bytes, where: str) -> PrometheusAnswer:
     """The series of an answer; raises WorldError, which names ``where``, for what is none."""
     try:
         found = msgspec.json.decode(body, type=_Success)
@@ -69,10 +69,10 @@ def decode(body: bytes, where: str) -> Answer:
         kind = printable(found.data.resultType)
         raise WorldError(f"{where} answers a query over a range with {kind} instead of a matrix")
     series = tuple(_series(one, where) for one in found.data.result or ())
-    return Answer(series, tuple(found.warnings or ()))
+    return PrometheusAnswer(series, tuple(found.warnings or ()))
 
 
-def within(answer: Answer, first_s: int, last_s: int, where: str) -> Answer:
+def within(answer: PrometheusAnswer, first_s: int, last_s: int, where: str) -> PrometheusAnswer:
     """The answer, of which every point is within the time that was asked for.
 
     Raises WorldError for another: a cache before a server answers with points of an earlier question.
@@ -88,14 +88,14 @@ def within(answer: Answer, first_s: int, last_s: int, where: str) -> Answer:
     return answer
 
 
-def of_cluster(answer: Answer, name: str, where: str) -> Answer:
+def of_cluster(answer: PrometheusAnswer, name: str, where: str) -> PrometheusAnswer:
     """The series of the cluster of this name; without a name all, which have to be of one cluster.
 
     Raises WorldError for series of several clusters, as nodes and pods of two may have one name.
     """
     if name:
         own = tuple(one for one in answer.series if one.labels.get(CLUSTER) == name)
-        return Answer(own, answer.warnings)
+        return PrometheusAnswer(own, answer.warnings)
     names = sorted({one.labels[CLUSTER] for one in answer.series if CLUSTER in one.labels})
     if len(names) > 1:
         shown = ", ".join(names[:NAMES_SHOWN]) + (", ..." if len(names) > NAMES_SHOWN else "")

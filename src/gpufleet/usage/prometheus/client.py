@@ -17,7 +17,7 @@ from gpufleet import __version__
 from gpufleet.files.fetching import fetched
 from gpufleet.model.model_errors import WorldError, printable
 from gpufleet.usage.prometheus.access import Access
-from gpufleet.usage.prometheus.answer import Answer, beginning, decode, of_cluster, refusal, within
+from gpufleet.usage.prometheus.answer import PrometheusAnswer, beginning, decode, of_cluster, refusal, within
 from gpufleet.usage.prometheus.window import Window
 
 PATH = "/api/v1/query_range"
@@ -47,7 +47,7 @@ class Source(Protocol):
     def url(self) -> str:
         """The server's address, for messages."""
 
-    def over(self, promql: str, window: Window, name: str) -> Iterator[Answer]:
+    def over(self, promql: str, window: Window, name: str) -> Iterator[PrometheusAnswer]:
         """The answers part by part, in order of time; raises WorldError."""
 
 
@@ -71,7 +71,7 @@ class Prometheus:
         self._total_s = total_s
         self._bytes_max = bytes_max
 
-    def over(self, promql: str, window: Window, name: str) -> Iterator[Answer]:
+    def over(self, promql: str, window: Window, name: str) -> Iterator[PrometheusAnswer]:
         """The answers part by part, in order of time."""
         parts = list(window.parts())
         for done, part in enumerate(parts, start=1):
@@ -79,7 +79,7 @@ class Prometheus:
             if self._heard is not None:
                 self._heard(name, done, len(parts))
 
-    def _asked(self, promql: str, part: Window) -> Answer:
+    def _asked(self, promql: str, part: Window) -> PrometheusAnswer:
         asked = {"query": promql, "start": part.first_s, "end": part.last_s, "step": part.step_s}
         url = f"{self.url}{PATH}?{urlencode(asked)}"
         request = urllib.request.Request(url, headers=self._headers)  # noqa: S310  http or https, see access

@@ -16,7 +16,7 @@ from gpufleet.usage.prometheus.answer import CLUSTER, Series
 from gpufleet.usage.prometheus.client import Source
 from gpufleet.usage.prometheus.labels import PodName, Target, named_pod
 from gpufleet.usage.prometheus.owners import owners_of
-from gpufleet.usage.prometheus.pod_samples import WHOLE_GPU, GpuUse, Known, judge
+from gpufleet.usage.prometheus.pod_samples import WHOLE_GPU, GpuUse, KnownPods, judge
 from gpufleet.usage.prometheus.tracks import Tracks
 from gpufleet.usage.prometheus.window import Window
 
@@ -94,7 +94,7 @@ def _targets(asking: _Asking) -> dict[Target, set[PodName]]:
     return found
 
 
-def _known(asking: _Asking) -> Known:
+def _known(asking: _Asking) -> KnownPods:
     """What pods ask for, summed over their containers, what owns them, and what nodes have."""
     of_container: dict[tuple[PodName, str, str], float] = {}
     for one in asking.facts(REQUESTS, f"{POD_LABELS}, container, exported_container, resource"):
@@ -116,7 +116,7 @@ def _known(asking: _Asking) -> Known:
     )
     hosts, gpus_offered = _nodes(asking)
     host_requests = {pod: _host(found) for pod, found in of_hosts.items()}
-    return Known(requests, host_requests, owners, hosts, gpus_offered)
+    return KnownPods(requests, host_requests, owners, hosts, gpus_offered)
 
 
 def _nodes(asking: _Asking) -> tuple[dict[str, Host], dict[str, int]]:

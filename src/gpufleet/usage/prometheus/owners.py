@@ -20,7 +20,7 @@ _HASHED = re.compile(
 )
 
 
-class Owner(msgspec.Struct, frozen=True, order=True):
+class PodOwner(msgspec.Struct, frozen=True, order=True):
     """What makes pods: a Deployment, a StatefulSet, or the pod itself. ``kind`` is "" if not known."""
 
     kind: str
@@ -30,17 +30,17 @@ class Owner(msgspec.Struct, frozen=True, order=True):
 class Owners(msgspec.Struct, frozen=True):
     """What owns pods, and what owns their owners, by namespace and name."""
 
-    of_pods: Mapping[PodName, Owner]
-    of_replica_sets: Mapping[tuple[str, str], Owner]
-    of_jobs: Mapping[tuple[str, str], Owner]
+    of_pods: Mapping[PodName, PodOwner]
+    of_replica_sets: Mapping[tuple[str, str], PodOwner]
+    of_jobs: Mapping[tuple[str, str], PodOwner]
 
-    def owner(self, pod: PodName) -> Owner:
+    def owner(self, pod: PodName) -> PodOwner:
         """The workload of a pod."""
         found = self.of_pods.get(pod)
         if found is None:
-            return Owner("", name_without_hash(pod.name))
+            return PodOwner("", name_without_hash(pod.name))
         if found.name in NONE or found.kind in NONE:
-            return Owner("Pod", pod.name)
+            return PodOwner("Pod", pod.name)
         above = {"ReplicaSet": self.of_replica_sets, "Job": self.of_jobs}.get(found.kind, {})
         higher = above.get((pod.namespace, found.name))
         return found if higher is None or higher.name in NONE else higher
@@ -48,7 +48,7 @@ class Owners(msgspec.Struct, frozen=True):
 
 def owners_of(pods: Iterable[Series], replica_sets: Iterable[Series], jobs: Iterable[Series]) -> Owners:
     """The owners that ``kube_pod_owner``, ``kube_replicaset_owner`` and ``kube_job_owner`` tell."""
-    of_pods: dict[PodName, Owner] = {}
+    of_pods: dict[PodName, PodOwner] = {}
     for one in pods:
         pod = named_pod(one.labels)
         if pod not in of_pods or one.labels.get("owner_is_controller") == "true":
@@ -62,9 +62,9 @@ def name_without_hash(pod: str) -> str:
     return found["name"] if found else pod
 
 
-def _by_name(series: Iterable[Series], label: str) -> dict[tuple[str, str], Owner]:
+def _by_name(series: Iterable[Series], label: str) -> dict[tuple[str, str], PodOwner]:
     return {(named_pod(one.labels).namespace, one.labels.get(label, "")): _owner(one) for one in series}
 
 
-def _owner(series: Series) -> Owner:
-    return Owner(series.labels.get("owner_kind", ""), series.labels.get("owner_name", ""))
+def _owner(series: Series) -> PodOwner:
+    return PodOwner(series.labels.get("owner_kind", ""), series.labels.get("owner_name", ""))

@@ -14,7 +14,7 @@ import msgspec
 from gpufleet.model.gpu_model import find
 from gpufleet.usage.measured_cards import Card, Host
 from gpufleet.usage.prometheus.labels import NoPod, PodName
-from gpufleet.usage.prometheus.owners import Owner, Owners
+from gpufleet.usage.prometheus.owners import Owners, PodOwner
 from gpufleet.usage.prometheus.tracks import DeviceTracks, Track, Tracks
 from gpufleet.usage.samples import GPUS_MAX, Sample
 
@@ -38,7 +38,7 @@ class GpuUse(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-class Known(msgspec.Struct, frozen=True):
+class KnownPods(msgspec.Struct, frozen=True):
     """What kube-state-metrics tells: what pods ask of GPUs, by resource, and of their nodes, what owns them,
     and what nodes have.
     """
@@ -78,7 +78,7 @@ class _Notes:
         return tuple(f"{_named(names)} {reason}" for reason, names in self._pods.items())
 
 
-def judge(tracks: Tracks, known: Known, step_s: int, namespaces: Collection[str] = ()) -> GpuUse:
+def judge(tracks: Tracks, known: KnownPods, step_s: int, namespaces: Collection[str] = ()) -> GpuUse:
     """All that can be said; ``namespaces`` keeps the pods of these alone."""
     notes = _Notes()
     pods: dict[PodName, _PodTrack] = {}
@@ -176,7 +176,7 @@ def _workload_names(pods: Iterable[PodName], owners: Owners) -> dict[PodName, st
     return {pod: _name(owner, len(kinds[pod.namespace, owner.name]) > 1) for pod, owner in found.items()}
 
 
-def _name(owner: Owner, has_namesakes: bool) -> str:
+def _name(owner: PodOwner, has_namesakes: bool) -> str:
     return f"{owner.name} ({owner.kind or 'unknown owner'})" if has_namesakes else owner.name
 
 
@@ -189,7 +189,7 @@ def _oversold(tracks: Tracks, gpus_offered: Mapping[str, int]) -> set[str]:
 
 
 def _samples(
-    pod: PodName, track: _PodTrack, workload: str, known: Known, step_s: int, notes: _Notes
+    pod: PodName, track: _PodTrack, workload: str, known: KnownPods, step_s: int, notes: _Notes
 ) -> list[Sample]:
     """One for each instant at which both use and memory are known; none if the pod cannot be judged."""
     asked, of_host = known.requests.get(pod, {}), known.host_requests.get(pod, Host())
@@ -234,7 +234,7 @@ def _samples(
 
 
 def _note_silent(
-    pods: Collection[PodName], tracks: Tracks, known: Known, namespaces: Collection[str], notes: _Notes
+    pods: Collection[PodName], tracks: Tracks, known: KnownPods, namespaces: Collection[str], notes: _Notes
 ) -> None:
     """Pods that ask for whole GPUs and stand on no series at all."""
     seen = {holder for one in tracks.devices.values() for holder in one.holders}
