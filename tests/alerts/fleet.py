@@ -251,6 +251,18 @@ BURSTS: Scraped = {
     f"gpufleet_pod_gpu_held_ratio{{{HOLDS}}}": steady(1, 125),
     f"gpufleet_pod_gpu_used_ratio{{{HOLDS}}}": [*steady(0.01, 24), 0.8] * 5,
 }
+GAPS: Scraped = {
+    f"gpufleet_pod_gpu_held_ratio{{{HOLDS}}}": steady(1, 100),
+    f"gpufleet_pod_gpu_used_ratio{{{HOLDS}}}": [*steady(0.01, 80), *steady(None, 10), *steady(0.01, 10)],
+}
+
+
+def drawing(then_w: float) -> Scraped:
+    """A pod that seems to compute nothing, on a card that draws so much now and then, and else 70 W."""
+    watts = [*steady(70, 10), then_w] * 9 + [70.0]
+    return {**used(0.01, 100), 'gpufleet_gpu_power_watts{node="n1",gpu="0",uuid="GPU-a"}': watts}
+
+
 UNTOLD: Scraped = {f"gpufleet_pod_gpu_held_ratio{{{HOLDS}}}": steady(1, 100)}
 NO_LEADER_FOR_TWO_MINUTES: Scraped = {
     series: [*values[:40], None, None, *values[42:]] for series, values in owed(4, rising(0, 60, 90)).items()
@@ -268,6 +280,9 @@ SPECIAL = [
     Case("a pod that is twenty minutes old", "GPUIdleHeld", YOUNG, 60),
     Case("work in bursts", "GPUIdleHeld", BURSTS, 120),
     Case("a shared card of which no use is told", "GPUIdleHeld", UNTOLD, 90),
+    Case("use of which ten minutes are not known", "GPUIdleHeld", GAPS, 95),
+    Case("a card that draws more now and then", "GPUIdleHeld", drawing(95), 90),
+    Case("a card whose power is flat", "GPUIdleHeld", drawing(90), 90, ({**HOLDER, "severity": "info"},)),
     Case("a program that takes all memory at its start", "GPUMemoryNearFull", memory(*steady(0.98, 40)), 45),
     Case(
         "another leader after two minutes",
