@@ -334,31 +334,31 @@ class Intake:
             departures.recall_refusal(happened.uid, happened.until_us, self.at_us)
 
     def _pod_removed(self, happened: event.PodRemoved) -> None:
-        uid = happened.uid
+        state, uid = self.state, happened.uid
         if self.refused_by_pod or self.volume_refusals.untold:
             self.volume_refusals.forget(uid)
         if self.violations.watches:
             self.violations.forget(uid)
-        row = self.state.pods.row_by_uid.get(uid)
-        if row is not None:
-            if self.state.learned.queues:
+        if (row := state.pods.row_by_uid.get(uid)) is not None:
+            if state.learned.queues:
                 self._learn_from(row)
             self.nominations.cancel_of(row)
-            members = self.state.workloads.members_of(row)
+            members = state.workloads.members_of(row)
             # A member that was told to end counts no more since then, and its gang does without it already.
             if members is not None and row not in members.ending:
                 self._end_nomination_of_gang(row)
-            self.state.budgets.seen_to_end(self.state.pods.pod_at(row))
-            self.state.departures.gone(uid)
+            state.budgets.seen_to_end(state.pods.pod_at(row))
+            state.departures.gone(uid)
             self.overtime.forget(uid)
             self.reservations.guests.leave(uid)
-            ran = self.state.pods.node_row(row) is not None
-            self.state.eviction_immunity.leave(uid, self.state.queue_of(row), ran=ran)
-            self.state.leave(row)
-            self.state.neighbours.forget(row)
-            queue_row = self.state.queues.queue_row(row)
-            self.state.pods.remove(uid)
-            self.state.queues.forget(queue_row)
+            if state.eviction_immunity.is_watching:
+                ran = state.pods.node_row(row) is not None
+                state.eviction_immunity.leave(uid, state.queue_of(row), ran=ran)
+            state.leave(row)
+            state.neighbours.forget(row)
+            queue_row = state.queues.queue_row(row)
+            state.pods.remove(uid)
+            state.queues.forget(queue_row)
 
     def _learn_from(self, row: int) -> None:
         """A pod is gone: how long it ran, if it was heard to run."""

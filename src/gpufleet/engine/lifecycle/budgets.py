@@ -59,6 +59,8 @@ class Budgets:
 
     def seen_to_end(self, pod: Pod) -> None:
         """A pod that was told to end does: a report that came since has taken that into account."""
+        if not self._accounts:
+            return
         for account in self._of(pod):
             if account.spent.get(pod.uid):
                 del account.spent[pod.uid]

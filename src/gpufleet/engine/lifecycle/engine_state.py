@@ -269,7 +269,7 @@ class EngineState:
         That of its shape, or, where pods that look like it were set apart, theirs.
         """
         pod = self.pods.pod_at(row)
-        shape = int(self.store.tables.pods[layout.POD_SHAPE, row])
+        shape = self.store.tables.pods.item(layout.POD_SHAPE, row)
         # By place: a named tuple takes four times as long by name, and this is done for every pod.
         key = LineKey(pod.queue, pod.priority, shape, None, (), False, "", pod.preempts, not pod.preemptible)
         if pod.run_time_us is not None or pod.run_time_max_us is not None or pod.interruptible:
@@ -368,7 +368,8 @@ class EngineState:
     def placed(self, row: int) -> None:
         """A pod no longer waits: it has a place."""
         pod = self.pods.pod_at(row)
-        self.assign_queue(row)
+        if self.queues.is_active:
+            self.assign_queue(row)
         self.changes.note(Change.POD_PLACED)
         if pod.leaving:
             self.departures.is_told(pod.uid)
@@ -376,7 +377,8 @@ class EngineState:
         if pod.gang is not None:
             members = self.gangs.members(pod.gang)
             members.place(row, pod.role, ends=self.departures.is_departing(pod.uid))
-        self.neighbours.settled(row)
+        if self.neighbours.is_active:
+            self.neighbours.settled(row)
 
     def nominated(self, row: int) -> None:
         """A pod no longer waits for its turn: a place is kept for it."""
@@ -447,10 +449,11 @@ class EngineState:
     def withdraw(self, row: int) -> None:
         """A pod leaves its line and its gang."""
         self.waiting.withdraw(row)
-        members = self.workloads.members_of(row)
-        if members is not None:
-            members.waiting.pop(row, None)
-        self._leave_gang(row)
+        if self.pods.pod_at(row).gang is not None:
+            members = self.workloads.members_of(row)
+            if members is not None:
+                members.waiting.pop(row, None)
+            self._leave_gang(row)
 
     def _leave_gang(self, row: int) -> None:
         """A pod holds no place any more, and its gang, if it has one, may lack it."""

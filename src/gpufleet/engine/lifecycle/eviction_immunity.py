@@ -52,6 +52,11 @@ class EvictionImmunity:
         """The pods that may not be evicted for a queue."""
         return self._by_queue.get(queue, {})
 
+    @property
+    def is_watching(self) -> bool:
+        """True if some pod is immune, or was evicted and is still there: else ``leave`` changes nothing."""
+        return bool(self._immune_to or self._evicted)
+
     def leave(self, uid: PodUid, queue: QueueName, *, ran: bool) -> None:
         """A pod is gone. If it ``ran`` and we did not evict it, its queue's claims are new ones."""
         self._set(uid, NO_QUEUES)

@@ -138,15 +138,16 @@ class PodTable:
         row = self.row_by_uid.pop(uid, None)
         if row is None:
             return None
-        if self.node_row(row) is not None:
-            self.unbook(row, PodState.ABSENT)
+        node = self.node_row(row)
+        if node is not None:
+            self._release(row, node, ABSENT)
         self.leave_lost_node(uid)
         self._count(self.pod_at(row), -1)
         self.eviction_columns.drop(row)
         self.assumed_at_us.pop(row, None)
-        tables = self.store.tables
-        tables.pods[layout.POD_STATE, row] = ABSENT
-        self.shapes.drop(int(tables.pods[layout.POD_SHAPE, row]))
+        cells = self.store.tables.pods
+        cells[layout.POD_STATE, row] = ABSENT
+        self.shapes.drop(cells.item(layout.POD_SHAPE, row))
         self.pods[row] = None
         self._free_rows.append(row)
         return row
@@ -295,8 +296,11 @@ class PodTable:
         node = self.node_row(row)
         if node is None:
             raise EventError("the pod is not on a node", field="uid", value=self.pod_at(row).uid)
+        self._release(row, node, int(state))
+
+    def _release(self, row: int, node: int, state: int) -> None:
         self.make_journal_room(1, self.store.tables.pod_devices.shape[1])
-        release_by_handle(self.store.handle, row, int(state))
+        release_by_handle(self.store.handle, row, state)
         self.left(row, node)
 
     def left(self, row: int, node: int) -> None:

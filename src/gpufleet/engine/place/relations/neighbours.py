@@ -79,7 +79,7 @@ class Neighbours:
 
     def add(self, row: int) -> None:
         """A pod is known from now on."""
-        shape_row = int(self.store.tables.pods[layout.POD_SHAPE, row])
+        shape_row = self.store.tables.pods.item(layout.POD_SHAPE, row)
         if not self.shapes.asks_anything(shape_row):
             return
         asks = self._asks_by_shape.get(shape_row)
@@ -98,7 +98,9 @@ class Neighbours:
         self._drop_asks(row)
 
     def _drop_asks(self, row: int) -> None:
-        shape_row = int(self.store.tables.pods[layout.POD_SHAPE, row])
+        if not self._asks_by_shape:
+            return
+        shape_row = self.store.tables.pods.item(layout.POD_SHAPE, row)
         asks = self._asks_by_shape.get(shape_row)
         if asks is None:
             return
