@@ -1,0 +1,71 @@
+"""What `gpufleet plan` costs, and how near its purchases come to the cheapest: `make bench-scale`.
+
+The large question is a fleet of 10,000 full nodes before which 1,000 gangs wait. The small ones are problems of
+which an integer program finds the optimum: the search by sizes is held against it.
+"""
+
+import time
+
+from bench.figures import Figure, figure, publish
+from gpufleet.cluster.settings import Settings
+from gpufleet.plan.command import Question, plan_of
+from gpufleet.plan.instance_types import shipped
+from gpufleet.plan.purchase_search import cheapest_bins, cost_of
+from gpufleet.whatif.request import Request
+from tests.cluster.snapshots.small_snapshots import AT, Fleet
+from tests.plan.small_problems import optimum, problem
+
+NODES, GPUS = 10_000, 8
+GANGS, MEMBERS = 1_000, 8
+"""Each member needs a whole node, so by hand 8,000 nodes with eight GPUs are bought."""
+
+PLAN_S_MAX = 10.0
+SMALL_PROBLEMS, LARGER_PROBLEMS = 400, 60
+BEYOND_MAX = 0.05
+"""How far beyond the optimum the cost of a purchase may be."""
+
+
+def main() -> None:
+    """Measure, and publish the figures."""
+    publish(
+        "scale",
+        [*_plan(), *_beyond("few pods", SMALL_PROBLEMS), *_beyond("up to 180 pods", LARGER_PROBLEMS, 6, 30)],
+    )
+
+
+def _plan() -> list[Figure]:
+    fleet = Fleet()
+    for number in range(NODES):
+        fleet.node(f"n{number}", gpus=GPUS)
+        fleet.pod(f"runs-{number}", gpus=GPUS, node=f"n{number}", job=f"runs-{number}")
+    for number in range(GANGS):
+        for member in range(MEMBERS):
+            fleet.pod(f"waits-{number}-{member}", gpus=GPUS, job=f"waits-{number}", gang=MEMBERS)
+    question = Question(Request(), shipped())
+    began_s = time.perf_counter()
+    plan = plan_of(question, fleet.picture, Settings(identity="bench"), AT, lambda _: None)
+    took_s = time.perf_counter() - began_s
+    bought = sum(one.count for one in plan.nodes)
+    return [
+        figure("plan for 10,000 nodes and 1,000 gangs", took_s, "s", "lower", PLAN_S_MAX),
+        figure("nodes bought, of those needed", bought / (GANGS * MEMBERS), "ratio", "lower", 1.0),
+        figure("pods that start with them", plan.pods_helped / (GANGS * MEMBERS), "ratio", "higher", 1.0),
+    ]
+
+
+def _beyond(what: str, problems: int, kinds_max: int = 4, count_max: int = 5) -> list[Figure]:
+    beyond = []
+    for seed in range(problems):
+        items, bins = problem(seed, kinds_max, count_max)
+        found, least = cheapest_bins(items, bins), optimum(items, bins)
+        if found is not None and least is not None:
+            beyond.append(cost_of(found, bins) / least - 1)
+    mean = sum(beyond) / len(beyond)
+    return [
+        figure(f"cost beyond the optimum, {what}, mean", mean, "ratio", "lower", BEYOND_MAX),
+        figure(f"cost beyond the optimum, {what}, worst", max(beyond), "ratio", "lower"),
+    ]
+
+
+if __name__ == "__main__":
+    main()
