@@ -1,6 +1,6 @@
 """What `gpufleet plan` costs, and how near its purchases come to the cheapest: `make bench-scale`.
 
-The large question is a fleet of 10,000 full nodes before which 1,000 gangs wait. The small ones are problems of
+The large question is a fleet of 10,000 full nodes and 1,000 gangs that wait. The small ones are problems of
 which an integer program finds the optimum: the search by sizes is held against it.
 """
 

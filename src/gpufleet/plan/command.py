@@ -56,17 +56,26 @@ def plan_of(question: Question, picture: Picture, settings: Settings, at: dt.dat
     now_us, by_us = engine_time_us(at), int(question.by_s * SECOND_US)
     types = question.catalogue.types
 
-    def judge(counts: Sequence[int], left_out: Collection[PodUid]) -> Course:
+    def attempt(counts: Sequence[int], left_out: Collection[PodUid]) -> Course:
         copy = changed.picture.copied()
-        if left_out:
-            pods = copy.objects[resources.PODS].items()
-            copy.objects[resources.PODS] = {key: pod for key, pod in pods if pod.metadata.uid not in left_out}
+        for kind in (resources.NODES, resources.NODE_DEVICES, resources.CSI_NODES):
+            copy.objects[kind] = {}
+        pods = copy.objects.get(resources.PODS, {}).items()
+        copy.objects[resources.PODS] = {
+            key: pod for key, pod in pods if not (pod.spec.node_name or pod.metadata.uid in left_out)
+        }
+        return course_of(copy, counts)
+
+    def judge(counts: Sequence[int]) -> Course:
+        return course_of(changed.picture.copied(), counts)
+
+    def course_of(copy: Picture, counts: Sequence[int]) -> Course:
         for one, count in zip(types, counts, strict=True):
             if count:
                 add_nodes(copy, wanted_nodes(one, count))
         return Course(Facts(copy, settings, Moment(at)), now_us, by_us)
 
-    found = Planning(types, now_us + by_us, judge, say).found()
+    found = Planning(types, now_us + by_us, judge, attempt, say).found()
     return _answer(question, found, changed, picture, at)
 
 

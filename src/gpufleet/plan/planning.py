@@ -1,10 +1,10 @@
 """The search for nodes in which the engine has the last word.
 
-First the engine is given more nodes of one type than could be needed, type by type, and a few units of each
-kind of waiting work: this shows which work which types help. Then it is given all that waits, and more than
-enough nodes: what starts in time can be helped. ``purchase_search`` proposes a cheap set by sizes. The engine
-judges it: for work that does not start, because gangs or relations need more room than sizes say, nodes are
-added; then from each type as many are taken away as can be, since running work ends and nodes have room.
+First the engine is given an empty fleet of one type after the other, and a few units of each kind of waiting
+work: this shows which work which types help. ``purchase_search`` proposes a cheap set by sizes, and the
+engine judges it in the fleet as it is. With more than enough nodes it has shown before what cannot be helped
+at all. For the rest, which gangs or relations keep from places that sizes promise, nodes are added; then from
+each type as many are taken away as can be, since running work ends and nodes have room.
 """
 
 from collections import Counter, defaultdict
@@ -35,8 +35,14 @@ ALIKE_MAX = 2
 """Units of work that are alike, with which a type is tried: what helps two of them helps a hundred."""
 
 Say = Callable[[str], None]
-Judge = Callable[[Sequence[int], Collection[PodUid]], Course]
-"""The course of things with so many nodes more of each type, and without some pods."""
+OTHER_WAYS_PODS_MAX = 1_000
+"""With more pods that wait no type is judged alone: each judgement of a large fleet takes seconds."""
+
+Judge = Callable[[Sequence[int]], Course]
+"""The course of things with so many nodes more of each type."""
+
+Attempt = Callable[[Sequence[int], Collection[PodUid]], Course]
+"""The course of things on so many nodes of each type and no others, for what waits but these pods."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -55,12 +61,15 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Planning:
-    """One search: the types, the moment by which work shall start, and the judge."""
+    """One search: the types, the moment by which work shall start, the judge, and how types are tried."""
 
-    def __init__(self, types: tuple[InstanceType, ...], by_us: int, judge: Judge, say: Say) -> None:
+    def __init__(
+        self, types: tuple[InstanceType, ...], by_us: int, judge: Judge, attempt: Attempt, say: Say
+    ) -> None:
         self.types = types
         self.by_us = by_us
         self.judge = judge
+        self.attempt = attempt
         self.say = say
         self.bins = [Bin(one.price_micro, one.most) for one in types]
         self.pods: dict[PodUid, Pod] = {}
@@ -69,17 +78,12 @@ class Planning:
     def found(self) -> Found:
         """The cheapest set of nodes that was found."""
         nothing = [0] * len(self.types)
-        base = self.judge(nothing, ())
+        base = self.judge(nothing)
         late = late_pods(base, self.by_us)
         self.pods = {uid: base.meanings[uid] for uid in late if uid in base.meanings}
         enough = self._enough(self.pods)
         self._try_types()
-        self.say("with more than enough nodes")
-        ample = self.judge(self._ample(enough), ())
-        together = on_time(ample, self.pods, self.by_us)
-        for uid, node in together.items():
-            self._allow_where_it_runs(uid, node)
-        wanted = [uid for uid in self.pods if uid in together]
+        wanted, ample = self._can_be_helped(enough)
         if not wanted:
             return Found(tuple(nothing), base, ample, tuple(late), (), ())
         counts, course = self._judged(self._proposed(wanted, enough), wanted, enough)
@@ -109,7 +113,7 @@ class Planning:
                 continue
             self.say(f"with {one.name} ({index + 1} of {counted(len(self.types), 'type')})")
             counts = [count if at == index else 0 for at, count in enumerate(enough)]
-            started = on_time(self.judge(counts, left_out), self.pods, self.by_us)
+            started = on_time(self.attempt(counts, left_out), self.pods, self.by_us)
             self._may_run[index] |= {self.pods[uid].shape for uid in started}
 
     def _beyond_a_few(self) -> frozenset[PodUid]:
@@ -126,11 +130,21 @@ class Planning:
             left_out += uids if seen[kind] > ALIKE_MAX else ()
         return frozenset(left_out)
 
-    def _ample(self, enough: Sequence[int]) -> list[int]:
-        """More than enough nodes of the types that would be bought, and one of each other for the reasons."""
+    def _can_be_helped(self, enough: Sequence[int]) -> tuple[list[PodUid], Course]:
+        """The pods that start in time with more than enough nodes, and the course of things with these.
+
+        These are nodes of the types that would be bought, and one of each other, for work that only several
+        types together help, and for the reasons why others wait.
+        """
         able = [uid for uid, pod in self.pods.items() if any(pod.shape in shapes for shapes in self._may_run)]
         bought = cheapest_bins(self._items(able), self.bins) or enough
-        return [limit if count else min(limit, SPARE) for count, limit in zip(bought, enough, strict=True)]
+        ample = [limit if count else min(limit, SPARE) for count, limit in zip(bought, enough, strict=True)]
+        self.say("with more than enough nodes")
+        course = self.judge(ample)
+        together = on_time(course, self.pods, self.by_us)
+        for uid, node in together.items():
+            self._allow_where_it_runs(uid, node)
+        return [uid for uid in self.pods if uid in together], course
 
     def _allow_where_it_runs(self, uid: PodUid, node: str) -> None:
         """A pod may run on the type of the node that it got."""
@@ -152,7 +166,7 @@ class Planning:
         """A set of nodes with which all that is wanted starts, beginning from a proposal."""
         for _ in range(MENDS_MAX):
             self.say("the engine judges " + counted(sum(counts), "node"))
-            course = self.judge(counts, ())
+            course = self.judge(counts)
             missing = self._missing(course, wanted)
             if not missing:
                 return counts, course
@@ -160,7 +174,7 @@ class Planning:
             if more is None or not any(more):
                 break
             counts = [count + one for count, one in zip(counts, more, strict=True)]
-        return list(enough), self.judge(enough, ())
+        return list(enough), self.judge(enough)
 
     def _left(self, counts: Sequence[int]) -> list[Bin]:
         """The bins that can still be had."""
@@ -185,7 +199,7 @@ class Planning:
                 tried = enough - 1 if enough == counts[index] else (enough + least) // 2
                 fewer = [*counts[:index], tried, *counts[index + 1 :]]
                 self.say(f"without {counted(counts[index] - tried, 'node')} of {self.types[index].name}")
-                judged = self.judge(fewer, ())
+                judged = self.judge(fewer)
                 if len(wanted) - len(self._missing(judged, wanted)) < most_started:
                     if tried == counts[index] - 1:
                         break
@@ -199,6 +213,8 @@ class Planning:
         self, wanted: Sequence[PodUid], enough: Sequence[int], cost: int
     ) -> tuple[tuple[int, int, int], ...]:
         """Index of a type, nodes of it alone, and the pods that start with them; the cheapest few."""
+        if len(self.pods) > OTHER_WAYS_PODS_MAX:
+            return ()
         ways = []
         for index, one in enumerate(self.types):
             able = [uid for uid in wanted if self.pods[uid].shape in self._may_run[index]]
