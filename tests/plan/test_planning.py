@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gpufleet.cli.main import main
+from gpufleet.cli.plan_output import lines
 from gpufleet.cluster.settings import Settings
 from gpufleet.plan.answer import Plan
 from gpufleet.plan.command import Question, plan_of
@@ -143,6 +144,111 @@ def test_one_type_alone_is_told_beside_the_best_mix() -> None:
     }
 
 
+def test_a_gang_of_several_shapes_gets_each_type_for_the_members_that_it_suits() -> None:
+    """Two members need eight H100s each, and the third any GPU: 50 + 50 + 7, where three eights cost 150."""
+    fleet = a_fleet()
+    h100 = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+    fleet.pod("head", gpus=1, job="train", gang=3)
+    for name in ("worker-1", "worker-2"):
+        fleet.pod(name, gpus=8, job="train", gang=3, nodeSelector=h100)
+    plan = planned(fleet)
+    assert bought(plan) == {"eight": 2, "one": 1}
+    assert [one.gpus for one in plan.starts] == ["8 or 1"]
+    assert [one.instance_type for one in plan.one_type] == ["eight"]
+
+
+def test_a_gang_that_no_type_helps_alone_is_helped_by_two() -> None:
+    fleet = a_fleet()
+    for name, gpus, kind in (("head", 1, "one"), ("worker-1", 8, "eight"), ("worker-2", 8, "eight")):
+        selector = {"node.kubernetes.io/instance-type": kind}
+        fleet.pod(name, gpus=gpus, job="train", gang=3, nodeSelector=selector)
+    assert bought(planned(fleet)) == {"eight": 2, "one": 1}
+
+
+def test_work_that_needs_work_of_today_beside_it_is_bought_for_as_often_as_it_waits() -> None:
+    """All are to share a zone with a pod that runs, so none starts on an empty fleet."""
+    zone = {"topology.kubernetes.io/zone": "z"}
+    near = {"labelSelector": {"matchLabels": {"gpufleet.io/queue": "data"}}, "topologyKey": next(iter(zone))}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
+    fleet = Fleet()
+    fleet.node("gpu-1", labels=zone)
+    fleet.queue("data", gpu=4)
+    fleet.pod("data", gpus=4, node="gpu-1", queue="data")
+    types = f"{TYPES.splitlines()[0]},zone\neight,8,H100-80GB,192,2048,50,USD,,z\n"
+    plan = planned(fleet, a_job("near", pods=5, gpus=8, queue="", affinity=affinity), types=types)
+    assert (bought(plan), plan.pods_helped) == ({"eight": 5}, 5)
+
+
+def test_what_would_be_evicted_and_wait_is_helped_by_a_node_that_spares_it() -> None:
+    fleet = a_fleet("gpu-1")
+    fleet.pod("low", gpus=4, node="gpu-1", job="low", priority=0)
+    fleet.pod("high", gpus=4, priority=1000)
+    plan = planned(fleet)
+    assert (bought(plan), plan.pods_late, plan.pods_helped) == ({"small": 1}, 1, 1)
+    assert [one.title for one in plan.spared] == ["job default/low"]
+    assert (plan.starts, plan.evicted, plan.nothing_helps) == ((), (), ())
+
+
+def test_no_node_is_saved_at_the_cost_of_what_runs() -> None:
+    """With one node more the gang would start too, in the place of what runs."""
+    fleet = a_fleet("gpu-1")
+    fleet.pod("low", gpus=4, node="gpu-1", job="low", priority=0)
+    for number in range(3):
+        fleet.pod(f"high-{number}", gpus=4, priority=1000, job="high", gang=3)
+    plan = planned(fleet)
+    assert (bought(plan), plan.evicted) == ({"small": 2}, ())
+
+
+def test_work_that_gives_back_what_it_borrowed_is_told() -> None:
+    fleet = a_fleet("gpu-1")
+    fleet.queue("root", gpu=0)
+    fleet.queue("owner", gpu=8, parent="root")
+    fleet.queue("guest", gpu=0, parent="root")
+    fleet.pod("lent", gpus=4, node="gpu-1", job="lent", queue="guest")
+    plan = planned(fleet, a_job("own", pods=1, gpus=8, queue="owner"))
+    assert bought(plan) == {"small": 1}
+    assert [(one.title, one.for_whom) for one in plan.evicted] == [("job default/lent", "job default/own")]
+
+
+def test_a_node_of_today_is_not_taken_for_a_new_one_by_its_name() -> None:
+    fleet = a_fleet()
+    fleet.node("new-eight-1", gpus=4)
+    plan = planned(fleet, on_h100("train", pods=3, gpus=4, gang=True))
+    assert [(one.instance_type, one.names) for one in plan.nodes] == [("eight", "new-eight-2")]
+    assert "1 x eight and 1 node of today" in "\n".join(lines(plan))
+
+
+def test_types_of_two_providers_are_told_apart() -> None:
+    types = f"{TYPES.splitlines()[0]},provider\none,1,L4,8,64,1,USD,1,first\none,1,L4,8,64,2,USD,,second\n"
+    plan = planned(a_fleet(), a_job("any", pods=3, gpus=1, queue=""), types=types)
+    assert [(one.provider, one.count, one.names) for one in plan.nodes] == [
+        ("first", 1, "new-one"),
+        ("second", 2, "new-one-2"),
+    ]
+    assert [(one.provider, one.count) for one in plan.one_type] == [("second", 3)]
+
+
+def test_work_that_ends_with_a_node_that_goes_is_told() -> None:
+    fleet = a_fleet("gpu-1")
+    fleet.pod("bare", gpus=1, node="gpu-1")
+    assert [one.title for one in planned(fleet, without=("gpu-1",)).lost] == ["pod default/bare"]
+
+
+def test_a_node_with_gpus_for_work_that_asks_for_none_is_told() -> None:
+    fleet = Fleet()
+    fleet.pod("cpu", gpus=0)
+    assert planned(fleet).notes == ("1 pod on new nodes asks for no GPU: a node without GPUs may cost less",)
+
+
+def test_prices_add_up_to_their_sum() -> None:
+    """0.004 and 0.004 are 0.008: rounded to cents, nothing and nothing would be 0.01."""
+    head = TYPES.splitlines()[0]
+    types = f"{head}\none,1,H100-80GB,8,64,0.004,USD,1\ntwo,1,H100-80GB,8,64,0.004,USD,\n"
+    text = list(lines(planned(a_fleet(), a_job("any", pods=2, gpus=1, queue=""), types=types)))
+    table = [line.split()[-2:] for line in text if "H100-80GB" in line or " sum " in line]
+    assert table == [["0.004", "2.92"], ["0.004", "2.92"], ["0.008", "5.84"]]
+
+
 @pytest.fixture
 def asked(tmp_path: Path) -> list[str]:
     """A question about a snapshot, with a table of types and a file of work."""
@@ -163,7 +269,7 @@ def test_the_command_says_what_to_buy(asked: list[str], capsys: pytest.CaptureFi
         == """\
 If  work.yaml: 3 pods submitted
 
-3 pods would wait. These nodes start all of them:
+3 pods would wait. This node starts all of them:
   NODES  TYPE   GPUS           WHERE      USD PER HOUR  PER MONTH
       1  eight  8 x H100-80GB  on-demand         50.00  36,500.00
          sum                                     50.00  36,500.00

@@ -8,11 +8,15 @@ from gpufleet.cli.queues_table import Column, laid_out
 from gpufleet.cli.whatif_output import LISTED_MAX, StartWords, counted_pods, length, more_pods, named, wrapped
 from gpufleet.ledger.money import MICRO_UNITS
 from gpufleet.model.phrases import counted
-from gpufleet.plan.answer import Plan, Purchase
+from gpufleet.plan.answer import OneType, Plan, Purchase
+from gpufleet.plan.node_names import beginning
 from gpufleet.whatif.answer import Work
 
 MONTH_HOURS = 730
 """Hours of a month in the price lists of providers: a twelfth of a year of 365 days, rounded."""
+
+CENT_DECIMALS = 2
+"""Decimals of an amount of money at least."""
 
 UNCHANGED = "Nothing was bought, and nothing was changed in the cluster."
 
@@ -34,6 +38,7 @@ def lines(plan: Plan) -> Iterator[str]:
         yield ""
     yield from _purchases(plan)
     yield from _starts(plan)
+    yield from _others(plan)
     yield from _nothing_helps(plan)
     yield from _other_ways(plan)
     yield ""
@@ -53,24 +58,34 @@ def _purchases(plan: Plan) -> Iterator[str]:
         return
     some = "all" if plan.pods_helped == plan.pods_late else str(plan.pods_helped)
     which = "it" if plan.pods_late == 1 else f"{some} of them"
-    yield f"{counted(plan.pods_late, 'pod')} would wait{waits}. These nodes start {which}:"
+    this = "This node starts" if sum(one.count for one in plan.nodes) == 1 else "These nodes start"
+    yield f"{counted(plan.pods_late, 'pod')} would wait{waits}. {this} {which}:"
     columns = [Column("NODES", right=True), Column("TYPE"), Column("GPUS"), Column("WHERE")]
     columns += [Column(f"{plan.currency} PER HOUR", right=True), Column("PER MONTH", right=True)]
-    rows = [_row(one) for one in plan.nodes]
-    sum_row = ("", "sum", "", "", _money(plan.cost_micro), _money(plan.cost_micro * MONTH_HOURS))
-    for line in laid_out(columns, [([*row], "") for row in (*rows, sum_row)], None):
+    costs_micro = [*(one.cost_micro for one in plan.nodes), plan.cost_micro]
+    hours, months = _amounts(costs_micro), _amounts([cost * MONTH_HOURS for cost in costs_micro])
+    words = [*(_words(one) for one in plan.nodes), ["", "sum", "", ""]]
+    rows = [[*row, hour, month] for row, hour, month in zip(words, hours, months, strict=True)]
+    for line in laid_out(columns, [(row, "") for row in rows], None):
         yield f"  {line.text}"
 
 
-def _row(one: Purchase) -> tuple[str, ...]:
-    where = " ".join(part for part in (one.provider, one.zone or one.region, one.capacity_type) if part)
-    gpus = f"{one.gpus} x {one.gpu_model}"
-    cost = one.cost_micro
-    return str(one.count), one.instance_type, gpus, where, _money(cost), _money(cost * MONTH_HOURS)
+def _words(one: Purchase) -> list[str]:
+    return [str(one.count), one.instance_type, f"{one.gpus} x {one.gpu_model}", _where(one)]
 
 
-def _money(amount_micro: int) -> str:
-    return f"{amount_micro / MICRO_UNITS:,.2f}"
+def _where(one: Purchase | OneType) -> str:
+    return " ".join(part for part in (one.provider, one.zone or one.region, one.capacity_type) if part)
+
+
+def _amounts(amounts_micro: list[int]) -> list[str]:
+    """Amounts with as many decimals, at least two, as all of them need: a column adds up to its sum."""
+    fractions = [f"{amount % MICRO_UNITS:06}".rstrip("0") for amount in amounts_micro]
+    decimals = max([CENT_DECIMALS, *map(len, fractions)])
+    return [
+        f"{amount // MICRO_UNITS:,}.{fraction:0<{decimals}}"
+        for amount, fraction in zip(amounts_micro, fractions, strict=True)
+    ]
 
 
 def _starts(plan: Plan) -> Iterator[str]:
@@ -84,10 +99,27 @@ def _starts(plan: Plan) -> Iterator[str]:
         yield from more_pods(plan.starts)
 
 
+def _others(plan: Plan) -> Iterator[str]:
+    """What else is different with the nodes, and what ends with a node that goes."""
+    when = StartWords(plan.at)
+    told = [
+        ("would no longer be evicted", plan.spared, lambda _: "goes on"),
+        ("would be evicted", plan.evicted, when.evicted),
+        ("would start later, or not at all", plan.delayed, when.delayed),
+        ("would end for good", plan.lost, lambda work: work.why),
+    ]
+    for title, work, words in told:
+        if work:
+            yield f"{counted_pods(work)} {title}:"
+            for one in work[:LISTED_MAX]:
+                yield from wrapped(f"  {named(one)}  {words(one)}", 6)
+            yield from more_pods(work)
+
+
 def _places(work: Work, types: dict[str, str]) -> str:
     """The types of new nodes that work starts on, and whether it also gets nodes that are there."""
     nodes = () if work.start is None else tuple(work.start.nodes)
-    new = Counter(types[begin] for node in nodes if (begin := node.rpartition("-")[0]) in types)
+    new = Counter(types[begin] for node in nodes if (begin := beginning(node)) in types)
     there = len(nodes) - new.total()
     words = [f"{count} x {name}" for name, count in sorted(new.items())]
     words += [counted(there, "node") + " of today"] if there else []
@@ -113,7 +145,8 @@ def _reason(work: Work, at: str) -> str:
 def _other_ways(plan: Plan) -> Iterator[str]:
     if plan.one_type:
         yield "One type alone:"
-    for one in plan.one_type:
+    amounts = _amounts([one.cost_micro for one in plan.one_type])
+    for one, cost in zip(plan.one_type, amounts, strict=True):
         starts = "all of them" if one.pods == plan.pods_helped else counted(one.pods, "pod")
-        cost = f"{_money(one.cost_micro)} {plan.currency} per hour"
-        yield f"  {one.count} x {one.instance_type}: {cost}, for {starts}"
+        where = f" ({_where(one)})" if _where(one) else ""
+        yield f"  {one.count} x {one.instance_type}{where}: {cost} {plan.currency} per hour, for {starts}"

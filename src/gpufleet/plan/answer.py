@@ -31,21 +31,28 @@ class Purchase(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
         return self.count * self.price_micro
 
 
-class OneType(msgspec.Struct, frozen=True, rename="camel"):
+class OneType(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What ``count`` nodes of one type alone would do: start ``pods`` of those that the whole plan starts."""
 
     instance_type: str
     count: int
     pods: int
     cost_micro: int
+    provider: str = ""
+    region: str = ""
+    zone: str = ""
+    capacity_type: str = ""
 
 
 class Plan(msgspec.Struct, frozen=True, rename="camel"):
     """Which nodes start what waits.
 
     ``by_s`` is how long work may wait. ``pods_late`` do not start by then without a purchase, ``pods_helped``
-    of them do with it. ``nothing_helps`` is what no purchase of these types helps, with the reason.
-    ``one_type`` are the other ways that were judged. Costs are for an hour in micro-units of ``currency``.
+    of them do with it. ``starts`` is their work, and ``spared`` what would be evicted and then goes on.
+    ``evicted`` is what is evicted only with the nodes, for what they let start, ``delayed`` what starts, or
+    starts earlier, without them, and ``lost`` what ends for good with a node that is taken away.
+    ``nothing_helps`` is what no purchase of these types helps, with the reason. ``one_type`` are the other
+    ways that were judged. Costs are for an hour in micro-units of ``currency``.
     """
 
     schema: str
@@ -59,6 +66,10 @@ class Plan(msgspec.Struct, frozen=True, rename="camel"):
     pods_late: int
     pods_helped: int
     starts: tuple[Work, ...]
+    spared: tuple[Work, ...]
+    evicted: tuple[Work, ...]
+    delayed: tuple[Work, ...]
+    lost: tuple[Work, ...]
     nothing_helps: tuple[Work, ...]
     nothing_helps_more: int
     one_type: tuple[OneType, ...]

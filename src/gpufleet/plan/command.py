@@ -9,24 +9,26 @@ import msgspec
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.progress import Say
 from gpufleet.cluster.settings import Settings
-from gpufleet.cluster.snapshots.command import gaps
 from gpufleet.cluster.snapshots.decisions import Moment
 from gpufleet.cluster.snapshots.document import engine_time_us
 from gpufleet.cluster.snapshots.sources import on_cluster, on_snapshot
 from gpufleet.cluster.watching.picture import Picture
+from gpufleet.engine.event import Event, PodAdded
 from gpufleet.kube import resources
 from gpufleet.kube.connection import ClusterChoice
 from gpufleet.kube.meanings.node_labels import INSTANCE_TYPE, REGION, ZONE
 from gpufleet.model.identifiers import PodUid
+from gpufleet.model.phrases import counted
 from gpufleet.plan.answer import SCHEMA, OneType, Plan, Purchase
 from gpufleet.plan.instance_types import Catalogue, InstanceType
-from gpufleet.plan.planning import Found, Planning, node_name
-from gpufleet.plan.waiting_work import allocatable_cpu_milli, allocatable_memory_mib
+from gpufleet.plan.node_names import beginning, named
+from gpufleet.plan.planning import Found, Planning
+from gpufleet.plan.waiting_work import after_evictions, allocatable_cpu_milli, allocatable_memory_mib
 from gpufleet.whatif.answer import Work
-from gpufleet.whatif.command import Changed, written_moment
+from gpufleet.whatif.command import Changed, notes_of, written_moment
 from gpufleet.whatif.course import Course
 from gpufleet.whatif.difference import EXPLAINED_MAX, Difference
-from gpufleet.whatif.nodes import add_nodes
+from gpufleet.whatif.nodes import add_nodes, made_anew
 from gpufleet.whatif.request import AddNodes, Request
 
 SECOND_US = 10**6
@@ -54,29 +56,41 @@ def plan_of(question: Question, picture: Picture, settings: Settings, at: dt.dat
     """Which nodes start what waits. Raises InputError for changes that cannot be."""
     changed = Changed(question.request, picture, settings, at)
     now_us, by_us = engine_time_us(at), int(question.by_s * SECOND_US)
-    types = question.catalogue.types
+    nodes = changed.picture.objects.get(resources.NODES, {})
+    types = named(question.catalogue.types, (name for _, name in nodes))
 
-    def attempt(counts: Sequence[int], left_out: Collection[PodUid]) -> Course:
+    def attempt(counts: Sequence[int], tried: Collection[PodUid], left_out: Collection[PodUid]) -> Course:
         copy = changed.picture.copied()
         for kind in (resources.NODES, resources.NODE_DEVICES, resources.CSI_NODES):
             copy.objects[kind] = {}
         pods = copy.objects.get(resources.PODS, {}).items()
         copy.objects[resources.PODS] = {
-            key: pod for key, pod in pods if not (pod.spec.node_name or pod.metadata.uid in left_out)
+            key: made_anew(pod, written_moment(at)) if pod.spec.node_name else pod
+            for key, pod in pods
+            if pod.metadata.uid in tried or not (pod.spec.node_name or pod.metadata.uid in left_out)
         }
-        return course_of(copy, counts)
+        facts = facts_of(copy, counts)
+        facts.waves = [[_alone(event) for event in wave] for wave in facts.waves]
+        return Course(facts, now_us, by_us)
 
     def judge(counts: Sequence[int]) -> Course:
-        return course_of(changed.picture.copied(), counts)
+        return Course(facts_of(changed.picture.copied(), counts), now_us, by_us)
 
-    def course_of(copy: Picture, counts: Sequence[int]) -> Course:
+    def facts_of(copy: Picture, counts: Sequence[int]) -> Facts:
         for one, count in zip(types, counts, strict=True):
             if count:
                 add_nodes(copy, wanted_nodes(one, count))
-        return Course(Facts(copy, settings, Moment(at)), now_us, by_us)
+        return Facts(copy, settings, Moment(at))
 
     found = Planning(types, now_us + by_us, judge, attempt, say).found()
-    return _answer(question, found, changed, picture, at)
+    return _answer(question, types, found, changed, at)
+
+
+def _alone(event: Event) -> Event:
+    """A pod that starts alone, without its gang; other events as they are."""
+    if isinstance(event, PodAdded) and event.pod.gang is not None:
+        return PodAdded(msgspec.structs.replace(event.pod, gang=None, role=""))
+    return event
 
 
 def wanted_nodes(one: InstanceType, count: int) -> AddNodes:
@@ -91,19 +105,21 @@ def wanted_nodes(one: InstanceType, count: int) -> AddNodes:
         memory=f"{allocatable_memory_mib(one)}Mi",
         sharing="mixed",
         labels=tuple((key, value) for key, value in labels if value),
-        name=node_name(one),
+        name=one.node_names,
     )
 
 
-def _answer(question: Question, found: Found, changed: Changed, picture: Picture, at: dt.datetime) -> Plan:
+def _answer(
+    question: Question, types: Sequence[InstanceType], found: Found, changed: Changed, at: dt.datetime
+) -> Plan:
     helped = frozenset(found.helped)
-    told = Difference(found.course, found.course, changed.submitted)
-    why = Difference(found.ample, found.ample, changed.submitted)
-    others = [uid for uid in found.late if uid not in helped]
-    nothing, more = _nothing_helps(why, others)
-    types = question.catalogue.types
+    told = Difference(found.base, found.course, changed.submitted)
+    nothing, more = _nothing_helps(
+        Difference(found.ample, found.ample, changed.submitted),
+        [after_evictions(found.ample, uid) for uid in found.late if uid not in helped],
+    )
     nodes = [_purchase(one, count) for one, count in zip(types, found.counts, strict=True) if count]
-    missing = gaps(kind.plural for kind in picture.forbidden)
+    ends = [after_evictions(found.course, uid) for uid in helped]
     return Plan(
         SCHEMA,
         written_moment(at),
@@ -115,15 +131,33 @@ def _answer(question: Question, found: Found, changed: Changed, picture: Picture
         sum(one.cost_micro for one in nodes),
         len(found.late),
         len(found.helped),
-        told.started(helped),
+        told.started(frozenset(uid for uid in ends if found.course.start_of(uid) is not None)),
+        told.spared(),
+        told.evicted(),
+        told.delayed(),
+        tuple(changed.lost),
         nothing,
         more,
-        tuple(
-            OneType(types[index].name, count, pods, count * types[index].price_micro)
-            for index, count, pods in found.alone
-        ),
-        (*changed.notes, *([missing] if missing else ())),
+        tuple(_one_type(types[index], count, pods) for index, count, pods in found.alone),
+        (*changed.notes, *notes_of(changed.picture, found.base, found.course), *_without_gpus(found, types)),
     )
+
+
+def _one_type(one: InstanceType, count: int, pods: int) -> OneType:
+    cost_micro = count * one.price_micro
+    return OneType(one.name, count, pods, cost_micro, one.provider, one.region, one.zone, one.capacity_type)
+
+
+def _without_gpus(found: Found, types: Sequence[InstanceType]) -> list[str]:
+    """Says of pods that get a new node with GPUs, and ask for none."""
+    begins = {one.node_names for one in types}
+    ends = [(uid, found.course.place(after_evictions(found.course, uid))) for uid in found.helped]
+    new = [uid for uid, place in ends if place is not None and beginning(place.node) in begins]
+    pods = [uid for uid in new if not found.base.meanings[uid].shape.gpu.count]
+    if not pods:
+        return []
+    verb = "asks" if len(pods) == 1 else "ask"
+    return [f"{counted(len(pods), 'pod')} on new nodes {verb} for no GPU: a node without GPUs may cost less"]
 
 
 def _purchase(one: InstanceType, count: int) -> Purchase:
@@ -133,7 +167,7 @@ def _purchase(one: InstanceType, count: int) -> Purchase:
         one.gpus,
         one.gpu_model,
         one.price_micro,
-        node_name(one),
+        one.node_names,
         one.provider,
         one.region,
         one.zone,

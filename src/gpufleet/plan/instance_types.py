@@ -5,6 +5,7 @@ one's own takes its place: CSV with the same columns.
 """
 
 import csv
+import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from importlib.resources import files
@@ -40,6 +41,9 @@ GPUS_MAX = 64
 AMOUNT_MAX = 10**9
 """CPUs, GiB and prices beyond are a mistake in typing."""
 
+AMOUNT = re.compile(r"[0-9]{1,10}(\.[0-9]{1,20})?")
+"""Amounts as price lists write them. Exponents are refused: the power of one may not fit the memory."""
+
 CURRENCY_LENGTH = 3
 """Letters of a currency's code by ISO 4217."""
 
@@ -48,7 +52,10 @@ NODE_COUNT_MAX = 10_000
 
 
 class InstanceType(msgspec.Struct, frozen=True):
-    """A type of node that can be bought. ``most`` is how many can be had, None for as many as are wanted."""
+    """A type of node that can be bought. ``most`` is how many can be had, None for as many as are wanted.
+
+    ``node_names`` is how the names of its nodes begin, which ``node_names.named`` says.
+    """
 
     name: str
     gpus: int
@@ -63,6 +70,7 @@ class InstanceType(msgspec.Struct, frozen=True):
     zone: str = ""
     capacity_type: str = ON_DEMAND
     most: int | None = None
+    node_names: str = ""
 
 
 class Catalogue(msgspec.Struct, frozen=True):
@@ -189,12 +197,21 @@ def _type(row: Mapping[str, str], where: str) -> InstanceType:
         _scaled(row["memory_gib"], "memory_gib", where, 1_024),
         _scaled(row["price"], "price", where, MICRO_UNITS),
         currency.upper(),
-        row.get("provider") or "",
-        row.get("region") or "",
-        row.get("zone") or "",
-        row.get("capacity_type") or ON_DEMAND,
+        _place_name(row, "provider", where),
+        _place_name(row, "region", where),
+        _place_name(row, "zone", where),
+        _place_name(row, "capacity_type", where) or ON_DEMAND,
         _whole(most, "most", where, NODE_COUNT_MAX) if most else None,
     )
+
+
+def _place_name(row: Mapping[str, str], column: str, where: str) -> str:
+    """A cell that names of nodes and labels are made of; "" where it is missing."""
+    text = row.get(column) or ""
+    if not is_label_value(text):
+        expected = "letters, digits, -, _ and . as in the value of a label"
+        raise InputError("not a name", where=where, field=column, value=text, expected=expected)
+    return text
 
 
 def _model(name: str, where: str) -> GpuModel:
@@ -221,10 +238,10 @@ def _whole(text: str, field: str, where: str, most: int) -> int:
 
 def _scaled(text: str, field: str, where: str, units: int) -> int:
     """An amount in units, rounded to the nearest. A price of 0 would make any number of nodes free."""
-    try:
-        amount = Fraction(text) if "/" not in text and len(text) <= 30 else Fraction(0)
-    except ValueError:
-        amount = Fraction(0)
-    if not 0 < amount <= AMOUNT_MAX:
-        raise InputError("not an amount", where=where, field=field, value=text, expected="a number above 0")
-    return rounded(amount.numerator * units, amount.denominator)
+    amount = Fraction(text) if AMOUNT.fullmatch(text) else Fraction(0)
+    found = rounded(amount.numerator * units, amount.denominator)
+    if not found or amount > AMOUNT_MAX:
+        least = f"{1 / units:.6f}".rstrip("0")
+        expected = f"a number such as 55.04, from {least} to {AMOUNT_MAX:,}"
+        raise InputError("not an amount", where=where, field=field, value=text, expected=expected)
+    return found

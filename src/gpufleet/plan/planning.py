@@ -16,10 +16,11 @@ from gpufleet.model.identifiers import PodUid
 from gpufleet.model.phrases import counted
 from gpufleet.model.pod import Pod
 from gpufleet.model.shape import Shape
-from gpufleet.plan.instance_types import NODE_COUNT_MAX, ON_DEMAND, InstanceType
+from gpufleet.plan.instance_types import NODE_COUNT_MAX, InstanceType
+from gpufleet.plan.node_names import beginning
 from gpufleet.plan.purchase_search import cheapest_bins, cost_of
 from gpufleet.plan.small_purchases import Bin, Item
-from gpufleet.plan.waiting_work import items_of, late_pods, on_time
+from gpufleet.plan.waiting_work import before_evictions, items_of, late_pods, on_time
 from gpufleet.whatif.course import Course
 
 MENDS_MAX = 8
@@ -41,18 +42,22 @@ OTHER_WAYS_PODS_MAX = 1_000
 Judge = Callable[[Sequence[int]], Course]
 """The course of things with so many nodes more of each type."""
 
-Attempt = Callable[[Sequence[int], Collection[PodUid]], Course]
-"""The course of things on so many nodes of each type and no others, for what waits but these pods."""
+Attempt = Callable[[Sequence[int], Collection[PodUid], Collection[PodUid]], Course]
+"""The course of things on so many nodes of each type and no others, for these pods of those that wait, and
+without the others, which come last. Members of gangs start one by one: a gang may need several types.
+"""
 
 
 class Found(msgspec.Struct, frozen=True):
     """What was found: how many nodes of each type, the course with them, and what they do.
 
     ``late`` are the pods that wait too long without a purchase, ``helped`` those that start in time with it.
-    ``ample`` is the course with more than enough nodes, which says why the others wait all the same.
+    ``base`` is the course without a purchase, and ``ample`` that with more than enough nodes, which says why
+    the others wait all the same.
     """
 
     counts: tuple[int, ...]
+    base: Course
     course: Course
     ample: Course
     late: tuple[PodUid, ...]
@@ -74,6 +79,9 @@ class Planning:
         self.bins = [Bin(one.price_micro, one.most) for one in types]
         self.pods: dict[PodUid, Pod] = {}
         self._may_run: list[set[Shape]] = [set() for _ in types]
+        self._base: Course
+        self._ample: Course
+        self._starters: frozenset[PodUid]
 
     def found(self) -> Found:
         """The cheapest set of nodes that was found."""
@@ -81,16 +89,19 @@ class Planning:
         base = self.judge(nothing)
         late = late_pods(base, self.by_us)
         self.pods = {uid: base.meanings[uid] for uid in late if uid in base.meanings}
+        self._base = base
+        self._starters = frozenset(before_evictions(uid) for uid in base.meanings if base.start_of(uid))
         enough = self._enough(self.pods)
         self._try_types()
         wanted, ample = self._can_be_helped(enough)
         if not wanted:
-            return Found(tuple(nothing), base, ample, tuple(late), (), ())
+            return Found(tuple(nothing), base, base, ample, tuple(late), (), ())
+        self._ample = ample
         counts, course = self._judged(self._proposed(wanted, enough), wanted, enough)
         counts, course = self._reduced(counts, course, wanted)
         started = tuple(on_time(course, wanted, self.by_us))
         alone = self._other_ways(wanted, enough, cost_of(counts, self.bins))
-        return Found(tuple(counts), course, ample, tuple(late), started, alone)
+        return Found(tuple(counts), base, course, ample, tuple(late), started, alone)
 
     def _enough(self, uids: Collection[PodUid]) -> list[int]:
         """More nodes of each type than these pods could need, were only that type bought."""
@@ -106,21 +117,22 @@ class Planning:
 
     def _try_types(self) -> None:
         """Find out which shapes each type alone helps, by a few units of each kind of work."""
-        left_out = self._beyond_a_few()
-        enough = self._enough([uid for uid in self.pods if uid not in left_out])
+        left_out = self._beyond_a_few(self.pods)
+        tried = frozenset(self.pods).difference(left_out)
+        enough = self._enough(tried)
         for index, one in enumerate(self.types):
             if not enough[index]:
                 continue
             self.say(f"with {one.name} ({index + 1} of {counted(len(self.types), 'type')})")
             counts = [count if at == index else 0 for at, count in enumerate(enough)]
-            started = on_time(self.attempt(counts, left_out), self.pods, self.by_us)
+            started = on_time(self.attempt(counts, tried, left_out), tried, self.by_us)
             self._may_run[index] |= {self.pods[uid].shape for uid in started}
 
-    def _beyond_a_few(self) -> frozenset[PodUid]:
+    def _beyond_a_few(self, among: Iterable[PodUid]) -> frozenset[PodUid]:
         """The pods of the units of which enough others are alike."""
         units: dict[object, list[PodUid]] = defaultdict(list)
-        for uid, pod in self.pods.items():
-            units[pod.workload].append(uid)
+        for uid in among:
+            units[self.pods[uid].workload].append(uid)
         seen: Counter[object] = Counter()
         left_out: list[PodUid] = []
         for uids in units.values():
@@ -133,28 +145,53 @@ class Planning:
     def _can_be_helped(self, enough: Sequence[int]) -> tuple[list[PodUid], Course]:
         """The pods that start in time with more than enough nodes, and the course of things with these.
 
-        These are nodes of the types that would be bought, and one of each other, for work that only several
-        types together help, and for the reasons why others wait.
+        What starts on no empty fleet of one type, since it needs work that runs beside it, is tried here by a
+        few units of each kind. What they show is then true for all of that kind.
         """
-        able = [uid for uid, pod in self.pods.items() if any(pod.shape in shapes for shapes in self._may_run)]
-        bought = cheapest_bins(self._items(able), self.bins) or enough
-        ample = [limit if count else min(limit, SPARE) for count, limit in zip(bought, enough, strict=True)]
-        self.say("with more than enough nodes")
-        course = self.judge(ample)
-        together = on_time(course, self.pods, self.by_us)
-        for uid, node in together.items():
-            self._allow_where_it_runs(uid, node)
+        for _ in range(2):
+            unable = [uid for uid in self.pods if not self._is_able(uid)]
+            self.say("with more than enough nodes")
+            course = self.judge(self._more_than_enough(enough, unable))
+            together = on_time(course, self.pods, self.by_us)
+            for uid, node in together.items():
+                self._allow_where_it_runs(uid, node)
+            if not any(self._is_able(uid) and uid not in together for uid in unable):
+                break
         return [uid for uid in self.pods if uid in together], course
+
+    def _is_able(self, uid: PodUid) -> bool:
+        """Whether its like was seen to start with some type."""
+        return any(self.pods[uid].shape in shapes for shapes in self._may_run)
+
+    def _more_than_enough(self, enough: Sequence[int], unable: Sequence[PodUid]) -> list[int]:
+        """More than enough of the types that would be bought. Of each other as many as a few units of what is
+        unable need, and one at least for the reasons why work waits.
+        """
+        able = [uid for uid in self.pods if self._is_able(uid)]
+        bought = cheapest_bins(self._items(able), self.bins) or enough
+        left_out = self._beyond_a_few(unable)
+        few = self._enough([uid for uid in unable if uid not in left_out])
+        return [
+            limit if count else max(some, min(limit, SPARE))
+            for count, limit, some in zip(bought, enough, few, strict=True)
+        ]
 
     def _allow_where_it_runs(self, uid: PodUid, node: str) -> None:
         """A pod may run on the type of the node that it got."""
         for index, one in enumerate(self.types):
-            if node.rpartition("-")[0] == node_name(one):
+            if beginning(node) == one.node_names:
                 # Some work is helped by several types together, and by none alone.
                 self._may_run[index].add(self.pods[uid].shape)
 
     def _items(self, uids: Iterable[PodUid]) -> list[Item]:
-        return items_of(self.pods, uids, self.types, lambda shape, index: shape in self._may_run[index])
+        known = frozenset[Shape]().union(*self._may_run)
+        # The shapes of work that would lose its place were not tried: the engine judges where it may run.
+        return items_of(
+            self._base.meanings,
+            uids,
+            self.types,
+            lambda shape, index: shape in self._may_run[index] or shape not in known,
+        )
 
     def _proposed(self, wanted: Sequence[PodUid], enough: Sequence[int]) -> list[int]:
         counts = cheapest_bins(self._items(wanted), self.bins)
@@ -184,14 +221,18 @@ class Planning:
         ]
 
     def _missing(self, course: Course, wanted: Sequence[PodUid]) -> list[PodUid]:
-        started = on_time(course, wanted, self.by_us)
-        return [uid for uid in wanted if uid not in started]
+        """What does not start, and what would lose its place to what starts, though more nodes spare it."""
+        touched = self._starters.union(map(before_evictions, course.evictions)).difference(self.pods)
+        kept = on_time(self._ample, on_time(self._base, touched, self.by_us), self.by_us)
+        needed = [*wanted, *sorted(kept)]
+        started = on_time(course, needed, self.by_us)
+        return [uid for uid in needed if uid not in started]
 
     def _reduced(
         self, counts: list[int], course: Course, wanted: Sequence[PodUid]
     ) -> tuple[list[int], Course]:
         """Without the nodes that are not needed, the dearest type first."""
-        most_started = len(wanted) - len(self._missing(course, wanted))
+        fewest_missing = len(self._missing(course, wanted))
         for index in sorted(range(len(counts)), key=lambda at: -self.bins[at].price):
             least, enough = -1, counts[index]
             while enough - least > 1:
@@ -200,7 +241,7 @@ class Planning:
                 fewer = [*counts[:index], tried, *counts[index + 1 :]]
                 self.say(f"without {counted(counts[index] - tried, 'node')} of {self.types[index].name}")
                 judged = self.judge(fewer)
-                if len(wanted) - len(self._missing(judged, wanted)) < most_started:
+                if len(self._missing(judged, wanted)) > fewest_missing:
                     if tried == counts[index] - 1:
                         break
                     least = tried
@@ -231,12 +272,6 @@ class Planning:
                 continue
             counts, course = self._reduced(counts, course, able)
             started = len(on_time(course, wanted, self.by_us))
-            if counts[index] * self.bins[index].price != cost or started != len(wanted):
+            if started and (counts[index] * self.bins[index].price != cost or started != len(wanted)):
                 judged.append((index, counts[index], started))
         return tuple(judged[:OTHER_WAYS_MAX])
-
-
-def node_name(one: InstanceType) -> str:
-    """How the names of new nodes of a type begin: a name of Kubernetes, which tells the type."""
-    parts = (one.name, one.zone or one.region, "" if one.capacity_type == ON_DEMAND else one.capacity_type)
-    return "new-" + "-".join(part for part in parts if part).lower().replace("_", "-")

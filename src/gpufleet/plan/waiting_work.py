@@ -26,24 +26,40 @@ MayRunOn = Callable[[Shape, int], bool]
 
 
 def late_pods(course: Course, by_us: int) -> list[PodUid]:
-    """The pods that wait until after ``by_us``, or for ever, also those that the engine never hears of."""
+    """The pods that wait until after ``by_us``, or for ever, also those that the engine never hears of.
+
+    A pod that is evicted and waits again goes by the UID that it has before: in another course it may be
+    evicted at another turn, or not at all.
+    """
     starts = {uid: course.start_of(uid) for uid in course.meanings}
     later = [
         uid
         for uid, running in starts.items()
         if running is not None and running.since_us is not None and running.since_us > by_us
     ]
-    return [*course.waiting(), *later]
+    return list(dict.fromkeys(before_evictions(uid) for uid in (*course.waiting(), *later)))
 
 
 def on_time(course: Course, uids: Iterable[PodUid], by_us: int) -> dict[PodUid, str]:
-    """Those of these pods that start until ``by_us``, with the node of each."""
-    found = {uid: course.start_of(uid) for uid in uids}
+    """Those of these pods that run by ``by_us``, with the node of each; after an eviction again."""
+    found = {uid: course.place(after_evictions(course, uid)) for uid in uids}
     return {
         uid: str(running.node)
         for uid, running in found.items()
         if running is not None and (running.since_us or 0) <= by_us
     }
+
+
+def after_evictions(course: Course, uid: PodUid) -> PodUid:
+    """The UID that a pod has in the end: that of the pod that was made last in its place."""
+    while (eviction := course.evictions.get(uid)) is not None and eviction.again is not None:
+        uid = eviction.again
+    return uid
+
+
+def before_evictions(uid: PodUid) -> PodUid:
+    """The UID of the pod in whose place this one was made."""
+    return PodUid(uid.partition("~")[0])
 
 
 def items_of(
@@ -91,12 +107,12 @@ def sizes_on(shape: Shape, node: InstanceType) -> Sizes | None:
 
 def allocatable_cpu_milli(node: InstanceType) -> int:
     """The CPU that pods can have on a node."""
-    return int(node.cpu_milli * CPU_LEFT)
+    return max(1, int(node.cpu_milli * CPU_LEFT))
 
 
 def allocatable_memory_mib(node: InstanceType) -> int:
     """The memory that pods can have on a node."""
-    return int(node.memory_mib * MEMORY_LEFT)
+    return max(1, int(node.memory_mib * MEMORY_LEFT))
 
 
 def _gpu_share(gpu: GpuRequest, node: InstanceType) -> float | None:

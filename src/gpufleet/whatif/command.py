@@ -70,7 +70,7 @@ def answer_of(request: Request, picture: Picture, settings: Settings, at: dt.dat
         len(before.waiting()),
         len(after.waiting()),
         difference.queues(),
-        (*changed.notes, *_notes(picture, before, after)),
+        (*changed.notes, *notes_of(picture, before, after)),
     )
 
 
@@ -79,7 +79,8 @@ def written_moment(at: dt.datetime) -> str:
     return at.astimezone(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _notes(picture: Picture, before: Course, after: Course) -> list[str]:
+def notes_of(picture: Picture, before: Course, after: Course) -> list[str]:
+    """What the answer does not know."""
     notes = [f"refused: {problem}" for problem in after.rejected if problem not in before.rejected]
     missing = gaps(kind.plural for kind in picture.forbidden)
     if missing:

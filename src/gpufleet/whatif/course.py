@@ -160,20 +160,20 @@ class Course:
         """How a pod of the picture ends up."""
         if uid in self.evictions:
             return State.EVICTED
-        running = self._place(uid)
+        running = self.place(uid)
         if running is not None:
             return State.RUNS if running.since_us is None else State.STARTS
         entry = self.facts.pods.entries.get(uid)
         waits = uid in self.meanings or (entry is not None and entry.place in {PodStage.HELD, PodStage.GATED})
         return State.WAITS if waits else State.ABSENT
 
-    def _place(self, uid: PodUid) -> Running | None:
+    def place(self, uid: PodUid) -> Running | None:
         """Where a pod runs, or ran until it was done."""
         return self.running.get(uid) or self.finished.get(uid)
 
     def start_of(self, uid: PodUid | None) -> Running | None:
         """Where and when a pod started after the picture; None if it did not."""
-        running = None if uid is None else self._place(uid)
+        running = None if uid is None else self.place(uid)
         return None if running is None or running.since_us is None else running
 
     def waiting(self) -> list[PodUid]:

@@ -178,10 +178,16 @@ class Difference:
             *key,
             pods=len(uids),
             queue="" if pod is None else pod.queue,
-            gpus="" if pod is None else gpus_of(pod.shape.gpu),
+            gpus=self._gpus(uids),
             submitted=not self.submitted.isdisjoint(uids),
             **more,  # type: ignore[arg-type]
         )
+
+    def _gpus(self, uids: list[PodUid]) -> str:
+        """What each of the pods asks for; members of a gang may differ."""
+        pods = [self.after.meanings.get(uid) or self.before.meanings.get(uid) for uid in uids]
+        asked = sorted({gpus_of(pod.shape.gpu) for pod in pods if pod is not None}, reverse=True)
+        return " or ".join(text or "0" for text in asked) if len(asked) > 1 else "".join(asked)
 
     def _start(self, course: Course, uids: list[PodUid]) -> Start | None:
         """Where these pods start, and when the last of them does."""
