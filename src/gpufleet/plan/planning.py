@@ -118,14 +118,14 @@ class Planning:
     def _try_types(self) -> None:
         """Find out which shapes each type alone helps, by a few units of each kind of work."""
         left_out = self._beyond_a_few(self.pods)
-        tried = frozenset(self.pods).difference(left_out)
+        tried = [uid for uid in self.pods if uid not in left_out]
         enough = self._enough(tried)
         for index, one in enumerate(self.types):
             if not enough[index]:
                 continue
             self.say(f"with {one.name} ({index + 1} of {counted(len(self.types), 'type')})")
             counts = [count if at == index else 0 for at, count in enumerate(enough)]
-            started = on_time(self.attempt(counts, tried, left_out), tried, self.by_us)
+            started = on_time(self.attempt(counts, frozenset(tried), left_out), tried, self.by_us)
             self._may_run[index] |= {self.pods[uid].shape for uid in started}
 
     def _beyond_a_few(self, among: Iterable[PodUid]) -> frozenset[PodUid]:
