@@ -1,7 +1,7 @@
 """Lays a plan of purchase out for people: what to buy first, then what starts, then what it does not help."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from gpufleet.cli.output import echo_json, echo_line
 from gpufleet.cli.queues_table import Column, laid_out
@@ -102,7 +102,7 @@ def _starts(plan: Plan) -> Iterator[str]:
 def _others(plan: Plan) -> Iterator[str]:
     """What else is different with the nodes, and what ends with a node that goes."""
     when = StartWords(plan.at)
-    told = [
+    told: list[tuple[str, tuple[Work, ...], Callable[[Work], str]]] = [
         ("would no longer be evicted", plan.spared, lambda _: "goes on"),
         ("would be evicted", plan.evicted, when.evicted),
         ("would start later, or not at all", plan.delayed, when.delayed),
