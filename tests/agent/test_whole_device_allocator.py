@@ -224,6 +224,31 @@ def test_a_container_that_starts_anew_has_its_own_back_also_as_a_twin() -> None:
     assert "GPU-2" in refusal(lost("a", "GPU-2"), ["GPU-0", "GPU-2"])
 
 
+def forgotten(pod: str, unit: str) -> PluginWorld:
+    """A container runs as the API server knows, and its kubelet listed it once and forgot it."""
+    world = PluginWorld(FOUR, a_pod(pod, 1, grant=["GPU-0"], running=True), holders=(held(pod, unit),))
+    world.catch_up()
+    world.holders = ()
+    world.catch_up()
+    return world
+
+
+def test_a_container_of_whose_end_the_api_server_has_not_heard_gets_no_other_device() -> None:
+    """A container that ends is started again at once, often before its pod's status is written."""
+    world = forgotten("a", "GPU-2")
+    with pytest.raises(RefusedError, match="lost what container main of team/a has"):
+        answered(world.allocator().prefer(ALL, [], 1))
+    assert "when the API server knows that it ended" in refusal(world, ["GPU-1"])
+    world.add(msgspec.structs.replace(world.pods["uid-a"], running=frozenset()))
+    assert given(world, ALL) == ["GPU-2"]
+
+
+def test_a_pod_that_is_known_to_ask_is_served_beside_a_container_that_the_kubelet_forgot() -> None:
+    world = forgotten("a", "GPU-0")
+    world.add(a_pod("b", 1, grant=["GPU-1"]))
+    assert given(world, ALL) == ["GPU-1"]
+
+
 def test_where_another_pod_may_be_asking_it_is_not_given_back() -> None:
     world = lost("a", "GPU-0")
     world.add(a_pod("b", 1, grant=["GPU-1"]))

@@ -31,11 +31,16 @@ class UngrantedRequest(msgspec.Struct, frozen=True):
 
 
 class PendingRequests(msgspec.Struct, frozen=True):
-    """All containers that may be asking now, the oldest first, and what others may not have."""
+    """All containers that may be asking now, the oldest first, and what others may not have.
+
+    ``forgotten`` are containers that run as far as the API server knows, and whose units the kubelet does not
+    list: it asks for them as soon as they end, which may be before the API server hears of the end.
+    """
 
     claims: tuple[OpenClaim, ...]
     ungranted: tuple[UngrantedRequest, ...]
     taken_units: tuple[TakenUnits, ...] = ()
+    forgotten: tuple[OpenClaim, ...] = ()
 
     def may_ask(self, size: int) -> tuple[ContainerRef, ...]:
         """The containers that may be asking for so many."""
@@ -86,16 +91,17 @@ def waiting(
         and container not in pod.started
         and (pod.uid, container) not in claimed
     )
-    claims = (*_open(granted), *_returning(resource, pods, mine))
+    unlisted = tuple(_unlisted(resource, pods, mine))
+    claims = (*_open(granted), *(one for one in unlisted if not _runs(one, pods)))
+    forgotten = tuple(one for one in unlisted if _runs(one, pods))
 
     def is_finished(uid: str) -> bool:
         """Of a pod that is not there any more the memory says when it is over."""
         return uid in pods and pods[uid].finished
 
     open_ones = [one for one in open_answers(answers, mine, is_finished) if one.resource == resource]
-    return PendingRequests(
-        claims, ungranted, (*_taken_by_grant(granted, pods, mine), *_answered(open_ones, pods))
-    )
+    taken_units = (*_taken_by_grant(granted, pods, mine), *_answered(open_ones, pods))
+    return PendingRequests(claims, ungranted, taken_units, forgotten)
 
 
 def _open(granted: list[_Granted]) -> Iterator[OpenClaim]:
@@ -106,11 +112,15 @@ def _open(granted: list[_Granted]) -> Iterator[OpenClaim]:
             yield OpenClaim(one.pod.title, one.container, units, one.pod.first_seen_s, uid=one.pod.uid)
 
 
-def _returning(resource: str, pods: NodePods, holders: Iterable[Held]) -> Iterator[OpenClaim]:
-    """Containers that do not run and whose units the kubelet does not list: it asks before they start."""
+def _runs(claim: OpenClaim, pods: NodePods) -> bool:
+    return claim.container in pods[claim.uid].running
+
+
+def _unlisted(resource: str, pods: NodePods, holders: Iterable[Held]) -> Iterator[OpenClaim]:
+    """Containers whose units the kubelet does not list: it asks before they start again."""
     for held in holders:
         pod = pods.get(held.pod_uid)
-        if held.listed or not held.units or pod is None or pod.finished or held.container in pod.running:
+        if held.listed or not held.units or pod is None or pod.finished:
             continue
         yield OpenClaim(
             pod.title,

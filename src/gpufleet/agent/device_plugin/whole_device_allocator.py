@@ -85,6 +85,12 @@ class _NodeView(msgspec.Struct, frozen=True):
         """Whether a holder's pod left the API a moment ago, so that its end may be told soon."""
         return any(one.pod_uid and one.pod_uid not in self.pods for one in self.holders)
 
+    def unheard_of(self, size: int) -> OpenClaim | None:
+        """A forgotten container that may have ended just now, where no other is known to ask for so many."""
+        if self.askers(size):
+            return None
+        return next((one for one in self.waiting.forgotten if one.wants == size), None)
+
     def askers(self, size: int) -> list[Asker]:
         """The containers that may be asking for so many, with a grant or without."""
         claims = [(one.pod, one.container) for one in self.waiting.claims if one.wants == size]
@@ -117,6 +123,7 @@ class WholeDeviceAllocator:
         """As Allocator."""
 
         def propose(look: _NodeView) -> _Proposal:
+            _check_heard_of(look, size)
             offered = self._usable(available, required, size, look.holders)
             best = Choice(self._known.gpus.value, self.units, packed=self.delivery.packed)
             claims, rivals, taken_units = look.waiting.claims, look.rivals(size), look.waiting.taken_units
@@ -140,6 +147,7 @@ class WholeDeviceAllocator:
         asked = frozenset(units)
 
         def give(look: _NodeView) -> tuple[AllocateResponse, AllocateAnswer]:
+            _check_heard_of(look, len(asked))
             wanted = self._wanted(units, look.holders)
             claim = whole.claimant(asked, look.waiting.claims)
             rivals = look.rivals(len(asked))
@@ -192,7 +200,8 @@ class WholeDeviceAllocator:
     ) -> Decision:
         """What is decided; a refusal is decided anew on what the kubelet and the API server say then.
 
-        It waits a little where a pod without a grant is in the way, or one that went a moment ago.
+        It waits a little where a pod without a grant is in the way, or one that went a moment ago, and where
+        the API server may not have heard yet that a container ended.
         """
         limit_s = self._known.clock.monotonic_s() + UNSURE_S
         # While some source was not read, what is remembered is not enough for an answer.
@@ -202,7 +211,8 @@ class WholeDeviceAllocator:
             try:
                 return decide(look)
             except RefusedError:
-                waits = (look.rivals(size) or look.vanishing) and self._known.clock.monotonic_s() < limit_s
+                may_change = look.rivals(size) or look.vanishing or look.unheard_of(size)
+                waits = may_change and self._known.clock.monotonic_s() < limit_s
                 # What is remembered may be out of date, so no refusal is final before both were asked.
                 if look.fresh and not waits:
                     raise
@@ -297,6 +307,20 @@ _SILENT = (
     "the API server does not answer, and without it the grants of these devices are unknown; "
     "the pod's controller will try again"
 )
+
+
+def _check_heard_of(look: _NodeView, size: int) -> None:
+    """Raises RefusedError where a container may be asking that has ended without the API server's knowledge.
+
+    It must get what it had, and whether it is the one that asks is known once the API server says so.
+    """
+    unheard_of = look.unheard_of(size)
+    if unheard_of is not None:
+        raise RefusedError(
+            f"the kubelet lost what container {unheard_of.container} of {unheard_of.pod} has, and no pod of"
+            f" this node is known to ask for {size} now; the container gets its own devices when the API"
+            " server knows that it ended, and the kubelet will try again"
+        )
 
 
 def _asker(claim: OpenClaim | None, may_ask: tuple[ContainerRef, ...]) -> ContainerRef:
