@@ -5,6 +5,7 @@ keeps a line for every answered request of theirs and nothing else.
 """
 
 import datetime as dt
+import os
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -59,6 +60,9 @@ class Entry(msgspec.Struct, rename="camel"):
         )
 
 
+LINE_BYTES_MAX = 1024 * 1024
+"""No line is longer: the log has no bodies of requests."""
+
 _ENTRY = msgspec.json.Decoder(Entry)
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
@@ -107,12 +111,17 @@ class Listener:
 
     def __init__(self, log: Path) -> None:
         self._log = log
-        self._at = log.stat().st_size if log.exists() else 0
-        self._rest = b""
+        self._at, self._rest = 0, b""
+        self.skip()
 
     def skip(self) -> None:
-        """Leave out what has been written until now."""
-        self._at, self._rest = self._log.stat().st_size if self._log.exists() else 0, b""
+        """Leave out the lines that have been written until now; one that is half written is read whole."""
+        self._at, self._rest = 0, b""
+        if self._log.exists():
+            with self._log.open("rb") as file:
+                end = file.seek(0, os.SEEK_END)
+                begin = file.seek(max(0, end - LINE_BYTES_MAX))
+                self._at = begin + file.read(end - begin).rfind(b"\n") + 1
 
     def read(self, story: Story) -> None:
         """Take in every whole line that was added."""
