@@ -95,6 +95,7 @@ class ClusterObjectDetails:
             if entry is None:
                 continue
             source = used.persistent_volume_claim
+            # Kubernetes gives the claim of a generic ephemeral volume this name.
             name = f"{entry.name.name}-{used.name}" if source is None else source.claim_name
             claim: PersistentVolumeClaim | None = self.picture.find(
                 resources.PERSISTENT_VOLUME_CLAIMS, name, entry.name.namespace

@@ -62,6 +62,7 @@ def leading_by(lease: bytes | None, settings: Settings, now: dt.datetime) -> Lea
             "no gpufleet scheduler leads: the last one gave its Lease back", way_out, victims=victims
         )
     age_s = _age_s(spec.renew_time, now)
+    # A renewal whose time cannot be read proves nothing, so nothing is said against the holder.
     if age_s is not None and age_s > (spec.lease_duration_seconds or 0) + GRACE_S:
         holder = harmless(spec.holder_identity)
         return Leading(

@@ -80,6 +80,8 @@ class _Lacking:
     @cached_property
     def asks(self) -> bool:
         """Whether the pod asks for a GPU of ours, and is one that the API server may still change."""
+        # The kubelet makes a mirror pod of a file on its node; a change in the API would not reach its
+        # containers.
         if keys.MIRROR in self._annotations:
             return False
         template = self._template
@@ -117,6 +119,7 @@ class _Lacking:
         devices = str(self._annotations.get(keys.KAI_DEVICES, "1"))
         names = [one.get("name") for one in self._containers]
         user = self._annotations.get(keys.KAI_CONTAINER)
+        # An annotation may name the container that gets the share; without it that is the first one.
         index = 0 if user is None else names.index(user) if user in names else -1
         if 0 <= index < len(names) and SLOT_COUNT.fullmatch(devices):
             yield _slot(index, self._containers[index], devices)
@@ -124,6 +127,7 @@ class _Lacking:
     def hami_slots(self) -> Iterator[Body]:
         for index in [] if self._slotted else self._hami:
             yield _slot(index, self._containers[index], self._limits[index][NVIDIA_GPU])
+            # Left there, it would have the kubelet give whole GPUs beside the share.
             yield {"op": "remove", "path": f"{_at(index)}/limits/{escaped(NVIDIA_GPU)}"}
             if NVIDIA_GPU in ((self._containers[index].get("resources") or {}).get("requests") or {}):
                 yield {"op": "remove", "path": f"{_at(index)}/requests/{escaped(NVIDIA_GPU)}"}
@@ -134,6 +138,8 @@ class _Lacking:
 
     def runtime_class(self) -> Iterator[Body]:
         known = self._completion.runtime_class
+        # Kubernetes adds the overhead of a class before webhooks and policies are asked, and refuses a pod
+        # that names the class without it.
         if known is None or known.has_overhead or self._spec.get("runtimeClassName"):
             return
         selected = self._spec.get("nodeSelector") or {}
@@ -150,6 +156,7 @@ class _Lacking:
         ]
         names = {volume.name for volume in self._template.volumes}
         name = SECOND_VOLUME if VOLUME in names else VOLUME
+        # With hostIPC the containers have the shared memory of the node.
         if not lacking or name in names or self._spec.get("hostIPC"):
             return
         size = fitting_size([one for _, one in lacking])
@@ -185,6 +192,7 @@ def _has_several(container: Container) -> bool:
 
 
 def _limits(container: Mapping[str, Any]) -> Body:
+    # A field may be null, which Kubernetes takes for absent.
     return (container.get("resources") or {}).get("limits") or {}
 
 

@@ -69,6 +69,7 @@ class Trial:
             for pool in pools
         }
         self._constraints = {
+            # By identity, because two claims may ask for equal devices and are two all the same.
             id(claim): [ConstraintState(constraint) for constraint in claim.constraints] for claim in claims
         }
         self._concerned: dict[ChoiceMatcher, list[ConstraintState]] = {}
@@ -83,6 +84,7 @@ class Trial:
     def is_free(self, matcher: ChoiceMatcher, candidate: Candidate) -> bool:
         """True if the device is not taken as a whole, or access for administration is asked for."""
         if matcher.choice.admin_access:
+            # Such access shares a device with its holders, but one claim does not get a device twice.
             return id(matcher.claim) not in self._chosen.get(candidate.id, ())
         if candidate.id in self._held.whole or self._chosen.get(candidate.id):
             return False

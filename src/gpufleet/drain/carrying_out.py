@@ -98,6 +98,7 @@ class Drainer:
             PodsWatchedByAsker(),
             epoch=None,
             at_once=4,
+            # A command of a person holds no Lease that it could lose.
             may_write=lambda: True,
             ends=lambda _: False,
         )
@@ -107,6 +108,7 @@ class Drainer:
         left = list(order)
         while left or len(self._empty) < len(self._closed):
             under_way = len(self._closed) - len(self._empty)
+            # The slice is a copy, so the list may lose names in the loop.
             for name in left[: self.request.rules.nodes_at_once - under_way]:
                 await self._close(name)
                 left.remove(name)
@@ -172,6 +174,7 @@ class Drainer:
     async def _move(self, work: WorkPlan, picture: Picture, at: dt.datetime) -> None:
         """Have the work save itself where it can, and then have the scheduler move it."""
         pods = [(move, found) for move in work.moves if (found := _pod(picture, move)) is not None]
+        # A gang moves as a whole: the next look plans with the pods that are there then.
         if len(pods) < len(work.moves):
             return
         for _, pod in pods:

@@ -151,7 +151,9 @@ def _work(entries: Sequence[Entry], facts: Facts, engine: Engine, now_us: int) -
     return RunningWork(
         f"pod {pods[0].path}" if gang is None else gang_title(gang),
         pods,
+        # A gang ends with its last member, so one member without a known end leaves it open.
         max(known) if len(known) == len(ends) else None,
+        # A gang goes on from the oldest checkpoint of its members.
         min(saved) if all(saved) else None,
         all(entry.object.metadata.annotations.get(keys.CHECKPOINT_ON_REQUEST) == "true" for entry in entries),
         _why_it_stays(meanings, facts),

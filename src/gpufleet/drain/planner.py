@@ -101,6 +101,7 @@ class _Planning:
 
     def next_wave(self) -> None:
         """Close the next nodes and see to all work on them."""
+        # Before the choice: work that has ended by now makes no node dear.
         self._let_end(self.at_us)
         wave = self.choose()
         for node in wave:
@@ -149,6 +150,7 @@ class _Planning:
 
     def _gain(self, work: RunningWork, rest_us: int) -> int:
         """What is saved if the work moves now and not at the end; below 0 if it will have ended by then."""
+        # What stays does not move, and what saves itself first loses nothing by a later move.
         if work.stays or work.saves_on_request:
             return 0
         if work.ends_at_us is None:
@@ -178,6 +180,7 @@ class _Planning:
                 continue
             kept += bool(one.stays)
             restart = one.gpu_milli * self.rules.restart_s * US_PER_S
+            # A gang moves once for all of its nodes that are left, so each of these bears a part.
             lost += (one.lost_milli_us(self.at_us) + restart) // len(one.nodes & self.left.keys())
         return kept, lost + max(0, node.gpu_milli * waited_us - busy), node.name
 

@@ -115,6 +115,7 @@ def cost_of(intervals: Intervals, book: PriceBook, span: Span, by: Sequence[str]
             nodes_micro += hour.gpu_micro + hour.host_micro
             rows += _rows(hour, records.priced_as.gpu_model, pods)
     waste = [row for row in rows if row.bucket in WASTE]
+    # Without a row there is no group, and the total is that of nothing.
     (total,) = grouped(rows, ()) or (_group((), ()),)
     return Cost(
         span,
@@ -176,6 +177,7 @@ def _hours(records: NodeRecords, book: PriceBook, span: Span) -> Iterator[NodeHo
     life = within(records.span, span)
     there = msgspec.structs.replace(records, span=life)
     has_gpus = bool(records.devices)
+    # From the begin of an hour of the clock, because an hour is accounted for as a whole.
     for hour_us in range(life.from_us // HOUR_US * HOUR_US, end_us(life), HOUR_US):
         hour = account(_of_hour(there, Span(hour_us, hour_us + HOUR_US)), hour_us, book)
         # A node without GPUs and without a price is no business of a ledger of GPUs.

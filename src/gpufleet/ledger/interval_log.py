@@ -195,6 +195,7 @@ class _Derivation:
 def _node_span(sightings: Sightings, versions: tuple[NodeVersion, ...]) -> Span:
     created = min(version.created_us for version in versions)
     end = sightings.end(ObjectKind.NODE, versions[-1].uid)
+    # Both moments are stamps, which may be of two clocks.
     return Span(created, None if end is None else max(created, end.at_us))
 
 

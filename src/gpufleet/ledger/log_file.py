@@ -151,6 +151,7 @@ class _Lists:
 
     def close(self) -> None:
         """All lines were read. Raises InputError where an older list is missing."""
+        # By their numbers: the list that one is the difference to may be a difference itself.
         for line_number, one in sorted(self._changed, key=lambda numbered: numbered[1].number):
             uids = self._uids.get((one.kind, one.since))
             if uids is None:

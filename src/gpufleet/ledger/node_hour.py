@@ -240,6 +240,7 @@ def _held_parts(
         if not measured:
             yield Bucket.UNMEASURED, holding.pod_uid, "", False, amount
             continue
+        # Measurements may overlap; the highest counts, so that no work is called idle.
         used = amount * max(measured) // BUSY_WHOLE
         yield Bucket.USED, holding.pod_uid, "", False, used
         yield Bucket.IDLE_HELD, holding.pod_uid, "", False, amount - used

@@ -51,6 +51,7 @@ def pod_lives(sightings: Sightings, node_spans: Mapping[NodeName, Sequence[Span]
         proofs[pod.uid] += [end for end in ends if end is not None]
         lives[pod.uid] = _life(sightings, pod, bound, proofs[pod.uid])
     return tuple(
+        # A pod whose grant gave way from its first moment on held nothing.
         life for life in _decided(lives, clashes) if life.end_us is None or life.bound_us < life.end_us
     )
 
@@ -144,6 +145,7 @@ def _takes_all(one: GrantedDevice, other: GrantedDevice) -> bool:
 
 def _granted_anew(clashes: Iterable[Clash]) -> Iterator[tuple[PodUid, int]]:
     for first, second in clashes:
+        # A grant of an older epoch proves nothing: a Binding of an older leader may come late.
         if second.bound_us is not None and first.epoch <= second.epoch:
             yield first.uid, second.bound_us
 

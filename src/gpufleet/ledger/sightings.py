@@ -141,6 +141,7 @@ class Sightings:
         gone = self._gone.get((kind, uid))
         if gone is not None:
             return End(gone.at_us, is_seen=True)
+        # A list that is older than a version of the object says nothing of its end.
         newest = max(self._versions[kind].get(uid, {}), default=0)
         at_us = self._index(kind).first_without_us(uid, newest)
         return None if at_us is None else End(at_us, is_seen=False)
@@ -152,7 +153,9 @@ class Sightings:
         end = self.end(KINDS[type(versions[0])], versions[0].uid)
         moments: list[int] = []
         for version in versions:
+            # The order is that of the server's numbers; a stamp that goes back is of another clock.
             moments.append(max(version.at_us, moments[-1] if moments else 0))
+        # Nor may an object end before its last version, whatever clock stamped it.
         ends: list[int | None] = [*moments[1:], None if end is None else max(end.at_us, moments[-1])]
         return [
             (Span(start, until), version)

@@ -57,6 +57,7 @@ def figures_of(
         for one in wire.policy_status_of(found).phases:
             nodes[name, one.phase] = one.nodes
         progress = progress_of(found)
+        # The status of a policy may tell of a rollout although the policy asks for no driver any more.
         if progress is None or name not in state.policies or state.policies[name].driver is None:
             continue
         stamps = [one.stamp for one in state.nodes.values() if one.stamp is not None]
@@ -104,6 +105,7 @@ def _of_rollouts(rollouts: Sequence[RolloutFigures], now_us: int) -> Iterator[Me
         "For how long the rollout of a driver is in its state",
         ("policy", "state"),
         {
+            # The moment stands in a status, and the clock of the process that wrote it may have been ahead.
             (one.policy, one.progress.state.value): max(0, now_us - one.progress.since_us) / US_PER_S
             for one in rollouts
         },

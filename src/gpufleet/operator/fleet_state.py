@@ -47,6 +47,8 @@ def fleet_state(
             problems[one.metadata.name] = str(error)
     by_name = {one.name: one for one in nodes}
     assigned = assign(read.values(), by_name.values())
+    # What a policy wrote that cannot be read now looks as if no policy asked for it, so nothing is taken
+    # back.
     plans = plan_nodes(by_name, assigned, takes_back=not problems)
     return FleetState(read, problems, by_name, {one.node: one for one in plans}, nodes_by_refusal(assigned))
 

@@ -194,11 +194,13 @@ async def _write(client: Client, node: LeavingNode, found: Leftover) -> None:
     # Tied to the version that was read, which the other writes change: it goes first.
     if found.annotations or found.taints or found.is_cordoned:
         await client.patch(NODES, name, node_patch(node, found))
+    # An apply that names no label: the API server takes away those that the manager applied before.
     for manager in found.managers:
         # The uid keeps the apply from making a node that was just deleted.
         body = {"apiVersion": NODES.api_version, "kind": NODES.name, "metadata": {"name": name, "uid": uid}}
         await client.patch(NODES, name, body, patch_type=PatchType.APPLY, field_manager=manager)
     if found.conditions:
+        # Kubernetes merges conditions by their type, so one that is only left out would stay.
         gone = [{"type": kind, "$patch": "delete"} for kind in found.conditions]
         body = {"status": {"conditions": gone}}
         await client.patch(NODES, name, body, subresource="status", patch_type=PatchType.STRATEGIC)

@@ -142,6 +142,7 @@ def _managers(node: PolicyNode) -> tuple[frozenset[str], dict[str, tuple[str, ..
 
 
 def _driver(node: PolicyNode, report: DriverReport | None) -> str | None:
+    # The agent reads the driver that is loaded; labels are written by others and may be older.
     if report is not None and report.spec.driver:
         return report.spec.driver
     labelled = labelled_driver(node.metadata.labels)

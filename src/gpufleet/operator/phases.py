@@ -84,6 +84,7 @@ def _of_stamp(facts: NodeFacts, policy: FleetPolicy, seen: str) -> NodePhase | N
         return NodePhase(Phase.ROLLING_OUT, stamp.phase.value, told)
     has_failed = stamp.phase is RolloutPhase.FAILED
     wanted = None if policy.driver is None else policy.driver.image
+    # The failure of another image says nothing of the one that is wanted now.
     if wanted in {stamp.target, stamp.failed_target} and (has_failed or stamp.failed_target == wanted):
         return NodePhase(Phase.FAILED, f"Rollout{stamp.phase.value}", stamp.reason)
     return None

@@ -152,6 +152,7 @@ class _Planner:
             found = facts.labels.get(key)
             if self.keeps_all and found is not None:
                 self.labels[key] = found
+            # With another manager the API server keeps the label when we give it up, so nothing changes.
             elif found is not None and not facts.label_managers.get(key):
                 self.changes.append(Change(label_field(key), found, None, Way.WRITE))
         for place in sorted(facts.owned_taints - self.wanted_taints):
@@ -181,6 +182,7 @@ class _Planner:
         facts, field = self.facts, taint_field(place)
         self.wanted_taints.add(place)
         found = facts.taints.get(place)
+        # Taints have no managers, so one that our annotation does not name is another writer's.
         if found is None or place in facts.owned_taints:
             self.taints[place] = value
             if found != value:

@@ -60,6 +60,7 @@ def _planned(
 ) -> PlannedRollout:
     settings = policy.rollout or RolloutSettings()
     canaries = min(pending, max(0, settings.canaries - passed))
+    # A percentage is of all nodes that the policy selects, and not of those that are left.
     at_once = settings.nodes_at_once.of(selected)
     waves = -(-(pending - canaries) // at_once)
     node_s = settings.drain_s + settings.change_s + settings.validation_s

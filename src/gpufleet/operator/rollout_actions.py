@@ -65,6 +65,7 @@ ROLLOUT_MANAGER = "gpufleet-rollout"
 RUNS, PAUSED = "true", "paused-for-driver-upgrade"
 """Values of the labels by which NVIDIA's operands run on a node, and by which driver managers pause them."""
 
+# The driver is what changes, and the label of all operands would take more away than what holds the device.
 NEVER_PAUSED = (f"{DEPLOY_PREFIX}driver", f"{DEPLOY_PREFIX}operands")
 VALIDATED = {RolloutPhase.RETURNED, RolloutPhase.ROLLED_BACK}
 EVICTED_FOR = "driver-rollout"
@@ -158,6 +159,7 @@ class RolloutActions:
             }
         }
         if cordon is not None:
+            # Null takes the field away in a merge patch, and a node that was never cordoned has none.
             body["spec"] = {"unschedulable": cordon or None}
         await self._client.patch(NODES, facts.name, body, field_manager=ROLLOUT_MANAGER)
         await self._events.of_node(facts, stamp)
@@ -202,6 +204,7 @@ class RolloutActions:
         """Once the node offers a GPU: before that its kubelet would refuse the pod."""
         name, allocatable = check_name(node, image), seen.nodes[node].allocatable
         for pod in seen.pods.get(node, ()):
+            # No kubelet tries such a pod again, and its name is free for another one only when it is gone.
             if pod.metadata.name == name and is_turned_away(pod):
                 await self._delete_checks([pod])
                 return
@@ -211,6 +214,7 @@ class RolloutActions:
         body = check_pod(self._namespace, node, image, resource, self._scheduler_name)
         try:
             await self._client.create(PODS, body, name=name, namespace=self._namespace)
+        # An earlier try made it: the name stands for this node and image.
         except AlreadyExists:
             return
 

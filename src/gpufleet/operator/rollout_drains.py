@@ -151,6 +151,7 @@ class PlannedDrains:
     def order(self, policy: str, nodes: Sequence[NodeName]) -> tuple[NodeName, ...] | None:
         """As planned; None while it is not."""
         found = None if self._known is None else self._known.order(policy)
+        # An order with nodes that the policy selects no more was planned for another question.
         return None if found is None or not set(found) <= set(nodes) else found
 
     def drain_of(self, node: NodeName, stamp: Stamp | None) -> Drain:

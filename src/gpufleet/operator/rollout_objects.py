@@ -242,9 +242,11 @@ def daemon_set(namespace: str, driver: Driver, image: str) -> dict[str, Any]:
 
 def _driver_pod(driver: Driver, image: str, key: str) -> dict[str, Any]:
     mounts = [
+        # What the driver's container mounts below it has to be seen by the host and by other containers.
         ("run-nvidia", "/run/nvidia", "Bidirectional"),
         ("modules", "/lib/modules", None),
         ("firmware", "/lib/firmware", None),
+        # The kernel looks for the driver's firmware where this file says.
         ("firmware-path", "/sys/module/firmware_class/parameters/path", None),
         ("os-release", "/host-etc/os-release", None),
         ("logs", "/var/log", None),
@@ -262,13 +264,17 @@ def _driver_pod(driver: Driver, image: str, key: str) -> dict[str, Any]:
             {"name": name, "mountPath": path, **({"mountPropagation": propagation} if propagation else {})}
             for name, path, propagation in mounts
         ],
+        # NVIDIA's operands wait for the file that this makes. A driver that is built on its node has an
+        # hour.
         "startupProbe": _exec(f"nvidia-smi && mkdir -p {VALIDATIONS} && touch {READY_FILE}")
         | {"initialDelaySeconds": 5, "periodSeconds": 10, "failureThreshold": 360, "timeoutSeconds": 60},
         "lifecycle": {"preStop": _exec(f"rm -f {READY_FILE}")},
     }
     return {
         "nodeSelector": {DRIVER_LABEL: key},
+        # The node is cordoned while its driver changes, and nodes with GPUs often have taints.
         "tolerations": [{"operator": "Exists"}],
+        # Without it no pod with GPUs runs on the node, so no shortage on the node may end it.
         "priorityClassName": "system-node-critical",
         "hostPID": True,
         "automountServiceAccountToken": False,
@@ -321,6 +327,7 @@ def check_pod(
         "spec": {
             "schedulerName": scheduler_name,
             "affinity": {"nodeAffinity": required},
+            # One answer for each check: a pod that is started again would hide that the first try failed.
             "restartPolicy": "Never",
             "automountServiceAccountToken": False,
             "tolerations": [{"operator": "Exists"}],
@@ -330,6 +337,8 @@ def check_pod(
                     "image": image,
                     "command": ["nvidia-smi", "-L"],
                     "resources": {"limits": {resource: "1"}},
+                    # ``nvidia-smi`` says on its output what is wrong, and the status of the policy tells
+                    # it.
                     "terminationMessagePolicy": "FallbackToLogsOnError",
                     "securityContext": {
                         "allowPrivilegeEscalation": False,

@@ -65,6 +65,7 @@ def observed(
         is_ready=facts.is_ready,
         is_cordoned=facts.is_cordoned,
         has_opted_out=facts.has_opted_out,
+        # Two drivers cannot be in one kernel: the new one works only when the old one has left.
         runs=None if pod is None else pod.is_ready and not seen.leaving,
         driver_words=_driver_words(seen),
         blocker=facts.stamp_problem or blocker,
@@ -88,6 +89,8 @@ def _image(facts: NodeFacts, wanted: str) -> str:
     """The image that the node's label stands for, "" where it has none or one that is not known."""
     key = facts.labels.get(DRIVER_LABEL, "")
     stamp = facts.stamp
+    # A label has room for a part of the digest alone, so the image is looked for among those that may be
+    # there.
     of_stamp = () if stamp is None else (stamp.target, stamp.previous, stamp.failed_target)
     return next(
         (one for one in (*of_stamp, facts.driver_image, wanted) if one and driver_key(one) == key), ""

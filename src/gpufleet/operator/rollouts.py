@@ -171,6 +171,8 @@ class Rollouts:
         )
         words.update(_words(nodes))
         if self._waits_for_sight(state, found, names):
+            # A question without the nodes of this policy would be another one, so none is asked in this
+            # round.
             self._asking.is_sure = False
             return [AGAIN_S]
         now_us = self._now_us()
@@ -192,6 +194,7 @@ class Rollouts:
         whole = True
         for action in step.actions:
             whole = await self._carry_out(action, seen, driver, found)
+            # The order matters: what rests on an action that failed is not done.
             if not whole:
                 break
         dues_s = [] if step.wake_at_us is None else [max(0.0, (step.wake_at_us - now_us) / US_PER_S)]
@@ -258,6 +261,7 @@ class Rollouts:
         self, state: FleetState, policy: wire.FleetPolicy, names: Sequence[NodeName]
     ) -> bool:
         metadata = policy.metadata
+        # A list, so that each is asked: the question forgets the writes that the watch has shown.
         waits = [self._is_unseen("policies", metadata.name, metadata.resource_version)]
         waits += [self._is_unseen("nodes", name, state.nodes[name].resource_version) for name in names]
         return any(waits)

@@ -206,6 +206,7 @@ class Following:
                 async with asyncio.timeout(pause_s):
                     await self._changed.wait()
             await self._client.clock.sleep(GATHER_S)
+            # Before the round and not after it: what changes while it is under way makes another one.
             self._changed.clear()
             pause_s = await self.turn()
 
@@ -285,6 +286,7 @@ class Following:
     async def _tell(self, state: FleetState) -> bool:
         """Whether every status is as it should be."""
         whole = True
+        # A copy, because the watch changes the mirror while a status is written.
         for policy in list(self.policies.objects.values()):
             name = policy.metadata.name
             before = wire.policy_status_of(policy)
@@ -317,6 +319,7 @@ class Following:
     def _heard_of_pod(self, change: Change[HeldPod]) -> None:
         """Only pods of nodes in a rollout, and of ours, matter: fleets start pods all the time."""
         pod = _pod_of(change)
+        # Only labels of drivers and of checks are kept when a pod is read, so one with labels is ours.
         if pod is not None and pod.spec.node_name not in self._rolling and not pod.metadata.labels:
             return
         self._changed.set()

@@ -164,6 +164,7 @@ class Binder:
             # Before the pause and not after it: waiting for a deadline that will have passed helps no pod.
             if self.client.clock.monotonic_s() + pause_s > give_up_at_s:
                 return BindResult(task, Outcome.GAVE_UP, words)
+            # Spread out, so that pods that failed together are not all sent again at one moment.
             await self.client.clock.sleep(pause_s * (0.5 + self.client.jitter.random()))
             pause_s = min(PAUSE_MOST_S, 2 * pause_s)
 
@@ -208,6 +209,7 @@ class Binder:
         # Another pod has the name by now; what it has was not decided here.
         if pod.metadata.uid != task.pod.uid:
             return Outcome.GONE, words
+        # The Binding may still be under way, so the pod is not given up: only that Binding is sent again.
         if not pod.spec.node_name:
             return None, words
         # The same node is not enough: another scheduler may have bound it there, without our grant.

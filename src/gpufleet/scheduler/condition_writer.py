@@ -103,9 +103,12 @@ class ConditionWriter:
         """Write until cancelled."""
         while True:
             if not self._writes:
+                # Nothing can be put in between the question and the wait: the loop has no turn there.
                 self._bell.clear()
                 await self._bell.wait()
             target, said = self._writes.popitem(last=False)
+            # What is being written counts as outstanding too: whether it arrives is known with the answer
+            # only.
             self._under_way = {target: said}
             try:
                 if await self._write(target, said):

@@ -33,6 +33,7 @@ class Endpoint:
         limits: HttpLimits = LIMITS,
     ) -> None:
         """Raises OSError where the address cannot be listened on."""
+        # The port is not part of the address, so a colon is found only in IPv6.
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         self._listener = socket.create_server((address, port), family=family)
         self.port: int = self._listener.getsockname()[1]

@@ -47,6 +47,7 @@ def newest_epoch(pods: Iterable[Pod], most: int = MAXIMUM_EPOCH) -> int:
                 epoch = read_grant(text).epoch
             except ObjectError:
                 continue  # reported when the pod itself is read
+            # After the last epoch counting begins at 1 again, and grants of the last one are left out.
             if epoch <= most:
                 newest = max(newest, epoch)
     return newest
@@ -82,5 +83,6 @@ async def _refused(client: Client, namespace: str, epoch: int) -> bool:
     except (Forbidden, Invalid) as answer:
         return FENCED in answer.message
     except KubeError as problem:
+        # What cannot be asked proves nothing, so it counts as a fence that is not up.
         LOG.warning("the fence could not be probed", extra={"problem": str(problem)})
     return False

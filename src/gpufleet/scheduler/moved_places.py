@@ -55,6 +55,7 @@ class MovedPlaces:
     def kept(self, told: ReplacementsKept) -> None:
         """These places are kept on a node, and no others."""
         said = replacement_records.written(told.places)
+        # A node that is gone can name no place, so what waits for one there is refused at once.
         can_be_written = self.conditions.places(told.node, said)
         _put(self._named, told.node, replacement_records.victims_of(said) if can_be_written else NO_PODS)
         self._look()
@@ -86,6 +87,7 @@ class MovedPlaces:
 
     def _look(self) -> None:
         """Release what is written down, and refuse what will not be."""
+        # Refused first: a place that was given up may still stand in the record that was written before.
         self._refuse((one for one in self._held if not one.is_in(self._named)), NOT_NAMED)
         ready = [one for one in self._held if one.is_in(self._recorded)]
         self._held = [one for one in self._held if one not in ready]

@@ -159,6 +159,7 @@ class PodNominations:
         if entry is None:
             return None
         found: Pod | None = self.cluster.find(resources.PODS, entry.name.name, entry.name.namespace)
+        # Another pod may have the name by now, and its conditions say nothing of this one.
         return found if found is not None and found.metadata.uid == uid else None
 
     def _recorded(self, uid: PodUid) -> NominationPart | None:
@@ -218,6 +219,7 @@ class PodNominations:
             if entry is None or uid not in self._wanted:
                 self._forget(uid)
                 continue
+            # A Binding is under way, which ends the nomination; if it fails, ``regard`` asks again.
             if entry.intent is not None:
                 continue
             self._under_way.add(uid)
@@ -259,6 +261,7 @@ class PodNominations:
         before = self._failing.get(pod.uid, Failing(0, ""))
         self._failing[pod.uid] = Failing(before.times + 1, words)
         pause_s: float = min(PAUSE_MOST_S, PAUSE_FIRST_S * 2**before.times)
+        # Spread out, so that pods that failed together are not all written again at one moment.
         return pause_s * (0.5 + self.client.jitter.random())
 
     async def _write(self, pod: PodName, part: NominationPart | None) -> None:

@@ -158,6 +158,8 @@ def settings_of(options: ProcessOptions) -> Settings:
     duration_s = options.lease_seconds
     times = LeaseTimes(duration_s, duration_s * 2 / 3, duration_s * 2 / 15)
     return Settings(
+        # A part is drawn, because a container that is started again has the host name and the number of the
+        # process before, and must not take the Lease of that one for its own.
         identity=options.identity or f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}",
         scheduler_name=options.scheduler_name,
         policy=options.policy,

@@ -163,6 +163,7 @@ class QueueStatusWriter:
 
     def _of_unreadable(self, unreadable: Mapping[tuple[str, str], Identity]) -> Iterator[Write]:
         """What to tell of queues with a newest version that we cannot even decode: each problem once."""
+        # What is readable again is forgotten, so that a problem that comes back is told again.
         uids = {identity.uid for identity in unreadable.values()}
         self._told_of_unreadable = {
             uid: said for uid, said in self._told_of_unreadable.items() if uid in uids
@@ -230,12 +231,15 @@ class QueueStatusWriter:
         chosen = self._some(writes)
         gaining = [one for one in chosen if gains_immune_pods(one)]
         written = await self._write_all([with_records_kept(one) for one in gaining])
+        # Not while a queue that gains pods waits for a later turn: the record would be gone before the pods
+        # are named.
         is_safe = written and len(gaining) == sum(map(gains_immune_pods, writes))
         others = (one for one in chosen if not gains_immune_pods(one))
         await self._write_all([one if is_safe else with_records_kept(one) for one in others])
 
     async def _write_all(self, writes: list[Write]) -> bool:
         """Whether all of them were written."""
+        # One iterator for all workers, so that each write is made once.
         queued, written = iter(writes), list[bool]()
 
         async def work() -> None:

@@ -106,6 +106,7 @@ class QueueStatuses:
             return None
         if seen_version in newer.before:
             return newer.answer
+        # None of the versions before our answer: the watch has caught up, or another writer came after us.
         del self._newer[name]
         return None
 

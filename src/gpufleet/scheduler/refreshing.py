@@ -129,6 +129,7 @@ class _Answers:
         if verdict is None:
             return NOTHING
         by_queue = verdict.bar is not None or verdict.quota is not None
+        # A node without a reason against it: the engine places the pod there soon, and no words are due.
         if not by_queue and sum(verdict.first_reasons.values()) < verdict.nodes:
             return NOTHING
         return FreshVerdict(words_for_pod(verdict, pod.shape), cause_of(verdict), never_fits(verdict))

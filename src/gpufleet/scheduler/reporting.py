@@ -283,11 +283,13 @@ class Reporter:
             told, node = waiting_pod.told, self._nominated.get(pod.uid, NO_NODE)
             same_node = waiting_pod.nominated == node
             same_words = told is not None and (told.reason, told.message) == (reason, message)
+            # After a write of ours the words that we know may be older than it, so they prove nothing.
             if same_words and same_node and not said.by_us:
                 return
             # The time of a transition moves with the status alone, and that is False already.
             since = None if told is not None else self.client.clock.now()
             condition = WrittenCondition(POD_SCHEDULED, "False", reason, message, since)
+            # Before the answer, because a write whose answer is lost may have arrived.
             said.by_us = True
             try:
                 await self.client.patch(

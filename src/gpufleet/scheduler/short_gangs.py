@@ -70,6 +70,7 @@ class ShortGangs:
             return
         staying = _staying(record)
         if said is None or not staying:
+            # Of a member that ends, the condition goes with the pod.
             if note is not None and note.member in staying:
                 self.conditions.gang(staying[note.member].name, None)
             self._forget(name)

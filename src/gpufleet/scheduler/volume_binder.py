@@ -83,6 +83,7 @@ class VolumeBinder:
 
     async def _choose(self, pod: PodName, node: NodeName, task: VolumeTask) -> _Chosen:
         claim = await self._claim(pod, task)
+        # An earlier try of ours or another pod with this claim was first; ``_bound`` compares the volume.
         if claim.bound:
             return _Chosen(task)
         if not task.volume:
@@ -120,6 +121,8 @@ class VolumeBinder:
             # The version makes this fail if another scheduler was faster.
             "metadata": {
                 "resourceVersion": volume.metadata.resource_version,
+                # By this, Kubernetes' volume controller knows that no person chose the claim, and may take
+                # the reference back.
                 "annotations": {"pv.kubernetes.io/bound-by-controller": "yes"},
             },
             "spec": {"claimRef": reference},

@@ -214,6 +214,8 @@ class WriteAhead:
                 self._held.append(held)
                 if told is None:
                     self.pods.write_again(needs)
+                # What the status has no room for causes no write: only the end of another nomination makes
+                # room.
                 is_due |= str(held.holder) in has_room
         if told is None or not is_due or queue in self._resting:
             return None
@@ -259,6 +261,7 @@ class WriteAhead:
         self._failing[write.queue] = Failing(before.times + 1, words)
         LOG.warning("a nomination was not written", extra={"queue": write.queue, "problem": words})
         pause_s: float = min(PAUSE_MOST_S, PAUSE_FIRST_S * 2**before.times)
+        # Spread out, so that queues that failed together are not all written again at one moment.
         return pause_s * (0.5 + self.client.jitter.random())
 
     async def _try(self, write: Write) -> str:

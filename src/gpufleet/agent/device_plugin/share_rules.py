@@ -76,6 +76,7 @@ def check_not_held(
     """Raises RefusedError where another pod has one of these GPUs, or a part of it, as something else."""
     granted = {part.id for part in parts}
     for held in holders:
+        # A holder of which the uid is not known is told by its namespace and name.
         own = held.pod_uid == pod.uid or (not held.pod_uid and held.title == pod.title)
         if held.resource == keys.GPU_SHARE or own:
             continue

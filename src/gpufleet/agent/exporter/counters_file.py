@@ -91,6 +91,7 @@ def _rows(text: bytes, where: str) -> list[tuple[int, tuple[str, str, str]]]:
             "too long", value=f"{len(text)} bytes", expected=f"at most {BYTES_MAX}", where=where
         )
     try:
+        # Some editors put a byte order mark in front, which is no part of the first name.
         lines = text.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         expected = "a table of name, type and help in UTF-8"

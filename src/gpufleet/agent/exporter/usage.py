@@ -175,6 +175,7 @@ def _compute(sample: Sample | None, processes: Sequence[tuple[str, ProcessUse]])
     """The device's compute by pods' UIDs; None where the driver does not tell."""
     weights: dict[str, float] = {}
     for uid, process in processes:
+        # The unknown part of one process is missing from all the others'.
         if process.busy_pct is None:
             return None
         weights[uid] = weights.get(uid, 0.0) + process.busy_pct

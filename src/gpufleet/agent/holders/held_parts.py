@@ -75,6 +75,7 @@ def held_parts(gpus: NodeGpus, pods: NodePods, holders: Holders) -> HeldParts:
     found: dict[DeviceId, list[tuple[tuple[str, str, int], HeldPart]]] = {}
     for held in holders:
         pod = pods.get(held.pod_uid)
+        # The kubelet may go on to list what an ended pod held.
         if pod is not None and pod.finished:
             continue
         for part in (*_by_unit(held, units), *_by_grant(held, pod, owners)):

@@ -53,6 +53,7 @@ class Sharing(msgspec.Struct, frozen=True):
     @property
     def suffix(self) -> str:
         """What stands behind the product where its resource is not exclusive."""
+        # As NVIDIA's own discovery does: a resource that is renamed tells by its name that it is shared.
         return "-SHARED" if (self.replicas or 0) > 1 and not self.renamed else ""
 
     def labels(self, resource: str) -> Labels:
@@ -128,6 +129,7 @@ def _switch(*, on: bool) -> str:
 def _whole(gpus: Sequence[Gpu]) -> Labels:
     """Of the product with the most GPUs; those that are not cut say how it is shared."""
     counts = Counter(gpu.facts.product for gpu in gpus)
+    # Of two products with as many GPUs that of the first GPU is told: a Counter keeps the order.
     product = max(counts, key=counts.__getitem__)
     same = [gpu for gpu in gpus if gpu.facts.product == product]
     uncut = [gpu for gpu in same if not gpu.facts.mig_enabled]

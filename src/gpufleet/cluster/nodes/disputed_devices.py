@@ -99,6 +99,7 @@ class DisputedDevices:
         if refuted[name] is not None:
             return refuted[name]
         believed: dict[DeviceId, NodeName] = {}
+        # By the age of the reports and then by name, so that every process comes to one answer.
         for one in sorted(group, key=lambda one: (self._claims[one].made, one)):
             taken = sorted(device for device in self.shared(one) if device in believed)
             if one == name:

@@ -114,6 +114,7 @@ def with_unknown(node: Node, held: HeldOnNode) -> Node:
     closed = held.unknown.devices
     instances = Counter(one.resource for one in held.unknown.instances)
     shown = (_closed(device) if device.id in closed else device for device in node.devices)
+    # The report and the kubelet's count are not of one moment, so more may be held than is counted.
     other = tuple((name, max(0, amount - instances[name])) for name, amount in node.allocatable.other)
     allocatable = msgspec.structs.replace(node.allocatable, other=other)
     return msgspec.structs.replace(node, devices=tuple(shown), allocatable=allocatable)

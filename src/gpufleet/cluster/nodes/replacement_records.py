@@ -64,10 +64,12 @@ def _encoded(places: tuple[ReplacementPlace, ...]) -> str:
 
 
 def _decoded(message: str) -> tuple[ReplacementPlace, ...]:
+    # Before it is decoded: a node may write as much as the API server takes.
     if len(message) > BYTES_MAX:
         return ()
     try:
         found = msgspec.json.decode(message, type=Record)
+    # A node may write anything, also what is nested too deep to be read.
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return ()
     return found.places if found.v == VERSION else ()

@@ -108,6 +108,7 @@ class GangTracker:
         uid = PodUid(pod.metadata.uid)
         try:
             read = read_membership(pod, lookup)
+        # What it says wrongly now changes nothing: it is held to what it was bound with.
         except ObjectError:
             read = None
         words = read if isinstance(read, Membership) else None
@@ -165,6 +166,7 @@ class GangTracker:
 
     def ended(self, pod: Pod, lookup: Lookup, terms: BoundTerms | None) -> None:
         """A pod ended; if it succeeded its gang has had it."""
+        # A member that failed is not had: the gang needs another one in its place.
         if pod.status.phase != SUCCEEDED:
             return
         uid = PodUid(pod.metadata.uid)
@@ -266,6 +268,7 @@ class GangTracker:
         least = max(1, min(said, default=gang.min_members))
         if least >= gang.min_members:
             return gang
+        # No role can need more members than its gang.
         roles = tuple((role, min(count, least)) for role, count in gang.role_minimums)
         return msgspec.structs.replace(gang, min_members=least, role_minimums=roles)
 
@@ -304,6 +307,7 @@ class GangTracker:
             record.ran_with = recalled[1].ran_with
         if len(placed) >= gang.min_members:
             record.ran_with = gang.min_members
+        # A minimum that was raised since does not make a gang short that runs as it began.
         needed = min(gang.min_members, record.ran_with or gang.min_members)
         if len(placed) >= needed:
             self._half.pop(name, None)

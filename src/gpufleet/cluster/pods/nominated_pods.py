@@ -28,6 +28,7 @@ def parts_of(one: KeptPlaces) -> dict[PodUid, NominationPart]:
         place.uid: NominationPart(
             place.node,
             tuple(map(str, place.devices)),
+            # Dealt out over all pods of the workload, because the condition of one pod has little room.
             one.waits_for[index::count],
             one.number,
             index + 1,

@@ -186,6 +186,7 @@ class PodReader:
         except ObjectError as problem:
             words = "a placed pod asks for what cannot be; only its place among the pods is counted"
             LOG.error(words, extra={"problem": str(problem)})  # noqa: TRY400
+            # The time at which it was made may be what cannot be read.
             metadata = msgspec.structs.replace(pod.metadata, creation_timestamp=None)
             bare = msgspec.structs.replace(pod, metadata=metadata, spec=PodSpec(containers=()))
             meaning = read_placed_pod(
@@ -211,6 +212,7 @@ class PodReader:
         try:
             queues = self.queues.of_namespace(metadata.namespace)
             return read_queue(metadata.labels, metadata.annotations, labels, queues)
+        # It runs whatever its label says, so it has to count in some queue.
         except InputError:
             return DEFAULT_QUEUE
 

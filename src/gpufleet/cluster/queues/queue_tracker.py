@@ -198,9 +198,11 @@ class QueueTracker:
         if not self._stale:
             return
         self._stale = False
+        # Of two former answers the older one counts: pods were last read by that.
         self._before = self._of_namespace | self._before
         self._of_namespace = {}
         self._claims, self._local, self._selecting = {}, {}, []
+        # By name, so that every process comes to one answer, in whatever order the queues came.
         for name in sorted(self.known):
             terms = self.known[name]
             for namespace in terms.namespaces:

@@ -62,6 +62,7 @@ async def picture_of(client: Client, settings: Settings, say: Say) -> tuple[Pict
     The settings are those given, but as the scheduler that leads says.
     """
     say("reading the cluster")
+    # Before the lists, so that nothing in the picture is older than the moment that it names.
     taken_at = client.clock.now()
     async with asyncio.TaskGroup() as group:
         listing = group.create_task(take_picture(client, WATCHED))

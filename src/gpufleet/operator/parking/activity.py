@@ -123,6 +123,7 @@ def judge(
     if sessions.checked_us and now_us - sessions.checked_us > SESSION_STALE_US:
         return Judgement(Activity.UNKNOWN, reason="its sessions have not been looked at lately")
     found = [_judge_pod(pod, steps) for pod in pods]
+    # In this order: one pod that works settles the answer, whatever is not known of the others.
     for activity in (Activity.WORKING, Activity.UNKNOWN):
         worst = next((one for one in found if one.activity is activity), None)
         if worst is not None:
@@ -142,6 +143,7 @@ def _judge_pod(pod: MeasuredPod, steps: Steps) -> Judgement:
         if steps.begins_us(index) < pod.started_us:
             break
         missing, busy = _missing(pod, index), _busy(pod, index)
+        # A signal that shows work settles a step, also where another signal is missing.
         if busy is not None:
             if first_quiet == steps.count:
                 return Judgement(Activity.WORKING, reason=f"{pod.name}: {busy.value}")
@@ -179,6 +181,7 @@ def _busy(pod: MeasuredPod, index: int) -> Signal | None:
 
 def _memory_before(pod: MeasuredPod, index: int) -> float | None:
     """What was last known of its memory before a step."""
+    # One step further back than a gap may be long, so that a change within a gap is seen.
     for before in range(index - 1, max(-1, index - 2 - GAP_STEPS_MAX), -1):
         value = _value(pod, Signal.GPU_MEMORY, before)
         if value is not None:

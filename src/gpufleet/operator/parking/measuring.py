@@ -39,6 +39,7 @@ def measure(source: Source, pods: Mapping[PodName, int], steps: Steps) -> dict[P
 
     Raises WorldError if the server fails.
     """
+    # Names become part of a query, so what Kubernetes would not take as a name is left out.
     names = sorted(one for one in pods if is_subdomain(one.namespace) and is_subdomain(one.name))
     found: dict[PodName, dict[Signal, list[float | None]]] = {one: {} for one in names}
     _read(source, Signal.GPU, names, steps, found)
@@ -50,6 +51,7 @@ def measure(source: Source, pods: Mapping[PodName, int], steps: Steps) -> dict[P
 
 def _may_be_quiet(values: Sequence[float | None] | None, steps: Steps, started_us: int) -> bool:
     """Whether the newest known step is quiet: another pod is at work, whatever the other signals say."""
+    # A pod that began within the newest step was not measured for a whole one.
     if values is None or started_us > steps.begins_us(steps.count - 1):
         return False
     known = [one for one in values if one is not None]

@@ -87,6 +87,7 @@ async def observe_objects(client: Client, *, namespace: str = "") -> Observation
     found = Observation(namespaces=await _namespace_annotations(client))
     for kind in WAYS:
         for workload in await list_workloads(client, kind, namespace):
+            # Its maker would undo what is changed on it, so only the maker can be parked.
             if is_made_by_another(workload):
                 continue
             inherited = found.namespaces.get(workload.metadata.namespace, {})
@@ -206,6 +207,7 @@ async def _judge(those: Sequence[FoundWorkload], source: Source, steps: Steps, n
     pods = {_name(pod): pod.started_us for one in those for pod in one.pods if pod.gpus}
     if not pods:
         return
+    # A query blocks its thread, and the loop has to renew the Lease meanwhile.
     measured = await in_daemon_thread(lambda: measure(source, pods, steps))
     for one in those:
         own = [measured.get(_name(pod), _unmeasured(pod)) for pod in one.pods if pod.gpus]

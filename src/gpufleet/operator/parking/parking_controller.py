@@ -77,6 +77,8 @@ class ParkingController:
                 async with asyncio.timeout(ROUND_S):
                     await self._changed.wait()
                     await self._client.clock.sleep(GATHER_S)
+            # Before the round and not after it: what changes while the round is under way makes another
+            # one.
             self._changed.clear()
 
     async def turn(self) -> int:
@@ -130,6 +132,7 @@ class ParkingController:
         for (uid, problem), (kind, metadata) in problems.items():
             if (uid, problem) not in self._told and self._may_write():
                 await self._event(kind, metadata, REFUSED, f"It is not parked: {problem}", warns=True)
+        # What has been mended is forgotten, so that it is told again if it comes back.
         self._told = set(problems)
 
     def _heard(self, _: Change[PartialObject]) -> None:

@@ -103,6 +103,7 @@ def _unit_writes(unit: Sequence[SeenWorkload], now_us: int) -> list[ParkingWrite
     released = [one for one in unit if one.phase is ParkingPhase.PARKED and not one.is_stopped]
     parked = [one for one in unit if one.phase is ParkingPhase.PARKED and one.is_stopped]
     waking = [one for one in unit if one.phase is ParkingPhase.WAKING]
+    # Before all else: a gang of which one member comes back must not be parked by what the others say.
     if released or waking or any(one.wake_asked for one in parked):
         return _back(unit, released, parked, waking, now_us)
     if parked:

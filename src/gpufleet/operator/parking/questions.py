@@ -143,6 +143,7 @@ async def _park(cluster: ClusterChoice, name: str) -> tuple[ParkedWorkload, ...]
         now_us = _now_us()
         told = []
         for one in named.members:
+            # A stamp would have it woken with the others, although it was stopped before.
             if one.seen.is_stopped:
                 continue
             gpus = sum(pod.gpus for pod in pods.get(one.seen.key, ()))
@@ -269,6 +270,7 @@ async def _is_completed(client: Client, namespace: str) -> bool:
     """Whether admission gives pods of the namespace to our scheduler."""
     try:
         body = await client.get(NAMESPACES, namespace)
+    # Many people may not read namespaces; what the template says of a scheduler then counts.
     except Forbidden:
         return False
     return msgspec.json.decode(body, type=PartialObject).metadata.labels.get(MANAGED) == "true"

@@ -68,6 +68,7 @@ class ParkingTally:
         self, before: Mapping[WorkloadKey, ParkingStamp], parked: Mapping[WorkloadKey, ParkingStamp]
     ) -> None:
         for key, stamp in parked.items():
+            # Work that came back and was parked again between two looks was parked twice.
             if key not in before or before[key].since_us != stamp.since_us:
                 self._parks[stamp.cause] += 1
 
@@ -87,6 +88,7 @@ class ParkingTally:
             self._soon_back += stamp.cause is ParkingCause.IDLE and back_us - stamp.since_us <= SOON_US
 
     def _given_back(self, stamp: ParkingStamp, until_us: int) -> int:
+        # The time up to the last look was counted then.
         return stamp.gpus * max(0, until_us - max(stamp.since_us, self._looked_us))
 
 

@@ -91,6 +91,7 @@ class WorkPod(Structure, frozen=True):
 
 
 def _devices(container: WorkContainer) -> int:
+    # Kubernetes takes devices only where request and limit are equal, so that the two are never added up.
     amounts = {**container.resources.requests, **container.resources.limits}
     return sum(int(text) for name, text in amounts.items() if is_device(name) and text.isdecimal())
 
@@ -101,6 +102,7 @@ def workload_of(pod: WorkPod) -> WorkloadKey:
     """
     metadata = pod.metadata
     namespace, labels, owner = metadata.namespace, metadata.labels, metadata.controller
+    # Before the controller is asked: KServe keeps the Deployment of such a pod and undoes changes of it.
     if INFERENCE_LABEL in labels:
         return WorkloadKey(INFERENCE_SERVICES.name, namespace, labels[INFERENCE_LABEL])
     if owner is None:

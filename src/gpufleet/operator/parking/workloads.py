@@ -194,6 +194,7 @@ def seen_workload(kind: Kind, workload: Workload, of_namespace: Mapping[str, str
     try:
         rule = rule_of(kind, workload, of_namespace)
         keep_until_us = read_keep_until(workload.metadata.annotations)
+        # Read for its error alone: work with a time that cannot be read must not be parked.
         sessions_of(workload)
     except InputError as error:
         problem = problem or str(error)

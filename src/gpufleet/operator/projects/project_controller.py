@@ -128,6 +128,7 @@ class ProjectController:
             group.create_task(self.projects.run())
             for mirror in self.objects.values():
                 group.create_task(mirror.run())
+            # No round before all is listed: what is not known yet would look as if it were missing.
             await self.projects.wait_listed()
             for mirror in self.objects.values():
                 await mirror.wait_listed()
@@ -140,6 +141,7 @@ class ProjectController:
                 async with asyncio.timeout(pause_s):
                     await self._changed.wait()
             await self._client.clock.sleep(GATHER_S)
+            # Before the round and not after it: what changes while it is under way makes another one.
             self._changed.clear()
             pause_s = None if await self.turn() else RETRY_S
 

@@ -76,6 +76,7 @@ class Person(msgspec.Struct, frozen=True):
 def create(cluster: ClusterChoice, new: NewProject) -> ProjectAnswer:
     """Make a project. Raises InputError for what it cannot be, and KubeErrors."""
     body = new.manifest()
+    # For its error alone: what is wrong is told before a cluster is asked.
     read_gpu_project(msgspec.convert(body, wire.GpuProject))
     return asyncio.run(_create(cluster, body))
 
@@ -143,6 +144,7 @@ def invite(
         members = [one for one in spec.get("members", []) if not person.is_named_in(one)]
         named = {"user": person.user} if person.user else {"group": person.group}
         before = [one for one in spec.get("members", []) if person.is_named_in(one)]
+        # A member that is named twice is written anew, once.
         if [one.get("role") for one in before] == [role.value]:
             return {}
         return {"members": [*members, {**named, "role": role.value}]}

@@ -168,6 +168,7 @@ def _written(
     if namespace:
         metadata["namespace"] = namespace
     body = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata, **content}
+    # In a fixed order of keys, or another release could write every object anew.
     digest = hashlib.sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()
     metadata["annotations"][keys.WRITTEN] = digest[:16]
     return WantedObject(kind, name, namespace, body)
@@ -196,6 +197,7 @@ def _annotations(project: GpuProject) -> dict[str, str]:
 
 
 def _network(project: GpuProject) -> dict[str, Any]:
+    # For Kubernetes an empty selector without a namespace means all pods of the policy's own namespace.
     inside: list[dict[str, Any]] = [{"podSelector": {}}]
     names = [
         {"namespaceSelector": _named("kube-system"), "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}}},

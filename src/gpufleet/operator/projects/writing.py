@@ -77,6 +77,7 @@ class ProjectWriter:
         found = self.found(*wanted.key)
         if found is not None and not differs(wanted, found):
             return False
+        # It differs all the same, so the project does not count as finished.
         if not self._may_write():
             return True
         await self._client.patch(

@@ -38,6 +38,7 @@ class NodeStep(msgspec.Struct, frozen=True):
 def node_step(node: RolloutNode, settings: RolloutSettings, now_us: int) -> NodeStep:
     """The next step of a node with a stamp."""
     stamp = node.stamp
+    # A node that opts out while its driver changes is left as it is: any further step would be a change.
     if stamp is None or (node.has_opted_out and stamp.phase not in DRAINING):
         return NodeStep()
     if node.has_opted_out:
@@ -87,6 +88,7 @@ def given_up(node: RolloutNode, stamp: Stamp) -> tuple[Action, ...]:
 
 
 def _drain(node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us: int) -> NodeStep:
+    # Before the deadline: a node that is empty goes on, however late it is.
     if node.drain.is_over:
         after = _in_phase(stamp, RolloutPhase.CHANGING, now_us, settings.change_s)
         return NodeStep((WriteNode(node.name, after), SetDriver(node.name, stamp.target)), after.deadline_us)
@@ -184,6 +186,7 @@ def _ended(node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us: i
 
 def _failed(node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us: int, reason: str) -> NodeStep:
     """The driver of a node does not work: the one of before comes back, or a person is needed."""
+    # Once only: two drivers that both do not work would replace each other for ever.
     if stamp.previous and not stamp.is_rollback:
         after = turned_back(stamp, settings, now_us, reason)
         actions = (WriteNode(node.name, after), DeleteCheck(node.name), SetDriver(node.name, after.target))

@@ -201,6 +201,7 @@ class _Step:
     def _next(self, before: Progress) -> Progress:
         """The state after what the nodes say now."""
         failed = self._failed_canary()
+        # A person decides how it goes on: only another image in the policy begins anew.
         if before.state is RolloutState.STOPPED:
             return before
         if before.state is RolloutState.ROLLING_BACK or (
@@ -232,6 +233,7 @@ class _Step:
         returned = sum(stamp.phase is RolloutPhase.RETURNED for stamp in canaries)
         if any(stamp.phase in UNDER_WAY for stamp in canaries):
             return self._in(before, RolloutState.CANARY)
+        # A policy may select fewer nodes than it asks for as canaries.
         if returned >= self.settings.canaries or (returned and not self._pending()):
             self.wakes_us.append(self.now_us + self.settings.soak_s * US_PER_S)
             return self._in(before, RolloutState.SOAKING)
@@ -247,6 +249,7 @@ class _Step:
         unsure = [
             node.name for node, stamp in self._canaries() if node.runs is None and not node.has_opted_out
         ]
+        # What is not known never counts as well, so the watching goes on after its time.
         if unsure:
             words = f"nothing is known of the driver of canary {', '.join(unsure[:NAMES_SHOWN_MAX])}"
             return self._in(before, RolloutState.SOAKING, words)
@@ -332,6 +335,7 @@ class _Step:
             )
             write = begun(node, stamp, self.settings, self.now_us)
             self._write(node, write)
+            # The drain of the node begins with the next step, which is due at once.
             self.wakes_us.append(self.now_us)
         self.blocked = self._waiting()
 
