@@ -81,6 +81,7 @@ class Access:
             then = pods.note(before, key) if before is not None and same else None
             if now == then:
                 continue
+            # Where users are not told, only the moment at which a key appears is judged.
             known = write.user and self._rules.scheduler_users
             if known and write.user not in self._rules.scheduler_users:
                 words = f"{key} was written by {write.user}"

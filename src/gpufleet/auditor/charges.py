@@ -96,6 +96,7 @@ def host_request(pod: Document, resource: str) -> Fraction:
     sidecars = most = Fraction(0)
     for one in rows(pod, "spec", "initContainers"):
         asked = _read(pods.requested(one).get(resource))
+        # A sidecar goes on beside the init containers that come after it.
         if one.get("restartPolicy") == "Always":
             sidecars += asked
             most = max(most, sidecars)

@@ -111,6 +111,7 @@ class Devices:
         pod = write.value
         if pod is None or not pods.holds(pod) or grants.of_pod(pod) is None:
             return
+        # It was judged when it got its node.
         if write.before is not None and pods.node(write.before):
             return
         node = pods.node(pod)
@@ -127,6 +128,8 @@ def _count(pod: Document, resource: str) -> int:
     """Whole devices of a resource that a pod asks for at once."""
     starting = [_of(one, resource) for one in rows(pod, "spec", "initContainers")]
     running = sum(_of(one, resource) for one in rows(pod, "spec", "containers"))
+    # Kubernetes reserves the larger of what init containers need one by one and what the others need
+    # together.
     return max([running, *starting])
 
 

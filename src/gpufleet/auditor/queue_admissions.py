@@ -70,13 +70,16 @@ class Admissions:
         """What is wrong by every version of queues and namespaces that the decision may have followed."""
         fewest: list[Finding] | None = None
         for queues, spaces in world.versions(self._rules.grace_s):
-            found = [*self._door(admitted, queues, spaces, world), *self._quota(admitted, queues, world)]
+            found = [
+                *self._namespace_access(admitted, queues, spaces, world),
+                *self._quota(admitted, queues, world),
+            ]
             if not found:
                 return
             fewest = found if fewest is None or len(found) < len(fewest) else fewest
         yield from fewest or ()
 
-    def _door(
+    def _namespace_access(
         self, admitted: Admitted, queues: Queues, spaces: dict[str, Document], world: World
     ) -> Iterator[Finding]:
         pod, space = admitted.pod, pods.namespace(admitted.pod)

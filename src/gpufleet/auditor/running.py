@@ -57,6 +57,7 @@ class Running:
         going = pod is None or pods.is_leaving(pod)
         if not going or pods.is_leaving(before) or write.user not in self._rules.scheduler_users:
             return
+        # Kubernetes' own condition of a pod that is evicted, which names the reason.
         if pods.condition(write.latest, "DisruptionTarget") is None:
             self._taken.append((write.at_s, write.latest, write.user))
 
@@ -66,6 +67,7 @@ class Running:
             name = str(status.get("name"))
             now = str(status.get("containerID") or ""), number(status.get("restartCount"))
             then = known.get(name)
+            # Without an id the container was not started yet.
             if now[0]:
                 known[name] = now
             if then is not None and now[0] and then != now and uid not in self._rules.restarted:

@@ -92,6 +92,7 @@ class Allocator:
         return tuple(f"pool {pool.path} {pool.problem}" for pool in self._pools if pool.problem)
 
     def _matchers(self, claim: ResourceClaim) -> list[list[ChoiceMatcher]]:
+        # A request for all devices counts as one: how many there are is known on a node only.
         least = sum(min(choice.count or 1 for choice in request.choices) for request in claim.requests)
         if least > RESULTS_MAX:
             problem = f"claim {claim.path} asks for too many devices"

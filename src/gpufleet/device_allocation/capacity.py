@@ -99,6 +99,7 @@ def _in_range(name: str, asked: Quantity, valid: AmountRange) -> Quantity:
 
 
 def _violates(amount: Quantity, policy: RequestPolicy | None) -> bool:
+    # The default of a policy is served although it may lie outside of what the policy takes.
     if policy is None or amount == policy.default:
         return False
     valid = policy.valid_range

@@ -61,6 +61,7 @@ def _of_content(matcher: ChoiceMatcher, candidate: Candidate) -> Iterator[Obstac
         yield Obstacle(ObstacleKind.SELECTOR, str(error))
     if not candidate.is_reached:
         yield Obstacle(ObstacleKind.NODE)
+    # A device alone meets every constraint, but for one of which it lacks the attribute.
     for constraint in matcher.claim.constraints:
         if constraint.concerns(matcher.request, matcher.choice):
             if not attribute_values(candidate.id.driver, candidate.device, constraint.attribute):
@@ -109,6 +110,7 @@ def _of_counters(candidate: Candidate, trial: Trial) -> Iterator[Obstacle]:
     left = trial.counters_left(candidate)
     for use in candidate.device.counter_uses:
         for name, needs in use.counters.items():
+            # More may be held than there is by now, since drivers change their slices.
             rest = max(0, left[use.counter_set, name])
             if needs.nano > rest:
                 has = Quantity(rest, needs.notation)

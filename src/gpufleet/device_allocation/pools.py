@@ -74,6 +74,8 @@ class SliceIndex:
         """The pools that the node can reach, in the order of search."""
         newest: dict[tuple[str, str], list[ResourceSlice]] = {}
         for one in (*self._by_node.get(node.name, ()), *self._shared):
+            # Before generations are compared: Kubernetes takes the newest of those slices that the node can
+            # reach.
             if not one.accepts(node):
                 continue
             slices = newest.setdefault((one.driver, one.pool.name), [])
@@ -88,6 +90,7 @@ class SliceIndex:
         """None where drivers have begun to replace all slices of it that the node could reach."""
         wanted = here[0].pool
         same_pool = self._by_pool[key]
+        # Newer slices that the node cannot reach make these old all the same.
         if any(one.pool.generation > wanted.generation for one in same_pool):
             return None
         every: Sequence[ResourceSlice] = here
@@ -140,6 +143,7 @@ def _candidates(node: NodeFacts, one: ResourceSlice) -> list[Candidate]:
                 device,
                 DeviceView(one.driver, device.attributes, amounts, device.is_shareable),
                 reach,
+                # The reach of a whole slice was compared with the node before.
                 one.reach is not None or reach.accepts(node),
                 draws,
                 not one.skips_node_operations,

@@ -97,6 +97,7 @@ class Search:
         try:
             return self._from_start(QUICK_TRIALS_MAX)
         except SearchTooLongError:
+            # What the quick search had booked would look like devices of others.
             self._take_back()
         if not self._narrowed():
             return None
@@ -169,6 +170,7 @@ class Search:
         index = top.request.index + 1
         if index == len(self._requests):
             return DONE
+        # The bound on devices is one of each claim.
         same = self._requests[index].claim == self._requests[index - 1].claim
         return _Request(index, top.request.before + top.choice.count if same else 0)
 
@@ -176,6 +178,7 @@ class Search:
         found: list[list[Found]] = [[] for _ in self._requests]
         for one in self._stack:
             if isinstance(one, _Device) and one.found is not None:
+                # The stack is in the order of the choices, so devices come in the order of Kubernetes.
                 found[one.request.index].append(Found(one.choice, one.found))
         return found
 

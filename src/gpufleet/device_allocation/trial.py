@@ -70,7 +70,8 @@ class Trial:
         }
         self._constraints = {
             # By identity, because two claims may ask for equal devices and are two all the same.
-            id(claim): [ConstraintState(constraint) for constraint in claim.constraints] for claim in claims
+            id(claim): [ConstraintState(constraint) for constraint in claim.constraints]
+            for claim in claims
         }
         self._concerned: dict[ChoiceMatcher, list[ConstraintState]] = {}
         self._chosen: dict[DeviceId, list[int]] = {}

@@ -142,10 +142,12 @@ def _ending(attempt: _Attempt, staying: Collection[str]) -> HoldersEnd | None:
     for path in near:
         if attempt.serves_without((path,)):
             return HoldersEnd((path,))
+    # If the end of all is not enough, no part of them has to be tried.
     if not near or not attempt.serves_without(near):
         return None
     needed = list(near)
     for path in near:
+        # One after the other is left out, until none of those that are left may be.
         fewer = [one for one in needed if one != path]
         if attempt.serves_without(fewer):
             needed = fewer

@@ -174,6 +174,7 @@ class _Checker:
                 return self._comprehension(one, scope)
 
     def _name(self, one: Name, scope: dict[str, Type]) -> Type:
+        # A leading dot means the outermost scope, and there is no other one.
         name = one.name.removeprefix(".")
         if name in scope:
             return scope[name]
@@ -218,6 +219,7 @@ class _Checker:
         if one.target is None:
             return self._resolved(one, one.function, arguments, is_method=False)
         name_of = _dotted(one.target)
+        # Before the target is checked: ``sets`` in ``sets.contains`` is no variable.
         if name_of is not None and (f"{name_of}.{one.function}", False) in FUNCTIONS:
             self.found.namespaced[id(one)] = f"{name_of}.{one.function}"
             return self._resolved(one, f"{name_of}.{one.function}", arguments, is_method=False)
@@ -238,6 +240,7 @@ class _Checker:
             gives = self.known.resolved(gives)
             if result is None:
                 result = gives
+            # Overloads with several results fit; which one it is shows only with the values.
             elif not is_dynamic(result) and gives != result:
                 result = DYN
         if result is None:

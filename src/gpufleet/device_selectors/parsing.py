@@ -50,6 +50,7 @@ def parsed(text: str) -> Expression:
 
 def _check_depth(whole: Expression) -> None:
     """Refuse a tree that the steps of an evaluation could not walk. Raises ExpressionError."""
+    # By a list and not by recursion: the tree may be deeper than Python can go.
     left = [(whole, 1)]
     while left:
         one, depth = left.pop()
@@ -169,6 +170,7 @@ class _Parser:
             while self._took("!"):
                 count += 1
             found = self._member()
+            # As cel-go reads it: an even number of signs is none.
             return found if count % 2 == 0 else Call(NOT, (found,), token.offset)
         if self._is("-") and not self._is_negative_number():
             count = 0
@@ -275,6 +277,7 @@ class _Parser:
         if self._tokens[at].text != "{" or self._tokens[at].kind != "sign":
             return None
         self._at = at + 1
+        # The fields are passed over: no selector may make a value of a type, and ``checking`` says so.
         depth = 1
         while depth:
             if self._next.kind == "end":

@@ -77,6 +77,7 @@ def _nanoseconds(kind: type, number: int) -> Value:
 def _divided(left: int, right: int) -> int:
     if right == 0:
         raise EvaluationError("division by zero")
+    # CEL rounds towards 0, and Python's own division down.
     whole = abs(left) // abs(right)
     return int_in_range(whole if (left < 0) == (right < 0) else -whole)
 
@@ -84,10 +85,12 @@ def _divided(left: int, right: int) -> int:
 def _remainder(left: int, right: int) -> int:
     if right == 0:
         raise EvaluationError("modulus by zero")
+    # The sign is that of the left number, as in Go; ``fmod`` is exact below 2**53 only.
     return int(math.fmod(left, right)) if abs(left) < 2**53 else left - right * _divided(left, right)
 
 
 def _divided_double(left: float, right: float) -> float:
+    # As IEEE 754 says, where Python raises an error.
     if right == 0:
         return (
             math.nan
@@ -233,6 +236,7 @@ def _uint_of_double(number: float) -> Uint:
 
 def _double_of_text(text: str) -> float:
     try:
+        # Python reads underscores and space around a number, which CEL does not.
         return float(text) if "_" not in text and text == text.strip() else float("no")
     except ValueError:
         raise EvaluationError(f"cannot convert {text!r} to double") from None

@@ -134,6 +134,7 @@ class Substitutions:
             if not self._occurs(parameter, wider):
                 self._known[parameter] = wider
             return True, True
+        # A parameter within what it stands for would never be resolved to its end.
         if self._occurs(parameter, one):
             return False, False
         self._known[parameter] = one

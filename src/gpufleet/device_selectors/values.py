@@ -144,6 +144,7 @@ class Version:
         mine, others = (self.major, self.minor, self.patch), (other.major, other.minor, other.patch)
         if mine != others:
             return -1 if mine < others else 1
+        # A version comes after all of its prereleases.
         if not self.prerelease or not other.prerelease:
             return bool(other.prerelease) - bool(self.prerelease)
         for left, right in zip(self.prerelease, other.prerelease, strict=False):
@@ -196,6 +197,7 @@ def found(mapping: dict[Any, Value], key: Value) -> Optional:
             return NONE
         key = int(key)
     if key in mapping:
+        # Python takes True for 1, so what it finds is compared as CEL compares.
         for one in (key,) if kind is str else mapping:
             if is_equal(one, key):
                 return Optional(mapping[one], is_there=True)

@@ -88,6 +88,7 @@ class Answering:
         members = self.facts.members(name)
         row = gang_row(self.facts, name)
         waits = [pod for pod in members if state_of(self.facts, pod) is State.WAITS]
+        # Members that the engine has come before these: it can say what they lack.
         if not waits:
             waits = [
                 pod
@@ -219,6 +220,7 @@ class Answering:
         notes = []
         problems = self.facts.unreadable_nodes()
         if problems:
+            # The first by name, so that equal clusters get equal answers.
             first = problems[min(problems)]
             notes.append(f"{counted(len(problems), 'node')} cannot be read and had to be left out: {first}")
         reports = self.facts.unread_reports()
@@ -332,6 +334,7 @@ class Answering:
         notes: list[str] | None = None,
     ) -> Answer:
         waits = state in {State.WAITS, State.GATED, State.HELD}
+        # Not a second time where the cause names it already.
         is_told = self.leading.problem and self.leading.problem in found.why
         leader = [self.leading.problem] if waits and not is_told else []
         every = [*_of_gang(row), *(notes or []), *leader, self.leading.note if waits else ""]

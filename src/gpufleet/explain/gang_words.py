@@ -28,6 +28,7 @@ def state_of(facts: Facts, pod: Pod) -> State:
     if pod.terminal:
         return State.ENDED
     entry = facts.entry(pod)
+    # Before the scheduler's name: a pod that has a node is placed, whatever scheduler placed it.
     if entry is not None and entry.place is PodStage.PLACED:
         return State.RUNS if pod.status.phase == "Running" else State.PLACED
     if pod.spec.scheduler_name != facts.settings.scheduler_name:

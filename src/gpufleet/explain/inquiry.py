@@ -175,9 +175,12 @@ class Inquiry:
                 continue
             try:
                 answer = await self.client.get(kind, wanted.name, namespace=namespace)
+            # A kind that may not be read counts as one without this name: the name may be found under
+            # another kind.
             except (NotFound, Forbidden):
                 continue
             owner = decode(answer, _OWNER)
+            # A Deployment owns its pods by way of ReplicaSets only.
             between = await self._replica_sets(owner, namespace) if name == "deployment" else []
             names = {owner.metadata.name, *(one.metadata.name for one in between)}
             uids = frozenset({owner.metadata.uid, *(one.metadata.uid for one in between)})
@@ -217,6 +220,7 @@ class Inquiry:
                 kind, namespace=namespace, selection=chosen or Selection()
             ):
                 found += [decoder.decode(raw) for raw in page.items or ()]
+        # What is listed here only adds to an answer, which holds without it.
         except (Forbidden, NotFound, msgspec.DecodeError):
             return []
         return found

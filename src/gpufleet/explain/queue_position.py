@@ -112,6 +112,7 @@ class QueuePosition:
 
     def _is_below(self, name: QueueName, above: QueueName) -> bool:
         at: QueueName | None = name
+        # Bounded, because queues may name each other as parents in a circle.
         for _ in range(len(self.uses) + 1):
             if at is None or at == above:
                 return at == above

@@ -52,7 +52,9 @@ def pod_lives(sightings: Sightings, node_spans: Mapping[NodeName, Sequence[Span]
         lives[pod.uid] = _life(sightings, pod, bound, proofs[pod.uid])
     return tuple(
         # A pod whose grant gave way from its first moment on held nothing.
-        life for life in _decided(lives, clashes) if life.end_us is None or life.bound_us < life.end_us
+        life
+        for life in _decided(lives, clashes)
+        if life.end_us is None or life.bound_us < life.end_us
     )
 
 

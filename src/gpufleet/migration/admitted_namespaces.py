@@ -63,7 +63,7 @@ def tell_of_closed(drafts: Iterable[Draft], notes: FieldNotes, sources: dict[str
         return
     parents = {draft.parent for draft in every.values()}
     for name, draft in every.items():
-        if name in parents or name not in sources or has_door(draft, every):
+        if name in parents or name not in sources or limits_namespaces(draft, every):
             continue
         reason = "no namespace is known to use it, so it is closed: add namespaces, or namespaceSelector: {}"
         notes.approximated(sources[name], "metadata.name", "spec.namespaces", reason)
@@ -74,7 +74,7 @@ def names_some(draft: Draft) -> bool:
     return bool(draft.namespaces or draft.local_queues) or draft.namespace_selector is not None
 
 
-def has_door(draft: Draft, every: dict[str, Draft]) -> bool:
+def limits_namespaces(draft: Draft, every: dict[str, Draft]) -> bool:
     """True if the queue, or one above it, names namespaces."""
     seen: set[str] = set()
     at: Draft | None = draft

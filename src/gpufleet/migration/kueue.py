@@ -76,7 +76,7 @@ def convert(sources: Iterable[Source], notes: FieldNotes) -> tuple[Draft, ...]:
     for source in by_kind["LocalQueue"]:
         _local_queue(source, queues, drafts, namespaces, notes)
     for source in queues.values():
-        _door(source, drafts[source.name], notes)
+        _namespaces_of_queue(source, drafts[source.name], notes)
     for source in by_kind["WorkloadPriorityClass"]:
         value = source.number("value")
         way_out = f"kubectl create priorityclass {source.name} --value={value}, and name it in the pods"
@@ -203,7 +203,7 @@ def _cluster_queue(
     return draft
 
 
-def _door(source: Source, draft: Draft, notes: FieldNotes) -> None:
+def _namespaces_of_queue(source: Source, draft: Draft, notes: FieldNotes) -> None:
     """The namespaces of a queue. In Kueue a namespace needs both: a LocalQueue, and to be selected."""
     field = "spec.namespaceSelector"
     found = read_selector(source, ("spec", "namespaceSelector"))

@@ -14,5 +14,5 @@ class HostPort(msgspec.Struct, frozen=True, cache_hash=True, order=True):
 
     def conflicts(self, other: "HostPort") -> bool:
         """True if both cannot be open on one node."""
-        same_door = (self.port, self.protocol) == (other.port, other.protocol)
-        return same_door and (self.address == other.address or ANY_ADDRESS in (self.address, other.address))
+        same_port = (self.port, self.protocol) == (other.port, other.protocol)
+        return same_port and (self.address == other.address or ANY_ADDRESS in (self.address, other.address))

@@ -83,7 +83,9 @@ def read_fleet_queue(found: wire.FleetQueue) -> QueueTerms:
             queue = _queue(QueueName(name), spec)
             prices, namespaces, local_names = _prices(spec), _namespaces(spec), _local_names(spec)
             selector = label_selector(spec.namespace_selector, "namespaceSelector")
-            queue = msgspec.structs.replace(queue, admitted=_door(namespaces, local_names, selector))
+            queue = msgspec.structs.replace(
+                queue, admitted=_admitted_namespaces(namespaces, local_names, selector)
+            )
             return QueueTerms(queue, prices, namespaces, selector, local_names)
 
 
@@ -206,7 +208,7 @@ def _local_names(spec: wire.FleetQueueSpec) -> tuple[tuple[str, str], ...]:
     return tuple(dict.fromkeys((one.namespace, one.name) for one in spec.local_queues))
 
 
-def _door(
+def _admitted_namespaces(
     namespaces: tuple[str, ...], local_names: tuple[tuple[str, str], ...], selector: LabelSelector | None
 ) -> AdmittedNamespaces | None:
     """Which namespaces may use the queue; None where it names none. A local name admits its namespace."""

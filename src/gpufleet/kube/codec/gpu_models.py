@@ -87,6 +87,7 @@ def _without_repeats(
             yield tuple(sorted(left))
 
 
+# Pods are made from templates, so that few lists are read again and again.
 @functools.lru_cache(maxsize=1024)
 def _models(text: str, key: str) -> frozenset[GpuModelName]:
     return frozenset[GpuModelName]().union(*_groups(text, key))

@@ -67,6 +67,7 @@ def read_relations(spec: wire.PodSpec, namespace: str, labels: Mapping[str, str]
 
 def host_ports(spec: wire.PodSpec) -> tuple[HostPort, ...]:
     """The node's ports that the pod takes, of containers and sidecars, sorted."""
+    # Other init containers have ended when the pod runs, and kube-scheduler leaves their ports out too.
     lasting = [one for one in spec.init_containers if one.restartable]
     found = {_host_port(port) for one in (*spec.containers, *lasting) for port in one.ports if port.host_port}
     return tuple(sorted(found))
@@ -119,6 +120,7 @@ class _Reader:
 
     def _term(self, term: wire.PodAffinityTerm, field: str) -> PodTerm:
         selector = selectors.label_selector(term.label_selector, f"{field}.labelSelector")
+        # For Kubernetes a term without a selector selects no pod, and keys of labels do not change that.
         if selector is not None:
             selector = self._with_keys(selector, term.match_label_keys, Operator.IN)
             selector = self._with_keys(selector, term.mismatch_label_keys, Operator.NOT_IN)
@@ -164,6 +166,8 @@ class _Reader:
                 selector,
                 required=written.when_unsatisfiable == DO_NOT_SCHEDULE,
                 min_domains=1 if written.min_domains is None else written.min_domains,
+                # Kubernetes' defaults differ: nodes outside of the pod's affinity do not count, nodes with
+                # taints do.
                 honor_affinity=written.node_affinity_policy != IGNORE,
                 honor_taints=written.node_taints_policy == HONOR,
             )

@@ -95,6 +95,7 @@ def read_node(
             volume_limits=limits,
             gpu_resources=_gpu_resources(devices, amounts),
             uncounted=devices is not None and _counts_none_of(devices, amounts),
+            # Volumes of drivers without a limit do not count against any.
             attached=tuple(sorted(one for one in set(attached) if one.driver in limited)),
             counted_only=bool(counted),
         )
@@ -218,6 +219,7 @@ def labelled_device(device: DeviceId, node: wire.Node) -> Device:
 
 def _plain_mib(text: str) -> int | None:
     """A label is a hint: what is no number tells nothing."""
+    # The length before the number: Python refuses to read more than 4,300 digits.
     plain = text.isascii() and text.isdecimal() and len(text) <= 10
     return int(text) if plain and 0 < int(text) <= MAXIMUM_MEMORY_MIB else None
 

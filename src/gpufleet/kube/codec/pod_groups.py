@@ -132,6 +132,7 @@ def of_kueue(pod: Pod, name: str, _lookup: Lookup) -> Membership | Wait:
     text = said_of_gang(pod.metadata.labels, pod.metadata.annotations, keys.KUEUE_GROUP_TOTAL)
     if text is None:
         raise InputError("a group without its size", field=field, expected="the number of its pods")
+    # Kueue admits such a group with exactly this number of pods.
     terms = GangTerms(read_count(text, field), exact_members=True, field=field)
     return Membership(GangName(f"kueue/{pod.metadata.namespace}/{name}"), terms)
 

@@ -85,6 +85,7 @@ def _with_room(claim: PersistentVolumeClaim, storage_class: StorageClass, lookup
 def _is_enough(capacity: CsiStorageCapacity, size: Quantity) -> bool:
     # As kube-scheduler: a driver that tells its largest volume may have more in all, but not in one piece.
     text = capacity.maximum_volume_size or capacity.capacity
+    # The API has such a capacity count as 0.
     if text is None:
         return False
     try:
@@ -104,6 +105,7 @@ def _merged(capacities: Iterable[CsiStorageCapacity]) -> Terms:
             selector = selectors.label_selector(capacity.node_topology, "nodeTopology")
         except ObjectError:
             continue  # A capacity that cannot be read counts as no room.
+        # Without a topology no node reaches the storage: so the API defines it, unlike an empty one.
         if selector is None:
             continue
         only = selector.requirements[0] if len(selector.requirements) == 1 else None

@@ -139,6 +139,7 @@ def _attribute(one: written.WrittenAttribute, field: str) -> Attribute:
     scalars: tuple[Attribute | None, ...] = (one.int_value, one.bool_value, one.string)
     lists: tuple[Attribute, ...] = (list(one.ints), list(one.bools), list(one.strings))
     values = [value for value in scalars if value is not None]
+    # An absent list is read as an empty one, which is no value then.
     values += [value for value in lists if value]
     try:
         if one.version is not None:

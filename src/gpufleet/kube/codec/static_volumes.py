@@ -89,6 +89,7 @@ def _fits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     reference = volume.spec.claim_ref
     if reference is not None:
         mine = (reference.namespace, reference.name) == (claim.metadata.namespace, claim.metadata.name)
+        # A reference without a uid keeps the volume for any claim of this name.
         if not mine or reference.uid not in {"", claim.metadata.uid}:
             return False
     same_mode = (volume.spec.volume_mode or FILESYSTEM) == (claim.spec.volume_mode or FILESYSTEM)
