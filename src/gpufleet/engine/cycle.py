@@ -92,6 +92,7 @@ class Cycle:
         self.reservations.put_aside(at_us)
         if self.nominations.recalled:
             self._resume_recalled(at_us)
+        # Before any line has its turn: pods for which a place is kept go first into what has fallen free.
         self._serve_nominated()
         if state.changes.room.take():
             state.changes.note(Change.ROOM_OFFERED)
@@ -111,12 +112,14 @@ class Cycle:
             for row, why in self.violations.take(at_us, of_gangs=False):
                 carrying_out.evict(row, None, why)
         yield from self._serve_queues(at_us, work)
+        # Places that were reserved before and are not again: work that was refused may have them.
         if self.reservations.end_round():
             self._wake_lines_that_may_fit()
             state.wake_kept_out(every_line=False)
             yield from self._serve_queues(at_us, work)
         if self.violations.watches:
             yield from self._take_gangs_back(at_us, work)
+        # After all lines, so that no move takes room from work that waits.
         carrying_out.instructions += self.moving.run(at_us)
         if self.nominations.withdrawn:
             carrying_out.instructions += self.nominations.take_withdrawn()
@@ -163,6 +166,7 @@ class Cycle:
         return earliest(dues)
 
     def _wake_lines_that_may_fit(self) -> None:
+        # A copy, because a line that is woken leaves the table.
         for shape_row in list(self.state.waiting.parked_by_shape):
             self._wake_lines(shape_row)
         for key in list(self.state.waiting.parked_gangs):
@@ -251,6 +255,7 @@ class Cycle:
                 line.untold.clear()
                 if work.ends():
                     yield self.carrying_out.take_instructions()
+                    # What was collected up to here was given out, and there is another list now.
                     told = self.carrying_out.instructions
             else:
                 waiting.tell_later(key)

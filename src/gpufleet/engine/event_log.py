@@ -127,5 +127,6 @@ def read_step(line: bytes, number: int) -> Step:
     """Any further line as a value."""
     try:
         return STEP_DECODER.decode(line)
+    # A line may be nested deeper than Python can go.
     except (msgspec.MsgspecError, RecursionError) as problem:
         raise LogError(f"not a step: {problem}", where=f"line {number}") from problem

@@ -70,6 +70,7 @@ class AskedMoves:
             if row in seen:
                 continue
             seen.update(rows)
+            # A member that waits is in no unit: only those that have a place move.
             if row in rows and all(map(self._may_move, rows)):
                 pods = [state.pods.pod_at(one) for one in rows]
                 if state.budgets.allow(pods):

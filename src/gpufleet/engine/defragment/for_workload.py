@@ -64,6 +64,7 @@ def moves_for(
         rows = None if over_fleet is None else tuple(row for unit in over_fleet[0] for row in unit.rows)
     if rows is None or len(rows) > moves_max:
         return None
+    # First without those that leave anyway, so that the workload waits for them only where it must.
     for leave in ((), tuple(going)) if going else ((),):
         placements = proof.fits_without([*leave, *rows])
         if placements:

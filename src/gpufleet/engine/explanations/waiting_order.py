@@ -97,6 +97,7 @@ def _out_of_line(state: EngineState) -> Iterator[tuple[_Turn, Queued]]:
         )
     for nomination in state.departures.nominations.values():
         rows = list(nomination.rows)
+        # Such a place is kept for a pod that a controller has yet to make, so no pod waits for it.
         if rows[0] in state.replacements:
             continue
         queue = state.queue_of(rows[0])

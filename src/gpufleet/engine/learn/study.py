@@ -113,6 +113,7 @@ def values_of(wanted: list[tuple[PodMixRequest, float]]) -> Float64Array:
     for request, weight in wanted:
         demand[request.gpu_milli] += weight * request.gpus
     sizes = np.flatnonzero(demand)
+    # Stable, so that equal demands are cut off alike on every machine.
     heaviest = np.argsort(-demand[sizes], kind="stable")[:SIZES_MAX]
     kept = np.sort(sizes[heaviest]).astype(np.int64)
     return remainder_values(kept, demand[kept])

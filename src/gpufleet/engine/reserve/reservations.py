@@ -248,6 +248,7 @@ class Reservations:
     def _note_in_vain(self, key: LineKey, at_us: int) -> None:
         """No end of running work helps a workload: not to be asked again at once."""
         lines = self.state.waiting.lines
+        # Lines that are gone are dropped here, or the table would only grow.
         self._tried_in_vain_us = {one: us for one, us in self._tried_in_vain_us.items() if one in lines}
         self._tried_in_vain_us[key] = at_us
 
@@ -268,6 +269,7 @@ class Reservations:
     def _is_still_good(self, former: PutAside, running: list[int], unplaced: UnplacedWorkload) -> bool:
         state = self.state
         rows = [one.row for one in former.placements]
+        # Members may have come or left since, or a gang may ask for more of them.
         if not set(rows) <= set(unplaced.rows) or len(rows) < unplaced.workload.least:
             return False
         if state.neighbours.is_watchful and any(map(state.neighbours.concerns, rows)):

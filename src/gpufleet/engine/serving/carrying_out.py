@@ -87,6 +87,7 @@ class CarryingOut:
             if why is WhyEvicted.INTERRUPTED and self.guests.is_overdue(beneficiary, uid):
                 why = WhyEvicted.OVERDUE
             self.evict(pods.row_by_uid[uid], beneficiary, why)
+        # What ends for no claim of a queue makes no pod immune to a queue.
         placed = [] if found.why else [pods.pod_at(one.row).uid for one in found.placements]
         self.state.eviction_immunity.take(queue, placed, queue_by_victim)
 

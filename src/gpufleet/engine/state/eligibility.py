@@ -73,6 +73,7 @@ def fleet_reasons(shape: Shape, fleet: Fleet) -> Int64Array:
         reasons[~nodes_of_vendor(shape.gpu_resource, fleet)] |= GPU_VENDOR
     # Thousands of nodes have the same few taints, so each set of them is judged once.
     verdict_by_taints: dict[tuple[Taint, ...], int] = {}
+    # For Kubernetes a cordon is a taint, which a pod may tolerate.
     cordon = 0 if untolerated((CORDON,), shape.tolerations) is None else CORDONED
     unreported = GPU_UNREPORTED if asks_for_gpus(shape) else 0
     without_agent = NO_AGENT if asks_for_shares(shape) else 0

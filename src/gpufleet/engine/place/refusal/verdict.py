@@ -72,6 +72,7 @@ def shortage(store: TableStore, fleet: Fleet, shape: int, node: int, missing_gpu
     asked = tables.shape_resources[shape].tolist()
     free = tables.resources_free[node].tolist()
     for column, name in COLUMN_NAMES.items():
+        # A node may have given more than it has; a pod that asks for none of it lacks nothing there.
         if asked[column] > max(0, free[column]):
             short[name] = asked[column] - free[column]
     for name, column in fleet.resource_columns.items():
