@@ -160,7 +160,7 @@ class InputFile(GivenPath):
     name = "file"
 
     def check(self, path: Path, field: str) -> None:
-        """It is there and can be opened."""
+        """The file is there and can be opened."""
         from gpufleet.files.given import check_readable
 
         check_readable(path, field=field, expected=self.expected)
@@ -170,7 +170,7 @@ class InputPath(GivenPath):
     """A file that the command reads, or a folder of such files."""
 
     def check(self, path: Path, field: str) -> None:
-        """It is there and can be opened."""
+        """The file is there and can be opened."""
         from gpufleet.files.given import check_readable
 
         check_readable(path, field=field, expected=self.expected, folder_too=True)
@@ -182,7 +182,7 @@ class InputFolder(GivenPath):
     name = "folder"
 
     def check(self, path: Path, field: str) -> None:
-        """It is there and can be listed."""
+        """The folder is there and can be listed."""
         from gpufleet.files.given import check_folder
 
         check_folder(path, field=field, expected=self.expected)

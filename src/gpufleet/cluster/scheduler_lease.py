@@ -34,7 +34,7 @@ class Leading(msgspec.Struct, frozen=True):
     victims: str = ""
 
     def settings(self, assumed: Settings) -> Settings:
-        """These settings, but as the scheduler that leads says."""
+        """Given settings, but as the scheduler that leads says."""
         known = self.victims in {BY_QUEUES, BY_PRIORITY}
         return msgspec.structs.replace(assumed, victims=self.victims) if known else assumed
 

@@ -252,7 +252,7 @@ class _Checker:
         return result
 
     def _fresh(self, overload: Overload) -> tuple[tuple[Type, ...], Type]:
-        """Its types with parameters of this call alone."""
+        """The types of an overload, with parameters of this call alone."""
         fresh = Substitutions({one: self.known.new_parameter() for one in (A, B)})
         return tuple([fresh.resolved(one) for one in overload.takes]), fresh.resolved(overload.gives)
 

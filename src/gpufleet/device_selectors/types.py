@@ -149,7 +149,7 @@ class Substitutions:
 
 
 def most_general(one: Type, other: Type) -> Type:
-    """That of two types which fits more."""
+    """The one of two types that fits more."""
     return one if _is_as_general(one, other) else other
 
 

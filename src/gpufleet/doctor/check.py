@@ -29,7 +29,7 @@ class Point(enum.Enum):
 
     @property
     def number(self) -> int:
-        """Its place on the list."""
+        """The check's place on the list."""
         return self.value[0]
 
     @property

@@ -89,7 +89,7 @@ def why(judgement: Judgement) -> str:
 
 
 def served_by(judgement: Judgement) -> str:
-    """That there are devices for the claims, and where."""
+    """A sentence that there are devices for the claims, and where."""
     number = len(judgement.serving)
     return f"{subject(number, 'node', 'have')} devices for its claims ({listed(judgement.serving)})"
 

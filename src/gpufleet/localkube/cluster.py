@@ -161,7 +161,7 @@ class LocalCluster:
 
     @property
     def node(self) -> RealNode:
-        """Its real node; ClusterError if it has simulated ones only."""
+        """The cluster's real node; ClusterError if it has simulated ones only."""
         spec = configuration.read_spec(self.folder)
         if spec is None:
             raise ClusterError(

@@ -44,14 +44,14 @@ class LocalVolumes:
 
     def __init__(self, client: Client) -> None:
         self.client = client
-        self._bell = asyncio.Event()
+        self._wake = asyncio.Event()
         self.claims = Mirror(
             client, PERSISTENT_VOLUME_CLAIMS, msgspec.json.Decoder(PersistentVolumeClaim), self._ring
         )
         self.volumes = Mirror(client, PERSISTENT_VOLUMES, msgspec.json.Decoder(PersistentVolume), self._ring)
 
     def _ring(self, _change: object) -> None:
-        self._bell.set()
+        self._wake.set()
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -61,11 +61,11 @@ class LocalVolumes:
             await self.claims.wait_listed()
             await self.volumes.wait_listed()
             while True:
-                self._bell.clear()
+                self._wake.clear()
                 if not await self._turn():
                     await asyncio.sleep(AGAIN_S)
                     continue
-                await self._bell.wait()
+                await self._wake.wait()
 
     async def _turn(self) -> bool:
         """Everything that is to be done now; False if something of it has to be tried again."""

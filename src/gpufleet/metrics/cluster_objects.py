@@ -62,7 +62,7 @@ class PodCondition(Structure, frozen=True):
 
 
 class PodStatus(Structure, frozen=True):
-    """Its address, its phase, and whether it is ready."""
+    """A pod's address, its phase, and whether it is ready."""
 
     phase: str = ""
     pod_ip: str = msgspec.field(default="", name="podIP")
@@ -112,7 +112,7 @@ class NodeFacts(Structure, frozen=True):
 
     @property
     def address(self) -> str:
-        """Its address inside the cluster; "" if it has none."""
+        """The pod's address inside the cluster; "" if it has none."""
         return next((one.address for one in self.status.addresses if one.type == "InternalIP"), "")
 
 

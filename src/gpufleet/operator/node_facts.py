@@ -127,7 +127,7 @@ def written_taints(owned: frozenset[TaintKey]) -> str:
 
 
 def _managers(node: PolicyNode) -> tuple[frozenset[str], dict[str, tuple[str, ...]]]:
-    """The labels that policies wrote, and who else manages which label."""
+    """The labels that policies wrote, and the other managers of each label."""
     owned: set[str] = set()
     others: dict[str, set[str]] = defaultdict(set)
     for one in node.metadata.managed_fields:

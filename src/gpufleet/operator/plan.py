@@ -45,7 +45,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Conflict(msgspec.Struct, frozen=True):
-    """A field that others have set to another value, and who."""
+    """A field that others have set to another value, with the managers that set it."""
 
     field: str
     found: str

@@ -41,7 +41,7 @@ def late_pods(course: Course, by_us: int) -> list[PodUid]:
 
 
 def on_time(course: Course, uids: Iterable[PodUid], by_us: int) -> dict[PodUid, str]:
-    """Those of these pods that run by ``by_us``, with the node of each; after an eviction again."""
+    """The pods among these that run by ``by_us``, with the node of each; after an eviction again."""
     found = {uid: course.place(after_evictions(course, uid)) for uid in uids}
     return {
         uid: str(running.node)

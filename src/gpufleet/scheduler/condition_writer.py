@@ -60,7 +60,7 @@ class ConditionWriter:
         # The newest word for each condition: what was to be said before is no longer true.
         self._writes: OrderedDict[Target, Said] = OrderedDict()
         self._under_way: Mapping[Target, Said] = {}
-        self._bell = asyncio.Event()
+        self._wake = asyncio.Event()
         self.places_written: Callable[[NodeName, Said | None], None] = lambda _node, _said: None
         """Is told what a node's condition says of kept places by now; None: the node is gone."""
 
@@ -104,8 +104,8 @@ class ConditionWriter:
         while True:
             if not self._writes:
                 # Nothing can be put in between the question and the wait: the loop has no turn there.
-                self._bell.clear()
-                await self._bell.wait()
+                self._wake.clear()
+                await self._wake.wait()
             target, said = self._writes.popitem(last=False)
             # What is being written counts as outstanding too: whether it arrives is known with the answer
             # only.
@@ -129,7 +129,7 @@ class ConditionWriter:
 
     def _put(self, target: Target, said: Said) -> None:
         self._writes[target] = said
-        self._bell.set()
+        self._wake.set()
 
     def _status(self, target: Target) -> str:
         """The status that the condition has as far as is known, "" while there is none."""

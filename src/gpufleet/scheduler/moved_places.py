@@ -53,7 +53,7 @@ class MovedPlaces:
         self._recorded: dict[NodeName, frozenset[PodUid]] = {}
 
     def kept(self, told: ReplacementsKept) -> None:
-        """These places are kept on a node, and no others."""
+        """A node keeps these places, and no others."""
         said = replacement_records.written(told.places)
         # A node that is gone can name no place, so what waits for one there is refused at once.
         can_be_written = self.conditions.places(told.node, said)

@@ -91,11 +91,11 @@ class PodNominations:
         self._unsure: set[PodUid] = set()
         self._backlog: OrderedDict[PodUid, None] = OrderedDict()
         self._under_way: set[PodUid] = set()
-        self._bell = asyncio.Event()
+        self._wake = asyncio.Event()
         self._rang_at_s = 0.0
 
     def regard(self, kept: Iterable[KeptPlaces]) -> None:
-        """These are all nominations of work of no queue: have them written, and what has ended taken back."""
+        """All nominations of work of no queue are these: have them written, and what has ended taken back."""
         self._marked |= dict.fromkeys(self.take_before())
         self._being_bound.clear()
         now: set[PodUid] = set()
@@ -189,7 +189,7 @@ class PodNominations:
             return
         if uid in self._unsure or self._recorded(uid) != part:
             self._backlog[uid] = None
-            self._bell.set()
+            self._wake.set()
         elif part is None:
             self._forget(uid)
 
@@ -210,8 +210,8 @@ class PodNominations:
     async def _work(self, group: asyncio.TaskGroup) -> None:
         while True:
             if not self._backlog:
-                self._bell.clear()
-                await self._bell.wait()
+                self._wake.clear()
+                await self._wake.wait()
                 continue
             # The oldest first, so that no pod is overtaken for ever.
             uid, _ = self._backlog.popitem(last=False)

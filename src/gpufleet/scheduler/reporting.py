@@ -100,7 +100,7 @@ class Reporter:
         self._said: dict[PodUid, _Said] = {}
         self._nominated: dict[PodUid, NodeName] = {}
         self._numbers = 0
-        self._bell = asyncio.Event()
+        self._wake = asyncio.Event()
 
     @property
     def backlog(self) -> int:
@@ -215,7 +215,7 @@ class Reporter:
             self._events.popleft()
             self.metrics.reports_dropped.inc()
         self._events.append(_UnwrittenEvent(pod, said, self.client.clock.monotonic_s(), of_waiting))
-        self._bell.set()
+        self._wake.set()
 
     def _condition(self, pod: PodName, reason: str, message: str) -> None:
         # So that the newest words stand at the end of the line and are not overtaken by older ones.
@@ -225,7 +225,7 @@ class Reporter:
             self._unsay(dropped)
             self.metrics.reports_dropped.inc()
         self._conditions[pod.uid] = (pod, reason, message)
-        self._bell.set()
+        self._wake.set()
 
     async def run(self) -> None:
         """Write reports until cancelled."""
@@ -251,8 +251,8 @@ class Reporter:
                 if not unwritten.of_waiting or unwritten.pod.uid in self._said:
                     await self._guarded(unwritten.pod, self._write_event(unwritten.pod, unwritten.text))
             else:
-                self._bell.clear()
-                await self._bell.wait()
+                self._wake.clear()
+                await self._wake.wait()
 
     def _has_to_wait(self, unwritten: _UnwrittenEvent) -> bool:
         """True while Bindings and evictions go before an Event."""

@@ -186,7 +186,7 @@ class Service:
             self.status.deciding(rounds)
             for worker in workers:
                 group.create_task(worker)
-            # A cluster without any object would ring no bell, and the first round would never come.
+            # A cluster without any object would wake no round, and the first round would never come.
             change_queue.ring()
             await change_queue.wait(None)
             await rounds.take()

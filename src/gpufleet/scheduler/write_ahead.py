@@ -102,13 +102,13 @@ class WriteAhead:
         self._resting: set[QueueName] = set()
         self._failing: dict[QueueName, Failing] = {}
         self._at_once = asyncio.Semaphore(WRITES_AT_ONCE)
-        self._bell = asyncio.Event()
+        self._wake = asyncio.Event()
         self._have_changed = True
 
     def hold(self, plan: EvictionPlan, holder: Holder) -> None:
         """Have a plan carried out as soon as the nomination of its work is written down."""
         self._held.append(Held(plan, holder, self.client.clock.monotonic_s()))
-        self._bell.set()
+        self._wake.set()
 
     def changed(self) -> None:
         """A nomination came, or one ended of which the pods wait on."""
@@ -129,15 +129,15 @@ class WriteAhead:
         self.pods.regard(one for one in kept if not described[one.queue])
 
     def _ring(self) -> None:
-        self._bell.set()
+        self._wake.set()
 
     async def run(self) -> None:
         """Write and release until cancelled."""
         async with asyncio.TaskGroup() as group:
             recheck: asyncio.Task[None] | None = None
             while True:
-                await self._bell.wait()
-                self._bell.clear()
+                await self._wake.wait()
+                self._wake.clear()
                 for write in self.look():
                     # One write a status at a time: a second one would rest on a version that the first makes
                     # old.
@@ -148,7 +148,7 @@ class WriteAhead:
 
     async def _ring_later(self) -> None:
         await self.client.clock.sleep(POLL_EVERY_S)
-        self._bell.set()
+        self._wake.set()
 
     def look(self) -> list[Write]:
         """Release the evictions that are written down; what is to be written for the others."""
@@ -241,11 +241,11 @@ class WriteAhead:
     async def _write(self, write: Write) -> None:
         try:
             pause_s = await self._paced(write)
-            self._bell.set()  # What the write names is released before the pause.
+            self._wake.set()  # What the write names is released before the pause.
             await self.client.clock.sleep(pause_s)
         finally:
             self._resting.discard(write.queue)
-            self._bell.set()
+            self._wake.set()
 
     async def _paced(self, write: Write) -> float:
         """Write once; how long this status is then left as it is."""

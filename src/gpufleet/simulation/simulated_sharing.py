@@ -84,7 +84,7 @@ class SimulatedSharing:
         self._client = client
         self._folder = folder
         self._texts = NvidiaConfigMaps(client, NVIDIA_CONFIG_MAPS, self._other_plugins)
-        self._bell = asyncio.Event()
+        self._wake = asyncio.Event()
         ring = self._ring
         self._nodes = Mirror(client, NODES, msgspec.json.Decoder(Node), ring, selection=SIMULATED)
         self._reports = Mirror(client, NODE_DEVICES, msgspec.json.Decoder(wire.NodeDevices), ring)
@@ -92,7 +92,7 @@ class SimulatedSharing:
         self._followers: dict[str, tuple[_SharedNode, asyncio.Task[None]]] = {}
 
     def _ring(self, _: object) -> None:
-        self._bell.set()
+        self._wake.set()
 
     def _other_plugins(self) -> tuple[str, ...]:
         """One pod of NVIDIA's device plugin on these nodes: the ConfigMap is its then, as on a real node."""
@@ -121,9 +121,9 @@ class SimulatedSharing:
                 ):
                     break
             while True:
-                self._bell.clear()
+                self._wake.clear()
                 self._look(group)
-                await self._bell.wait()
+                await self._wake.wait()
                 await self._client.clock.sleep(GATHERING_S)
 
     def _devices(self) -> Iterable[wire.NodeDevices]:

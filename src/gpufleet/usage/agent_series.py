@@ -34,7 +34,7 @@ POSSIBLE = {
 
 
 def left_out(url: str, name: str, value: float) -> str:
-    """That a server told a value which no card can have, in a sentence."""
+    """A sentence that a server told a value which no card can have."""
     return f"{url} tells values that no GPU can have, such as {name} {value:g}; they are left out"
 
 

@@ -51,7 +51,7 @@ HEARTBEAT_S = 15
 
 
 class Holder(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who holds a card or a part of it, in thousandths of a GPU.
+    """The holder of a card or of a part of it, in thousandths of a GPU.
 
     Without a name it is a pod of a namespace that the person may not see; with ``is_process`` it is a process
     of no pod that is known. ``profile`` is the MIG profile.
@@ -264,7 +264,7 @@ class Heartbeat(msgspec.Struct, frozen=True):
 
 
 class About(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who asks, and what they see.
+    """The person that asks, and what is shown to that person.
 
     ``user`` is "" on one's own machine, where the rights are those of the kubeconfig. ``namespaces`` are
     those whose pods are shown, None for all. ``sees_all`` is true where plans and problems, which tell of the

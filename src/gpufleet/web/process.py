@@ -131,7 +131,7 @@ def _listener(request: Request) -> socket.socket:
 def _login(
     request: Request, service: Service, listener: socket.socket
 ) -> tuple[LocalLogin | ClusterLogin, frozenset[str], str]:
-    """Who may log in, under which names, and the URL to open."""
+    """The logins that are allowed, the names of the page, and the URL to open."""
     client = service.state.readings.client
     port: int = listener.getsockname()[1]
     scheme = "http" if request.certificate is None else "https"

@@ -199,7 +199,7 @@ class _Watching:
 
 
 def _check_sees_all(person: Person) -> None:
-    """Raises RefusedError for who may not see the whole cluster: the answer tells of all of it."""
+    """Raises RefusedError for a person without sight of the whole cluster: the answer tells of all of it."""
     if not person.rights.sees_all:
         hidden = "; ".join(person.rights.hidden())
         way_out = "the rights of the ClusterRole gpufleet-explain, bound to you by an administrator"

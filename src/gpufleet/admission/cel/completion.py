@@ -106,7 +106,7 @@ def _gets_slot() -> str:
 
 
 def _wanted_tolerations() -> str:
-    """Those that are added: none where the pod tolerates every taint."""
+    """The tolerations that are added: none where the pod tolerates every taint."""
     shared = f"{{'key': {literal(keys.SHARED_POOL_TAINT)}, 'operator': 'Exists'}}"
     # An empty list has no type: string() makes texts of its items for the compiler.
     pool = f"{{'key': string(k), 'operator': 'Exists', 'effect': {literal(TAINT_EFFECT)}}}"

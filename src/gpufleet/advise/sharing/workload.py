@@ -43,7 +43,7 @@ class SharingWorkload(msgspec.Struct, frozen=True):
 
     @property
     def mean_milli(self) -> int:
-        """Their average, rounded up."""
+        """The average of all measured instants, rounded up."""
         return -(-sum(self.uses) // len(self.uses))
 
     @property

@@ -94,7 +94,7 @@ class ShareFiles:
         cdi.write_spec(self._folder, f"{PREFIX}{name}", spec, self._disk)
 
     def take_back(self, name: str) -> None:
-        """Its owner is gone. Raises OSError; the file is then tried again with the next sweep."""
+        """The container of a name is gone. Raises OSError; the next sweep then tries its file again."""
         # The file first: if that fails the share still counts as given.
         cdi.remove_spec(self._folder, f"{PREFIX}{name}", self._disk)
         self.given.pop(name, None)

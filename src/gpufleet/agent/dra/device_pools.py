@@ -52,7 +52,7 @@ class DevicePool(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Its name in slices and claims."""
+        """The pool's name in slices and claims."""
         return pool_name(self.node, self.driver)
 
     def device(self, name: str) -> OfferedDevice | None:

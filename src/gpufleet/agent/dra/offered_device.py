@@ -35,7 +35,7 @@ class OfferedDevice(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Its name in its pool."""
+        """The device's name in its pool."""
         return self.written.name
 
 

@@ -42,14 +42,14 @@ class NodeEvents:
         self._waiting: deque[NodeEvent] = deque(maxlen=KEPT_MAX)
         self._last: dict[str, str] = {}
         self._numbers = 0
-        self._bell = asyncio.Event()
+        self._wake = asyncio.Event()
 
     def say(self, event: NodeEvent) -> None:
         """Have an Event written."""
         if self._last.get(event.reason) != event.note:
             self._last[event.reason] = event.note
             self._waiting.append(event)
-            self._bell.set()
+            self._wake.set()
 
     def over(self, reason: str) -> None:
         """What was said under this reason holds no more: the same words are news again."""
@@ -58,8 +58,8 @@ class NodeEvents:
     async def run(self) -> None:
         """Write until cancelled."""
         while True:
-            await self._bell.wait()
-            self._bell.clear()
+            await self._wake.wait()
+            self._wake.clear()
             while self._waiting:
                 await self._write(self._waiting.popleft())
 

@@ -47,7 +47,7 @@ class XidPodEvents:
         self._waiting: deque[tuple[PodName, str]] = deque(maxlen=WAITING_MAX)
         self._told: dict[tuple[PodName, int], float] = {}
         self._events = PodEvents(client, node)
-        self._bell = asyncio.Event()
+        self._wake = asyncio.Event()
 
     def heard(self, event: XidEvent) -> None:
         """An error was reported: queue an Event for each pod that holds the GPU or instance."""
@@ -61,13 +61,13 @@ class XidPodEvents:
             if pod.uid and (pod, event.code) not in self._told:
                 self._told[pod, event.code] = now_s
                 self._waiting.append((pod, _note(event, gpu, follows)))
-                self._bell.set()
+                self._wake.set()
 
     async def run(self) -> None:
         """Write until cancelled."""
         while True:
-            await self._bell.wait()
-            self._bell.clear()
+            await self._wake.wait()
+            self._wake.clear()
             while self._waiting:
                 pod, note = self._waiting.popleft()
                 await self._events.warn(pod, "GPUError", "Xid", note)

@@ -130,7 +130,7 @@ def _check(right: bool, kind: str, expected: str, place: str) -> None:
 
 
 def _not_served(name: str, line: int, place: str) -> str:
-    """That a field of DCGM is not served. Raises CountersError where it is none, or looks misspelt."""
+    """Words for a field that is not served. Raises CountersError for what is no field, or looks misspelt."""
     if name in UNSERVED:
         return f"line {line}: {name} is not served: {UNSERVED[name]}"
     if name in UNTOLD:

@@ -29,7 +29,7 @@ TOPOLOGY_MARKS = (b"nodePools", b"gpuProduct")
 def real_backends(
     clock_s: Callable[[], float], wall_s: Callable[[], float], root: Path = Path("/")
 ) -> Backends:
-    """Those of all vendors; below ``root`` are this machine's sys, dev and proc.
+    """The backends of all vendors; below ``root`` are this machine's sys, dev and proc.
 
     ``clock_s`` counts on steadily, and ``wall_s`` is the time since the epoch; threads ask both.
     """

@@ -75,7 +75,7 @@ class MonitoredGpu:
 
     @property
     def uuid(self) -> DeviceId:
-        """Its UUID."""
+        """The GPU's UUID."""
         return self.facts.uuid
 
     @property
@@ -101,19 +101,19 @@ class MonitoredGpu:
             self.instances[instance] = step(health, XidSeen(code), now_s)
 
     def missing(self, now_s: float) -> None:
-        """The driver does not find it; nothing that was read is true any more."""
+        """The driver does not find the GPU; nothing that was read is true any more."""
         self.lost = True
         self._step(Missing(), now_s)
         self.reading = GpuReading()
 
     def unremembered(self, problem: str, codes: Iterable[int], now_s: float) -> None:
-        """What was known of it is lost, but for these errors, which the node's report has."""
+        """What was known of the GPU is lost, but for these errors, which the node's report has."""
         self._step(HistoryLost(problem), now_s)
         for code in codes:
             self._step(XidSeen(code), now_s)
 
     def silent(self, problem: str, now_s: float, *, forget_before_s: float) -> None:
-        """It gave no answer; readings from before ``forget_before_s`` are too old to be shown."""
+        """The GPU gave no answer; readings from before ``forget_before_s`` are too old to be shown."""
         self._step(NoAnswer(problem), now_s)
         sample = self.reading.sample
         if sample is not None and sample.at_s < forget_before_s:
@@ -126,7 +126,7 @@ class MonitoredGpu:
         processes: tuple[ProcessUse, ...] | None,
         now_s: float,
     ) -> None:
-        """It answered with these readings."""
+        """The GPU answered with these readings."""
         reset_meanwhile = self._before is not None and _was_reset(self._before, sample)
         self.found_again += self.lost or reset_meanwhile
         self.lost, self._before = False, None

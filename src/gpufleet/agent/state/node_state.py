@@ -32,18 +32,18 @@ class Gpu(msgspec.Struct, frozen=True):
 
     @property
     def uuid(self) -> DeviceId:
-        """Its UUID."""
+        """The GPU's UUID."""
         return self.facts.uuid
 
     @property
     def usable_mib(self) -> int | None:
-        """Its memory without what the driver keeps; None where it is unknown."""
+        """The GPU's memory without what the driver keeps; None where it is unknown."""
         if self.facts.memory_mib is None:
             return None
         return self.facts.memory_mib - (self.facts.reserved_mib or 0)
 
     def instance(self, uuid: str) -> MigFacts | None:
-        """Its MIG instance of this UUID."""
+        """The GPU's MIG instance of this UUID."""
         return next((one for one in self.facts.mig if one.uuid == uuid), None)
 
 

@@ -22,48 +22,48 @@ class Seen(NamedTuple):
 
 
 class ChangeQueue:
-    """An ordered pile of changes and a bell. ``clock`` is for those who measure how long changes lie here."""
+    """Changes in their order, and what wakes a round. ``clock`` measures how long changes lie here."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock
         self.first_at_s: float | None = None
         """When the first of the changes that lie here came, by the monotonic clock."""
-        self._pile: deque[Seen] = deque()
-        self._bell = asyncio.Event()
+        self._changes: deque[Seen] = deque()
+        self._wake = asyncio.Event()
 
     def sink(self, kind: Kind) -> Callable[[Change[Any]], None]:
         """Where the mirror of this kind puts its changes."""
 
         def put(change: Change[Any]) -> None:
-            if not self._pile and self._clock is not None:
+            if not self._changes and self._clock is not None:
                 self.first_at_s = self._clock.monotonic_s()
-            self._pile.append(Seen(kind, change))
-            self._bell.set()
+            self._changes.append(Seen(kind, change))
+            self._wake.set()
 
         return put
 
     def ring(self) -> None:
         """Wake the round without a change: there are results to take in."""
-        self._bell.set()
+        self._wake.set()
 
     async def wait(self, timeout_s: float | None) -> None:
-        """Return as soon as the bell rang, at the latest after ``timeout_s``."""
-        if not self._bell.is_set():
+        """Return as soon as a round is wanted, at the latest after ``timeout_s``."""
+        if not self._wake.is_set():
             try:
                 async with asyncio.timeout(timeout_s):
-                    await self._bell.wait()
+                    await self._wake.wait()
             except TimeoutError:
                 pass
-        self._bell.clear()
+        self._wake.clear()
 
     @property
     def has_changes(self) -> bool:
         """True if something lies here."""
-        return bool(self._pile)
+        return bool(self._changes)
 
     def take(self) -> list[Seen]:
         """All changes that lie here, in the order in which they came."""
-        taken = list(self._pile)
-        self._pile.clear()
+        taken = list(self._changes)
+        self._changes.clear()
         self.first_at_s = None
         return taken

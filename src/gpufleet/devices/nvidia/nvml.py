@@ -414,7 +414,7 @@ class Nvml:
             self._call("nvmlGpmMigSampleGet", handle, gpu_instance, buffer)
 
     def gpm_metrics(self, before: GpmBuffer, after: GpmBuffer, wanted: tuple[int, ...]) -> dict[int, float]:
-        """Those of the metrics (NVML_GPM_METRIC_*) that two readings give."""
+        """The metrics (NVML_GPM_METRIC_*) that two readings give, of those that are wanted."""
         asked = self._binding.c_nvmlGpmMetricsGet_t()
         asked.version = self._binding.NVML_GPM_METRICS_GET_VERSION
         asked.numMetrics = len(wanted)

@@ -27,7 +27,7 @@ class Webhook:
 
     @property
     def name(self) -> str:
-        """Its name, as messages have it."""
+        """The webhook's name, as messages have it."""
         return self.field.at("name").text or ""
 
     @property

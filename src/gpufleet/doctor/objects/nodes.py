@@ -48,7 +48,7 @@ class NodeView:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The node's name."""
         return self.manifest.name
 
     @cached_property
@@ -58,17 +58,17 @@ class NodeView:
 
     @property
     def labels(self) -> dict[str, str]:
-        """Its labels."""
+        """The node's labels."""
         return self.seen.labels
 
     @property
     def taints(self) -> tuple[Taint, ...]:
-        """Its taints that keep pods away."""
+        """The node's taints that keep pods away."""
         return self.seen.taints
 
     @cached_property
     def conditions(self) -> dict[str, ReadCondition]:
-        """Its conditions by type."""
+        """The node's conditions by type."""
         return conditions(self.manifest.root.at("status"))
 
     @property

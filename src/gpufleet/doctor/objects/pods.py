@@ -42,7 +42,7 @@ class PodView:
 
     @property
     def namespace(self) -> str:
-        """Its namespace."""
+        """The pod's namespace."""
         return self.manifest.namespace
 
     @cached_property
@@ -52,7 +52,7 @@ class PodView:
 
     @property
     def labels(self) -> dict[str, str]:
-        """Its labels."""
+        """The pod's labels."""
         return self.manifest.labels
 
     @cached_property
@@ -62,7 +62,7 @@ class PodView:
 
     @cached_property
     def phase(self) -> str:
-        """Its phase."""
+        """The pod's phase."""
         return self.root.at("status", "phase").text or ""
 
     @property
@@ -112,7 +112,7 @@ class PodView:
 
     @cached_property
     def conditions(self) -> dict[str, ReadCondition]:
-        """Its conditions by type."""
+        """The pod's conditions by type."""
         return conditions(self.root.at("status"))
 
     @property

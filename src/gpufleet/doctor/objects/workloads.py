@@ -42,7 +42,7 @@ class Workload:
 
     @property
     def affects(self) -> frozenset[str]:
-        """Its pods that wait, and itself."""
+        """The workload's pods that wait, and the workload itself."""
         return frozenset({self.title, *(one.title for one in self.pods if not one.is_ready)})
 
 

@@ -56,12 +56,12 @@ class DevicePool:
         return len(self.slices) == self.slice_count
 
     def devices(self) -> Iterator[Field]:
-        """Its devices, in all slices."""
+        """The pool's devices, in all slices."""
         for one in self.slices:
             yield from one.root.at("spec", "devices").items()
 
     def counter_sets(self) -> Iterator[Field]:
-        """Its sets of counters, in all slices."""
+        """The pool's sets of counters, in all slices."""
         for one in self.slices:
             yield from one.root.at("spec", "sharedCounters").items()
 

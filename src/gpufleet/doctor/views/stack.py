@@ -120,7 +120,7 @@ class Daemon:
 
     @property
     def template(self) -> PodTemplate:
-        """Its pods' template."""
+        """The template of the DaemonSet's pods."""
         return self.manifest.templates[0]
 
     @cached_property
@@ -149,7 +149,7 @@ class Daemon:
 
     @cached_property
     def pod_on(self) -> dict[str, PodView]:
-        """Its pod by the node on which it is."""
+        """The DaemonSet's pod on each node, by the node's name."""
         return {one.node: one for one in self.pods if one.node}
 
 

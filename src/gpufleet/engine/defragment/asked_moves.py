@@ -3,7 +3,7 @@
 ``event.MoveAsked`` names pod and node. Once all members of a gang that run are asked for, and all of them fit
 where they were asked to go when the gang is gone, the places are kept (``replacements``) and the gang is told
 to end, in one decision. A single pod is a unit by itself. What does not fit yet stays asked for and is tried
-again at each step: who asks knows of more than one node, and asks for another one where this takes too long.
+again at each step: the caller knows of other nodes too, and asks for another one where this takes too long.
 
 Priorities, minimum run times and budgets of automatic moves do not count here, because the nodes are to be
 emptied in any case. Disruption budgets do.

@@ -77,7 +77,7 @@ class Violations:
         self.watches[subject] = _Watch(violation, since_us, due_us)
 
     def ended(self, happened: event.ViolationEnded) -> None:
-        """It is wrong no more."""
+        """What was wrong is wrong no more."""
         self.watches.pop(subject_of(happened.violation), None)
 
     def forget(self, uid: PodUid) -> None:

@@ -41,7 +41,7 @@ class Loss(NamedTuple):
     largest: tuple[LostUnit, ...]
 
     def joined(self, other: "Loss") -> "Loss":
-        """This one and another of the same queue."""
+        """The losses of two sets of pods of one queue together."""
         total = tuple(map(sum, zip(self.total, other.total, strict=True)))
         return Loss(total, largest_of((*self.largest, *other.largest)))
 

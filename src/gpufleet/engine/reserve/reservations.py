@@ -69,7 +69,7 @@ class Reservations:
         self._dues = RetryTimes(state.waiting)
 
     def held(self) -> list[HeldReservation]:
-        """Those that are in force; facts may have ended some."""
+        """The reservations that are in force; facts may have ended some."""
         if not self._held:
             return []
         known = self.state.departures.nominations

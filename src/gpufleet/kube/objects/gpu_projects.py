@@ -46,7 +46,7 @@ class OwnQueueSpec(Structure, frozen=True):
 
 
 class NetworkSpec(Structure, frozen=True):
-    """What the pods of the namespaces may reach, and who may reach them."""
+    """What the pods of the namespaces may reach, and what may reach them."""
 
     egress: tuple[str, ...] = ()
     ingress_namespaces: tuple[str, ...] = ()

@@ -123,7 +123,7 @@ class Consumer(Structure, frozen=True):
 
 
 class ResourceClaimStatus(Structure, frozen=True):
-    """What a claim has, and who may use it. ``allocation`` is None until it has something."""
+    """What a claim has, and which pods may use it. ``allocation`` is None until it has something."""
 
     allocation: WrittenAllocation | None = None
     reserved_for: tuple[Consumer, ...] = ()

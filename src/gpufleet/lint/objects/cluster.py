@@ -31,12 +31,12 @@ class ClusterNode:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The node's name."""
         return self.manifest.name
 
     @property
     def labels(self) -> dict[str, str]:
-        """Its labels."""
+        """The node's labels."""
         return self.manifest.labels
 
     @cached_property
@@ -62,7 +62,7 @@ class ClusterNode:
 
     @cached_property
     def taints(self) -> tuple[Taint, ...]:
-        """Its taints that keep pods away; a malformed one keeps no pod away."""
+        """The node's taints that keep pods away; a malformed one keeps no pod away."""
         found = []
         for one in self.manifest.root.at("spec", "taints").items():
             texts = [one.at(name).text or "" for name in ("key", "value", "effect")]
@@ -91,7 +91,7 @@ class Cluster:
         return frozenset(one.name for one in self.of_kind(kind))
 
     def of_kind(self, *kinds: str) -> Iterator[Manifest]:
-        """Its objects of these kinds."""
+        """The cluster's objects of these kinds."""
         return (one for kind in kinds for one in self._by_kind.get(kind, ()))
 
     @cached_property
@@ -118,7 +118,7 @@ class Cluster:
 
     @cached_property
     def nodes(self) -> tuple[ClusterNode, ...]:
-        """Its nodes."""
+        """The cluster's nodes."""
         return tuple(ClusterNode(one) for one in self.manifests if one.kind == "Node")
 
     @cached_property

@@ -45,7 +45,7 @@ class Container:
 
     @property
     def name(self) -> str:
-        """Its name; of one that has none, its place."""
+        """The container's name; of a container without one, its place."""
         return self.field.at("name").text or self.field.path
 
     @cached_property
@@ -92,7 +92,7 @@ class Container:
 
     @cached_property
     def env(self) -> tuple[Variable, ...]:
-        """Its variables."""
+        """The container's variables."""
         entries = ((one, one.at("name").text) for one in self.field.at("env").items())
         return tuple(Variable(one, name) for one, name in entries if name)
 

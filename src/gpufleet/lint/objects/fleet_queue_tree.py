@@ -101,7 +101,7 @@ class FleetTree:
         return quantity(quota.at(part)) if quota is not None and quota.at(part).exists else None
 
     def _quota(self, queue: Manifest) -> Field | None:
-        """Its quota of the resource; GPUs of any maker are counted as one."""
+        """A queue's quota of the resource; GPUs of any maker are counted as one."""
         names = {self.resource, GPU} if is_whole_gpu(self.resource) else {self.resource}
         quotas = queue.root.at("spec", "quotas").items()
         return next((one for one in quotas if one.at("resource").text in names), None)

@@ -37,13 +37,13 @@ class Manifest:
 
     @cached_property
     def name(self) -> str:
-        """Its name, or the beginning of it where the server is to complete it."""
+        """The object's name, or the beginning of it where the server is to complete it."""
         metadata = self.root.at("metadata")
         return metadata.at("name").text or metadata.at("generateName").text or ""
 
     @cached_property
     def namespace(self) -> str:
-        """Its namespace, empty if none is written."""
+        """The object's namespace, empty if none is written."""
         return self.root.at("metadata", "namespace").text or ""
 
     @property
@@ -54,7 +54,7 @@ class Manifest:
 
     @cached_property
     def templates(self) -> tuple[PodTemplate, ...]:
-        """Its pod templates."""
+        """The object's pod templates."""
         return pod_templates(self.group, self.kind, self.root)
 
     @cached_property

@@ -67,7 +67,7 @@ class MeasuredUse:
         return found
 
     def idle_pods(self, samples: Iterable[Sample]) -> list[IdlePod]:
-        """Those of the pods with GPUs that idled longer at a stretch than they may."""
+        """The pods with GPUs that idled longer at a stretch than they may."""
         by_pod: dict[str, list[Sample]] = {}
         for sample in samples:
             by_pod.setdefault(sample.pod, []).append(sample)

@@ -44,7 +44,7 @@ class EksctlGroup:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The node group's name."""
         return self.field.at("name").text or self.field.path
 
     @property
@@ -72,7 +72,7 @@ class EksctlGroup:
 
 
 def eksctl_groups(manifest: Manifest) -> Iterator[EksctlGroup]:
-    """Its node groups."""
+    """The node groups of an eksctl file."""
     for kind in ("nodeGroups", "managedNodeGroups"):
         for one in manifest.root.at(kind).items():
             yield EksctlGroup(one, is_managed=kind == "managedNodeGroups")

@@ -87,7 +87,7 @@ class PodTemplate:
 
     @cached_property
     def volumes(self) -> tuple[Volume, ...]:
-        """Its volumes."""
+        """The pod's volumes."""
         return tuple(Volume(one, one.at("name").text or "") for one in self.spec.at("volumes").items())
 
     def volume(self, name: str) -> Volume | None:
@@ -96,7 +96,7 @@ class PodTemplate:
 
     @cached_property
     def tolerations(self) -> tuple[Field, ...]:
-        """Its tolerations."""
+        """The pod's tolerations."""
         return tuple(self.spec.at("tolerations").items())
 
     def annotation(self, name: str) -> str | None:

@@ -25,7 +25,7 @@ def _concerns(manifest: Manifest) -> bool:
 
 
 def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
-    """Its selectors, and the constraints of a claim."""
+    """The selectors of an object, and the constraints of a claim."""
     spec = manifest.root.at("spec")
     if manifest.kind == CLASS:
         yield from _selectors(spec)

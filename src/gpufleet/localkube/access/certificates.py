@@ -64,7 +64,7 @@ class Authority:
 
     @property
     def identity(self) -> Identity:
-        """Its own certificate and key, to be saved."""
+        """The authority's own certificate and key, to be saved."""
         return _identity(self._certificate, self._key)
 
     def server(self, names: Iterable[str], addresses: Iterable[str]) -> Identity:

@@ -44,7 +44,7 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The program's process id."""
         return self.process.pid
 
     @property

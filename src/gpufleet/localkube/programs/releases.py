@@ -54,7 +54,7 @@ class Release:
 
     @property
     def folder_name(self) -> str:
-        """Its folder in the cache; Kubernetes, which names the others, by its version alone."""
+        """The release's folder in the cache; Kubernetes, which names the others, by its version alone."""
         return self.version if self.project == "kubernetes" else f"{self.project}-{self.version}"
 
     @property

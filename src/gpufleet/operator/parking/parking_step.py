@@ -51,7 +51,7 @@ class SeenWorkload(msgspec.Struct, frozen=True):
 
     @property
     def phase(self) -> ParkingPhase | None:
-        """Its phase; None where it runs and nothing is said of it."""
+        """The workload's phase; None where it runs and nothing is said of it."""
         return None if self.stamp is None else self.stamp.phase
 
 

@@ -98,7 +98,7 @@ class Workload(Structure, frozen=True):
 
 
 def key_of(kind: Kind, workload: Workload) -> WorkloadKey:
-    """Its kind, namespace and name."""
+    """A workload's kind, namespace and name."""
     return WorkloadKey(kind.name, workload.metadata.namespace, workload.metadata.name)
 
 
@@ -154,13 +154,13 @@ def has_rule(kind: Kind, workload: Workload, of_namespace: Mapping[str, str]) ->
 
 
 def rule_of(kind: Kind, workload: Workload, of_namespace: Mapping[str, str]) -> IdleRule | None:
-    """Its rule. Raises InputError, which names the annotation."""
+    """A workload's rule. Raises InputError, which names the annotation."""
     inherited = of_namespace if kind in UNDER_NAMESPACE_RULES else {}
     return read_rule(workload.metadata.annotations, inherited)
 
 
 def stamp_of(workload: Workload) -> ParkingStamp | None:
-    """Its stamp. Raises InputError for a text that is none."""
+    """A workload's stamp. Raises InputError for a text that is none."""
     return read_stamp(workload.metadata.annotations.get(STAMP), f"metadata.annotations[{STAMP}]")
 
 

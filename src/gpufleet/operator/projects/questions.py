@@ -88,7 +88,7 @@ async def _create(cluster: ClusterChoice, body: dict[str, Any]) -> ProjectAnswer
 
 
 def all_projects(cluster: ClusterChoice) -> Projects:
-    """All projects; of who may not list them those that they own."""
+    """All projects; for a person without the right to list them, those that the person owns."""
     return asyncio.run(_all_projects(cluster))
 
 
@@ -180,7 +180,7 @@ def add_namespace(cluster: ClusterChoice, name: str, namespace: str) -> tuple[Pr
 def remove_namespace(cluster: ClusterChoice, name: str, namespace: str) -> ProjectAnswer:
     """Delete a namespace with all that is in it, and name it no more.
 
-    It is named until it is being deleted: who ends it has the right from a binding in it.
+    It is named until it is being deleted: the person gets the right to end it from a binding in it.
     """
     return asyncio.run(_remove_namespace(cluster, name, namespace))
 

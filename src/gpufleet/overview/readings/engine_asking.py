@@ -1,7 +1,7 @@
 """Asks the engine over the cluster as it is, as ``gpufleet queues`` and ``explain`` do.
 
-Who may not list all that decisions depend on gets what a scheduler wrote into the FleetQueues, and is told
-so.
+A person without the right to list all that decisions depend on gets what a scheduler wrote into the
+FleetQueues, and is told so.
 """
 
 import asyncio

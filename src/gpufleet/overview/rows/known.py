@@ -53,7 +53,7 @@ class Known:
         return part not in self.unread
 
     def without(self, part: FleetPart, why: str) -> "Known":
-        """What is known, as a person knows it who may not read a part."""
+        """What is known, as a person without the right to read a part knows it."""
         return dataclasses.replace(self, unread={**self.unread, part: why})
 
     @property

@@ -153,7 +153,7 @@ def _held(placed: Iterable[PodFact]) -> float | None:
 
 
 def _reported_held(report: NodeDevices | None) -> float | None:
-    """What the agent sees to be held, for a person who may not list all pods."""
+    """What the agent sees to be held, for a person without the right to list all pods."""
     return None if report is None else sum(one.gpu_milli for one in report.spec.holders) / MILLI
 
 

@@ -67,7 +67,7 @@ class Terminal:
                 termios.tcsetattr(self.reads, termios.TCSAFLUSH, before)
 
     def size(self) -> Size:
-        """Its size now."""
+        """The terminal's size now."""
         try:
             found = os.get_terminal_size(self._writes)
         except OSError:

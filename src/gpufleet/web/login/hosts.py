@@ -14,8 +14,8 @@ LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 def check_host(request: Request, hosts: frozenset[str]) -> None:
     """Refuse a request for another name, and a write that a page of another site sends. Raises RefusedError.
 
-    Without ``hosts`` every name is ours: who asks is then found by a token or a cookie, which no other name
-    has.
+    Without ``hosts`` every name is ours: the person is then found by a token or a cookie, which no other
+    name has.
     """
     named = request.all_of("host")
     host = named[0].lower() if len(named) == 1 else ""

@@ -25,10 +25,10 @@ class RefusedError(Exception):
 
 
 class Login(Protocol):
-    """Finds out who asks."""
+    """Finds out which person asks."""
 
     async def person(self, request: Request) -> Person:
-        """Who asks, and what they may see now. Raises RefusedError."""
+        """The person that asks, and what that person may see now. Raises RefusedError."""
         ...
 
     async def log_in(self, request: Request) -> Page:

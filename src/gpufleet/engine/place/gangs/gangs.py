@@ -264,7 +264,7 @@ class Gangs:
         return found
 
     def _accepted(self, row: int, models: Models) -> Models:
-        """Those of the models that a member accepts, none where that does not matter for it."""
+        """The models among these that a member accepts, none where that does not matter for it."""
         groups = groups_of(self.pods.pod_at(row).shape.gpu, models) if models else ()
         return groups[0] if groups else ()
 

@@ -18,7 +18,7 @@ class ExclusiveClaims:
             self._users.setdefault(claim, {})[uid] = None
 
     def give_back(self, claims: tuple[str, ...], uid: PodUid) -> None:
-        """It has none any more."""
+        """A pod with these claims has no place any more."""
         for claim in claims:
             users = self._users.get(claim, {})
             users.pop(uid, None)

@@ -46,7 +46,7 @@ class UnboundClaims:
         self._reach_at = -1
 
     def keep(self, row: int, choice: VolumeChoice) -> None:
-        """This was chosen for a pod."""
+        """Volumes were chosen for a pod."""
         self.choice_by_row[row] = choice
         for claim, volume in choice.volumes:
             self._rows_by_claim.setdefault(claim, {})[row] = None
@@ -85,7 +85,7 @@ class UnboundClaims:
         return dict(choice.volumes)[claim], choice.node
 
     def _running(self, rows: Iterable[int]) -> Iterator[int]:
-        """Those of these pods for which a place is not only kept."""
+        """The pods among these for which a place is not only kept."""
         return (row for row in rows if not self.is_nominated(row))
 
     def _is_in_use(self, volume: str, claim: str) -> bool:

@@ -37,12 +37,12 @@ class GangWorkload(NamedTuple):
 
     @property
     def row(self) -> int:
-        """That of the member that waits first."""
+        """The row of the member that waits first."""
         return next(iter(self.members.waiting), layout.NOT_SET)
 
     @property
     def rows(self) -> list[int]:
-        """Those of the members that wait."""
+        """The rows of the members that wait."""
         return list(self.members.waiting)
 
     @property

@@ -20,7 +20,7 @@ class SinglePod(NamedTuple):
 
     @property
     def name(self) -> WorkloadName:
-        """Its uid."""
+        """The pod's uid."""
         return self.ranked.workload
 
     @property
@@ -35,7 +35,7 @@ class SinglePod(NamedTuple):
 
     @property
     def rows(self) -> list[int]:
-        """Its own row alone."""
+        """The pod's own row alone."""
         return [self.row]
 
     @property
@@ -55,12 +55,12 @@ class SinglePod(NamedTuple):
 
     @property
     def joins_others(self) -> bool:
-        """It joins none."""
+        """A single pod joins no others."""
         return False
 
     @property
     def is_single(self) -> bool:
-        """It is."""
+        """True, because the workload is one pod."""
         return True
 
     def asked(self, gate: Gate) -> Int64Array:
