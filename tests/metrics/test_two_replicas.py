@@ -54,7 +54,8 @@ def own_address() -> str:
 def told(api: Api) -> str:
     """What an autoscaler would be told of the queue; empty while there is no answer."""
     status, body = api.request("GET", TOLD)
-    return str(msgspec.json.decode(body)["items"][0]["value"]) if status == 200 else ""
+    items = msgspec.json.decode(body)["items"] if status == 200 else []
+    return str(items[0]["value"]) if items else ""
 
 
 def answers(apis: Apis, port: int) -> bool:
