@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 from gpufleet.cli.output import echo_json, echo_line
 from gpufleet.cli.queues_table import Column, laid_out
-from gpufleet.cli.whatif_output import LISTED_MAX, StartWords, counted_pods, length, more_pods, named, wrapped
+from gpufleet.cli.whatif_output import StartWords, counted_pods, length, work_under, wrapped
 from gpufleet.ledger.money import MICRO_UNITS
 from gpufleet.model.phrases import counted
 from gpufleet.plan.answer import OneType, Plan, Purchase
@@ -92,11 +92,12 @@ def _starts(plan: Plan) -> Iterator[str]:
     if plan.starts:
         words = StartWords(plan.at)
         types = {one.names: one.instance_type for one in plan.nodes}
-        yield f"{counted_pods(plan.starts)} would start:"
-        for one in plan.starts[:LISTED_MAX]:
-            when = "" if one.start is None else words.moment(one.start)
-            yield from wrapped(f"  {named(one)}  {when} on {_places(one, types)}", 6)
-        yield from more_pods(plan.starts)
+
+        def told(work: Work) -> str:
+            when = "" if work.start is None else words.moment(work.start)
+            return f"{when} on {_places(work, types)}"
+
+        yield from work_under(f"{counted_pods(plan.starts)} would start:", plan.starts, told)
 
 
 def _others(plan: Plan) -> Iterator[str]:
@@ -110,10 +111,7 @@ def _others(plan: Plan) -> Iterator[str]:
     ]
     for title, work, words in told:
         if work:
-            yield f"{counted_pods(work)} {title}:"
-            for one in work[:LISTED_MAX]:
-                yield from wrapped(f"  {named(one)}  {words(one)}", 6)
-            yield from more_pods(work)
+            yield from work_under(f"{counted_pods(work)} {title}:", work, words)
 
 
 def _places(work: Work, types: dict[str, str]) -> str:
@@ -130,10 +128,9 @@ def _nothing_helps(plan: Plan) -> Iterator[str]:
     if plan.nothing_helps:
         pods = sum(one.pods for one in plan.nothing_helps) + plan.nothing_helps_more
         some = counted(pods, "pod")
-        yield f"No purchase of these types helps {some}, judged with more than enough nodes:"
-        for one in plan.nothing_helps[:LISTED_MAX]:
-            yield from wrapped(f"  {named(one)}  {_reason(one, plan.at)}", 6)
-        yield from more_pods(plan.nothing_helps, plan.nothing_helps_more)
+        heading = f"No purchase of these types helps {some}, judged with more than enough nodes:"
+        more = plan.nothing_helps_more
+        yield from work_under(heading, plan.nothing_helps, lambda work: _reason(work, plan.at), more)
 
 
 def _reason(work: Work, at: str) -> str:

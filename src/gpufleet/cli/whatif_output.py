@@ -2,7 +2,7 @@
 
 import datetime as dt
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from gpufleet.cli.output import echo_json, echo_line
 from gpufleet.model.phrases import counted
@@ -44,10 +44,7 @@ def lines(answer: Answer) -> Iterator[str]:
         yield "Nothing would start, and nothing would have to end, that does not without it."
     for title, work, words in told:
         if work:
-            yield f"{counted_pods(work)} {title}:"
-            for one in work[:LISTED_MAX]:
-                yield from wrapped(f"  {named(one)}  {words(one)}", 6)
-            yield from more_pods(work)
+            yield from work_under(f"{counted_pods(work)} {title}:", work, words)
     yield from _queues(answer)
     yield from _waiting(answer)
     for note in answer.notes:
@@ -107,6 +104,16 @@ def length(seconds: float) -> str:
         if number:
             parts.append(f"{number}{unit}")
     return "".join(parts[:2]) or "0s"
+
+
+def work_under(
+    heading: str, work: tuple[Work, ...], words: Callable[[Work], str], more: int = 0
+) -> Iterator[str]:
+    """A heading, and a line for each piece of work below it; ``more`` pods are in no work here."""
+    yield heading
+    for one in work[:LISTED_MAX]:
+        yield from wrapped(f"  {named(one)}  {words(one)}", 6)
+    yield from more_pods(work, more)
 
 
 def counted_pods(work: tuple[Work, ...]) -> str:

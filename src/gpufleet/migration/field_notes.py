@@ -12,6 +12,9 @@ import msgspec
 
 from gpufleet.migration.sources import Source
 
+WITHOUT_CHANGE = "the same"
+"""The reason of a field that keeps its value and its meaning; texts for people leave it out."""
+
 
 class FieldVerdict(enum.StrEnum):
     """How much of a field's meaning is kept."""
@@ -40,7 +43,7 @@ class FieldNotes:
 
     def honoured(self, source: Source, field: str, becomes: str, reason: str = "") -> None:
         """The field means the same in what is written."""
-        self._note(source, field, FieldVerdict.HONOURED, reason or "the same", becomes)
+        self._note(source, field, FieldVerdict.HONOURED, reason or WITHOUT_CHANGE, becomes)
 
     def approximated(self, source: Source, field: str, becomes: str, reason: str) -> None:
         """The field is taken over, and differs in what the reason says."""

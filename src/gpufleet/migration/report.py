@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gpufleet.migration.field_notes import FieldVerdict, Note
+from gpufleet.migration.field_notes import WITHOUT_CHANGE, FieldVerdict, Note
 from gpufleet.model.phrases import counted
 from gpufleet.model.visible import json_text, visible_line
 
@@ -53,7 +53,7 @@ def as_text(found: Report) -> str:
             becomes = f" -> {note.becomes}" if note.becomes else ""
             reason = (
                 ""
-                if note.verdict is FieldVerdict.HONOURED and note.reason == "the same"
+                if note.verdict is FieldVerdict.HONOURED and note.reason == WITHOUT_CHANGE
                 else f": {note.reason}"
             )
             lines.append(f"  {SIGNS[note.verdict]} {note.field}{becomes}{reason}")

@@ -20,8 +20,8 @@ from gpufleet.plan.instance_types import NODE_COUNT_MAX, InstanceType
 from gpufleet.plan.node_names import beginning
 from gpufleet.plan.purchase_search import cheapest_bins, cost_of
 from gpufleet.plan.small_purchases import Bin, Item
-from gpufleet.plan.waiting_work import before_evictions, items_of, late_pods, on_time
-from gpufleet.whatif.course import Course
+from gpufleet.plan.waiting_work import items_of, late_pods, on_time
+from gpufleet.whatif.course import Course, before_evictions
 
 MENDS_MAX = 8
 """How often nodes are added to a set that does not start everything; then more than enough are taken."""

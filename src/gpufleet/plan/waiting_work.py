@@ -16,7 +16,7 @@ from gpufleet.model.resources import MEBIBYTE
 from gpufleet.model.shape import GpuRequest, Shape
 from gpufleet.plan.instance_types import InstanceType
 from gpufleet.plan.small_purchases import Item, Sizes
-from gpufleet.whatif.course import Course
+from gpufleet.whatif.course import Course, before_evictions
 
 CPU_LEFT, MEMORY_LEFT = 0.98, 0.95
 """What of a node's CPU and memory pods can have: the rest is the node's own system and the kubelet's."""
@@ -55,11 +55,6 @@ def after_evictions(course: Course, uid: PodUid) -> PodUid:
     while (eviction := course.evictions.get(uid)) is not None and eviction.again is not None:
         uid = eviction.again
     return uid
-
-
-def before_evictions(uid: PodUid) -> PodUid:
-    """The UID of the pod in whose place this one was made."""
-    return PodUid(uid.partition("~")[0])
 
 
 def items_of(

@@ -16,8 +16,8 @@ class Start(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 class Work(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A gang, the pods of one controller, or one pod: as many pods of it as one thing happens to.
 
-    ``gpus`` is what each pod asks for: "2", "0.5", "8 or 1" where
-    they differ, "" for none. ``before`` is when it would start without the
+    ``gpus`` is what each pod asks for: "2", "0.5", "8 or 1" where they differ, "" for none. ``before`` is
+    when it would start without the
     changes, None where it would not. ``for_whom`` is the pod or gang that gets the place of what is evicted,
     ``again`` when that, or what is displaced, starts again, and ``waits_again`` how many of it do not;
     ``why`` is why it waits.

@@ -116,9 +116,7 @@ class Course:
         uid, at_us = evict.uid, self.player.at_us
         pod = self.meanings[uid]
         self.running.pop(uid, None)
-        # "uid~2" came with the second eviction, for a pod of the picture with this UID or for one made after
-        # it.
-        origin = PodUid(uid.partition("~")[0])
+        origin = before_evictions(uid)
         entry = self.facts.pods.entries.get(origin)
         again = None
         events: list[Event] = [PodRemoved(uid)]
@@ -197,6 +195,11 @@ class Course:
             return problem or ("" if said is None else words_for_gang(said, pod.shape))
         verdict = self.engine.explain(uid)
         return "" if verdict is None else words_for_pod(verdict, pod.shape)
+
+
+def before_evictions(uid: PodUid) -> PodUid:
+    """The UID in the picture of a pod that was made anew: "uid~2" came with the second eviction."""
+    return PodUid(uid.partition("~")[0])
 
 
 def leaves_at_us(entry: Entry) -> int | None:

@@ -10,7 +10,7 @@ from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.identifiers import PodUid, QuotaResource
 from gpufleet.model.shape import GpuRequest
 from gpufleet.whatif.answer import QueueChange, Start, Work
-from gpufleet.whatif.course import Course, State
+from gpufleet.whatif.course import Course, State, before_evictions
 
 EXPLAINED_MAX = 50
 """Work of which it is said why it waits; of the rest only how many pods it has."""
@@ -166,7 +166,7 @@ class Difference:
     def _key(self, uid: PodUid) -> Key:
         """Kind, namespace and name of the gang, else of the controller, else of the pod."""
         pod = self.after.meanings.get(uid) or self.before.meanings.get(uid)
-        entry = self.after.facts.pods.entries[PodUid(uid.partition("~")[0])]
+        entry = self.after.facts.pods.entries[before_evictions(uid)]
         if pod is not None and pod.gang is not None:
             kind, namespace, name = (*pod.gang.split("/", 2), "", "")[:3]
             return (kind, namespace, name)
