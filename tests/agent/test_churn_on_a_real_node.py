@@ -1,6 +1,6 @@
 """Fifty pods churn over eight shared GPUs of a real node while its agent and its kubelet die.
 
-Two minutes of it, judged by what each container printed of itself. ``make soak-agent`` takes ten.
+A minute of it, judged by what each container printed of itself. ``make soak-agent`` takes ten.
 """
 
 import os
@@ -24,7 +24,7 @@ from tests.agent.churn_judge import ContainerRecord, against_its_grant, against_
 from tests.localkube.cluster import a_scheduled_real_node
 from tests.localkube.real_node import await_pod, awaited, processes_of
 
-CHURN_S = float(os.environ.get("GPUFLEET_CHURN_S") or 120)
+CHURN_S = float(os.environ.get("GPUFLEET_CHURN_S") or 60)
 SEED = int(os.environ.get("GPUFLEET_CHURN_SEED") or 1)
 EIGHT = SimulatedNodes(0, 8, gpu_model("H100-80GB"))
 SLOTS = 80

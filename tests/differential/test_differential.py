@@ -20,7 +20,7 @@ from tests.differential.generator import THEMES, make_case
 from tests.differential.shrinking import shrunk
 
 SEED = int(os.environ.get("GPUFLEET_DIFFERENTIAL_SEED", "1"))
-CASES = int(os.environ.get("GPUFLEET_DIFFERENTIAL_CASES", "1000"))
+CASES = int(os.environ.get("GPUFLEET_DIFFERENTIAL_CASES", "500"))
 FIRST = int(os.environ.get("GPUFLEET_DIFFERENTIAL_FIRST", "0"))
 TOLD_MAX = 3
 PICKED_OF = 4

@@ -23,7 +23,7 @@ from tests.differential.preemption.generator import CONCERNS, make_case
 from tests.differential.preemption.outcome import Contest
 
 SEED = int(os.environ.get("GPUFLEET_DIFFERENTIAL_SEED", "1"))
-CASES = int(os.environ.get("GPUFLEET_DIFFERENTIAL_CASES", "1000"))
+CASES = int(os.environ.get("GPUFLEET_DIFFERENTIAL_CASES", "500"))
 FIRST = int(os.environ.get("GPUFLEET_DIFFERENTIAL_FIRST", "0"))
 TOLD_MAX = 3
 ENOUGH_TO_JUDGE_CONCERNS = 500
