@@ -16,12 +16,16 @@ from gpufleet.model.label_advice import edits_between, nearest
 _MAXIMUM_LENGTH = 128
 """Twice the length of a label's value: longer texts name no model."""
 
+_TEXTS_KEPT_MAX = 1024
+"""A fleet has a few labels on ten thousand GPUs. The bound is for labels that somebody makes up."""
+
 # What feature discovery appends where a card is shared or partitioned.
 _STATE = re.compile(r"(?:-MIG-.*?)?(?:-SHARED)?$")
 _NOISE = re.compile(r"[^a-z0-9]+")
 _MAKERS = re.compile(r"^(?:nvidia|amd|intel(?:r|corporation)?)?(?:tesla|geforce|quadro|instinct)?")
 
 
+@functools.lru_cache(maxsize=_TEXTS_KEPT_MAX)
 def matching(text: str) -> tuple[GpuModel, ...]:
     """All models that a label's value, a name or a family ("A100") may stand for."""
     if len(text) > _MAXIMUM_LENGTH:

@@ -108,6 +108,13 @@ def test_what_is_written_is_read(grant: Grant) -> None:
     assert re.match(FENCE, text), "the fence does not find the epoch"
 
 
+@given(GRANTS)
+def test_a_grant_in_other_spaces_is_read_by_all_checks_to_the_same_grant(grant: Grant) -> None:
+    """A text that is written as we write it is read on a shorter way."""
+    text = write_grant(grant)
+    assert read_grant(json.dumps(json.loads(text), indent=1)) == read_grant(text)
+
+
 def test_terms_stand_between_the_epoch_and_the_devices() -> None:
     terms = BoundTerms(QueueName("team"), 7, 5, run_time_us=60_000_000, promises=(BackfillPromise("holder"),))
     written = {

@@ -102,6 +102,10 @@ class HolderTracker:
         if unknown:
             yield ForeignHolder(len(unknown), is_pod=False)
 
+    def note(self, entry: Entry) -> None:
+        """A pod was placed: its grant is read now, while its text is known from the reading of the pod."""
+        self._grant(entry)
+
     def forget(self, uid: PodUid) -> None:
         """The pod is gone."""
         self._granted.pop(uid, None)

@@ -332,6 +332,7 @@ class PodTracker:
         if entry.ignored and (before is None or not before.ignored):
             self._newly_ignored[uid] = None
         self._enter(uid, entry)
+        self.holders.note(entry)
         if entry.meaning is None:
             raise InternalError(f"pod {uid} is placed and nothing is known of it")
         if self._is_crowded(uid, entry):
