@@ -17,7 +17,7 @@ _MAXIMUM_LENGTH = 128
 """Twice the length of a label's value: longer texts name no model."""
 
 _TEXTS_KEPT_MAX = 1024
-"""A fleet has a few labels on ten thousand GPUs. The bound is for labels that somebody makes up."""
+"""A fleet has a few labels on ten thousand GPUs. The bound is for labels that are made up."""
 
 # What feature discovery appends where a card is shared or partitioned.
 _STATE = re.compile(r"(?:-MIG-.*?)?(?:-SHARED)?$")
