@@ -45,6 +45,8 @@ WAITS = (
     Wait("a control plane with an autoscaler", autoscaling.started),
 )
 USE = Wait("a cluster with a real node and an autoscaler", gpu_use.started)
+MISSED = 1
+"""The exit status where a figure misses its target."""
 WAITS_S = 240
 """How long the slowest of them takes."""
 
@@ -65,6 +67,8 @@ def main() -> None:
         notes.append(f"the page is not opened in a browser: {page.painted_problem()}")
     found += _side_by_side(WAITS if problem else (*WAITS, USE))
     publish("see", found, notes)
+    if any(one.met is False for one in found):
+        raise click.exceptions.Exit(MISSED)
 
 
 def _side_by_side(waits: Iterable[Wait]) -> list[Figure]:

@@ -27,6 +27,22 @@ def test_metrics_are_served_as_they_lie_there() -> None:
     serving(story)
 
 
+def test_an_answer_leaves_at_once_also_by_a_listener_that_was_made_before() -> None:
+    """With Nagle's algorithm the body waits until the client confirms the head."""
+
+    async def run() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            well = Health(well=True)
+            serves = HttpServer(metrics, alive=lambda: well, ready=lambda: well, listener=listener)
+            running = asyncio.create_task(serves.run())
+            await serves.listening.wait()
+            assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize(
     ("accepted", "packed"),
     [

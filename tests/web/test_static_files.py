@@ -104,6 +104,19 @@ def test_imports_are_of_files_that_are_there(path: Path) -> None:
     assert [one for one in named if not (STATIC / one).is_file()] == []
 
 
+def imported(path: Path) -> set[Path]:
+    """The modules that one needs, and those that these need."""
+    named = re.findall(r'(?:from|import) "(\./[^"]+)";', path.read_text(encoding="utf-8"))
+    direct = {(path.parent / one).resolve() for one in named}
+    return direct.union(*(imported(one) for one in direct if one.parent == STATIC))
+
+
+def test_the_page_names_each_module_so_that_all_are_fetched_at_once() -> None:
+    named = re.findall(r'<link rel="modulepreload" href="([^"]+)" />', PAGE)
+    assert len(named) == len(set(named))
+    assert {STATIC / one for one in named} == imported(STATIC / "start.js")
+
+
 @pytest.mark.parametrize("path", OWN_SCRIPTS, ids=lambda path: path.name)
 def test_a_module_says_what_it_is_for_and_is_short(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()

@@ -250,9 +250,11 @@ class HttpServer:
 
     async def _listen(self) -> asyncio.Server:
         loop = asyncio.get_running_loop()
-        if self._listener is not None:
-            return await loop.create_server(lambda: _Arrival(self._begin), sock=self._listener)
-        return await loop.create_server(lambda: _Arrival(self._begin), self._address or None, self.port)
+        if self._listener is None:
+            return await loop.create_server(lambda: _Arrival(self._begin), self._address or None, self.port)
+        # Else the body of an answer waits up to 40 ms for the client's word that its head has arrived.
+        self._listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return await loop.create_server(lambda: _Arrival(self._begin), sock=self._listener)
 
     def problems(self) -> tuple[str, ...]:
         """Why it does not listen; empty where it does."""
@@ -476,8 +478,7 @@ async def _send(
         lines.append(f"Allow: {', '.join(READING)}")
     if not keep_alive:
         lines.append("Connection: close")
-    head = "\r\n".join([*lines, "", ""]).encode("ascii")
-    writer.write(head)
+    writer.write("\r\n".join([*lines, "", ""]).encode("ascii"))
     for part in page.parts if with_body else ():
         view = memoryview(part)
         for start in range(0, len(view), PIECE_BYTES):

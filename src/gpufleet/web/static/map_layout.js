@@ -1,6 +1,7 @@
 // Where nodes and cards stand on the fleet map, at each step of the zoom. Pure: a width and rows give places, and
 // `map_drawing.js` draws them.
 import { FOREIGN, PROCESS } from "./fleet_sums.js";
+import { compareNames } from "./text.js";
 
 const LABEL_PX = 34;
 const GROUP_GAP_PX = 14;
@@ -25,7 +26,7 @@ export function groupsOf(nodes, by) {
     if (!groups.has(name)) groups.set(name, []);
     groups.get(name).push(node);
   }
-  return [...groups].sort(([one], [other]) => one.localeCompare(other, "en", { numeric: true }));
+  return [...groups].sort(([one], [other]) => compareNames(one, other));
 }
 
 /** Places of groups and nodes for a width, in pixels from the map's upper left corner. */

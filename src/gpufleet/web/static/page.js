@@ -2,8 +2,12 @@
 import { parse } from "./route.js";
 import { Store } from "./store.js";
 
+/** Each drawing looks at all rows, so rows of which more are coming are drawn at most so often. */
+const PARTS_MS = 400;
+
 let draw = () => {};
 let isAsked = false;
+let isWaiting = false;
 
 export function refresh() {
   if (isAsked) return;
@@ -14,6 +18,15 @@ export function refresh() {
   });
 }
 
+export function refreshLater() {
+  if (isWaiting) return;
+  isWaiting = true;
+  setTimeout(() => {
+    isWaiting = false;
+    refresh();
+  }, PARTS_MS);
+}
+
 export function drawWith(drawing) {
   draw = drawing;
 }
@@ -22,7 +35,7 @@ export const page = {
   route: parse(location.hash),
   /** The address that is shown, as it is written. */
   address: location.hash,
-  store: new Store(refresh),
+  store: new Store(refresh, refreshLater),
   /** Single keys can be switched off, for people whose speech input types letters. */
   hasKeys: stored("gpufleet-keys") !== "off",
 };

@@ -47,8 +47,10 @@ class Rows {
 }
 
 export class Store {
-  constructor(changed) {
+  /** `changed` draws the page, and `partlyChanged` some time later, with what has come until then. */
+  constructor(changed, partlyChanged) {
     this.changed = changed;
+    this.partlyChanged = partlyChanged;
     this.views = new Map();
     /** "connecting", "reading", "live" or "away"; `asOf` is when the rows were last known to be right. */
     this.source = { state: "connecting", asOf: null, why: "", problems: [], notes: [], queuesAsOf: "" };
@@ -68,7 +70,8 @@ export class Store {
 
   change(view, changed, removed, isWhole) {
     this.rows(view).change(changed, removed, isWhole, this.source.state === "reading");
-    this.changed();
+    if (isWhole) this.changed();
+    else this.partlyChanged();
   }
 
   heartbeat(at) {

@@ -2,7 +2,7 @@
 // asks for them, and rows that go stay as "gone" until then. So nothing moves under the pointer.
 import { Component, html } from "./html.js";
 import { say } from "./page.js";
-import { counted, matches, whole } from "./text.js";
+import { compareNames, counted, matches, whole } from "./text.js";
 
 const PAGE_ROWS = 100;
 /** Ages in a table are at most so old. */
@@ -13,7 +13,7 @@ function compared(one, other) {
   const isUnknown = (value) => value === null || value === undefined || value === "";
   if (isUnknown(one) || isUnknown(other)) return { unknown: isUnknown(one) - isUnknown(other) };
   if (typeof one === "number" && typeof other === "number") return { known: one - other };
-  return { known: String(one).localeCompare(String(other), "en", { numeric: true }) };
+  return { known: compareNames(String(one), String(other)) };
 }
 
 export class Table extends Component {
@@ -46,8 +46,9 @@ export class Table extends Component {
     const column = columns.find((one) => one.id === sort);
     if (column) {
       const value = column.value ?? column.text;
-      wanted.sort(([, one], [, other]) => {
-        const { unknown, known } = compared(value(one), value(other));
+      const values = new Map(wanted.map(([key, row]) => [key, value(row)]));
+      wanted.sort(([one], [other]) => {
+        const { unknown, known } = compared(values.get(one), values.get(other));
         return unknown ?? (backwards ? -known : known);
       });
     }
