@@ -38,7 +38,7 @@ async def rows_of(view: str) -> tuple[str, ...]:
     async with connect(request.cluster, connections=CONNECTIONS) as connection:
         readings = Readings(connection.client, request.settings, Scope(home=connection.namespace), None)
         await readings.list_all()
-        readings.told = await ask_engine(readings.client, request.settings)
+        readings.engine_report = await ask_engine(readings.client, request.settings)
         await readings.read_use((name for _, name in readings.devices.objects), with_past=False)
         known = readings.known()
     lines, summary = ViewLines(request.scheduler_name).of(view, known)

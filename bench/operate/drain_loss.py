@@ -162,7 +162,7 @@ class Play:
         self.waits_since_us[again] = at_us
         return PodRemoved(uid), PodAdded(self.pod(again))
 
-    def told(self, said: AnyInstruction) -> None:
+    def other_instruction(self, said: AnyInstruction) -> None:
         """What waits is counted when it starts."""
 
     def node_by_node(self) -> Outcome:

@@ -167,7 +167,7 @@ class Run:
         self.course.changes += [Change(at_us, "leaves", uid), Change(at_us, "waits", uid)]
         return [event.PodRemoved(uid), event.PodAdded(job.pod)]
 
-    def told(self, said: AnyInstruction) -> None:
+    def other_instruction(self, said: AnyInstruction) -> None:
         """The engine must take every event of a benchmark."""
         match said:
             case Rejected(_, problem):

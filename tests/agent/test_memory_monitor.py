@@ -40,7 +40,7 @@ class Node:
             self.at_s += 10
             found = tuple(ProcessUse(int(name[1:]), amount) for name, amount in processes.items())
             self.readings.publish({GPU: GpuReading(Sample(self.at_s), processes=found)})
-            self.watch.regard()
+            self.watch.judge_newest()
         return self.watch.offenders.value
 
 
@@ -52,7 +52,7 @@ def test_the_processes_of_a_pod_are_added_up_and_held_against_its_share() -> Non
 def test_one_sample_alone_is_not_told() -> None:
     node = Node(pod("a", share(8000)))
     assert node.uses(1, p11=9000) == {}
-    node.watch.regard()
+    node.watch.judge_newest()
     assert node.watch.offenders.value == {}, "the same sample again is no second one"
     assert node.uses(1, p11=9000) != {}
 
@@ -74,7 +74,7 @@ def test_what_the_driver_does_not_tell_is_not_guessed() -> None:
     node = Node(pod("a", share(8000)))
     assert node.uses(p11=None) == {}
     node.readings.publish({GPU: GpuReading(Sample(99.0))})
-    node.watch.regard()
+    node.watch.judge_newest()
     assert node.watch.offenders.value == {}
 
 
@@ -97,5 +97,5 @@ def test_a_pod_that_is_gone_is_no_offender() -> None:
     node = Node(pod("a", share(8000)))
     assert node.uses(p11=9000) != {}
     node.pods.publish({})
-    node.watch.regard()
+    node.watch.judge_newest()
     assert node.watch.offenders.value == {}

@@ -100,7 +100,7 @@ def new_scheduler(queue: QueueName) -> Metrics:
     """Metrics of a scheduler that knows of a queue, to which nothing happened yet."""
     metrics = Metrics()
     gpus = ResourceFigures(QuotaResource("gpu"), 1000, owed=1000, nominal=1000)
-    metrics.queues.regard([QueueFigures(queue, (gpus,), {"quota": 1}, share_milli=1)])
+    metrics.queues.update([QueueFigures(queue, (gpus,), {"quota": 1}, share_milli=1)])
     return metrics
 
 
@@ -109,7 +109,7 @@ def scheduler_metrics() -> Metrics:
     queue = QueueName("q")
     metrics = new_scheduler(queue)
     metrics.queues.waited(queue, 1.0)
-    metrics.waiting.regard(
+    metrics.waiting.update(
         WaitingFigures(
             1.0,
             (WaitingPod("q", "nodes", 0.0, never_fits=True),),

@@ -348,7 +348,7 @@ def test_an_empty_selector_counts_nobody_but_the_pod_itself() -> None:
     assert placed(told.arrive(*(pod(f"p{number}", needs) for number in range(3)))) == ["p0", "p1", "p2"]
 
 
-# Telling why.
+# StoryRun why.
 
 
 def test_all_reasons_are_listed_and_the_nearest_node_says_who_is_in_the_way() -> None:

@@ -294,7 +294,7 @@ class Unconfirmed:
         self.said.append(evict)
         return ()
 
-    def told(self, said: AnyInstruction) -> None:
+    def other_instruction(self, said: AnyInstruction) -> None:
         """Nothing follows."""
         self.said.append(said)
 

@@ -43,7 +43,7 @@ class Case:
             ends=lambda uid: "deletionTimestamp" in self.by_uid(uid).get("metadata", {}),
         )
 
-    def told(self, victim: Victim) -> None:
+    def eviction_granted(self, victim: Victim) -> None:
         """As an observer."""
         self.ended.append(victim.pod)
 
@@ -97,7 +97,7 @@ class Case:
     async def wait(self, duration_s: float = 5.0) -> None:
         """Let time go by, and have what was told to end looked after."""
         await self.clock.sleep(duration_s)
-        self.evictions.regard()
+        self.evictions.after_round()
         await self.clock.sleep(1.0)
 
     def leaving(self, victim: Victim) -> bool:

@@ -122,7 +122,7 @@ class Plans:
         self.told_of: list[PodUid] = []
         self.stays: list[EvictionRefusal] = []
 
-    def told(self, victim: Victim) -> None:
+    def eviction_granted(self, victim: Victim) -> None:
         """Counted."""
         self.told_of.append(victim.pod.uid)
 
@@ -197,7 +197,7 @@ class Story:
         """Until everything must have been answered; what was told to end is looked after."""
         for _ in range(int(ANSWERED_WITHIN_S / 10)):
             await self.case.clock.sleep(10.0)
-            self.evictions.regard()
+            self.evictions.after_round()
 
     def ended(self) -> list[Victim]:
         """The pods that do not stay."""
@@ -261,9 +261,9 @@ def test_every_pod_of_every_plan_is_answered_once_and_as_it_is(seed: int) -> Non
     assert heard == {one.pod.uid: 1 for one in story.victims}
     # An answer that was lost for good leaves open what the server did.
     unsure = {one.victim.pod.uid for one in story.asker.stays if one.cause is Cause.NO_ANSWER}
-    told, gone = set(story.asker.told_of), {one.pod.uid for one in story.ended()}
-    assert told <= gone
-    assert gone - told <= unsure
+    eviction_granted, gone = set(story.asker.told_of), {one.pod.uid for one in story.ended()}
+    assert eviction_granted <= gone
+    assert gone - eviction_granted <= unsure
     for plan in story.plans:
         hold_together(story, plan)
     for one in story.asker.stays:
@@ -279,10 +279,10 @@ def hold_together(story: Story, plan: EvictionPlan) -> None:
     """Of a plan that ends in whole or not at all, no unguarded pod ends where a guarded one stays."""
     of_plan = {one.pod.uid for one in plan.victims}
     refused = {one.victim.pod.uid: one.cause for one in story.asker.stays if one.victim.pod.uid in of_plan}
-    told = of_plan & set(story.asker.told_of)
+    eviction_granted = of_plan & set(story.asker.told_of)
     guarded_stay = [one for one in plan.victims if one.guarded and one.pod.uid in refused]
     if plan.together and guarded_stay:
-        assert all(one.guarded for one in plan.victims if one.pod.uid in told)
+        assert all(one.guarded for one in plan.victims if one.pod.uid in eviction_granted)
         first = [uid for uid, cause in refused.items() if cause is not Cause.IN_VAIN]
         assert len(first) == 1
     if not plan.together:
@@ -290,7 +290,7 @@ def hold_together(story: Story, plan: EvictionPlan) -> None:
     # A budget that lets no pod go is met in the dry run, before any pod has ended.
     stuck = [one for one in guarded_stay if not one.regardless and never(story, one)]
     if plan.together and stuck:
-        assert not told
+        assert not eviction_granted
 
 
 def never(story: Story, victim: Victim) -> bool:
@@ -338,8 +338,8 @@ def test_after_a_death_the_next_process_ends_what_is_left_and_no_pod_twice(seed:
 
     story = in_story(seed, work)
     hold_what_always_holds(story)
-    told = set(story.asker.told_of)
-    assert told <= {one.pod.uid for one in story.ended()}
+    eviction_granted = set(story.asker.told_of)
+    assert eviction_granted <= {one.pod.uid for one in story.ended()}
     heard = Counter([*story.asker.told_of, *(one.victim.pod.uid for one in story.asker.stays)])
     assert heard == {one.pod.uid: 1 for one in story.victims}
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.kube.http_parser import GarbageError, ResponseParser
+from gpufleet.kube.http_parser import MalformedAnswerError, ResponseParser
 
 CHUNKED = (
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX-A:  b \r\n\r\n"
@@ -58,7 +58,7 @@ def test_truncated_answer_is_never_whole() -> None:
     for at in range(len(CHUNKED)):
         parser = parsed(CHUNKED[:at])
         assert not parser.complete
-        with pytest.raises(GarbageError):
+        with pytest.raises(MalformedAnswerError):
             parser.end()
 
 
@@ -116,7 +116,7 @@ def test_who_keeps_the_connection_open() -> None:
     ],
 )
 def test_garbage_is_refused(garbage: bytes) -> None:
-    with pytest.raises(GarbageError):
+    with pytest.raises(MalformedAnswerError):
         parsed(garbage)
 
 
@@ -125,6 +125,6 @@ def test_any_bytes_are_an_answer_or_refused(data: bytes, at: int) -> None:
     for head in (b"", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"):
         try:
             parser = parsed(head, data[:at], data[at:])
-        except GarbageError:
+        except MalformedAnswerError:
             continue
         assert parser.held_bytes <= len(data)

@@ -26,7 +26,7 @@ def findings(folder: Path, facts: object = None, **driver: str) -> dict[str, Pla
 
 def test_what_the_api_tells_is_judged_and_the_rest_is_not_known(tmp_path: Path) -> None:
     found = findings(tmp_path)
-    assert found["foreign-upgrade-unfinished"].gravity == "blocks"
+    assert found["foreign-upgrade-unfinished"].severity == "blocks"
     assert "loaded modules" in found["facts-unknown"].message
     assert set(found) == {"foreign-upgrade-unfinished", "facts-unknown"}
 

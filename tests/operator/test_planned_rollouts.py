@@ -11,7 +11,7 @@ from gpufleet.operator.fleet_state import fleet_state
 from gpufleet.operator.node_facts import NodeFacts
 from gpufleet.operator.planned_rollouts import planned_rollouts
 from gpufleet.operator.rollout.stamp import RolloutPhase, Stamp
-from gpufleet.preflight.finding import Gravity, PreflightFinding
+from gpufleet.preflight.finding import FindingSeverity, PreflightFinding
 from tests.operator.builders import DIGEST, OTHER_DIGEST, decoded, node, policy_object
 
 DRIVER = {"source": "Image", "image": DIGEST}
@@ -78,7 +78,9 @@ def test_canaries_that_have_passed_are_not_asked_for_again() -> None:
 
 def test_nodes_that_could_not_begin_are_named() -> None:
     ready, lost, unknown, closed, blocked = nodes(5)
-    finding = PreflightFinding("secure-boot", Gravity.BLOCKS, "its modules are not signed", "sign them")
+    finding = PreflightFinding(
+        "secure-boot", FindingSeverity.BLOCKS, "its modules are not signed", "sign them"
+    )
     (found,) = planned(
         [
             ready,

@@ -57,7 +57,7 @@ def pod(name: str, *, on: str = "", gpus: int = 1, why: str = "", **more: Any) -
         "ownerReferences": more.pop("owners", []),
     }
     phase = more.pop("phase", "Running" if on else "Pending")
-    told = [{"type": "PodScheduled", "status": "False", "message": why}] if why else []
+    engine_report = [{"type": "PodScheduled", "status": "False", "message": why}] if why else []
     limits = {"nvidia.com/gpu": str(gpus)} if gpus else {}
     spec = {
         "schedulerName": "gpufleet",
@@ -65,7 +65,7 @@ def pod(name: str, *, on: str = "", gpus: int = 1, why: str = "", **more: Any) -
         "containers": [{"name": "main", "resources": {"limits": limits}}],
         **more,
     }
-    value = {"metadata": metadata, "spec": spec, "status": {"phase": phase, "conditions": told}}
+    value = {"metadata": metadata, "spec": spec, "status": {"phase": phase, "conditions": engine_report}}
     return msgspec.convert(value, Pod)
 
 
@@ -78,7 +78,7 @@ def measured(*pods: tuple[str, float, float], at_s: float | None = None, busy: f
     return use
 
 
-def told(*queues: QueueRow, gangs: tuple[GangReport, ...] = (), **more: Any) -> EngineReport:
+def engine_report(*queues: QueueRow, gangs: tuple[GangReport, ...] = (), **more: Any) -> EngineReport:
     """What the engine says."""
     return EngineReport(QueuesAnswer(SCHEMA, AnswerSource.ENGINE, "", queues), gangs, **more)
 

@@ -49,8 +49,8 @@ def in_time(story: Any) -> None:
         agents = Agents()
         clock = VirtualClock(loop)
         pages = AgentPages(Client(agents, clock, random.Random(1)))
-        told: Coroutine[Any, Any, None] = story(agents, pages, clock)
-        await told
+        engine_report: Coroutine[Any, Any, None] = story(agents, pages, clock)
+        await engine_report
 
     run(work, 1)
 

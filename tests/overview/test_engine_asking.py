@@ -23,7 +23,7 @@ async def lines(world: World, view: str) -> list[Any]:
     """The lines of a view, with the engine asked."""
     readings = Readings(client_of(world), SETTINGS, Scope(), None)
     await readings.list_all()
-    readings.told = await ask_engine(readings.client, SETTINGS)
+    readings.engine_report = await ask_engine(readings.client, SETTINGS)
     return ViewLines("gpufleet").of(view, readings.known())[0]
 
 
@@ -71,12 +71,12 @@ def test_without_the_right_to_list_pods_queues_are_shown_as_they_were_written() 
         add_queue(world, "a", quotas=[{"resource": "gpu", "nominal": 4}])
         await world.settle(30)
         client = client_of(world, WithoutPods)
-        told: EngineReport = await ask_engine(client, SETTINGS)
-        assert not told.by_engine
-        assert told.notes[0] == "you may not list pods of the whole cluster"
+        engine_report: EngineReport = await ask_engine(client, SETTINGS)
+        assert not engine_report.by_engine
+        assert engine_report.notes[0] == "you may not list pods of the whole cluster"
         readings = Readings(client, SETTINGS, Scope(home="team"), None)
         await readings.list_all()
-        readings.told = told
+        readings.engine_report = engine_report
         known = readings.known()
         assert known.unread[FleetPart.PODS] == "you may not list pods in team"
         (line,) = ViewLines("gpufleet").of("queue", known)[0]

@@ -10,7 +10,7 @@ from gpufleet.kube.codec.selector_text import read_selector
 from gpufleet.overview.rows.engine_report import GangReport
 from gpufleet.overview.rows.known import FleetPart, Known
 from gpufleet.top.showing import ViewLines, missing
-from tests.overview.known_values import GIB, NOW, known, measured, node, pod, report, told
+from tests.overview.known_values import GIB, NOW, engine_report, known, measured, node, pod, report
 
 
 def lines(view: str, seen: Known) -> list[Any]:
@@ -87,19 +87,23 @@ def test_a_pod_that_runs_shows_its_use_and_one_that_waits_its_reason() -> None:
 
 def test_a_waiting_pod_has_position_and_cause_of_the_engine() -> None:
     row = WaitingRow("pod", "team", "p", 1, 0, "nodes", 3, cause="gpu-busy")
-    (line,) = lines("pod", known(pod("p"), told=told(QueueRow("q", waiting=(row,)))))
+    (line,) = lines("pod", known(pod("p"), engine_report=engine_report(QueueRow("q", waiting=(row,)))))
     assert (line.queue, line.position, line.cause, line.why) == ("q", 3, "gpu-busy", "nodes (gpu-busy)")
 
 
 def test_a_member_of_a_gang_waits_with_its_gang() -> None:
     row = WaitingRow("gang", "team", "g", 2, 0, "incomplete-gang", cause="gang-short")
     gang = GangReport("team", "g", "q", 3, 2, pods=("p",))
-    (line,) = lines("pod", known(pod("p"), told=told(QueueRow("q", waiting=(row,)), gangs=(gang,))))
+    (line,) = lines(
+        "pod", known(pod("p"), engine_report=engine_report(QueueRow("q", waiting=(row,)), gangs=(gang,)))
+    )
     assert (line.queue, line.cause) == ("q", "gang-short")
 
 
 def test_a_held_pod_says_why_no_place_is_sought() -> None:
-    (line,) = lines("pod", known(pod("p"), told=told(held={"uid-team-p": "its claim is missing"})))
+    (line,) = lines(
+        "pod", known(pod("p"), engine_report=engine_report(held={"uid-team-p": "its claim is missing"}))
+    )
     assert (line.state, line.why) == ("held", "its claim is missing")
 
 
@@ -187,7 +191,7 @@ def test_a_gang_in_part_says_so() -> None:
         GangReport("team", "none", "q", 2, 1, 0, 2000),
         GangReport("team", "bad", "q", problem="members contradict"),
     )
-    seen = known(pod("p", why="no room for all"), told=told(gangs=gangs))
+    seen = known(pod("p", why="no room for all"), engine_report=engine_report(gangs=gangs))
     half, whole, none, bad = lines("gang", seen)
     assert [one.state for one in (half, whole, none, bad)] == ["in part", "runs", "waits", "held"]
     assert (half.why, half.gpus, whole.why, bad.why) == ("no room for all", 8.0, "", "members contradict")
@@ -195,7 +199,11 @@ def test_a_gang_in_part_says_so() -> None:
 
 def test_a_gang_with_a_reservation_has_its_start() -> None:
     held = ReservationRow("gang", "team", "g", 2, expected_start="2026-03-01T13:00:00Z")
-    seen = known(told=told(QueueRow("q", reservation=held), gangs=(GangReport("team", "g", "q", 2, 2),)))
+    seen = known(
+        engine_report=engine_report(
+            QueueRow("q", reservation=held), gangs=(GangReport("team", "g", "q", 2, 2),)
+        )
+    )
     (line,) = lines("gang", seen)
     assert line.expected_start == "2026-03-01T13:00:00Z"
 
@@ -207,7 +215,7 @@ def test_queues_stand_below_their_parents_with_the_words_of_gpufleet_queues() ->
         QueueRow("root"),
         QueueRow("a", "root", resources=(use,), pending=(PendingRow("quota", 1),), waiting=waits),
     )
-    root, a = lines("queue", known(told=told(*rows)))
+    root, a = lines("queue", known(engine_report=engine_report(*rows)))
     assert (root.depth, root.used, a.depth) == (0, None, 1)
     assert (a.used, a.quota, a.borrowed, a.fair_share, a.pods_waiting) == ("6", "4", "2", "5", 1)
     assert (a.why, a.oldest) == ("1 quota", "2026-03-01T11:30:00Z")

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from gpufleet.preflight.facts import Case, HostFacts, ImageFacts, NodeState
-from gpufleet.preflight.finding import Gravity
+from gpufleet.preflight.finding import FindingSeverity
 from gpufleet.preflight.judging import judge
 
 FOLDER = Path(__file__).parent
@@ -36,7 +36,7 @@ def test_a_wedge_is_found_with_a_way_out(wedge: dict[str, Any]) -> None:
     found = {one.rule: one for one in judge(case_of(wedge["case"]))}
     assert wedge["rule"] in found, wedge["cause"]
     finding = found[wedge["rule"]]
-    assert finding.gravity is not Gravity.UNKNOWN
+    assert finding.severity is not FindingSeverity.UNKNOWN
     assert finding.message
     assert finding.way_out
 
@@ -49,7 +49,7 @@ def test_each_report_is_there_once() -> None:
 def test_what_is_not_known_is_one_finding_that_names_it_all() -> None:
     wanted = case_of({}).wanted
     (finding,) = judge(Case(wanted))
-    assert finding.gravity is Gravity.UNKNOWN
+    assert finding.severity is FindingSeverity.UNKNOWN
     for part in (
         "the kernel",
         "loaded modules",
@@ -63,12 +63,16 @@ def test_what_is_not_known_is_one_finding_that_names_it_all() -> None:
 def test_unknown_facts_are_never_taken_for_well_or_ill() -> None:
     wanted = case_of({}).wanted
     known = Case(wanted, HostFacts(secure_boot=True), ImageFacts(), NodeState())
-    assert {one.gravity for one in judge(known)} == {Gravity.UNKNOWN}
+    assert {one.severity for one in judge(known)} == {FindingSeverity.UNKNOWN}
 
 
 def test_what_blocks_comes_first() -> None:
     found = judge(case_of({"node": {"gpu_pods": ["a/b"], "is_ready": False}, "host": {"free_mib": None}}))
-    assert [one.gravity for one in found] == [Gravity.BLOCKS, Gravity.WARNS, Gravity.UNKNOWN]
+    assert [one.severity for one in found] == [
+        FindingSeverity.BLOCKS,
+        FindingSeverity.WARNS,
+        FindingSeverity.UNKNOWN,
+    ]
 
 
 def test_a_driver_of_the_host_asks_nothing_of_images() -> None:

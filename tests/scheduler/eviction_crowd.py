@@ -122,7 +122,7 @@ class Crowd:
         parts: Any = SimpleNamespace(
             pods=SimpleNamespace(entries=self.entries, waiting=self.waiting),
             gangs=SimpleNamespace(
-                records={GANG: SimpleNamespace(told=SimpleNamespace(queue="team"))},
+                records={GANG: SimpleNamespace(engine_gang=SimpleNamespace(queue="team"))},
                 waiting=lambda _: [self.entries[PodUid("g0")], self.entries[PodUid("g1")]],
             ),
             budgets=SimpleNamespace(guards=lambda namespace: namespace == "default"),
@@ -135,13 +135,13 @@ class Crowd:
             evicted=lambda pod, reason, note: self.said.append(("event", pod.uid, reason, note)),
             warns=lambda pod, _, note: self.said.append(("warning", pod.uid, note)),
             eviction=lambda pod, cause, until_us: self.said.append(("condition", pod.uid, cause, until_us)),
-            regard=lambda: None,
+            after_round=lambda: None,
             now_us=lambda: int(self.clock.monotonic_s() * 1e6),
             whole_after_us=lambda seconds: int(self.clock.monotonic_s() + seconds + 1) * 1_000_000,
         )
         # Places of moved pods are written down at once here.
         places: Any = SimpleNamespace(
-            hold=lambda plan, _nodes, release: release(plan), regard=lambda: None, next_due_s=lambda: None
+            hold=lambda plan, _nodes, release: release(plan), after_round=lambda: None, next_due_s=lambda: None
         )
         heard = Heard(self)
         self.planner = self.kind(parts, evictions, parts, parts, parts, self.metrics, parts, places)
@@ -245,7 +245,7 @@ class Crowd:
 class Unheard:
     """An observer beside the asker."""
 
-    def told(self, victim: Victim) -> None:
+    def eviction_granted(self, victim: Victim) -> None:
         """Counted elsewhere."""
 
     def refused(self, refusal: EvictionRefusal) -> None:
@@ -260,11 +260,11 @@ class Heard:
 
     def watch(self, planner: EvictionPlanner) -> None:
         """See what the planner is told, before and after."""
-        told, stays = planner.told, planner.refused
+        eviction_granted, stays = planner.eviction_granted, planner.refused
 
         def see_told(victim: Victim) -> None:
             self.crowd.said.clear()
-            told(victim)
+            eviction_granted(victim)
             self.note(lambda: self.check_told(victim))
 
         def see_refused(refusal: EvictionRefusal) -> None:
@@ -272,7 +272,7 @@ class Heard:
             stays(refusal)
             self.note(lambda: self.check_refused(refusal))
 
-        planner.told, planner.refused = see_told, see_refused  # type: ignore[method-assign]
+        planner.eviction_granted, planner.refused = see_told, see_refused  # type: ignore[method-assign]
 
     def note(self, check: Callable[[], None]) -> None:
         """Keep what is wrong for the story: here it would only end a task of the evictions."""

@@ -127,7 +127,7 @@ async def settle(crowd: Crowd) -> None:
     """Let every eviction be answered, and those that were granted be looked after."""
     for _ in range(2):
         await crowd.clock.sleep(ANSWERS_WITHIN_S)
-        crowd.planner.regard()
+        crowd.planner.after_round()
         await crowd.clock.sleep(BEGINS_WITHIN_S)
 
 
@@ -249,7 +249,7 @@ def changed(**fields: bool) -> type[EvictionPlanner]:
 class WatchesNone(EvictionPlanner):
     """A pod that was granted to end and does not is never asked about."""
 
-    def regard(self) -> None:
+    def after_round(self) -> None:
         """The end of a round."""
 
 
@@ -372,7 +372,7 @@ class OvertimeOneByOne(EvictionPlanner):
 class TellsNoReason(EvictionPlanner):
     """The owner of a pod that ends reads nothing."""
 
-    def told(self, victim: Victim) -> None:
+    def eviction_granted(self, victim: Victim) -> None:
         """A pod ends."""
         self._for_whom.pop(victim.pod.uid, None)
 

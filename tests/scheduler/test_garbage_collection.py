@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpufleet.scheduler.garbage_collection import WHOLE_WALK_EVERY_S, Garbage
+from gpufleet.scheduler.garbage_collection import WHOLE_WALK_EVERY_S, GarbageCollectorTuning
 
 
 class Clock:
@@ -33,7 +33,7 @@ class Ring:
 @pytest.fixture
 def clock() -> Iterator[Clock]:
     clock = Clock()
-    garbage = Garbage(clock)
+    garbage = GarbageCollectorTuning(clock)
     Ring.freed = 0
     garbage.watch()
     yield clock

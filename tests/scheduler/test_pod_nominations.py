@@ -91,7 +91,7 @@ def test_what_an_earlier_leader_wrote_is_taken_back_where_it_holds_no_more_and_e
         )
         case.way.asked.clear()
         async with at_work(again.run()):
-            again.regard([outside(0, kept, node="n0", waits_for=("b",))])
+            again.update([outside(0, kept, node="n0", waits_for=("b",))])
             await case.clock.sleep(1)
         assert [target.split("/")[-2] for _, target in case.way.asked] == ["q"]
         assert case.written(lost, "q") == []

@@ -63,7 +63,7 @@ def test_a_scheduler_at_work_tells_how_its_queues_stand() -> None:
 def test_amounts_are_in_the_unit_of_quotas() -> None:
     metrics = Metrics()
     memory = ResourceFigures(QuotaResource("gpu-memory"), 81920)
-    metrics.queues.regard([queue("a", ResourceFigures(GPU, 7500), memory)])
+    metrics.queues.update([queue("a", ResourceFigures(GPU, 7500), memory)])
     assert series(metrics, "used") == {("a", "gpu"): 7.5, ("a", "gpu-memory"): 80.0 * 2**30}
     # Nobody worked out what it is owed: that is not 0.
     assert series(metrics, "fair_share") == {}
@@ -72,14 +72,14 @@ def test_amounts_are_in_the_unit_of_quotas() -> None:
 def test_a_queue_that_is_not_in_force_is_0() -> None:
     metrics = Metrics()
     name = QueueName("a")
-    metrics.queues.regard([QueueFigures(name, bar=QueueBar(name, WhyBarred.HELD))])
+    metrics.queues.update([QueueFigures(name, bar=QueueBar(name, WhyBarred.HELD))])
     assert series(metrics, "active") == {("a",): 0.0}
 
 
 def test_no_number_of_queues_makes_more_series_than_are_bounded() -> None:
     metrics = Metrics()
     many = [queue(f"q-{number:05}", ResourceFigures(GPU, 1000)) for number in range(QUEUES_MAX + 5)]
-    metrics.queues.regard(many)
+    metrics.queues.update(many)
     assert len(series(metrics, "used")) == QUEUES_MAX
     assert series(metrics, "left_out") == {(): 5.0}
     for one in many:
@@ -92,9 +92,9 @@ def test_no_number_of_queues_makes_more_series_than_are_bounded() -> None:
 
 def test_a_queue_that_is_gone_takes_its_series_along() -> None:
     metrics = Metrics()
-    metrics.queues.regard([queue("a", ResourceFigures(GPU, 1000)), queue("b")])
+    metrics.queues.update([queue("a", ResourceFigures(GPU, 1000)), queue("b")])
     metrics.queues.waited(QueueName("a"), 1.0)
-    metrics.queues.regard([queue("b")])
+    metrics.queues.update([queue("b")])
     assert series(metrics, "used") == {}
     assert series(metrics, "wait_seconds_count") == {(OTHERS,): 0, ("b",): 0}
     assert {name for name, _ in series(metrics, "evictions_total")} == {OTHERS, "b"}
@@ -102,7 +102,7 @@ def test_a_queue_that_is_gone_takes_its_series_along() -> None:
 
 def test_a_queue_stands_at_0_for_each_reason_before_a_pod_of_it_is_taken_back() -> None:
     metrics = Metrics()
-    metrics.queues.regard([queue("a")])
+    metrics.queues.update([queue("a")])
     before = {
         reason: count for (name, reason), count in series(metrics, "evictions_total").items() if name == "a"
     }

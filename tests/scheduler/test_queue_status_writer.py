@@ -70,7 +70,7 @@ class Case:
         client = Client(self.way, self.clock, Random(seed + 2))
         book = QueueTracker(self.seen)
         for name in self.names:
-            book.regard(QueueName(name))
+            book.update(QueueName(name))
         unreadable: Mapping[tuple[str, str], Identity] = {}
         self.writer = QueueStatusWriter(
             client,

@@ -104,7 +104,9 @@ class Released(Evictions):
         recorded = self.case.recorded() if self.case.compares else []
         for one in plan.victims:
             is_recorded = one.pod.uid in self.case.also_recorded()
-            if not is_recorded and not any(one.pod.uid in told["waitsFor"] for told in recorded):
+            if not is_recorded and not any(
+                one.pod.uid in eviction_granted["waitsFor"] for eviction_granted in recorded
+            ):
                 self.case.unrecorded.append(one.pod.name)
 
 
@@ -144,7 +146,7 @@ class Case:
             self.client, statuses, self.pods, released, lambda: self.kept, may_write=lambda: self.leads
         )
 
-    def told(self, _victim: Victim) -> None:
+    def eviction_granted(self, _victim: Victim) -> None:
         """Of no interest here."""
 
     def refused(self, refusal: EvictionRefusal) -> None:
@@ -170,13 +172,13 @@ class Case:
         self.kept.append(one)
         self.write_ahead.hold(EvictionPlan(tuple(map(victim, victims)), self, together=True), one.holder)
         self.write_ahead.changed()
-        self.write_ahead.regard()
+        self.write_ahead.after_round()
 
     def ends(self, *holders: str) -> None:
         """These nominations are over."""
         self.kept = [one for one in self.kept if one.holder not in holders]
         self.write_ahead.changed()
-        self.write_ahead.regard()
+        self.write_ahead.after_round()
 
     def add_pods(self, *names: str) -> list[PodUid]:
         """Pods of no queue that wait; their uids."""
@@ -226,8 +228,8 @@ def test_a_pod_ends_once_the_status_says_for_which_work() -> None:
         await case.clock.sleep(1)
         assert case.ended == ["a", "b"]
         assert case.unrecorded == []
-        (told,) = case.recorded()
-        assert (told["holder"], told["waitsFor"]) == ("w1", ["a", "b"])
+        (eviction_granted,) = case.recorded()
+        assert (eviction_granted["holder"], eviction_granted["waitsFor"]) == ("w1", ["a", "b"])
 
     in_case(story)
 

@@ -8,31 +8,31 @@ import pytest
 from gpufleet.agent.dra.claim_files import ClaimFiles
 from gpufleet.agent.dra.claim_preparer import ClaimPreparer
 from gpufleet.agent.dra.prepared_claims import ClaimRecord
-from gpufleet.simulation.node.claim_story import tell_claims, tell_every_claim_death
-from gpufleet.simulation.node.every_death import TellingOutcome
+from gpufleet.simulation.node.claim_story import run_claim_story, run_every_claim_death
+from gpufleet.simulation.node.every_death import StoryOutcome
 from tests.engine.effort import EFFORT
 
 ONE_IN = 24
-"""Each telling takes a third of a second, and there are some 180 steps."""
+"""Each run of the story takes a third of a second, and there are some 180 steps."""
 
 
-def told(outcome: TellingOutcome) -> str:
+def told(outcome: StoryOutcome) -> str:
     """What broke, and what happened before."""
     return "\n".join((f"it died {outcome.deaths}", *map(str, outcome.broken), *outcome.story))
 
 
 def broken(*dies_at: int | None) -> set[str]:
     """The promises that broke where the agent died at these steps."""
-    return {one.invariant for step in dies_at for one in tell_claims(step).broken}
+    return {one.invariant for step in dies_at for one in run_claim_story(step).broken}
 
 
 @pytest.fixture(scope="module")
-def undisturbed() -> TellingOutcome:
+def undisturbed() -> StoryOutcome:
     """The story without a death."""
-    return tell_claims()
+    return run_claim_story()
 
 
-def test_the_story_reaches_what_it_is_for(undisturbed: TellingOutcome) -> None:
+def test_the_story_reaches_what_it_is_for(undisturbed: StoryOutcome) -> None:
     assert not undisturbed.broken, told(undisturbed)
     parts = ("gpufleet.io-claim-", "gpu.nvidia.com.json", "prepare of claim", "take back of claim")
     for what in (*parts, "registers gpu.nvidia.com", "removes gpufleet.io-claim-", "resourceslices"):
@@ -43,12 +43,12 @@ def test_the_story_reaches_what_it_is_for(undisturbed: TellingOutcome) -> None:
 
 
 def test_every_promise_is_kept_whichever_step_is_the_last() -> None:
-    for step, outcome in tell_every_claim_death(max(1, ONE_IN // EFFORT)):
+    for step, outcome in run_every_claim_death(max(1, ONE_IN // EFFORT)):
         assert outcome.deaths == (step,)
         assert not outcome.broken, told(outcome)
 
 
-def test_every_write_of_a_claim_may_be_the_last(undisturbed: TellingOutcome) -> None:
+def test_every_write_of_a_claim_may_be_the_last(undisturbed: StoryOutcome) -> None:
     """The steps at which most is at stake: the record and the file of one claim, each written and removed."""
     claim = next(
         line.rpartition(" ")[2] for line in undisturbed.steps if "replaced gpufleet.io-claim-" in line
@@ -57,7 +57,7 @@ def test_every_write_of_a_claim_may_be_the_last(undisturbed: TellingOutcome) -> 
     steps = [number for number, step in enumerate(undisturbed.steps) if uid in step]
     assert len(steps) >= 8
     for number in steps:
-        outcome = tell_claims(number)
+        outcome = run_claim_story(number)
         assert outcome.deaths == (undisturbed.steps[number],)
         assert not outcome.broken, told(outcome)
 

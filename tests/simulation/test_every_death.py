@@ -9,17 +9,17 @@ import pytest
 
 from gpufleet.agent.reports import node_report
 from gpufleet.simulation.node.crashes import CrashingDisk
-from gpufleet.simulation.node.every_death import TellingOutcome, tell, tell_every_death
+from gpufleet.simulation.node.every_death import StoryOutcome, run_every_death, run_story
 
 
-def told(outcome: TellingOutcome) -> str:
+def told(outcome: StoryOutcome) -> str:
     """What broke, and what happened before."""
     return "\n".join((f"it died {outcome.deaths}", *map(str, outcome.broken), *outcome.story))
 
 
 @pytest.mark.parametrize("shares", [False, True], ids=["whole", "shares"])
 def test_every_promise_is_kept_whichever_step_is_the_last(shares: bool) -> None:
-    undisturbed, *disturbed = tell_every_death(shares=shares)
+    undisturbed, *disturbed = run_every_death(shares=shares)
     assert not undisturbed.broken, told(undisturbed)
     for step, outcome in zip(undisturbed.steps, disturbed, strict=True):
         assert outcome.deaths == (step,)
@@ -38,7 +38,7 @@ def test_every_promise_is_kept_whichever_step_is_the_last(shares: bool) -> None:
     ids=["whole", "shares"],
 )
 def test_the_story_reaches_what_it_is_for(shares: bool, written: tuple[str, ...]) -> None:
-    outcome = tell(shares=shares)
+    outcome = run_story(shares=shares)
     steps = set(outcome.steps)
     called = ("registers", "answers prefer", "answers allocate", "asks for the list")
     for what in (*written, *called, *(("answers prepare", "removes") if shares else ())):
@@ -49,7 +49,7 @@ def test_the_story_reaches_what_it_is_for(shares: bool, written: tuple[str, ...]
 
 def test_a_report_that_forgets_holders_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_report, "report_holders", lambda *_: ())
-    assert "I4" in {one.invariant for one in tell(shares=False).broken}
+    assert "I4" in {one.invariant for one in run_story(shares=False).broken}
 
 
 def test_a_record_of_holders_that_never_comes_to_the_disk_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,5 +61,5 @@ def test_a_record_of_holders_that_never_comes_to_the_disk_is_found(monkeypatch: 
             move(self, source, target)
 
     monkeypatch.setattr(CrashingDisk, "move", lose)
-    steps = range(0, len(tell(shares=False).steps), 5)
-    assert any(tell(shares=False, dies_at=step).broken for step in steps)
+    steps = range(0, len(run_story(shares=False).steps), 5)
+    assert any(run_story(shares=False, dies_at=step).broken for step in steps)

@@ -19,7 +19,7 @@ from gpufleet.top.screen.order import Order, matching
 from gpufleet.top.screen.table import cut_in_the_middle, fitted, in_full, wrapped
 from gpufleet.top.screen.views import NODE, POD, VIEWS
 from gpufleet.top.showing import Freshness, ViewLines, header
-from tests.overview.known_values import NOW, known, measured, node, pod, report, told
+from tests.overview.known_values import NOW, engine_report, known, measured, node, pod, report
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 FRESH = Freshness(0.0, "", is_whole=True)
@@ -39,7 +39,7 @@ def fleet() -> Any:
         *(pod("train-0", on="gpu-001", gpus=4), pod("notebook-5c7d", on="gpu-001")),
         pod("evaluate-x2k9", gpus=2, why="needs 2 whole GPUs; queue team-a has none left of its quota of 4"),
         use={"gpu-001": measured(("notebook-5c7d", 0.0, 41.5), ("train-0", 0.97, 70))},
-        told=told(queue, gangs=(gang,)),
+        engine_report=engine_report(queue, gangs=(gang,)),
     )
 
 

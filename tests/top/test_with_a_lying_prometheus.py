@@ -41,7 +41,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 def test_the_table_has_all_nodes_and_the_reason_stands_beside_it(lie: Lie, cluster: LocalCluster) -> None:
     with lying(lie) as server:
         command = (*TOP, "node", f"--prometheus={server.url}")
-        told = subprocess.run(
+        engine_report = subprocess.run(
             command,
             env=dict(environment(cluster.kubeconfig)),
             capture_output=True,
@@ -49,10 +49,10 @@ def test_the_table_has_all_nodes_and_the_reason_stands_beside_it(lie: Lie, clust
             check=True,
             timeout=300,
         )
-    lines = [line.split() for line in told.stdout.splitlines()[1:]]
+    lines = [line.split() for line in engine_report.stdout.splitlines()[1:]]
     assert [line[0] for line in lines] == [NODE, "gpu-002"]
     assert all("?" in line for line in lines)
-    assert any(sentence in told.stderr for sentence in SAID[lie].split("|"))
+    assert any(sentence in engine_report.stderr for sentence in SAID[lie].split("|"))
 
 
 def test_the_page_tells_why_and_shows_no_use(
@@ -68,10 +68,10 @@ def test_the_page_tells_why_and_shows_no_use(
             stream.until(lambda one: set(one.rows.get("nodes", ())) == {NODE, "gpu-002"})
         for lie in (Lie.GARBAGE, Lie.CACHED, Lie.OTHER_CLUSTER, Lie.TWO_CLUSTERS, Lie.HANGS):
             prometheus.lie = lie
-            told = browser.get(f"/api/node/{NODE}")
-            assert "use" not in told
+            engine_report = browser.get(f"/api/node/{NODE}")
+            assert "use" not in engine_report
             sentence = "use was not measured within 5 s" if lie is Lie.HANGS else SAID[lie]
-            assert sentence in told["use_unknown"]
+            assert sentence in engine_report["use_unknown"]
         asked = prometheus.asked
         # Who looks next does not wait for it.
         assert "not measured within 5 s" in browser.get("/api/node/gpu-002")["use_unknown"]

@@ -71,7 +71,7 @@ class RecordedSteps:
         """Two events: one pod goes and another comes."""
         return [removed(f"evicted {evict.uid}"), removed(f"again {evict.uid}")]
 
-    def told(self, said: AnyInstruction) -> None:
+    def other_instruction(self, said: AnyInstruction) -> None:
         """Keep it."""
         self.said.append(said)
 
@@ -105,9 +105,9 @@ def test_the_engine_is_asked_even_if_nothing_happened() -> None:
 
 def test_what_has_no_consequence_is_passed_on() -> None:
     said: list[AnyInstruction] = [Nominated(A, NODE, (B,)), GangUnknown(GangName("g"), 1)]
-    told = RecordedSteps()
-    Player(Script([*said, Bind(B, NODE), RequeueAfter(9)]), told).happen([])
-    assert told.said == said
+    other_instruction = RecordedSteps()
+    Player(Script([*said, Bind(B, NODE), RequeueAfter(9)]), other_instruction).happen([])
+    assert other_instruction.said == said
 
 
 def test_decisions_that_go_in_circles_are_an_error() -> None:

@@ -12,7 +12,7 @@ from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.resources import NODE_DEVICES, NODES, PODS
 from gpufleet.overview.readings.readings import Readings
 from gpufleet.overview.rows.known import Key, Known
-from gpufleet.web.fleet_state import FleetState, HeardOf
+from gpufleet.web.fleet_state import EarlyChanges, FleetState
 from gpufleet.web.rights import ALL
 from gpufleet.web.view_rows import ViewRows
 from tests.overview.known_values import NOW, node, pod, report
@@ -27,7 +27,7 @@ class World:
         self.pods: dict[Key, Pod] = {}
         self.nodes: dict[Key, Any] = {}
         self.devices: dict[Key, Any] = {}
-        self.heard = HeardOf()
+        self.heard = EarlyChanges()
         readings = SimpleNamespace(
             settings=SimpleNamespace(scheduler_name="gpufleet"),
             nodes=SimpleNamespace(objects=self.nodes),
@@ -96,7 +96,7 @@ def test_rows_that_follow_are_those_that_are_made_anew() -> None:
             case _:
                 world.set_node(chance.choice(NODE_NAMES), unwell=chance.randrange(2))
         if chance.random() < 0.4:
-            followed.update(world.state.take(), has_told=False)
+            followed.update(world.state.take(), has_report=False)
             fresh = ViewRows(world.state, ALL)
             for view, rows in followed.views.items():
                 assert sorted(rows.whole()) == sorted(fresh.views[view].whole()), view
@@ -106,10 +106,10 @@ def test_a_row_keeps_its_version_while_it_says_the_same() -> None:
     world = World()
     world.set_node("a")
     rows = ViewRows(world.state, ALL)
-    rows.update(world.state.take(), has_told=False)
+    rows.update(world.state.take(), has_report=False)
     version = rows.version
     # As a kubelet's heartbeat: another version of the node that says the same.
     world.nodes["", "a"] = msgspec.structs.replace(world.nodes["", "a"])
     world.heard.hear(NODES, ("", "a"))
-    rows.update(world.state.take(), has_told=False)
+    rows.update(world.state.take(), has_report=False)
     assert rows.version == version

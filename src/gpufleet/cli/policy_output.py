@@ -115,7 +115,7 @@ def node_lines(node: PlannedNode) -> Iterator[str]:
     if node.keeps_driver:
         yield f"its driver stays as it is by its label {SKIP_DRIVER_LABEL}"
     for one in node.preflight:
-        yield f"preflight {one.gravity}: {one.message} ({one.rule}); {one.way_out}"
+        yield f"preflight {one.severity}: {one.message} ({one.rule}); {one.way_out}"
     if not (node.refused or node.conflicts or node.changes or node.keeps_driver):
         yield "as the policies say: nothing to change"
 

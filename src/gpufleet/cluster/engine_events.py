@@ -140,18 +140,18 @@ class EngineEvents:
         self._later: list[Event] = []
         self._nominated: dict[PodUid, NominationPart] = {}
         self._levels: frozenset[TopologyLevelName] = frozenset()
-        self._topology_told = Topology()
+        self._known_topology = Topology()
 
     def result(self, result: BindEnded) -> None:
         """What came of a bind; taken in with the next round."""
         self._results.append(result)
         # A result is no change of an object, so nothing else would wake the round.
-        self.change_queue.ring()
+        self.change_queue.wake()
 
     def refused(self, refusal: EvictionRefused) -> None:
         """An eviction did not happen; taken in with the next round."""
         self._refusals.append(refusal)
-        self.change_queue.ring()
+        self.change_queue.wake()
 
     def take(self, seen: list[Seen]) -> list[Event]:
         """The events for the next step."""
@@ -186,10 +186,10 @@ class EngineEvents:
                 classes.add(key.name)
             elif kind == resources.FLEET_QUEUES:
                 problem = change.problem if isinstance(change, Unreadable) else ""
-                first += self.queues.regard(QueueName(key.name), problem)
+                first += self.queues.update(QueueName(key.name), problem)
             elif kind == resources.POD_DISRUPTION_BUDGETS:
                 problem = change.problem if isinstance(change, Unreadable) else ""
-                first += self.budgets.regard(key.namespace, key.name, problem)
+                first += self.budgets.update(key.namespace, key.name, problem)
             # A dict in place of a set keeps the order in which things were seen: the engine must hear the
             # same on each run.
             touched.update(dict.fromkeys(self.dependencies.dependants(key)))
@@ -234,7 +234,7 @@ class EngineEvents:
             for name in list(nodes)
             for other in sorted(self.nodes.claims.group(name))
         )
-        return [event for name in nodes for event in self.nodes.regard(name)]
+        return [event for name in nodes for event in self.nodes.update(name)]
 
     def _rebooked(self, nodes: dict[NodeName, None]) -> list[Event]:
         """Pods of these nodes of which another device is known now.
@@ -269,8 +269,8 @@ class EngineEvents:
                 noted = since.get(GangName(subject[1]))
                 since_us = None if noted is None else round(noted.timestamp() * US_PER_S)
                 events.append(ViolationFound(violation, since_us))
-        gone = (told for subject, told in self._violations.items() if subject not in now)
-        events += [ViolationEnded(told) for told in gone]
+        gone = (engine_gang for subject, engine_gang in self._violations.items() if subject not in now)
+        events += [ViolationEnded(engine_gang) for engine_gang in gone]
         # The old ones are compared with until here, so they are replaced last.
         self._violations = now
         return events
@@ -297,9 +297,9 @@ class EngineEvents:
         # same in each process.
         levels = (*wider, *sorted(self._levels, key=domains))
         topology = Topology(tuple(TopologyLevel(level, level) for level in levels))
-        if topology == self._topology_told:
+        if topology == self._known_topology:
             return []
-        self._topology_told = topology
+        self._known_topology = topology
         return [TopologySet(topology)]
 
     def _key(self, kind: Kind, change: Any) -> ObjectKey | None:
@@ -330,11 +330,11 @@ class EngineEvents:
                 # What an earlier leader wrote into a pod is news only to a process that starts; later it is
                 # our own writing.
                 if self._filled:
-                    return self.pods.regard(pod)
+                    return self.pods.update(pod)
                 first += self._refused_before(pod)
                 if pod.spec.node_name and not pod.terminal:
                     self.gangs.recall(pod)
-                return [*self.pods.regard(pod), *self._eviction_refused_before(pod)]
+                return [*self.pods.update(pod), *self._eviction_refused_before(pod)]
             case Vanished(pod):
                 return self.pods.vanish(PodUid(pod.metadata.uid))
             # Asked for its line in the log; the key itself is not needed here.
@@ -440,8 +440,8 @@ class EngineEvents:
         wait_s = self.clock.now().timestamp() - pod.created_at_us / 1_000_000
         # A gang waits in the queue that its object names, which may be another than that of its pod's label.
         record = None if pod.gang is None else self.gangs.records.get(pod.gang)
-        told = None if record is None else record.told
-        self.observer.waited(pod.queue if told is None else told.queue, wait_s)
+        engine_gang = None if record is None else record.engine_gang
+        self.observer.waited(pod.queue if engine_gang is None else engine_gang.queue, wait_s)
 
     def _lasts(self, event: Event) -> bool:
         """False for what was overtaken by something seen in the same round: sorting would revive it."""

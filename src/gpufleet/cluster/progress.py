@@ -41,7 +41,7 @@ class Progress:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._compiling = contextlib.ExitStack()
-        self._told: CompilingReport | None = None
+        self._report: CompilingReport | None = None
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -59,8 +59,8 @@ class Progress:
         self._compiling.close()
         self.doing = doing
         if doing == ENGINE:
-            self._told = CompilingReport(ToPerson(PREFIX, repeats=False), *_missing())
-            self._compiling.enter_context(self._told)
+            self._report = CompilingReport(ToPerson(PREFIX, repeats=False), *_missing())
+            self._compiling.enter_context(self._report)
 
     def _watch(self) -> None:
         said = ""
@@ -69,7 +69,7 @@ class Progress:
                 continue
             said = self.doing
             # What is told of kernels stands in the place of this line.
-            if said != ENGINE or self._told is None or not self._told.begun:
+            if said != ENGINE or self._report is None or not self._report.begun:
                 sys.stderr.write(f"{PREFIX}{said} ...\n")
 
 

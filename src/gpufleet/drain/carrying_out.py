@@ -88,7 +88,7 @@ class Drainer:
         self.options = options
         self.stop = stop
         self._tell = tell
-        self._told: dict[str, str] = {}
+        self._lines_shown: dict[str, str] = {}
         self._closed: dict[str, ClosedNode] = {}
         self._empty: dict[str, None] = {}
         self._not_before_s: dict[str, float] = {}
@@ -252,7 +252,7 @@ class Drainer:
         late = [work for work in plan.work if self._is_late(work, at, 0.0 if work.way in kept else SETTLE_S)]
         if not late:
             return
-        words = [self._told.get(work.name, work.name) for work in late[:3]]
+        words = [self._lines_shown.get(work.name, work.name) for work in late[:3]]
         more = f"; and {len(late) - 3} more" if len(late) > 3 else ""
         nodes = counted(len({node for work in late for node in work.nodes if node in self._closed}), "node")
         raise NotDrainedError(f"{nodes} could not be emptied in time: {'; '.join(words)}{more}")
@@ -267,8 +267,8 @@ class Drainer:
 
     def _say(self, about: str, line: str) -> None:
         """Tell what is news."""
-        if self._told.get(about) != line:
-            self._told[about] = line
+        if self._lines_shown.get(about) != line:
+            self._lines_shown[about] = line
             self._tell(line)
 
     async def _pause(self, seconds: float) -> None:

@@ -166,8 +166,10 @@ def _why_it_stays(meanings: Sequence[Pod], facts: Facts) -> str:
         return NO_CONTROLLER
     gang = meanings[0].gang
     record = None if gang is None else facts.gangs.records.get(gang)
-    told = None if record is None else record.told
-    return DIVIDED if told is not None and told.slices and not told.slices_preferred else ""
+    engine_gang = None if record is None else record.engine_gang
+    return (
+        DIVIDED if engine_gang is not None and engine_gang.slices and not engine_gang.slices_preferred else ""
+    )
 
 
 def _ends_at_us(entry: Entry, engine: Engine, now_us: int) -> int | None:

@@ -58,13 +58,15 @@ class PlanningProcess:
         )
         try:
             async with asyncio.timeout(ANSWER_WITHIN_S):
-                said, told = await process.communicate(question)
+                said, error_text = await process.communicate(question)
         finally:
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
                 await process.wait()
         if process.returncode:
-            words = printable((told.splitlines() or [b"no words"])[-1].decode("utf-8", "replace"), WORDS_MAX)
+            words = printable(
+                (error_text.splitlines() or [b"no words"])[-1].decode("utf-8", "replace"), WORDS_MAX
+            )
             raise WorldError(f"the process that plans drains ended with {process.returncode}: {words}")
         return msgspec.json.decode(said, type=PlanningAnswer)

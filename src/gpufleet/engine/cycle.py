@@ -70,14 +70,16 @@ class Cycle:
         self.pods = PodLines(self.carrying_out, other_ways, self.verdicts)
         self.gangs = GangLines(self.carrying_out, other_ways, self.verdicts)
 
-    def run(self, at_us: int, work: WorkSlice, told: list[AnyInstruction]) -> Iterator[list[AnyInstruction]]:
+    def run(
+        self, at_us: int, work: WorkSlice, instructions: list[AnyInstruction]
+    ) -> Iterator[list[AnyInstruction]]:
         """Decide everything that can be decided now.
 
         What was told before comes first. What a slice of work says is given out where it ends; the rest is
         left with ``carrying_out``.
         """
         state, carrying_out = self.state, self.carrying_out
-        carrying_out.begin(at_us, told)
+        carrying_out.begin(at_us, instructions)
         settled = state.queues.settle(state.named_queue)
         state.begin_step(at_us)
         if state.pauses.dues:
@@ -239,23 +241,23 @@ class Cycle:
         waiting.end_calls()
 
     def _tell_waiting_work(self, at_us: int, work: WorkSlice) -> Iterator[list[AnyInstruction]]:
-        state, waiting, told = self.state, self.state.waiting, self.carrying_out.instructions
+        state, waiting, instructions = self.state, self.state.waiting, self.carrying_out.instructions
         for members in state.take_short_gangs():
             self.carrying_out.tell_gang(members, len(members.placed), None, members.short_role)
         for name, members in state.take_unknown_gangs():
-            members.told_unknown = True
-            told.append(GangUnknown(name, members.arrived))
-        for key in waiting.take_untold():
+            members.reported_unknown = True
+            instructions.append(GangUnknown(name, members.arrived))
+        for key in waiting.take_unreported():
             line = waiting.lines.get(key)
             if line is None or line.key.gang is not None:
                 continue
             if line.parked:
-                work.spend(len(line.untold))
-                told += self.verdicts.of_untold(line, at_us)
-                line.untold.clear()
+                work.spend(len(line.unreported))
+                instructions += self.verdicts.of_unreported(line, at_us)
+                line.unreported.clear()
                 if work.ends():
                     yield self.carrying_out.take_instructions()
                     # What was collected up to here was given out, and there is another list now.
-                    told = self.carrying_out.instructions
+                    instructions = self.carrying_out.instructions
             else:
                 waiting.tell_later(key)

@@ -114,12 +114,12 @@ class Intake:
         """When ``settle`` is wanted even if nothing happens."""
         return earliest((self.distrusted.next_due_us(), self.volume_refusals.next_due_us()))
 
-    def take_told(self) -> list[AnyInstruction]:
+    def take_instructions(self) -> list[AnyInstruction]:
         """What is to be said of nodes that are left out, and of pods that pause, since the last call."""
         distrusted, refusals, pauses = self.distrusted, self.volume_refusals, self.state.pauses
-        if not (distrusted.untold or refusals.untold or pauses.untold):
+        if not (distrusted.unreported or refusals.unreported or pauses.unreported):
             return []
-        return distrusted.take_told() + refusals.take_told() + pauses.take_told()
+        return distrusted.take_instructions() + refusals.take_instructions() + pauses.take_instructions()
 
     def take(self, happened: event.Event, at_us: int) -> None:
         """Apply one event that happened at (or was heard of by) this engine time."""
@@ -228,9 +228,9 @@ class Intake:
         pod, departures = self.state.pods.pod_at(row), self.state.departures
         if pod.leaving:
             self.state.budgets.seen_to_end(pod)
-            departures.is_told(pod.uid)
+            departures.announce(pod.uid)
             self.state.changes.note(Change.POD_LEAVES)
-        elif pod.uid in departures.told:
+        elif pod.uid in departures.announced:
             self.nominations.cancel_waiting_for(pod.uid)
             departures.stays(pod.uid)
         if self.state.update_end(row) and departures.is_departing(pod.uid):
@@ -335,7 +335,7 @@ class Intake:
 
     def _pod_removed(self, happened: event.PodRemoved) -> None:
         state, uid = self.state, happened.uid
-        if self.refused_by_pod or self.volume_refusals.untold:
+        if self.refused_by_pod or self.volume_refusals.unreported:
             self.volume_refusals.forget(uid)
         if self.violations.watches:
             self.violations.forget(uid)
@@ -366,7 +366,7 @@ class Intake:
         pod, queue = state.pods.pod_at(row), state.queue_of(row)
         if state.learned.learns(queue, pod) and row in state.pods.started_at_us:
             ran_us = self.at_us - state.pods.started_at_us.get(row, self.at_us)
-            state.learned.ended(queue, pod, ran_us, told=state.departures.is_departing(pod.uid))
+            state.learned.ended(queue, pod, ran_us, ended_by_us=state.departures.is_departing(pod.uid))
 
     def _gang_set(self, happened: event.GangSet) -> None:
         state, gang = self.state, happened.gang

@@ -14,7 +14,7 @@ from gpufleet.engine.defragment.automatic import Automatic
 from gpufleet.engine.defragment.consolidation import Consolidation, Defragmentation, Limits
 from gpufleet.engine.defragment.for_workload import moves_for
 from gpufleet.engine.defragment.movable import movable
-from gpufleet.engine.defragment.moves import Move, told
+from gpufleet.engine.defragment.moves import Move, named_moves
 from gpufleet.engine.defragment.relocating import Relocating
 from gpufleet.engine.engine_errors import BrokenInvariantError, EventError
 from gpufleet.engine.event import (
@@ -133,7 +133,7 @@ class Engine:
                 rejected.append(Rejected(type(happened).__name__, str(problem)))
             state.store.keep()
             work.spend(1)
-        yield from self._cycle.run(at_us, work, rejected + intake.take_told())
+        yield from self._cycle.run(at_us, work, rejected + intake.take_instructions())
         yield self._concluded(at_us)
 
     def _concluded(self, at_us: int) -> list[AnyInstruction]:
@@ -224,7 +224,7 @@ class Engine:
         if unplaced is None:
             return None
         found = moves_for(unplaced, self.state, movable(self.state, self.at_us), moves_max)
-        return None if found is None else told(self.state, found.relocations)
+        return None if found is None else named_moves(self.state, found.relocations)
 
     def _asking(self, workload: PodUid | GangName) -> UnplacedWorkload | None:
         members = self.state.gangs.described(workload)

@@ -127,7 +127,7 @@ class Evictions:
                 # A coroutine that never began must be closed, else Python warns of it.
                 self._work.get_nowait().close()
 
-    def regard(self) -> None:
+    def after_round(self) -> None:
         """Look whether pods that were told to end do."""
         now_s = self.client.clock.monotonic_s()
         while self._begins_by_s:
@@ -197,7 +197,7 @@ class Evictions:
         refusal = await self._ask(victim, dry_run=dry_run)
         if refusal is None:
             if not dry_run:
-                self._was_told(victim, asker)
+                self._was_granted(victim, asker)
             return True
         self._refuse(victim, asker, *refusal)
         for other in in_vain:
@@ -206,11 +206,11 @@ class Evictions:
                 asker.refused(EvictionRefusal(other, Cause.IN_VAIN, words, 0.0))
         return False
 
-    def _was_told(self, victim: Victim, asker: Asker) -> None:
+    def _was_granted(self, victim: Victim, asker: Asker) -> None:
         self._expect_end(victim, asker)
         LOG.info("a pod is told to end", extra={"pod": str(victim.pod), "cause": victim.reason})
-        self.observer.told(victim)
-        asker.told(victim)
+        self.observer.eviction_granted(victim)
+        asker.eviction_granted(victim)
 
     def _expect_end(self, victim: Victim, asker: Asker) -> None:
         due_s = self.client.clock.monotonic_s() + BEGINS_WITHIN_S

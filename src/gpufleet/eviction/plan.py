@@ -56,7 +56,7 @@ class EvictionRefusal(msgspec.Struct, frozen=True):
 class Asker(Protocol):
     """The part that wants pods to end."""
 
-    def told(self, victim: Victim) -> None:
+    def eviction_granted(self, victim: Victim) -> None:
         """A pod was told to end."""
         ...
 
@@ -68,7 +68,7 @@ class Asker(Protocol):
 class PodsWatchedByAsker:
     """An asker that looks at the pods themselves, and asks again while they are there."""
 
-    def told(self, victim: Victim) -> None:
+    def eviction_granted(self, victim: Victim) -> None:
         """Nothing is to be done."""
 
     def refused(self, refusal: EvictionRefusal) -> None:

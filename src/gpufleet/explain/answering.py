@@ -239,7 +239,7 @@ class Answering:
 
     def _told(self, meaning: model.Pod) -> Gang | None:
         record = None if meaning.gang is None else self.facts.gangs.records.get(meaning.gang)
-        return None if record is None else record.told
+        return None if record is None else record.engine_gang
 
     def _room(self, said: Explanation) -> Finding:
         node = harmless(str(said.node))

@@ -60,16 +60,16 @@ def gang_row(facts: Facts, name: GangName) -> GangRow:
     """A gang with all its members; those that were told to end do not count as come, as for the engine."""
     record = facts.gangs.records.get(name)
     members = tuple(member_row(facts, pod) for pod in sorted(facts.members(name), key=_order))
-    told = None if record is None else record.told
+    engine_gang = None if record is None else record.engine_gang
     half = next((one for one in facts.gangs.half_bound() if one.gang == name), None)
     here = [] if record is None else record.pods.values()
     arrived = [entry for entry in here if entry.object.metadata.deletion_timestamp is None]
     return GangRow(
         name=name,
-        min_members=0 if told is None else told.min_members,
+        min_members=0 if engine_gang is None else engine_gang.min_members,
         arrived=len(arrived),
         placed=sum(entry.place is PodStage.PLACED for entry in arrived),
-        roles=() if told is None else tuple(_roles(told, arrived)),
+        roles=() if engine_gang is None else tuple(_roles(engine_gang, arrived)),
         members=members,
         deadline="" if half is None else _deadline(half.since, half.deadline_s),
     )

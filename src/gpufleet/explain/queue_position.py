@@ -2,7 +2,7 @@
 it lacks.
 """
 
-from gpufleet.engine.explanations.precedence import Rival, precedence
+from gpufleet.engine.explanations.precedence import CompetingQueue, precedence
 from gpufleet.engine.explanations.queue_report import QueueUse, ResourceUse
 from gpufleet.engine.explanations.queue_words import amount_words, number
 from gpufleet.engine.explanations.waiting_order import Queued
@@ -64,7 +64,7 @@ class QueuePosition:
             names = [one.queue for one in level]
             if above in names and names.index(above) > 0:
                 own = level[names.index(above)]
-                first = [_rival_words(one, own) for one in level[: names.index(above)]]
+                first = [_competing_words(one, own) for one in level[: names.index(above)]]
                 return [f"before {self._title(above)} goes {listed(first)}"]
             parent = self.uses[above].parent if above in self.uses else None
             if parent is None:
@@ -129,7 +129,7 @@ def _user_words(use: QueueUse, found: ResourceUse) -> str:
     return f"{harmless(use.queue)} ({amount_words(found.resource, found.used)}{borrowed})"
 
 
-def _rival_words(one: Rival, own: Rival) -> str:
+def _competing_words(one: CompetingQueue, own: CompetingQueue) -> str:
     name = harmless(one.queue)
     if one.is_within and not own.is_within:
         return f"{name}, whose work stays within what it is owed"

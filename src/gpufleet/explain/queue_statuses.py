@@ -37,11 +37,11 @@ def _row(queue: FleetQueue) -> QueueRow:
     except ObjectError as problem:
         problems.append(Problem(MALFORMED, str(problem)))
     problems = _told(status) or problems
-    told = {one.resource: one for one in status.resources}
+    status_amounts = {one.resource: one for one in status.resources}
     rows = []
-    for name in sorted({*told, *stated}):
+    for name in sorted({*status_amounts, *stated}):
         try:
-            rows.append(_resource(name, told.get(name), stated.get(name)))
+            rows.append(_resource(name, status_amounts.get(name), stated.get(name)))
         except InputError as problem:
             problems = [*problems, Problem("StatusUnreadable", f"status.resources: {problem}")]
     return QueueRow(
@@ -68,7 +68,7 @@ def _told(status: FleetQueueStatus) -> list[Problem]:
     return [Problem(one.reason, one.message) for one in ours if one.status == "False"]
 
 
-def _resource(name: str, told: ResourceStatus | None, quota: Quota | None) -> ResourceRow:
+def _resource(name: str, status_amounts: ResourceStatus | None, quota: Quota | None) -> ResourceRow:
     resource = QuotaResource(name)
 
     def stated(units: int | None) -> str | None:
@@ -77,7 +77,7 @@ def _resource(name: str, told: ResourceStatus | None, quota: Quota | None) -> Re
     def written(amount: str | None, field: str) -> str | None:
         return None if amount is None else written_amount(resource, read_amount(resource, amount, field))
 
-    status = told or ResourceStatus(name)
+    status = status_amounts or ResourceStatus(name)
     limits = quota or Quota(resource)
     return ResourceRow(
         name,

@@ -7,7 +7,7 @@ callback, which is most of what makes ``http_transport`` cheap.
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
-from gpufleet.kube.http_parser import GarbageError, ResponseParser
+from gpufleet.kube.http_parser import MalformedAnswerError, ResponseParser
 from gpufleet.kube.kube_errors import TransportError
 from gpufleet.kube.transport import LARGEST_BODY_BYTES, Response
 
@@ -133,7 +133,7 @@ class HttpConnection(asyncio.Protocol):
             return
         try:
             parser.feed(data)
-        except GarbageError as error:
+        except MalformedAnswerError as error:
             self._fail(str(error))
             return
         if self._streaming:
@@ -148,7 +148,7 @@ class HttpConnection(asyncio.Protocol):
         if self._broken is None:
             try:
                 self._parser.end()
-            except GarbageError as error:
+            except MalformedAnswerError as error:
                 detail = f"{error}: {exc}" if exc is not None else str(error)
                 self._break(detail, unanswered=not self._parser.begun)
             else:

@@ -24,7 +24,7 @@ _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?")
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
-class GarbageError(Exception):
+class MalformedAnswerError(Exception):
     """These bytes are no HTTP/1.1 answer, or one that we refuse to guess about."""
 
 
@@ -75,7 +75,7 @@ class ResponseParser:
         return self._part is _Part.COMPLETE
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes. Raises GarbageError."""
+        """Take the next bytes. Raises MalformedAnswerError."""
         if self._buffer:
             data = self._buffer + data
             self._buffer = b""
@@ -87,16 +87,16 @@ class ResponseParser:
             self._take(data)
         elif self._part is _Part.COMPLETE:
             if data:
-                raise GarbageError("bytes after the end of an answer")
+                raise MalformedAnswerError("bytes after the end of an answer")
         elif self._part is not _Part.HEAD:
             self._feed_chunked(data)
 
     def end(self) -> None:
-        """The server closed the connection. Raises GarbageError if the answer was not whole."""
+        """The server closed the connection. Raises MalformedAnswerError if the answer was not whole."""
         if self._part is _Part.UNTIL_CLOSE:
             self._part = _Part.COMPLETE
         elif self._part is not _Part.COMPLETE:
-            raise GarbageError("the connection was closed in the middle of an answer")
+            raise MalformedAnswerError("the connection was closed in the middle of an answer")
 
     def take_body(self) -> bytes:
         """What has come of the body and was not taken yet."""
@@ -116,21 +116,21 @@ class ResponseParser:
         while True:
             end = data.find(b"\r\n\r\n")
             if end > LONGEST_HEAD_BYTES or (end < 0 and len(data) > LONGEST_HEAD_BYTES):
-                raise GarbageError(f"the head of an answer is longer than {LONGEST_HEAD_BYTES} bytes")
+                raise MalformedAnswerError(f"the head of an answer is longer than {LONGEST_HEAD_BYTES} bytes")
             if end < 0:
                 # Compared as far as it goes: another protocol is refused before a whole head came.
                 if data[:7] != b"HTTP/1."[: len(data)]:
-                    raise GarbageError("the answer does not begin as HTTP/1.1")
+                    raise MalformedAnswerError("the answer does not begin as HTTP/1.1")
                 self._buffer = data
                 return b""
             lines = data[:end].decode("latin-1").split("\r\n")
             data = data[end + 4 :]
             found = _STATUS_LINE.fullmatch(lines[0])
             if found is None:
-                raise GarbageError("the answer does not begin as HTTP/1.1")
+                raise MalformedAnswerError("the answer does not begin as HTTP/1.1")
             status = int(found[2])
             if status == 101:
-                raise GarbageError("the server wants to speak another protocol")
+                raise MalformedAnswerError("the server wants to speak another protocol")
             if status >= 200:
                 self.headers = _headers(lines)
                 self._choose_body(status, is_1_0=found[1] == "0")
@@ -138,7 +138,7 @@ class ResponseParser:
             # 1xx says that the real answer is still to come.
             self._interim += 1
             if self._interim > MOST_INTERIM_ANSWERS:
-                raise GarbageError("the answer never comes: the server says 1xx again and again")
+                raise MalformedAnswerError("the answer never comes: the server says 1xx again and again")
 
     def _choose_body(self, status: int, *, is_1_0: bool) -> None:
         headers = self.headers
@@ -146,7 +146,7 @@ class ResponseParser:
         self.keep_alive = "keep-alive" in connection if is_1_0 else "close" not in connection
         coding, length = headers.get("transfer-encoding"), headers.get("content-length")
         if headers.get("content-encoding", "identity") != "identity":
-            raise GarbageError("the answer is compressed, which was not asked for")
+            raise MalformedAnswerError("the answer is compressed, which was not asked for")
         self.status = status
         # These have no body, whatever their fields say (RFC 9112, section 6.3).
         if self._without_body or status in {204, 304}:
@@ -154,15 +154,15 @@ class ResponseParser:
         elif coding is not None:
             # Two lengths are how requests are smuggled past a proxy (RFC 9112, section 6.3).
             if coding.lower() != "chunked" or length is not None or is_1_0:
-                raise GarbageError("the answer's length is given in more than one way")
+                raise MalformedAnswerError("the answer's length is given in more than one way")
             self._part = _Part.CHUNK_SIZE
         elif length is not None:
             # Fifteen digits are a petabyte; longer numbers only cost time.
             if not (length.isascii() and length.isdigit()) or len(length) > 15:
-                raise GarbageError("the answer's Content-Length is no number")
+                raise MalformedAnswerError("the answer's Content-Length is no number")
             self._left = int(length)
             if self._left > self.most_bytes:
-                raise GarbageError(f"the answer is larger than {self.most_bytes} bytes")
+                raise MalformedAnswerError(f"the answer is larger than {self.most_bytes} bytes")
             self._part = _Part.LENGTH if self._left else _Part.COMPLETE
         else:
             self.keep_alive = False
@@ -171,7 +171,7 @@ class ResponseParser:
     def _feed_length(self, data: bytes) -> None:
         self._left -= len(data)
         if self._left < 0:
-            raise GarbageError("bytes after the end of an answer")
+            raise MalformedAnswerError("bytes after the end of an answer")
         self._take(data)
         if not self._left:
             self._part = _Part.COMPLETE
@@ -188,11 +188,13 @@ class ResponseParser:
                     self._part = _Part.CHUNK_END
                 continue
             if self._part is _Part.COMPLETE:
-                raise GarbageError("bytes after the end of an answer")
+                raise MalformedAnswerError("bytes after the end of an answer")
             end = data.find(b"\r\n", at)
             if end < 0:
                 if size - at > LONGEST_LINE_BYTES:
-                    raise GarbageError(f"a line between chunks is longer than {LONGEST_LINE_BYTES} bytes")
+                    raise MalformedAnswerError(
+                        f"a line between chunks is longer than {LONGEST_LINE_BYTES} bytes"
+                    )
                 self._buffer = data[at:]
                 return
             self._chunk_line(data[at:end])
@@ -201,12 +203,12 @@ class ResponseParser:
     def _chunk_line(self, line: bytes) -> None:
         if self._part is _Part.CHUNK_END:
             if line:
-                raise GarbageError("a chunk is longer than it said")
+                raise MalformedAnswerError("a chunk is longer than it said")
             self._part = _Part.CHUNK_SIZE
         elif self._part is _Part.CHUNK_SIZE:
             found = _CHUNK_SIZE.fullmatch(line)
             if found is None:
-                raise GarbageError("the size of a chunk is no number")
+                raise MalformedAnswerError("the size of a chunk is no number")
             self._left = int(found[1], 16)
             self._part = _Part.CHUNK_DATA if self._left else _Part.TRAILER
         elif not line:
@@ -214,23 +216,25 @@ class ResponseParser:
         else:
             self._trailer_bytes += len(line)
             if self._trailer_bytes > LONGEST_HEAD_BYTES:
-                raise GarbageError(f"the trailer of an answer is longer than {LONGEST_HEAD_BYTES} bytes")
+                raise MalformedAnswerError(
+                    f"the trailer of an answer is longer than {LONGEST_HEAD_BYTES} bytes"
+                )
 
 
 def _headers(lines: list[str]) -> dict[str, str]:
     if len(lines) > MOST_HEADERS + 1:
-        raise GarbageError(f"the answer has more than {MOST_HEADERS} headers")
+        raise MalformedAnswerError(f"the answer has more than {MOST_HEADERS} headers")
     headers: dict[str, str] = {}
     for line in lines[1:]:
         name, colon, value = line.partition(":")
         name = name.lower()
         if not colon or _NAME.fullmatch(name) is None:
-            raise GarbageError("a header of the answer is malformed")
+            raise MalformedAnswerError("a header of the answer is malformed")
         value = value.strip(" \t")
         # Equal headers are one list (RFC 9110, section 5.2); two lengths have to be equal.
         if name in headers:
             if name == "content-length" and value != headers[name]:
-                raise GarbageError("the answer's length is given in more than one way")
+                raise MalformedAnswerError("the answer's length is given in more than one way")
             value = value if name == "content-length" else f"{headers[name]}, {value}"
         headers[name] = value
     return headers

@@ -46,11 +46,13 @@ class LocalVolumes:
         self.client = client
         self._wake = asyncio.Event()
         self.claims = Mirror(
-            client, PERSISTENT_VOLUME_CLAIMS, msgspec.json.Decoder(PersistentVolumeClaim), self._ring
+            client, PERSISTENT_VOLUME_CLAIMS, msgspec.json.Decoder(PersistentVolumeClaim), self._on_change
         )
-        self.volumes = Mirror(client, PERSISTENT_VOLUMES, msgspec.json.Decoder(PersistentVolume), self._ring)
+        self.volumes = Mirror(
+            client, PERSISTENT_VOLUMES, msgspec.json.Decoder(PersistentVolume), self._on_change
+        )
 
-    def _ring(self, _change: object) -> None:
+    def _on_change(self, _change: object) -> None:
         self._wake.set()
 
     async def run(self) -> None:

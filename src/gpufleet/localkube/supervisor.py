@@ -37,10 +37,10 @@ class Ended(Exception):  # noqa: N818  no error: the way out of the loop
 class Supervisor:
     """Runs one plan until it is told to end."""
 
-    def __init__(self, folder: Path, told: ProcessPlan) -> None:
+    def __init__(self, folder: Path, process_plan: ProcessPlan) -> None:
         self.folder = folder
-        self.told = told
-        self.programs = [SupervisedProgram(program, folder) for program in told.programs]
+        self.process_plan = process_plan
+        self.programs = [SupervisedProgram(program, folder) for program in process_plan.programs]
         self.leash: int | None = sys.stdin.fileno()
         self.ended = False
 
@@ -70,7 +70,7 @@ class Supervisor:
     def wait_for_api(self) -> None:
         """Return when /readyz says ok; ProgramFailedError if a program ends before, or after too long."""
         context = tls_context(self.folder / "ca.crt", self.folder / "admin.crt", self.folder / "admin.key")
-        limit_s = time.monotonic() + self.told.start_limit_s
+        limit_s = time.monotonic() + self.process_plan.start_limit_s
         answer = "never answered"
         while time.monotonic() < limit_s:
             for one in self.programs:
@@ -78,7 +78,7 @@ class Supervisor:
                 if one.child is not None and (code := one.child.exit_code) is not None:
                     raise one.child.failed(f"ended with {code} while the cluster was starting")
             try:
-                with Api(self.told.port, context, timeout_s=5) as api:
+                with Api(self.process_plan.port, context, timeout_s=5) as api:
                     status, body = api.request("GET", "/readyz")
                 if status == 200:
                     return
@@ -89,7 +89,7 @@ class Supervisor:
         server = next(
             one.child for one in self.programs if one.program.name == "kube-apiserver" and one.child
         )
-        raise server.failed(f"was not ready within {self.told.start_limit_s:.0f} s ({answer})")
+        raise server.failed(f"was not ready within {self.process_plan.start_limit_s:.0f} s ({answer})")
 
     def pause(self, wait_s: float) -> None:
         """Wait a moment; Ended where a signal came or the leash was cut."""
@@ -144,10 +144,10 @@ def process(pid: int, restarts: int) -> Process:
 
 def main(folder: Path, lock: Path) -> None:
     """Run the plan in ``folder``; when it ends, remove the folder and the lock."""
-    told = plan.read_plan(folder)
-    if told is None:
+    process_plan = plan.read_plan(folder)
+    if process_plan is None:
         raise SystemExit(f"{folder}: no plan to run")
-    supervisor = Supervisor(folder, told)
+    supervisor = Supervisor(folder, process_plan)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, supervisor.end)
     try:

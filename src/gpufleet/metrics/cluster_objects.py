@@ -130,7 +130,7 @@ class ClusterObjects:
 
     def __init__(self, client: Client) -> None:
         self._pods_by_namespace: dict[str, set[ObjectKey]] = {}
-        self.pods: Mirror[PodFacts] = Mirror(client, PODS, msgspec.json.Decoder(PodFacts), self._heard_of_pod)
+        self.pods: Mirror[PodFacts] = Mirror(client, PODS, msgspec.json.Decoder(PodFacts), self._on_pod)
         self.nodes: Mirror[NodeFacts] = Mirror(client, NODES, msgspec.json.Decoder(NodeFacts), _ignored)
         self.queues: Mirror[QueueFacts] = Mirror(
             client, FLEET_QUEUES, msgspec.json.Decoder(QueueFacts), _ignored, optional=True
@@ -139,7 +139,7 @@ class ClusterObjects:
             client,
             CONFIG_MAPS,
             msgspec.json.Decoder(AuthenticationMap),
-            self._heard_of_authentication,
+            self._on_authentication,
             namespace=request_header.NAMESPACE,
             selection=Selection(fields=f"metadata.name={request_header.NAME}"),
         )
@@ -175,7 +175,7 @@ class ClusterObjects:
             return self.pods
         return self.nodes if resource == NODE_KIND.resource else self.queues
 
-    def _heard_of_pod(self, change: Change[PodFacts]) -> None:
+    def _on_pod(self, change: Change[PodFacts]) -> None:
         match change:
             case Appeared(pod):
                 metadata = pod.metadata
@@ -190,7 +190,7 @@ class ClusterObjects:
             case _:
                 pass
 
-    def _heard_of_authentication(self, change: Change[AuthenticationMap]) -> None:
+    def _on_authentication(self, change: Change[AuthenticationMap]) -> None:
         match change:
             case Appeared(written):
                 self.front_proxy = read_front_proxy(written)

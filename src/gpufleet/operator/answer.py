@@ -27,10 +27,10 @@ class PlannedChange(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PlannedFinding(msgspec.Struct, frozen=True, rename="camel"):
-    """What preflight found: ``gravity`` is blocks, warns or unknown."""
+    """What preflight found: ``severity`` is blocks, warns or unknown."""
 
     rule: str
-    gravity: str
+    severity: str
     message: str
     way_out: str
 

@@ -14,7 +14,7 @@ from gpufleet.operator.fleet_state import FleetState
 from gpufleet.operator.node_facts import NodeFacts
 from gpufleet.operator.plan import NodePlan, Way
 from gpufleet.operator.rollout.stamp import RolloutPhase
-from gpufleet.preflight.finding import Gravity, PreflightFinding
+from gpufleet.preflight.finding import FindingSeverity, PreflightFinding
 
 Findings = Mapping[NodeName, tuple[PreflightFinding, ...]]
 
@@ -51,7 +51,7 @@ def _obstacle(facts: NodeFacts, findings: tuple[PreflightFinding, ...]) -> str:
         return "not known to be ready"
     if facts.is_cordoned and (facts.stamp is None or not facts.stamp.is_cordon_ours):
         return "cordoned by others"
-    blocking = (one.message for one in findings if one.gravity is Gravity.BLOCKS)
+    blocking = (one.message for one in findings if one.severity is FindingSeverity.BLOCKS)
     return facts.stamp_problem or next(blocking, "")
 
 

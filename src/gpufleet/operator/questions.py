@@ -231,7 +231,7 @@ def _planned(plan: NodePlan, findings: tuple[PreflightFinding, ...]) -> PlannedN
         tuple(_change(one) for one in plan.changes),
         tuple(one.sentence() for one in plan.conflicts),
         tuple(sorted({name for one in plan.refusals for name in one.refused})),
-        tuple(PlannedFinding(one.rule, one.gravity.value, one.message, one.way_out) for one in findings),
+        tuple(PlannedFinding(one.rule, one.severity.value, one.message, one.way_out) for one in findings),
         plan.keeps_driver,
     )
 

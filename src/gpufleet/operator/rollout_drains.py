@@ -222,7 +222,7 @@ class _Planned:
                 self._waits_us += [] if at_us is None else [at_us]
             case Way.EVICTED:
                 self._end(work)
-            case Way.NO_PLACE if self._is_tired():
+            case Way.NO_PLACE if self._has_waited_long_enough():
                 self._end(work)
             case Way.NO_PLACE:
                 self._keep(work, f"{work.name} fits nowhere else now: {work.gpus:g} GPUs are short")
@@ -233,7 +233,7 @@ class _Planned:
     def _keep(self, work: WorkPlan, words: str) -> None:
         self._kept.update((PodUid(uid), words) for uid in work.pods if uid in self._of_node.holders)
 
-    def _is_tired(self) -> bool:
+    def _has_waited_long_enough(self) -> bool:
         """Whether work that fits nowhere was waited for as long as the policy says."""
         until_us = self._stamp.place_until_us
         return 0 < until_us <= self._plain.now_us

@@ -22,7 +22,7 @@ from gpufleet.operator.rollout_objects import (
     driver_key,
     is_turned_away,
 )
-from gpufleet.preflight.finding import Gravity
+from gpufleet.preflight.finding import FindingSeverity
 
 
 class SeenDrivers(msgspec.Struct, frozen=True):
@@ -82,7 +82,7 @@ def blocker_of(facts: NodeFacts, plan: NodePlan, policy: FleetPolicy) -> str:
         if policy.name in refusal.refused:
             return refusal.sentence()
     findings = findings_of(facts, plan, (policy,))
-    return next((one.message for one in findings if one.gravity is Gravity.BLOCKS), "")
+    return next((one.message for one in findings if one.severity is FindingSeverity.BLOCKS), "")
 
 
 def _image(facts: NodeFacts, wanted: str) -> str:

@@ -101,7 +101,7 @@ class Rollouts:
         )
         self._actions = RolloutActions(client, namespace, self.evictions, self._refused, scheduler_name)
 
-    def told(self, victim: Victim) -> None:
+    def eviction_granted(self, victim: Victim) -> None:
         """A pod was told to end."""
         self._refused.forget(victim)
 
@@ -121,7 +121,7 @@ class Rollouts:
         self._pods = {PodUid(one.metadata.uid): one for found in by_node.values() for one in found}
         self._refused.keep(self._pods)
         self._actions.keep(self._pods)
-        self.evictions.regard()
+        self.evictions.after_round()
         seen = SeenNode(state.nodes, by_node)
         drains = self._drains(by_node)
         self._asking = Asking()
@@ -170,7 +170,7 @@ class Rollouts:
             for name in names
         )
         words.update(_words(nodes))
-        if self._waits_for_sight(state, found, names):
+        if self._waits_to_be_seen(state, found, names):
             # A question without the nodes of this policy would be another one, so none is asked in this
             # round.
             self._asking.is_sure = False
@@ -257,7 +257,7 @@ class Rollouts:
         del self._unseen[kind, name]
         return False
 
-    def _waits_for_sight(
+    def _waits_to_be_seen(
         self, state: FleetState, policy: wire.FleetPolicy, names: Sequence[NodeName]
     ) -> bool:
         metadata = policy.metadata

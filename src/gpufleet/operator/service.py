@@ -166,11 +166,11 @@ class Following:
         self._changed = asyncio.Event()
         self._written: dict[NodeName, tuple[str, WrittenState, float]] = {}
         self._told_at_s: dict[str, float] = {}
-        self.policies = Mirror(client, FLEET_POLICIES, _POLICY, self._heard_of_policy, optional=True)
-        self.nodes = Mirror(client, NODES, _NODE, self._heard_of_node)
-        self.reports = Mirror(client, NODE_DEVICES, _REPORT, self._heard_of_report, optional=True)
+        self.policies = Mirror(client, FLEET_POLICIES, _POLICY, self._on_policy, optional=True)
+        self.nodes = Mirror(client, NODES, _NODE, self._on_node)
+        self.reports = Mirror(client, NODE_DEVICES, _REPORT, self._on_report, optional=True)
         # Followed from the first policy on that brings a driver: all else needs no pods.
-        self.pods = Mirror(client, PODS, _POD, self._heard_of_pod)
+        self.pods = Mirror(client, PODS, _POD, self._on_pod)
         self._planning = None if planner is None else Planning(planner, client.clock, self._changed.set)
         self.rollouts = Rollouts(client, namespace, lease.holds, scheduler_name, self._planning)
         self._group: asyncio.TaskGroup | None = None
@@ -310,13 +310,13 @@ class Following:
             self._told_at_s[name] = now_s
         return whole
 
-    def _heard_of_policy(self, _: Change[wire.FleetPolicy]) -> None:
+    def _on_policy(self, _: Change[wire.FleetPolicy]) -> None:
         self._changed.set()
 
-    def _heard_of_node(self, _: Change[PolicyNode]) -> None:
+    def _on_node(self, _: Change[PolicyNode]) -> None:
         self._changed.set()
 
-    def _heard_of_pod(self, change: Change[HeldPod]) -> None:
+    def _on_pod(self, change: Change[HeldPod]) -> None:
         """Only pods of nodes in a rollout, and of ours, matter: fleets start pods all the time."""
         pod = _pod_of(change)
         # Only labels of drivers and of checks are kept when a pod is read, so one with labels is ours.
@@ -324,7 +324,7 @@ class Following:
             return
         self._changed.set()
 
-    def _heard_of_report(self, _: Change[DriverReport]) -> None:
+    def _on_report(self, _: Change[DriverReport]) -> None:
         self._changed.set()
 
 

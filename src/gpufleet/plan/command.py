@@ -113,7 +113,7 @@ def _answer(
     question: Question, types: Sequence[InstanceType], found: Found, changed: Changed, at: dt.datetime
 ) -> Plan:
     helped = frozenset(found.helped)
-    told = Difference(found.base, found.course, changed.submitted)
+    difference = Difference(found.base, found.course, changed.submitted)
     nothing, more = _nothing_helps(
         Difference(found.ample, found.ample, changed.submitted),
         [after_evictions(found.ample, uid) for uid in found.late if uid not in helped],
@@ -131,10 +131,10 @@ def _answer(
         sum(one.cost_micro for one in nodes),
         len(found.late),
         len(found.helped),
-        told.started(frozenset(uid for uid in ends if found.course.start_of(uid) is not None)),
-        told.spared(),
-        told.evicted(),
-        told.delayed(),
+        difference.started(frozenset(uid for uid in ends if found.course.start_of(uid) is not None)),
+        difference.spared(),
+        difference.evicted(),
+        difference.delayed(),
         tuple(changed.lost),
         nothing,
         more,

@@ -5,7 +5,7 @@ import enum
 import msgspec
 
 
-class Gravity(enum.Enum):
+class FindingSeverity(enum.Enum):
     """Whether a finding stops a rollout on the node, warns, or says that something is not known."""
 
     BLOCKS = "blocks"
@@ -17,6 +17,6 @@ class PreflightFinding(msgspec.Struct, frozen=True):
     """One finding."""
 
     rule: str
-    gravity: Gravity
+    severity: FindingSeverity
     message: str
     way_out: str

@@ -5,16 +5,16 @@ from collections.abc import Iterator
 from gpufleet.model.fleet_policy import DriverSource
 from gpufleet.preflight import kernel, modules, node_state, other_operators, runtime
 from gpufleet.preflight.facts import Case
-from gpufleet.preflight.finding import Gravity, PreflightFinding
+from gpufleet.preflight.finding import FindingSeverity, PreflightFinding
 
 RULES = (modules.judge, kernel.judge, runtime.judge, other_operators.judge, node_state.judge)
-ORDER = {gravity: height for height, gravity in enumerate(Gravity)}
+ORDER = {severity: height for height, severity in enumerate(FindingSeverity)}
 
 
 def judge(case: Case) -> tuple[PreflightFinding, ...]:
     """The findings of all rules, the gravest first."""
     found = [finding for rule in RULES for finding in rule(case)]
-    return tuple(sorted((*found, *unknown(case)), key=lambda one: (ORDER[one.gravity], one.rule)))
+    return tuple(sorted((*found, *unknown(case)), key=lambda one: (ORDER[one.severity], one.rule)))
 
 
 def unknown(case: Case) -> Iterator[PreflightFinding]:
@@ -39,7 +39,7 @@ def unknown(case: Case) -> Iterator[PreflightFinding]:
     if missing:
         yield PreflightFinding(
             "facts-unknown",
-            Gravity.UNKNOWN,
+            FindingSeverity.UNKNOWN,
             f"not known: {', '.join(missing)}",
             "what is not known is not taken to be well: see what reports it, or look on the node",
         )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpufleet.model.fleet_policy import DriverBuild, DriverSource
 from gpufleet.preflight.facts import Case
-from gpufleet.preflight.finding import Gravity, PreflightFinding
+from gpufleet.preflight.finding import FindingSeverity, PreflightFinding
 
 IMAGES_BESIDE_EACH_OTHER = 2
 """The old driver's image stays until the new one has been found to work."""
@@ -28,7 +28,7 @@ def _image(case: Case) -> Iterator[PreflightFinding]:
     if architecture is not None and has is not None and architecture not in has:
         yield PreflightFinding(
             "image-architecture",
-            Gravity.BLOCKS,
+            FindingSeverity.BLOCKS,
             f"the image is for {', '.join(has)}, and the node is {architecture}",
             "name an index of images with this architecture, or select other nodes",
         )
@@ -36,7 +36,7 @@ def _image(case: Case) -> Iterator[PreflightFinding]:
     if system is not None and systems is not None and system not in systems:
         yield PreflightFinding(
             "image-system",
-            Gravity.BLOCKS,
+            FindingSeverity.BLOCKS,
             f"the image is for {', '.join(systems)}, and the node runs {system}",
             "name an image of this system, in a policy of its own",
         )
@@ -48,14 +48,14 @@ def _kernel(case: Case) -> Iterator[PreflightFinding]:
         if kernel is not None and kernels is not None and kernel not in kernels:
             yield PreflightFinding(
                 "precompiled-missing",
-                Gravity.BLOCKS,
+                FindingSeverity.BLOCKS,
                 f"the image has no modules for the kernel {kernel}",
                 "name an image with modules for it, or build: Built",
             )
     elif case.host.reaches_packages is False:
         yield PreflightFinding(
             "packages-unreachable",
-            Gravity.BLOCKS,
+            FindingSeverity.BLOCKS,
             "the driver is built on the node, and the node reaches no packages of kernel headers",
             "give a mirror and its certificate, or choose build: Precompiled",
         )
@@ -63,7 +63,7 @@ def _kernel(case: Case) -> Iterator[PreflightFinding]:
     if kernel is not None and built and kernel not in built:
         yield PreflightFinding(
             "kernel-changed",
-            Gravity.BLOCKS,
+            FindingSeverity.BLOCKS,
             f"the driver in place is for {', '.join(sorted(built))}, and the node has booted {kernel}",
             "bring the driver for this kernel first, or boot the old one",
         )
@@ -76,7 +76,7 @@ def _secure_boot(case: Case) -> Iterator[PreflightFinding]:
     problem = "whether the modules are signed is not known" if unknown else "the modules are not signed"
     yield PreflightFinding(
         "secure-boot",
-        Gravity.UNKNOWN if unknown else Gravity.BLOCKS,
+        FindingSeverity.UNKNOWN if unknown else FindingSeverity.BLOCKS,
         f"secure boot is on, and {problem}",
         "use signed, precompiled modules with the key enrolled, or turn secure boot off",
     )
@@ -91,7 +91,7 @@ def _disk(case: Case) -> Iterator[PreflightFinding]:
     if free < needed:
         yield PreflightFinding(
             "disk-low",
-            Gravity.BLOCKS,
+            FindingSeverity.BLOCKS,
             f"{free} MiB are free where images are, and {needed} MiB are needed",
             "free some space: the kubelet may remove the image of the driver that runs",
         )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpufleet.model.fleet_policy import DriverSource
 from gpufleet.model.phrases import listed
 from gpufleet.preflight.facts import Case
-from gpufleet.preflight.finding import Gravity, PreflightFinding
+from gpufleet.preflight.finding import FindingSeverity, PreflightFinding
 
 DRIVER_MODULES = (
     "nvidia_modeset",
@@ -31,14 +31,14 @@ def judge(case: Case) -> Iterator[PreflightFinding]:
     if stuck:
         yield PreflightFinding(
             "module-stuck-unloading",
-            Gravity.BLOCKS,
+            FindingSeverity.BLOCKS,
             f"{listed(stuck)} has been told to leave the kernel and does not",
             "reboot the node: nothing else ends this state",
         )
     if NOUVEAU in modules:
         yield PreflightFinding(
             "nouveau-loaded",
-            Gravity.BLOCKS,
+            FindingSeverity.BLOCKS,
             "nouveau is loaded: to unload it under a console may crash the machine",
             "blacklist nouveau in the host's image and reboot",
         )
@@ -47,14 +47,14 @@ def judge(case: Case) -> Iterator[PreflightFinding]:
         counts = ", ".join(f"{name} ({_holders(case, name)} references)" for name in held)
         yield PreflightFinding(
             "driver-held-outside-of-pods",
-            Gravity.BLOCKS,
+            FindingSeverity.BLOCKS,
             f"no pod holds a GPU, but {counts} is in use: a process of the host or a monitor",
             "end what has /dev/nvidia* open: nvidia-persistenced, dcgm, an exporter",
         )
     if case.wanted.source is DriverSource.IMAGE and case.host.driver_package:
         yield PreflightFinding(
             "host-driver-installed",
-            Gravity.BLOCKS,
+            FindingSeverity.BLOCKS,
             f"the host has a driver of its own: {case.host.driver_package}",
             "remove the package from the host's image, or choose source Host",
         )

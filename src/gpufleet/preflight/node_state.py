@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpufleet.model.fleet_policy import DEPLOY_PREFIX, UPGRADE_STATE_LABEL
 from gpufleet.model.phrases import listed
 from gpufleet.preflight.facts import Case
-from gpufleet.preflight.finding import Gravity, PreflightFinding
+from gpufleet.preflight.finding import FindingSeverity, PreflightFinding
 
 DEPLOY_DRIVER = "nvidia.com/gpu.deploy.driver"
 PRE_INSTALLED, PAUSED = "pre-installed", "paused-for-"
@@ -26,14 +26,14 @@ def _readiness(case: Case) -> Iterator[PreflightFinding]:
     if case.node.is_ready is False:
         yield PreflightFinding(
             "node-not-ready",
-            Gravity.BLOCKS,
+            FindingSeverity.BLOCKS,
             "the node is not ready",
             "repair it first; other nodes go on without it",
         )
     if case.node.is_cordoned and not case.node.cordoned_by_us:
         yield PreflightFinding(
             "cordoned-by-others",
-            Gravity.WARNS,
+            FindingSeverity.WARNS,
             "the node is cordoned, and not by gpufleet",
             "it stays cordoned afterwards: its cordon is undone only by what made it",
         )
@@ -45,14 +45,14 @@ def _labels(case: Case) -> Iterator[PreflightFinding]:
     if state not in SETTLED_STATES:
         yield PreflightFinding(
             "foreign-upgrade-unfinished",
-            Gravity.BLOCKS,
+            FindingSeverity.BLOCKS,
             f"an upgrade by another operator stands at {state}",
             "let it finish, or end it and take its labels away",
         )
     if labels.get(DEPLOY_DRIVER) == PRE_INSTALLED:
         yield PreflightFinding(
             "host-driver-labelled",
-            Gravity.BLOCKS,
+            FindingSeverity.BLOCKS,
             "another operator found a driver of the host: its validation waits for that one",
             "choose source Host, or remove the host's driver and the label",
         )
@@ -62,7 +62,7 @@ def _labels(case: Case) -> Iterator[PreflightFinding]:
     if paused:
         yield PreflightFinding(
             "operands-left-paused",
-            Gravity.BLOCKS,
+            FindingSeverity.BLOCKS,
             f"{listed(paused)} is still paused by an earlier change",
             "set these labels to true again, after you have seen that nothing is at work",
         )
@@ -74,7 +74,7 @@ def _labels(case: Case) -> Iterator[PreflightFinding]:
     if contended:
         yield PreflightFinding(
             "labels-contended",
-            Gravity.BLOCKS,
+            FindingSeverity.BLOCKS,
             f"{listed(contended)} is written by {listed(case.node.label_writers[contended[0]])}",
             "leave one writer: they undo each other's work",
         )
@@ -85,21 +85,21 @@ def _pods(case: Case) -> Iterator[PreflightFinding]:
     if crashing:
         yield PreflightFinding(
             "driver-in-use",
-            Gravity.BLOCKS,
+            FindingSeverity.BLOCKS,
             f"{crashing[0].name} cannot start: the old driver is still in use",
             "drain the GPUs of the node, then let the pod start again",
         )
     if case.node.claim_pods:
         yield PreflightFinding(
             "claims-held",
-            Gravity.WARNS,
+            FindingSeverity.WARNS,
             f"{listed(case.node.claim_pods)} hold GPUs by claims: their driver has to outlive them",
             "drain these pods before the DRA driver's pod stops",
         )
     elif case.node.gpu_pods:
         yield PreflightFinding(
             "gpu-pods-running",
-            Gravity.WARNS,
+            FindingSeverity.WARNS,
             f"{listed(case.node.gpu_pods)} hold GPUs, and with them files of the old driver",
             "each of them has to start anew; the node is drained first",
         )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpufleet.model.phrases import listed
 from gpufleet.model.taint import untolerated
 from gpufleet.preflight.facts import EVICTION_BY_CONTROLLER, Case
-from gpufleet.preflight.finding import Gravity, PreflightFinding
+from gpufleet.preflight.finding import FindingSeverity, PreflightFinding
 
 
 def judge(case: Case) -> Iterator[PreflightFinding]:
@@ -17,7 +17,7 @@ def judge(case: Case) -> Iterator[PreflightFinding]:
     if plugins is not None and len(plugins) > 1:
         yield PreflightFinding(
             "second-device-plugin",
-            Gravity.BLOCKS,
+            FindingSeverity.BLOCKS,
             f"{listed(plugins)} offer GPUs to one kubelet",
             "leave one of them on the node",
         )
@@ -28,7 +28,7 @@ def _operators(case: Case) -> Iterator[PreflightFinding]:
     if bringing:
         yield PreflightFinding(
             "second-operator",
-            Gravity.BLOCKS,
+            FindingSeverity.BLOCKS,
             f"{listed(one.name for one in bringing)} brings drivers too",
             "turn its driver off (driver.enabled: false), or choose source Host",
         )
@@ -36,14 +36,14 @@ def _operators(case: Case) -> Iterator[PreflightFinding]:
     if silent:
         yield PreflightFinding(
             "operator-without-leader",
-            Gravity.BLOCKS,
+            FindingSeverity.BLOCKS,
             f"{listed(one.name for one in silent)} brings drivers, and no process of it leads",
             "start it again and let it finish, or take it away",
         )
     if case.node.annotations.get(EVICTION_BY_CONTROLLER) == "true" and not bringing:
         yield PreflightFinding(
             "eviction-left-to-no-controller",
-            Gravity.BLOCKS,
+            FindingSeverity.BLOCKS,
             f"the node says {EVICTION_BY_CONTROLLER}=true, and no controller is there that evicts",
             f"take the annotation away: kubectl annotate node NODE {EVICTION_BY_CONTROLLER}-",
         )
@@ -54,7 +54,7 @@ def _daemon_sets(case: Case) -> Iterator[PreflightFinding]:
         if one.misscheduled:
             yield PreflightFinding(
                 "driver-pods-misscheduled",
-                Gravity.WARNS,
+                FindingSeverity.WARNS,
                 f"{one.name} has pods on {one.misscheduled} of the nodes that it does not select",
                 "let them end: an operator that counts its pods stops all upgrades over them",
             )
@@ -62,7 +62,7 @@ def _daemon_sets(case: Case) -> Iterator[PreflightFinding]:
         if taint is not None:
             yield PreflightFinding(
                 "taint-not-tolerated",
-                Gravity.BLOCKS,
+                FindingSeverity.BLOCKS,
                 f"{one.name} does not tolerate {taint}, so its pods are made and deleted again",
                 "add the toleration to its operator, or take the taint away",
             )
@@ -73,7 +73,7 @@ def _definitions(case: Case) -> Iterator[PreflightFinding]:
         if one.missing_fields:
             yield PreflightFinding(
                 "definition-too-old",
-                Gravity.BLOCKS,
+                FindingSeverity.BLOCKS,
                 f"the definition {one.name} drops {listed(one.missing_fields)} without a word",
                 "apply the definitions of the operator's own version",
             )
@@ -81,14 +81,14 @@ def _definitions(case: Case) -> Iterator[PreflightFinding]:
             state = "is going away" if one.is_terminating else "is missing beside the others"
             yield PreflightFinding(
                 "definitions-partly-removed",
-                Gravity.BLOCKS,
+                FindingSeverity.BLOCKS,
                 f"the definition {one.name} {state}",
                 "finish the removal of that operator, or install all of its definitions",
             )
     for left in case.cluster.left_objects:
         yield PreflightFinding(
             "finalizer-left",
-            Gravity.BLOCKS,
+            FindingSeverity.BLOCKS,
             f"{left.name} is deleted and held by {listed(left.finalizers)}",
             "start the operator that takes it away, or remove the finalizer",
         )

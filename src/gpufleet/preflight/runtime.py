@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpufleet.preflight.facts import TOOLKIT_IMAGE_ANNOTATION, Case, RuntimeConfig
-from gpufleet.preflight.finding import Gravity, PreflightFinding
+from gpufleet.preflight.finding import FindingSeverity, PreflightFinding
 
 NVIDIA_RUNTIME, PLAIN_RUNTIME = "nvidia", "runc"
 RESTARTS_MAX = 3
@@ -19,21 +19,21 @@ def judge(case: Case) -> Iterator[PreflightFinding]:
     if runtime.programs is not None and len(runtime.programs) > 1:
         yield PreflightFinding(
             "several-runtimes",
-            Gravity.BLOCKS,
+            FindingSeverity.BLOCKS,
             f"several programs of the runtime are on the host: {', '.join(runtime.programs)}",
             "leave one: the toolkit may configure the other, which no kubelet uses",
         )
     if runtime.restarts is not None and runtime.restarts > RESTARTS_MAX:
         yield PreflightFinding(
             "runtime-restarted",
-            Gravity.BLOCKS,
+            FindingSeverity.BLOCKS,
             f"the runtime was restarted {runtime.restarts} times since the node booted",
             "find out what restarts it: each restart may end a driver's pod while it loads",
         )
     if case.host.proxy and runtime.proxy == "":
         yield PreflightFinding(
             "proxy-not-passed",
-            Gravity.WARNS,
+            FindingSeverity.WARNS,
             f"the host reaches the network through {case.host.proxy}, and the runtime does not know it",
             "give the runtime's service the same proxy, or no image is fetched",
         )
@@ -44,7 +44,7 @@ def _configuration(case: Case, runtime: RuntimeConfig) -> Iterator[PreflightFind
     if drop_in and PLAIN_RUNTIME not in drop_in:
         yield PreflightFinding(
             "drop-in-without-runc",
-            Gravity.BLOCKS,
+            FindingSeverity.BLOCKS,
             f"a drop-in file names {', '.join(drop_in)} alone and so takes {PLAIN_RUNTIME} away",
             f"name {PLAIN_RUNTIME} in the drop-in file too",
         )
@@ -54,7 +54,7 @@ def _configuration(case: Case, runtime: RuntimeConfig) -> Iterator[PreflightFind
     if toolkit and runtime.runtimes is not None and NVIDIA_RUNTIME not in runtime.runtimes:
         yield PreflightFinding(
             "runtime-config-lost",
-            Gravity.BLOCKS,
+            FindingSeverity.BLOCKS,
             f"a toolkit is on the node, and the runtime has no handler {NVIDIA_RUNTIME}",
             "the configuration was lost, as at a reboot: let the toolkit write it again, or use CDI",
         )

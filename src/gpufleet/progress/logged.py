@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from gpufleet.progress.durations import Step, expected_s, record
-from gpufleet.progress.telling import IN_LOG_S, Revised, revised_s, telling_every
+from gpufleet.progress.telling import IN_LOG_S, Revised, repeating_every, revised_s
 
 BEGINS, GOES_ON, ENDS = "begins", "goes on", "ends"
 DECIDING = "the first decision is made"
@@ -46,7 +46,7 @@ class ToLog:
             self._log.info(what, extra={"step": GOES_ON, "so_far": detail(), **_expected(now_s)})
 
         try:
-            with telling_every(IN_LOG_S, tell):
+            with repeating_every(IN_LOG_S, tell):
                 yield
             if step is not None:
                 record(step, time.monotonic() - begun_s)

@@ -31,7 +31,7 @@ ALMOST = 0.99
 
 
 @contextmanager
-def telling_every(pause_s: float, tell: Callable[[], None]) -> Iterator[None]:
+def repeating_every(pause_s: float, tell: Callable[[], None]) -> Iterator[None]:
     """A thread tells again and again until the block ends; nothing is told after that."""
     over = threading.Event()
 
@@ -124,7 +124,7 @@ class ToPerson:
 
         pause_s = ON_TERMINAL_S if self._terminal else IN_LOG_S
         try:
-            with telling_every(pause_s, tell) if self._terminal or self._repeats else nullcontext():
+            with repeating_every(pause_s, tell) if self._terminal or self._repeats else nullcontext():
                 yield
             if step is not None:
                 record(step, time.monotonic() - begun_s)

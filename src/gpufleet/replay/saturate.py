@@ -32,7 +32,7 @@ class SaturateRun:
         self._rows = measured.engine.state.fleet.row_by_name
         self._player = Player(measured, self)
         self._binds: dict[PodUid, Bind] = {}
-        self._told: list[AnyInstruction] = []
+        self._instructions: list[AnyInstruction] = []
 
     def run(self, units: Sequence[ArrivalUnit], progress: Callable[[int], None] | None = None) -> None:
         """Let all units arrive; ``progress`` hears how many have, every thousand."""
@@ -42,7 +42,7 @@ class SaturateRun:
             self._player.happen(undo + events_of(unit))
             undo = self._settle(unit, number)
             self._binds.clear()
-            self._told.clear()
+            self._instructions.clear()
             if progress is not None and number % 1000 == 0:
                 progress(number)
 
@@ -55,9 +55,9 @@ class SaturateRun:
         """A trace describes no queues, and here only work of queues evicts."""
         raise BrokenInvariantError(f"a replay has no queues, but {evict.uid} was evicted")
 
-    def told(self, said: AnyInstruction) -> None:
+    def other_instruction(self, said: AnyInstruction) -> None:
         """What the engine says of a unit that it refused."""
-        self._told.append(said)
+        self._instructions.append(said)
 
     def due(self, uids: Sequence[PodUid]) -> Iterable[Event]:
         """Nothing is ever due: what is placed stays."""
@@ -83,7 +83,7 @@ class SaturateRun:
 
     def _refusal(self, task: TaskRecord) -> str:
         """The cause of a refusal: as the engine told it, else as it explains it when asked."""
-        for one in self._told:
+        for one in self._instructions:
             if isinstance(one, GangUnschedulable) and one.placeable and not self._binds:
                 # Some of its members would find a node, and none starts. A member that is left over when
                 # its gang has started lacks what the verdict says.

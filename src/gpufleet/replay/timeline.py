@@ -180,7 +180,7 @@ class TimelineRun:
         numbered = (PodUid(f"{task.name}~{number}") for number in itertools.count(1))
         return next(uid for uid in numbered if uid not in self._arrived and uid not in self._uid_by_name)
 
-    def told(self, said: AnyInstruction) -> None:
+    def other_instruction(self, said: AnyInstruction) -> None:
         """Why a task waits is asked at the end."""
 
     def never_started(self) -> list[TaskRecord]:

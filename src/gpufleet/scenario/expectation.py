@@ -10,8 +10,8 @@ import msgspec
 
 from gpufleet.scenario.amounts import microseconds
 from gpufleet.scenario.reasons import why_waiting
+from gpufleet.scenario.scenario_engine import Decision, ScenarioEngine
 from gpufleet.scenario.scenario_errors import ScenarioError
-from gpufleet.scenario.stage import Decision, Stage
 from gpufleet.scenario.text import ExpectText, ReservedText
 
 UNKNOWN = "unknown"
@@ -30,28 +30,34 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def differences(
-    expected: ExpectText, stage: Stage, decided: list[Decision], field: str, levels: list[str]
+    expected: ExpectText,
+    scenario_engine: ScenarioEngine,
+    decided: list[Decision],
+    field: str,
+    levels: list[str],
 ) -> list[Difference]:
     """Everything that differs at this moment; ``decided`` is what was decided since the last one."""
-    found = [*_running(expected, stage, field), *_waiting(expected, stage, field)]
-    found += _domains(expected, stage, field, levels)
+    found = [*_running(expected, scenario_engine, field), *_waiting(expected, scenario_engine, field)]
+    found += _domains(expected, scenario_engine, field, levels)
     if expected.started is not None:
-        started = list(dict.fromkeys(_work_of(stage, one.started) for one in decided if one.started))
+        started = list(
+            dict.fromkeys(_work_of(scenario_engine, one.started) for one in decided if one.started)
+        )
         found += _differ(f"{field}.started", expected.started, started)
     if expected.evicted is not None:
-        evicted = dict(Counter(_work_of(stage, one.evicted) for one in decided if one.evicted))
+        evicted = dict(Counter(_work_of(scenario_engine, one.evicted) for one in decided if one.evicted))
         found += _differ(f"{field}.evicted", expected.evicted, evicted)
     if expected.reserved is not None:
-        found += _reserved(expected.reserved, stage, f"{field}.reserved")
+        found += _reserved(expected.reserved, scenario_engine, f"{field}.reserved")
     if expected.rejected is not None:
         rejected = [one for one in decided if one.rejected]
         found += _rejected(expected.rejected, rejected, f"{field}.rejected")
     return found
 
 
-def _work_of(stage: Stage, pod: str) -> str:
+def _work_of(scenario_engine: ScenarioEngine, pod: str) -> str:
     """The name of the work that a pod belongs to, which may have ended since."""
-    for work in stage.work.values():
+    for work in scenario_engine.work.values():
         if any(one.name == pod for one in work.pods):
             return work.name
     return pod
@@ -61,53 +67,65 @@ def _differ(field: str, expected: object, found: object) -> list[Difference]:
     return [] if expected == found else [Difference(field, str(expected), str(found))]
 
 
-def _known(stage: Stage, name: str, field: str) -> None:
-    names = {pod.name for work in stage.work.values() for pod in work.pods}
-    if name not in stage.work and name not in names:
+def _known(scenario_engine: ScenarioEngine, name: str, field: str) -> None:
+    names = {pod.name for work in scenario_engine.work.values() for pod in work.pods}
+    if name not in scenario_engine.work and name not in names:
         raise ScenarioError("no such work", field=field, value=name, expected="work of this scenario")
 
 
-def _running(expected: ExpectText, stage: Stage, field: str) -> Iterator[Difference]:
+def _running(expected: ExpectText, scenario_engine: ScenarioEngine, field: str) -> Iterator[Difference]:
     for name, where in expected.running.items():
         place = f"{field}.running.{name}"
-        _known(stage, name, place)
-        nodes = sorted(stage.places[uid].node for uid in stage.uids_of(name) if uid in stage.places)
+        _known(scenario_engine, name, place)
+        nodes = sorted(
+            scenario_engine.places[uid].node
+            for uid in scenario_engine.uids_of(name)
+            if uid in scenario_engine.places
+        )
         if isinstance(where, int):
             yield from _differ(place, where, len(nodes))
         else:
             yield from _differ(place, sorted([where] if isinstance(where, str) else where), nodes)
 
 
-def _waiting(expected: ExpectText, stage: Stage, field: str) -> Iterator[Difference]:
+def _waiting(expected: ExpectText, scenario_engine: ScenarioEngine, field: str) -> Iterator[Difference]:
     for name, words in expected.waiting.items():
         place = f"{field}.waiting.{name}"
-        _known(stage, name, place)
-        waiting = [uid for uid in stage.uids_of(name) if uid not in stage.places]
+        _known(scenario_engine, name, place)
+        waiting = [uid for uid in scenario_engine.uids_of(name) if uid not in scenario_engine.places]
         if not waiting:
             yield Difference(place, "that it waits", "that all of it has a place")
             continue
-        reason = why_waiting(stage, waiting[0])
+        reason = why_waiting(scenario_engine, waiting[0])
         if words not in reason:
             yield Difference(place, repr(words), repr(reason))
 
 
-def _domains(expected: ExpectText, stage: Stage, field: str, levels: list[str]) -> Iterator[Difference]:
+def _domains(
+    expected: ExpectText, scenario_engine: ScenarioEngine, field: str, levels: list[str]
+) -> Iterator[Difference]:
     for name, wanted in expected.domains.items():
-        _known(stage, name, f"{field}.domains.{name}")
-        nodes = [stage.places[uid].node for uid in stage.uids_of(name) if uid in stage.places]
+        _known(scenario_engine, name, f"{field}.domains.{name}")
+        nodes = [
+            scenario_engine.places[uid].node
+            for uid in scenario_engine.uids_of(name)
+            if uid in scenario_engine.places
+        ]
         for level, count in wanted.items():
             place = f"{field}.domains.{name}.{level}"
             if level not in levels:
                 raise ScenarioError("no such level", field=place, value=level, expected=", ".join(levels))
             above = levels[: levels.index(level) + 1]
-            paths = {tuple(stage.nodes[node].labels.get(one) for one in above) for node in nodes}
+            paths = {tuple(scenario_engine.nodes[node].labels.get(one) for one in above) for node in nodes}
             yield from _differ(place, count, len(paths))
 
 
-def _reserved(expected: dict[str, ReservedText], stage: Stage, field: str) -> Iterator[Difference]:
-    found = {one.name: one for one in stage.engine.reservations()}
+def _reserved(
+    expected: dict[str, ReservedText], scenario_engine: ScenarioEngine, field: str
+) -> Iterator[Difference]:
+    found = {one.name: one for one in scenario_engine.engine.reservations()}
     for name in expected:
-        _known(stage, name, f"{field}.{name}")
+        _known(scenario_engine, name, f"{field}.{name}")
     yield from _differ(field, sorted(expected), sorted(found))
     for name in sorted(set(expected) & set(found)):
         wanted, one = expected[name], found[name]

@@ -1,8 +1,8 @@
 """Gangs of a scenario that must be whole again within a time, and what the engine hears of them.
 
 A cluster tells the engine when a gang that ran has fewer running members than it needs, and when it has
-enough again; the engine ends what is left of it when the time is over. ``stage`` asks here after each start
-and end.
+enough again; the engine ends what is left of it when the time is over. ``scenario_engine`` asks here after
+each start and end.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class GangDeadlines:
         self._was_whole: set[str] = set()
         self._short: dict[str, GangIncomplete] = {}
 
-    def told(self, work: Work, running: Sequence[PodUid]) -> list[event.Event]:
+    def deadline_events(self, work: Work, running: Sequence[PodUid]) -> list[event.Event]:
         """What the engine is to hear of work of which these pods run; nothing for work without a deadline."""
         if work.gang is None or work.whole_within_us is None:
             return []

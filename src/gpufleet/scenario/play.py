@@ -17,8 +17,8 @@ from gpufleet.model.resources import Resources
 from gpufleet.scenario.amounts import microseconds
 from gpufleet.scenario.expectation import Difference, differences
 from gpufleet.scenario.fleet import AMPLE_BYTES, AMPLE_CPU_MILLI, AMPLE_PODS, nodes_of, queue_of, topology_of
+from gpufleet.scenario.scenario_engine import Decision, ScenarioEngine
 from gpufleet.scenario.scenario_errors import ScenarioError
-from gpufleet.scenario.stage import Decision, Stage
 from gpufleet.scenario.text import BudgetText, NodesText, QueueText, ScenarioText, StepText, WorkText
 from gpufleet.scenario.work import NAMESPACE, Work, work_of
 
@@ -59,7 +59,7 @@ def play_file(path: Path) -> PlayOutcome:
 
 
 class _Play:
-    """A scenario on its stage."""
+    """A scenario on its engine."""
 
     def __init__(self, text: ScenarioText, where: str) -> None:
         if text.scenario != FORMAT:
@@ -71,7 +71,7 @@ class _Play:
             )
         self.text = text
         self.where = where
-        self.stage = Stage(
+        self.scenario_engine = ScenarioEngine(
             text.settings.policy,
             text.settings.seed,
             preempt_by_priority=text.settings.preempt_by_priority,
@@ -93,23 +93,25 @@ class _Play:
             at="0s",
         )
         if text.topology:
-            self.stage.player.happen([event.TopologySet(topology_of(text.topology))])
+            self.scenario_engine.player.happen([event.TopologySet(topology_of(text.topology))])
         self._step(first, "")
         for place, step in enumerate(text.steps):
             self._step(step, f"steps[{place}].")
-        return PlayOutcome(self.where, text.title, text.source, self.stage.decisions, self.differences)
+        return PlayOutcome(
+            self.where, text.title, text.source, self.scenario_engine.decisions, self.differences
+        )
 
     def _step(self, step: StepText, field: str) -> None:
         if step.at is not None:
             at_us = microseconds(step.at, f"{field}at")
-            if at_us < self.stage.player.at_us:
+            if at_us < self.scenario_engine.player.at_us:
                 raise ScenarioError("time goes back", field=f"{field}at", value=step.at, expected="later")
-            self.stage.player.wait_until(at_us)
-        self.stage.player.happen(self._events(step, field))
-        decided = self.stage.decisions[self._seen :]
-        self._seen = len(self.stage.decisions)
+            self.scenario_engine.player.wait_until(at_us)
+        self.scenario_engine.player.happen(self._events(step, field))
+        decided = self.scenario_engine.decisions[self._seen :]
+        self._seen = len(self.scenario_engine.decisions)
         self.differences += differences(
-            step.expect, self.stage, decided, f"{field}expect", self.text.topology
+            step.expect, self.scenario_engine, decided, f"{field}expect", self.text.topology
         )
 
     def _events(self, step: StepText, field: str) -> list[event.Event]:
@@ -117,7 +119,7 @@ class _Play:
         events: list[event.Event] = []
         for place, queue in enumerate(step.queues):
             events.append(self._queue(queue, f"{field}queues[{place}]"))
-        events += [self.stage.remove_queue(name) for name in step.remove_queues]
+        events += [self.scenario_engine.remove_queue(name) for name in step.remove_queues]
         for place, nodes in enumerate(step.nodes):
             events += self._nodes(nodes, f"{field}nodes[{place}]")
         events += [self._without(name, f"{field}removeNodes") for name in step.remove_nodes]
@@ -132,33 +134,33 @@ class _Play:
 
     def _nodes(self, text: NodesText, field: str) -> list[event.Event]:
         nodes = nodes_of(text, field)
-        self.stage.nodes.update({node.name: node for node in nodes})
+        self.scenario_engine.nodes.update({node.name: node for node in nodes})
         return [event.NodeSet(node) for node in nodes]
 
     def _without(self, name: str, field: str) -> event.Event:
-        if self.stage.nodes.pop(NodeName(name), None) is None:
+        if self.scenario_engine.nodes.pop(NodeName(name), None) is None:
             raise ScenarioError("no such node", field=field, value=name, expected="a node of the scenario")
         return event.NodeRemoved(NodeName(name))
 
     def _end(self, name: str, field: str) -> list[event.Event]:
-        if not self.stage.uids_of(name):
+        if not self.scenario_engine.uids_of(name):
             raise ScenarioError("no such work", field=field, value=name, expected="work that has not ended")
-        return self.stage.end(name)
+        return self.scenario_engine.end(name)
 
     def _submit(self, text: WorkText, field: str) -> list[event.Event]:
-        work = work_of(text, self.stage.player.at_us, field)
-        if work.name in self.stage.work:
+        work = work_of(text, self.scenario_engine.player.at_us, field)
+        if work.name in self.scenario_engine.work:
             raise ScenarioError(
                 "there twice", field=f"{field}.name", value=work.name, expected="another name"
             )
         for name in work.runs_on:
-            if name not in self.stage.nodes:
+            if name not in self.scenario_engine.nodes:
                 raise ScenarioError("no such node", field=f"{field}.runsOn", value=name)
         if self.text.nodes is not None:
-            return self.stage.submit(work)
+            return self.scenario_engine.submit(work)
         own = [_own_node(work, place) for place in range(len(work.pods))]
-        self.stage.nodes.update({node.name: node for node in own})
-        return [*(event.NodeSet(node) for node in own), *self.stage.submit(work)]
+        self.scenario_engine.nodes.update({node.name: node for node in own})
+        return [*(event.NodeSet(node) for node in own), *self.scenario_engine.submit(work)]
 
 
 def _budget(text: BudgetText) -> event.Event:

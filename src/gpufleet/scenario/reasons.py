@@ -2,14 +2,14 @@
 
 from gpufleet.engine.explanations.sentences import explain, explain_gang
 from gpufleet.model.identifiers import GangName, PodUid
-from gpufleet.scenario.stage import Stage
+from gpufleet.scenario.scenario_engine import ScenarioEngine
 
 
-def why_waiting(stage: Stage, uid: PodUid) -> str:
+def why_waiting(scenario_engine: ScenarioEngine, uid: PodUid) -> str:
     """The reason of a pod that has no place; "" if nothing stands in its way."""
-    pod = stage.pods[uid]
+    pod = scenario_engine.pods[uid]
     if pod.gang is not None:
-        said = stage.engine.explain_gang(GangName(pod.gang))
+        said = scenario_engine.engine.explain_gang(GangName(pod.gang))
         return "" if said is None else explain_gang(said, pod.shape)
-    verdict = stage.engine.explain(uid)
+    verdict = scenario_engine.engine.explain(uid)
     return "" if verdict is None else explain(verdict, pod.shape)

@@ -144,7 +144,7 @@ class Dispatch:
                 self.reporter.waits(entry.name, entry.held.reason, entry.held.message, entry.held.reason)
         for entry in self.engine_events.pods.take_newly_ignored():
             self.reporter.warns(entry.name, "EditIgnored", ignored_note(entry.ignored))
-        self.eviction_planner.regard()
+        self.eviction_planner.after_round()
 
     def next_due_s(self) -> float | None:
         """When a round is wanted even if nothing happens."""

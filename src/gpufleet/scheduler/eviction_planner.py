@@ -125,11 +125,11 @@ class EvictionPlanner:
             else:
                 release(plan)
 
-    def regard(self) -> None:
+    def after_round(self) -> None:
         """Look whether pods that were told to end do."""
-        self.evictions.regard()
-        self.moved_places.regard()
-        self.write_ahead.regard()
+        self.evictions.after_round()
+        self.moved_places.after_round()
+        self.write_ahead.after_round()
 
     def next_due_s(self) -> float | None:
         """When to look again."""
@@ -223,14 +223,14 @@ class EvictionPlanner:
         if entry is not None and entry.meaning is not None:
             return f"pod {entry.name}", entry.meaning.queue
         record = self.gangs.records.get(GangName(beneficiary))
-        told = None if record is None else record.told
-        return gang_title(beneficiary), "" if told is None else told.queue
+        engine_gang = None if record is None else record.engine_gang
+        return gang_title(beneficiary), "" if engine_gang is None else engine_gang.queue
 
     def _name(self, uid: PodUid) -> str:
         entry = self.pods.entries.get(uid)
         return str(entry.name) if entry is not None else str(uid)
 
-    def told(self, victim: Victim) -> None:
+    def eviction_granted(self, victim: Victim) -> None:
         """A pod was told to end: its owner reads for which pod or gang."""
         self._for_whom.pop(victim.pod.uid, None)
         if victim.reason in UNTOLD:

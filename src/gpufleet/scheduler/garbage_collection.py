@@ -15,7 +15,7 @@ WHOLE_WALK_EVERY_S = 3600.0
 """Cycles that die among the frozen objects are few: an hour's worth fits in memory."""
 
 
-class Garbage:
+class GarbageCollectorTuning:
     """Sets survivors apart after each full collection, while ``watch`` is on."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:

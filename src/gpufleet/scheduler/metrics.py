@@ -108,7 +108,7 @@ class Metrics:
         self.wait_seconds.observe(max(0.0, wait_s))
         self.queues.waited(queue, wait_s)
 
-    def told(self, victim: Victim) -> None:
+    def eviction_granted(self, victim: Victim) -> None:
         """A pod was told to end."""
         self.evictions.labels(victim.reason, "deleted" if victim.deleted else "evicted").inc()
 

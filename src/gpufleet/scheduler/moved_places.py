@@ -52,12 +52,14 @@ class MovedPlaces:
         self._named: dict[NodeName, frozenset[PodUid]] = {}
         self._recorded: dict[NodeName, frozenset[PodUid]] = {}
 
-    def kept(self, told: ReplacementsKept) -> None:
+    def kept(self, places_kept: ReplacementsKept) -> None:
         """A node keeps these places, and no others."""
-        said = replacement_records.written(told.places)
+        said = replacement_records.written(places_kept.places)
         # A node that is gone can name no place, so what waits for one there is refused at once.
-        can_be_written = self.conditions.places(told.node, said)
-        _put(self._named, told.node, replacement_records.victims_of(said) if can_be_written else NO_PODS)
+        can_be_written = self.conditions.places(places_kept.node, said)
+        _put(
+            self._named, places_kept.node, replacement_records.victims_of(said) if can_be_written else NO_PODS
+        )
         self._look()
 
     def hold(
@@ -68,7 +70,7 @@ class MovedPlaces:
         self._held.append(HeldMoves(plan, nodes, release, until_s))
         self._look()
 
-    def regard(self) -> None:
+    def after_round(self) -> None:
         """Refuse what has waited for too long."""
         if self._held:
             now_s = self.clock.monotonic_s()

@@ -39,7 +39,7 @@ WRITES_AT_ONCE = 4
 PAUSE_FIRST_S = 0.2
 PAUSE_MOST_S = 5.0
 
-RINGS_APART_S = 0.05
+RELEASES_APART_S = 0.05
 """So often evictions are released while more is to be written: each release looks at all of them."""
 
 
@@ -92,9 +92,9 @@ class PodNominations:
         self._backlog: OrderedDict[PodUid, None] = OrderedDict()
         self._under_way: set[PodUid] = set()
         self._wake = asyncio.Event()
-        self._rang_at_s = 0.0
+        self._released_at_s = 0.0
 
-    def regard(self, kept: Iterable[KeptPlaces]) -> None:
+    def update(self, kept: Iterable[KeptPlaces]) -> None:
         """All nominations of work of no queue are these: have them written, and what has ended taken back."""
         self._marked |= dict.fromkeys(self.take_before())
         self._being_bound.clear()
@@ -137,8 +137,10 @@ class PodNominations:
 
     def outstanding(self) -> Mapping[PodUid, NominationPart | None]:
         """What the server was not told yet, as far as is known."""
-        told = {uid: self._recorded(uid) for uid in self._wanted}
-        return {uid: part for uid, part in self._wanted.items() if uid in self._unsure or told[uid] != part}
+        recorded = {uid: self._recorded(uid) for uid in self._wanted}
+        return {
+            uid: part for uid, part in self._wanted.items() if uid in self._unsure or recorded[uid] != part
+        }
 
     def _want(self, one: KeptPlaces) -> None:
         parts, found = parts_of(one), self._found(one)
@@ -219,7 +221,7 @@ class PodNominations:
             if entry is None or uid not in self._wanted:
                 self._forget(uid)
                 continue
-            # A Binding is under way, which ends the nomination; if it fails, ``regard`` asks again.
+            # A Binding is under way, which ends the nomination; if it fails, ``update`` asks again.
             if entry.intent is not None:
                 continue
             self._under_way.add(uid)
@@ -239,8 +241,8 @@ class PodNominations:
         if uid in self._wanted:
             self._put(uid, self._wanted[uid])
         now_s = self.client.clock.monotonic_s()
-        if not self._backlog or now_s - self._rang_at_s >= RINGS_APART_S:
-            self._rang_at_s = now_s
+        if not self._backlog or now_s - self._released_at_s >= RELEASES_APART_S:
+            self._released_at_s = now_s
             self.written()
 
     async def _try(self, pod: PodName, part: NominationPart | None) -> float:

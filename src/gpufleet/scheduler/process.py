@@ -35,7 +35,7 @@ from gpufleet.kube.lease import LeadershipLost
 from gpufleet.scheduler import kernels
 from gpufleet.scheduler.defragmentation_flags import rules_of
 from gpufleet.scheduler.endpoint import Endpoint
-from gpufleet.scheduler.garbage_collection import Garbage
+from gpufleet.scheduler.garbage_collection import GarbageCollectorTuning
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.rounds import Record
 from gpufleet.scheduler.service import run
@@ -102,7 +102,7 @@ def run_process(options: ProcessOptions) -> int:
         # Before the loop begins, because compilation holds its thread for a minute and more.
         kernels.prepare(options.policy)
         # After the kernels: what lives by now lives for good, and is set apart.
-        Garbage().watch()
+        GarbageCollectorTuning().watch()
         return asyncio.run(_live(options, metrics, status))
     finally:
         endpoint.close()

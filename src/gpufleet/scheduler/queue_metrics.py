@@ -85,7 +85,7 @@ class QueueMetrics(Collector):
         for why in FOR_QUEUES:
             self.evictions.labels(why.value, queue)
 
-    def regard(self, figures: Iterable[QueueFigures]) -> list[QueueFigures]:
+    def update(self, figures: Iterable[QueueFigures]) -> list[QueueFigures]:
         """The report as of now; handed on."""
         every = list(figures)
         # By name, so that the queues with series are the same ones from one look to the next.
@@ -113,7 +113,7 @@ class QueueMetrics(Collector):
 
     def clear(self) -> None:
         """Forget the figures of all queues: a scheduler that leads no more does not know how they stand."""
-        self.regard(())
+        self.update(())
 
     def waited(self, queue: QueueName, wait_s: float) -> None:
         """A pod of the queue was bound after so long."""

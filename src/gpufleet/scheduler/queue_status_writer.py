@@ -74,10 +74,10 @@ EVENTS_OF_QUEUES = "default"
 
 
 class Write(msgspec.Struct, frozen=True):
-    """A status that is to be written over what was ``told``."""
+    """A status that is to be written over what was ``previous``."""
 
     queue: FleetQueue
-    told: FleetQueueStatus
+    previous: FleetQueueStatus
     status: FleetQueueStatus
 
 
@@ -113,7 +113,7 @@ class QueueStatusWriter:
         self.may_write = may_write
         self._next = 0
         self._skipped = 0
-        self._told_of_unreadable: dict[str, str] = {}
+        self._unreadable_reported: dict[str, str] = {}
         self.troubles = troubles
         self.instance = instance
         self._known_troubles: object = None
@@ -155,42 +155,44 @@ class QueueStatusWriter:
             if ("", seen.metadata.name) in unreadable:
                 continue
             queue = self.statuses.newest(seen)
-            told = status_of(queue)
-            status = self._status(queue, told, figures.get(QueueName(queue.metadata.name)))
-            if status is not None and status != told:
-                found.append(Write(queue, told, status))
+            previous = status_of(queue)
+            status = self._status(queue, previous, figures.get(QueueName(queue.metadata.name)))
+            if status is not None and status != previous:
+                found.append(Write(queue, previous, status))
         return found
 
     def _of_unreadable(self, unreadable: Mapping[tuple[str, str], Identity]) -> Iterator[Write]:
         """What to tell of queues with a newest version that we cannot even decode: each problem once."""
         # What is readable again is forgotten, so that a problem that comes back is told again.
         uids = {identity.uid for identity in unreadable.values()}
-        self._told_of_unreadable = {
-            uid: said for uid, said in self._told_of_unreadable.items() if uid in uids
+        self._unreadable_reported = {
+            uid: said for uid, said in self._unreadable_reported.items() if uid in uids
         }
         for (_, name), identity in unreadable.items():
             problem = self.queues.problems.get(QueueName(name))
-            if problem is not None and self._told_of_unreadable.get(identity.uid) != problem:
+            if problem is not None and self._unreadable_reported.get(identity.uid) != problem:
                 metadata = Metadata(name=name, uid=identity.uid, resource_version=identity.resource_version)
                 bad = QueueCondition(ACTIVE, holds=False, reason=MALFORMED, message=problem)
                 now = self.client.clock.now()
-                told = FleetQueueStatus()
-                status = conditions_alone(told, [bad], None, now)
-                yield Write(FleetQueue(metadata, FleetQueueSpec()), told, status)
+                previous = FleetQueueStatus()
+                status = conditions_alone(previous, [bad], None, now)
+                yield Write(FleetQueue(metadata, FleetQueueSpec()), previous, status)
 
     def _status(
-        self, queue: FleetQueue, told: FleetQueueStatus, figures: QueueFigures | None
+        self, queue: FleetQueue, previous: FleetQueueStatus, figures: QueueFigures | None
     ) -> FleetQueueStatus | None:
         """What is to be told of a queue; None where the engine has not heard of it yet."""
         name, generation = QueueName(queue.metadata.name), queue.metadata.generation
         now, problem = self.client.clock.now(), self.queues.problems.get(name)
         if problem is not None:
             bad = QueueCondition(ACTIVE, holds=False, reason=MALFORMED, message=problem)
-            return conditions_alone(told, [bad], generation, now)
+            return conditions_alone(previous, [bad], generation, now)
         if figures is None:
             return None
         conditions_now = [_active(name, figures.bar), *self._namespaces(name)]
-        status = queue_status(told, conditions_now, figures, generation, now, self.queues.local_name_in(name))
+        status = queue_status(
+            previous, conditions_now, figures, generation, now, self.queues.local_name_in(name)
+        )
         return msgspec.structs.replace(status, draining_since=self._draining_since(name))
 
     def _draining_since(self, name: QueueName) -> str | None:
@@ -261,7 +263,7 @@ class QueueStatusWriter:
             await self.statuses.write(QueueName(metadata.name), body, metadata.resource_version)
             problem = self.queues.problems.get(QueueName(metadata.name))
             if problem is not None:
-                self._told_of_unreadable[metadata.uid] = problem
+                self._unreadable_reported[metadata.uid] = problem
             await self._write_event(write)
         except (Conflict, NotFound):
             # The queue is newer than we know, or gone: the next turn sees it as it is.
@@ -289,13 +291,13 @@ class QueueStatusWriter:
 
 def gains_immune_pods(write: Write) -> bool:
     """Whether a write names pods that are not evicted for the queue and that its status does not name yet."""
-    return not set(write.status.immune_pods) <= set(write.told.immune_pods)
+    return not set(write.status.immune_pods) <= set(write.previous.immune_pods)
 
 
 def with_records_kept(write: Write) -> Write:
     """The write without taking out what the status says of places that are at other queues' cost."""
     now = {one.holder for one in write.status.nominations}
-    kept = [one for one in write.told.nominations if one.immune_to and one.holder not in now]
+    kept = [one for one in write.previous.nominations if one.immune_to and one.holder not in now]
     nominations = nomination_records.joined(kept, write.status.nominations)
     status = msgspec.structs.replace(write.status, nominations=nominations)
     return msgspec.structs.replace(write, status=status)
@@ -306,9 +308,9 @@ def trouble(write: Write) -> Condition | None:
     found = {one.type: one for one in write.status.conditions}.get(ACTIVE)
     if found is None or found.status != "False" or found.reason not in TROUBLES:
         return None
-    before = {one.type: one for one in write.told.conditions}.get(ACTIVE)
-    told = None if before is None else (before.status, before.reason, before.message)
-    return None if told == (found.status, found.reason, found.message) else found
+    before = {one.type: one for one in write.previous.conditions}.get(ACTIVE)
+    previous = None if before is None else (before.status, before.reason, before.message)
+    return None if previous == (found.status, found.reason, found.message) else found
 
 
 def _active(name: QueueName, bar: QueueBar | None) -> QueueCondition:

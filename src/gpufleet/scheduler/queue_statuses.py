@@ -75,7 +75,7 @@ class QueueStatuses:
         metadata = msgspec.structs.replace(seen.metadata, resource_version=version)
         return msgspec.structs.replace(seen, metadata=metadata, status=newer.status)
 
-    def told(self, name: QueueName) -> StatusVersion | None:
+    def version_of(self, name: QueueName) -> StatusVersion | None:
         """What the status of a queue says; None where there is no such queue."""
         version = self._seen_version(name)
         if not version:

@@ -107,7 +107,7 @@ class Reporter:
         """Reports not written yet."""
         return len(self._events) + len(self._conditions)
 
-    def told_causes(self) -> Iterator[tuple[PodUid, ReportedCause]]:
+    def reported_causes(self) -> Iterator[tuple[PodUid, ReportedCause]]:
         """Of each pod that waits and was told why, the cause as of now."""
         return ((uid, said.now) for uid, said in self._said.items())
 
@@ -176,7 +176,7 @@ class Reporter:
         waiting_pod = self.waiting_pod(pod)
         if waiting_pod is None or not waiting_pod.readable or pod.uid in self._conditions:
             return False
-        return waiting_pod.told is None or waiting_pod.told.message != message
+        return waiting_pod.condition is None or waiting_pod.condition.message != message
 
     def warns(self, pod: PodName, reason: str, note: str) -> None:
         """Something else that the owner of a pod should know."""
@@ -190,7 +190,7 @@ class Reporter:
         """The pod has a place now: what is not written yet about its waiting stays unsaid."""
         self._nominated.pop(uid, None)
         if self._conditions.pop(uid, None) is not None:
-            self._unsay(uid)
+            self._forget_words(uid)
 
     def forget(self, uid: PodUid) -> None:
         """Nothing more is to be said about why this pod waits."""
@@ -203,7 +203,7 @@ class Reporter:
         for uid in [uid for uid in {**self._said, **self._nominated} if not waiting(uid)]:
             self.forget(uid)
 
-    def _unsay(self, uid: PodUid) -> None:
+    def _forget_words(self, uid: PodUid) -> None:
         """What was said last did not arrive; the same words are news again."""
         said = self._said.get(uid)
         if said is not None:
@@ -222,7 +222,7 @@ class Reporter:
         self._conditions.pop(pod.uid, None)
         if len(self._conditions) >= CONDITIONS_KEPT_MAX:
             dropped, _ = self._conditions.popitem(last=False)
-            self._unsay(dropped)
+            self._forget_words(dropped)
             self.metrics.reports_dropped.inc()
         self._conditions[pod.uid] = (pod, reason, message)
         self._wake.set()
@@ -242,7 +242,7 @@ class Reporter:
             elif self._conditions:
                 _, (pod, reason, message) = self._conditions.popitem(last=False)
                 if not await self._guarded(pod, self._write_condition(pod, reason, message)):
-                    self._unsay(pod.uid)
+                    self._forget_words(pod.uid)
             elif self._events and self._has_to_wait(self._events[0]):
                 await self.client.clock.sleep(0.05)
             elif self._events:
@@ -280,14 +280,14 @@ class Reporter:
             waiting_pod, said = self.waiting_pod(pod), self._said.get(pod.uid)
             if waiting_pod is None or said is None or said.message != message:
                 return
-            told, node = waiting_pod.told, self._nominated.get(pod.uid, NO_NODE)
+            known, node = waiting_pod.condition, self._nominated.get(pod.uid, NO_NODE)
             same_node = waiting_pod.nominated == node
-            same_words = told is not None and (told.reason, told.message) == (reason, message)
+            same_words = known is not None and (known.reason, known.message) == (reason, message)
             # After a write of ours the words that we know may be older than it, so they prove nothing.
             if same_words and same_node and not said.by_us:
                 return
             # The time of a transition moves with the status alone, and that is False already.
-            since = None if told is not None else self.client.clock.now()
+            since = None if known is not None else self.client.clock.now()
             condition = WrittenCondition(POD_SCHEDULED, "False", reason, message, since)
             # Before the answer, because a write whose answer is lost may have arrived.
             said.by_us = True

@@ -102,7 +102,7 @@ class Rounds:
             yield from self._step(wave)
         # After all steps: what is told of a pod is what holds at the end of the round.
         self.dispatch.after_round()
-        self.short_gangs.regard()
+        self.short_gangs.after_round()
         self.turned_at_s = self.clock.monotonic_s()
         self.metrics.rounds.inc()
         self.metrics.round_seconds.observe(self.turned_at_s - began_s)
@@ -128,13 +128,13 @@ class Rounds:
         """One step; True if a valuation is to be learned."""
         # A clock that was set back does not take engine time with it.
         at_us = max(self.engine.at_us, self.time.now_us())
-        told, learn = tuple(events), False
+        events_taken, learn = tuple(events), False
         for instructions in self.engine.slices(at_us, events, SLICE_WORK):
             goes_on = self.engine.goes_on
             if self.record is not None:
                 # The log has a decision before any of it is carried out.
-                self.record(at_us, told, instructions, goes_on=goes_on)
-                told = ()
+                self.record(at_us, events_taken, instructions, goes_on=goes_on)
+                events_taken = ()
             learn |= self._carry_out(instructions)
             if goes_on:
                 # A loop that goes on is not stuck.

@@ -122,7 +122,7 @@ class Service:
         """Lead, decide, and end with the reason."""
         with first_cause():
             async with asyncio.TaskGroup() as group:
-                group.create_task(self.status.heart(self.client.clock, self.metrics))
+                group.create_task(self.status.run(self.client.clock, self.metrics))
                 group.create_task(self._live())
 
     async def _live(self) -> None:
@@ -143,7 +143,7 @@ class Service:
             finally:
                 self.metrics.leader.set(0)
                 self.metrics.queues.clear()
-                self.metrics.waiting.regard(None)
+                self.metrics.waiting.update(None)
                 self.status.enter_standby()
                 # Given back also after a failure, so that the next leader need not wait for the Lease to run
                 # out.
@@ -187,7 +187,7 @@ class Service:
             for worker in workers:
                 group.create_task(worker)
             # A cluster without any object would wake no round, and the first round would never come.
-            change_queue.ring()
+            change_queue.wake()
             await change_queue.wait(None)
             await rounds.take()
             LOG.info(DECIDING, extra={"epoch": epoch})
@@ -277,7 +277,7 @@ class Service:
             self.client,
             cluster,
             reader.queues,
-            lambda: self.metrics.queues.regard(figures_of(engine)),
+            lambda: self.metrics.queues.update(figures_of(engine)),
             statuses.unreadable,
             statuses=statuses,
             busy=busy,

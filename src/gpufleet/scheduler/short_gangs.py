@@ -37,18 +37,18 @@ class ShortGangs:
         self._notes: dict[GangName, Note] = {}
         self._due_us: dict[GangName, int] = {}
 
-    def regard(self, *, at_once: bool = False) -> None:
+    def after_round(self, *, at_once: bool = False) -> None:
         """A round is over. ``at_once``: also write of gangs that are short since just now."""
         for name, (member, said) in self.gangs.recalled().items():
             self._notes[name] = Note(member, said)
         self.gangs.forget_recalled()
-        changed = self.gangs.take_regarded()
+        changed = self.gangs.take_updated()
         # A list, because what is looked at may be forgotten on the way.
         for name in [name for name in (*self._notes, *self._due_us) if name not in changed]:
             if not self._stands(name):
-                self._regard(name, at_once=at_once)
+                self._update(name, at_once=at_once)
         for name in changed:
-            self._regard(name, at_once=at_once)
+            self._update(name, at_once=at_once)
 
     def _stands(self, name: GangName) -> bool:
         """Whether what was written down of a gang holds, of which no member changed."""
@@ -62,7 +62,7 @@ class ShortGangs:
             return None
         return ShortGang(shortage.since_us, record.ran_with, shortage.started)
 
-    def _regard(self, name: GangName, *, at_once: bool) -> None:
+    def _update(self, name: GangName, *, at_once: bool) -> None:
         record, note = self.gangs.records.get(name), self._notes.get(name)
         said = None if record is None else self._said(name, record)
         if record is None or (said is None and note is None):

@@ -1,6 +1,6 @@
 """How the scheduler is doing, for /healthz, /readyz and the gauges.
 
-Alive: the loop turns. Ready: it stands by, or it leads with watches that were heard lately. ``heart``
+Alive: the loop turns. Ready: it stands by, or it leads with watches that were heard lately. ``run``
 looks once a second, inside the loop; the endpoint's thread only reads what was seen last. A kind that cannot
 be listed (a right is missing, say) keeps everything waiting, so it is named here and once in the log.
 """
@@ -46,7 +46,7 @@ class Status:
         self.rounds: Rounds | None = None
         self._ready = STANDS_BY
         self._beat_at_s = time.monotonic()
-        self._told: dict[str, str] = {}
+        self._problems_logged: dict[str, str] = {}
         self._lists: dict[Kind, int] = {}
         self._waiting: WaitingCount | None = None
         self._waiting_due_s = 0.0
@@ -78,7 +78,7 @@ class Status:
         """Whether what is decided rests on a fresh view."""
         return self._ready
 
-    async def heart(self, clock: Clock, metrics: Metrics) -> None:
+    async def run(self, clock: Clock, metrics: Metrics) -> None:
         """Look every second until cancelled."""
         while True:
             # The machine's own clock and not the loop's: it is read by the probe's thread, also when the loop
@@ -103,9 +103,9 @@ class Status:
         if self._waiting is None or now_s < self._waiting_due_s:
             return
         self._waiting_due_s = now_s + WAITING_EVERY_S
-        told = rounds.dispatch.reporter.told_causes()
-        figures = self._waiting.look(told, rounds.engine.reservations(), clock.now().timestamp())
-        metrics.waiting.regard(figures)
+        causes = rounds.dispatch.reporter.reported_causes()
+        figures = self._waiting.look(causes, rounds.engine.reservations(), clock.now().timestamp())
+        metrics.waiting.update(figures)
 
     def _look(self, cluster: Cluster, metrics: Metrics) -> None:
         reasons = [] if self.rounds is not None else ["the cluster is still being listed"]
@@ -136,6 +136,6 @@ class Status:
 
     def _tell(self, kind: str, problem: str) -> None:
         """Say in the log why nothing is decided, once for each reason."""
-        if self._told.get(kind) != problem:
-            self._told[kind] = problem
+        if self._problems_logged.get(kind) != problem:
+            self._problems_logged[kind] = problem
             LOG.warning("a kind cannot be listed", extra={"kind": kind, "problem": problem})

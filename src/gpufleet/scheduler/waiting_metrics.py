@@ -78,7 +78,7 @@ class WaitingMetrics(Collector):
         self._queues = BoundedLabels()
         registry.register(self)
 
-    def regard(self, figures: WaitingFigures | None) -> None:
+    def update(self, figures: WaitingFigures | None) -> None:
         """The figures as of now; None where this process knows of none."""
         self._figures = figures
 
@@ -152,13 +152,13 @@ class WaitingCount:
         self._expected_s: dict[tuple[PodUid | GangName, int], float] = {}
 
     def look(
-        self, told: Iterable[tuple[PodUid, ReportedCause]], reservations: Iterable[Reservation], at_s: float
+        self, causes: Iterable[tuple[PodUid, ReportedCause]], reservations: Iterable[Reservation], at_s: float
     ) -> WaitingFigures:
         """Everything as of now. Costs a look at each pod that waits, each gang and each node."""
         pods, gangs = self._engine_events.pods, self._engine_events.gangs
         found = (
             self._pod(entry, said)
-            for uid, said in told
+            for uid, said in causes
             if (entry := pods.entries.get(uid)) is not None
             and entry.place in (PodStage.WAITING, PodStage.HELD)
         )

@@ -92,7 +92,7 @@ class WriteAhead:
         self.client = client
         self.statuses = statuses
         self.pods = pods
-        self.pods.written = self._ring
+        self.pods.written = self._wake_writer
         self.evictions = evictions
         self.kept = kept
         self.may_write = may_write
@@ -115,20 +115,20 @@ class WriteAhead:
         self.changes += 1
         self._have_changed = True
 
-    def regard(self) -> None:
+    def after_round(self) -> None:
         """A round is over."""
         if self._have_changed or self.pods.is_rechecking:
             self._have_changed = False
-            self.regard_pods()
+            self.write_pods()
 
-    def regard_pods(self) -> None:
+    def write_pods(self) -> None:
         """Have the nominations written of which no queue has a status."""
         kept = self.kept()
         # Asked after each round with a nomination: a status with thousands of them takes long to decode.
         described = {queue: self.statuses.has(queue) for queue in {one.queue for one in kept}}
-        self.pods.regard(one for one in kept if not described[one.queue])
+        self.pods.update(one for one in kept if not described[one.queue])
 
-    def _ring(self) -> None:
+    def _wake_writer(self) -> None:
         self._wake.set()
 
     async def run(self) -> None:
@@ -144,9 +144,9 @@ class WriteAhead:
                     self._resting.add(write.queue)
                     group.create_task(self._write(write))
                 if self._held and (recheck is None or recheck.done()):
-                    recheck = group.create_task(self._ring_later())
+                    recheck = group.create_task(self._wake_later())
 
-    async def _ring_later(self) -> None:
+    async def _wake_later(self) -> None:
         await self.client.clock.sleep(POLL_EVERY_S)
         self._wake.set()
 
@@ -196,30 +196,30 @@ class WriteAhead:
         written: tuple[NominationStatus, ...],
     ) -> Write | None:
         """Release or refuse what waits for the status of a queue, and hold the rest."""
-        told = self.statuses.told(queue)
-        recorded = {} if told is None else {one.holder: one for one in told.status.nominations}
+        version = self.statuses.version_of(queue)
+        recorded = {} if version is None else {one.holder: one for one in version.status.nominations}
         has_room = {one.holder for one in written}
         is_due = False
         for held, needs in waiting:
             status = recorded.get(str(held.holder))
             is_recorded = status is not None and nomination_records.says(status, needs)
-            if told is None:
+            if version is None:
                 is_recorded = self.pods.stands(needs)
-            problem = self._problem(held, needs) if told is None else self._problem_of(queue, held, needs)
+            problem = self._problem(held, needs) if version is None else self._problem_of(queue, held, needs)
             if is_recorded:
                 self.evictions.submit(held.plan)
             elif problem:
                 self.evictions.refuse(held.plan, Cause.NOT_RECORDED, problem)
             else:
                 self._held.append(held)
-                if told is None:
+                if version is None:
                     self.pods.write_again(needs)
                 # What the status has no room for causes no write: only the end of another nomination makes
                 # room.
                 is_due |= str(held.holder) in has_room
-        if told is None or not is_due or queue in self._resting:
+        if version is None or not is_due or queue in self._resting:
             return None
-        return Write(queue, written, told.version)
+        return Write(queue, written, version.version)
 
     def _is_late(self, held: Held) -> bool:
         return self.client.clock.monotonic_s() - held.since_s >= RECORD_WITHIN_S

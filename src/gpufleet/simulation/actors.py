@@ -66,7 +66,7 @@ class Actors:
             waiting = self.server.store.next_write()
             revision = self.server.store.revision
             for written in self.server.store.since(PODS, cursor, revision):
-                self._regard(written)
+                self._observe(written)
             cursor = revision
             await waiting
 
@@ -96,7 +96,7 @@ class Actors:
         raw = b"" if body is None else msgspec.json.encode(body)
         return self.server.answer(Request(method, target, raw, content_type), user).status
 
-    def _regard(self, written: Written) -> None:
+    def _observe(self, written: Written) -> None:
         pod = written.value
         if pod is None or pod_facts.is_over(pod):
             self._release(written.latest)

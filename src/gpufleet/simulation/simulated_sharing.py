@@ -85,13 +85,13 @@ class SimulatedSharing:
         self._folder = folder
         self._texts = NvidiaConfigMaps(client, NVIDIA_CONFIG_MAPS, self._other_plugins)
         self._wake = asyncio.Event()
-        ring = self._ring
-        self._nodes = Mirror(client, NODES, msgspec.json.Decoder(Node), ring, selection=SIMULATED)
-        self._reports = Mirror(client, NODE_DEVICES, msgspec.json.Decoder(wire.NodeDevices), ring)
-        self._pods = Mirror(client, PODS, msgspec.json.Decoder(Pod), ring)
+        on_change = self._on_change
+        self._nodes = Mirror(client, NODES, msgspec.json.Decoder(Node), on_change, selection=SIMULATED)
+        self._reports = Mirror(client, NODE_DEVICES, msgspec.json.Decoder(wire.NodeDevices), on_change)
+        self._pods = Mirror(client, PODS, msgspec.json.Decoder(Pod), on_change)
         self._followers: dict[str, tuple[_SharedNode, asyncio.Task[None]]] = {}
 
-    def _ring(self, _: object) -> None:
+    def _on_change(self, _: object) -> None:
         self._wake.set()
 
     def _other_plugins(self) -> tuple[str, ...]:

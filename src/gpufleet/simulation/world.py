@@ -96,7 +96,7 @@ class SchedulerProcess:
 
     def kill(self) -> None:
         """SIGKILL, and a supervisor that starts it anew."""
-        self.world.tell(f"{self.identity} is killed")
+        self.world.note(f"{self.identity} is killed")
         self.process.kill()
         self._restart()
 
@@ -109,7 +109,7 @@ class SchedulerProcess:
         if self.world.over or not self.process.alive or task is not self.task:
             return
         error = None if task.cancelled() else task.exception()
-        self.world.tell(f"{self.identity} ends" + (f": {error!r}" if error is not None else ""))
+        self.world.note(f"{self.identity} ends" + (f": {error!r}" if error is not None else ""))
         # Failures of the world are the faults' doing; any other error is a mistake of the scheduler.
         if error is not None and not isinstance(error, WorldError):
             self.world.crashed(self.identity, error)
@@ -155,7 +155,7 @@ class World:
         self.over = False
         self.blind_until_s = 0.0
 
-    def tell(self, words: str) -> None:
+    def note(self, words: str) -> None:
         """Write down what a fault did, for the story of a failing run."""
         self.happened.append(Happened(self.loop.time(), words))
 

@@ -68,7 +68,7 @@ def with_queue_statuses(listed: Listed, rounds: Rounds) -> Listed:
 def with_conditions(listed: Listed, rounds: Rounds) -> Listed:
     """The nodes and pods with the conditions that are on their way."""
     changed = listed
-    rounds.short_gangs.regard(at_once=True)
+    rounds.short_gangs.after_round(at_once=True)
     for target, said in rounds.dispatch.conditions.outstanding().items():
         condition = {"type": target.type, **said._asdict()}
         change = _joining({"status": {"conditions": [condition]}})
@@ -79,7 +79,7 @@ def with_conditions(listed: Listed, rounds: Rounds) -> Listed:
 def with_nominations(listed: Listed, rounds: Rounds) -> Listed:
     """The pods of no queue with what the leader would say of places kept for them."""
     write_ahead = rounds.dispatch.eviction_planner.write_ahead
-    write_ahead.regard_pods()
+    write_ahead.write_pods()
     changes: dict[str, Change] = {}
     for uid, part in write_ahead.pods.outstanding().items():
         condition = {"type": NOMINATED, **write_nomination(part)._asdict()}

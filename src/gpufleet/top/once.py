@@ -66,7 +66,7 @@ async def _ask_engine(readings: Readings) -> None:
     from gpufleet.overview.readings.engine_asking import ask_engine
 
     try:
-        readings.told = await ask_engine(readings.client, readings.settings)
+        readings.engine_report = await ask_engine(readings.client, readings.settings)
     except* GpufleetError as group:
         readings.engine_failed(group.exceptions[0])
 

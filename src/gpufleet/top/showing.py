@@ -60,8 +60,8 @@ def missing(view: str, known: Known) -> list[str]:
     wanted += [FleetPart.ENGINE] if view in NEEDS_ENGINE else []
     wanted += [FleetPart.USE] if view in NEEDS_USE else []
     found = [known.unread[part] for part in wanted if part in known.unread]
-    if view in NEEDS_ENGINE and known.told is not None:
-        found += [*known.told.notes, *known.told.queues.notes]
+    if view in NEEDS_ENGINE and known.engine_report is not None:
+        found += [*known.engine_report.notes, *known.engine_report.queues.notes]
     return found
 
 

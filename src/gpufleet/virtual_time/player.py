@@ -48,7 +48,7 @@ class Consequences(Protocol):
         """A pod was told to end."""
         ...
 
-    def told(self, said: AnyInstruction) -> None:
+    def other_instruction(self, said: AnyInstruction) -> None:
         """The engine said something from which nothing follows: a refusal, a nomination, a reservation."""
         ...
 
@@ -95,7 +95,7 @@ class Player:
             case RequeueAfter(due_us):
                 self._step_due_us = due_us
             case _:
-                self._consequences.told(said)
+                self._consequences.other_instruction(said)
         return ()
 
     def next_due_us(self) -> int | None:

@@ -162,8 +162,8 @@ class Details:
         if kind == "pod":
             fact = self._state.facts.get((namespace, name))
             return [] if fact is None else [fact]
-        told = self._state.readings.told
-        gangs = () if told is None else told.gangs
+        engine_report = self._state.readings.engine_report
+        gangs = () if engine_report is None else engine_report.gangs
         members = next((one.pods for one in gangs if (one.namespace, one.name) == (namespace, name)), ())
         keys: Iterable[Key] = ((namespace, member) for member in members)
         return [self._state.facts[key] for key in keys if key in self._state.facts]

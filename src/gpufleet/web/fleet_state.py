@@ -27,7 +27,7 @@ class Changed(NamedTuple):
     pods: frozenset[Key]
 
 
-class HeardOf:
+class EarlyChanges:
     """What was heard of, until it is taken; given to the readers before anything else is there."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class HeardOf:
 class FleetState:
     """The pods that ask for GPUs, where they are, and the newest decision about each."""
 
-    def __init__(self, readings: Readings, heard: HeardOf) -> None:
+    def __init__(self, readings: Readings, heard: EarlyChanges) -> None:
         self.readings = readings
         self.facts: dict[Key, PodFact] = {}
         self.decisions: dict[Key, DecisionRow] = {}
@@ -139,13 +139,13 @@ class FleetState:
         stale_s, trouble = readings.stale_s(), readings.trouble()
         leading = readings.leading
         problems = (f"{leading.problem}: nothing starts; {leading.way_out}",) if leading.problem else ()
-        told = readings.told
+        engine_report = readings.engine_report
         notes = tuple(
             note
             for note in (
                 leading.note,
                 readings.engine_problem,
-                *(() if told is None else (*told.notes, *told.queues.notes)),
+                *(() if engine_report is None else (*engine_report.notes, *engine_report.queues.notes)),
             )
             if note
         )
@@ -156,5 +156,10 @@ class FleetState:
             state = SourceState.AWAY
             as_of = "" if stale_s is None else whole_time(now - dt.timedelta(seconds=stale_s))
         return Source(
-            state, as_of, trouble if is_away else "", problems, notes, "" if told is None else told.queues.at
+            state,
+            as_of,
+            trouble if is_away else "",
+            problems,
+            notes,
+            "" if engine_report is None else engine_report.queues.at,
         )

@@ -21,7 +21,7 @@ from gpufleet.usage.prometheus.client import MOMENT_BYTES_MAX, Prometheus
 from gpufleet.web.asking.process import AskingProcess
 from gpufleet.web.details import Details
 from gpufleet.web.firing_alerts import FiringAlerts
-from gpufleet.web.fleet_state import FleetState, HeardOf
+from gpufleet.web.fleet_state import EarlyChanges, FleetState
 from gpufleet.web.fleet_use import FleetUse
 from gpufleet.web.login.cluster_login import ClusterLogin
 from gpufleet.web.login.hosts import loopback_hosts
@@ -103,7 +103,7 @@ async def _live(
 
 
 def _state(request: Request, connection: Connection) -> FleetState:
-    heard = HeardOf()
+    heard = EarlyChanges()
     source = None if request.prometheus is None else PrometheusUse(request.prometheus)
     scope = Scope(must_be_all=request.cluster_login, home=connection.namespace)
     settings: Settings = request.settings

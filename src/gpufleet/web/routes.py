@@ -154,7 +154,7 @@ class Routes:
         ):
             refusal = Refusal("too many pages watch at once", way_out="close one that is not needed")
             raise RefusedError(503, refusal)
-        told = sent_before(request.one_of("last-event-id"))
+        last_sent = sent_before(request.one_of("last-event-id"))
         fields = (NOT_KEPT, ("X-Accel-Buffering", "no"))
         if request.method == "HEAD":
             return Page((), "text/event-stream", fields=fields)
@@ -164,7 +164,7 @@ class Routes:
             self._streams[person.user] = self._streams.get(person.user, 0) + 1
             try:
                 viewer = _Watching(self._parts, request)
-                async for one in events(viewer, self._parts.source, self._parts.clock, told):
+                async for one in events(viewer, self._parts.source, self._parts.clock, last_sent):
                     yield one
             finally:
                 self._left(person.user)

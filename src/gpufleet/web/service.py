@@ -89,14 +89,14 @@ class Service:
 
     def tick(self) -> None:
         """Bring the rows up to date with what was heard of."""
-        has_told, self._has_told = self._has_told, False
+        has_report, self._has_told = self._has_told, False
         changed = self.state.take()
-        if changed.nodes or changed.pods or has_told:
+        if changed.nodes or changed.pods or has_report:
             before = [view_rows.version for view_rows in self._by_rights.values()]
             for view_rows in self._by_rights.values():
-                view_rows.update(changed, has_told=has_told)
+                view_rows.update(changed, has_report=has_report)
             is_new = before != [view_rows.version for view_rows in self._by_rights.values()]
-            self._is_changed |= bool(changed.pods) or (is_new and not has_told)
+            self._is_changed |= bool(changed.pods) or (is_new and not has_report)
         self._look_at_source()
 
     def _look_at_source(self) -> None:
@@ -129,12 +129,14 @@ class Service:
         readings = self.state.readings
         if not self.is_whole or not any(view_rows.watchers for view_rows in self._by_rights.values()):
             return False
-        if readings.told is None and not self._asked_at_s:
+        if readings.engine_report is None and not self._asked_at_s:
             return True
         since_s = self._now_s() - self._asked_at_s
         if self._is_changed:
             return since_s >= max(ENGINE_PAUSE_S, ENGINE_PAUSE_FACTOR * self._took_s)
-        waits = readings.told is None or any(one.pods_waiting for one in readings.told.queues.queues)
+        waits = readings.engine_report is None or any(
+            one.pods_waiting for one in readings.engine_report.queues.queues
+        )
         return waits and since_s >= max(QUIET_S, QUIET_FACTOR * self._took_s)
 
     async def _ask(self) -> None:
@@ -144,8 +146,8 @@ class Service:
         self._took_s = time.monotonic() - began_s
         self._asked_at_s = self._now_s()
         readings = self.state.readings
-        if reply.told is not None:
-            readings.told, readings.engine_problem = reply.told, ""
+        if reply.engine_report is not None:
+            readings.engine_report, readings.engine_problem = reply.engine_report, ""
             self._has_told = True
         elif reply.problem is not None:
             # The answer before stays, and since when it is old is said.

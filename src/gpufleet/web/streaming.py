@@ -71,7 +71,7 @@ def event(name: str, document: object, id_: str = "") -> bytes:
 
 
 async def events(
-    viewer: Viewer, source: Callable[[], Source], clock: Clock, told: SentRows
+    viewer: Viewer, source: Callable[[], Source], clock: Clock, last_sent: SentRows
 ) -> AsyncGenerator[bytes, None]:
     """The events of one stream, from what the browser was told before to its end."""
     woken = asyncio.Event()
@@ -89,9 +89,9 @@ async def events(
                     last_told = now
                     yield event("source", now)
                 version = view_rows.version
-                for one in news(view_rows, told):
+                for one in news(view_rows, last_sent):
                     yield one
-                told = SentRows(view_rows.name, version)
+                last_sent = SentRows(view_rows.name, version)
                 if not await _woken(woken, HEARTBEAT_S):
                     yield event("heartbeat", Heartbeat(whole_time(clock.now())))
                 if clock.monotonic_s() >= next_review_s:
@@ -112,16 +112,16 @@ def _source_for(view_rows: ViewRows, source: Source) -> Source:
     return source if view_rows.rights.sees_all else msgspec.structs.replace(source, notes=())
 
 
-def news(view_rows: ViewRows, told: SentRows) -> Iterator[bytes]:
+def news(view_rows: ViewRows, last_sent: SentRows) -> Iterator[bytes]:
     """What has changed since, or all where that is not known. The last event carries the id of all."""
     version = view_rows.version
-    if told == SentRows(view_rows.name, version):
+    if last_sent == SentRows(view_rows.name, version):
         return
     last = SentRows(view_rows.name, version).id
     made: list[tuple[str, object]] = []
     for view in VIEWS:
-        is_known = told.view_rows == view_rows.name and told.version >= view_rows.unread_at[view]
-        since = view_rows.views[view].since(told.version) if is_known else None
+        is_known = last_sent.view_rows == view_rows.name and last_sent.version >= view_rows.unread_at[view]
+        since = view_rows.views[view].since(last_sent.version) if is_known else None
         if since is None:
             made += _whole(view, view_rows.views[view].whole(), view_rows.unread[view])
         elif since.changed or since.removed:

@@ -43,18 +43,19 @@ class ViewRows:
         self._state = state
         self._nodes: dict[str, NodeRow] = {}
         self._gangs: set[str] = set()
-        self.update(state.everything(), has_told=True)
+        self.update(state.everything(), has_report=True)
 
-    def update(self, changed: Changed, *, has_told: bool) -> None:
-        """Bring the rows up to date; with ``has_told`` the engine's answer is another one."""
+    def update(self, changed: Changed, *, has_report: bool) -> None:
+        """Bring the rows up to date; with ``has_report`` the engine's answer is another one."""
         known = self._known()
         before = self.version
         # A version is told as a whole: streams read between two updates, never within one.
         self.version += 1
         is_new = [
             self._update_nodes(changed.nodes, known),
-            self._update_work(changed.pods, known, has_told=has_told),
-            has_told and self._replace("queues", ((one.key, one) for one in queue_rows(known, self.rights))),
+            self._update_work(changed.pods, known, has_report=has_report),
+            has_report
+            and self._replace("queues", ((one.key, one) for one in queue_rows(known, self.rights))),
         ]
         if changed.pods:
             is_new.append(self._update_decisions())
@@ -97,9 +98,9 @@ class ViewRows:
                 is_new |= self._put("nodes", name, row)
         return is_new
 
-    def _update_work(self, pods: Iterable[tuple[str, str]], known: Known, *, has_told: bool) -> bool:
+    def _update_work(self, pods: Iterable[tuple[str, str]], known: Known, *, has_report: bool) -> bool:
         words = WorkWords(known)
-        wanted = {*pods, *self._state.waiting()} if has_told else set(pods)
+        wanted = {*pods, *self._state.waiting()} if has_report else set(pods)
         is_new = False
         for key in wanted:
             fact = self._state.facts.get(key)
@@ -108,7 +109,7 @@ class ViewRows:
             is_new |= (
                 self.views["work"].remove(name, self.version) if row is None else self._put("work", name, row)
             )
-        if not has_told:
+        if not has_report:
             return is_new
         gangs = {row.key: row for row in gang_rows(known, self.rights)}
         for name in self._gangs - gangs.keys():

@@ -106,7 +106,7 @@ class Course:
         self._finishes(bind.uid, pod, at_us)
         return (PodBound(pod, bind.node, bind.devices, at_us),)
 
-    def told(self, said: AnyInstruction) -> None:
+    def other_instruction(self, said: AnyInstruction) -> None:
         """The answer says what the engine refused to take in."""
         if isinstance(said, Rejected):
             self.rejected.append(f"{said.subject}: {said.problem}")

@@ -109,8 +109,8 @@ class Difference:
         groups = self._grouped(lambda uid: uid in waiting)
         # A stable sort: among both, the order by name stays.
         groups.sort(key=lambda group: not self.submitted.intersection(group[1]))
-        told = [self._work(key, uids, why=self._why(uids)) for key, uids in groups[:EXPLAINED_MAX]]
-        return tuple(told), sum(len(uids) for _, uids in groups[EXPLAINED_MAX:])
+        listed = [self._work(key, uids, why=self._why(uids)) for key, uids in groups[:EXPLAINED_MAX]]
+        return tuple(listed), sum(len(uids) for _, uids in groups[EXPLAINED_MAX:])
 
     def started(self, uids: frozenset[PodUid]) -> tuple[Work, ...]:
         """Work of these pods, with when and where they start."""

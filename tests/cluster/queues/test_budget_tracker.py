@@ -46,7 +46,7 @@ def test_the_engine_knows_the_last_good_reading_of_each_budget_that_is_there(
             case "delete":
                 there.pop(place, None)
                 model.pop(place, None)
-        for event in book.regard(*place, unreadable):
+        for event in book.update(*place, unreadable):
             match event:
                 case DisruptionBudgetSet(found):
                     told[found.namespace, found.name] = found.allowed
@@ -64,6 +64,6 @@ def test_pods_that_are_counted_as_disrupted_are_known_by_their_uids() -> None:
     picture.objects[resources.PODS] = {("red", "p"): known}
     at = "2026-01-01T00:00:00Z"
     picture.objects[resources.POD_DISRUPTION_BUDGETS] = {("red", "a"): budget("red", "a", 1, p=at, gone=at)}
-    (event,) = BudgetTracker(picture).regard("red", "a")
+    (event,) = BudgetTracker(picture).update("red", "a")
     assert isinstance(event, DisruptionBudgetSet)
     assert event.budget.disrupted == (known.metadata.uid,)

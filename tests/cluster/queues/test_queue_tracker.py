@@ -26,12 +26,12 @@ class Followed:
     def queue(self, name: str, **spec: Any) -> list[object]:
         """Put a queue there, and what the engine hears of it."""
         self.shelf.put(resources.FLEET_QUEUES, FleetQueue, name, spec=spec)
-        return list(self.book.regard(QueueName(name)))
+        return list(self.book.update(QueueName(name)))
 
     def gone(self, name: str) -> list[object]:
         """Take a queue away."""
         del self.shelf._objects[resources.FLEET_QUEUES, "", name]
-        return list(self.book.regard(QueueName(name)))
+        return list(self.book.update(QueueName(name)))
 
     def namespace(self, name: str, **labels: str) -> list[str]:
         """Label a namespace, and which namespaces are other queues' for it."""
@@ -65,11 +65,11 @@ def test_a_bad_version_keeps_the_last_good_one_until_it_is_mended() -> None:
 def test_what_cannot_be_decoded_harms_only_itself() -> None:
     followed = Followed()
     followed.queue("a", namespaces=["team"])
-    assert followed.book.regard(A, "Expected `object`, got `array` - at `$.spec`") == []
+    assert followed.book.update(A, "Expected `object`, got `array` - at `$.spec`") == []
     assert followed.queue_of("team") == "a"
-    assert followed.book.regard(B, "\x1b[31mbad\n") == []
+    assert followed.book.update(B, "\x1b[31mbad\n") == []
     assert followed.book.problems[B].isprintable()
-    assert followed.book.regard(B) == []
+    assert followed.book.update(B) == []
     assert B not in followed.book.problems
 
 

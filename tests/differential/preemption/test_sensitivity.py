@@ -86,7 +86,7 @@ def told_elsewhere(nominations: Nominations, nomination: Nomination) -> list[Nom
     return [msgspec.structs.replace(one, node=NodeName("elsewhere")) for one in told]
 
 
-TOLD = Nominations.told
+TOLD = Nominations.instructions_of
 NO_SINGLE = Break(by_node, "cheapest_single", no_single)
 BROKEN: Mapping[str, tuple[Break, ...]] = {
     "no eviction at all": (Break(PreemptionSearch, "find", lambda *_: None),),
@@ -96,7 +96,7 @@ BROKEN: Mapping[str, tuple[Break, ...]] = {
     "no more than needed": (NO_SINGLE, Break(ByNode, "_fewest", more_than_needed)),
     "the cheapest node": (NO_SINGLE, Break(ByNode, "find", on_the_worst_node)),
     "pods that stay": (Break(Pod, "makes_room", property(yes)),),
-    "the nominated place": (Break(Nominations, "told", told_elsewhere),),
+    "the nominated place": (Break(Nominations, "instructions_of", told_elsewhere),),
     "the place when the victims left": (
         Break(Nominations, "settle", nowhere),
         Break(Nominations, "move", nowhere),

@@ -238,12 +238,12 @@ def test_a_length_that_no_run_has_is_refused(length_us: int) -> None:
 # What is learned.
 
 
-def learned(*minutes: float, told: bool = False) -> int | None:
+def learned(*minutes: float, ended_by_us: bool = False) -> int | None:
     """The bound, in minutes, after these runs."""
     one, found = named("p", "nightly-1"), LearnedRunTimes()
     found.update(LEARNS)
     for length in minutes:
-        found.ended(QueueName("small"), one, int(length * 60 * SECOND_US), told=told)
+        found.ended(QueueName("small"), one, int(length * 60 * SECOND_US), ended_by_us=ended_by_us)
     bound_us = found.bound_us(QueueName("small"), one)
     return None if bound_us is None else bound_us // SECOND_US
 
@@ -258,14 +258,14 @@ def test_only_the_last_runs_count() -> None:
 
 
 def test_runs_that_were_told_to_end_count_only_if_they_overran() -> None:
-    assert learned(10, 20, 30, 40, 50, told=True) is None
+    assert learned(10, 20, 30, 40, 50, ended_by_us=True) is None
     one, found, small = named("p", "nightly-1"), LearnedRunTimes(), QueueName("small")
     found.update(LEARNS)
     for _ in range(5):
-        found.ended(small, one, 60 * SECOND_US, told=False)
-    found.ended(small, one, 30 * SECOND_US, told=True)
+        found.ended(small, one, 60 * SECOND_US, ended_by_us=False)
+    found.ended(small, one, 30 * SECOND_US, ended_by_us=True)
     assert found.bound_us(small, one) == 75 * SECOND_US
-    found.ended(small, one, 80 * SECOND_US, told=True)
+    found.ended(small, one, 80 * SECOND_US, ended_by_us=True)
     assert found.bound_us(small, one) == 100 * SECOND_US
 
 
@@ -273,7 +273,7 @@ def test_what_is_remembered_is_bounded() -> None:
     found, small = LearnedRunTimes(), QueueName("small")
     found.update(LEARNS)
     for number in range(ALIKE_MAX + 10):
-        found.ended(small, named("p", f"job{number}x"), SECOND_US, told=False)
+        found.ended(small, named("p", f"job{number}x"), SECOND_US, ended_by_us=False)
     assert len(found._runs) == ALIKE_MAX
 
 

@@ -22,8 +22,8 @@ def test_searches_of_a_story_leave_no_trace(mix: Mix, seed: int) -> None:
 
 @pytest.mark.parametrize("table", ["pods", "devices", "nodes", "resources_free", "queue_counted"])
 def test_a_trace_in_an_array_is_seen(table: str) -> None:
-    told = started()
-    state = told.engine.state
+    reported = started()
+    state = reported.engine.state
     before = digest(state)
     getattr(state.store.tables, table)[0, 0] += 1
     with pytest.raises(AssertionError, match=table):
@@ -31,22 +31,22 @@ def test_a_trace_in_an_array_is_seen(table: str) -> None:
 
 
 def test_a_trace_in_an_attribute_and_in_an_order_is_seen() -> None:
-    told = started()
-    state = told.engine.state
+    reported = started()
+    state = reported.engine.state
     members = state.gangs.members(GangName("g"))
     before = digest(state)
     members.placed = dict(reversed(members.placed.items()))
     with pytest.raises(AssertionError, match="placed"):
         compare("a change", before, state)
     before = digest(state)
-    members.told = not members.told
-    with pytest.raises(AssertionError, match="told"):
+    members.reported = not members.reported
+    with pytest.raises(AssertionError, match="reported"):
         compare("a change", before, state)
 
 
 def test_a_place_that_was_tried_and_taken_back_by_hand_is_the_same() -> None:
-    told = started()
-    state = told.engine.state
+    reported = started()
+    state = reported.engine.state
     before = digest(state)
     with state.trial() as trial:
         trial.release_all([0, 1])
@@ -56,8 +56,8 @@ def test_a_place_that_was_tried_and_taken_back_by_hand_is_the_same() -> None:
 
 def started() -> Story:
     """A gang of two that runs, and a pod that waits."""
-    told = Story()
-    told.nodes(node("n0", 2))
-    told.gangs(gang("g", 2))
-    told.arrive(pod("a", shape(1), gang="g"), pod("b", shape(1), gang="g"), pod("c", shape(2)))
-    return told
+    reported = Story()
+    reported.nodes(node("n0", 2))
+    reported.gangs(gang("g", 2))
+    reported.arrive(pod("a", shape(1), gang="g"), pod("b", shape(1), gang="g"), pod("c", shape(2)))
+    return reported

@@ -36,7 +36,7 @@ class Doubting(PreemptionSearch):
         if queue is not None and not QuickReject(state).may_find(
             rank.priority, queue, lacks_quota=lacks_quota
         ):
-            self.rejected_while_pods_leave += bool(state.departures.told or state.departures.evicted)
+            self.rejected_while_pods_leave += bool(state.departures.announced or state.departures.evicted)
             self.rejected += 1
             assert SearchRun(asking, state).find(rank, queue) == NoEvictionPlan()
         elif queue is not None:
@@ -93,8 +93,8 @@ def fleet(*, a_gpus: int, b_gpus: int, policy: PreemptionPolicy | None = None) -
 def owner(name: str, gpu_milli: int, policy: PreemptionPolicy | None = None) -> event.QueueSet:
     """A queue that owns so much, and may evict whom it may."""
     quota = (Quota(GPU, gpu_milli),)
-    told = Queue(QueueName(name), parent=ROOT, quotas=quota, preemption=policy or PreemptionPolicy())
-    return event.QueueSet(told)
+    announced = Queue(QueueName(name), parent=ROOT, quotas=quota, preemption=policy or PreemptionPolicy())
+    return event.QueueSet(announced)
 
 
 def may_find(reject: QuickReject, priority: int = 5, *, lacks_quota: bool = False) -> bool:

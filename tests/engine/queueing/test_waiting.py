@@ -54,15 +54,15 @@ def test_a_pod_is_told_once_why_it_waits() -> None:
     sequence = waiting.next_sequence()
     waiting.put(KEY, 1, 10, "first", sequence)
     line = waiting.lines[KEY]
-    assert line.untold == {sequence: 1}
-    assert line.take_untold(sequence)
-    assert not line.take_untold(sequence)
+    assert line.unreported == {sequence: 1}
+    assert line.take_unreported(sequence)
+    assert not line.take_unreported(sequence)
 
 
 def test_a_pod_that_was_told_why_it_waits_is_not_told_again_in_another_line() -> None:
     waiting = WaitingLines()
     told, other = waiting.next_sequence(), KEY._replace(late=True)
     waiting.put(KEY, 1, 10, "told", told)
-    waiting.lines[KEY].take_untold(told)
+    waiting.lines[KEY].take_unreported(told)
     waiting.move_first(waiting.lines[KEY], other)
-    assert waiting.lines[other].untold == {}
+    assert waiting.lines[other].unreported == {}

@@ -102,7 +102,7 @@ def assert_started_by(
     for _ in range(RUNS_LEAST):
         ended_us = (learned_s or 0) * SECOND_US
         known = pod("small-0-0", shape(1), queue="team")
-        story.engine.state.learned.ended(known.queue, known, ended_us, told=False)
+        story.engine.state.learned.ended(known.queue, known, ended_us, ended_by_us=False)
     story.nodes(*(node(f"n{number}", GPUS) for number in range(NODES)))
     runs_s: dict[str, int] = {}
     ends: list[tuple[int, str]] = []

@@ -21,38 +21,38 @@ def labelled(of: str) -> ProjectObject:
 
 def test_a_project_that_comes_changes_or_goes_is_looked_at() -> None:
     pending = PendingProjects()
-    pending.heard_of_project(Listed())
+    pending.on_project(Listed())
     assert pending.take(MANY) == ()
-    pending.heard_of_project(Appeared(project("comes")))
-    pending.heard_of_project(Changed(project("changes"), project("changes")))
-    pending.heard_of_project(Vanished(project("goes")))
+    pending.on_project(Appeared(project("comes")))
+    pending.on_project(Changed(project("changes"), project("changes")))
+    pending.on_project(Vanished(project("goes")))
     assert set(pending.take(MANY)) == {"comes", "changes", "goes"}
 
 
 def test_a_project_is_looked_at_when_it_can_be_read_no_more_and_when_that_version_is_gone() -> None:
     pending = PendingProjects()
-    pending.heard_of_project(Unreadable("", "newer", "1", "fields of another release"))
-    pending.heard_of_project(UnreadableGone("", "gone", "2"))
+    pending.on_project(Unreadable("", "newer", "1", "fields of another release"))
+    pending.on_project(UnreadableGone("", "gone", "2"))
     assert set(pending.take(MANY)) == {"newer", "gone"}
 
 
 def test_an_object_concerns_the_project_that_its_label_names() -> None:
     pending = PendingProjects()
-    pending.heard_of_object(Vanished(labelled("vision")))
-    pending.heard_of_object(Appeared(labelled("")))
+    pending.on_object(Vanished(labelled("vision")))
+    pending.on_object(Appeared(labelled("")))
     assert set(pending.take(MANY)) == {"vision"}
 
 
 def test_an_object_that_goes_from_one_project_to_another_concerns_both() -> None:
     pending = PendingProjects()
-    pending.heard_of_object(Changed(labelled("vision"), labelled("speech")))
+    pending.on_object(Changed(labelled("vision"), labelled("speech")))
     assert set(pending.take(MANY)) == {"vision", "speech"}
 
 
 def test_what_was_taken_is_looked_at_again_only_if_it_is_put_back() -> None:
     pending = PendingProjects()
-    pending.heard_of_object(Appeared(labelled("vision")))
-    pending.heard_of_object(Appeared(labelled("speech")))
+    pending.on_object(Appeared(labelled("vision")))
+    pending.on_object(Appeared(labelled("speech")))
     assert set(pending.take(MANY)) == {"vision", "speech"}
     pending.put_back("speech", is_at_rest=True)
     assert set(pending.take(MANY)) == {"speech"}
@@ -61,7 +61,7 @@ def test_what_was_taken_is_looked_at_again_only_if_it_is_put_back() -> None:
 def test_a_round_takes_so_many_and_the_others_in_the_order_of_their_changes() -> None:
     pending = PendingProjects()
     for name in ("first", "second", "third"):
-        pending.heard_of_project(Appeared(project(name)))
+        pending.on_project(Appeared(project(name)))
     assert pending.take(2) == ("first", "second")
     assert pending.has_changes()
     pending.put_back("first", is_at_rest=False)
@@ -83,19 +83,19 @@ def test_what_was_put_back_asks_for_a_round_of_its_own_unless_it_is_at_rest() ->
 def test_what_was_at_rest_is_repaired_before_new_projects_are_made() -> None:
     pending = PendingProjects()
     pending.rest("vision")
-    pending.heard_of_project(Appeared(project("new")))
-    pending.heard_of_object(Vanished(labelled("vision")))
+    pending.on_project(Appeared(project("new")))
+    pending.on_object(Vanished(labelled("vision")))
     assert pending.take(1) == ("vision",)
     pending.put_back("vision", is_at_rest=False)
-    pending.heard_of_object(Appeared(labelled("vision")))
+    pending.on_object(Appeared(labelled("vision")))
     assert pending.take(1) == ("new",)
 
 
 def test_a_project_that_was_deleted_and_made_anew_is_new() -> None:
     pending = PendingProjects()
     pending.rest("vision")
-    pending.heard_of_project(Vanished(project("vision")))
+    pending.on_project(Vanished(project("vision")))
     assert pending.take(1) == ("vision",)
-    pending.heard_of_project(Appeared(project("new")))
-    pending.heard_of_project(Appeared(project("vision")))
+    pending.on_project(Appeared(project("new")))
+    pending.on_project(Appeared(project("vision")))
     assert pending.take(1) == ("new",)

@@ -9,7 +9,7 @@ from pathlib import Path
 import grpc
 
 from gpufleet.agent.device_plugin.plugin_server import PluginServer
-from gpufleet.agent.device_plugin.registration import ResourceServer, Sight
+from gpufleet.agent.device_plugin.registration import ResourceServer, RunningKubelet
 from gpufleet.agent.device_plugin.unit_allocator import Allocator
 from gpufleet.agent.kubelet.kubelet_api import device_plugin_pb2 as api
 from gpufleet.agent.state.state_errors import KubeletError
@@ -31,7 +31,7 @@ class GrpcKubeletLink:
     def __init__(self, folder: Path = DEVICE_PLUGINS) -> None:
         self.folder = folder
 
-    def sight(self) -> Sight | None:
+    def running_kubelet(self) -> RunningKubelet | None:
         """As KubeletLink."""
         try:
             status = (self.folder / KUBELET_SOCKET).stat()

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
+from gpufleet.agent.state.checksummed import ChecksumError, checked, with_checksum
 from gpufleet.agent.state.disk import DISK, PRIVATE, Disk, replace_file
-from gpufleet.agent.state.sealed import SealError, seal, unseal
 
 LOG = logging.getLogger(__name__)
 # A record of another version is not believed.
@@ -74,10 +74,10 @@ class OpenCallRecord:
             return
         # Forgotten before the write: after one that failed it is not known what the file says.
         self._saved = None
-        sealed = seal(_Data(VERSION, self._boot_id, state))
+        text = with_checksum(_Data(VERSION, self._boot_id, state))
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            replace_file(self._disk, self._path, sealed, PRIVATE)
+            replace_file(self._disk, self._path, text, PRIVATE)
         except OSError as error:
             story = f"the agent's checkpoint is not written: {error.strerror or error}"
             if story != self.problem:
@@ -88,9 +88,9 @@ class OpenCallRecord:
 
     def _decoded(self, data: bytes) -> Loaded:
         try:
-            _, sealed = unseal(data, VERSION)
-            found = _DATA.decode(sealed)
-        except SealError as error:
+            _, value = checked(data, VERSION)
+            found = _DATA.decode(value)
+        except ChecksumError as error:
             return self._void(str(error))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return self._void(f"is damaged: {error}")

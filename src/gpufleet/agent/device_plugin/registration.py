@@ -21,7 +21,7 @@ LOG = logging.getLogger(__name__)
 # A kubelet that restarted has no devices until the plugins are back, and pods wait for them.
 POLL_EVERY_S = 0.5
 
-Sight = tuple[int, int]
+RunningKubelet = tuple[int, int]
 """What tells one start of a kubelet from another."""
 
 
@@ -47,7 +47,7 @@ class ResourceServer(Protocol):
 class KubeletLink(Protocol):
     """The way to the kubelet of this node; ``kubelet_link`` is the real one."""
 
-    def sight(self) -> Sight | None:
+    def running_kubelet(self) -> RunningKubelet | None:
         """The kubelet that runs now; None where none does."""
 
     def server(self, allocator: Allocator) -> ResourceServer:
@@ -70,13 +70,13 @@ class KubeletRegistration:
         self.problem = ""
         self.offered_since: Topic[str] = Topic("")
         self._sockets: dict[str, ResourceServer] = {}
-        self._known: Sight | None = None
+        self._known: RunningKubelet | None = None
         self._turn = asyncio.Lock()
 
     @property
     def registered(self) -> bool:
         """Whether the kubelet that runs now knows everything that is offered."""
-        return self._known is not None and self._known == self._link.sight()
+        return self._known is not None and self._known == self._link.running_kubelet()
 
     async def offer(self, allocator: Allocator, units: Iterable[Unit]) -> None:
         """Offer these units of a resource, whether it is new or known."""
@@ -105,9 +105,9 @@ class KubeletRegistration:
         """Keep the kubelet informed until cancelled; closes every socket then."""
         try:
             while True:
-                sight = self._link.sight()
-                if sight is not None and (sight != self._known or not self._all_there()):
-                    await self._introduce_all(sight)
+                running_kubelet = self._link.running_kubelet()
+                if running_kubelet is not None and (running_kubelet != self._known or not self._all_there()):
+                    await self._introduce_all(running_kubelet)
                 await self._clock.sleep(POLL_EVERY_S)
         finally:
             self._known = None
@@ -116,10 +116,10 @@ class KubeletRegistration:
     def _all_there(self) -> bool:
         return all(one.is_there for one in self._sockets.values())
 
-    async def _introduce_all(self, sight: Sight) -> None:
+    async def _introduce_all(self, running_kubelet: RunningKubelet) -> None:
         async with self._turn:
             if await self._introduced(list(self._sockets.values())):
-                self._known = sight
+                self._known = running_kubelet
 
     async def _introduced(self, sockets: list[ResourceServer]) -> bool:
         """Whether the kubelet took all of them; each is tried, whatever becomes of the others."""

@@ -29,7 +29,7 @@ class TimeSlicing(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     interval: str = DEFAULT_INTERVAL
 
 
-class SharingWish(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class SharingRequest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """How several containers use one card."""
 
     strategy: str = TIME_SLICING
@@ -42,7 +42,7 @@ class DeviceConfiguration(msgspec.Struct, frozen=True, rename="camel", forbid_un
 
     api_version: str
     kind: str
-    sharing: SharingWish | None = None
+    sharing: SharingRequest | None = None
 
 
 _DECODER = msgspec.json.Decoder(DeviceConfiguration)

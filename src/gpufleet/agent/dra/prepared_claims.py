@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 
 from gpufleet.agent.device_plugin.cdi import CdiEdits
+from gpufleet.agent.state.checksummed import ChecksumError, checked, with_checksum
 from gpufleet.agent.state.disk import DISK, PRIVATE, Disk, replace_file
-from gpufleet.agent.state.sealed import SealError, seal, unseal
 from gpufleet.agent.state.topic import Topic
 from gpufleet.model.identifiers import DeviceId
 
@@ -102,7 +102,7 @@ class ClaimRecord:
         for path in sorted(self._folder.glob(f"*{_SUFFIX}")):
             try:
                 found.append(self._read(path))
-            except (SealError, OSError) as error:
+            except (ChecksumError, OSError) as error:
                 problem = f"the record {path.name} of a prepared claim {error}"
                 LOG.warning(problem, extra={"path": str(path)})
                 problems.append(problem)
@@ -111,9 +111,9 @@ class ClaimRecord:
 
     def keep(self, claim: PreparedClaim) -> None:
         """Remember a claim. Raises OSError; then it is not known whether it is remembered."""
-        sealed = seal(_Data(VERSION, claim.boot_id, claim))
+        text = with_checksum(_Data(VERSION, claim.boot_id, claim))
         self._folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-        replace_file(self._disk, self._path(claim.uid, claim.driver), sealed, PRIVATE)
+        replace_file(self._disk, self._path(claim.uid, claim.driver), text, PRIVATE)
 
     def forget(self, uid: str, driver: str) -> None:
         """Remove a claim; one that is not there is no error. Raises OSError."""
@@ -123,21 +123,21 @@ class ClaimRecord:
         return self._folder / f"{uid}.{driver}{_SUFFIX}"
 
     def _read(self, path: Path) -> PreparedClaim:
-        """The claim of a file. Raises SealError for one that was put aside, OSError."""
+        """The claim of a file. Raises ChecksumError for one that was put aside, OSError."""
         try:
             data = self._disk.read(path)
         except OSError as error:
             # Left where it is: it may be readable the next time.
             raise OSError(f"cannot be read: {error}") from error
         try:
-            _, sealed = unseal(data, VERSION)
-            return _DATA.decode(sealed).claim
-        except SealError as error:
+            _, value = checked(data, VERSION)
+            return _DATA.decode(value).claim
+        except ChecksumError as error:
             problem = str(error)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             problem = f"is damaged: {error}"
         path.replace(path.with_name(f"{path.name}.damaged"))
-        raise SealError(problem)
+        raise ChecksumError(problem)
 
 
 def is_uid(text: str) -> bool:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
+from gpufleet.agent.state.checksummed import ChecksumError, checked, with_checksum
 from gpufleet.agent.state.disk import DISK, Disk, replace_file
-from gpufleet.agent.state.sealed import SealError, seal, unseal
 from gpufleet.devices.facts import GpuFacts
 from gpufleet.devices.health import Health
 
@@ -75,7 +75,7 @@ class HealthRecord:
         if not self._boot_id:
             return ()
         try:
-            head, data = unseal(self.disk.read(self.path), VERSION)
+            head, data = checked(self.disk.read(self.path), VERSION)
             if head.boot_id != self._boot_id:
                 return ()
             found = _DATA.decode(data)
@@ -84,7 +84,7 @@ class HealthRecord:
             return ()
         except OSError as error:
             return self._doubted(f"cannot be read: {error.strerror or error}")
-        except SealError as error:
+        except ChecksumError as error:
             return self._doubted(str(error))
         except _UNBELIEVABLE as error:
             return self._doubted(f"is damaged: {error}")
@@ -107,7 +107,7 @@ class HealthRecord:
     def _write(self, kept: tuple[GpuRecord, ...], now_s: float) -> None:
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            replace_file(self.disk, self.path, seal(_Data(VERSION, self._boot_id, kept, self.doubt)))
+            replace_file(self.disk, self.path, with_checksum(_Data(VERSION, self._boot_id, kept, self.doubt)))
         except OSError as error:
             story = f"the health of GPUs is not written: {error.strerror or error}"
             if story != self.problem:

@@ -348,7 +348,7 @@ class VendorMonitor:
             try:
                 event = await self._backend.wait_event(EVENT_WAIT_S)
             except DriverError as error:
-                await self._be_deaf(error)
+                await self._stop_events(error)
                 continue
             self._deaf = ""
             if event is not None:
@@ -357,7 +357,7 @@ class VendorMonitor:
                 # A library that is being closed does not wait, so the wait is here.
                 await self._clock.sleep(POLL_GAP_S)
 
-    async def _be_deaf(self, error: DriverError) -> None:
+    async def _stop_events(self, error: DriverError) -> None:
         """No events for now: GPUs are looked at more often; the list shows whether all of it is gone."""
         if not self._deaf:
             LOG.warning("no events of GPUs", extra={"vendor": self.vendor.value, "problem": str(error)})

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from gpufleet.agent.state.checksummed import ChecksumError, checked, with_checksum
 from gpufleet.agent.state.disk import DISK, PRIVATE, Disk, replace_file
-from gpufleet.agent.state.sealed import SealError, seal, unseal
 
 LOG = logging.getLogger(__name__)
 FILE = "holders.json"
@@ -93,7 +93,7 @@ class HolderRecord:
         if self.path is None:
             return HolderState()
         try:
-            head, data = unseal(self._disk.read(self.path), VERSION)
+            head, data = checked(self._disk.read(self.path), VERSION)
             if head.boot_id != self._boot_id:
                 return self._void("is of an earlier boot")
             return _DATA.decode(data).memory
@@ -101,7 +101,7 @@ class HolderRecord:
             return HolderState()
         except OSError as error:
             return self._void(f"cannot be read: {error.strerror or error}")
-        except SealError as error:
+        except ChecksumError as error:
             return self._void(str(error))
         except _UNBELIEVABLE as error:
             return self._void(f"is damaged: {error}")
@@ -113,7 +113,7 @@ class HolderRecord:
         self._saved = None
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            replace_file(self._disk, self.path, seal(_Data(VERSION, self._boot_id, memory)), PRIVATE)
+            replace_file(self._disk, self.path, with_checksum(_Data(VERSION, self._boot_id, memory)), PRIVATE)
         except OSError as error:
             story = f"the record of holders is not written: {error.strerror or error}"
             if story != self.problem:

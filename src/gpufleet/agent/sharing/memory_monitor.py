@@ -62,9 +62,9 @@ class MemoryMonitor:
     async def run(self) -> None:
         """Watch until cancelled."""
         async for _ in any_change(self.readings, self.pods):
-            self.regard()
+            self.judge_newest()
 
-    def regard(self) -> None:
+    def judge_newest(self) -> None:
         """Judge the newest readings, each once."""
         found: Offenders = {}
         present: set[tuple[str, DeviceId]] = set()

@@ -187,7 +187,7 @@ class NodeTracker:
         shown = {device.id for device in known.devices}
         return any(one not in shown and not is_anonymous(one) for one in devices)
 
-    def regard(self, name: NodeName) -> list[Event]:
+    def update(self, name: NodeName) -> list[Event]:
         """One of a node's objects changed: what that means for the engine."""
         written = self.cluster.find(resources.NODES, name)
         if written is None:
@@ -196,9 +196,9 @@ class NodeTracker:
         # Before the node is read: whether it may show a device depends on the claims of all.
         concerned = self._claim_grants(name, devices)
         own = [*self._recalled(name, written), *self._offered(name, devices)]
-        own += self._regard_own(name, written, devices)
+        own += self._update_own(name, written, devices)
         # Sorted, because a set has another order in each process, and a rerun needs the same one.
-        return [*own, *(event for other in sorted(concerned) for event in self.regard(other))]
+        return [*own, *(event for other in sorted(concerned) for event in self.update(other))]
 
     def _recalled(self, name: NodeName, written: wire.Node) -> list[Event]:
         """What an earlier leader wrote of a node. Once we know the node, the engine knows it better."""
@@ -236,7 +236,7 @@ class NodeTracker:
             return set()
         return self.claims.without_report(name, self.pods.granted_on(name))
 
-    def _regard_own(self, name: NodeName, written: wire.Node, report: NodeDevices | None) -> list[Event]:
+    def _update_own(self, name: NodeName, written: wire.Node, report: NodeDevices | None) -> list[Event]:
         """What a node's objects mean for itself, and for those that showed what it has."""
         try:
             node = self._read(name, written, report)
@@ -378,7 +378,7 @@ class NodeTracker:
             # Set before the former owner is read again, which then no longer shows the device.
             self._shown_by[device.id] = node.name
             if owner not in {None, node.name}:
-                events += self.regard(NodeName(str(owner)))
+                events += self.update(NodeName(str(owner)))
         return events
 
     def _tell(self, name: NodeName, node: Node) -> None:

@@ -77,20 +77,20 @@ def started_by_us(found_us: int | None, terms: BoundTerms | None) -> int | None:
 
 def ignored(said: model.Pod, words: Membership | None, terms: BoundTerms) -> tuple[str, ...]:
     """What is said of a placed pod and counts only when it is placed anew, beside what it was bound with."""
-    told = [
+    differences = [
         _length("run time", terms.run_time_us, said.run_time_us),
         _length("maximum run time", terms.run_time_max_us, said.run_time_max_us),
     ]
     if terms.interruptible and not said.interruptible:
-        told.append("it was bound as work that may be interrupted, and no longer says so")
+        differences.append("it was bound as work that may be interrupted, and no longer says so")
     if terms.preemptible != said.preemptible:
         bound, now = (_evictable(preemptible=one.preemptible) for one in (terms, said))
-        told.append(f"it was bound as work that {bound}; by its priority class it {now} now")
+        differences.append(f"it was bound as work that {bound}; by its priority class it {now} now")
     queue = said.queue if words is None or words.terms.queue is None else words.terms.queue
     if queue != terms.queue:
-        told.append(f"it was bound in queue {harmless(terms.queue)}; it names {harmless(queue)} now")
-    told.append(_gang(words, terms.gang))
-    return tuple(one for one in told if one)
+        differences.append(f"it was bound in queue {harmless(terms.queue)}; it names {harmless(queue)} now")
+    differences.append(_gang(words, terms.gang))
+    return tuple(one for one in differences if one)
 
 
 def ignored_note(words: tuple[str, ...]) -> str:

@@ -71,7 +71,7 @@ class GangRecord(msgspec.Struct):
 
     pods: dict[PodUid, Entry] = {}
     succeeded: dict[PodUid, None] = {}
-    told: Gang | None = None
+    engine_gang: Gang | None = None
     meant: Gang | None = None
     problem: str = ""
     ran_with: int = 0
@@ -209,10 +209,12 @@ class GangTracker:
 
     def levels(self) -> frozenset[TopologyLevelName]:
         """The topology levels that gangs ask for; each is named as the node label of its domains."""
-        told = [record.told for record in self.records.values() if record.told is not None]
+        engine_gang = [
+            record.engine_gang for record in self.records.values() if record.engine_gang is not None
+        ]
         asked = {
             level
-            for one in told
+            for one in engine_gang
             for level in (one.required_level, one.preferred_level, *(each.level for each in one.slices))
         }
         return frozenset(level for level in asked if level is not None)
@@ -222,26 +224,26 @@ class GangTracker:
         touched, self._touched = self._touched, {}
         events: list[Event] = []
         for name in touched:
-            events += self._regard(name)
+            events += self._update(name)
         return events
 
-    def _regard(self, name: GangName) -> list[Event]:
+    def _update(self, name: GangName) -> list[Event]:
         record = self.records.get(name)
         if record is None:
             return []
         if not record.pods:
             self._half.pop(name, None)
-            told, record.told = record.told, None
+            engine_gang, record.engine_gang = record.engine_gang, None
             # Members that succeeded count as long as their pods are in the API: that many fewer are needed.
             if not record.succeeded:
                 del self.records[name]
-            return [] if told is None else [GangRemoved(name)]
+            return [] if engine_gang is None else [GangRemoved(name)]
         gang = self._gang(name, record)
-        self._regard_half(name, record, gang)
+        self._update_half(name, record, gang)
         self._regarded[name] = None
-        if gang == record.told:
+        if gang == record.engine_gang:
             return []
-        record.told = gang
+        record.engine_gang = gang
         return [GangRemoved(name) if gang is None else GangSet(gang)]
 
     def _gang(self, name: GangName, record: GangRecord) -> Gang | None:
@@ -291,7 +293,7 @@ class GangTracker:
         record.problem = ""
         return gang
 
-    def _regard_half(self, name: GangName, record: GangRecord, gang: Gang | None) -> None:
+    def _update_half(self, name: GangName, record: GangRecord, gang: Gang | None) -> None:
         """Note whether too few members run: fewer than are asked for now, and than it ran with before.
 
         Those that were told to end count until they are gone; where no others run the gang begins anew.
@@ -353,7 +355,7 @@ class GangTracker:
         """From now on the tracker itself sees what gangs go through."""
         self._recalled = {}
 
-    def take_regarded(self) -> AbstractSet[GangName]:
+    def take_updated(self) -> AbstractSet[GangName]:
         """The gangs with members that changed since this was asked last."""
         regarded, self._regarded = self._regarded, {}
         return regarded.keys()

@@ -96,7 +96,7 @@ def conflicts(
         for device in found[claim.uid]:
             if device is not None:
                 by_device.setdefault(device, []).append(claim)
-    told: dict[PodUid, Conflict] = {}
+    conflicts_by_uid: dict[PodUid, Conflict] = {}
     for device, sharing in by_device.items():
         if _fits(device, sharing, memory_mib.get(device)):
             continue
@@ -105,8 +105,10 @@ def conflicts(
             if _fits(device, [*kept, claim], memory_mib.get(device)):
                 kept.append(claim)
             else:
-                told.setdefault(claim.uid, Conflict(claim.uid, device, tuple(one.uid for one in kept)))
-    return list(told.values())
+                conflicts_by_uid.setdefault(
+                    claim.uid, Conflict(claim.uid, device, tuple(one.uid for one in kept))
+                )
+    return list(conflicts_by_uid.values())
 
 
 def _fits(device: DeviceId, claims: Sequence[Claim], memory_mib: int | None) -> bool:

@@ -81,10 +81,12 @@ class HolderTracker:
         devices = () if node is None else node.devices
         memory_mib = {device.id: device.memory_mib for device in devices}
         # Grants alone are kept apart by the scheduler; only what a report says can contradict them.
-        told = conflicts(claims, found, memory_mib) if any(claim.held for claim in claims) else []
+        found_conflicts = conflicts(claims, found, memory_mib) if any(claim.held for claim in claims) else []
         # Pods of another scheduler are not ours to end; they still count in ``found``.
-        told_of_ours = [self._conflict(one, by_uid) for one in told if self._ours(by_uid[one.uid])]
-        _put(self._conflicts, name, told_of_ours)
+        own_conflicts = [
+            self._conflict(one, by_uid) for one in found_conflicts if self._ours(by_uid[one.uid])
+        ]
+        _put(self._conflicts, name, own_conflicts)
         # From the report and not from the pods: only a report measures memory.
         exceeding = (self._exceeded(by_uid.get(uid), held[uid]) for uid in held)
         _put(self._exceeding, name, [one for one in exceeding if one is not None])

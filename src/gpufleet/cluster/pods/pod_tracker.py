@@ -3,7 +3,7 @@
 A pod is known by its uid. It is *gated* (a controller must lift a scheduling gate), *held* (we cannot hand it
 to the engine: it is malformed, or waits for a claim or the like), *waiting* (the engine has it), *placed* (it
 has a node, chosen by any scheduler), or not here at all (another scheduler's that waits, or ended).
-``regard`` moves it and returns the engine's events; reading what a pod means is ``pod_reader``'s business.
+``update`` moves it and returns the engine's events; reading what a pod means is ``pod_reader``'s business.
 """
 
 from collections.abc import Callable, Iterable
@@ -112,7 +112,7 @@ class PodTracker:
             found[entry.place] += 1
         return found
 
-    def regard(self, pod: Pod) -> list[Event]:
+    def update(self, pod: Pod) -> list[Event]:
         """A pod as it is now: what that means for the engine."""
         uid = PodUid(pod.metadata.uid)
         # A pod that ended is told to its gang first, while the gang still has it as a member.
@@ -156,7 +156,7 @@ class PodTracker:
         bound_now = before is not None and before.intent is not None
         # What can be read is enough for all that does not wait for a decision of ours.
         if not waits or bound_now or pod.spec.scheduler_name != self.scheduler_name:
-            return self.regard(pod)
+            return self.update(pod)
         events = self._aside(uid, pod, PodStage.HELD, Held(MALFORMED, problem))
         # Only a new version of the pod can mend it, and no change of another object.
         self.reader.forget(uid)
@@ -185,7 +185,7 @@ class PodTracker:
         entry = self.entries[uid]
         # Before the pod is read: with an intent its newer version would only be laid aside again.
         entry.intent = None
-        return [BindRefused(uid), *self.regard(entry.newer or entry.object)]
+        return [BindRefused(uid), *self.update(entry.newer or entry.object)]
 
     def read_again(self, uids: Iterable[PodUid]) -> list[Event]:
         """Read pods again that may mean something else since another object changed."""
@@ -196,7 +196,7 @@ class PodTracker:
             if entry is None or entry.intent is not None:
                 continue
             if entry.place is not PodStage.PLACED:
-                events += self.regard(entry.object)
+                events += self.update(entry.object)
             # A grant with terms says for good what the pod means; only its words on the way may change.
             elif entry.terms is not None:
                 self.reader.read_words_again(entry.object, entry.terms)

@@ -30,7 +30,7 @@ class BudgetTracker:
         """True if some budget may keep pods of this namespace."""
         return bool(self._names.get(namespace))
 
-    def regard(self, namespace: str, name: str, unreadable: str = "") -> list[Event]:
+    def update(self, namespace: str, name: str, unreadable: str = "") -> list[Event]:
         """A budget changed: what that means for the engine. ``unreadable``: why it cannot be decoded."""
         if unreadable:
             # The mirror has said so in the log.

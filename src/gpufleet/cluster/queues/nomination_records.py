@@ -66,8 +66,8 @@ def says(status: NominationStatus, one: KeptPlaces) -> bool:
     """
     now = _status(one)
     same = (status.holder, status.places) == (now.holder, now.places)
-    are_told = set(now.waits_for) <= set(status.waits_for) and set(now.immune_to) <= set(status.immune_to)
-    return same and are_told
+    are_written = set(now.waits_for) <= set(status.waits_for) and set(now.immune_to) <= set(status.immune_to)
+    return same and are_written
 
 
 def _size(status: NominationStatus) -> int:

@@ -58,7 +58,7 @@ class QueueTracker:
         self._stale = False
         self.now_us: Callable[[], int] = lambda: 0
 
-    def regard(self, name: QueueName, unreadable: str = "") -> list[Event]:
+    def update(self, name: QueueName, unreadable: str = "") -> list[Event]:
         """A FleetQueue changed: what that means for the engine. ``unreadable``: why it cannot be decoded."""
         if unreadable:
             self._report(name, f"FleetQueue {printable(name)}: {printable(unreadable, 500)}")
@@ -78,8 +78,8 @@ class QueueTracker:
             return []
         self.problems.pop(name, None)
         self.known[name] = terms
-        told = [] if before is not None and before.queue == terms.queue else [QueueSet(terms.queue)]
-        return [*told, *self._after(before, terms)]
+        immune_uids = [] if before is not None and before.queue == terms.queue else [QueueSet(terms.queue)]
+        return [*immune_uids, *self._after(before, terms)]
 
     def _since(self, terms: QueueTerms, found: FleetQueue) -> QueueTerms:
         """The terms, with the time at which we, or an earlier leader, first saw a draining queue drain."""
@@ -136,8 +136,10 @@ class QueueTracker:
         if not self.known:
             return []
         queues = self.cluster.all(resources.FLEET_QUEUES)
-        told = ((QueueName(queue.metadata.name), status_of(queue).immune_pods) for queue in queues)
-        immune = (immunity_records.read(uids, name) for name, uids in told if uids and name in self.known)
+        immune_uids = ((QueueName(queue.metadata.name), status_of(queue).immune_pods) for queue in queues)
+        immune = (
+            immunity_records.read(uids, name) for name, uids in immune_uids if uids and name in self.known
+        )
         return [ImmunityRecalled(tuple(immune))]
 
     def of_namespace(self, namespace: str) -> NamespaceQueues:

@@ -24,21 +24,27 @@ LATEST_US = int((dt.datetime(9999, 1, 1, tzinfo=dt.UTC) - START_OF_1970).total_s
 """Later moments have no form of four digits for the year, which the API's times need."""
 
 
-def written(told: Reservation) -> ReservationStatus:
+def written(reservation: Reservation) -> ReservationStatus:
     """What the status says of a reservation."""
-    since, start = moment(told.since_us), moment(told.start_us)
-    if _is_too_large(told):
-        return ReservationStatus(str(told.holder), told.name, since, start)
+    since, start = moment(reservation.since_us), moment(reservation.start_us)
+    if _is_too_large(reservation):
+        return ReservationStatus(str(reservation.holder), reservation.name, since, start)
     places = tuple(
         ReservedPlaceStatus(one.uid, one.node, tuple(str(device) for device in one.devices))
-        for one in told.places
+        for one in reservation.places
     )
-    return ReservationStatus(str(told.holder), told.name, since, start, places, told.waits_for)
+    return ReservationStatus(
+        str(reservation.holder), reservation.name, since, start, places, reservation.waits_for
+    )
 
 
-def _is_too_large(told: Reservation) -> bool:
-    devices = sum(len(one.devices) for one in told.places)
-    return len(told.places) > PLACES_MAX or devices > DEVICES_MAX or len(told.waits_for) > WAITED_FOR_MAX
+def _is_too_large(reservation: Reservation) -> bool:
+    devices = sum(len(one.devices) for one in reservation.places)
+    return (
+        len(reservation.places) > PLACES_MAX
+        or devices > DEVICES_MAX
+        or len(reservation.waits_for) > WAITED_FOR_MAX
+    )
 
 
 def read(status: ReservationStatus, queue: QueueName) -> Reservation | None:

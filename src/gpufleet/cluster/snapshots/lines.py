@@ -71,8 +71,8 @@ def spared(found: Any) -> Any:
     kept = msgspec.structs.replace(metadata, annotations=annotations, resource_version="", generation=0)
     found = msgspec.structs.replace(found, metadata=kept)
     if isinstance(found, FleetQueue):
-        told = status_of(found)
-        kept_status = FleetQueueStatus(past_use=told.past_use, reservation=told.reservation)
+        status = status_of(found)
+        kept_status = FleetQueueStatus(past_use=status.past_use, reservation=status.reservation)
         return msgspec.structs.replace(found, status=msgspec.Raw(_ENCODE(kept_status)))
     if isinstance(found, Pod) and found.status.conditions:
         silent = tuple(msgspec.structs.replace(one, message="") for one in found.status.conditions)

@@ -42,7 +42,7 @@ class ChangeQueue:
 
         return put
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Wake the round without a change: there are results to take in."""
         self._wake.set()
 

@@ -48,7 +48,7 @@ class WaitingPod(msgspec.Struct, frozen=True):
     """
 
     version: str
-    told: PodCondition | None = None
+    condition: PodCondition | None = None
     readable: bool = True
     nominated: NodeName = NO_NODE
 
@@ -139,8 +139,8 @@ class Cluster:
         pod = mirror.get(name.name, name.namespace)
         if pod is None or pod.metadata.uid != name.uid or pod.spec.node_name:
             return None
-        told = pod.condition(POD_SCHEDULED)
-        waits = told if told is not None and told.status == "False" else None
+        condition = pod.condition(POD_SCHEDULED)
+        waits = condition if condition is not None and condition.status == "False" else None
         nominated = NodeName(pod.status.nominated_node_name)
         return WaitingPod(pod.metadata.resource_version, waits, nominated=nominated)
 

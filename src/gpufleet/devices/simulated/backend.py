@@ -58,7 +58,7 @@ class SimulatedBackend:
     def close(self) -> None:
         """Close the backend; a wait for events ends."""
         self._closed = True
-        self.machine.ring()
+        self.machine.wake()
 
     def fleet(self) -> Fleet:
         """The machine's GPUs without those off the bus. Raises DriverError."""

@@ -108,7 +108,7 @@ class Machine:
         self.driver_version = description.driver_version
         self.driver_problem = ""
         self._events: deque[Event] = deque()
-        self._ring = threading.Condition()
+        self._changed = threading.Condition()
         self.gpus: dict[DeviceId, Gpu] = {}
         for group in description.groups:
             for number in range(group.text.count):
@@ -211,19 +211,19 @@ class Machine:
     def next_event(self, limit_s: float, closed: Callable[[], bool] = lambda: False) -> Event | None:
         """Take the oldest event; None if there is none within the limit.
 
-        A backend that is ``closed`` takes none; ``ring`` wakes a waiting one so that it asks ``closed``
+        A backend that is ``closed`` takes none; ``wake`` wakes a waiting one so that it asks ``closed``
         again.
         """
-        with self._ring:
-            self._ring.wait_for(lambda: bool(self._events) or closed(), limit_s)
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._events) or closed(), limit_s)
             return self._events.popleft() if self._events and not closed() else None
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Wake the threads that wait for events."""
-        with self._ring:
-            self._ring.notify_all()
+        with self._changed:
+            self._changed.notify_all()
 
     def _happened(self, event: Event) -> None:
-        with self._ring:
+        with self._changed:
             self._events.append(event)
-            self._ring.notify_all()
+            self._changed.notify_all()

@@ -82,25 +82,25 @@ class Automatic:
 
     def run(self, at_us: int) -> list[AnyInstruction]:
         """Tell which pods have taken a place over, and make the moves for which it is time."""
-        told: list[AnyInstruction] = []
+        instructions: list[AnyInstruction] = []
         for nomination in self.replacements.take_taken_over():
-            told += self.nominations.told(nomination)
+            instructions += self.nominations.instructions_of(nomination)
         if self.asked.targets:
-            told += self.asked.run(at_us)
+            instructions += self.asked.run(at_us)
         if self.rules is not None:
-            told += self._by_rules(self.rules, at_us)
+            instructions += self._by_rules(self.rules, at_us)
         # Last: what was moved just now is told with what was kept before.
-        return told + self.replacements.take_changed()
+        return instructions + self.replacements.take_changed()
 
     def _by_rules(self, rules: DefragmentationRules, at_us: int) -> list[AnyInstruction]:
         """Make the moves that rules want by now."""
-        told: list[AnyInstruction] = []
+        instructions: list[AnyInstruction] = []
         if rules.start_after_us is not None and at_us >= self._next_look_us:
-            told += self._start_waiting_work(rules, at_us)
+            instructions += self._start_waiting_work(rules, at_us)
         if self._next_run_us is not None and at_us >= self._next_run_us:
             self._next_run_us = self._run_after(at_us)
-            told += self._put_together(rules, at_us)
-        return told
+            instructions += self._put_together(rules, at_us)
+        return instructions
 
     def next_due_us(self) -> int | None:
         """When there is a reason to look again even if nothing happens."""
@@ -134,18 +134,18 @@ class Automatic:
             unplaced = UnplacedWorkload(self.state.workloads.first_of(line), at_us)
             found = moves_for(unplaced, self.state, units, left.moves)
             if found is not None and sum(one.lost for one in found.relocations) <= left.lost:
-                told = self._start(unplaced, found, at_us)
-                if told:
+                instructions = self._start(unplaced, found, at_us)
+                if instructions:
                     self._ripe_us = at_us
-                    return told
+                    return instructions
         return []
 
     def _start(self, unplaced: UnplacedWorkload, found: MovesFor, at_us: int) -> list[AnyInstruction]:
         """Move these, and keep their room for the workload; nothing where a place is not free yet."""
         state, pods = self.state, self.state.pods
         workload = unplaced.workload
-        told = self._move(found.relocations, workload.name, workload.title, at_us)
-        if not told:
+        instructions = self._move(found.relocations, workload.name, workload.title, at_us)
+        if not instructions:
             return []
         nodes = {one.node for one in found.placements}
         near = [row for row in found.leave if pods.node_row(row) in nodes] or list(found.leave)
@@ -154,7 +154,7 @@ class Automatic:
             state.waiting.withdraw(one.row)
         nomination = self.nominations.nominate(found.placements, tuple(waits_for))
         state.departures.unsettled[nomination.number] = None
-        return [*told, *self.nominations.told(nomination)]
+        return [*instructions, *self.nominations.instructions_of(nomination)]
 
     def _waiting_lines(self, rules: DefragmentationRules) -> list[tuple[int, Line]]:
         """Lines that lack room, each with the moment from which it may be started by moves.
@@ -214,14 +214,14 @@ class Automatic:
         limits = Limits(left.moves, left.lost, TRIED_IN_FULL, rules.queues)
         search = Consolidation(self.state, at_us, limits)
         search.plan()
-        told: list[AnyInstruction] = []
+        instructions: list[AnyInstruction] = []
         for unit in search.relocations:
             more = self._move(unit, None, None, at_us)
             if not more:
                 # Those behind it count on what it would have left.
                 break
-            told += more
-        return told
+            instructions += more
+        return instructions
 
     # Both.
 
@@ -235,7 +235,7 @@ class Automatic:
             for place in places:
                 self.replacements.drop(place.row)
             return []
-        told: list[AnyInstruction] = []
+        instructions: list[AnyInstruction] = []
         for one, place in zip(moves, places, strict=True):
             pod, source = state.pods.pod_at(one.row), state.fleet.node_at(self._node_of(one.row)).name
             state.departures.evict(pod.uid)
@@ -243,8 +243,8 @@ class Automatic:
             self.replacements.keep(place, MovedFrom(pod.name or pod.uid, source, name, at_us, one.lost))
             self.budget.note(at_us, one.lost)
             moved = MovedTo(state.fleet.node_at(place.node).name, one.lost)
-            told.append(Evict(pod.uid, beneficiary, WhyEvicted.MOVED.value, moved=moved))
-        return told
+            instructions.append(Evict(pod.uid, beneficiary, WhyEvicted.MOVED.value, moved=moved))
+        return instructions
 
     def _node_of(self, row: int) -> int:
         return int(self.state.store.tables.pods[layout.POD_NODE, row])

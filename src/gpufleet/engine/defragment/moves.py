@@ -38,7 +38,7 @@ class Relocation(NamedTuple):
     lost: int
 
 
-def told(state: EngineState, relocations: Sequence[Relocation]) -> tuple[Move, ...]:
+def named_moves(state: EngineState, relocations: Sequence[Relocation]) -> tuple[Move, ...]:
     """Relocations of pods that have a place, by name."""
     found: list[Move] = []
     for one in relocations:

@@ -44,7 +44,7 @@ class Right(NamedTuple):
     head: Head
 
 
-class Rival(NamedTuple):
+class CompetingQueue(NamedTuple):
     """A queue with work and its right. ``share_milli`` None: it comes after all others that borrow."""
 
     queue: QueueName
@@ -59,7 +59,7 @@ class Rival(NamedTuple):
 
 def precedence(
     state: EngineState, line: tuple[Queued, ...], name: QueueName, at_us: int
-) -> list[list[Rival]]:
+) -> list[list[CompetingQueue]]:
     """From the queue up to its root: on each level all queues with work, the first to go first.
 
     What pods hold that leave does not count, as in ``turns``.
@@ -69,7 +69,9 @@ def precedence(
         return _by_level(state, line, name, at_us)
 
 
-def _by_level(state: EngineState, line: tuple[Queued, ...], name: QueueName, at_us: int) -> list[list[Rival]]:
+def _by_level(
+    state: EngineState, line: tuple[Queued, ...], name: QueueName, at_us: int
+) -> list[list[CompetingQueue]]:
     tree = state.queues.tree
     contestants = _first_of_each(state, line)
     best: dict[int, tuple[Right, Contestant]] = {}
@@ -81,13 +83,13 @@ def _by_level(state: EngineState, line: tuple[Queued, ...], name: QueueName, at_
             contestant = min(below, key=lambda one: one[0])[1]
         if contestant is not None:
             best[row] = _right(state, row, contestant, at_us), contestant
-    found: list[list[Rival]] = []
+    found: list[list[CompetingQueue]] = []
     row = tree.row_by_name[name]
     while row != TOP:
         parent = int(tree.parent[row])
         siblings = [one for one in best if int(tree.parent[one]) == parent]
         siblings.sort(key=lambda one: best[one][0])
-        found.append([_rival(state, one, best[one][0], at_us) for one in siblings])
+        found.append([_competing_queue(state, one, best[one][0], at_us) for one in siblings])
         row = parent
     return found
 
@@ -136,10 +138,10 @@ def _right(state: EngineState, row: int, contestant: Contestant, at_us: int) -> 
     return Right(right, -queue.priority, endless, key, has_its_own, minus_weight, contestant.head)
 
 
-def _rival(state: EngineState, row: int, right: Right, at_us: int) -> Rival:
+def _competing_queue(state: EngineState, row: int, right: Right, at_us: int) -> CompetingQueue:
     tree = state.queues.tree
     share = state.turns.share(row, at_us) if tree.is_described(row) else None
     milli = None
     if share is not None and not share.endless and share.denominator != layout.NOT_SET:
         milli = share.numerator * 1000 // share.denominator
-    return Rival(tree.name_at(row), right, milli)
+    return CompetingQueue(tree.name_at(row), right, milli)

@@ -24,25 +24,25 @@ class ReservationReport:
     def __init__(self, state: EngineState, reservations: Reservations) -> None:
         self.state = state
         self.reservations = reservations
-        self._told: dict[Holder, Reservation] = {}
+        self._reported: dict[Holder, Reservation] = {}
         self._kept_off: dict[tuple[int, int, SeenLabels], ReservationHint | None] = {}
         self._kept_off_as_of = (-1, -1)
 
     def news(self, at_us: int) -> list[Reserved | ReservationEnded]:
         """What changed since this was last asked."""
         held = self.reservations.held()
-        if not held and not self._told:
+        if not held and not self._reported:
             return []
         now = {one.holder: self.reservations.value(one, at_us) for one in held}
-        ended = [ReservationEnded(holder) for holder in self._told if holder not in now]
+        ended = [ReservationEnded(holder) for holder in self._reported if holder not in now]
         made = [Reserved(value) for holder, value in now.items() if self._is_news(holder, value)]
-        self._told = now
+        self._reported = now
         return [*ended, *made]
 
     def _is_news(self, holder: Holder, value: Reservation) -> bool:
         """True unless all that changed is for whose end it waits."""
-        told = self._told.get(holder)
-        return told is None or msgspec.structs.replace(told, waits_for=value.waits_for) != value
+        reported = self._reported.get(holder)
+        return reported is None or msgspec.structs.replace(reported, waits_for=value.waits_for) != value
 
     def complete(self, verdict: Verdict, row: int, at_us: int) -> Verdict:
         """The verdict about a waiting pod with what reservations have to do with it."""

@@ -40,11 +40,11 @@ class Verdicts:
                 found = self._of_others(row)
         return self.telling.complete(found, row, at_us)
 
-    def of_untold(self, line: Line, at_us: int) -> Iterator[Unschedulable]:
+    def of_unreported(self, line: Line, at_us: int) -> Iterator[Unschedulable]:
         """Why the pods of a parked line wait that have not heard it yet."""
         state, verdict = self.state, None
         alike = self._are_alike_in_a_line()
-        for sequence, row in line.untold.items():
+        for sequence, row in line.unreported.items():
             if state.waiting.is_waiting(line, sequence, row):
                 if verdict is None or not alike:
                     verdict = self.of(row, at_us)

@@ -99,12 +99,12 @@ class LearnedRunTimes:
         """True if run times of work like this pod are learned, because it states none."""
         return queue in self.queues and pod.run_time_us is None
 
-    def ended(self, queue: QueueName, pod: Pod, ran_us: int, *, told: bool) -> None:
-        """A pod has run for so long; ``told``: it did not end by itself."""
+    def ended(self, queue: QueueName, pod: Pod, ran_us: int, *, ended_by_us: bool) -> None:
+        """A pod has run for so long; ``ended_by_us``: it did not end by itself."""
         if not self.learns(queue, pod):
             return
         bound_us = self.bound_us(queue, pod)
-        if told and (bound_us is None or ran_us <= bound_us):
+        if ended_by_us and (bound_us is None or ran_us <= bound_us):
             return
         key = alike(queue, pod)
         # Taken out and put back, so that the templates stand in the order in which their runs ended.

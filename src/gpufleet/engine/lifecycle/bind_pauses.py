@@ -27,13 +27,13 @@ class BindPauses:
         self.dues: list[tuple[int, int, int]] = []
         self.refusals: dict[PodUid, int] = {}
         self.recalled: dict[PodUid, int] = {}
-        self.untold: dict[PodUid, BindPaused] = {}
+        self.unreported: dict[PodUid, BindPaused] = {}
 
     def begin(self, row: int, sequence: int, uid: PodUid, at_us: int) -> None:
         """A bind was refused. ``sequence`` is the number of the pod's arrival."""
         until_us = at_us + pause_us(refusals := self.refusals.get(uid, 0) + 1)
         self.refusals[uid] = refusals
-        self.untold[uid] = BindPaused(uid, until_us, refusals)
+        self.unreported[uid] = BindPaused(uid, until_us, refusals)
         heapq.heappush(self.dues, (until_us, sequence, row))
 
     def recall(self, happened: BindRefusalRecalled, at_us: int) -> None:
@@ -67,11 +67,11 @@ class BindPauses:
         """The pod is gone."""
         self.refusals.pop(uid, None)
         self.recalled.pop(uid, None)
-        self.untold.pop(uid, None)
+        self.unreported.pop(uid, None)
 
-    def take_told(self) -> list[AnyInstruction]:
+    def take_instructions(self) -> list[AnyInstruction]:
         """The pauses that began since the last call."""
-        told, self.untold = self.untold, {}
+        told, self.unreported = self.unreported, {}
         return list(told.values())
 
 

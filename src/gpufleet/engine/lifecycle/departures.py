@@ -55,7 +55,7 @@ class Departures:
 
     def __init__(self, pods: PodTable) -> None:
         self.pods = pods
-        self.told: dict[PodUid, None] = {}
+        self.announced: dict[PodUid, None] = {}
         self.evicted: dict[PodUid, bool] = {}
         self.refused_until_us: dict[PodUid, int] = {}
         self.nominations: dict[int, Nomination] = {}
@@ -69,15 +69,15 @@ class Departures:
 
     def is_departing(self, uid: PodUid) -> bool:
         """True if the pod was told to end, by us or by others."""
-        return uid in self.told or uid in self.evicted
+        return uid in self.announced or uid in self.evicted
 
     def departing(self) -> list[PodUid]:
         """Every pod that was told to end, in the order in which that was heard."""
-        return list(dict.fromkeys((*self.told, *self.evicted)))
+        return list(dict.fromkeys((*self.announced, *self.evicted)))
 
     def rows(self) -> Int64Array:
         """The rows of the pods that were told to end."""
-        if not (self.told or self.evicted):
+        if not (self.announced or self.evicted):
             # As nearly always: then no column has to be read.
             return NO_ROWS
         rows: Int64Array = np.flatnonzero(self.pods.eviction_columns.cells[LEAVING, : len(self.pods.pods)])
@@ -90,10 +90,10 @@ class Departures:
         self.evicted[uid] = for_work
         self._note(uid, LEAVING, 1)
 
-    def is_told(self, uid: PodUid) -> None:
+    def announce(self, uid: PodUid) -> None:
         """A pod ends: the shell says so."""
         self.changes += 1
-        self.told[uid] = None
+        self.announced[uid] = None
         self.evicted.pop(uid, None)
         self.refused_until_us.pop(uid, None)
         self._note(uid, LEAVING, 1)
@@ -102,7 +102,7 @@ class Departures:
     def stays(self, uid: PodUid) -> None:
         """A pod that was said to end does not."""
         self.changes += 1
-        self.told.pop(uid, None)
+        self.announced.pop(uid, None)
         self.evicted.pop(uid, None)
         self._note(uid, LEAVING, 0)
 
@@ -112,7 +112,7 @@ class Departures:
         self.evicted.pop(uid, None)
         self.refused_until_us[uid] = until_us
         # The refused eviction is ours; others may have told the pod to end all the same.
-        self._note(uid, LEAVING, int(uid in self.told))
+        self._note(uid, LEAVING, int(uid in self.announced))
         self._note(uid, REFUSED, 1)
 
     def recall_refusal(self, uid: PodUid, until_us: int, at_us: int) -> None:
@@ -209,7 +209,7 @@ class Departures:
             # It may be complete now: ``Nominations.settle`` looks.
             self.unsettled[nomination.number] = None
         self._by_departing.pop(uid, None)
-        self.told.pop(uid, None)
+        self.announced.pop(uid, None)
         self.evicted.pop(uid, None)
         self.refused_until_us.pop(uid, None)
         self._note_who_waits(uid)

@@ -20,7 +20,7 @@ class DistrustedNodes:
         self.state = state
         self.nominations = nominations
         self.trust = NodeTrust()
-        self.untold: list[AnyInstruction] = []
+        self.unreported: list[AnyInstruction] = []
 
     def rejected(self, happened: event.KubeletRejected, at_us: int) -> None:
         """A kubelet turned a pod away."""
@@ -52,19 +52,19 @@ class DistrustedNodes:
         """When the next node is trusted again."""
         return self.trust.next_regained_us()
 
-    def take_told(self) -> list[AnyInstruction]:
+    def take_instructions(self) -> list[AnyInstruction]:
         """What is to be said of nodes since the last call."""
-        told, self.untold = self.untold, []
+        told, self.unreported = self.unreported, []
         return told
 
     def _distrust(self, name: NodeName) -> None:
         self._mark(name, distrusted=True)
         pause_us = self.trust.next_pause_us(name)
-        self.untold.append(NodeDistrusted(name, self.trust.until_us(name), pause_us))
+        self.unreported.append(NodeDistrusted(name, self.trust.until_us(name), pause_us))
 
     def _trust(self, name: NodeName) -> None:
         self._mark(name, distrusted=False)
-        self.untold.append(NodeTrusted(name, self.trust.next_pause_us(name)))
+        self.unreported.append(NodeTrusted(name, self.trust.next_pause_us(name)))
 
     def _mark(self, name: NodeName, *, distrusted: bool) -> None:
         is_news = self.state.fleet.mark_distrusted(name, distrusted=distrusted)

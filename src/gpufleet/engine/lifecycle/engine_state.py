@@ -298,12 +298,12 @@ class EngineState:
                 self.withdraw_gang(gang)
             return
         if gang is None:
-            if members.waiting and not members.told_unknown:
+            if members.waiting and not members.reported_unknown:
                 self._unknown_gangs[name] = None
             return
         if not members.ready:
             self.withdraw_gang(gang)
-            if members.waiting and not members.told_short:
+            if members.waiting and not members.reported_short:
                 self._short_gangs[name] = None
             return
         key = gang_key(gang)
@@ -372,7 +372,7 @@ class EngineState:
             self.assign_queue(row)
         self.changes.note(Change.POD_PLACED)
         if pod.leaving:
-            self.departures.is_told(pod.uid)
+            self.departures.announce(pod.uid)
         self.waiting.take_out(row)
         if pod.gang is not None:
             members = self.gangs.members(pod.gang)

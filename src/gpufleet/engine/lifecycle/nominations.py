@@ -123,7 +123,7 @@ class Nominations:
         state.update_gang_of(rows[0])
         return nomination
 
-    def told(self, nomination: Nomination) -> list[Nominated]:
+    def instructions_of(self, nomination: Nomination) -> list[Nominated]:
         """What is said of a nomination, pod by pod."""
         state = self.state
         said: list[Nominated] = []
@@ -226,7 +226,7 @@ class Nominations:
         nomination = self.nominate(placements, waits_for, number=number)
         # The last of those it waits for may have gone while no scheduler was there to see it.
         self.departures.unsettled[nomination.number] = None
-        return self.told(nomination)
+        return self.instructions_of(nomination)
 
     def kept(self) -> tuple[KeptPlaces, ...]:
         """The nominations that are in force, in their order, without what is only reserved."""
@@ -295,7 +295,7 @@ class Nominations:
             return []
         still = [number for number in self._prolonged if number in self.departures.nominations]
         self._prolonged.clear()
-        return [one for number in still for one in self.told(self.departures.nominations[number])]
+        return [one for number in still for one in self.instructions_of(self.departures.nominations[number])]
 
     def _leaving_in_tree_of(self, rows: tuple[int, ...]) -> list[int]:
         """The pods that leave and whose queue shares its quota with that of these pods."""

@@ -50,7 +50,7 @@ class _Watch(msgspec.Struct):
     since_us: int
     due_us: int
     warned_at_us: int | None = None
-    told: bool = False
+    reported: bool = False
 
 
 class Violations:
@@ -60,7 +60,7 @@ class Violations:
         self.state = state
         self.nominations = nominations
         self.watches: dict[tuple[str, str], _Watch] = {}
-        self._told: list[AnyInstruction] = []
+        self._reports: list[AnyInstruction] = []
         self._incomplete: dict[GangName, None] = {}
 
     def found(self, happened: event.ViolationFound, at_us: int) -> None:
@@ -107,14 +107,14 @@ class Violations:
                 self._warn(watch, violation, at_us)
             if at_us < watch.due_us or self._passes(violation):
                 continue
-            first, watch.told = not watch.told, True
+            first, watch.reported = not watch.reported, True
             for member in members_of(violation):
                 row = self._row(member.pod)
                 ends = member.may_be_ended and _ends(violation)
                 # Memory beyond the share that ends no pod was told as a warning already.
                 if first and row is not None and (ends or not isinstance(violation, MemoryExceeded)):
                     consequence = Consequence.ENDS if ends else Consequence.STAYS
-                    self._told.append(ViolationReport(member.pod, violation, consequence))
+                    self._reports.append(ViolationReport(member.pod, violation, consequence))
                 if ends and row is not None and self._may_be_asked_for(member.pod):
                     yield row, _why(violation)
             if first and isinstance(violation, GangIncomplete):
@@ -135,8 +135,8 @@ class Violations:
             # As if described anew: the gang has not started, so its minimum binds again.
             members.describe(members.gang)
             self.state.update_gang(name)
-        told, self._told = self._told, []
-        return told
+        reports, self._reports = self._reports, []
+        return reports
 
     def next_due_us(self) -> int | None:
         """When a step is wanted; what comes of a pod that was told to end is heard of anyway."""
@@ -147,7 +147,7 @@ class Violations:
         violation = watch.violation
         if not _ends(violation):
             return
-        if not watch.told:
+        if not watch.reported:
             # A gang with members on their way is looked at again when it is heard what came of them.
             if not self._passes(violation):
                 yield watch.due_us
@@ -162,7 +162,7 @@ class Violations:
         consequence = Consequence.NONE
         if violation.ends:
             consequence = Consequence.ENDS_LATER if violation.may_be_ended else Consequence.STAYS
-        self._told.append(ViolationReport(violation.pod, violation, consequence))
+        self._reports.append(ViolationReport(violation.pod, violation, consequence))
 
     def _passes(self, violation: AnyViolation) -> bool:
         """True for a gang that has all it needs once those members arrive that are on their way."""

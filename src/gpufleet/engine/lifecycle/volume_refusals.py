@@ -28,14 +28,14 @@ class VolumeRefusals:
     def __init__(self) -> None:
         self.until_us_by_pod: dict[PodUid, Refused] = {}
         self._described: dict[PodUid, Pod] = {}
-        self.untold: dict[PodUid, None] = {}
+        self.unreported: dict[PodUid, None] = {}
 
     def refuse(self, happened: VolumeRefused, at_us: int) -> None:
         """A provisioner turned a node down. What was written down before counts for no longer than usual."""
         # A whole second, as in the condition that tells the next leader.
         until_us = -(-(at_us + PAUSE_US) // US_PER_S) * US_PER_S
         if happened.until_us is None:
-            self.untold[happened.uid] = None
+            self.unreported[happened.uid] = None
         else:
             until_us = min(until_us, happened.until_us)
         if until_us > at_us:
@@ -67,7 +67,7 @@ class VolumeRefusals:
     def bound(self, uid: PodUid) -> None:
         """The pod has a node: none is left out for it any more."""
         if self.until_us_by_pod.pop(uid, None) is not None:
-            self.untold[uid] = None
+            self.unreported[uid] = None
         self._described.pop(uid, None)
 
     def end(self, at_us: int) -> list[PodUid]:
@@ -79,7 +79,7 @@ class VolumeRefusals:
                 del refused[key]
             if over:
                 found.append(uid)
-                self.untold[uid] = None
+                self.unreported[uid] = None
             if not refused:
                 del self.until_us_by_pod[uid]
         return found
@@ -94,11 +94,11 @@ class VolumeRefusals:
         """The pod is gone."""
         self.until_us_by_pod.pop(uid, None)
         self._described.pop(uid, None)
-        self.untold.pop(uid, None)
+        self.unreported.pop(uid, None)
 
-    def take_told(self) -> list[AnyInstruction]:
+    def take_instructions(self) -> list[AnyInstruction]:
         """The pods of which this has changed since the last call, each with all nodes that are left out."""
-        told, self.untold = self.untold, {}
+        told, self.unreported = self.unreported, {}
         by_pod = ((uid, self.until_us_by_pod.get(uid, {})) for uid in told)
         return [
             VolumeNodesLeftOut(uid, tuple((*key, until_us) for key, until_us in refused.items()))

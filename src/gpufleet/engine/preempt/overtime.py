@@ -106,7 +106,7 @@ class Overtime:
         """The rows of pods that are to be told to end now, each with the limit that it has reached, or one of
         its gang. They must be told before the next is taken: budgets count them.
         """
-        self._regard_news()
+        self._update_limits()
         state = self.state
         while self._due and self._due[0][0] <= at_us:
             due_us, uid = heapq.heappop(self._due)
@@ -132,7 +132,7 @@ class Overtime:
             heapq.heappop(self._due)
         return self._due[0][0] if self._due else None
 
-    def _regard_news(self) -> None:
+    def _update_limits(self) -> None:
         """Work out anew until when pods may run that began to, or were described anew."""
         pods = self.state.pods
         rows, self._unregarded = self._unregarded, {}

@@ -43,7 +43,7 @@ class QuickReject:
             return True
         row = state.queues.tree.row_by_name.get(queue.name)
         # What leaves is room without victims, and quota where it is charged.
-        if state.departures.told or state.departures.evicted:
+        if state.departures.announced or state.departures.evicted:
             if not lacks_quota or row is None or self._is_left_in_tree_of(row):
                 return True
         if policy.within_queue is VictimScope.LOWER_PRIORITY:

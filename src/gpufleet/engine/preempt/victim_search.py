@@ -65,7 +65,7 @@ class PreemptionSearch:
                 return NoEvictionPlan(lacks_lower_priority=True)
             queue = Queue(rank.queue, preemption=BY_PRIORITY_ALONE)
         # Asked only where it matters: what leaves gives room, and may give quota.
-        leaves = bool(state.departures.told or state.departures.evicted)
+        leaves = bool(state.departures.announced or state.departures.evicted)
         lacks_quota = leaves and state.gate.is_active and state.gate.keeps_out(unplaced.row)
         if self.finds_none(rank.priority, queue, state, lacks_quota=lacks_quota):
             return NoEvictionPlan()

@@ -125,7 +125,7 @@ class PastUse:
         What was written at a later moment than this one, by a clock that went back, counts as of now.
         """
         # All are checked before the first is taken over.
-        uses = [(one.queue, one.resource, use_told(one, at_us)) for one in recalled.uses]
+        uses = [(one.queue, one.resource, recalled_use(one, at_us)) for one in recalled.uses]
         for queue, resource, use in uses:
             self._use.setdefault(queue, {})[resource] = use
         self._seen = None
@@ -137,15 +137,15 @@ def rows_that_differ(one: Int64Array, other: Int64Array) -> list[int]:
     return found
 
 
-def use_told(told: PastUseOf, at_us: int) -> DecayedUse:
+def recalled_use(recalled: PastUseOf, at_us: int) -> DecayedUse:
     """What an event says of one queue and resource. Raises EventError for what cannot be."""
-    field = f"past use of {told.queue}: {told.resource}"
-    check_range(told.at_us, 0, layout.NO_LIMIT, f"{field}: at_us")
-    check_range(told.used, 0, layout.NO_LIMIT, f"{field}: used")
-    value = whole_number(told.value, f"{field}: value")
-    area = whole_number(told.area, f"{field}: area")
-    use = DecayedUse(told.at_us, told.used, value, area)
-    return use if told.at_us <= at_us else replace(use, at_us=at_us, area=0)
+    field = f"past use of {recalled.queue}: {recalled.resource}"
+    check_range(recalled.at_us, 0, layout.NO_LIMIT, f"{field}: at_us")
+    check_range(recalled.used, 0, layout.NO_LIMIT, f"{field}: used")
+    value = whole_number(recalled.value, f"{field}: value")
+    area = whole_number(recalled.area, f"{field}: area")
+    use = DecayedUse(recalled.at_us, recalled.used, value, area)
+    return use if recalled.at_us <= at_us else replace(use, at_us=at_us, area=0)
 
 
 def whole_number(text: str, field: str) -> int:

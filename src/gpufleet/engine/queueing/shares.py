@@ -132,7 +132,7 @@ class QueueShares:
 
     def order_key(self, row: int) -> tuple[bool, int]:
         """The ``order_key`` of a queue's share, worked out again only where its use is another one."""
-        self._regard_tree()
+        self._follow_tree()
         # A copy, since the row itself changes in place.
         used = self.store.tables.queue_counted[row].tobytes()
         known = self._order_keys.get(row)
@@ -165,7 +165,7 @@ class QueueShares:
 
         NOT_SET where there is none; rows that came since are left out.
         """
-        self._regard_tree()
+        self._follow_tree()
         if self._sides is None or self._sides[0] != one:
             self._sides = (one, self._sides_of(one))
         return self._sides[1]
@@ -187,7 +187,7 @@ class QueueShares:
             found = np.where(is_off & ~meets, found[parent], found)
         return found
 
-    def _regard_tree(self) -> None:
+    def _follow_tree(self) -> None:
         """Forget what holds for another tree."""
         if self._as_of != self.tree.changes:
             self._to_share.clear()
@@ -201,7 +201,7 @@ class QueueShares:
 
         A root borrows from no other: what it has beyond its own is an endless share.
         """
-        self._regard_tree()
+        self._follow_tree()
         known = self._to_share.get(row)
         if known is None:
             named = self.tree.named[row].tolist()

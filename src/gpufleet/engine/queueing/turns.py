@@ -125,7 +125,7 @@ class Turns:
             for name in self.waiting.queues_with_work():
                 self.offer(name)
             return
-        self._regard_tree()
+        self._follow_tree()
         for known in (
             self._lines,
             self._contestants,
@@ -157,7 +157,7 @@ class Turns:
             else:
                 self.waiting.first(name)
 
-    def _regard_tree(self) -> None:
+    def _follow_tree(self) -> None:
         """Forget what holds for another tree."""
         if self._as_of != self.tree.changes:
             self._terms_by_row.clear()
@@ -294,7 +294,7 @@ class Turns:
 
     def share(self, row: int, at_us: int) -> RawShare:
         """The dominant share by which a queue is compared, with its past where it has a half-life."""
-        self._regard_tree()
+        self._follow_tree()
         counted: list[int] = self.store.tables.queue_counted[row].tolist()
         return self._share(row, self._terms(row), counted, at_us)
 

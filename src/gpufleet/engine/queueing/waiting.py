@@ -84,7 +84,7 @@ Entries of one line have one key, so it decides no comparison.
 class Line:
     """Interchangeable workloads; ``waiting`` is a heap.
 
-    ``untold`` are pods that have not heard yet why they wait, each row by its sequence. ``offered`` is
+    ``unreported`` are pods that have not heard yet why they wait, each row by its sequence. ``offered`` is
     the turn under which the line stands in its queue, at the latest its head's. ``holds_back`` tells of a
     parked line that nothing behind it in a strict queue may overtake it. ``called`` is set for a parked line
     that takes its turn all the same (``WaitingLines.call``). ``refused_first`` is the entry that was its
@@ -98,7 +98,7 @@ class Line:
     called: bool = False
     closed: bool = False
     holds_back: bool = False
-    untold: dict[int, int] = field(default_factory=dict)
+    unreported: dict[int, int] = field(default_factory=dict)
     offered: Head | None = None
     sweep_at: int = SWEEP_FIRST
     refused_first: Entry | None = None
@@ -108,9 +108,9 @@ class Line:
         created_at_us, name, sequence, _, _ = self.waiting[0]
         return Head(-self.key.priority, created_at_us, name, sequence)
 
-    def take_untold(self, sequence: int) -> bool:
+    def take_unreported(self, sequence: int) -> bool:
         """True if the workload of this sequence had not heard yet why it waits; it counts as told then."""
-        return self.untold.pop(sequence, None) is not None
+        return self.unreported.pop(sequence, None) is not None
 
 
 class WaitingLines:
@@ -130,7 +130,7 @@ class WaitingLines:
         self._sequence = 0
         self._parked = 0
         self._called = 0
-        self._untold: dict[LineKey, None] = {}
+        self._unreported: dict[LineKey, None] = {}
 
     def queue(self, name: QueueName) -> Queue:
         """The queue of that name; one that is not described has priority 0."""
@@ -154,10 +154,10 @@ class WaitingLines:
         # With the key that the line has: equal keys of a hundred thousand pods are one object.
         entry = (created_at_us, name, sequence, line.key, pod_row)
         heapq.heappush(line.waiting, entry)
-        line.untold[sequence] = pod_row
-        self._untold[line.key] = None
+        line.unreported[sequence] = pod_row
+        self._unreported[line.key] = None
         self._entry_by_row[pod_row] = entry
-        if len(line.waiting) > line.sweep_at or len(line.untold) > line.sweep_at:
+        if len(line.waiting) > line.sweep_at or len(line.unreported) > line.sweep_at:
             self._sweep(line)
         # Behind the first of a line that stands in its queue nothing changes there.
         if not line.parked and (line.offered is None or line.waiting[0] is entry):
@@ -168,8 +168,10 @@ class WaitingLines:
         entries = self._entry_by_row
         line.waiting = [entry for entry in line.waiting if entries.get(entry[-1]) is entry]
         heapq.heapify(line.waiting)
-        untold = line.untold.items()
-        line.untold = {sequence: row for sequence, row in untold if self.is_waiting(line, sequence, row)}
+        unreported = line.unreported.items()
+        line.unreported = {
+            sequence: row for sequence, row in unreported if self.is_waiting(line, sequence, row)
+        }
         # Twice what is left: a sweep is paid for by the entries that came since the last one.
         line.sweep_at = max(SWEEP_FIRST, 2 * len(line.waiting))
 
@@ -264,11 +266,11 @@ class WaitingLines:
     def move_first(self, line: Line, key: LineKey) -> None:
         """The first workload of the line goes to the line of this key, and is told there if at all."""
         created_at_us, name, sequence, _, pod_row = line.waiting[0]
-        was_untold = line.take_untold(sequence)
+        was_unreported = line.take_unreported(sequence)
         self.advance(line)
         self.put(key, pod_row, created_at_us, name, sequence)
-        if not was_untold:
-            self.lines[key].take_untold(sequence)
+        if not was_unreported:
+            self.lines[key].take_unreported(sequence)
 
     def park(self, line: Line, *, holds_back: bool = True, lacks_room: bool = True) -> None:
         """The line cannot run until room is freed.
@@ -395,17 +397,17 @@ class WaitingLines:
         parked = [self.lines[key] for key in self._parked_by_queue[name]]
         return any(one.holds_back and self.trim(one) and one.head() < line.head() for one in parked)
 
-    def take_untold(self) -> list[LineKey]:
+    def take_unreported(self) -> list[LineKey]:
         """Lines with pods that have not heard yet why they wait."""
-        if not self._untold:
+        if not self._unreported:
             return []
-        keys = list(self._untold)
-        self._untold.clear()
+        keys = list(self._unreported)
+        self._unreported.clear()
         return keys
 
     def tell_later(self, key: LineKey) -> None:
         """The line has pods to tell, but it is not known yet what."""
-        self._untold[key] = None
+        self._unreported[key] = None
 
     @property
     def has_turns(self) -> bool:

@@ -132,7 +132,7 @@ class Reservations:
             return
         key = state.line_of(rows[0])
         line = state.waiting.lines[key]
-        line.take_untold(state.sequence_by_row[rows[0]])
+        line.take_unreported(state.sequence_by_row[rows[0]])
         if line.parked:
             state.waiting.wake(key)
 

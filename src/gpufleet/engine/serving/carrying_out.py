@@ -40,10 +40,10 @@ class CarryingOut:
         self.at_us = 0
         self.instructions: list[AnyInstruction] = []
 
-    def begin(self, at_us: int, told: list[AnyInstruction]) -> None:
+    def begin(self, at_us: int, instructions: list[AnyInstruction]) -> None:
         """A step begins in which nothing is decided yet, and this was told."""
         self.at_us = at_us
-        self.instructions = told
+        self.instructions = instructions
 
     def take_instructions(self) -> list[AnyInstruction]:
         """What follows from the decisions since this was last asked."""
@@ -109,7 +109,7 @@ class CarryingOut:
 
     def tell_gang(self, members: Members, placeable: int, verdict: Verdict | None, role: str) -> None:
         """Why a gang waits; without a verdict because members have not come."""
-        members.told = members.told or verdict is not None
-        members.told_short = members.told_short or verdict is None
+        members.reported = members.reported or verdict is not None
+        members.reported_short = members.reported_short or verdict is None
         verdict = self.report.complete_gang(verdict, members, self.at_us)
         self.instructions.append(gang_refusal(members, placeable, verdict, role))

@@ -45,7 +45,7 @@ class GangLines:
         if not placed and self._seek(line, workload):
             return True
         # What is left of a gang that starts is told as well.
-        if members.waiting and not members.told and (not placed or (attempt.placed and attempt.verdict)):
+        if members.waiting and not members.reported and (not placed or (attempt.placed and attempt.verdict)):
             self.carrying_out.tell_gang(members, attempt.placeable, attempt.verdict, attempt.role)
         if not placed and self.other_ways.reserve(line, workload, lacks_quota=False):
             return True
@@ -56,9 +56,9 @@ class GangLines:
         """Park a gang whose queue lets it not start, if its owner knows or must only be told which queue."""
         state, members, row = self.state, workload.members, workload.row
         barred = state.gate.bar(row) is not None
-        if not barred and not (members.told and state.lacks_quota(workload)):
+        if not barred and not (members.reported and state.lacks_quota(workload)):
             return False
-        if not members.told:
+        if not members.reported:
             verdict = self.verdicts.of(row, self.carrying_out.at_us)
             self.carrying_out.tell_gang(members, len(members.placed), verdict, "")
         state.keep_out(line, workload, holds_back=self._holds_back(workload))

@@ -65,7 +65,7 @@ class OtherWays:
         if not waits and self.nominations.is_ready(nomination):
             carrying_out.bind_nominated(self.nominations.take(nomination))
         else:
-            carrying_out.instructions += self.nominations.told(nomination)
+            carrying_out.instructions += self.nominations.instructions_of(nomination)
         if found.victims:
             self.left_over.offer(found)
 

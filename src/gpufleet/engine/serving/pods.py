@@ -106,7 +106,7 @@ class PodLines:
 
     def _tell(self, line: Line, row: int) -> None:
         """A pod with a reservation stands in no line, so it hears at once why it waits, if it has not yet."""
-        if line.take_untold(self.state.sequence_by_row[row]):
+        if line.take_unreported(self.state.sequence_by_row[row]):
             uid, at_us = self.state.pods.pod_at(row).uid, self.carrying_out.at_us
             self.carrying_out.instructions.append(Unschedulable(uid, self.verdicts.of(row, at_us)))
 

@@ -31,14 +31,14 @@ class Members:
     nominated: dict[int, str] = field(default_factory=dict)
     sequence: int = 0
     started: bool = False
-    told: bool = False
-    told_short: bool = False
-    told_unknown: bool = False
+    reported: bool = False
+    reported_short: bool = False
+    reported_unknown: bool = False
 
     def describe(self, gang: Gang | None) -> None:
         """The gang is this from now on; None: it is not described any more."""
         self.gang = gang
-        self.told_unknown = False
+        self.reported_unknown = False
         self._note_start(started=self.is_whole)
 
     @property
@@ -72,7 +72,7 @@ class Members:
         """A gang that has started was whole, and a member of it stays; one that begins anew is told anew."""
         started = started and bool(self.placed)
         if self.started and not started:
-            self.told = self.told_short = False
+            self.reported = self.reported_short = False
         self.started = started
 
     def recall_start(self) -> None:

@@ -36,7 +36,7 @@ PAUSE_S = 0.1
 
 def main(cluster_folder: Path) -> None:
     """Run the node's programs until `node_supervisor` lets go of the leash."""
-    if _leash_is_cut(0.0):
+    if _parent_has_ended(0.0):
         return
     folder = cluster_folder / configuration.FOLDER
     spec = configuration.read_spec(cluster_folder)
@@ -73,7 +73,7 @@ def _import_images(ctr: str, archive: Path, containerd: SupervisedProgram) -> No
                 raise ClusterError(f"the images could not be imported: {done.stderr.strip()}")
         if time.monotonic() > limit_s and containerd.child is not None:
             raise containerd.child.failed(f"did not answer within {CONTAINERD_WAIT_S:.0f} s")
-        if _leash_is_cut(POLL_EVERY_S):
+        if _parent_has_ended(POLL_EVERY_S):
             raise SystemExit(0)
 
 
@@ -88,7 +88,7 @@ def _keep(programs: list[SupervisedProgram], cluster_folder: Path) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     agent: Program | None = None
     while True:
-        _bury_orphans({program.child.pid for program in programs if program.child is not None})
+        _reap_orphans({program.child.pid for program in programs if program.child is not None})
         if agent is None and (agent := agent_program.read_program(cluster_folder)) is not None:
             programs.append(SupervisedProgram(agent, cluster_folder, PAUSE_S))
             programs[-1].start()
@@ -105,7 +105,7 @@ def _keep(programs: list[SupervisedProgram], cluster_folder: Path) -> None:
             os.read(woken, 1000)
 
 
-def _bury_orphans(ours: set[int]) -> None:
+def _reap_orphans(ours: set[int]) -> None:
     """Collect dead processes that outlived their parents; our own children are collected where they were
     started.
     """
@@ -118,7 +118,7 @@ def _bury_orphans(ours: set[int]) -> None:
                 os.waitpid(pid, os.WNOHANG)
 
 
-def _leash_is_cut(wait_s: float) -> bool:
+def _parent_has_ended(wait_s: float) -> bool:
     return bool(select.select([LEASH], [], [], wait_s)[0])
 
 

@@ -31,7 +31,7 @@ class PendingProjects:
         """Whether a project was put back that has to be looked at also without a change."""
         return not all(self._again.values())
 
-    def heard_of_project(self, change: Change[wire.GpuProject]) -> None:
+    def on_project(self, change: Change[wire.GpuProject]) -> None:
         """A project was written, came or went."""
         if isinstance(change, Unreadable | UnreadableGone):
             self._names[change.name] = None
@@ -39,7 +39,7 @@ class PendingProjects:
             self._rested.discard(change.last.metadata.name)
         self._names.update((one.metadata.name, None) for one in _versions(change))
 
-    def heard_of_object(self, change: Change[ProjectObject]) -> None:
+    def on_object(self, change: Change[ProjectObject]) -> None:
         """An object was written, came or went; one that goes from one project to another concerns both."""
         labels = (one.metadata.labels.get(keys.PROJECT, "") for one in _versions(change))
         self._names.update((name, None) for name in labels if name)

@@ -94,14 +94,14 @@ class ProjectController:
         self._namespaces: Mapping[str, set[str]] = {}
         self._reasons: dict[str, str] = {}
         self.rounds = 0
-        self.projects = Mirror(client, GPU_PROJECTS, _PROJECT, self._heard_of_project, optional=True)
+        self.projects = Mirror(client, GPU_PROJECTS, _PROJECT, self._on_project, optional=True)
         ours = Selection(labels=keys.PROJECT)
         self.objects = {
             kind: Mirror(
                 client,
                 kind,
                 _OBJECT,
-                self._heard_of_object,
+                self._on_object,
                 selection=ours,
                 optional=kind == FLEET_QUEUES,
             )
@@ -286,12 +286,12 @@ class ProjectController:
         told = ProjectCondition(REFUSED, UNREADABLE, tuple(sorted(self._held(name))))
         return await self._writer.tell(found, told)
 
-    def _heard_of_project(self, change: Change[wire.GpuProject]) -> None:
-        self._pending.heard_of_project(change)
+    def _on_project(self, change: Change[wire.GpuProject]) -> None:
+        self._pending.on_project(change)
         self._changed.set()
 
-    def _heard_of_object(self, change: Change[ProjectObject]) -> None:
-        self._pending.heard_of_object(change)
+    def _on_object(self, change: Change[ProjectObject]) -> None:
+        self._pending.on_object(change)
         self._changed.set()
 
 

@@ -97,7 +97,7 @@ class _Step:
         self.progress = before
         self._retarget()
         if before.state is RolloutState.ROLLING_BACK or self._failed_canary() is not None:
-            self._turn_canaries_back()
+            self._roll_canaries_back()
         self._step_nodes()
         after = self._next(before)
         if after.state in {RolloutState.CANARY, RolloutState.ROLLING}:
@@ -170,7 +170,7 @@ class _Step:
                 return node
         return None
 
-    def _turn_canaries_back(self) -> None:
+    def _roll_canaries_back(self) -> None:
         """Every canary gets the driver of before; one that was not changed yet is let go."""
         for node, stamp in list(self._canaries()):
             if stamp.has_failed(self.given.target) or node.has_opted_out or node.name in self.taken:

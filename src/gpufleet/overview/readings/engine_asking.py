@@ -35,8 +35,8 @@ async def ask_engine(client: Client, settings: Settings) -> EngineReport:
     async with asyncio.TaskGroup() as group:
         listing = group.create_task(take_picture(client, WATCHED))
         lease = group.create_task(who_leads(client, settings))
-    told = engine_report_of(listing.result(), lease.result(), client, settings)
-    return msgspec.structs.replace(told, took_s=time.monotonic() - began_s)
+    found = engine_report_of(listing.result(), lease.result(), client, settings)
+    return msgspec.structs.replace(found, took_s=time.monotonic() - began_s)
 
 
 def engine_report_of(picture: Picture, leading: Leading, client: Client, settings: Settings) -> EngineReport:
@@ -77,32 +77,32 @@ def _rows(facts: Facts) -> tuple[list[QueueRow], dict[str, str]]:
 
 def _gang(facts: Facts, name: GangName, record: GangRecord, causes: dict[str, str]) -> GangReport:
     entries = [entry for entry in record.pods.values() if entry.object.metadata.deletion_timestamp is None]
-    told = record.told
+    engine_gang = record.engine_gang
     _, _, path = name.partition("/")
     return GangReport(
         path.partition("/")[0],
         path.partition("/")[2],
-        _queue(told, entries),
-        0 if told is None else told.min_members,
+        _queue(engine_gang, entries),
+        0 if engine_gang is None else engine_gang.min_members,
         len(entries),
         sum(entry.place is PodStage.PLACED for entry in entries),
         sum(0 if entry.meaning is None else entry.meaning.shape.gpu.total_milli for entry in entries),
-        _created(told, entries),
+        _created(engine_gang, entries),
         facts.gangs.problem(name),
         next((causes[uid] for uid in map(str, record.pods) if uid in causes), ""),
         tuple(sorted(entry.name.name for entry in entries)),
     )
 
 
-def _queue(told: Gang | None, entries: list[Entry]) -> str:
-    if told is not None:
-        return str(told.queue)
+def _queue(engine_gang: Gang | None, entries: list[Entry]) -> str:
+    if engine_gang is not None:
+        return str(engine_gang.queue)
     return next((str(entry.meaning.queue) for entry in entries if entry.meaning is not None), "")
 
 
-def _created(told: Gang | None, entries: list[Entry]) -> str:
+def _created(engine_gang: Gang | None, entries: list[Entry]) -> str:
     times = [entry.meaning.created_at_us for entry in entries if entry.meaning is not None]
-    at_us = told.created_at_us if told is not None else min(times, default=0)
+    at_us = engine_gang.created_at_us if engine_gang is not None else min(times, default=0)
     return whole_time(dt.datetime.fromtimestamp(at_us / 1_000_000, dt.UTC)) if at_us else ""
 
 

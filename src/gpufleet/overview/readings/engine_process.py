@@ -30,6 +30,6 @@ class EngineProcess:
     async def ask(self) -> EngineReport:
         """The answer. Raises WorldError."""
         answer = await self._worker.ask(b"", _DECODER.decode)
-        if answer.told is None:
+        if answer.engine_report is None:
             raise WorldError(answer.problem)
-        return answer.told
+        return answer.engine_report

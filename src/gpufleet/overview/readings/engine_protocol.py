@@ -21,5 +21,5 @@ class EngineQuestion(msgspec.Struct, frozen=True):
 class EngineReply(msgspec.Struct, frozen=True, omit_defaults=True):
     """Either of the two."""
 
-    told: EngineReport | None = None
+    engine_report: EngineReport | None = None
     problem: str = ""

@@ -47,7 +47,7 @@ class Scope:
 
 
 class Readings:
-    """The parts. ``told`` and the use are set by those who ask for them."""
+    """The parts. ``engine_report`` and the use are set by those who ask for them."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Readings:
         self.pods = [self._pods_of(one) for one in scope.namespaces or ("",)]
         self.agents = AgentPages(client)
         self.prometheus = prometheus
-        self.told: EngineReport | None = None
+        self.engine_report: EngineReport | None = None
         self.engine_problem = ""
         self.leading = Leading()
         self.lease_problem = ""
@@ -169,7 +169,7 @@ class Readings:
             pods=self.all_pods(),
             nodes=self.nodes.objects,
             devices=self.devices.objects,
-            told=self.told,
+            engine_report=self.engine_report,
             use=use,
             before=before,
             quiet_since_s={**self._quiet_since_s, **past},
@@ -206,7 +206,7 @@ class Readings:
         refused = [one.refused for one in self.pods if one.refused]
         if refused:
             found[FleetPart.PODS] = "; ".join(refused)
-        if self.told is None:
+        if self.engine_report is None:
             found[FleetPart.ENGINE] = self.engine_problem or "the engine has not answered yet"
         if not self.use()[0]:
             found[FleetPart.USE] = self.use_problem() or "use has not been measured yet"

@@ -13,13 +13,15 @@ Waiting = dict[tuple[str, str, str], tuple[str, WaitingRow]]
 
 def gang_lines(known: Known) -> list[GangLine]:
     """A line for each gang that the engine knows; none where it was not asked."""
-    told = known.told
-    if told is None:
+    engine_report = known.engine_report
+    if engine_report is None:
         return []
-    waiting = told.waiting()
-    reserved = [row.reservation for row in told.queues.queues if row.reservation is not None]
+    waiting = engine_report.waiting()
+    reserved = [row.reservation for row in engine_report.queues.queues if row.reservation is not None]
     starts = {(one.namespace, one.name): one for one in reserved if one.kind == "gang"}
-    return [_line(gang, known, waiting, starts) for gang in told.gangs if known.shows(gang.namespace)]
+    return [
+        _line(gang, known, waiting, starts) for gang in engine_report.gangs if known.shows(gang.namespace)
+    ]
 
 
 def _line(

@@ -41,7 +41,7 @@ class Known:
     pods: Mapping[Key, Pod] = field(default_factory=dict)
     nodes: Mapping[Key, Node] = field(default_factory=dict)
     devices: Mapping[Key, NodeDevices] = field(default_factory=dict)
-    told: EngineReport | None = None
+    engine_report: EngineReport | None = None
     use: Mapping[str, NodeUse] = field(default_factory=dict)
     before: Mapping[str, NodeUse] = field(default_factory=dict)
     quiet_since_s: Mapping[Key, float] = field(default_factory=dict)
@@ -61,9 +61,9 @@ class Known:
         """Whether the pods of all namespaces were read."""
         return self.reads(FleetPart.PODS) and not self.namespaces
 
-    def with_report(self, told: EngineReport) -> "Known":
+    def with_report(self, engine_report: EngineReport) -> "Known":
         """What is known, with another answer of the engine."""
-        return dataclasses.replace(self, told=told)
+        return dataclasses.replace(self, engine_report=engine_report)
 
     def shows(self, namespace: str) -> bool:
         """Whether objects of a namespace are wanted; all are where none is named."""

@@ -21,13 +21,13 @@ class WaitingWords:
     """Why pods wait: what the engine says now, else what a scheduler wrote into the pod last."""
 
     def __init__(self, known: Known) -> None:
-        told = known.told
-        self._held = {} if told is None else told.held
-        self._causes = {} if told is None else told.causes
-        self._waiting = {} if told is None else told.waiting()
+        engine_report = known.engine_report
+        self._held = {} if engine_report is None else engine_report.held
+        self._causes = {} if engine_report is None else engine_report.causes
+        self._waiting = {} if engine_report is None else engine_report.waiting()
         self._gang_of = {
             (gang.namespace, pod): (gang.namespace, gang.name)
-            for gang in (() if told is None else told.gangs)
+            for gang in (() if engine_report is None else engine_report.gangs)
             for pod in gang.pods
         }
 
@@ -62,8 +62,10 @@ class WaitingWords:
 
 def written(pod: Pod) -> str:
     """What a scheduler wrote into the pod last about why it waits; "" for nothing."""
-    told = pod.condition(POD_SCHEDULED)
-    return told.message or told.reason if told is not None and told.status == "False" else ""
+    condition = pod.condition(POD_SCHEDULED)
+    return (
+        condition.message or condition.reason if condition is not None and condition.status == "False" else ""
+    )
 
 
 def pod_line(fact: PodFact, known: Known, words: WaitingWords) -> PodLine:

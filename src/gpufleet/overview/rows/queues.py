@@ -10,9 +10,9 @@ GPU = "gpu"
 
 def queue_lines(known: Known) -> list[QueueLine]:
     """A line for each queue, parents before their children."""
-    if known.told is None:
+    if known.engine_report is None:
         return []
-    rows = known.told.queues.queues
+    rows = known.engine_report.queues.queues
     depths: dict[str, int] = {}
     found = []
     for row in rows:

@@ -34,7 +34,7 @@ def _behind(result: SweepResult, summary: PolicySummary, load: str) -> str:
     return "most" if mine >= most else f"{count(most - mine)} fewer"
 
 
-def standings_table(result: SweepResult) -> Table | None:
+def ranking_table(result: SweepResult) -> Table | None:
     """The policies from most busy GPUs to least; None where there is no figure to rank by."""
     loads = headline_loads(result)
     if not loads:

@@ -81,7 +81,7 @@ def timeline_headline(result: SweepResult) -> Headline | None:
     return Headline(_title(best, others), replayed(result), tuple(sentences), _tiles(best))
 
 
-def timeline_standings_table(result: SweepResult) -> Table | None:
+def timeline_ranking_table(result: SweepResult) -> Table | None:
     """The policies from fewest tasks never started to most; None where there is no timeline."""
     timelines = _policy_timelines(result)
     if not timelines:

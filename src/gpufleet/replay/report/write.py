@@ -17,17 +17,17 @@ from gpufleet.replay.report.idle_charts import idle_charts
 from gpufleet.replay.report.node_map import node_map_table, node_maps
 from gpufleet.replay.report.number_tables import (
     how_it_was_run,
+    ranking_table,
     run_classes_table,
     runs_table,
     skipped_rows_table,
-    standings_table,
     summary_tables,
 )
 from gpufleet.replay.report.page import Page, Section, page_html
 from gpufleet.replay.report.raster import chart_png, node_maps_png
 from gpufleet.replay.report.saturate_headline import saturate_headline
 from gpufleet.replay.report.timeline_charts import series_charts
-from gpufleet.replay.report.timeline_headline import timeline_headline, timeline_standings_table
+from gpufleet.replay.report.timeline_headline import timeline_headline, timeline_ranking_table
 from gpufleet.replay.report.wait_charts import wait_charts
 from gpufleet.replay.results import SweepResult
 
@@ -97,7 +97,7 @@ def _page(result: SweepResult) -> Page:
     return Page(
         headline=_headline(result),
         warnings=_warnings(result),
-        standings=timeline_standings_table(result) or standings_table(result),
+        standings=timeline_ranking_table(result) or ranking_table(result),
         sections=(
             *_chart_sections(result),
             *([nodes] if maps else []),

@@ -75,11 +75,11 @@ class LeaderPaused(Fault):
                 continue
             process = leader.process
             self.acted += 1
-            world.tell(f"{leader.identity} is stopped")
+            world.note(f"{leader.identity} is stopped")
             process.pause()
             # Twice as long as a Lease lasts: another leads by then.
             await asyncio.sleep(30.0)
-            world.tell(f"{leader.identity} wakes")
+            world.note(f"{leader.identity} wakes")
             process.resume()
 
     async def undo(self, world: World) -> None:
@@ -111,7 +111,7 @@ class SameNameAgain(Fault):
             pod = self.random.choice(bare)
             # The uid alone tells the new pod from the old one for a scheduler that saw neither deletion nor
             # creation.
-            world.tell(f"{pod['metadata']['name']} is made anew, unseen")
+            world.note(f"{pod['metadata']['name']} is made anew, unseen")
             path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
             world.actors.ask(USER, "DELETE", f"{path}?gracePeriodSeconds=0")
             if world.server.store.get(PODS, (pod["metadata"]["namespace"], pod["metadata"]["name"])) is None:
@@ -212,7 +212,7 @@ class TwinsSwapped(Fault):
                 self.acted += 1
                 world.swapped |= {pod["metadata"]["uid"], twin["metadata"]["uid"]}
                 names = " and ".join(one["metadata"]["name"] for one in (pod, twin))
-                world.tell(f"{names} get each other's devices")
+                world.note(f"{names} get each other's devices")
             return twin
 
         world.actors.twin_of = twin_of

@@ -71,7 +71,7 @@ class KillWhileEvicting(Fault):
         self, request: Request, response: Response, owner: SchedulerProcess | None
     ) -> Response:
         if owner is not None and is_eviction(request) and owner.process.alive and self.chance(0.4):
-            self._world.tell(f"after {request.target}:")
+            self._world.note(f"after {request.target}:")
             owner.kill()
         return response
 

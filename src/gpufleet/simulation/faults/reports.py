@@ -53,7 +53,7 @@ class ReportDeleted(ReportFault):
         node = self.some_node(world)
         if node is not None and world.actors.ask(ADMIN, "DELETE", f"{REPORTS}/{node}") == 200:
             self.acted += 1
-            world.tell(f"the report of {node} is deleted")
+            world.note(f"the report of {node} is deleted")
             await self.after_a_while(world, node)
 
 
@@ -74,7 +74,7 @@ class ReportRestored(ReportFault):
         # Past the rules for writes: a restored store asks no policy.
         world.server.store.put(NODE_DEVICES, ("", node), {**report, "spec": spec}, at_s=at_s, user=ADMIN)
         self.acted += 1
-        world.tell(f"the report of {node} is restored: {len(spec['devices'])} devices")
+        world.note(f"the report of {node} is restored: {len(spec['devices'])} devices")
         await self.after_a_while(world, node)
 
     def _older(self, spec: JsonObject) -> JsonObject:
@@ -104,7 +104,7 @@ class NodeMadeAnew(ReportFault):
         world.actors.ask(ADMIN, "DELETE", f"/api/v1/nodes/{node}")
         world.actors.ask(ADMIN, "DELETE", f"{REPORTS}/{node}")
         self.acted += 1
-        world.tell(f"the Node {node} is deleted")
+        world.note(f"the Node {node} is deleted")
         try:
             await asyncio.sleep(self.random.uniform(0.1, 3.0))
         # Also where the fault is cut off meanwhile: its end must leave a whole world behind.
@@ -126,7 +126,7 @@ class DefinitionDeleted(ReportFault):
         if kind is None:
             return
         self.acted += 1
-        world.tell("the definition of NodeDevices is deleted")
+        world.note("the definition of NodeDevices is deleted")
         world.server.end(kind)
         try:
             await asyncio.sleep(self.random.uniform(0.0, 3.0))
@@ -136,7 +136,7 @@ class DefinitionDeleted(ReportFault):
         finally:
             world.server.withdraw(*kind.key)
             world.server.serve(kind)
-        world.tell("the definition of NodeDevices is back")
+        world.note("the definition of NodeDevices is back")
         for node in sorted(world.reported):
             await asyncio.sleep(self.random.uniform(0.1, 3.0))
             self.write(world, node)

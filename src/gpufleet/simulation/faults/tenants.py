@@ -60,7 +60,7 @@ class LyingTenant(Fault):
         code = world.actors.ask(USER, "PATCH", path, {"metadata": {where: {key: word}}})
         if code == 200:
             self.acted += 1
-            world.tell(f"{namespace}/{name} says {key}: {word}")
+            world.note(f"{namespace}/{name} says {key}: {word}")
 
 
 def _runs(one: JsonObject) -> bool:

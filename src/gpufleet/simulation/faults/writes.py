@@ -89,7 +89,7 @@ class BindConflict(_Overtaking):
         binding = {"metadata": {"name": pod["metadata"]["name"]}, "target": {"name": ELSEWHERE}}
         request = Request("POST", f"{path}/binding", msgspec.json.encode(binding))
         self._world.server.answer(request, "system:kube-scheduler")
-        self._world.tell(f"another scheduler binds {pod['metadata']['name']}")
+        self._world.note(f"another scheduler binds {pod['metadata']['name']}")
 
 
 class PodChanged(_Overtaking):
@@ -99,7 +99,7 @@ class PodChanged(_Overtaking):
 
     def overtake(self, pod: JsonObject, path: str) -> None:
         way = self.random.choice(("deleted", "edited", "made anew"))
-        self._world.tell(f"{pod['metadata']['name']} is {way} before its Binding arrives")
+        self._world.note(f"{pod['metadata']['name']} is {way} before its Binding arrives")
         actors = self._world.actors
         if way == "edited":
             actors.ask(USER, "PATCH", path, {"metadata": {"labels": {"edited": "yes"}}})
@@ -156,7 +156,7 @@ class KillAfterWrite(Fault):
         if self._left == 0 and owner.process.alive:
             self._left = self.random.randint(1, 12)
             self.acted += 1
-            self._world.tell(f"after {request.method} {request.target}:")
+            self._world.note(f"after {request.method} {request.target}:")
             owner.kill()
         return response
 

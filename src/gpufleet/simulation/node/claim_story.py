@@ -36,7 +36,7 @@ from gpufleet.simulation.node.every_death import (
     POLL_EVERY_S,
     STARTS_AGAIN_AFTER_S,
     TRIES_MAX,
-    TellingOutcome,
+    StoryOutcome,
 )
 from gpufleet.simulation.node.kubelet import PluginGoneError
 from gpufleet.simulation.node.world import ADMINISTRATOR, NODE, RUNS_ON_S, NodeWorld
@@ -50,7 +50,7 @@ MERGE = "application/merge-patch+json"
 """What is written of a status replaces what was there."""
 
 
-class ClaimTelling:
+class ClaimStoryRun:
     """The story, told once. ``dies_at`` is the number of the step at which the agent dies, None for never."""
 
     def __init__(self, loop: VirtualLoop, folder: Path, *, dies_at: int | None) -> None:
@@ -62,7 +62,7 @@ class ClaimTelling:
         self.world.kubelet.on_start = self._pod_starts
         self._numbers = itertools.count()
 
-    async def run(self) -> TellingOutcome:
+    async def run(self) -> StoryOutcome:
         """From the first start of the agent to the last judgement."""
         world = self.world
         acting = world.loop.create_task(world.kubelet.run())
@@ -75,7 +75,7 @@ class ClaimTelling:
         self._judge_rest()
         world.over = True
         acting.cancel()
-        return TellingOutcome(
+        return StoryOutcome(
             False,
             tuple(world.crashed),
             steps,
@@ -91,7 +91,7 @@ class ClaimTelling:
         await self._begin(passing)
         # The scheduler errs: the card is that of another claim.
         await self._is_refused(self._claim("gpu-2"))
-        self.world.tell("the kubelet restarts")
+        self.world.note("the kubelet restarts")
         self.world.kubelet.stop()
         await asyncio.sleep(1.0)
         self.world.kubelet.restart(forgets=False)
@@ -116,7 +116,7 @@ class ClaimTelling:
     async def _next_agent(self, cards: str) -> None:
         """The agent ends, and another one starts that leaves these cards to claims."""
         world = self.world
-        world.tell(f"the agent starts again and leaves {cards} to claims")
+        world.note(f"the agent starts again and leaves {cards} to claims")
         world.cards_for_claims = cards
         if world.process.alive:
             world.process.kill()
@@ -139,7 +139,7 @@ class ClaimTelling:
         body = msgspec.json.encode({"status": {"allocation": {"devices": {"results": [result]}}}})
         target = f"/apis/resource.k8s.io/v1/namespaces/team/resourceclaims/{name}/status"
         self.world.server.answer(Request("PATCH", target, body, MERGE), ADMINISTRATOR)
-        self.world.tell(f"{name} is given {device}")
+        self.world.note(f"{name} is given {device}")
         return ClaimName("team", made["metadata"]["uid"], name)
 
     async def _begin(self, claim: ClaimName) -> None:
@@ -152,7 +152,7 @@ class ClaimTelling:
                 words = str(problem)
                 await asyncio.sleep(POLL_EVERY_S)
                 continue
-            self.world.tell(f"a container starts with {claim.name}: {sorted(cards)}")
+            self.world.note(f"a container starts with {claim.name}: {sorted(cards)}")
             self._judge_start(claim.name, len(cards))
             await asyncio.sleep(PAUSE_S)
             return
@@ -165,7 +165,7 @@ class ClaimTelling:
             try:
                 await self.claims.prepare(DRIVER, claim)
             except RefusedError as refusal:
-                self.world.tell(f"{claim.name} is refused: {refusal}")
+                self.world.note(f"{claim.name} is refused: {refusal}")
                 self.claims.answers.pop(claim.uid, None)
                 return
             except PluginGoneError:
@@ -186,7 +186,7 @@ class ClaimTelling:
             except (RefusedError, PluginGoneError):
                 await asyncio.sleep(POLL_EVERY_S)
                 continue
-            self.world.tell(f"{claim.name} is taken back")
+            self.world.note(f"{claim.name} is taken back")
             return
         self._break("I9", self.world.loop.time(), f"{claim.name} is not taken back")
 
@@ -203,7 +203,7 @@ class ClaimTelling:
         self._break("I9", self.world.loop.time(), "no pod of the device plugin runs")
 
     def _pod_starts(self, uid: str) -> None:
-        self.world.tell(f"{uid} starts with {self.world.kubelet.using[uid]}")
+        self.world.note(f"{uid} starts with {self.world.kubelet.using[uid]}")
         self._judge_start(uid, 1)
 
     def _judge_start(self, name: str, cards: int) -> None:
@@ -235,18 +235,18 @@ class ClaimTelling:
         self.world.broken.append(Broken(promise, at_s, 0, words))
 
 
-def tell_claims(dies_at: int | None = None) -> TellingOutcome:
+def run_claim_story(dies_at: int | None = None) -> StoryOutcome:
     """Tell the story once. Raises SimulationError where the run itself fails."""
     with tempfile.TemporaryDirectory(prefix="gpufleet-node-") as folder:
 
-        async def work(loop: VirtualLoop) -> TellingOutcome:
-            return await ClaimTelling(loop, Path(folder), dies_at=dies_at).run()
+        async def work(loop: VirtualLoop) -> StoryOutcome:
+            return await ClaimStoryRun(loop, Path(folder), dies_at=dies_at).run()
 
         return virtual_loop.run(work, 0, threads=True)
 
 
-def tell_every_claim_death(every: int = 1, begin: int = 0) -> Iterator[tuple[str, TellingOutcome]]:
+def run_every_claim_death(every: int = 1, begin: int = 0) -> Iterator[tuple[str, StoryOutcome]]:
     """The story with a death at each of its steps, or at one in so many of them; the step, and what came."""
-    undisturbed = tell_claims()
+    undisturbed = run_claim_story()
     for number in range(begin, len(undisturbed.steps), every):
-        yield undisturbed.steps[number], tell_claims(number)
+        yield undisturbed.steps[number], run_claim_story(number)

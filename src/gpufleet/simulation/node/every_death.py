@@ -34,7 +34,7 @@ CALM_S = 60.0
 """Longer than any pause after a failure, and than a device counts as held whose pod is gone."""
 
 
-class TellingOutcome(msgspec.Struct, frozen=True):
+class StoryOutcome(msgspec.Struct, frozen=True):
     """What came of telling the story once; ``deaths`` are the steps at which the agent died."""
 
     shares: bool
@@ -45,7 +45,7 @@ class TellingOutcome(msgspec.Struct, frozen=True):
     story: tuple[str, ...]
 
 
-class Telling:
+class StoryRun:
     """The story, told once. ``dies_at`` is the number of the step at which the agent dies, None for never."""
 
     def __init__(self, loop: VirtualLoop, folder: Path, *, shares: bool, dies_at: int | None) -> None:
@@ -53,7 +53,7 @@ class Telling:
         self.world.crashes.left = dies_at
         self.milli = 250 if shares else WHOLE_GPU_MILLI
 
-    async def run(self) -> TellingOutcome:
+    async def run(self) -> StoryOutcome:
         """From the first start of the agent to the last judgement."""
         world = self.world
         acting = world.loop.create_task(world.kubelet.run())
@@ -70,7 +70,7 @@ class Telling:
         await world.serve_once_more(self.milli)
         world.over = True
         acting.cancel()
-        return TellingOutcome(
+        return StoryOutcome(
             world.shares,
             tuple(world.crashed),
             steps,
@@ -96,7 +96,7 @@ class Telling:
         lasting = await self._bind(1 if self.world.shares else 2, RUNS_ON_S)
         await asyncio.sleep(PAUSE_S)
         for forgets in (True, False):
-            self.world.tell(f"the kubelet restarts{' without its checkpoint' if forgets else ''}")
+            self.world.note(f"the kubelet restarts{' without its checkpoint' if forgets else ''}")
             self.world.kubelet.stop()
             await asyncio.sleep(1.0)
             self.world.kubelet.restart(forgets=forgets)
@@ -116,24 +116,24 @@ class Telling:
     def _end_container(self, pod: JsonObject) -> None:
         uid = pod["metadata"]["uid"]
         if uid in self.world.kubelet.using:
-            self.world.tell(f"the container of {uid} ends")
+            self.world.note(f"the container of {uid} ends")
             self.world.kubelet.end_container(uid)
 
 
-def tell(*, shares: bool, dies_at: int | None = None) -> TellingOutcome:
+def run_story(*, shares: bool, dies_at: int | None = None) -> StoryOutcome:
     """Tell the story once. Raises SimulationError where the run itself fails."""
     with tempfile.TemporaryDirectory(prefix="gpufleet-node-") as folder:
 
-        async def work(loop: VirtualLoop) -> TellingOutcome:
-            return await Telling(loop, Path(folder), shares=shares, dies_at=dies_at).run()
+        async def work(loop: VirtualLoop) -> StoryOutcome:
+            return await StoryRun(loop, Path(folder), shares=shares, dies_at=dies_at).run()
 
         return virtual_loop.run(work, 0, threads=True)
 
 
-def tell_every_death(*, shares: bool) -> Iterator[TellingOutcome]:
+def run_every_death(*, shares: bool) -> Iterator[StoryOutcome]:
     """The story without a death, then with a death at each of its steps."""
-    undisturbed = tell(shares=shares)
+    undisturbed = run_story(shares=shares)
     yield undisturbed
     # The story without a death has all steps: until its death each telling is the same.
     for step in range(len(undisturbed.steps)):
-        yield tell(shares=shares, dies_at=step)
+        yield run_story(shares=shares, dies_at=step)

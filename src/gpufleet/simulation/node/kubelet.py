@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from gpufleet.agent.device_plugin import cdi
-from gpufleet.agent.device_plugin.registration import ResourceServer, Sight
+from gpufleet.agent.device_plugin.registration import ResourceServer, RunningKubelet
 from gpufleet.agent.device_plugin.share_files import KIND as SHARE_KIND
 from gpufleet.agent.device_plugin.share_files import PREFIX, read_given
 from gpufleet.agent.device_plugin.static_devices import spec_name
@@ -113,7 +113,7 @@ class SimulatedLink:
         self._process = process
         self._crashes = crashes
 
-    def sight(self) -> Sight | None:
+    def running_kubelet(self) -> RunningKubelet | None:
         """As KubeletLink."""
         return (1, self._kubelet.starts) if self._kubelet.up else None
 

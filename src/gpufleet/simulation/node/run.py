@@ -107,7 +107,7 @@ class NodeRun:
         # Of pods that left the API while their containers run, the folder is the only memory.
         vanished = world.kubelet.using.keys() - world.kubelet.pods.keys()
         if self.random.random() < FOLDER_LOST and not vanished:
-            world.tell("its folder is lost")
+            world.note("its folder is lost")
             shutil.rmtree(world.folder / "state", ignore_errors=True)
             self.remembers_from_s = world.loop.time() + LEARNS_WITHIN_S
         return self.random.uniform(*STARTS_AGAIN_WITHIN_S)
@@ -126,11 +126,11 @@ class NodeRun:
             if self.random.random() < 0.5 and self.world.kubelet.using:
                 uid = self.random.choice(sorted(self.world.kubelet.using))
                 if uid in self.world.kubelet.pods:
-                    self.world.tell(f"the container of {uid} ends")
+                    self.world.note(f"the container of {uid} ends")
                     self.world.kubelet.end_container(uid)
                 continue
             forgets = self.random.random() < 0.4
-            self.world.tell(f"the kubelet restarts{' without its checkpoint' if forgets else ''}")
+            self.world.note(f"the kubelet restarts{' without its checkpoint' if forgets else ''}")
             self.world.kubelet.stop()
             await asyncio.sleep(self.random.uniform(0.5, 4.0))
             self.world.kubelet.restart(forgets=forgets)

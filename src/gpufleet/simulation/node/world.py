@@ -104,7 +104,7 @@ class NodeWorld:
         self.process = SimulatedProcess("agent", loop)
         (folder / "sharing.yaml").write_text(FRACTIONS, encoding="utf-8")
 
-    def tell(self, words: str) -> None:
+    def note(self, words: str) -> None:
         """One line of the story."""
         self.story.append(f"{self.loop.time():9.3f} s  {words}")
 
@@ -146,7 +146,7 @@ class NodeWorld:
         await self.agent.run()
 
     def _died(self, what: str) -> None:
-        self.tell(f"the agent dies {what}")
+        self.note(f"the agent dies {what}")
         self.crashed.append(what)
         self.process.kill()
         # In the loop's own context: in that of the dead process the callback would never run.
@@ -160,7 +160,7 @@ class NodeWorld:
     def delete_by_force(self, pod: JsonObject) -> None:
         """A user takes a pod out of the API while its container may run on."""
         name = pod["metadata"]["name"]
-        self.tell(f"{name} is deleted by force")
+        self.note(f"{name} is deleted by force")
         body = msgspec.json.encode({"gracePeriodSeconds": 0})
         self.server.answer(Request("DELETE", f"/api/v1/namespaces/team/pods/{name}", body), ADMINISTRATOR)
 
@@ -207,7 +207,7 @@ class NodeWorld:
         limits = {keys.GPU_SHARE if self.shares else NVIDIA_GPU: str(size)}
         container = {"name": CONTAINER, "image": "x", "resources": {"limits": limits, "requests": limits}}
         metadata = {"name": f"pod-{next(self.names)}", "namespace": "team", "annotations": annotations}
-        self.tell(
+        self.note(
             f"{metadata['name']} is bound with {None if grant is None else grant.containers[0].devices}"
         )
         spec = {"nodeName": NODE, "containers": [container]}
@@ -217,7 +217,7 @@ class NodeWorld:
 
     def _started(self, uid: str) -> None:
         self.started += 1
-        self.tell(f"{uid} starts with {self.kubelet.using[uid]}")
+        self.note(f"{uid} starts with {self.kubelet.using[uid]}")
         self.broken += judge.at_start(self.kubelet, uid, self.loop.time())
 
     def judge_rest(self) -> None:

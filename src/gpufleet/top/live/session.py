@@ -124,9 +124,9 @@ class Session:
             found.append(ALL_SHOWN)
         if self.choice.view in NEEDS_USE:
             found.append(self.readings.use_problem() if self._known.use else "")
-        told, problem = self.readings.told, self.readings.engine_problem
-        if self.choice.view in NEEDS_ENGINE and told is not None and problem:
-            found.append(f"reasons are of {told.queues.at}: {problem}")
+        engine_report, problem = self.readings.engine_report, self.readings.engine_problem
+        if self.choice.view in NEEDS_ENGINE and engine_report is not None and problem:
+            found.append(f"reasons are of {engine_report.queues.at}: {problem}")
         return [one for one in found if one]
 
     async def follow_use(self) -> None:
@@ -145,13 +145,13 @@ class Session:
             if self.choice.view in NEEDS_ENGINE:
                 pause_s = max(pause_s, ENGINE_PAUSE_S)
                 try:
-                    told = await engine.ask()
+                    engine_report = await engine.ask()
                 except GpufleetError as error:
                     # An old answer stays, and since when it is old is said.
                     self.readings.engine_failed(error)
                 else:
-                    self.readings.told, self.readings.engine_problem = told, ""
-                    pause_s = max(pause_s, ENGINE_PAUSE_FACTOR * told.took_s)
+                    self.readings.engine_report, self.readings.engine_problem = engine_report, ""
+                    pause_s = max(pause_s, ENGINE_PAUSE_FACTOR * engine_report.took_s)
                 self.read()
                 self.woken.set()
             await self._pause(pause_s)

@@ -104,7 +104,9 @@ def _typed(choice: Choice, key: str) -> Choice:
         return replace(choice, typing="", typed="")
     if key == keys.ENTER:
         done = replace(choice, typing="", typed="")
-        return replace(done, filter=choice.typed) if choice.typing == FILTER else _told(done, choice.typed)
+        return (
+            replace(done, filter=choice.typed) if choice.typing == FILTER else _filtered(done, choice.typed)
+        )
     if key == keys.BACKSPACE:
         return replace(choice, typed=choice.typed[:-1]) if choice.typed else replace(choice, typing="")
     if len(key) == 1 and len(choice.typed) < TYPED_MAX:
@@ -112,7 +114,7 @@ def _typed(choice: Choice, key: str) -> Choice:
     return choice
 
 
-def _told(choice: Choice, words: str) -> Choice:
+def _filtered(choice: Choice, words: str) -> Choice:
     name = words.strip().lower()
     if name in {"q", "quit", "q!"}:
         return replace(choice, is_over=True)

@@ -65,7 +65,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
     """The answer to a question, by its kind, or the problem."""
 
-    told: EngineReport | None = None
+    engine_report: EngineReport | None = None
     explanation: Explanation | None = None
     plan: Plan | None = None
     report: Report | None = None

@@ -86,7 +86,7 @@ class Answers:
         match question:
             case HowQueuesStand():
                 picture, leading = await self.picture.now(), await who_leads(self._client, self._settings)
-                return Reply(told=engine_report_of(picture, leading, self._client, self._settings))
+                return Reply(engine_report=engine_report_of(picture, leading, self._client, self._settings))
             case WhyWorkWaits(kind, namespace, name):
                 seen = await self.picture.now(), await who_leads(self._client, self._settings)
                 text = f"{kind}/{name}"

@@ -80,8 +80,8 @@ class TrustedProxy(msgspec.Struct, frozen=True):
             if own is not None:
                 raise RefusedError(403, Refusal("a name of the API server's own", field, own[:200]))
         if len(user.groups) > GROUPS_MAX:
-            told, way_out = str(len(user.groups)), f"at most {GROUPS_MAX}"
-            raise RefusedError(403, Refusal("too many groups", self.groups_field, told, way_out))
+            value, way_out = str(len(user.groups)), f"at most {GROUPS_MAX}"
+            raise RefusedError(403, Refusal("too many groups", self.groups_field, value, way_out))
 
 
 def trusted_proxy(

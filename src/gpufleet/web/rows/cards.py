@@ -25,18 +25,18 @@ def cards_of(
     """A card for each device of the report. With ``has_all_pods`` no pod is missing among those known."""
     by_uid = {fact.pod.metadata.uid: fact for fact in placed}
     holders: dict[str, list[Holder]] = {one.id: [] for one in report.spec.devices}
-    told: set[tuple[str, str]] = set()
+    matched: set[tuple[str, str]] = set()
     for one in report.spec.holders:
         card = _card_of(one.device, holders)
         if card:
-            told.add((card, one.pod_uid))
+            matched.add((card, one.pod_uid))
             fact = by_uid.get(one.pod_uid)
             holders[card].append(_reported(one, fact, rights, has_all_pods=has_all_pods))
     for uid, fact in by_uid.items():
         for device in grants_of(fact):
             card = _card_of(str(device.device), holders)
             # What the agent sees to be held counts; a pod that was just bound holds nothing yet.
-            if card and (card, uid) not in told:
+            if card and (card, uid) not in matched:
                 holders[card].append(_granted(device, fact, rights))
     models = {one.model for one in report.spec.devices}
     return tuple(

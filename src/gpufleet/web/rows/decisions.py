@@ -16,22 +16,22 @@ def decision_row(fact: PodFact) -> DecisionRow | None:
     """The newest decision about a pod that tells when it was; None where there is none."""
     pod = fact.pod
     key = key_of("pod", pod.metadata.namespace, pod.metadata.name)
-    told = pod.condition(POD_SCHEDULED)
+    condition = pod.condition(POD_SCHEDULED)
     ended = pod.condition(DISRUPTION_TARGET)
     if ended is not None and ended.status == "True" and ended.last_transition_time:
         text = ended.message or ended.reason
         return DecisionRow(
             key, ended.last_transition_time, DecisionKind.EVICTED, fact.queue, pod.spec.node_name, text
         )
-    if told is None or not told.last_transition_time:
+    if condition is None or not condition.last_transition_time:
         return None
-    if told.status == "True":
+    if condition.status == "True":
         text = f"placed on {pod.spec.node_name}"
         return DecisionRow(
-            key, told.last_transition_time, DecisionKind.PLACED, fact.queue, pod.spec.node_name, text
+            key, condition.last_transition_time, DecisionKind.PLACED, fact.queue, pod.spec.node_name, text
         )
-    text = told.message or told.reason
-    return DecisionRow(key, told.last_transition_time, DecisionKind.WAITS, fact.queue, text=text)
+    text = condition.message or condition.reason
+    return DecisionRow(key, condition.last_transition_time, DecisionKind.WAITS, fact.queue, text=text)
 
 
 def newest(facts: Iterable[PodFact], rights: Rights) -> list[DecisionRow]:

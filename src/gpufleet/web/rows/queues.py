@@ -13,11 +13,11 @@ WAITING_MAX = 50
 
 def queue_rows(known: Known, rights: Rights) -> list[QueueRow]:
     """A row for each queue, parents before their children; none where they were not asked for."""
-    if known.told is None or not rights.queues:
+    if known.engine_report is None or not rights.queues:
         return []
     depths: dict[str, int] = {}
     found = []
-    for row in known.told.queues.queues:
+    for row in known.engine_report.queues.queues:
         depths[row.name] = depths.get(row.parent or "", -1) + 1
         found.append(_row(row, depths[row.name], rights))
     return found

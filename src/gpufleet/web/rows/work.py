@@ -24,15 +24,15 @@ class WorkWords:
     """What the engine told of work that waits, ready to be asked about one pod after the other."""
 
     def __init__(self, known: Known) -> None:
-        told = known.told
+        engine_report = known.engine_report
         self._known = known
         self._words = WaitingWords(known)
         self._gangs = {
             (gang.namespace, pod): gang.name
-            for gang in (() if told is None else told.gangs)
+            for gang in (() if engine_report is None else engine_report.gangs)
             for pod in gang.pods
         }
-        queues = () if told is None else told.queues.queues
+        queues = () if engine_report is None else engine_report.queues.queues
         self._starts = {
             (row.reservation.kind, row.reservation.namespace, row.reservation.name): (
                 row.reservation.expected_start
@@ -87,8 +87,8 @@ def _gang_row(line: GangLine) -> WorkRow:
 
 def without_engine_words(known: Known) -> Known:
     """What is known, for a person who may not read all pods: the engine's own words may name foreign work."""
-    told = known.told
-    if told is None:
+    engine_report = known.engine_report
+    if engine_report is None:
         return known
     queues = tuple(
         msgspec.structs.replace(
@@ -97,7 +97,9 @@ def without_engine_words(known: Known) -> Known:
             if row.waiting is None
             else tuple(msgspec.structs.replace(one, why="") for one in row.waiting),
         )
-        for row in told.queues.queues
+        for row in engine_report.queues.queues
     )
-    plain = msgspec.structs.replace(told, queues=msgspec.structs.replace(told.queues, queues=queues), held={})
+    plain = msgspec.structs.replace(
+        engine_report, queues=msgspec.structs.replace(engine_report.queues, queues=queues), held={}
+    )
     return known.with_report(plain)

@@ -108,7 +108,7 @@ class Gangs:
                     best = fuller(best, attempt)
                     trial.undo()
             # A reason costs as much as a placement; a gang that was told it waits does not need it each time.
-            if asked or not members.told:
+            if asked or not members.reported:
                 best = self._with_reason(best, members, by_shape, trial)
         # No domain had room by count, so nothing was tried that could say why: the first member is asked by
         # itself.

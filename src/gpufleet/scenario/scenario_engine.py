@@ -42,7 +42,7 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
 
 
-class Stage:
+class ScenarioEngine:
     """One engine with the work of a scenario on it."""
 
     def __init__(
@@ -106,12 +106,12 @@ class Stage:
         events: list[event.Event] = [event.PodRemoved(uid) for uid in uids]
         if work is not None and work.gang is not None:
             events.append(event.GangRemoved(GangName(name)))
-        return [*events, *(told for one in sorted(of) for told in self._told_of_gang(one))]
+        return [*events, *(gang_events for one in sorted(of) for gang_events in self._deadline_events(one))]
 
-    def _told_of_gang(self, name: str) -> list[event.Event]:
+    def _deadline_events(self, name: str) -> list[event.Event]:
         """What the engine hears of a gang with a deadline: that it lacks members that run, or no more."""
         running = [uid for uid, of in self.name_by_uid.items() if of == name and uid in self.places]
-        return self._gangs.told(self.work[name], running)
+        return self._gangs.deadline_events(self.work[name], running)
 
     def _forget(self, uid: PodUid) -> None:
         self.places.pop(uid, None)
@@ -124,8 +124,8 @@ class Stage:
         self.places[bind.uid] = RunningPlace(bind.node, bind.devices)
         decision = Decision(self._at_s(), started=pod.name, node=bind.node, devices=bind.devices)
         self.decisions.append(decision)
-        told = self._told_of_gang(self.name_by_uid[bind.uid])
-        return (event.PodBound(pod, bind.node, bind.devices), *told)
+        gang_events = self._deadline_events(self.name_by_uid[bind.uid])
+        return (event.PodBound(pod, bind.node, bind.devices), *gang_events)
 
     def evicted(self, evict: Evict) -> Iterable[event.Event]:
         """A pod ends, at once unless the scenario says how long that takes."""
@@ -145,7 +145,7 @@ class Stage:
         leaving = msgspec.structs.replace(pod, leaving=True)
         return (event.PodBound(leaving, place.node, place.devices),)
 
-    def told(self, said: AnyInstruction) -> None:
+    def other_instruction(self, said: AnyInstruction) -> None:
         """An event that the engine refused is a decision of its own."""
         if isinstance(said, Rejected):
             self.decisions.append(Decision(self._at_s(), rejected=said.subject, reason=said.problem))
@@ -170,7 +170,7 @@ class Stage:
             self.pods[new.uid] = new
             self.name_by_uid[new.uid] = work
             events.append(event.PodAdded(new))
-        return [*events, *self._told_of_gang(work)]
+        return [*events, *self._deadline_events(work)]
 
     def uids_of(self, name: str) -> list[PodUid]:
         """The pods of work, or the one pod, of this name."""

@@ -17,7 +17,7 @@ class _Envelope(msgspec.Struct, frozen=True):
 
 
 class Head(msgspec.Struct, frozen=True):
-    """What the sealed text says of itself before anything else is read."""
+    """What the text under the checksum says of itself before anything else is read."""
 
     version: int
     boot_id: str
@@ -27,31 +27,31 @@ _ENVELOPE = msgspec.json.Decoder(_Envelope)
 _HEAD = msgspec.json.Decoder(Head)
 
 
-class SealError(ValueError):
-    """The bytes are not what was sealed; the sentence goes after the name of the file."""
+class ChecksumError(ValueError):
+    """The bytes are not those that were written; the sentence goes after the name of the file."""
 
 
-def seal(value: msgspec.Struct) -> bytes:
+def with_checksum(value: msgspec.Struct) -> bytes:
     """A value that has the fields of ``Head``, under its checksum."""
     data = msgspec.json.encode(value)
     # ``Raw`` keeps the very bytes of which the checksum is.
     return msgspec.json.encode(_Envelope(_checksum(data), msgspec.Raw(data)))
 
 
-def unseal(text: bytes, version: int) -> tuple[Head, bytes]:
-    """What was sealed, in this version of its form. Raises SealError."""
+def checked(text: bytes, version: int) -> tuple[Head, bytes]:
+    """The head and the value of a text of this version of its form. Raises ChecksumError."""
     if len(text) > MAXIMUM_BYTES:
-        raise SealError(f"has {len(text)} bytes, more than {MAXIMUM_BYTES}")
+        raise ChecksumError(f"has {len(text)} bytes, more than {MAXIMUM_BYTES}")
     try:
         envelope = _ENVELOPE.decode(text)
         data = bytes(envelope.data)
         if _checksum(data) != envelope.sha256:
-            raise SealError("is damaged: its checksum does not fit")
+            raise ChecksumError("is damaged: its checksum does not fit")
         head = _HEAD.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise SealError(f"is damaged: {error}") from None
+        raise ChecksumError(f"is damaged: {error}") from None
     if head.version != version:
-        raise SealError(f"is of version {head.version}, not {version}")
+        raise ChecksumError(f"is of version {head.version}, not {version}")
     return head, data
 
 
