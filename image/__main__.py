@@ -7,7 +7,7 @@ import click
 
 from gpufleet.localkube.processes.folders import locked
 from gpufleet.model.model_errors import GpufleetError
-from gpufleet.progress.telling import ToPerson
+from gpufleet.progress.reporting import ToPerson
 from image.architecture import ARCHITECTURES, native
 from image.build import build, problem
 

@@ -14,7 +14,7 @@ import msgspec
 
 from gpufleet import __version__
 from gpufleet.progress.durations import Step
-from gpufleet.progress.telling import Progress
+from gpufleet.progress.reporting import Progress
 from image import archive, debian, dependencies, layers, ours
 from image.architecture import Architecture, native
 from image.archive import ImageConfig

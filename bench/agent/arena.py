@@ -29,7 +29,7 @@ from gpufleet.localkube.programs import binaries
 from gpufleet.localkube.programs.releases import DEFAULT_KUBERNETES, release_of
 from gpufleet.localkube.simulated_nodes import NODES, SimulatedNodes, gpu_model, node
 from gpufleet.model.model_errors import WorldError
-from gpufleet.progress.telling import ToPerson
+from gpufleet.progress.reporting import ToPerson
 from tests.agent.small_kubelet import SmallKubelet
 
 NODE = "bench-1"

@@ -32,7 +32,7 @@ from gpufleet.localkube.programs import binaries
 from gpufleet.localkube.programs.releases import DEFAULT_KUBERNETES, release_of
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
 from gpufleet.model.model_errors import WorldError
-from gpufleet.progress.telling import ToPerson
+from gpufleet.progress.reporting import ToPerson
 
 AT_ONCE = 24
 KWOK_USER = CLIENTS["kwok"][0]

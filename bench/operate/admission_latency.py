@@ -32,7 +32,7 @@ from gpufleet.localkube.control_plane import Options, needed_programs
 from gpufleet.localkube.programs import binaries
 from gpufleet.localkube.programs.releases import release_of
 from gpufleet.model.model_errors import WorldError
-from gpufleet.progress.telling import ToPerson
+from gpufleet.progress.reporting import ToPerson
 
 Object = dict[str, Any]
 PAIRS, WARM_UP, ALONE = 600, 100, 200

@@ -26,7 +26,7 @@ from gpufleet.localkube.processes.child import Child
 from gpufleet.localkube.programs import binaries
 from gpufleet.localkube.programs.releases import DEFAULT_KUBERNETES, release_of
 from gpufleet.model.model_errors import WorldError
-from gpufleet.progress.telling import ToPerson
+from gpufleet.progress.reporting import ToPerson
 
 PROJECTS, TRIES, SEED = 1_000, 5, 20
 MEMORY_MOST_MIB, READY_MOST_S, REPAIRED_MOST_S = 80.0, 5.0, 10.0

@@ -13,7 +13,7 @@ from gpufleet.localkube.programs import binaries
 from gpufleet.localkube.programs.pin_modules import pin
 from gpufleet.localkube.programs.releases import Release
 from gpufleet.model.model_errors import GpufleetError
-from gpufleet.progress.telling import Silent, ToPerson
+from gpufleet.progress.reporting import Silent, ToPerson
 from tests.lacking import lacking
 from tests.localkube.cluster import refuse_build, refuse_download
 

@@ -13,7 +13,7 @@ import pytest
 from gpufleet.cluster import progress
 from gpufleet.cluster.progress import ENGINE, Progress
 from gpufleet.progress import telling
-from tests.progress.test_telling import Terminal
+from tests.progress.test_reporting import Terminal
 
 LIMIT_S = 60
 

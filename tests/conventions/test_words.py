@@ -22,7 +22,7 @@ PRIVATE_WORDS = frozenset(
 )
 """Words that only this project would know the meaning of, and persons that stand for things."""
 
-VAGUE_WORDS = frozenset({"garbage", "keeping", "look", "looking", "looks", "taking", "telling", "told"})
+VAGUE_WORDS = frozenset({"keeping", "look", "looking", "looks", "taking", "telling", "told"})
 """Words of everyday speech that say nothing of what a module or a class is: any of them could be named so."""
 
 PERSONS = re.compile(r"\b(nobody|somebody|anybody|everybody|whoever|whomever)\b", re.IGNORECASE)

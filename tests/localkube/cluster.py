@@ -25,7 +25,7 @@ from gpufleet.localkube.node import configuration, machine
 from gpufleet.localkube.processes.process_errors import DownloadError, ProgramsMissingError
 from gpufleet.localkube.programs import binaries
 from gpufleet.localkube.programs.releases import DEFAULT_KUBERNETES, release_of
-from gpufleet.progress.telling import Silent
+from gpufleet.progress.reporting import Silent
 from tests.lacking import lacking
 
 KUBERNETES = os.environ.get("GPUFLEET_TEST_KUBERNETES") or DEFAULT_KUBERNETES

@@ -8,7 +8,7 @@ import pytest
 from gpufleet.files.files_errors import FileWriteError
 from gpufleet.localkube.processes.room import ROOM_MIB, check_room
 from gpufleet.localkube.up import ClusterRequest, up
-from gpufleet.progress.telling import Silent
+from gpufleet.progress.reporting import Silent
 
 BLOCK_BYTES = 4096
 

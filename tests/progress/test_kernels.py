@@ -8,7 +8,7 @@ from numba.core import event
 
 from gpufleet.progress.durations import Step
 from gpufleet.progress.kernels import EVENT, CompilingReport
-from gpufleet.progress.telling import Revised, Silent
+from gpufleet.progress.reporting import Revised, Silent
 
 
 class Kept(Silent):

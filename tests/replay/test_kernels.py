@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.progress.durations import Step
-from gpufleet.progress.telling import Progress, Silent
+from gpufleet.progress.reporting import Progress, Silent
 from gpufleet.replay import kernels
 
 

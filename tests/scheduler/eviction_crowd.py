@@ -135,13 +135,13 @@ class Crowd:
             evicted=lambda pod, reason, note: self.said.append(("event", pod.uid, reason, note)),
             warns=lambda pod, _, note: self.said.append(("warning", pod.uid, note)),
             eviction=lambda pod, cause, until_us: self.said.append(("condition", pod.uid, cause, until_us)),
-            after_round=lambda: None,
+            after_round=int,
             now_us=lambda: int(self.clock.monotonic_s() * 1e6),
             whole_after_us=lambda seconds: int(self.clock.monotonic_s() + seconds + 1) * 1_000_000,
         )
         # Places of moved pods are written down at once here.
         places: Any = SimpleNamespace(
-            hold=lambda plan, _nodes, release: release(plan), after_round=lambda: None, next_due_s=lambda: None
+            hold=lambda plan, _nodes, release: release(plan), after_round=int, next_due_s=lambda: None
         )
         heard = Heard(self)
         self.planner = self.kind(parts, evictions, parts, parts, parts, self.metrics, parts, places)

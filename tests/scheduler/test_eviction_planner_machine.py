@@ -308,7 +308,7 @@ class RemembersOldWork(EvictionPlanner):
 class CountsNothing(EvictionPlanner):
     """Pods that end are in no metric."""
 
-    def told(self, victim: Victim) -> None:
+    def eviction_granted(self, victim: Victim) -> None:
         """A pod ends."""
         self._for_whom.pop(victim.pod.uid, None)
         if victim.reason in EVENTS:

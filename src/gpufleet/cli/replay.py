@@ -134,7 +134,7 @@ def command(
     """
     from gpufleet.cli.main import ExitCode
     from gpufleet.cli.replay_output import Output
-    from gpufleet.progress.telling import Silent, ToPerson
+    from gpufleet.progress.reporting import Silent, ToPerson
     from gpufleet.replay.data_files import shipped_node_list
     from gpufleet.replay.kernels import prepare
     from gpufleet.replay.plan import plan, whole_result

@@ -102,7 +102,7 @@ def command(
     from gpufleet.localkube.programs.releases import DEFAULT_KUBERNETES, minor_version
     from gpufleet.localkube.simulated_nodes import SimulatedNodes
     from gpufleet.localkube.simulated_nodes import gpu_model as find_model
-    from gpufleet.progress.telling import Silent, ToPerson
+    from gpufleet.progress.reporting import Silent, ToPerson
 
     if pools:
         refuse_beside_pools("nodes", "gpus_per_node", "gpu_model", "mig")

@@ -15,7 +15,7 @@ from typing import Self
 from gpufleet.engine.arrays.compiled import CACHE_FOLDER
 from gpufleet.progress.durations import Step
 from gpufleet.progress.kernels import CompilingReport
-from gpufleet.progress.telling import ToPerson
+from gpufleet.progress.reporting import ToPerson
 
 PATIENCE_S = 1.0
 """A command that takes no longer than this says nothing of what it does."""

@@ -59,12 +59,12 @@ class Cycle:
         self.reservations = reservations
         self.moving = moving
         self.violations = violations
-        self.telling = ReservationReport(state, reservations)
-        self.verdicts = Verdicts(state, reservations, self.telling)
+        self.reservation_report = ReservationReport(state, reservations)
+        self.verdicts = Verdicts(state, reservations, self.reservation_report)
         self.search_retries = SearchRetries(state)
         self.refusing = RefusedTogether(state, victims, reservations, self.search_retries)
         self.carrying_out = CarryingOut(
-            state, nominations, reservations.guests, moving.replacements, self.telling
+            state, nominations, reservations.guests, moving.replacements, self.reservation_report
         )
         other_ways = OtherWays(self.carrying_out, nominations, victims, reservations, self.search_retries)
         self.pods = PodLines(self.carrying_out, other_ways, self.verdicts)
@@ -125,7 +125,7 @@ class Cycle:
         carrying_out.instructions += self.moving.run(at_us)
         if self.nominations.withdrawn:
             carrying_out.instructions += self.nominations.take_withdrawn()
-        carrying_out.instructions += self.telling.news(at_us)
+        carrying_out.instructions += self.reservation_report.news(at_us)
         yield from self._tell_waiting_work(at_us, work)
         state.count_evictions()
 

@@ -11,7 +11,7 @@ from gpufleet.localkube.node import configuration, machine
 from gpufleet.localkube.processes.process_errors import ProgramsMissingError
 from gpufleet.localkube.programs import binaries, releases
 from gpufleet.model.model_errors import GpufleetError
-from gpufleet.progress.telling import ToPerson
+from gpufleet.progress.reporting import ToPerson
 
 
 def main(version: str = releases.DEFAULT_KUBERNETES, *named: str) -> None:

@@ -25,7 +25,7 @@ from gpufleet.model.model_errors import InputError
 from gpufleet.model.phrases import counted
 from gpufleet.progress.durations import Step
 from gpufleet.progress.logged import UnderWay, under_way
-from gpufleet.progress.telling import Progress
+from gpufleet.progress.reporting import Progress
 
 COMPONENT_STEP_S = 75.0
 """How long a step of a component is taken to last whose log does not say: that of compiling kernels."""

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from gpufleet.progress.durations import Step
-from gpufleet.progress.telling import ToPerson
+from gpufleet.progress.reporting import ToPerson
 
 LINES_SHOWN = 40
 """The end of what a program said that failed, where the error stands."""

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from gpufleet.progress.durations import Step
-from gpufleet.progress.telling import Progress
+from gpufleet.progress.reporting import Progress
 
 EVENT = "numba:compile"
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from gpufleet.progress.durations import Step, expected_s, record
-from gpufleet.progress.telling import IN_LOG_S, Revised, repeating_every, revised_s
+from gpufleet.progress.reporting import IN_LOG_S, Revised, repeating_every, revised_s
 
 BEGINS, GOES_ON, ENDS = "begins", "goes on", "ends"
 DECIDING = "the first decision is made"

@@ -13,7 +13,7 @@ from gpufleet.engine.policy import POLICIES, find_policy
 from gpufleet.files.kernel_mark import Mark, processor
 from gpufleet.progress.durations import Step
 from gpufleet.progress.kernels import CompilingReport
-from gpufleet.progress.telling import Progress, ToPerson
+from gpufleet.progress.reporting import Progress, ToPerson
 
 # Counted, and measured on two cores of a virtual machine.
 OF_A_REPLAY, OF_A_REPLAY_STEP = 134, Step("kernels of a replay", 35)

@@ -260,8 +260,17 @@ class Service:
             return binder.backlog > 0 or reporter.backlog > 0 or change_queue.has_changes
 
         refreshing = Refreshing(engine, pods, reporter, clock, busy)
-        telling = self._queue_status_writer(cluster, reader, engine, statuses, write_ahead, busy)
-        workers = (binder, reporter, conditions, evictions, pod_nominations, write_ahead, refreshing, telling)
+        status_writer = self._queue_status_writer(cluster, reader, engine, statuses, write_ahead, busy)
+        workers = (
+            binder,
+            reporter,
+            conditions,
+            evictions,
+            pod_nominations,
+            write_ahead,
+            refreshing,
+            status_writer,
+        )
         return rounds, [worker.run() for worker in workers]
 
     def _queue_status_writer(

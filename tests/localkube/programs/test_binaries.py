@@ -22,7 +22,7 @@ from gpufleet.localkube.programs.digests import FILE, pinned_digests
 from gpufleet.localkube.programs.downloading import ARCHITECTURES, Sites, asset_of
 from gpufleet.localkube.programs.releases import Release
 from gpufleet.model.model_errors import InputError
-from gpufleet.progress.telling import Progress, Silent
+from gpufleet.progress.reporting import Progress, Silent
 
 KUBERNETES = releases.kubernetes("1.37.0")
 WANTED = {"kube-apiserver": KUBERNETES}

@@ -21,10 +21,12 @@ from gpufleet.model.shape import Shape
 class Verdicts:
     """Remembers the verdicts on the state as it is."""
 
-    def __init__(self, state: EngineState, reservations: Reservations, telling: ReservationReport) -> None:
+    def __init__(
+        self, state: EngineState, reservations: Reservations, reservation_report: ReservationReport
+    ) -> None:
         self.state = state
         self.reservations = reservations
-        self.telling = telling
+        self.reservation_report = reservation_report
         self._known: dict[tuple[int, SeenLabels, int, bool, bool, str], tuple[Shape, Verdict]] = {}
         self._as_of = (layout.NOT_SET, layout.NOT_SET, layout.NOT_SET)
 
@@ -38,7 +40,7 @@ class Verdicts:
                 # The pod's own reservation is no reason against it.
                 without.release_all(list(own.nomination.rows))
                 found = self._of_others(row)
-        return self.telling.complete(found, row, at_us)
+        return self.reservation_report.complete(found, row, at_us)
 
     def of_unreported(self, line: Line, at_us: int) -> Iterator[Unschedulable]:
         """Why the pods of a parked line wait that have not heard it yet."""

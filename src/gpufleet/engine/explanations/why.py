@@ -201,7 +201,7 @@ class Why:
                 found = one
                 break
         row = first if found.refusal is None else found.refusal.row
-        why = self.verdicts.telling.complete_gang(attempt.verdict, members, at_us)
+        why = self.verdicts.reservation_report.complete_gang(attempt.verdict, members, at_us)
         said = gang_refusal(members, attempt.placeable, why, attempt.role)
         return _Refused(row, cause_of_gang(said), why, lambda: found.by_node, said, found.members)
 

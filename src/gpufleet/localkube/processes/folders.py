@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gpufleet.model.model_errors import InputError
-from gpufleet.progress.telling import Progress
+from gpufleet.progress.reporting import Progress
 
 CLUSTER_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,38}[a-z0-9])?")
 # The folder has keys of the cluster's authority.

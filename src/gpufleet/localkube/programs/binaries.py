@@ -25,7 +25,7 @@ from gpufleet.localkube.processes.process_errors import DownloadError, ProgramsM
 from gpufleet.localkube.programs import building, downloading
 from gpufleet.localkube.programs.releases import Release
 from gpufleet.model.model_errors import InputError, printable
-from gpufleet.progress.telling import Progress
+from gpufleet.progress.reporting import Progress
 
 CLIENT = "kubectl"
 """The one program that only people call, so that its version matters little."""

@@ -19,7 +19,7 @@ from gpufleet.localkube.processes.process_errors import ProgramsMissingError
 from gpufleet.localkube.programs.releases import Release, pinned_kubernetes_versions
 from gpufleet.localkube.programs.toolchain import find_go
 from gpufleet.progress.durations import Step
-from gpufleet.progress.telling import Progress
+from gpufleet.progress.reporting import Progress
 
 NICENESS = 5
 """A build takes minutes of all cores; other work on the machine goes first."""

@@ -20,7 +20,7 @@ from gpufleet.files.fetching import fetched
 from gpufleet.localkube.processes.process_errors import DownloadError
 from gpufleet.localkube.programs.digests import Digests, pinned_digests
 from gpufleet.localkube.programs.releases import Release
-from gpufleet.progress.telling import Progress
+from gpufleet.progress.reporting import Progress
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 TIMEOUT_S = 8.0

@@ -16,7 +16,7 @@ from gpufleet.localkube.processes.folders import binaries_cache, locked
 from gpufleet.localkube.processes.process_errors import ProgramsMissingError
 from gpufleet.localkube.programs.releases import GO_MODULES
 from gpufleet.progress.durations import Step
-from gpufleet.progress.telling import Progress
+from gpufleet.progress.reporting import Progress
 
 # From here on Go fetches the toolchain that a module names.
 OLDEST_GO = (1, 21)

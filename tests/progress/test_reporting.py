@@ -11,7 +11,7 @@ import pytest
 
 from gpufleet.progress import telling
 from gpufleet.progress.durations import Step, expected_s, record
-from gpufleet.progress.telling import ToPerson, bar, elapsed, left
+from gpufleet.progress.reporting import ToPerson, bar, elapsed, left
 
 STEP = Step("a step", 300.0)
 
