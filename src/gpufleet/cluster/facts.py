@@ -5,6 +5,8 @@ is held back there is held back here, for the same reason. The engine is not nee
 ``judgement`` hands it the events.
 """
 
+from collections.abc import Sequence
+
 from gpufleet.cluster.engine_events import NODE_KINDS, EngineEvents, Unobserved
 from gpufleet.cluster.nodes.node_tracker import NodeTracker
 from gpufleet.cluster.pods.dependencies import Dependencies
@@ -13,7 +15,7 @@ from gpufleet.cluster.pods.pod_entry import Entry
 from gpufleet.cluster.pods.pod_reader import PodReader
 from gpufleet.cluster.pods.pod_tracker import PodTracker
 from gpufleet.cluster.settings import Settings
-from gpufleet.cluster.watching.change_queue import ChangeQueue
+from gpufleet.cluster.watching.change_queue import ChangeQueue, Seen
 from gpufleet.cluster.watching.picture import Picture
 from gpufleet.engine.event import Event
 from gpufleet.kube import resources
@@ -22,7 +24,7 @@ from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.codec.gang_terms import Membership
 from gpufleet.kube.codec.gangs import read_membership
 from gpufleet.kube.kube_errors import ObjectError
-from gpufleet.kube.mirror_changes import Unreadable
+from gpufleet.kube.mirror_changes import Appeared, Unreadable
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.model.identifiers import GangName, PodUid
 from gpufleet.model.model_errors import printable
@@ -41,11 +43,19 @@ class Facts:
         self.pods = PodTracker(settings.scheduler_name, reader, self.gangs)
         self.pods.holders.evict_memory_offenders = settings.evict_memory_offenders
         self.nodes = NodeTracker(picture)
-        engine_events = EngineEvents(
+        self._engine_events = EngineEvents(
             picture, ChangeQueue(), dependencies, self.nodes, self.pods, self.gangs, clock, Unobserved()
         )
-        first = engine_events.take(picture.seen())
-        self.waves: list[list[Event]] = [first, *engine_events.waves()]
+        first = self._engine_events.take(picture.seen())
+        self.waves: list[list[Event]] = [first, *self._engine_events.waves()]
+
+    def appeared(self, seen: Sequence[Seen]) -> list[Event]:
+        """Take in objects that came after the picture. Returns what the engine is to hear of them."""
+        for kind, change in seen:
+            if isinstance(change, Appeared):
+                metadata = change.object.metadata
+                self.picture.objects.setdefault(kind, {})[metadata.namespace, metadata.name] = change.object
+        return self._engine_events.take(list(seen))
 
     def pod(self, namespace: str, name: str) -> Pod | None:
         """A pod as it was listed."""

@@ -23,6 +23,7 @@ from gpufleet.plan.answer import SCHEMA, OneType, Plan, Purchase
 from gpufleet.plan.instance_types import Catalogue, InstanceType
 from gpufleet.plan.node_names import beginning, named
 from gpufleet.plan.planning import Found, Planning
+from gpufleet.plan.purchased_nodes import PurchasedNodes
 from gpufleet.plan.waiting_work import after_evictions, allocatable_cpu_milli, allocatable_memory_mib
 from gpufleet.whatif.answer import Work
 from gpufleet.whatif.command import Changed, notes_of, written_moment
@@ -73,8 +74,13 @@ def plan_of(question: Question, picture: Picture, settings: Settings, at: dt.dat
         facts.waves = [[_alone(event) for event in wave] for wave in facts.waves]
         return Course(facts, now_us, by_us)
 
+    read_once = PurchasedNodes(
+        Facts(changed.picture.copied(), settings, Moment(at)), [wanted_nodes(one, 1) for one in types]
+    )
+
     def judge(counts: Sequence[int]) -> Course:
-        return Course(facts_of(changed.picture.copied(), counts), now_us, by_us)
+        facts = read_once.facts_with(counts)
+        return Course(facts or facts_of(changed.picture.copied(), counts), now_us, by_us)
 
     def facts_of(copy: Picture, counts: Sequence[int]) -> Facts:
         for one, count in zip(types, counts, strict=True):
