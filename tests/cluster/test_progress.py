@@ -12,7 +12,7 @@ import pytest
 
 from gpufleet.cluster import progress
 from gpufleet.cluster.progress import ENGINE, Progress
-from gpufleet.progress import telling
+from gpufleet.progress import reporting
 from tests.progress.test_reporting import Terminal
 
 LIMIT_S = 60
@@ -23,8 +23,8 @@ def _soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(progress, "PATIENCE_S", 0.001)
     monkeypatch.setattr(progress, "CACHE_FOLDER", tmp_path / "kernels")
-    monkeypatch.setattr(telling, "ON_TERMINAL_S", 0.001)
-    monkeypatch.setattr(telling, "IN_LOG_S", 0.001)
+    monkeypatch.setattr(reporting, "ON_TERMINAL_S", 0.001)
+    monkeypatch.setattr(reporting, "IN_LOG_S", 0.001)
 
 
 def said(stream: io.StringIO, words: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.progress import telling
+from gpufleet.progress import reporting
 from gpufleet.progress.durations import Step, expected_s, record
 from gpufleet.progress.reporting import ToPerson, bar, elapsed, left
 
@@ -32,8 +32,8 @@ class Terminal(io.StringIO):
 def told(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, lines: int) -> str:
     """What a step says until it has told of itself so many times."""
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(telling, "ON_TERMINAL_S", 0.001)
-    monkeypatch.setattr(telling, "IN_LOG_S", 0.001)
+    monkeypatch.setattr(reporting, "ON_TERMINAL_S", 0.001)
+    monkeypatch.setattr(reporting, "IN_LOG_S", 0.001)
     enough = threading.Event()
     asked = iter(range(lines))
 
@@ -113,7 +113,7 @@ def test_a_program_that_fails_shows_what_it_said_and_its_code() -> None:
 
 def test_set_up_tells_its_steps_before_anything_is_installed() -> None:
     """Without site-packages, as a fresh Python is."""
-    source = Path(telling.__file__).parents[2]
+    source = Path(reporting.__file__).parents[2]
     script = f"import sys; sys.path.insert(0, {str(source)!r}); import gpufleet.progress.command"
     ended = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True, check=False)
     assert ended.returncode == 0, ended.stderr
@@ -122,7 +122,7 @@ def test_set_up_tells_its_steps_before_anything_is_installed() -> None:
 def test_the_end_follows_what_is_done_where_a_step_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     stream, enough = io.StringIO(), threading.Event()
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(telling, "IN_LOG_S", 0.001)
+    monkeypatch.setattr(reporting, "IN_LOG_S", 0.001)
 
     def revised(elapsed_s: float, expected_s: float) -> float:
         if "left" in stream.getvalue():
