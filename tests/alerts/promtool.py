@@ -22,7 +22,7 @@ from tests.lacking import lacking
 FOLDER = ROOT / "charts" / "gpufleet" / "monitoring"
 RULES = FOLDER / "alerts.yaml"
 RECORD_NAME = re.compile(r"gpufleet:[\w:]+")
-"""The name of a recorded series; records are worked out of what is scraped, not of one another."""
+"""The name of a recorded series; a record may be worked out of those before it in its group."""
 
 Values = Sequence[float | None]
 """One value a minute from minute 0 on; None where nothing is scraped."""
@@ -251,7 +251,7 @@ def _told_by_promtool(
 def _groups_for(names: Collection[str], *, summaries: bool) -> list[dict[str, Any]]:
     """The groups with these alerts and the records that they ask for; others would take most of the time."""
     alerts = [rule["expr"] for rule in all_alerts() if rule["alert"] in names]
-    asked = {name for expression in alerts for name in RECORD_NAME.findall(expression)}
+    asked = records_of(alerts)
     found = []
     for group in groups():
         rules = [
@@ -262,6 +262,15 @@ def _groups_for(names: Collection[str], *, summaries: bool) -> list[dict[str, An
         if rules:
             found.append({**group, "rules": rules})
     return found
+
+
+def records_of(expressions: Collection[str]) -> set[str]:
+    """The records that expressions ask for, with those that these are worked out of."""
+    asked = {name for expression in expressions for name in RECORD_NAME.findall(expression)}
+    worked_out = [
+        rule["expr"] for group in groups() for rule in group["rules"] if rule.get("record") in asked
+    ]
+    return asked | records_of(worked_out) if worked_out else asked
 
 
 def _bare(rule: dict[str, Any], *, summaries: bool) -> dict[str, Any]:

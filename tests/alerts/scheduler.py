@@ -65,6 +65,27 @@ def failing(share: float, minutes: int) -> Scraped:
     }
 
 
+NODES = 100
+"""The fewest nodes of which the service level of agents is told."""
+
+
+def agents(share: float, minutes: int) -> Scraped:
+    """A hundred nodes, this share of which is told of late.
+
+    Of half of these the agent is not scraped; the others have old readings.
+    """
+    late = round(share * NODES)
+    found: dict[str, Values] = {}
+    for number in range(NODES):
+        labels = f'node="n{number}"'
+        is_silent, is_old = number < late // 2, number < late
+        found |= scheduler("node_report", steady(1, minutes), labels)
+        found[f"gpufleet_agent_info{{{labels}}}"] = steady(None if is_silent else 1, minutes)
+        age_s = None if is_silent else 45 if is_old else 5
+        found[f'gpufleet_gpu_sample_age_seconds{{{labels},uuid="GPU-a"}}'] = steady(age_s, minutes)
+    return found
+
+
 # The Site Reliability Workbook, chapter 5: at 99 %, shares of failures above 14.4, 6, 3 and 1 in a hundred.
 WINDOWS = (
     ("1h", "critical", 0.2, 1, 10),
@@ -95,6 +116,10 @@ def burn_rates() -> Iterator[Trial]:
             ("SchedulerBindingsFail", "Bindings fail", failing(share, 200), failing(0.001, 200)),
         ):
             yield Trial(alert, severity, well, fault, labels, f"{words}: {told}", quiet, fires, quiet)
+        summary = f"Agents tell nothing new: {100 * share:.4g}% of the time of all nodes within {window}"
+        yield Trial(
+            "AgentsStale", severity, agents(0, 200), agents(share, 200), labels, summary, quiet, fires, quiet
+        )
 
 
 TRIALS = [
@@ -260,6 +285,7 @@ SPECIAL = [
         scheduler("binds_total", rising(0, 5, 60), 'outcome="gone"'),
         50,
     ),
+    Case("a silent agent of few", "AgentsStale", dict(list(agents(0.2, 60).items())[: 3 * (NODES - 1)]), 50),
     Case("one slow decision of six", "SchedulerDecisionsSlow", SLOW_START, 50),
     Case("a token that is renewed in time", "CredentialEnds", ends("token", rising(3600, 60, 60)), 50),
     Case(

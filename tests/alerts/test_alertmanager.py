@@ -83,7 +83,9 @@ CASES = (
     ),
     Together("a silent agent", (node("AgentSilent"), node("AgentProblems")), (card("GPUReadingsOld"),)),
     Together(
-        "many silent agents", (alert("AgentsSilent"),), (node("AgentSilent"), node("AgentSilent", "n2"))
+        "many silent agents",
+        (alert("AgentsSilent"),),
+        (node("AgentSilent"), node("AgentSilent", "n2"), burning("1h", "critical", "AgentsStale")),
     ),
     Together(
         "a node that is cordoned",

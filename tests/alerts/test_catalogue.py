@@ -73,10 +73,14 @@ def test_what_only_grows_is_compared_by_its_growth(expression: str) -> None:
             assert len(re.findall(growing, expression)) == expression.count(name)
 
 
-def test_a_record_is_worked_out_of_what_is_scraped() -> None:
-    """Alerts are tried with the records alone that they name themselves."""
-    for rule in rules():
-        assert "record" not in rule or not RECORD_NAME.search(rule["expr"])
+def test_a_record_is_worked_out_of_what_is_scraped_and_of_records_before_it() -> None:
+    """Rules of a group are evaluated in their order, so a record of a later one would be old."""
+    for group in groups():
+        before: set[str] = set()
+        for rule in group["rules"]:
+            if "record" in rule:
+                assert set(RECORD_NAME.findall(rule["expr"])) <= before
+                before.add(rule["record"])
     assert all(RECORD_NAME.fullmatch(name) for name in RECORDS)
 
 

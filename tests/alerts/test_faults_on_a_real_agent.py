@@ -49,10 +49,12 @@ BUILDS_UP_S = {
     "QueueStarved": 15.0,
     "GangStuck": 10.0,
     "ReservationOverdue": 7.5 + 25.0,
+    "SchedulerWatchSilent": 75.0,
 }
 """What some alerts tell of is a fault after this while alone, as short as all else here: a narrow link after
 an hour, a queue and a gang after half an hour and twenty minutes, a reservation a quarter of an hour after
-its start was due (the work before it has said that it takes 25 s).
+its start was due (the work before it has said that it takes 25 s), a watch after more silence than one that
+is well keeps.
 """
 
 FIRST: dict[str, tuple[AnyOrder, str]] = {

@@ -36,7 +36,15 @@ from gpufleet.localkube.control_plane import Options
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
 from tests.agent.test_process import NOWHERE, an_agent
 from tests.alerts.inhibition import sent
-from tests.alerts.test_faults_on_a_real_agent import WAIT_S, count, firing, is_late, port_of, rules
+from tests.alerts.test_faults_on_a_real_agent import (
+    BUILDS_UP_S,
+    WAIT_S,
+    count,
+    firing,
+    is_late,
+    port_of,
+    rules,
+)
 from tests.localkube.cluster import KUBERNETES, a_cluster
 from tests.scheduler.gang_sources import definition
 from tests.scheduler.real_scheduler import PODS, START_WAIT_S, leads, node_of
@@ -348,7 +356,7 @@ def kubeconfigs() -> dict[str, str]:
     }
 
 
-SILENT_S = 75
+SILENT_S = round(BUILDS_UP_S["SchedulerWatchSilent"])
 """A watch that is well says something each minute."""
 
 
@@ -436,26 +444,28 @@ def test_each_fault_gives_its_alert_and_no_other(tmp_path: Path) -> None:
         with cluster.api() as api:
             begin_work(api)
             assert told(address) == set()
+            broken_at_s = time.time()
             break_things(api)
+        ends_at_s = time.time()
         stack.enter_context(agents_with(tmp_path, credentials))
-        broken_at_s = time.time()
         wanted = SCHEDULER | CREDENTIALS
         assert told_until(address, wanted) - FOLLOWS == wanted
-        assert [alert for alert, _ in wanted if is_late(address, alert, broken_at_s)] == []
+        assert [alert for alert, _ in SCHEDULER if is_late(address, alert, broken_at_s)] == []
+        assert [alert for alert, _ in CREDENTIALS if is_late(address, alert, ends_at_s)] == []
         for agent, silence in zip(agents, (("AgentSilent", "one-001"), ("AgentsSilent", "")), strict=True):
-            agent.kill()
             killed_at_s = time.time()
+            agent.kill()
             assert told_until(address, {silence}) - EARLIER == {silence}
             assert not is_late(address, silence[0], killed_at_s)
+        stands_at_s = time.time()
         scheduler.leave_its_log()
         with cluster.api() as api:
             for number in range(40):
                 api.call("POST", PODS, pod(f"{BARRED}more-{number}", 0))
-        stands_at_s = time.time()
         stalled, gone = ("SchedulerStalled", ""), ("SchedulerNoLeader", "")
         assert told_until(address, {stalled}) - EARLIER == {stalled}
         assert not is_late(address, "SchedulerStalled", stands_at_s)
-        scheduler.end()
         ended_at_s = time.time()
+        scheduler.end()
         assert told_until(address, {gone}) - EARLIER == {gone}
         assert not is_late(address, "SchedulerNoLeader", ended_at_s)

@@ -6,6 +6,7 @@ leading, and withholds what watches say. Time is as short as in ``test_faults_on
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options
 from gpufleet.simulation.faults.interference import Fault
 from tests.agent.test_process import NOWHERE
-from tests.alerts.test_faults_on_a_real_agent import count
+from tests.alerts.test_faults_on_a_real_agent import count, is_late
 from tests.alerts.test_faults_on_a_real_scheduler import a_scheduler, config, told
 from tests.chaos.proxy import Proxy
 from tests.localkube.cluster import KUBERNETES, a_cluster
@@ -89,8 +90,10 @@ def test_a_scheduler_that_hears_nothing_is_told_of_by_kind_and_by_nothing_else(t
         stack.enter_context(a_scheduler(cluster, listen, kubeconfig))
         address = stack.enter_context(prometheus(tmp_path, config=config(tmp_path, listen, [])))
         until(lambda: count(address, "gpufleet_scheduler_leader==1") == 1 and not told(address))
+        silent_at_s = time.time()
         silence.active = True
         until(lambda: {(SILENT, "pods"), (SILENT, "nodes")} <= told(address), 240)
+        assert [kind for kind in ("pods", "nodes") if is_late(address, SILENT, silent_at_s, kind=kind)] == []
         assert {name for name, _ in told(address)} == {SILENT}
         silence.active = False
         until(lambda: not told(address), 240)

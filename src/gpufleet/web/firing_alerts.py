@@ -28,6 +28,7 @@ NAMES = frozenset(
         "AgentProblems",
         "AgentSilent",
         "AgentsSilent",
+        "AgentsStale",
         "BindFailures",
         "CredentialEnds",
         "CredentialEndsSoon",

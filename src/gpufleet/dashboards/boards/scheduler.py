@@ -124,6 +124,7 @@ DECIDING = Row(
                 Query(burn("decision_slow", "1h"), f"slow rounds {legend()}"),
                 Query(burn("verdict_slow", "1h"), f"slow verdicts {legend()}"),
                 Query(burn("bind_failed", "1h"), f"failed Bindings {legend()}"),
+                Query(burn("agent_stale", "1h"), f"agents without news {legend()}"),
             ),
             Unit.NONE,
             width=12,
