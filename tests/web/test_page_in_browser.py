@@ -217,6 +217,10 @@ def test_what_is_unknown_is_a_question_mark_and_never_nought(
         )
         assert row.locator("td").nth(1).inner_text() == "? / ?"
         assert row.locator("td").nth(2).inner_text() == "?"
+        cards = (documents.Card("GPU-a", held_milli=1000), *(documents.Card(f"GPU-{one}") for one in "bcd"))
+        server.change("nodes", documents.NodeRow("gpu-00002", "ready", gpus=4, gpus_held=3.0, cards=cards))
+        untold = seen.page.locator(".owner", has_text="held, card not told")
+        assert untold.locator(".figure").inner_text() == "2"
         server.change("fleet", documents.FleetRow("fleet"))
         seen.wait_until("document.querySelector('.figures').innerText.includes('? of ?')")
         seen.look_at("#/work")

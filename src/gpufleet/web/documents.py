@@ -110,8 +110,8 @@ class FleetRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """The fleet in sums; ``key`` is "fleet". ``summary`` is its sentence in ``gpufleet top``.
 
     ``largest_free_block`` is the most whole free GPUs on one node. ``free_blocks`` says by size how many pods
-    of 1, 2, 4 and 8 GPUs would find a node. ``fragmented_gpus`` are the free GPUs that are on nodes where
-    some are held: no pod that asks for a whole node can have them.
+    of 1, 2, 4, 8 GPUs and so on, up to a whole node of the largest, would find a node. ``fragmented_gpus``
+    are the free GPUs that are on nodes where some are held: no pod that asks for a whole node can have them.
     """
 
     key: str

@@ -103,6 +103,12 @@ def test_sums_say_how_free_gpus_lie() -> None:
     assert row.free_blocks == {"1": 11, "2": 5, "4": 2, "8": 1}
 
 
+def test_sizes_of_pods_go_up_to_a_whole_node_of_the_largest() -> None:
+    nodes = [NodeRow("a", "ready", gpus=16, gpus_held=0.0, free_gpus=16), NodeRow("b", "ready", gpus=4)]
+    assert fleet_row([nodes[0]], 0).free_blocks == {"1": 16, "2": 8, "4": 4, "8": 2, "16": 1}
+    assert fleet_row(nodes, 0).free_blocks == {}
+
+
 def test_what_one_node_does_not_tell_is_unknown_of_all() -> None:
     row = fleet_row([NodeRow("a", "?"), NodeRow("b", "ready", gpus=8, gpus_held=1.0, free_gpus=7)], None)
     assert (row.gpus_held, row.free_gpus, row.largest_free_block) == (None, None, None)

@@ -7,7 +7,7 @@ from gpufleet.overview.rows.use import total
 from gpufleet.web.documents import FleetRow, NodeRow
 
 BLOCKS = (1, 2, 4, 8)
-"""Sizes of pods that are counted: those that most work asks for, up to a whole node of most servers."""
+"""Sizes of pods that are always counted: those of most work, up to a whole node of most servers."""
 
 AWAY = frozenset({"not ready", "no report"})
 
@@ -27,12 +27,20 @@ def fleet_row(nodes: Collection[NodeRow], pods_waiting: int | None) -> FleetRow:
         gpus_unwell=sum(one.gpus_unwell or 0 for one in nodes),
         free_gpus=sum(known_free) if is_known else None,
         largest_free_block=max(known_free, default=0) if is_known else None,
-        free_blocks={str(size): sum(one // size for one in known_free) for size in BLOCKS}
+        free_blocks={str(size): sum(one // size for one in known_free) for size in _sizes(nodes)}
         if is_known
         else {},
         fragmented_gpus=_fragmented(nodes) if is_known else None,
         pods_waiting=pods_waiting,
     )
+
+
+def _sizes(nodes: Collection[NodeRow]) -> list[int]:
+    """Sizes of pods, each twice the one before, up to a whole node of the largest."""
+    largest, sizes = max((one.gpus or 0 for one in nodes), default=0), list(BLOCKS)
+    while sizes[-1] * 2 <= largest:
+        sizes.append(sizes[-1] * 2)
+    return sizes
 
 
 def _fragmented(nodes: Collection[NodeRow]) -> int:

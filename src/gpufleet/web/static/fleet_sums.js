@@ -40,7 +40,7 @@ export const queueInks = new QueueInks();
 /** The state of a card: "unwell", "unknown", "free", "part" or "held". */
 export function cardState(card) {
   if (card.health && card.health !== "healthy") return card.health === "unknown" || card.health === "?" ? "unknown" : "unwell";
-  if (card.heldMilli === null) return "unknown";
+  if (card.heldMilli === null || card.mayBeHeld) return "unknown";
   if (!card.heldMilli) return "free";
   return card.heldMilli >= 1000 ? "held" : "part";
 }
@@ -59,7 +59,7 @@ export function fleetSums(rows) {
 
 export function sumsOf(nodes) {
   const sums = {
-    nodes: 0, cards: 0, heldMilli: 0, freeMilli: 0, unwell: 0, unknown: 0, closedMilli: 0, away: 0, cordoned: 0,
+    nodes: 0, cards: 0, heldMilli: 0, freeMilli: 0, unwell: 0, unknown: 0, closedMilli: 0, untoldMilli: 0, away: 0, cordoned: 0,
     largest: 0, byOwner: new Map(), isWhole: true,
   };
   for (const node of nodes) add(sums, node);
@@ -71,9 +71,14 @@ function add(sums, node) {
   const isOpen = takesWork(node) && !node.isCordoned;
   if (!takesWork(node) && node.state !== "cordoned") sums.away += 1;
   if (node.isCordoned || node.state === "cordoned") sums.cordoned += 1;
+  sums.untoldMilli += node.untoldMilli;
+  sums.heldMilli += node.untoldMilli;
+  if (isOpen) sums.freeMilli -= node.untoldMilli;
+  else sums.closedMilli -= node.untoldMilli;
   for (const card of node.cards) {
     sums.cards += 1;
-    const state = cardState(card);
+    // How much of such cards is held is known, and only not of which.
+    const state = card.mayBeHeld ? "free" : cardState(card);
     const held = card.heldMilli ?? 0;
     sums.heldMilli += held;
     for (const holder of card.holders) {

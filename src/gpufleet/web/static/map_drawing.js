@@ -121,7 +121,7 @@ function drawCard(context, card, box, view, count) {
 /** A card by what it does: the ink is the step of the scale. What nobody holds is hollow, unless it is busy. */
 function drawLoad(context, card, box, view, ratio) {
   const { inks } = view;
-  const state = cardState(card);
+  const state = card.mayBeHeld && ratio !== null ? "free" : cardState(card);
   if (state === "unwell") return drawUnwell(context, box, inks);
   if (state === "unknown" || (state !== "free" && ratio === null)) return drawUnknown(context, box, inks);
   if (state === "free" && !stepOf(ratio)) return box.width < 5 ? fill(context, box, inks.grid) : frame(context, box, inks.free);

@@ -11,6 +11,7 @@ import { Table } from "./table.js";
 import { Choice, Filter, filterOf, setFilter } from "./toolbar.js";
 import { amount, counted, duration, gpus, matches, mebibytes, NONE, path, percent, short, UNKNOWN, whole } from "./text.js";
 
+/** Sizes that stand there while none is told. */
 const BLOCKS = ["1", "2", "4", "8"];
 const view = { by: "pool", colour: "queue", zoom: 0, chosen: null, hovered: null, step: { step: 0, fit: 0 } };
 
@@ -117,11 +118,11 @@ function outWords(sums) {
 }
 
 function Room({ blocks }) {
-  return html`<span class="room">${BLOCKS.map((size) => html`<span key=${size}><small>${size}</small><span title=${whole(blocks[size])}>${short(blocks[size])}</span></span>`)}</span>`;
+  return html`<span class="room">${(Object.keys(blocks).length ? Object.keys(blocks) : BLOCKS).map((size) => html`<span key=${size}><small>${size}</small><span title=${whole(blocks[size])}>${short(blocks[size])}</span></span>`)}</span>`;
 }
 
 function Owners({ sums }) {
-  return html`<${Strip} title="Who holds the GPUs" of=${[...owners(sums), ...notHeld(sums), { name: "unknown", milli: sums.unknown * 1000, ink: "ink-unknown" }]} />`;
+  return html`<${Strip} title="Who holds the GPUs" of=${[...owners(sums), { name: "held, card not told", milli: sums.untoldMilli, ink: "ink-unknown" }, ...notHeld(sums), { name: "unknown", milli: sums.unknown * 1000, ink: "ink-unknown" }]} />`;
 }
 
 function notHeld(sums) {
@@ -135,7 +136,7 @@ function notHeld(sums) {
 function Loads({ sums, nodes }) {
   const loads = useSums(nodes, view.colour);
   const steps = loads.steps.map((count, step) => ({ name: stepWords(step, view.colour), milli: count * 1000, ink: `ink-use-${step}` }));
-  const unknown = { name: "held, not measured", milli: (loads.unknown + sums.unknown) * 1000, ink: "ink-unknown" };
+  const unknown = { name: "held, not measured", milli: (loads.unknown + sums.unknown) * 1000 + sums.untoldMilli, ink: "ink-unknown" };
   return html`<${Strip} title="What the GPUs do" isPlain=${true} of=${[...steps, unknown, ...notHeld(sums)]} />
     <p class="measured">${sumWords(loads, view.colour)}</p>`;
 }

@@ -4,6 +4,8 @@ const SILENT_MS = 45_000;
 const AGAIN_MS = 3000;
 /** A request that a change of the machine's network cut finds its way after this. */
 const CUT_MS = 500;
+/** Shares of cards are rounded, each by less than one. */
+const ROUNDED_MILLI = 50;
 
 export class Refused extends Error {
   constructor(status, told) {
@@ -65,6 +67,20 @@ function card(one) {
   };
 }
 
+/**
+ * What pods of a node hold that no grant and no report gives to a card, as where another device plugin gave it out. Any
+ * card that looks free may be the one that they hold.
+ */
+function untold(cards, held) {
+  if (cards.some((one) => one.heldMilli === null)) return 0;
+  const known = cards.reduce((sum, one) => sum + one.heldMilli, 0);
+  const open = cards.filter((one) => one.health === "healthy" && !one.heldMilli);
+  const milli = Math.min(Math.round(held * 1000) - known, 1000 * open.length);
+  if (milli < ROUNDED_MILLI) return 0;
+  for (const one of open) one.mayBeHeld = true;
+  return milli;
+}
+
 export function nodeOf(one) {
   const cards = (one.cards ?? []).map(card);
   // Cards that nobody reports are there, and all about them is unknown.
@@ -73,7 +89,7 @@ export function nodeOf(one) {
       cards.push({ id: "", health: "unknown", reason: "", heldMilli: null, holders: [], model: "", memoryMib: null, sharing: "" });
   return {
     key: one.key, name: one.key, state: one.state, reason: one.reason ?? "", pool: one.pool ?? "", model: one.model ?? "", gpus: orNull(one.gpus),
-    held: orNull(one.gpus_held), free: orNull(one.free_gpus), unwell: orNull(one.gpus_unwell), pods: orNull(one.pods), isCordoned: one.is_cordoned ?? false, cards,
+    held: orNull(one.gpus_held), untoldMilli: untold(cards, one.gpus_held ?? 0), free: orNull(one.free_gpus), unwell: orNull(one.gpus_unwell), pods: orNull(one.pods), isCordoned: one.is_cordoned ?? false, cards,
   };
 }
 
