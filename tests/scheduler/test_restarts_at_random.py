@@ -1,4 +1,4 @@
-"""Whenever a scheduler stops, the next one evicts no pod more, and each place that was kept is kept on.
+"""The next leader evicts no pod more, keeps each place, and knows what was learned of run times.
 
 Each seed is run twice: under one leader throughout, and under leaders that change at a random moment,
 once or twice, while pods are evicted, a part of a gang is bound, and guests run on reserved places. From the
@@ -13,6 +13,7 @@ import pytest
 
 from tests.engine.effort import seeds
 from tests.scheduler.test_eviction_planner import CONTROLLED, PODS, add_queue, kept_node
+from tests.scheduler.test_new_leader import queue_status
 from tests.scheduler.test_overtime import started
 from tests.scheduler.world import Object, World, in_world
 
@@ -22,6 +23,8 @@ CROWDED_S = 15.0
 LAST_ARRIVAL_S = 45.0
 CALM_S = 120.0
 """By so long after the first change of leaders every pod has ended that was told to end."""
+NIGHTLY = "nightly"
+"""Pods of one template that end by themselves. They ask for no GPU, so they take no place from others."""
 
 
 class Arrival(msgspec.Struct, frozen=True):
@@ -53,6 +56,9 @@ class Outcome(msgspec.Struct):
     """For which pods a place was kept just before the first change of leaders, and on which node."""
     ran: dict[str, str]
     """On which node each pod ran or runs."""
+    learned: dict[str, list[int]] = msgspec.field(default_factory=dict)
+    """The run times in the status of their queue, by template, just before the first change of leaders."""
+    learned_in_the_end: dict[str, list[int]] = msgspec.field(default_factory=dict)
 
 
 def in_gang(name: str, least: int) -> Object:
@@ -84,6 +90,10 @@ def planned(seed: int, *, in_queue: bool) -> Plan:
         for member_number in range(members):
             at_s, name = chance.uniform(CROWDED_S, LAST_ARRIVAL_S), f"gang-{number}-{member_number}"
             found.append(Arrival(at_s, name, gpus, priority, queue, labels))
+    small: Object = {"gpufleet.io/queue": "small"}
+    for number in range(chance.randint(3, 9)):
+        at_s = chance.uniform(0, 3 if number < 2 else LAST_ARRIVAL_S)
+        found.append(Arrival(at_s, f"{NIGHTLY}-{number}", 0, 0, small, {}))
     at_s = chance.uniform(CROWDED_S, LAST_ARRIVAL_S)
     found.append(Arrival(at_s, "gentle", 2, 100, queue, {}, "Never"))
     for number in range(2 if reserves else 0):
@@ -119,13 +129,26 @@ class Nodes:
         if node and name not in self.ran:
             self.ran[name] = node
             started(self.world, name)
+        if node and name.startswith(NIGHTLY):
+            if self._is_over(name, (2, 3, 5)) and pod["status"].get("phase") == "Running":
+                self.world.finish(name)
+            return
         if "deletionTimestamp" not in pod["metadata"]:
             return
         self.evicted.add(name)
-        lasts_s = Random(f"{self.seed}/{name}").choice((1, 3, 10, 20, 40))
-        ends_at_s = self._ends_at_s.setdefault(name, self.world.clock.monotonic_s() + lasts_s)
-        if self.world.clock.monotonic_s() >= ends_at_s:
+        if self._is_over(name, (1, 3, 10, 20, 40)):
             self.world.delete(name)
+
+    def _is_over(self, name: str, choices: tuple[int, ...]) -> bool:
+        """Whether the time of a pod is over, which begins when this is asked first."""
+        now_s, lasts_s = self.world.clock.monotonic_s(), Random(f"{self.seed}/{name}").choice(choices)
+        return now_s >= self._ends_at_s.setdefault(name, now_s + lasts_s)
+
+
+def learned_runs(world: World) -> dict[str, list[int]]:
+    """The run times in the status of the queue ``small``, by template."""
+    found: list[Object] = queue_status(world, "small").get("learnedRunTimes", [])
+    return {one["template"]: one["runsMicroseconds"] for one in found}
 
 
 def outcome_of(plan: Plan, seed: int, *, leaders_change: bool) -> Outcome:
@@ -142,6 +165,7 @@ def outcome_of(plan: Plan, seed: int, *, leaders_change: bool) -> Outcome:
             world.node(f"n{number}", gpus=GPUS)
         if plan.queue is not None:
             add_queue(world, "team", **plan.queue)
+        add_queue(world, "small", learnRunTimes=True, reserveAfter="Never")
         nodes = Nodes(world, seed)
         world.also(nodes.work())
         for one in plan.arrivals:
@@ -158,6 +182,7 @@ def outcome_of(plan: Plan, seed: int, *, leaders_change: bool) -> Outcome:
         await until(plan.changes[0][0])
         names = [one["metadata"]["name"] for one in world.objects(PODS)]
         outcome.kept = {name: node for name in names if (node := kept_node(world, name))}
+        outcome.learned = learned_runs(world)
         for at_s, away_s in plan.changes if leaders_change else ():
             await until(at_s)
             await world.stop()
@@ -166,6 +191,7 @@ def outcome_of(plan: Plan, seed: int, *, leaders_change: bool) -> Outcome:
         await until(plan.changes[0][0] + CALM_S)
         await world.settle(1)
         outcome.evicted, outcome.ran = nodes.evicted, nodes.ran
+        outcome.learned_in_the_end = learned_runs(world)
 
     in_world(story, seed=seed)
     return outcome
@@ -173,7 +199,9 @@ def outcome_of(plan: Plan, seed: int, *, leaders_change: bool) -> Outcome:
 
 @pytest.mark.parametrize("in_queue", [True, False], ids=["in-a-queue", "outside"])
 @pytest.mark.parametrize("seed", seeds(12))
-def test_a_new_leader_evicts_no_pod_more_and_keeps_each_place_on(seed: int, in_queue: bool) -> None:
+def test_a_new_leader_evicts_no_pod_more_keeps_each_place_and_each_run_time(
+    seed: int, in_queue: bool
+) -> None:
     plan = planned(seed, in_queue=in_queue)
     throughout, changed = (outcome_of(plan, seed, leaders_change=one) for one in (False, True))
     assert changed.kept == throughout.kept
@@ -182,3 +210,8 @@ def test_a_new_leader_evicts_no_pod_more_and_keeps_each_place_on(seed: int, in_q
         name: throughout.kept[name] for name in kept_on
     }
     assert len(changed.evicted) <= len(throughout.evicted)
+    for one in (throughout, changed):
+        assert one.learned
+        assert {key: one.learned_in_the_end[key][: len(runs)] for key, runs in one.learned.items()} == (
+            one.learned
+        )
