@@ -8,7 +8,7 @@ import msgspec
 from gpufleet.cli.cost_output import stamp
 from gpufleet.files.lines import BoundedLines
 from gpufleet.files.locked_file import locked_to_append
-from gpufleet.files.regular import MEBIBYTE, read_regular
+from gpufleet.files.regular import MEBIBYTE, open_regular, read_regular
 from gpufleet.files.unpacking import MAGIC
 from gpufleet.kube.codec.times import EXPECTED, microseconds
 from gpufleet.kube.connection import ClusterChoice
@@ -18,6 +18,8 @@ from gpufleet.ledger.costs import COLUMNS, LABEL
 from gpufleet.ledger.interval_log import IntervalLog, Intervals
 from gpufleet.ledger.price_book import PriceBook
 from gpufleet.ledger.price_files.recognised import book_of, read_prices
+from gpufleet.ledger.sealed_month import MAGIC as SEALED_MAGIC
+from gpufleet.ledger.sealed_month import sealed_lines
 from gpufleet.ledger.spans import Span
 from gpufleet.model.label_advice import nearest
 from gpufleet.model.model_errors import InputError
@@ -112,8 +114,15 @@ def _saved(save: Path, log: IntervalLog, origin: log_file.Origin) -> IntervalLog
 
 
 def _read(path: Path, log: IntervalLog, before: log_file.Origin | None) -> log_file.Origin:
+    if _is_sealed(path):
+        return log_file.read_log(sealed_lines(path), str(path), log, before)
     with BoundedLines(path, expected=log_file.EXPECTED) as lines:
         return log_file.read_log(lines, str(path), log, before)
+
+
+def _is_sealed(path: Path) -> bool:
+    with open_regular(path, expected=log_file.EXPECTED) as file:
+        return file.read(len(SEALED_MAGIC)) == SEALED_MAGIC
 
 
 def span_of(begin_us: int | None, until_us: int | None, known_until_us: int) -> Span:

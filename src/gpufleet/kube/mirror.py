@@ -15,7 +15,7 @@ from gpufleet.kube.client import PAGE_SIZE, WATCH_S, Client
 from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.listing import ALL, Selection
 from gpufleet.kube.mirror_changes import Change, Object
-from gpufleet.kube.replica import Bad, Identity, Inconsistent, Key, Replica, is_newer
+from gpufleet.kube.replica import Bad, Identity, Inconsistent, Key, ObjectDecoder, Replica, is_newer
 from gpufleet.kube.resources import Kind
 from gpufleet.kube.status import (
     Gone,
@@ -103,7 +103,7 @@ class Mirror(Generic[Object]):
         self,
         client: Client,
         kind: Kind,
-        decoder: msgspec.json.Decoder[Object],
+        decoder: ObjectDecoder[Object],
         sink: Callable[[Change[Object]], None],
         *,
         namespace: str = "",
@@ -126,6 +126,9 @@ class Mirror(Generic[Object]):
         self._went_back_at_s: float | None = None
         self._heard_at_s: float | None = None
         self._following = False
+        self.is_listing = False
+        """True while a list is told: what vanishes then was gone at some moment since the last event."""
+
         self._problem = "not started"
         self._lists = self._watches = self._events = 0
 
@@ -138,6 +141,11 @@ class Mirror(Generic[Object]):
     def unreadable(self) -> Mapping[Key, Identity]:
         """The objects with a newest version that cannot be read."""
         return self._replica.unreadable
+
+    @property
+    def position(self) -> str:
+        """The resourceVersion that ``objects`` is of; "" before the first list."""
+        return self._replica.position
 
     def get(self, name: str, namespace: str = "") -> Object | None:
         """The object of this name, if there is one that could be read."""
@@ -202,7 +210,11 @@ class Mirror(Generic[Object]):
         self._must_list = False
         self._refusals = 0
         self._heard()
-        self._replica.apply_list(found, position, restored=restored)
+        self.is_listing = True
+        try:
+            self._replica.apply_list(found, position, restored=restored)
+        finally:
+            self.is_listing = False
         self._whole.set()
 
     def _check_position(self, position: str) -> bool:

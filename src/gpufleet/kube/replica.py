@@ -7,7 +7,7 @@ own kinds and CRDs; any other resourceVersion is only ever equal or not.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Generic
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -26,6 +26,16 @@ from gpufleet.model.model_errors import printable
 
 Key = tuple[str, str]
 """Namespace and name."""
+
+Read_co = TypeVar("Read_co", covariant=True)
+
+
+class ObjectDecoder(Protocol[Read_co]):
+    """Reads one object from the wire, as the decoders of msgspec do."""
+
+    def decode(self, raw: msgspec.Raw, /) -> Read_co:
+        """The object. Raises msgspec.DecodeError for one that is not as its kind should be."""
+        ...
 
 
 class Inconsistent(Exception):
@@ -73,7 +83,7 @@ class Replica(Generic[Object]):
     Tells ``sink`` every change, synchronously and after it happened here.
     """
 
-    def __init__(self, decoder: msgspec.json.Decoder[Object], sink: Callable[[Change[Object]], None]) -> None:
+    def __init__(self, decoder: ObjectDecoder[Object], sink: Callable[[Change[Object]], None]) -> None:
         self._decoder = decoder
         self._sink = sink
         self._objects: dict[Key, Object] = {}

@@ -69,7 +69,7 @@ async def observe(client: Client) -> Seen:
     """Every kind, listed. Raises InputError for a user that may not list pods or nodes."""
     found: list[Observation] = []
     notes = []
-    cluster, at_us = await _cluster(client)
+    cluster, at_us = await cluster_of(client)
     for kind in READERS:
         try:
             found += await _listed(client, kind, at_us)
@@ -86,7 +86,7 @@ async def observe(client: Client) -> Seen:
     return Seen(tuple(found), at_us, tuple(notes), cluster)
 
 
-async def _cluster(client: Client) -> tuple[str | None, int]:
+async def cluster_of(client: Client) -> tuple[str | None, int]:
     """What tells this cluster from others, and the moment by its server's clock.
 
     A person who may not get the namespace has the moment of their own clock.

@@ -1,0 +1,29 @@
+"""``gpufleet ledger``: keep what happens to every GPU; ``gpufleet.ledger`` does the work."""
+
+import click
+
+from gpufleet.cli.cluster_options import daemon_options
+from gpufleet.cli.log_options import log_options
+from gpufleet.cli.parameters import OutputFolder
+
+
+@click.command(name="ledger")
+@click.argument("folder", metavar="FOLDER", type=OutputFolder("a folder"))
+@daemon_options("Where its Lease is.")
+@click.option("--identity", default="", help="Its name in the Lease.  [default: host and process]")
+@click.option(
+    "--listen",
+    default="127.0.0.1:9405",
+    show_default=True,
+    help="Where /metrics, /healthz and /readyz are served; port 0 takes a free one.",
+)
+@log_options
+def command(**options: object) -> int:
+    """Keep what happens to every GPU in FOLDER, a file a month, for `gpufleet cost` to answer from.
+
+    Follows pods, nodes, NodeDevices and FleetQueues and only reads them. A day after its end a month becomes
+    Parquet with a checksum. One process leads, others stand by. Runs until it is told to end.
+    """
+    from gpufleet.ledger.process import LedgerOptions, run_process
+
+    return run_process(LedgerOptions(**options))  # type: ignore[arg-type]

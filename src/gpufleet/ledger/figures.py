@@ -1,0 +1,67 @@
+"""What is measured of the ledger, for its page of metrics. A process that does not lead knows none of it."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from gpufleet.ledger.stamps import US_PER_S
+from gpufleet.ledger.versions import ObjectKind
+
+PREFIX = "gpufleet_ledger"
+
+
+class LedgerFigures(msgspec.Struct, frozen=True):
+    """What is kept. A kind of which nothing is known yet is missing in ``known_until_us``."""
+
+    observations: int
+    known_until_us: Mapping[ObjectKind, int]
+    unreadable: Mapping[ObjectKind, int]
+    open_months: int
+    sealed_months: int
+    size_bytes: int
+
+
+class LedgerMetrics(Collector):
+    """Tells Prometheus what the ledger keeps. ``figures`` is None where this process does not lead."""
+
+    def __init__(self, figures: Callable[[], LedgerFigures | None]) -> None:
+        self._figures = figures
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        """The families of one scrape."""
+        figures = self._figures()
+        leads = 0 if figures is None else 1
+        yield GaugeMetricFamily(f"{PREFIX}_leading", "1 for the process that keeps the ledger.", leads)
+        if figures is None:
+            return
+        yield CounterMetricFamily(
+            f"{PREFIX}_observations",
+            "Observations that this process has written.",
+            figures.observations,
+        )
+        until = GaugeMetricFamily(
+            f"{PREFIX}_known_until_timestamp_seconds",
+            "Until when every change of the objects of a kind is known.",
+            labels=["kind"],
+        )
+        for kind, at_us in sorted(figures.known_until_us.items()):
+            until.add_metric([kind], at_us / US_PER_S)
+        yield until
+        unreadable = GaugeMetricFamily(
+            f"{PREFIX}_unreadable_objects",
+            "Objects of a kind that cannot be read; while there are any, its changes are not known.",
+            labels=["kind"],
+        )
+        for kind, objects in sorted(figures.unreadable.items()):
+            unreadable.add_metric([kind], objects)
+        yield unreadable
+        months = GaugeMetricFamily(f"{PREFIX}_months", "Months in the folder.", labels=["state"])
+        months.add_metric(["open"], figures.open_months)
+        months.add_metric(["sealed"], figures.sealed_months)
+        yield months
+        yield GaugeMetricFamily(f"{PREFIX}_size_bytes", "What all months hold on disk.", figures.size_bytes)

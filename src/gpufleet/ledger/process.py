@@ -1,0 +1,92 @@
+"""The ledger as a process: logs, probes, signals, and the connection; ``service`` does the work."""
+
+import asyncio
+import logging
+import os
+import secrets
+import socket
+from pathlib import Path
+
+import msgspec
+from prometheus_client import generate_latest
+
+from gpufleet.daemon.http_server import Health, HttpServer, Page
+from gpufleet.daemon.json_log import log_as_asked
+from gpufleet.daemon.listening import address_of
+from gpufleet.daemon.signals import live_until_signal
+from gpufleet.files.atomic_write import make_folder
+from gpufleet.kube.connection import ClusterChoice, check_choice, connect
+from gpufleet.ledger.figures import LedgerMetrics
+from gpufleet.ledger.service import Ledger
+
+LOG = logging.getLogger(__name__)
+REQUEST_LIMIT_S = 30.0
+"""As other daemons wait for the API server."""
+
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+"""What Prometheus reads."""
+
+
+class LedgerOptions(msgspec.Struct, frozen=True):
+    """The flags of ``gpufleet ledger``."""
+
+    folder: Path
+    kubeconfig: Path | None
+    context: str
+    namespace: str
+    identity: str
+    listen: str
+    log_level: str
+    log_format: str | None
+
+
+def run_process(options: LedgerOptions) -> int:
+    """Run until a signal comes; the exit code. Raises InputError and WorldError."""
+    log_as_asked(options.log_level, options.log_format)
+    address_of(options.listen, "--listen")
+    check_choice(ClusterChoice(options.kubeconfig, options.context))
+    make_folder(options.folder)
+    try:
+        return asyncio.run(_live(options))
+    except ExceptionGroup as group:
+        # Parts that run side by side fail together; what a person can do stands in the first.
+        first: BaseException = group
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise first from group
+
+
+async def _live(options: LedgerOptions) -> int:
+    choice = ClusterChoice(options.kubeconfig, options.context)
+    identity = options.identity or f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
+    async with connect(choice, timeout_s=REQUEST_LIMIT_S) as connection:
+        ledger = Ledger(connection.client, options.namespace, identity, options.folder)
+        await live_until_signal(_serve(ledger, options))
+        LOG.info("stopped by a signal")
+    return 0
+
+
+async def _serve(ledger: Ledger, options: LedgerOptions) -> None:
+    host, port = address_of(options.listen, "--listen")
+    metrics = LedgerMetrics(ledger.figures)
+    server = HttpServer(
+        lambda _: Page((generate_latest(metrics.registry),), TEXT),
+        alive=lambda: Health(well=True),
+        ready=lambda: ready(ledger),
+        address=host,
+        port=port,
+    )
+    async with asyncio.TaskGroup() as group:
+        group.create_task(server.run())
+        group.create_task(ledger.run())
+
+
+def ready(ledger: Ledger) -> Health:
+    """Whether it stands by, or leads and knows the cluster."""
+    keeping = ledger.leading
+    if keeping is None:
+        return Health(well=True)
+    missing = tuple(
+        f"{one.kind}: {one.health().problem}" for one in keeping.followers if not one.health().listed
+    )
+    return Health(well=not missing, reasons=missing)

@@ -1,0 +1,146 @@
+"""The ledger at work: it leads, follows the cluster, and keeps what it hears in files of months.
+
+Nothing is in memory alone for longer than a round. What a process that ends had heard since its last round is
+told to the next one by its lists, and the time between both is no followed time: what no pod is known to
+have held then is unmeasured, not free.
+"""
+
+import asyncio
+import contextlib
+import logging
+from pathlib import Path
+
+from gpufleet.kube.client import Client
+from gpufleet.kube.kube_errors import KubeError
+from gpufleet.kube.lease import LeadershipLost, Lease
+from gpufleet.ledger.cluster_reading import cluster_of
+from gpufleet.ledger.figures import LedgerFigures
+from gpufleet.ledger.following import Follower
+from gpufleet.ledger.interval_log import IntervalLog
+from gpufleet.ledger.month_files import MonthFiles, month_of
+from gpufleet.ledger.object_versions import READERS
+from gpufleet.ledger.stamps import US_PER_S
+from gpufleet.ledger.versions import Observation
+from gpufleet.model.model_errors import InputError
+
+LOG = logging.getLogger(__name__)
+LEASE_NAME = "gpufleet-ledger"
+
+ROUND_S = 10.0
+"""How long observations are gathered before they are written: a cost is told within five minutes."""
+
+RETRY_S = 5.0
+"""Before the cluster is asked again for what tells it from others."""
+
+RIGHTS = "get of the namespace kube-system, as the chart gives it"
+"""What the account of the ledger needs."""
+
+
+class Ledger:
+    """One process. ``run`` leads when it can, and returns never."""
+
+    def __init__(self, client: Client, namespace: str, identity: str, folder: Path) -> None:
+        self.client = client
+        self.lease = Lease(client, LEASE_NAME, namespace=namespace, identity=identity)
+        self.leading: Keeping | None = None
+        self._folder = folder
+
+    async def run(self) -> None:
+        """Lead, and wait to lead again when the Lease is lost. Raises InputError and FileWriteError."""
+        while True:
+            epoch = await self.lease.acquire()
+            LOG.info("leading", extra={"epoch": epoch})
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(self.lease.keep())
+                    group.create_task(self._keep())
+            except* LeadershipLost as lost:
+                LOG.warning("leadership is lost", extra={"problem": str(lost.exceptions[0])})
+            finally:
+                self.leading = None
+                with contextlib.suppress(KubeError):
+                    await self.lease.release()
+
+    async def _keep(self) -> None:
+        cluster, ahead_us = await self._cluster()
+        keeping = Keeping(self.client, MonthFiles(self._folder, cluster), ahead_us)
+        self.leading = keeping
+        await keeping.run()
+
+    async def _cluster(self) -> tuple[str, int]:
+        """Which cluster this is, and by how much its server's clock is ahead of this one."""
+        while True:
+            try:
+                cluster, at_us = await cluster_of(self.client)
+            except KubeError as error:
+                LOG.warning("the cluster does not say which it is", extra={"problem": str(error)})
+                await self.client.clock.sleep(RETRY_S)
+                continue
+            if cluster is None:
+                raise InputError("may not get the namespace kube-system", expected=RIGHTS)
+            return cluster, at_us - _now_us(self.client)
+
+    def figures(self) -> LedgerFigures | None:
+        """What is kept; None where this process does not lead."""
+        return None if self.leading is None else self.leading.figures()
+
+
+class Keeping:
+    """What a leader follows and writes."""
+
+    def __init__(self, client: Client, months: MonthFiles, ahead_us: int = 0) -> None:
+        self.months = months
+        self._client = client
+        self._ahead_us = ahead_us
+        self._news = IntervalLog()
+        self._added = 0
+        self.followers = [Follower(client, kind, self._take, self.now_us) for kind in READERS]
+
+    def now_us(self) -> int:
+        """The time by the server's clock, as far as it is known."""
+        return _now_us(self._client) + self._ahead_us
+
+    async def run(self) -> None:
+        """Follow and write until cancelled. Raises FileWriteError."""
+        # Before anything is followed: it may take a while, and a watch would wait.
+        self.months.begin(month_of(self.now_us()))
+        async with asyncio.TaskGroup() as group:
+            for follower in self.followers:
+                group.create_task(follower.mirror.run())
+            group.create_task(self._rounds())
+
+    async def _rounds(self) -> None:
+        while True:
+            await self._client.clock.sleep(ROUND_S)
+            self.round()
+
+    def round(self) -> None:
+        """Write what was heard, and seal what is over."""
+        now_us = self.now_us()
+        for follower in self.followers:
+            follower.mark()
+        month = month_of(now_us)
+        if month not in self.months.open_months():
+            self.months.begin(month)
+        news, self._news = self._news, IntervalLog()
+        self._added += self.months.add(news)
+        for sealed in self.months.seal(now_us):
+            LOG.info("a month is sealed", extra={"month": sealed})
+
+    def figures(self) -> LedgerFigures:
+        """What is kept now."""
+        return LedgerFigures(
+            observations=self._added,
+            known_until_us={one.kind: one.known_until_us for one in self.followers if one.known_until_us},
+            unreadable={one.kind: one.health().unreadable for one in self.followers},
+            open_months=len(self.months.open_months()),
+            sealed_months=len(self.months.sealed_months()),
+            size_bytes=self.months.size_bytes(),
+        )
+
+    def _take(self, seen: Observation) -> None:
+        self._news.take(seen)
+
+
+def _now_us(client: Client) -> int:
+    return int(client.clock.now().timestamp() * US_PER_S)

@@ -1,0 +1,54 @@
+"""What the chart installs of the ledger: nothing by default, and with it the right to look and no more."""
+
+from tests.chart.rendering import NAMESPACE, Object, one, rendered
+
+LEDGER = {"ledger": {"enabled": True}}
+
+
+def of_ledger(objects: list[Object]) -> list[Object]:
+    return [found for found in objects if found["metadata"]["name"].startswith("gpufleet-ledger")]
+
+
+def test_without_the_value_nothing_of_the_ledger_is_installed() -> None:
+    assert of_ledger(rendered()) == []
+
+
+def test_it_may_look_at_what_it_keeps_and_writes_its_lease_alone() -> None:
+    objects = rendered(LEDGER)
+    rules = one(objects, "ClusterRole", "gpufleet-ledger")["rules"]
+    given = {resource: set(rule["verbs"]) for rule in rules for resource in rule["resources"]}
+    looks = {"list", "watch"}
+    assert given == {
+        "nodes": looks,
+        "pods": looks,
+        "fleetqueues": looks,
+        "nodedevices": looks,
+        "namespaces": {"get"},
+    }
+    assert [rule.get("resourceNames") for rule in rules if "namespaces" in rule["resources"]] == [
+        ["kube-system"]
+    ]
+    lease = one(objects, "Role", "gpufleet-ledger")
+    assert lease["metadata"]["namespace"] == NAMESPACE
+    assert [rule["resources"] for rule in lease["rules"]] == [["leases"], ["leases"]]
+    assert lease["rules"][1]["resourceNames"] == ["gpufleet-ledger"]
+
+
+def test_its_months_outlive_the_chart_and_its_pod_can_write_them() -> None:
+    objects = rendered(LEDGER)
+    claim = one(objects, "PersistentVolumeClaim", "gpufleet-ledger")
+    assert claim["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    pod = one(objects, "Deployment", "gpufleet-ledger")["spec"]["template"]["spec"]
+    (volume,) = [its for its in pod["volumes"] if "persistentVolumeClaim" in its]
+    assert volume["persistentVolumeClaim"]["claimName"] == "gpufleet-ledger"
+    (container,) = pod["containers"]
+    (mount,) = [its for its in container["volumeMounts"] if its["name"] == volume["name"]]
+    assert mount["mountPath"] == container["args"][1]
+    assert pod["securityContext"]["fsGroup"] == pod["securityContext"]["runAsUser"]
+
+
+def test_a_claim_of_yours_is_taken_in_its_place() -> None:
+    objects = rendered({"ledger": {"enabled": True, "storage": {"existingClaim": "ours"}}})
+    assert not [its for its in objects if its["kind"] == "PersistentVolumeClaim"]
+    pod = one(objects, "Deployment", "gpufleet-ledger")["spec"]["template"]["spec"]
+    assert {"name": "months", "persistentVolumeClaim": {"claimName": "ours"}} in pod["volumes"]
