@@ -43,7 +43,7 @@ def test_its_months_outlive_the_chart_and_its_pod_can_write_them() -> None:
     assert volume["persistentVolumeClaim"]["claimName"] == "gpufleet-ledger"
     (container,) = pod["containers"]
     (mount,) = [its for its in container["volumeMounts"] if its["name"] == volume["name"]]
-    assert mount["mountPath"] == container["args"][1]
+    assert f"--folder={mount['mountPath']}" in container["args"]
     assert pod["securityContext"]["fsGroup"] == pod["securityContext"]["runAsUser"]
 
 

@@ -75,7 +75,7 @@ LINES = {
     "park": "notebook/lab --kubeconfig config",
     "wake": "notebook/lab --kubeconfig config",
     "parked": "--kubeconfig config",
-    "ledger": "months --kubeconfig config --listen 127.0.0.1:0",
+    "ledger": "--folder months --kubeconfig config --listen 127.0.0.1:0",
     "operator": "--kubeconfig config --listen 127.0.0.1:0",
     "scheduler": "--kubeconfig config",
     "agent": "--node-name n --simulated machine.yaml --kubeconfig config --state-folder state",

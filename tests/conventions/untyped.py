@@ -86,8 +86,7 @@ UNTYPED: dict[str, dict[str, str]] = {
         "helm upgrade gpufleet charts/gpufleet --namespace gpufleet-system --reuse-values"
         " --set ledger.enabled=true": _OWN_CLUSTER,
         "kubectl exec -n gpufleet-system deployment/gpufleet-ledger --"
-        " sh -c 'cat /var/lib/gpufleet/2026-11.ledger' > 2026-11.ledger": _OWN_CLUSTER,
-        "gpufleet cost 2026-11.ledger --prices prices.csv": _OWN_CLUSTER,
+        " gpufleet cost /var/lib/gpufleet/2026-11.ledger --by bucket": _OWN_CLUSTER,
     },
     "docs/cuda-compatibility.md": {
         "gpufleet explain trainer-0": "needs a node with an old driver; tests/explain/causes has such a pod",

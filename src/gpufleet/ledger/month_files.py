@@ -12,6 +12,7 @@ from pathlib import Path
 from gpufleet.files.atomic_write import make_folder
 from gpufleet.files.lines import BoundedLines
 from gpufleet.files.locked_file import locked_to_append
+from gpufleet.files.regular import open_regular
 from gpufleet.ledger import log_file
 from gpufleet.ledger.interval_log import IntervalLog
 from gpufleet.ledger.sealed_month import ENDING, read_sealed, write_sealed
@@ -122,7 +123,7 @@ class MonthFiles:
     def _read(self, month: str) -> IntervalLog:
         log = IntervalLog()
         path = self._open(month)
-        with path.open("rb") as file:
+        with open_regular(path, expected=log_file.EXPECTED) as file:
             beginning = file.read(BEGINNING_BYTES)
         if log_file.is_begun(beginning, self.cluster):
             origin = log_file.Origin(self.cluster, THIS_FOLDER)

@@ -9,11 +9,12 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
 import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
+import numpy as np
 
 from gpufleet.files.atomic_write import write_whole
+from gpufleet.files.files_errors import FileWriteError
 from gpufleet.files.regular import MEBIBYTE, read_regular
 from gpufleet.ledger.interval_log import IntervalLog
 from gpufleet.ledger.log_file import heading_line, read_log, written
@@ -21,6 +22,9 @@ from gpufleet.model.model_errors import InputError
 
 ENDING = ".parquet"
 """How the name of a sealed month ends."""
+
+UNFINISHED_ENDING = ".part"
+"""How the name of a month that is being made ends."""
 
 CHECKSUM_ENDING = ".parquet.sha256"
 """How the name of its checksum ends."""
@@ -31,7 +35,7 @@ MAGIC = b"PAR1"
 LIMIT_BYTES = 4096 * MEBIBYTE
 """A month of the largest fleets has some hundred MiB."""
 
-CLUSTER = b"gpufleet.io/cluster"
+CLUSTER = "gpufleet.io/cluster"
 """Names the cluster in the metadata of the Parquet."""
 
 ROWS_PER_GROUP = 65_536
@@ -40,16 +44,11 @@ ROWS_PER_GROUP = 65_536
 EXPECTED = "a month that `gpufleet ledger` sealed"
 """What is expected of a file in Parquet."""
 
-SCHEMA = pa.schema(
-    [
-        ("type", pa.string()),
-        ("uid", pa.string()),
-        ("number", pa.int64()),
-        ("at_us", pa.int64()),
-        ("line", pa.string()),
-    ]
-)
+TABLE = "CREATE TABLE months (type VARCHAR, uid VARCHAR, number BIGINT, at_us BIGINT, line VARCHAR)"
 """A line, and what it is about; null where an observation has no such thing."""
+
+THREADS = 1
+"""Several would share the rows out among them, and not always alike."""
 
 
 class _Columns(msgspec.Struct, frozen=True):
@@ -62,34 +61,48 @@ class _Columns(msgspec.Struct, frozen=True):
 _COLUMNS = msgspec.json.Decoder(_Columns)
 
 
-def sealed(log: IntervalLog, cluster: str) -> bytes:
-    """The Parquet of all that a log has seen."""
-    # The first line is the heading, which stands in the metadata.
-    lines = [line.rstrip(b"\n") for line in written(log, cluster)][1:]
-    rows = [_COLUMNS.decode(line) for line in lines]
-    columns: list[list[object]] = [
-        [row.type for row in rows],
-        [row.uid for row in rows],
-        [row.number for row in rows],
-        [row.at_us for row in rows],
-        [line.decode() for line in lines],
-    ]
-    schema = SCHEMA.with_metadata({CLUSTER: cluster.encode()})
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-    sink = pa.BufferOutputStream()
-    table = pa.Table.from_arrays(arrays, schema=schema)
-    pq.write_table(table, sink, compression="zstd", row_group_size=ROWS_PER_GROUP)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
-
-
 def write_sealed(path: Path, log: IntervalLog, cluster: str) -> str:
     """Write the month and its checksum, each whole or not at all; the checksum."""
-    content = sealed(log, cluster)
+    content = _parquet(path.with_name(f".{path.name}{UNFINISHED_ENDING}"), log, cluster)
     checksum = hashlib.sha256(content).hexdigest()
     write_whole(path, content)
     write_whole(checksum_path(path), f"{checksum}  {path.name}\n".encode())
     return checksum
+
+
+def _parquet(place: Path, log: IntervalLog, cluster: str) -> bytes:
+    """The Parquet of all that a log has seen, which is made at a place that is free again afterwards."""
+    # The first line is the heading, which stands in the metadata.
+    lines = [line.rstrip(b"\n") for line in written(log, cluster)][1:]
+    rows = [_COLUMNS.decode(line) for line in lines]
+    columns = {
+        "type": [row.type for row in rows],
+        "uid": [row.uid for row in rows],
+        "number": [row.number for row in rows],
+        "at_us": [row.at_us for row in rows],
+        "line": [line.decode() for line in lines],
+    }
+    try:
+        with duckdb.connect(":memory:", config={"threads": THREADS}) as database:
+            database.execute(TABLE)
+            if rows:
+                arrays = {name: np.array(column, dtype=object) for name, column in columns.items()}
+                database.register("lines", arrays)
+                database.execute("INSERT INTO months SELECT * FROM lines")
+            named = f"KV_METADATA {{'{CLUSTER}': {_quoted(cluster)}}}"
+            options = f"FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROWS_PER_GROUP}, {named}"
+            database.execute(f"COPY months TO {_quoted(str(place))} ({options})")
+        return read_regular(place, LIMIT_BYTES, field="LOG")
+    except duckdb.IOException as error:
+        raise FileWriteError(f"{place} cannot be written: {error}") from error
+    finally:
+        place.unlink(missing_ok=True)
+
+
+def _quoted(text: str) -> str:
+    """A text of SQL."""
+    doubled = text.replace("'", "''")
+    return f"'{doubled}'"
 
 
 def checksum_path(path: Path) -> Path:
@@ -102,13 +115,14 @@ def sealed_lines(path: Path) -> Iterator[bytes]:
     content = read_regular(path, LIMIT_BYTES, field="LOG")
     _check(path, content)
     try:
-        table = pq.read_table(pa.BufferReader(content))
-        cluster = (table.schema.metadata or {})[CLUSTER].decode()
-        lines = table.column("line").to_pylist()
-    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
-        raise InputError("not a sealed month that can be read", where=str(path), expected=EXPECTED) from error
-    yield heading_line(cluster)
-    for line in lines:
+        with duckdb.connect(":memory:") as database:
+            named = database.execute("SELECT key, value FROM parquet_kv_metadata(?)", [str(path)]).fetchall()
+            lines = database.execute("SELECT line FROM read_parquet(?)", [str(path)]).fetchall()
+    except duckdb.Error as error:
+        raise InputError("not a sealed month", where=str(path), expected=EXPECTED) from error
+    metadata = {bytes(key).decode(): bytes(value).decode() for key, value in named}
+    yield heading_line(metadata.get(CLUSTER, ""))
+    for (line,) in lines:
         yield f"{line}\n".encode()
 
 
@@ -116,7 +130,7 @@ def _check(path: Path, content: bytes) -> None:
     beside = checksum_path(path)
     if not beside.exists():
         raise InputError("has no checksum beside it", where=str(path), expected=f"the file {beside.name}")
-    told = beside.read_text(encoding="utf-8").partition(" ")[0]
+    told = read_regular(beside, MEBIBYTE, field="LOG").decode(errors="replace").partition(" ")[0]
     found = hashlib.sha256(content).hexdigest()
     if told != found:
         raise InputError(
