@@ -17,12 +17,12 @@ def test_it_may_look_at_what_it_keeps_and_writes_its_lease_alone() -> None:
     objects = rendered(LEDGER)
     rules = one(objects, "ClusterRole", "gpufleet-ledger")["rules"]
     given = {resource: set(rule["verbs"]) for rule in rules for resource in rule["resources"]}
-    looks = {"list", "watch"}
+    reading = {"list", "watch"}
     assert given == {
-        "nodes": looks,
-        "pods": looks,
-        "fleetqueues": looks,
-        "nodedevices": looks,
+        "nodes": reading,
+        "pods": reading,
+        "fleetqueues": reading,
+        "nodedevices": reading,
         "namespaces": {"get"},
     }
     assert [rule.get("resourceNames") for rule in rules if "namespaces" in rule["resources"]] == [

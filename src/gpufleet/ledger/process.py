@@ -83,10 +83,10 @@ async def _serve(ledger: Ledger, options: LedgerOptions) -> None:
 
 def ready(ledger: Ledger) -> Health:
     """Whether it stands by, or leads and knows the cluster."""
-    keeping = ledger.leading
-    if keeping is None:
+    writer = ledger.leading
+    if writer is None:
         return Health(well=True)
     missing = tuple(
-        f"{one.kind}: {one.health().problem}" for one in keeping.followers if not one.health().listed
+        f"{one.kind}: {one.health().problem}" for one in writer.followers if not one.health().listed
     )
     return Health(well=not missing, reasons=missing)

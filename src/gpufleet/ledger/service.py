@@ -42,7 +42,7 @@ class Ledger:
     def __init__(self, client: Client, namespace: str, identity: str, folder: Path) -> None:
         self.client = client
         self.lease = Lease(client, LEASE_NAME, namespace=namespace, identity=identity)
-        self.leading: Keeping | None = None
+        self.leading: LedgerWriter | None = None
         self._folder = folder
 
     async def run(self) -> None:
@@ -63,9 +63,9 @@ class Ledger:
 
     async def _keep(self) -> None:
         cluster, ahead_us = await self._cluster()
-        keeping = Keeping(self.client, MonthFiles(self._folder, cluster), ahead_us)
-        self.leading = keeping
-        await keeping.run()
+        writer = LedgerWriter(self.client, MonthFiles(self._folder, cluster), ahead_us)
+        self.leading = writer
+        await writer.run()
 
     async def _cluster(self) -> tuple[str, int]:
         """Which cluster this is, and by how much its server's clock is ahead of this one."""
@@ -85,7 +85,7 @@ class Ledger:
         return None if self.leading is None else self.leading.figures()
 
 
-class Keeping:
+class LedgerWriter:
     """What a leader follows and writes."""
 
     def __init__(self, client: Client, months: MonthFiles, ahead_us: int = 0) -> None:
