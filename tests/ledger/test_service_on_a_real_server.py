@@ -78,7 +78,7 @@ async def play(cluster: LocalCluster, folder: Path) -> list[Line]:
         hearing = [asyncio.create_task(record(admin.client, kind, heard)) for kind in READERS]
         leading = asyncio.create_task(first.run())
         await until_leading(first)
-        standing_by = asyncio.create_task(second.run())
+        follower = asyncio.create_task(second.run())
         story = asyncio.create_task(Story(admin.client).play())
         await asyncio.sleep(random.Random(1).uniform(2.0, 3.0))
         leading.cancel()
@@ -86,9 +86,9 @@ async def play(cluster: LocalCluster, folder: Path) -> list[Line]:
         await until_leading(second)
         await story
         await asyncio.sleep(3 * ROUND_S)
-        for one in (standing_by, *hearing):
+        for one in (follower, *hearing):
             one.cancel()
-        await asyncio.gather(standing_by, *hearing, return_exceptions=True)
+        await asyncio.gather(follower, *hearing, return_exceptions=True)
     return heard
 
 
