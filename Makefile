@@ -131,7 +131,7 @@ selectors-reference: setup ## Ask Kubernetes' own compiler of device selectors a
 
 .PHONY: allocations-reference
 allocations-reference: setup ## Ask Kubernetes' own allocator of claims anew (Go), and write its answers down for the tests
-	@$(BIN)/python -m tests.device_allocation.record_reference
+	@$(BIN)/python -m tests.dra_allocation.record_reference
 
 .PHONY: chart-test
 chart-test: kube chart-programs ## Check the Helm chart and the image, and install them on a local cluster with a real node

@@ -15,14 +15,14 @@ import msgspec
 
 from bench.figures import figure, publish
 from gpufleet.agent.dra.mig_partitions import partitions
-from gpufleet.device_allocation.allocator import Allocator
-from gpufleet.device_allocation.claims import DeviceChoice, DeviceClass, DeviceRequest, ResourceClaim
-from gpufleet.device_allocation.held import HeldDevices
-from gpufleet.device_allocation.pools import SliceIndex
-from gpufleet.device_allocation.preference import CandidateOrder, LeastLoss, first_fit
-from gpufleet.device_allocation.results import Allocation, Refusal
-from gpufleet.device_allocation.slices import NodeFacts
 from gpufleet.devices.facts import Driver
+from gpufleet.dra_allocation.allocator import Allocator
+from gpufleet.dra_allocation.claims import DeviceChoice, DeviceClass, DeviceRequest, ResourceClaim
+from gpufleet.dra_allocation.held import HeldDevices
+from gpufleet.dra_allocation.pools import SliceIndex
+from gpufleet.dra_allocation.preference import CandidateOrder, LeastLoss, first_fit
+from gpufleet.dra_allocation.results import Allocation, Refusal
+from gpufleet.dra_allocation.slices import NodeFacts
 from gpufleet.kube.codec.resource_slices import read_resource_slice
 from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.resource_slices import (

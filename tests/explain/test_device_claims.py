@@ -9,7 +9,7 @@ import pytest
 from gpufleet.cli.explain_output import lines
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.watching.picture import Picture
-from gpufleet.device_allocation.slices import NodeFacts
+from gpufleet.dra_allocation.slices import NodeFacts
 from gpufleet.explain.answer import Answer, State
 from gpufleet.explain.device_claims import CLAIM_KINDS, read_devices
 from gpufleet.explain.inquiry import ask

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gpufleet.daemon.http_server import Accepted, Request
-from gpufleet.metrics.answering import Answering
 from gpufleet.metrics.callers.request_header import NO_FRONT_PROXY
+from gpufleet.metrics.metrics_api import MetricsApi
 from gpufleet.metrics.reading import ObjectKey, Reading
 from gpufleet.metrics.served_values import FoundValues
 from gpufleet.model.quantity import NANO_PER_UNIT, parse_quantity
@@ -48,7 +48,7 @@ DIFFERENCES = {
 """Where gpufleet answers otherwise on purpose, and why."""
 
 
-def answering() -> Answering:
+def metrics_api() -> MetricsApi:
     """The server with the objects and values that the adapter had."""
     objects = {ObjectKey("pods", "default", name): labels for name, labels in asked.PODS.items()}
     objects[ObjectKey("nodes", "", asked.NODE)] = {}
@@ -67,12 +67,12 @@ def answering() -> Answering:
     metrics = [metric("queue_length"), metric("by_model"), *(metric(one, external=True) for one in external)]
     everything = served(Objects(objects), Values(values, external), *metrics)
     now = dt.datetime.fromtimestamp(NOW_S, dt.UTC)
-    return Answering(everything, Everything(), lambda: NO_FRONT_PROXY, lambda: now)
+    return MetricsApi(everything, Everything(), lambda: NO_FRONT_PROXY, lambda: now)
 
 
 def ours(target: str) -> tuple[int, Any]:
     request = Request("GET", target, (("authorization", "Bearer good"),), Accepted(), keep_alive=True)
-    page = asyncio.run(answering().answer(request))
+    page = asyncio.run(metrics_api().answer(request))
     return page.status.value, without_times(json.loads(b"".join(page.parts)))
 
 

@@ -15,13 +15,13 @@ from gpufleet.daemon.http_server import Accepted, Request
 from gpufleet.kube.access_reviews import Attributes, User
 from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.localkube.access.certificates import Authority
-from gpufleet.metrics.answering import Answering
 from gpufleet.metrics.callers.request_header import (
     AuthenticationMap,
     FrontProxy,
     read_front_proxy,
     vouched_for,
 )
+from gpufleet.metrics.metrics_api import MetricsApi
 from tests.metrics.values_at_hand import Everything, Objects, Values, served
 
 AUTHORITY, OTHER = Authority.new("front proxy"), Authority.new("another")
@@ -63,8 +63,10 @@ def request(certificate: bytes = b"", fields: tuple[tuple[str, str], ...] = HEAD
 
 
 def answered(asked: Request, rights: Everything | None = None, proxy: FrontProxy = PROXY) -> tuple[int, Any]:
-    answering = Answering(served(Objects({}), Values()), rights or Everything(), lambda: proxy, lambda: NOW)
-    page = asyncio.run(answering.answer(asked))
+    metrics_api = MetricsApi(
+        served(Objects({}), Values()), rights or Everything(), lambda: proxy, lambda: NOW
+    )
+    page = asyncio.run(metrics_api.answer(asked))
     return page.status, json.loads(b"".join(page.parts))
 
 

@@ -8,8 +8,8 @@ import msgspec
 
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.watching.picture import Picture
-from gpufleet.device_allocation.allocation_errors import ClaimError
-from gpufleet.device_allocation.slices import NodeFacts
+from gpufleet.dra_allocation.allocation_errors import ClaimError
+from gpufleet.dra_allocation.slices import NodeFacts
 from gpufleet.explain import claim_words
 from gpufleet.explain.answer import Answer
 from gpufleet.explain.claim_nodes import judge

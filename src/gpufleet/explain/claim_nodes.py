@@ -7,13 +7,13 @@ for them may be short of something else. ``claim_words`` puts it in words.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpufleet.device_allocation.allocator import Allocator
-from gpufleet.device_allocation.diagnosis import NO_DEVICE_COST, ChoiceDiagnosis
-from gpufleet.device_allocation.held import HeldDevices
-from gpufleet.device_allocation.obstacles import ObstacleKind
-from gpufleet.device_allocation.results import Allocation, Refusal
-from gpufleet.device_allocation.slices import NodeFacts
-from gpufleet.device_allocation.ways_out import Change, ways_out
+from gpufleet.dra_allocation.allocator import Allocator
+from gpufleet.dra_allocation.diagnosis import NO_DEVICE_COST, ChoiceDiagnosis
+from gpufleet.dra_allocation.held import HeldDevices
+from gpufleet.dra_allocation.obstacles import ObstacleKind
+from gpufleet.dra_allocation.results import Allocation, Refusal
+from gpufleet.dra_allocation.slices import NodeFacts
+from gpufleet.dra_allocation.ways_out import Change, ways_out
 from gpufleet.explain.device_claims import Devices, PodClaims
 
 NEAREST_MAX = 3

@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from gpufleet.device_allocation.diagnosis import ChoiceDiagnosis
-from gpufleet.device_allocation.obstacles import ObstacleKind, taint_words
-from gpufleet.device_allocation.slices import DeviceId
-from gpufleet.device_allocation.ways_out import (
+from gpufleet.dra_allocation.diagnosis import ChoiceDiagnosis
+from gpufleet.dra_allocation.obstacles import ObstacleKind, taint_words
+from gpufleet.dra_allocation.slices import DeviceId
+from gpufleet.dra_allocation.ways_out import (
     Change,
     FewerDevices,
     HoldersEnd,

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 from gpufleet.cluster.watching.mirrors import Watched
 from gpufleet.cluster.watching.picture import Picture
-from gpufleet.device_allocation.claims import DeviceClass, ResourceClaim
-from gpufleet.device_allocation.pools import SliceIndex
-from gpufleet.device_allocation.results import Allocation
-from gpufleet.device_allocation.slices import ResourceSlice
-from gpufleet.device_allocation.taint_rules import with_taint_rules
+from gpufleet.dra_allocation.claims import DeviceClass, ResourceClaim
+from gpufleet.dra_allocation.pools import SliceIndex
+from gpufleet.dra_allocation.results import Allocation
+from gpufleet.dra_allocation.slices import ResourceSlice
+from gpufleet.dra_allocation.taint_rules import with_taint_rules
 from gpufleet.kube import resources
 from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.codec.resource_claims import read_allocation, read_resource_claim

@@ -22,12 +22,12 @@ from gpufleet.daemon.signals import live_until_signal
 from gpufleet.files.regular import read_regular
 from gpufleet.kube.client import Client
 from gpufleet.kube.connection import ClusterChoice, check_choice, connect
-from gpufleet.metrics.answering import Answering
 from gpufleet.metrics.callers.reviews import Reviews
 from gpufleet.metrics.catalogue import BY_NAME, ENGINE_NAMES, From
 from gpufleet.metrics.cluster_objects import ClusterObjects
 from gpufleet.metrics.external_scaler.scaler import ExternalScaler
 from gpufleet.metrics.fleet_limit import FleetLimit
+from gpufleet.metrics.metrics_api import MetricsApi
 from gpufleet.metrics.served_values import ServedValues, ValueSource
 from gpufleet.metrics.sources import queues
 from gpufleet.metrics.sources.agents import Agents
@@ -114,7 +114,7 @@ class MetricsApis:
             limits=FleetLimit(client, self.objects),
         )
         rights = Reviews(client)
-        answering = Answering(self.values, rights, lambda: self.objects.front_proxy, client.clock.now)
+        metrics_api = MetricsApi(self.values, rights, lambda: self.objects.front_proxy, client.clock.now)
         host, port = address_of(options.listen, "--listen")
         certificate = ServerCertificate(
             options.metrics_certificate, options.metrics_key, lambda: self.objects.front_proxy.authorities
@@ -127,7 +127,7 @@ class MetricsApis:
             port=port,
             certificate=certificate,
             limits=LIMITS,
-            others=answering.answer,
+            others=metrics_api.answer,
         )
         self._scaler = (
             None

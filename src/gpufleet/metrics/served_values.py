@@ -2,7 +2,7 @@
 
 What is old or unknown is left out, never served as a number. For a pod that is left out an autoscaler assumes
 what harms least; a sum without one of its parts would be too small, so an external metric is refused instead.
-``sources`` read; ``answering`` turns values and refusals into documents.
+``sources`` read; ``metrics_api`` turns values and refusals into documents.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

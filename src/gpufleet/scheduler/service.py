@@ -260,17 +260,8 @@ class Service:
             return binder.backlog > 0 or reporter.backlog > 0 or change_queue.has_changes
 
         refreshing = Refreshing(engine, pods, reporter, clock, busy)
-        status_writer = self._queue_status_writer(cluster, reader, engine, statuses, write_ahead, busy)
-        workers = (
-            binder,
-            reporter,
-            conditions,
-            evictions,
-            pod_nominations,
-            write_ahead,
-            refreshing,
-            status_writer,
-        )
+        writer = self._queue_status_writer(cluster, reader, engine, statuses, write_ahead, busy)
+        workers = (binder, reporter, conditions, evictions, pod_nominations, write_ahead, refreshing, writer)
         return rounds, [worker.run() for worker in workers]
 
     def _queue_status_writer(

@@ -7,13 +7,13 @@ import msgspec
 
 from gpufleet.agent.dra.device_pools import DevicePool, device_pools, pool_slices
 from gpufleet.agent.state.node_state import NodeGpus
-from gpufleet.device_allocation.allocator import Allocator
-from gpufleet.device_allocation.claims import ResourceClaim
-from gpufleet.device_allocation.held import HeldDevices
-from gpufleet.device_allocation.pools import SliceIndex
-from gpufleet.device_allocation.preference import CandidateOrder, first_fit
-from gpufleet.device_allocation.results import Allocation, Refusal
-from gpufleet.device_allocation.slices import NodeFacts
+from gpufleet.dra_allocation.allocator import Allocator
+from gpufleet.dra_allocation.claims import ResourceClaim
+from gpufleet.dra_allocation.held import HeldDevices
+from gpufleet.dra_allocation.pools import SliceIndex
+from gpufleet.dra_allocation.preference import CandidateOrder, first_fit
+from gpufleet.dra_allocation.results import Allocation, Refusal
+from gpufleet.dra_allocation.slices import NodeFacts
 from gpufleet.kube.codec.resource_claims import read_resource_claim
 from gpufleet.kube.codec.resource_slices import read_device_class, read_resource_slice
 from gpufleet.kube.objects.metadata import Metadata

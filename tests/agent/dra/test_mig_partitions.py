@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from gpufleet.agent.dra.offered_device import OfferedDevice
-from gpufleet.device_allocation.allocator import Allocator
-from gpufleet.device_allocation.held import HeldDevices
-from gpufleet.device_allocation.preference import CandidateOrder, LeastLoss, first_fit
-from gpufleet.device_allocation.results import AllocatedDevice, Allocation, Refusal
-from gpufleet.device_allocation.slices import DeviceId
+from gpufleet.dra_allocation.allocator import Allocator
+from gpufleet.dra_allocation.held import HeldDevices
+from gpufleet.dra_allocation.preference import CandidateOrder, LeastLoss, first_fit
+from gpufleet.dra_allocation.results import AllocatedDevice, Allocation, Refusal
+from gpufleet.dra_allocation.slices import DeviceId
 from gpufleet.model.identifiers import GpuModelName
 from gpufleet.model.mig_boards import BOARDS
 from gpufleet.model.quantity import parse_quantity

@@ -12,8 +12,8 @@ from gpufleet.agent.dra.offered_device import (
     capacities,
 )
 from gpufleet.agent.state.node_state import Gpu
-from gpufleet.device_allocation.slices import PCIE_ROOT
 from gpufleet.devices.facts import GpuFacts
+from gpufleet.dra_allocation.slices import PCIE_ROOT
 from gpufleet.kube.objects.resource_slices import WrittenCapacity, WrittenDevice
 
 DRIVER = "gpu.intel.com"

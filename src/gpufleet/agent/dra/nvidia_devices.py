@@ -16,8 +16,8 @@ from gpufleet.agent.dra.offered_device import (
     capacities,
 )
 from gpufleet.agent.state.node_state import Gpu
-from gpufleet.device_allocation.slices import NUMA_NODE, PCIE_ROOT
 from gpufleet.devices.facts import Driver, GpuFacts, MigFacts
+from gpufleet.dra_allocation.slices import NUMA_NODE, PCIE_ROOT
 from gpufleet.kube.objects.resource_slices import WrittenDevice
 from gpufleet.model.gpu_model import find
 from gpufleet.model.mig import MigProfile

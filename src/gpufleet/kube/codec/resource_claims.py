@@ -1,11 +1,11 @@
-"""ResourceClaims: what they ask for, and what they have, as ``device_allocation`` understands them."""
+"""ResourceClaims: what they ask for, and what they have, as ``dra_allocation`` understands them."""
 
 from collections.abc import Iterable
 from typing import Protocol
 
 import msgspec
 
-from gpufleet.device_allocation.claims import (
+from gpufleet.dra_allocation.claims import (
     Configuration,
     DeviceChoice,
     DeviceConstraint,
@@ -13,8 +13,8 @@ from gpufleet.device_allocation.claims import (
     DeviceToleration,
     ResourceClaim,
 )
-from gpufleet.device_allocation.results import AllocatedConfiguration, AllocatedDevice, Allocation
-from gpufleet.device_allocation.slices import EQUAL, EXISTS, DeviceId
+from gpufleet.dra_allocation.results import AllocatedConfiguration, AllocatedDevice, Allocation
+from gpufleet.dra_allocation.slices import EQUAL, EXISTS, DeviceId
 from gpufleet.kube.codec import selectors
 from gpufleet.kube.codec.field_path import inside, of_object
 from gpufleet.kube.codec.resource_slices import read_configurations, read_selectors

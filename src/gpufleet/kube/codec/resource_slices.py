@@ -1,4 +1,4 @@
-"""ResourceSlices, DeviceClasses and DeviceTaintRules, as ``device_allocation`` understands them.
+"""ResourceSlices, DeviceClasses and DeviceTaintRules, as ``dra_allocation`` understands them.
 
 What the API server refuses is refused here too: a slice that cannot be read is left out by its reader, and
 its pool, of which a slice is missing then, gives no device.
@@ -6,9 +6,11 @@ its pool, of which a slice is missing then, gives no device.
 
 from collections.abc import Iterable
 
-from gpufleet.device_allocation.capacity import AmountRange, DeviceCapacity, RequestPolicy
-from gpufleet.device_allocation.claims import Configuration, DeviceClass
-from gpufleet.device_allocation.slices import (
+from gpufleet.device_selectors.selector import Attribute
+from gpufleet.device_selectors.values import Version
+from gpufleet.dra_allocation.capacity import AmountRange, DeviceCapacity, RequestPolicy
+from gpufleet.dra_allocation.claims import Configuration, DeviceClass
+from gpufleet.dra_allocation.slices import (
     CounterSet,
     CounterUse,
     Device,
@@ -17,9 +19,7 @@ from gpufleet.device_allocation.slices import (
     PoolPart,
     ResourceSlice,
 )
-from gpufleet.device_allocation.taint_rules import DeviceTaintRule
-from gpufleet.device_selectors.selector import Attribute
-from gpufleet.device_selectors.values import Version
+from gpufleet.dra_allocation.taint_rules import DeviceTaintRule
 from gpufleet.kube.codec import selectors
 from gpufleet.kube.codec.field_path import inside, of_object
 from gpufleet.kube.objects import resource_slices as written

@@ -9,17 +9,17 @@ import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpufleet.device_allocation.allocation_errors import ClaimError
-from gpufleet.device_allocation.allocator import Allocator
-from gpufleet.device_allocation.claims import (
+from gpufleet.dra_allocation.allocation_errors import ClaimError
+from gpufleet.dra_allocation.allocator import Allocator
+from gpufleet.dra_allocation.claims import (
     DeviceChoice,
     DeviceConstraint,
     DeviceToleration,
     ResourceClaim,
 )
-from gpufleet.device_allocation.held import HeldDevices
-from gpufleet.device_allocation.results import Allocation, Refusal
-from gpufleet.device_allocation.slices import EQUAL, DeviceTaint
+from gpufleet.dra_allocation.held import HeldDevices
+from gpufleet.dra_allocation.results import Allocation, Refusal
+from gpufleet.dra_allocation.slices import EQUAL, DeviceTaint
 from gpufleet.model.quantity import Quantity
 
 TRIALS_MAX = 5_000

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gpufleet.device_allocation.slices import Device, DeviceTaint, ResourceSlice
+from gpufleet.dra_allocation.slices import Device, DeviceTaint, ResourceSlice
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ from collections import Counter as Sums
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from gpufleet.device_allocation.allocation_errors import ClaimError
-from gpufleet.device_allocation.constraints import Values, attribute_values
-from gpufleet.device_allocation.matching import ChoiceMatcher
-from gpufleet.device_allocation.pools import Candidate, Counter
-from gpufleet.device_allocation.slices import NUMA_NODE, PCIE_ROOT
-from gpufleet.device_allocation.trial import Trial
+from gpufleet.dra_allocation.allocation_errors import ClaimError
+from gpufleet.dra_allocation.constraints import Values, attribute_values
+from gpufleet.dra_allocation.matching import ChoiceMatcher
+from gpufleet.dra_allocation.pools import Candidate, Counter
+from gpufleet.dra_allocation.slices import NUMA_NODE, PCIE_ROOT
+from gpufleet.dra_allocation.trial import Trial
 
 LINKS = (PCIE_ROOT, NUMA_NODE)
 """Attributes by which devices are near each other, the nearest first."""

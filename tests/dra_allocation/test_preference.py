@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from gpufleet.device_allocation.allocation_errors import ClaimError
-from gpufleet.device_allocation.allocator import Allocator
-from gpufleet.device_allocation.capacity import DeviceCapacity
-from gpufleet.device_allocation.claims import DeviceChoice, DeviceClass, DeviceRequest, ResourceClaim
-from gpufleet.device_allocation.held import HeldDevices
-from gpufleet.device_allocation.pools import SliceIndex
-from gpufleet.device_allocation.preference import CandidateOrder, LeastLoss, first_fit
-from gpufleet.device_allocation.results import AllocatedDevice, Allocation, Refusal
-from gpufleet.device_allocation.slices import (
+from gpufleet.dra_allocation.allocation_errors import ClaimError
+from gpufleet.dra_allocation.allocator import Allocator
+from gpufleet.dra_allocation.capacity import DeviceCapacity
+from gpufleet.dra_allocation.claims import DeviceChoice, DeviceClass, DeviceRequest, ResourceClaim
+from gpufleet.dra_allocation.held import HeldDevices
+from gpufleet.dra_allocation.pools import SliceIndex
+from gpufleet.dra_allocation.preference import CandidateOrder, LeastLoss, first_fit
+from gpufleet.dra_allocation.results import AllocatedDevice, Allocation, Refusal
+from gpufleet.dra_allocation.slices import (
     CounterSet,
     CounterUse,
     Device,
@@ -24,9 +24,9 @@ from gpufleet.device_allocation.slices import (
     ResourceSlice,
 )
 from gpufleet.model.quantity import parse_quantity
-from tests.device_allocation.questions import short, taken_apart
-from tests.device_allocation.random_questions import random_question
-from tests.device_allocation.validator import problems
+from tests.dra_allocation.questions import short, taken_apart
+from tests.dra_allocation.random_questions import random_question
+from tests.dra_allocation.validator import problems
 
 DRIVER = "gpu.example.com"
 REACH = NodeReach("node-1")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.device_allocation.questions import answer
+from tests.dra_allocation.questions import answer
 
 DRIVER = "gpu.example.com"
 HERE = {"nodeName": "node-1"}

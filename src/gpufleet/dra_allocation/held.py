@@ -6,8 +6,8 @@ Administrative access takes nothing. A share takes part of a device's capacity.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gpufleet.device_allocation.results import AllocatedDevice, Allocation
-from gpufleet.device_allocation.slices import DeviceId
+from gpufleet.dra_allocation.results import AllocatedDevice, Allocation
+from gpufleet.dra_allocation.slices import DeviceId
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.device_allocation.questions import (
+from tests.dra_allocation.questions import (
     RANDOM_COUNT,
     answer,
     normal,
@@ -19,7 +19,7 @@ from tests.device_allocation.questions import (
     random_questions,
     reference_answers,
 )
-from tests.device_allocation.validator import problems
+from tests.dra_allocation.validator import problems
 
 OF_CLOSED_GATES = {
     "compatibility-groups-disabled-skips-grouped-pool": "fit",

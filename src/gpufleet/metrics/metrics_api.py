@@ -55,7 +55,7 @@ class _RefusedError(Exception):
         super().__init__(message)
 
 
-class Answering:
+class MetricsApi:
     """Answers requests for ``daemon.http_server``. ``front_proxy`` is asked at each request."""
 
     def __init__(

@@ -14,21 +14,21 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gpufleet.device_allocation.allocation_errors import ClaimError
-from gpufleet.device_allocation.allocator import Allocator
-from gpufleet.device_allocation.claims import ResourceClaim
-from gpufleet.device_allocation.held import HeldDevices
-from gpufleet.device_allocation.pools import SliceIndex
-from gpufleet.device_allocation.preference import CandidateOrder, first_fit
-from gpufleet.device_allocation.results import Allocation, Refusal
-from gpufleet.device_allocation.slices import NodeFacts
 from gpufleet.device_selectors.selector import Features
+from gpufleet.dra_allocation.allocation_errors import ClaimError
+from gpufleet.dra_allocation.allocator import Allocator
+from gpufleet.dra_allocation.claims import ResourceClaim
+from gpufleet.dra_allocation.held import HeldDevices
+from gpufleet.dra_allocation.pools import SliceIndex
+from gpufleet.dra_allocation.preference import CandidateOrder, first_fit
+from gpufleet.dra_allocation.results import Allocation, Refusal
+from gpufleet.dra_allocation.slices import NodeFacts
 from gpufleet.kube.codec.resource_claims import read_allocation, read_resource_claim, write_allocation
 from gpufleet.kube.codec.resource_slices import read_device_class, read_resource_slice
 from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects.resource_claims import ResourceClaimObject
 from gpufleet.kube.objects.resource_slices import DeviceClassObject, ResourceSliceObject
-from tests.device_allocation.random_questions import random_question
+from tests.dra_allocation.random_questions import random_question
 
 HERE = Path(__file__).parent
 PUBLISHED = HERE / "published_questions.jsonl.gz"

@@ -10,12 +10,12 @@ import dataclasses
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
-from gpufleet.device_allocation.allocation_errors import ClaimError
-from gpufleet.device_allocation.equivalence import DeviceEquivalence
-from gpufleet.device_allocation.matching import ChoiceMatcher
-from gpufleet.device_allocation.pools import Candidate
-from gpufleet.device_allocation.results import RESULTS_MAX
-from gpufleet.device_allocation.trial import Trial
+from gpufleet.dra_allocation.allocation_errors import ClaimError
+from gpufleet.dra_allocation.equivalence import DeviceEquivalence
+from gpufleet.dra_allocation.matching import ChoiceMatcher
+from gpufleet.dra_allocation.pools import Candidate
+from gpufleet.dra_allocation.results import RESULTS_MAX
+from gpufleet.dra_allocation.trial import Trial
 
 TRIALS_MAX = 200_000
 """About a second of work; searches that find something take fewer by far."""

@@ -6,13 +6,13 @@ no device with counters until the claim has ended.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from gpufleet.device_allocation.claims import ResourceClaim
-from gpufleet.device_allocation.constraints import ConstraintState
-from gpufleet.device_allocation.groups import GroupState
-from gpufleet.device_allocation.held import HeldDevices
-from gpufleet.device_allocation.matching import ChoiceMatcher
-from gpufleet.device_allocation.pools import Candidate, Counter, Pool
-from gpufleet.device_allocation.slices import DeviceId
+from gpufleet.dra_allocation.claims import ResourceClaim
+from gpufleet.dra_allocation.constraints import ConstraintState
+from gpufleet.dra_allocation.groups import GroupState
+from gpufleet.dra_allocation.held import HeldDevices
+from gpufleet.dra_allocation.matching import ChoiceMatcher
+from gpufleet.dra_allocation.pools import Candidate, Counter, Pool
+from gpufleet.dra_allocation.slices import DeviceId
 
 
 class PoolState:

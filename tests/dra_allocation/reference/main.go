@@ -1,6 +1,6 @@
 // Command dra-allocator answers questions about allocations of claims with Kubernetes' own allocator.
 //
-// It reads one JSON object a line and writes one a line. tests/device_allocation/record_reference.py asks it.
+// It reads one JSON object a line and writes one a line. tests/dra_allocation/record_reference.py asks it.
 package main
 
 import (

@@ -8,16 +8,17 @@ that no node can serve.
 import itertools
 from collections.abc import Hashable, Mapping, Sequence
 
-from gpufleet.device_allocation.allocation_errors import ClaimError
-from gpufleet.device_allocation.answers import allocation_of
-from gpufleet.device_allocation.claims import DeviceChoice, DeviceClass, DeviceRequest, ResourceClaim
-from gpufleet.device_allocation.diagnosis import ChoiceDiagnosis, diagnosis
-from gpufleet.device_allocation.held import HeldDevices
-from gpufleet.device_allocation.matching import ChoiceMatcher
-from gpufleet.device_allocation.pools import Candidate, Pool
-from gpufleet.device_allocation.preference import CandidateOrder, first_fit
-from gpufleet.device_allocation.results import RESULTS_MAX, Allocation, Refusal
-from gpufleet.device_allocation.search import (
+from gpufleet.device_selectors.selector import DEFAULT_FEATURES, Features
+from gpufleet.dra_allocation.allocation_errors import ClaimError
+from gpufleet.dra_allocation.answers import allocation_of
+from gpufleet.dra_allocation.claims import DeviceChoice, DeviceClass, DeviceRequest, ResourceClaim
+from gpufleet.dra_allocation.diagnosis import ChoiceDiagnosis, diagnosis
+from gpufleet.dra_allocation.held import HeldDevices
+from gpufleet.dra_allocation.matching import ChoiceMatcher
+from gpufleet.dra_allocation.pools import Candidate, Pool
+from gpufleet.dra_allocation.preference import CandidateOrder, first_fit
+from gpufleet.dra_allocation.results import RESULTS_MAX, Allocation, Refusal
+from gpufleet.dra_allocation.search import (
     TRIALS_MAX,
     Found,
     PlannedChoice,
@@ -25,8 +26,7 @@ from gpufleet.device_allocation.search import (
     Search,
     SearchTooLongError,
 )
-from gpufleet.device_allocation.trial import Trial
-from gpufleet.device_selectors.selector import DEFAULT_FEATURES, Features
+from gpufleet.dra_allocation.trial import Trial
 
 
 class Allocator:

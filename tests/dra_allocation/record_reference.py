@@ -1,6 +1,6 @@
 """Asks Kubernetes' own allocator of claims, and writes its answers down for the tests.
 
-``python -m tests.device_allocation.record_reference`` builds the small program in ``reference``, whose
+``python -m tests.dra_allocation.record_reference`` builds the small program in ``reference``, whose
 modules are pinned there, and takes the published questions out of the module's own tests; it needs Go.
 """
 
@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.device_allocation.questions import (
+from tests.dra_allocation.questions import (
     ANSWERS,
     HERE,
     PUBLISHED,

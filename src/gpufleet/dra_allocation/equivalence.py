@@ -7,11 +7,11 @@ both.
 
 from collections.abc import Hashable, Sequence
 
-from gpufleet.device_allocation.allocation_errors import ClaimError
-from gpufleet.device_allocation.constraints import attribute_values
-from gpufleet.device_allocation.matching import ChoiceMatcher
-from gpufleet.device_allocation.pools import Candidate
-from gpufleet.device_allocation.trial import Trial
+from gpufleet.dra_allocation.allocation_errors import ClaimError
+from gpufleet.dra_allocation.constraints import attribute_values
+from gpufleet.dra_allocation.matching import ChoiceMatcher
+from gpufleet.dra_allocation.pools import Candidate
+from gpufleet.dra_allocation.trial import Trial
 
 
 class DeviceEquivalence:

@@ -5,20 +5,20 @@ from typing import Any
 
 import pytest
 
-from gpufleet.device_allocation.allocator import Allocator
-from gpufleet.device_allocation.capacity import DeviceCapacity
-from gpufleet.device_allocation.claims import (
+from gpufleet.dra_allocation.allocator import Allocator
+from gpufleet.dra_allocation.capacity import DeviceCapacity
+from gpufleet.dra_allocation.claims import (
     DeviceChoice,
     DeviceClass,
     DeviceConstraint,
     DeviceRequest,
     ResourceClaim,
 )
-from gpufleet.device_allocation.held import HeldDevices
-from gpufleet.device_allocation.obstacles import Obstacle, ObstacleKind
-from gpufleet.device_allocation.pools import SliceIndex
-from gpufleet.device_allocation.results import AllocatedDevice, Allocation, Refusal
-from gpufleet.device_allocation.slices import (
+from gpufleet.dra_allocation.held import HeldDevices
+from gpufleet.dra_allocation.obstacles import Obstacle, ObstacleKind
+from gpufleet.dra_allocation.pools import SliceIndex
+from gpufleet.dra_allocation.results import AllocatedDevice, Allocation, Refusal
+from gpufleet.dra_allocation.slices import (
     CounterSet,
     CounterUse,
     Device,
@@ -29,7 +29,7 @@ from gpufleet.device_allocation.slices import (
     PoolPart,
     ResourceSlice,
 )
-from gpufleet.device_allocation.ways_out import (
+from gpufleet.dra_allocation.ways_out import (
     Change,
     FewerDevices,
     HoldersEnd,
@@ -40,9 +40,9 @@ from gpufleet.device_allocation.ways_out import (
     ways_out,
 )
 from gpufleet.model.quantity import parse_quantity
-from tests.device_allocation.questions import RANDOM_COUNT, answer, reference_answers, taken_apart
-from tests.device_allocation.random_questions import random_question
-from tests.device_allocation.validator import problems
+from tests.dra_allocation.questions import RANDOM_COUNT, answer, reference_answers, taken_apart
+from tests.dra_allocation.random_questions import random_question
+from tests.dra_allocation.validator import problems
 
 DRIVER = "gpu.example.com"
 BIG = 'device.attributes["gpu.example.com"].size == "big"'

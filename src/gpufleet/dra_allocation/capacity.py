@@ -8,7 +8,7 @@ KEP-5075 (consumable capacity), with fractional ranges as since 1.37.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpufleet.device_allocation.allocation_errors import ClaimError
+from gpufleet.dra_allocation.allocation_errors import ClaimError
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.quantity import MAXIMUM_INT64, NANO_PER_MILLI, NANO_PER_UNIT, Quantity
 

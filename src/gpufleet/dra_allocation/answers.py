@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from gpufleet.device_allocation.claims import Configuration, DeviceChoice, DeviceRequest, ResourceClaim
-from gpufleet.device_allocation.results import (
+from gpufleet.dra_allocation.claims import Configuration, DeviceChoice, DeviceRequest, ResourceClaim
+from gpufleet.dra_allocation.results import (
     FROM_CLAIM,
     FROM_CLASS,
     AllocatedConfiguration,
     AllocatedDevice,
     Allocation,
 )
-from gpufleet.device_allocation.search import Found
+from gpufleet.dra_allocation.search import Found
 from gpufleet.model.labels import NodeNameRequirement, NodeTerm, Operator
 
 

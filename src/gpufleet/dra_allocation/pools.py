@@ -9,7 +9,8 @@ their names, devices in the order of their slice.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from gpufleet.device_allocation.slices import (
+from gpufleet.device_selectors.selector import DeviceView
+from gpufleet.dra_allocation.slices import (
     CounterSet,
     Device,
     DeviceId,
@@ -17,7 +18,6 @@ from gpufleet.device_allocation.slices import (
     NodeReach,
     ResourceSlice,
 )
-from gpufleet.device_selectors.selector import DeviceView
 
 Counter = tuple[str, str]
 """Name of a counter set, and of a counter in it."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpufleet.device_allocation.slices import EQUAL, EXISTS, DeviceTaint
+from gpufleet.dra_allocation.slices import EQUAL, EXISTS, DeviceTaint
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.quantity import Quantity
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gpufleet.device_allocation.capacity import DeviceCapacity
 from gpufleet.device_selectors.selector import Attribute
+from gpufleet.dra_allocation.capacity import DeviceCapacity
 from gpufleet.model.labels import NodeTerm
 from gpufleet.model.quantity import Quantity
 

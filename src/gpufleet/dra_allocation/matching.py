@@ -7,13 +7,13 @@ only where the search comes to that device, as in Kubernetes.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from gpufleet.device_allocation.allocation_errors import ClaimError
-from gpufleet.device_allocation.capacity import amounts_taken
-from gpufleet.device_allocation.claims import DeviceChoice, DeviceClass, DeviceRequest, ResourceClaim
-from gpufleet.device_allocation.pools import Candidate
-from gpufleet.device_allocation.slices import REPELLING, DeviceTaint
 from gpufleet.device_selectors.cel_errors import CostExceededError, ExpressionError
 from gpufleet.device_selectors.selector import DEFAULT_FEATURES, Features, selector
+from gpufleet.dra_allocation.allocation_errors import ClaimError
+from gpufleet.dra_allocation.capacity import amounts_taken
+from gpufleet.dra_allocation.claims import DeviceChoice, DeviceClass, DeviceRequest, ResourceClaim
+from gpufleet.dra_allocation.pools import Candidate
+from gpufleet.dra_allocation.slices import REPELLING, DeviceTaint
 from gpufleet.model.quantity import Quantity
 
 

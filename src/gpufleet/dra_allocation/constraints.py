@@ -4,8 +4,8 @@ An attribute with a list of values counts as the set of them: devices match whil
 and are distinct while no two have one in common.
 """
 
-from gpufleet.device_allocation.claims import DeviceConstraint
-from gpufleet.device_allocation.slices import Device
+from gpufleet.dra_allocation.claims import DeviceConstraint
+from gpufleet.dra_allocation.slices import Device
 
 Values = frozenset[tuple[type, object]]
 """Values of an attribute with their types: a number is no truth value, and no text."""

@@ -8,12 +8,12 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpufleet.device_allocation.allocation_errors import ClaimError
-from gpufleet.device_allocation.constraints import attribute_values
-from gpufleet.device_allocation.matching import ChoiceMatcher
-from gpufleet.device_allocation.pools import Candidate
-from gpufleet.device_allocation.slices import DeviceTaint
-from gpufleet.device_allocation.trial import Trial
+from gpufleet.dra_allocation.allocation_errors import ClaimError
+from gpufleet.dra_allocation.constraints import attribute_values
+from gpufleet.dra_allocation.matching import ChoiceMatcher
+from gpufleet.dra_allocation.pools import Candidate
+from gpufleet.dra_allocation.slices import DeviceTaint
+from gpufleet.dra_allocation.trial import Trial
 from gpufleet.model.quantity import Quantity
 
 

@@ -5,7 +5,7 @@ All of them have no group, or they have a group in common. Counter sets start wi
 
 from collections.abc import Iterable
 
-from gpufleet.device_allocation.slices import CounterUse
+from gpufleet.dra_allocation.slices import CounterUse
 
 
 class GroupState:

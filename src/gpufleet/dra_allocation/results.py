@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpufleet.device_allocation.claims import Configuration, DeviceToleration
-from gpufleet.device_allocation.slices import DeviceId
+from gpufleet.dra_allocation.claims import Configuration, DeviceToleration
+from gpufleet.dra_allocation.slices import DeviceId
 from gpufleet.model.labels import NodeTerm
 from gpufleet.model.quantity import Quantity
 

@@ -7,11 +7,11 @@ requests, or its constraints, do not go together. ``ways_out`` says which change
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gpufleet.device_allocation.matching import ChoiceMatcher
-from gpufleet.device_allocation.obstacles import Obstacle, ObstacleKind, obstacles
-from gpufleet.device_allocation.pools import Candidate
-from gpufleet.device_allocation.slices import DeviceId
-from gpufleet.device_allocation.trial import Trial
+from gpufleet.dra_allocation.matching import ChoiceMatcher
+from gpufleet.dra_allocation.obstacles import Obstacle, ObstacleKind, obstacles
+from gpufleet.dra_allocation.pools import Candidate
+from gpufleet.dra_allocation.slices import DeviceId
+from gpufleet.dra_allocation.trial import Trial
 
 COSTS: dict[ObstacleKind, int] = {
     kind: 10 ** (len(ObstacleKind) - place - 1) for place, kind in enumerate(ObstacleKind)
