@@ -92,7 +92,11 @@ CASES = (
         (node("NodeCordoned"), card("GPUGone"), card("GPUUnhealthy", node="n2")),
         (card("GPUHot"), node("AgentProblems")),
     ),
-    Together("an agent of a node that is cordoned", (node("NodeCordoned"),), (node("AgentSilent"),)),
+    Together(
+        "a silent agent of a node that is cordoned",
+        (node("NodeCordoned"), card("GPUGone")),
+        (node("AgentSilent"), card("GPUReadingsOld")),
+    ),
     Together(
         "a card that is lost",
         (card("GPUGone"), card("GPUHot"), card("GPUMissing", 1)),

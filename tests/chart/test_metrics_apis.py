@@ -1,6 +1,8 @@
 """The metrics APIs come with everything that they need, and never take another server's group away."""
 
 from collections.abc import Iterator
+from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,6 +23,9 @@ from tests.chart.rendering import (
 
 APIS = "/apis/apiregistration.k8s.io/v1/apiservices"
 EXTERNAL = "v1beta1.external.metrics.k8s.io"
+CUSTOM = "v1beta2.custom.metrics.k8s.io"
+OTHER_RELEASE, ELSEWHERE = "apart", "installed-apart"
+DEPLOYMENTS = f"/apis/apps/v1/namespaces/{ELSEWHERE}/deployments"
 ON = {"metricsApis.enabled": True}
 
 
@@ -79,6 +84,34 @@ def test_another_server_keeps_its_group_and_is_named(cluster: LocalCluster) -> N
     assert "the Service keda/keda-operator-metrics-apiserver serves external.metrics.k8s.io already" in said
     assert "metricsApis.external=false" in said
     assert f"name: {EXTERNAL}" not in asked(cluster, {**ON, "metricsApis.external": False})
+
+
+def test_install_upgrade_and_uninstall_leave_the_group_of_another_server_as_it_is(
+    cluster: LocalCluster,
+) -> None:
+    served_by(cluster, "keda-operator-metrics-apiserver")
+    environment = {"HOME": str(cluster.folder / "helm"), "KUBECONFIG": str(cluster.kubeconfig)}
+
+    def done(verb: str, values: dict[str, Any], *options: str | Path, code: int = 0) -> str:
+        namespace = f"--namespace={ELSEWHERE}"
+        return helm(
+            verb, OTHER_RELEASE, *options, namespace, *as_options(values), environment=environment, code=code
+        )
+
+    with cluster.api() as api:
+        before = api.call("GET", f"{APIS}/{EXTERNAL}")
+        said = done("install", ON, CHART, "--create-namespace", code=1)
+        assert "serves external.metrics.k8s.io already" in said
+        assert not api.call("GET", DEPLOYMENTS)["items"]
+        done("install", {**ON, "metricsApis.external": False}, CHART, "--create-namespace")
+        assert api.call("GET", f"{APIS}/{CUSTOM}")["spec"]["service"]["namespace"] == ELSEWHERE
+        assert "serves external.metrics.k8s.io already" in done("upgrade", ON, CHART, code=1)
+        # The Job that leaves the cluster needs a node that runs it.
+        done("uninstall", {}, "--no-hooks")
+        assert api.request("GET", f"{APIS}/{CUSTOM}")[0] == HTTPStatus.NOT_FOUND
+        after = api.call("GET", f"{APIS}/{EXTERNAL}")
+    assert after["spec"] == before["spec"]
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
 
 
 def test_an_upgrade_keeps_its_own(cluster: LocalCluster) -> None:
