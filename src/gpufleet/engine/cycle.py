@@ -80,6 +80,7 @@ class Cycle:
         """
         state, carrying_out = self.state, self.carrying_out
         carrying_out.begin(at_us, instructions)
+        # Queues first: all that follows asks which queue a workload belongs to and whether it may start.
         settled = state.queues.settle(state.named_queue)
         state.begin_step(at_us)
         if state.pauses.dues:
@@ -91,6 +92,7 @@ class Cycle:
         if self.moving.replacements.recalled:
             self.moving.replacements.resume(at_us)
         self.moving.replacements.drop_ended(at_us)
+        # Before work has its turn, so that a holder competes by its turn and not by having been first.
         self.reservations.put_aside(at_us)
         if self.nominations.recalled:
             self._resume_recalled(at_us)
@@ -104,6 +106,7 @@ class Cycle:
         if state.neighbours.shapes_to_retry:
             self._wake_shapes_to_retry()
         self.search_retries.wake(at_us)
+        # Ends that no workload asked for come before the turns: the turns count on what they leave.
         if self.evicts and state.queues.is_active:
             for row in running_in_stopped_queues(state):
                 carrying_out.evict(row, None, WhyEvicted.STOPPED)
@@ -119,6 +122,7 @@ class Cycle:
             self._wake_lines_that_may_fit()
             state.wake_kept_out(every_line=False)
             yield from self._serve_queues(at_us, work)
+        # After the turns, which may have completed a gang: only one that they could not is taken back.
         if self.violations.watches:
             yield from self._take_gangs_back(at_us, work)
         # After all lines, so that no move takes room from work that waits.

@@ -185,6 +185,7 @@ class EvictionPlanner:
     def _note(self, entry: Entry, evict: Evict) -> str:
         """The words for a victim's owner: why it ends, and which pod or gang gets its place."""
         queue = "" if entry.meaning is None else entry.meaning.queue
+        # From the most special cause to the most general: an eviction may have several of these fields.
         if evict.limit is not None:
             return _overtime(evict.limit, in_gang=self._gang_of(evict.uid) is not None)
         if evict.moved is not None:

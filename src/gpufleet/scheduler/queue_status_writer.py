@@ -154,6 +154,7 @@ class QueueStatusWriter:
         for seen in self.cluster.all(resources.FLEET_QUEUES):
             if ("", seen.metadata.name) in unreadable:
                 continue
+            # Our own last write may be newer than the watch; compared with that, it would be written twice.
             queue = self.statuses.newest(seen)
             previous = status_of(queue)
             status = self._status(queue, previous, figures.get(QueueName(queue.metadata.name)))

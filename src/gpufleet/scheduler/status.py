@@ -112,6 +112,7 @@ class Status:
         for kind, health in cluster.health().items():
             name = kind.resource
             metrics.unreadable.labels(name).set(health.unreadable)
+            # A kind that was listed once is old at worst, and its age below says so.
             if not health.listed and health.problem:
                 reasons.append(f"{name}: cannot be listed ({health.problem})")
                 self._tell(name, health.problem)

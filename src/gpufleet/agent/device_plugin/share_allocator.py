@@ -349,6 +349,7 @@ class ShareAllocator:
         pod = pods[owner.pod_uid]
         parts = granted_parts(pod, owner.container, len(owner.slots))
         gpus = check_parts(pod, parts, self._world.gpus.value, self._rivals(pod, pods))
+        # Beside the grants: a container may still run under a grant that its pod has no more.
         check_not_held(pod, parts, self._world.gpus.value, holders)
         epoch = 0 if pod.grant is None else pod.grant.epoch
         share = ShareGiven(pod.uid, pod.title, owner.container, epoch, parts)
@@ -371,6 +372,7 @@ class ShareAllocator:
                 had = other.uid in given or has_started_share(other)
                 for part in granted_devices(other.grant):
                     yield Rival(other.title, part, other.grant.epoch, had)
+        # Pods that went from the API may still run here; their files say what they were given.
         for share in self._files.given.values():
             if share.pod_uid not in pods and share.pod_uid != pod.uid:
                 for part in share.parts:
@@ -387,6 +389,7 @@ class ShareAllocator:
             # In a thread, because a disk may hang and the kubelet's calls must go on.
             await asyncio.to_thread(self._checkpoint.save, State(self.open_calls))
             with contextlib.suppress(TimeoutError):
+                # Open calls and owners in doubt are settled by time too, so they are looked at more often.
                 left = self._suspects() or self._calls
                 async with asyncio.timeout(LEFT_SWEEP_EVERY_S if left else SWEEP_EVERY_S):
                     await self._news.wait()

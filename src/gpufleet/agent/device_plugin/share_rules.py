@@ -44,6 +44,7 @@ def granted_parts(pod: NodePod, container: str, slots: int) -> tuple[GrantedDevi
         raise RefusedError(f"the grant of {pod.title} has nothing for container {container}")
     if any(part.kind is not GrantKind.SHARE for part in parts):
         raise RefusedError(f"the grant of {pod.title} gives container {container} no share of a GPU")
+    # A slot is a share: with another number the kubelet's count and the scheduler's would drift apart.
     if len(parts) != slots:
         raise RefusedError(
             f"container {container} of {pod.title} has {slots} slots, and its grant names {len(parts)} shares"

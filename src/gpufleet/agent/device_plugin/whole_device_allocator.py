@@ -262,6 +262,7 @@ class WholeDeviceAllocator:
         known = [self.units[name] for name in available if name in self.units]
         free = [unit for unit in known if unit.id in required or not self._in_use(unit, holders)]
         usable = [unit.id for unit in free if size == 1 or not unit.one_at_most]
+        # Said by itself: units are free, and "none is free" would send a reader the wrong way.
         if len(usable) < size <= len(free):
             raise RefusedError(_one_at_most(self.resource, size))
         return usable

@@ -149,6 +149,7 @@ class ClaimPreparer:
         """The claim, prepared and usable. Raises RefusedError, KubeError, InputError, OSError."""
         key = (claim.uid, driver)
         async with self._turn:
+            # A pod asks for it again, so it is not gone, whatever was read a while ago.
             self._gone_since_s.pop(key, None)
             known = self.prepared.value.get(key)
             if known is None or (found is not None and not _is_of(known, found)):
@@ -238,6 +239,7 @@ class ClaimPreparer:
         """Remember a claim. Raises RefusedError, OSError."""
         await self._forget_gone(made)
         self._refuse_taken(made)
+        # On disk before it is known to others: a death in between must not free the devices.
         await asyncio.to_thread(self._record.keep, made)
         self.prepared.publish({**self.prepared.value, (made.uid, made.driver): made})
         return made
@@ -255,6 +257,7 @@ class ClaimPreparer:
     def _device(self, pools: Mapping[str, DevicePool], result: WrittenResult) -> PreparedDevice:
         """A device of an allocation as it is on this node. Raises RefusedError."""
         own = pool_name(self._world.node, result.driver)
+        # A pool of another node, as after a node was renamed: its device names mean other cards here.
         if result.pool != own:
             raise RefusedError(f"pool {result.pool} is not of this node, whose pool is {own}")
         pool = pools.get(own)

@@ -285,6 +285,7 @@ class VendorMonitor:
         wake = self._wake[gpu.uuid]
         while True:
             await self._clock.sleep(POLL_GAP_S)
+            # Without events only a look shows a fault, so looks are as frequent as for a GPU in doubt.
             calm = gpu.well and not self._deaf
             every_s = self._pace.sample_every_s if calm else self._pace.attentive_every_s
             await _set_within(wake, every_s - POLL_GAP_S)
@@ -308,6 +309,7 @@ class VendorMonitor:
                 self._list_again.set()
             self._silent(gpu, str(error))
         else:
+            # It is back: the driver may have given it another index or other MIG instances.
             if gpu.lost:
                 self._list_again.set()
             gpu.answered(sample, instances, processes, self._clock.monotonic_s())

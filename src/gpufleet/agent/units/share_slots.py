@@ -23,6 +23,7 @@ def share_slots(gpus: NodeGpus, holders: Holders) -> tuple[Unit, ...]:
     ]
     healthy = any(well for _, well in limits)
     held = {unit for one in holders if one.resource == keys.GPU_SHARE for unit in one.units}
+    # A held slot that was not offered any more would make the kubelet forget the container's devices.
     names = sorted(held)
     number = 0
     while len(names) < sum(most for most, _ in limits):

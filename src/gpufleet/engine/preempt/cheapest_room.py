@@ -178,6 +178,7 @@ def cheapest_of(nodes: Sequence[Sequence[Option]], taken: Sequence[int], left: i
     """
     best: list[Choice | None] = [Choice(0, None), *[None] * left]
     for number, (options, at) in enumerate(zip(nodes, taken, strict=True)):
+        # A copy: each node gives one option, so no sum may build on another option of the same node.
         before = list(best)
         for place in range(at + 1, len(options)):
             more, cost = options[place].members - options[at].members, options[place].cost - options[at].cost

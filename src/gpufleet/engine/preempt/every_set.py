@@ -87,6 +87,7 @@ class EverySet:
         for places in self._enough(units):
             chosen = tuple(units[place] for place in places)
             rows = [row for unit in chosen for row in unit.rows]
+            # A gang and a member of it share rows; such a set would count the room of that member twice.
             if len(set(rows)) < len(rows) or not self.found.keep_minimums(chosen):
                 continue
             if not budgets.any_is_known or budgets.allow(map(pods.pod_at, rows)):

@@ -110,6 +110,7 @@ class OverFleet:
         workload = self.proof.unplaced.workload
         if workload.is_single or self.proof.is_tied or any(unit.whole for unit in enough):
             return []
+        # Cheaper room may cost no higher priority than the set that is enough: priority goes before cost.
         of_queue = max(unit.queue_priority for unit in enough)
         priority = max(unit.priority for unit in enough)
         among = [

@@ -282,6 +282,7 @@ class Reclaim:
         is_owed = self._is_within(mine)
         if not (is_owed or self.may_borrow):
             return False
+        # Two policies: what is owed may be taken back, what is left over only where borrowing may evict.
         reached = self.within if is_owed else self.borrowing
         if not all(self._all_are_in(reached, rows) for rows in by_queue.values()):
             return False
@@ -289,6 +290,7 @@ class Reclaim:
             return False
         losses = losses_by_queue(self.state, self.columns, by_queue)
         sides = self.shares.sides(self.row) if gone else ()
+        # Pods that leave anyway count with the victims, else a queue would give its own amount twice.
         for queue_row, loss in gone.items():
             if queue_row in losses:
                 losses[queue_row] = losses[queue_row].joined(loss)

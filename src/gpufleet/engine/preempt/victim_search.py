@@ -375,18 +375,21 @@ class SearchRun:
         """
         if not self._may_suffice(found):
             return None
+        # Few candidates: every set is tried, so what is found is the optimum and no search has to follow.
         every = self._every_set(found)
         if every.is_small:
             chosen = every.find()
             if chosen is not None or not every.is_cut:
                 return None if chosen is None else (_rows(chosen[0]), chosen[1])
         on_one_node = self._by_node(found)
+        # One node first: a pod needs one node's room, and victims spread over several would be too many.
         if on_one_node is not None and not self._fits_but_for_quota:
             victims = on_one_node.find()
             if victims is not None:
                 return list(victims.rows), victims.placements
             self.cut |= on_one_node.cut
         over_fleet = OverFleet(self.proof, self.state, self.leaving.rows.tolist(), found.surplus)
+        # Single pods before whole gangs: with a gang all work of its members is lost.
         chosen = over_fleet.find(found.alone) if len(found.singles.rows) else None
         if chosen is None and found.gangs:
             chosen = over_fleet.find(found.in_order())
@@ -407,6 +410,7 @@ class SearchRun:
                 return list(victims.rows), victims.placements
             self.cut |= on_one_node.cut
         over_fleet = OverFleet(self.proof, self.state, self.leaving.rows.tolist(), found.surplus)
+        # A pod that lacks room alone was tried on every node above; victims elsewhere give it none.
         chosen = None if self.lacks_only_room else over_fleet.find(found.alone)
         if chosen is None and found.gangs:
             chosen = over_fleet.find(found.in_order())

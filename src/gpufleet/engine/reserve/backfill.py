@@ -103,6 +103,7 @@ class Backfill:
         """True for work that is expected to end in time, or if the holder's start is not known."""
         if learned_us is None:
             return False
+        # Equal to now stands for work that may be interrupted at any time (``_learned_end_us``).
         if learned_us == at_us or self._ends_before(one, learned_us, at_us):
             return True
         return self.reservations.start_us(one, at_us) is None

@@ -122,6 +122,7 @@ class Guests:
         near = [row for node in nodes for row in pods.on_node.get(node, ())]
         known = dict.fromkeys([*former.waits_for, *(row for row in near if pods.pod_at(row).interruptible)])
         unsaid = [row for row in known if pods.pod_at(row).promises is None]
+        # A start that is not known counts as before the reservation: such a pod owes the holder nothing.
         came = [row for row in unsaid if pods.started_at_us.get(row, since_us - 1) >= since_us]
         guests = [row for row in came if self._may_be_interrupted(row)]
         if guests:
@@ -229,6 +230,7 @@ class Guests:
         uids = {row: state.pods.pod_at(row).uid for row in unit.rows}
         if any(uid in state.departures.refused_until_us for uid in uids.values()):
             return False
+        # What this step placed is not bound yet; to evict it in the same step would undo a decision.
         if any(row in state.placed_in_step for row in unit.rows):
             return False
         if any(self.is_overdue(holder, uid) for uid in uids.values()):

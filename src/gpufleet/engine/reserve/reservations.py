@@ -99,6 +99,7 @@ class Reservations:
             placements = tuple(placement_of(self.state, row) for row in rows)
             row_by_uid = self.state.pods.row_by_uid
             waits_for = tuple(row_by_uid[uid] for uid in one.nomination.waits_for)
+            # Kept for this step: the holder asks for the same place first, so that reservations stay.
             self._former[one.holder] = PutAside(one.since_us, placements, waits_for)
             self._drop(one.holder)
             self.nominations.take_back(one.nomination)
@@ -117,6 +118,7 @@ class Reservations:
             return True
         if any(until_us <= at_us for until_us in state.departures.refused_until_us.values()):
             return True
+        # Work of another queue, or older work of its own, could take what the holder waits for.
         for name in state.waiting.queues_with_work():
             line = state.waiting.first(name)
             if line is not None and (name != held[0].queue or line.head() < held[0].head):
@@ -128,6 +130,7 @@ class Reservations:
         state = self.state
         members = state.workloads.members_of(rows[0])
         if members is not None:
+            # The members that had places stand first, so that the same ones get them again.
             members.waiting = {row: members.waiting[row] for row in rows} | members.waiting
             return
         key = state.line_of(rows[0])
@@ -143,6 +146,7 @@ class Reservations:
         nodes = {one.node for former in self._former.values() for one in former.placements}
         self._former.clear()
         pods = self.state.store.tables.pods
+        # What is reserved again on a node leaves no room there for others.
         for one in self.held():
             nodes -= {int(pods[layout.POD_NODE, row]) for row in one.nomination.rows}
         return bool(nodes)
@@ -166,6 +170,7 @@ class Reservations:
         """Reserve the place where the first workload of a line will start; None if it may not, or cannot."""
         if not self._may_hold(line, unplaced.at_us) or self.state.gate.bar(unplaced.row) is not None:
             return None
+        # A due that has passed would wake the engine at once, for ever.
         if again_at_us is not None and again_at_us <= unplaced.at_us:
             again_at_us = None
         holder = unplaced.workload.name
@@ -206,6 +211,7 @@ class Reservations:
 
     def _may_hold(self, line: Line, at_us: int) -> bool:
         queue = self.state.waiting.queues.get(line.key.queue)
+        # Late pods came while their queue was draining: it starts none of them, so they hold no place.
         if queue is None or queue.reserve_after_us is None or line.key.late:
             return False
         due_us = line.head().created_at_us + queue.reserve_after_us
@@ -213,6 +219,7 @@ class Reservations:
             self._dues.note(line.key, due_us)
             return False
         held = self.held()
+        # One a queue at a time: its work starts by turns, so the next head reserves after this one.
         if len(held) >= HELD_MAX or any(one.queue == queue.name for one in held):
             return False
         tried_us = self._tried_in_vain_us.get(line.key)

@@ -131,6 +131,7 @@ class Gangs:
                 best = fuller(best, attempt)
         if models_to_try == ALL_AT_ONCE:
             return best
+        # One member speaks for all: the models that are tried are the gang's, whichever member is asked.
         row = next(iter(by_shape.values()))[0]
         tried = [
             msgspec.structs.replace(one, placeable=by_models[one.models].placeable)
