@@ -8,6 +8,7 @@ from gpufleet.lint.run import read
 from gpufleet.lint.source.text import SourceText
 from tests.lint.linting import findings_of, pod, report_of
 
+GKE = "cloud.google.com/gke-accelerator"
 A100 = "NVIDIA-A100-SXM4-80GB"
 NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: n, labels: {nvidia.com/gpu.product: %s}}\n"
 CARDS = NODE + "status: {allocatable: {nvidia.com/gpu: '8'}}\n"
@@ -18,6 +19,11 @@ def server(*words: str, count: int = 1, tag: str = "v0.19.0") -> str:
     return pod(
         f"image: vllm/vllm-openai:{tag}\nargs: [{', '.join(words)}]", limits=f"nvidia.com/gpu: {count}"
     )
+
+
+def on(label: str, card: str, *words: str) -> str:
+    """A server whose pod chooses its nodes by a label for a card."""
+    return server(*words).replace("spec:\n", f"spec:\n  nodeSelector: {{{label}: {card}}}\n", 1)
 
 
 def pool(*lines: str) -> str:
@@ -52,6 +58,14 @@ CASES = [
     ("GPU048", server(SMALL, "--max-model-len", "8k"), CARDS % "Tesla-T4", "found"),
     ("GPU048", server(LARGE, "-tp", "'4'", "--max-model-len", "8k", count=4), CARDS % A100, "passed"),
     ("GPU048", pod("image: own/thing:1\nargs: [--model, x]"), CARDS % A100, "passed"),
+    ("GPU048", on(GKE, "nvidia-tesla-t4", SMALL), "", "found"),
+    ("GPU048", on(GKE, "nvidia-tesla-a100", LARGE), "", "found"),
+    ("GPU048", on(GKE, "nvidia-h200-141gb", SMALL, "--max-model-len", "8k"), "", "passed"),
+    ("GPU048", on("gpu.nvidia.com/class", "A100_NVLINK_80GB", LARGE), "", "found"),
+    ("GPU048", on("karpenter.k8s.aws/instance-gpu-name", "l4", LARGE), "", "found"),
+    ("GPU048", on("karpenter.k8s.aws/instance-gpu-name", "a100", SMALL), "", "unjudged"),
+    ("GPU048", on("k8s.amazonaws.com/accelerator", "our-own-name", SMALL), "", "unjudged"),
+    ("GPU048", server(LARGE), CARDS.replace("nvidia.com/gpu.product", GKE) % "nvidia-l4", "found"),
     ("GPU026", server(SMALL, "-tp", "'3'", count=3), "", "found"),
     ("GPU026", server("own/model", "-tp", "'3'", count=3), "", "unjudged"),
     ("GPU026", server(SMALL, "-tp=8", count=8), "", "passed"),

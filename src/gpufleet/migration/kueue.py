@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gpufleet.kube.codec.quota_amounts import read_model
-from gpufleet.kube.meanings.node_labels import COREWEAVE_CLASS, GKE_ACCELERATOR, PRODUCT_LABELS
+from gpufleet.kube.meanings.node_labels import CARD_LABELS, card_name
 from gpufleet.migration.admitted_namespaces import GIVE_NAMESPACES, Namespaces, read_selector
 from gpufleet.migration.field_notes import FieldNotes
 from gpufleet.migration.queues import GPU, Draft, QuotaDraft, parents_first, quota_resource, total
@@ -21,9 +21,6 @@ from gpufleet.model.quantity import Quantity
 
 GROUP = "kueue.x-k8s.io"
 KINDS = ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass")
-MODEL_LABELS = (*PRODUCT_LABELS, GKE_ACCELERATOR, COREWEAVE_CLASS)
-"""Labels of nodes that name a model of GPU."""
-
 DEFAULT_LOCAL_QUEUE = "default"
 # What each stopPolicy becomes.
 STATES = {"None": "Open", "Hold": "Held", "HoldAndDrain": "Stopped"}
@@ -117,12 +114,9 @@ def _flavor(source: Source, notes: FieldNotes) -> str | None:
     model = None
     for key, value in labels.items():
         field = f"spec.nodeLabels.{key}"
-        known = gpu_model.find(str(value)) if key in MODEL_LABELS else None
-        if (
-            key in MODEL_LABELS
-            and model is None
-            and (known is not None or not gpu_model.matching(str(value)))
-        ):
+        named = card_name(key, str(value)) if key in CARD_LABELS else ""
+        known = gpu_model.find(named)
+        if key in CARD_LABELS and model is None and (known is not None or not gpu_model.matching(named)):
             model = str(known.name) if known is not None else _own_name(source, str(value), field)
             becomes = f"spec.quotas[gpu/{model}]"
             notes.approximated(

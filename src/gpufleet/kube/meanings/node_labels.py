@@ -1,5 +1,6 @@
 """Labels of nodes: of the kubelet, and of clouds and feature discovery for GPUs and their driver."""
 
+import re
 from collections.abc import Iterable, Mapping
 
 from gpufleet.model.cuda_compatibility import DriverVersion, parse_driver
@@ -32,6 +33,25 @@ GKE_ACCELERATOR = "cloud.google.com/gke-accelerator"
 COREWEAVE_CLASS = "gpu.nvidia.com/class"
 """The product, as CoreWeave writes it: A100_NVLINK_80GB."""
 
+KARPENTER_GPU_NAME = "karpenter.k8s.aws/instance-gpu-name"
+"""The family, as Karpenter writes it on AWS: a10g, h100; a100 may have 40 or 80 GB."""
+
+AWS_ACCELERATOR = "k8s.amazonaws.com/accelerator"
+"""The product, as administrators of node groups on AWS write it for Cluster Autoscaler: nvidia-tesla-t4."""
+
+CARD_LABELS = (*PRODUCT_LABELS, GKE_ACCELERATOR, COREWEAVE_CLASS, KARPENTER_GPU_NAME, AWS_ACCELERATOR)
+"""All labels that name a card: of feature discovery, and of clouds before a node is there."""
+
+_GKE_NAMES = {
+    "nvidia-tesla-v100": "V100-16GB",
+    "nvidia-tesla-a100": "A100-40GB",
+    "nvidia-h100-mega-80gb": "H100-80GB",
+    "nvidia-h200-141gb": "H200",
+}
+"""GKE's own names that other writers use for several cards or not at all (its page on GPU machine types)."""
+
+_COREWEAVE_FORM = re.compile(r"_(?:NVLINK|PCIE|SXM\d?)(?=_|$)")
+
 GPU_PRESENT, GPU_COUNT = "nvidia.com/gpu.present", "nvidia.com/gpu.count"
 MIG_STRATEGY = "nvidia.com/mig.strategy"
 """single: MIG instances are called nvidia.com/gpu; mixed: each profile has a name of its own."""
@@ -45,6 +65,13 @@ DRIVER_PARTS = tuple(f"nvidia.com/cuda.driver-version.{part}" for part in ("majo
 # Written by NVIDIA's discovery before 0.15, and beside the others since.
 OLDER_DRIVER_PARTS = tuple(f"nvidia.com/cuda.driver.{part}" for part in ("major", "minor", "rev"))
 DRIVER_LABELS = (FULL_DRIVER, *DRIVER_PARTS, *OLDER_DRIVER_PARTS)
+
+
+def card_name(label: str, value: str) -> str:
+    """The name of the card that a label of ``CARD_LABELS`` means, as catalogues have it where they differ."""
+    if label == GKE_ACCELERATOR:
+        return _GKE_NAMES.get(value, value)
+    return _COREWEAVE_FORM.sub("", value) if label == COREWEAVE_CLASS else value
 
 
 def labelled_driver(labels: Mapping[str, str]) -> DriverVersion | None:

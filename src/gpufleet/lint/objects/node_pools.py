@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from gpufleet.kube.meanings.gpu_resources import is_gpu
-from gpufleet.kube.meanings.node_labels import GKE_ACCELERATOR, GPU_PRESENT, INSTANCE_TYPE
+from gpufleet.kube.meanings.node_labels import AWS_ACCELERATOR, GKE_ACCELERATOR, GPU_PRESENT, INSTANCE_TYPE
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.source.fields import Field
 from gpufleet.model.gpu_catalogue import Vendor
@@ -30,7 +30,7 @@ _MAKERS = (
 # Labels whose value names the maker or the model.
 _ACCELERATORS = (
     GKE_ACCELERATOR,
-    "k8s.amazonaws.com/accelerator",
+    AWS_ACCELERATOR,
     "kubernetes.azure.com/accelerator",
     _MAKER,
 )

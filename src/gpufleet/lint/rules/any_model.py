@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.kube.meanings.node_labels import PRODUCT_LABELS
+from gpufleet.kube.meanings.node_labels import CARD_LABELS, PRODUCT_LABELS
 from gpufleet.lint.objects.cluster import node_terms
 from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
@@ -26,7 +26,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudg
         }
         models.discard(None)
         # A pod that names several models is meant to run on any of them.
-        named = any(one.requirement.key in PRODUCT_LABELS for term in terms for one in term)
+        named = any(one.requirement.key in CARD_LABELS for term in terms for one in term)
         if len(models) > 1 and not named:
             words = ", ".join(sorted(str(one) for one in models))
             says = f"may land on any of {words}"

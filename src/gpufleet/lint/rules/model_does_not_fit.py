@@ -1,11 +1,11 @@
 """GPU048: a model does not fit into the memory of the GPUs that its server is given."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from gpufleet.fit.answer import CardFit, FitVerdict
 from gpufleet.fit.catalogue import CardEntry, find_cards
 from gpufleet.fit.search import on_card
-from gpufleet.kube.meanings.node_labels import NVIDIA_PRODUCT
+from gpufleet.kube.meanings.node_labels import CARD_LABELS, NVIDIA_PRODUCT, card_name
 from gpufleet.lint.objects.cluster import node_terms
 from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.context import Context
@@ -19,8 +19,8 @@ from gpufleet.model.model_errors import InputError
 from gpufleet.model.resource_names import NVIDIA_GPU
 
 _CARD_NEEDED = (
-    f"whole cards of the catalogue, by the pod's own selection of {NVIDIA_PRODUCT} or as that label of every"
-    f" node that may take it: {CLUSTER_NEEDED}"
+    f"whole cards of the catalogue, by the pod's own selection of {NVIDIA_PRODUCT} or of a cloud's label for"
+    f" one card, or by the labels of every node that may take it: {CLUSTER_NEEDED}"
 )
 
 
@@ -58,24 +58,33 @@ def _cards(template: PodTemplate, container: Container, context: Context) -> tup
     if container.gpu_names != (NVIDIA_GPU,):
         return ()
     named = {
-        value
+        (one.requirement.key, value)
         for term in node_terms(template)
         for one in term
-        if one.requirement.key == NVIDIA_PRODUCT and one.requirement.operator is Operator.IN
+        if one.requirement.key in CARD_LABELS and one.requirement.operator is Operator.IN
         for value in one.requirement.values
     }
     if not named and context.cluster is not None:
-        named = {one.labels.get(NVIDIA_PRODUCT, "") for one in context.cluster.candidates(template)}
+        named = {_named_by(one.labels) for one in context.cluster.candidates(template)}
     found: dict[str, CardEntry] = {}
-    for name in sorted(named):
+    for label, value in sorted(named):
         # A slice or a share has less memory than its card.
-        if "-MIG-" in name or name.endswith("-SHARED"):
+        if "-MIG-" in value or value.endswith("-SHARED"):
             return ()
         try:
-            found.update((card.model, card) for card in find_cards(name))
+            cards = find_cards(card_name(label, value))
         except InputError:
             return ()
+        # Clouds name families too: which of its cards the node has is not known.
+        if label != NVIDIA_PRODUCT and len(cards) > 1:
+            return ()
+        found.update((card.model, card) for card in cards)
     return tuple(found.values())
+
+
+def _named_by(labels: Mapping[str, str]) -> tuple[str, str]:
+    """The first of a node's labels that names its card, and its value; empty where none does."""
+    return next(((one, labels[one]) for one in CARD_LABELS if labels.get(one)), (NVIDIA_PRODUCT, ""))
 
 
 RULE = Rule("GPU048", "Model that does not fit", Severity.ERROR, check)
