@@ -42,10 +42,10 @@ SAVE = OutputFile("a file to add to")
 @click.option(
     "-o",
     "--output",
-    type=OneOf(["text", "csv", "json"]),
+    type=OneOf(["text", "csv", "json", "focus", "focus-1.2"]),
     default="text",
     show_default=True,
-    help="The form of the answer.",
+    help="The form of the answer; focus is FOCUS 1.4 as CSV, of rows that --by does not put together.",
 )
 @click.option("--save", type=SAVE, help="Add all that was read to this file, and answer from it.")
 @cluster_options
@@ -67,6 +67,7 @@ def command(
     """
     from gpufleet.cli.cost_input import groupings, known, moment_of, priced, span_of
     from gpufleet.cli.cost_output import show
+    from gpufleet.cli.focus_output import FOCUS, show_focus
     from gpufleet.kube.connection import ClusterChoice
     from gpufleet.ledger.costs import cost_of
 
@@ -75,4 +76,7 @@ def command(
     book, notes = priced(prices)
     found = known(logs, save, ClusterChoice(kubeconfig, context))
     span = span_of(*asked, found.until_us)
+    if output in FOCUS:
+        show_focus(found, book, span, FOCUS[output], notes)
+        return
     show(cost_of(found.intervals, book, span, by_names), output, (*notes, *found.notes))

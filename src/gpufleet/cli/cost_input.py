@@ -47,10 +47,14 @@ DATE_LENGTH = len("2026-01-31")
 
 
 class Known(msgspec.Struct, frozen=True):
-    """What happened, until the last moment of which all is known."""
+    """What happened, until the last moment of which all is known.
+
+    ``cluster`` is the UID of the namespace kube-system; "" where this person may not get it.
+    """
 
     intervals: Intervals
     until_us: int
+    cluster: str
     notes: tuple[str, ...] = ()
 
 
@@ -93,7 +97,8 @@ def known(logs: Sequence[Path], save: Path | None, choice: ClusterChoice) -> Kno
                 expected=RIGHTS,
             )
         log = _saved(save, log, origin)
-    return Known(log.intervals(), log.known_until_us(), notes)
+    cluster = "" if origin is None else origin.cluster
+    return Known(log.intervals(), log.known_until_us(), cluster, notes)
 
 
 def _saved(save: Path, log: IntervalLog, origin: log_file.Origin) -> IntervalLog:

@@ -111,7 +111,7 @@ def cost_of(intervals: Intervals, book: PriceBook, span: Span, by: Sequence[str]
     rows: list[CostRow] = []
     nodes_micro = 0
     for records in intervals.nodes:
-        for hour in _hours(records, book, span):
+        for hour in hours_of(records, book, span):
             nodes_micro += hour.gpu_micro + hour.host_micro
             rows += _rows(hour, records.priced_as.gpu_model, pods)
     waste = [row for row in rows if row.bucket in WASTE]
@@ -173,7 +173,8 @@ COLUMNS: Mapping[str, Callable[[CostRow], str | None]] = {
 """What rows can be put together by, beside labels of pods."""
 
 
-def _hours(records: NodeRecords, book: PriceBook, span: Span) -> Iterator[NodeHour]:
+def hours_of(records: NodeRecords, book: PriceBook, span: Span) -> Iterator[NodeHour]:
+    """The hours of a node that has GPUs or a price. Those that the time cuts count in part."""
     life = within(records.span, span)
     there = msgspec.structs.replace(records, span=life)
     has_gpus = bool(records.devices)
