@@ -1,16 +1,12 @@
 """The page with a keyboard alone: on every address Tab leads to all that can be used, and is seen."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.chromium import chromium, needs_chromium
-from tests.web.sample_server import SampleServer, serving
+from tests.web.sample_server import serving
 from tests.web.watched_page import VIEWS, WatchedPage, watched
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 pytestmark = needs_chromium
 
@@ -44,16 +40,17 @@ MORE = 3
 """Presses beyond one for each: the window itself takes some."""
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    with chromium() as launched:
-        yield launched
+DRAWN_TWICE = """() => new Promise((done) => {
+  requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(done)));
+})"""
+"""Two frames after a change of the view the page gives the focus to its content."""
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[SampleServer]:
-    with serving() as server:
-        yield server
+def seen() -> Iterator[WatchedPage]:
+    """One page for all views, as a person has it."""
+    with chromium() as browser, serving() as server, watched(browser, server.url) as page:
+        yield page
 
 
 def reached(seen: WatchedPage, count: int) -> tuple[set[int], set[int]]:
@@ -71,19 +68,18 @@ def reached(seen: WatchedPage, count: int) -> tuple[set[int], set[int]]:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_tab_alone_leads_to_all_that_can_be_used(browser: "Browser", shared: SampleServer, view: str) -> None:
-    with watched(browser, shared.url) as seen:
-        seen.look_at(VIEWS[view])
-        usable = seen.page.evaluate(MARK)
-        found, unseen = reached(seen, len(usable))
-        assert [usable[place] for place in sorted(set(range(len(usable))) - found)] == []
-        assert [usable[place] for place in sorted(unseen)] == []
+def test_tab_alone_leads_to_all_that_can_be_used(seen: WatchedPage, view: str) -> None:
+    seen.look_at(VIEWS[view])
+    seen.page.evaluate(DRAWN_TWICE)
+    usable = seen.page.evaluate(MARK)
+    found, unseen = reached(seen, len(usable))
+    assert [usable[place] for place in sorted(set(range(len(usable))) - found)] == []
+    assert [usable[place] for place in sorted(unseen)] == []
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_a_single_key_leads_to_each_view(browser: "Browser", shared: SampleServer, key: str) -> None:
-    with watched(browser, shared.url) as seen:
-        seen.look_at(VIEWS["queue"])
-        seen.page.keyboard.press(key)
-        seen.page.wait_for_selector(f"main[data-view={KEYS[key]}] h1")
-        seen.wait_until("document.activeElement.id === 'content'")
+def test_a_single_key_leads_to_each_view(seen: WatchedPage, key: str) -> None:
+    seen.look_at(VIEWS["queue"])
+    seen.page.keyboard.press(key)
+    seen.page.wait_for_selector(f"main[data-view={KEYS[key]}] h1")
+    seen.wait_until("document.activeElement.id === 'content'")

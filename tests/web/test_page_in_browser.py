@@ -12,7 +12,7 @@ from gpufleet.web import documents
 from tests.chromium import chromium, needs_chromium
 from tests.web.sample_fleet import MARKUP
 from tests.web.sample_server import SampleServer, serving
-from tests.web.watched_page import VIEWS, address, watched
+from tests.web.watched_page import VIEWS, WatchedPage, address, watched
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -47,18 +47,21 @@ def work_row(key: str, state: str = "waits", **fields: object) -> documents.Work
     return msgspec.convert({"key": key, "state": state, "gpus": 1.0, **fields}, documents.WorkRow)
 
 
-@pytest.mark.parametrize("look", SCREENS)
-@pytest.mark.parametrize("view", VIEWS)
-def test_every_view_is_accessible_and_without_complaint(
-    browser: "Browser", shared: SampleServer, view: str, look: str
-) -> None:
-    width_px, is_dark = SCREENS[look]
+@pytest.fixture(scope="module", params=SCREENS)
+def screen(request: pytest.FixtureRequest, browser: "Browser", shared: SampleServer) -> Iterator[WatchedPage]:
+    """One page for all views, as a person has it."""
+    width_px, is_dark = SCREENS[request.param]
     with watched(browser, shared.url, width_px=width_px, is_dark=is_dark) as seen:
-        seen.look_at(VIEWS[view])
-        assert seen.violations() == []
-        assert not seen.is_too_wide()
-        assert seen.complaints == []
-        assert [one for one in seen.requests if not one.startswith(shared.url)] == []
+        yield seen
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view_is_accessible_and_without_complaint(screen: WatchedPage, view: str) -> None:
+    screen.look_at(VIEWS[view])
+    assert screen.violations() == []
+    assert not screen.is_too_wide()
+    assert screen.complaints == []
+    assert [one for one in screen.requests if not one.startswith(screen.url)] == []
 
 
 @pytest.mark.parametrize("look", SCREENS)
