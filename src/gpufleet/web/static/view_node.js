@@ -10,6 +10,8 @@ import { heldWords, holderLink } from "./view_fleet.js";
 import { nodeOf, workOf } from "./wire.js";
 
 const MEASURED_AGAIN_MS = 15_000;
+/** That a card is held whole needs no word within it; parts do. */
+const WHOLE_MILLI = 1000;
 const STATES = { unwell: ["unwell", "bad"], unknown: ["unknown", "unknown"], free: ["free", "calm"], part: ["held in part", "good"], held: ["held", "good"] };
 
 export function NodeView({ parts: [name, chosen] }) {
@@ -68,7 +70,7 @@ function Card({ card, index, isChosen, node, use }) {
     <p class="card-head"><a href=${link("node", node.name, card.id)} aria-current=${isChosen ? "true" : null} aria-label=${`GPU ${index}, ${card.id}`}>GPU ${index}</a><${State} state=${word} tone=${tone} /></p>
     ${card.reason ? html`<p class="why">${card.reason}</p>` : null}
     <ul class="holders">${card.holders.map((one, place) => html`<li key=${place}><span class="swatch ${queueInks.of(ownerOf(one))}" aria-hidden="true"></span><span class="who">${holderLink(one)}</span>
-      <span class="muted">${heldWords(one)}</span></li>`)}
+      <span class="muted">${heldWords(one.milli === WHOLE_MILLI ? { ...one, milli: 0 } : one)}</span></li>`)}
       ${card.holders.length ? null : html`<li class="muted">${state === "free" ? "nobody holds it" : state === "held" || state === "part" ? "by whom is unknown" : "no holder is reported"}</li>`}</ul>
     <dl class="readings"><div><dt>use</dt><dd><${Meter} ratio=${use.busy_ratio} words=${percent(use.busy_ratio)} label="use" /></dd></div>
       <div><dt>memory</dt><dd><${Meter} ratio=${use.memory_bytes ? use.memory_used_bytes / use.memory_bytes : null} words=${gibibytes(use.memory_used_bytes)} label="memory" /></dd></div>

@@ -8,7 +8,7 @@ import { amount, counted, duration, moment, UNKNOWN, whole } from "./text.js";
 import { asked } from "./wire.js";
 
 const KINDS = {
-  add_nodes: { title: "Add nodes", hint: "2, 2:like=NODE or 2:gpus=8,model=H100-80GB", option: "--add-nodes" },
+  add_nodes: { title: "Add nodes", hint: "how many, and like what: 2, 2:like=NODE or 2:gpus=8,model=H100-80GB", option: "--add-nodes" },
   remove_node: { title: "Remove a node", hint: "the name of a node", option: "--remove-node" },
   set_quota: { title: "Set a quota", hint: "QUEUE.RESOURCE=VALUE, such as team-a.gpu=16", option: "--set-quota" },
   manifest: { title: "Submit work", hint: "a manifest: Pods, Jobs, Deployments, StatefulSets, and what they name", option: "--submit" },
