@@ -2,8 +2,8 @@
 
 A field that the served definition does not know is pruned without a word, so that a queue or policy says less
 than its author wrote. The schemas are read from the OpenAPI documents, which every account may read, so that
-no right to definitions is needed. ``gpufleet check`` tells what is missing; the operator waits until
-it is there.
+no right to definitions is needed. ``gpufleet check`` tells what is missing; the scheduler and the
+operator wait until it is there.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,17 +26,20 @@ Schema = Mapping[str, Any]
 _ANY = msgspec.json.Decoder(dict[str, Any])
 
 
-async def missing_fields(client: Client, kinds: tuple[Kind, ...]) -> tuple[str, ...]:
+async def missing_fields(
+    client: Client, kinds: tuple[Kind, ...], *, served_only: bool = False
+) -> tuple[str, ...]:
     """Fields that this program knows and the server's definitions do not, such as "FleetPolicy spec.driver".
 
-    A kind that is not served at all is missing as a whole. Raises KubeError.
+    A kind that is not served at all is missing as a whole, or left out with ``served_only``. Raises
+    KubeError.
     """
     shipped = {str(one["spec"]["names"]["kind"]): one for one in definitions()}
     found: list[str] = []
     for root in dict.fromkeys(kind.root for kind in kinds):
         served = await _served(client, root)
         for kind in kinds:
-            if kind.root == root:
+            if kind.root == root and (kind.name in served or not served_only):
                 found += _missing(kind, shipped[kind.name], served.get(kind.name))
     return tuple(found)
 

@@ -23,7 +23,7 @@ from gpufleet.kube.lease import LeadershipLost, Lease
 from gpufleet.kube.mirror import Mirror
 from gpufleet.kube.mirror_changes import Appeared, Change, Changed, Vanished
 from gpufleet.kube.objects import fleet_policies as wire
-from gpufleet.kube.resources import FLEET_POLICIES, NODE_DEVICES, NODES, PODS
+from gpufleet.kube.resources import FLEET_POLICIES, GPU_PROJECTS, NODE_DEVICES, NODES, PODS, Kind
 from gpufleet.kube.status import Conflict, NotFound
 from gpufleet.model.identifiers import NodeName
 from gpufleet.operator.applying import apply_state, labels_differ, taints_differ
@@ -121,10 +121,15 @@ class Operator:
 
     async def _definitions_problem(self) -> str:
         try:
-            missing = await missing_fields(self.client, (FLEET_POLICIES, NODE_DEVICES))
+            missing = await missing_fields(self.client, self._kinds())
         except KubeError as error:
             return f"the cluster's definitions are not known yet: {error}"
         return words(missing) if missing else ""
+
+    def _kinds(self) -> tuple[Kind, ...]:
+        """The kinds of ours that this process reads and writes."""
+        projects = (GPU_PROJECTS,) if self._keeps_projects else ()
+        return FLEET_POLICIES, NODE_DEVICES, *projects
 
     async def _lead(self) -> None:
         following = Following(self.client, self.lease, self.namespace, self._scheduler_name, self._planner)

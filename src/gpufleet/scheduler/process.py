@@ -26,13 +26,16 @@ from gpufleet.engine.event_log import header_line, step_line
 from gpufleet.engine.instruction import AnyInstruction
 from gpufleet.engine.policy import find_policy
 from gpufleet.files.atomic_write import growing_file
+from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.connection import ClusterChoice, check_choice, connect
 from gpufleet.kube.expiry import Expiry
 from gpufleet.kube.expiry_watch import ExpiryWatch
 from gpufleet.kube.http_transport import HttpTransport
 from gpufleet.kube.lease import LeadershipLost
+from gpufleet.kube.transport import Transport
 from gpufleet.scheduler import kernels
+from gpufleet.scheduler.definitions_awaited import await_definitions
 from gpufleet.scheduler.defragmentation_flags import rules_of
 from gpufleet.scheduler.endpoint import Endpoint
 from gpufleet.scheduler.garbage_collection import GarbageCollectorTuning
@@ -118,17 +121,7 @@ async def _live(options: ProcessOptions, metrics: Metrics, status: Status) -> in
         watching = asyncio.ensure_future(expiry_watch(transport, metrics).run())
         stack.callback(watching.cancel)
         record = None if options.event_log is None else _recorder(settings, options.event_log, stack)
-        life = asyncio.ensure_future(
-            run(
-                transport,
-                MachineClock(),
-                random.Random(),
-                settings,
-                metrics=metrics,
-                status=status,
-                record=record,
-            )
-        )
+        life = asyncio.ensure_future(_begin(transport, settings, metrics, status, record))
         end_on_signal(life)
         try:
             await life
@@ -138,6 +131,16 @@ async def _live(options: ProcessOptions, metrics: Metrics, status: Status) -> in
         except asyncio.CancelledError:
             LOG.info("stopped by a signal")
     return 0
+
+
+async def _begin(
+    transport: Transport, settings: Settings, metrics: Metrics, status: Status, record: Record | None
+) -> None:
+    """The service, once the cluster's definitions fit."""
+    clock, jitter = MachineClock(), random.Random()
+    client = Client(transport, clock, jitter, timeout_s=settings.request_timeout_s)
+    await await_definitions(client, status, metrics)
+    await run(transport, clock, jitter, settings, metrics=metrics, status=status, record=record)
 
 
 def expiry_watch(transport: HttpTransport, metrics: Metrics) -> ExpiryWatch:

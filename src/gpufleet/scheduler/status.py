@@ -67,6 +67,10 @@ class Status:
         self._cluster = self.rounds = self._waiting = None
         self._ready = STANDS_BY
 
+    def wait_for(self, problem: str) -> None:
+        """Nothing has begun, because of this problem."""
+        self._ready = Health(well=False, reasons=(problem,))
+
     def alive(self) -> Health:
         """Whether the loop turns."""
         age_s = time.monotonic() - self._beat_at_s
