@@ -7,11 +7,11 @@ import msgspec
 import pytest
 
 from gpufleet.cli.explain_output import lines
+from gpufleet.cluster.claims.devices import CLAIM_KINDS, read_devices
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.watching.picture import Picture
 from gpufleet.dra_allocation.slices import NodeFacts
 from gpufleet.explain.answer import Answer, State
-from gpufleet.explain.device_claims import CLAIM_KINDS, read_devices
 from gpufleet.explain.inquiry import ask
 from gpufleet.kube.client import Client
 from gpufleet.kube.resources import DEVICE_TAINT_RULES, RESOURCE_SLICES, Kind
@@ -214,6 +214,25 @@ def test_a_claim_that_is_not_there_is_told(uses: Object, why: str, way: str) -> 
     answer = asked(build)
     assert why in answer.why
     assert way in answer.way_out[0]
+
+
+@pytest.mark.parametrize("owned", [True, False])
+def test_a_claim_of_a_template_serves_only_the_pod_that_owns_it(owned: bool) -> None:
+    def build(world: World) -> None:
+        devices(world, "a", "large")
+        use = {"name": "x", "resourceClaimTemplateName": "t"}
+        world.pod("p", gpus=0, schedulerName="default-scheduler", resourceClaims=[use])
+        uid = world.get("p")["metadata"]["uid"] if owned else "of-an-earlier-pod"
+        claim(world, "p-x")
+        owners = [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid, "controller": True}]
+        path = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/p-x"
+        assert world.request("PATCH", path, {"metadata": {"ownerReferences": owners}}) == 200
+        made = {"resourceClaimStatuses": [{"name": "x", "resourceClaimName": "p-x"}]}
+        assert world.request("PATCH", "/api/v1/namespaces/default/pods/p/status", {"status": made}) == 200
+
+    answer = asked(build)
+    assert ("the ResourceClaim p-x was not made for this pod" in answer.why) is not owned
+    assert any(way.startswith("delete the ResourceClaim p-x") for way in answer.way_out) is not owned
 
 
 def test_a_class_that_is_misspelt_is_told() -> None:

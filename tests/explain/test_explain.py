@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from gpufleet.cluster.claims.devices import CLAIM_KINDS
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.watching.mirrors import WATCHED
 from gpufleet.explain.answer import Answer, State
-from gpufleet.explain.device_claims import CLAIM_KINDS
 from gpufleet.explain.inquiry import ask
 from gpufleet.explain.owners import KINDS
 from gpufleet.explain.subject import Wanted, read_name

@@ -6,6 +6,8 @@ of its claims the answer says what stands in the way of each device.
 
 import msgspec
 
+from gpufleet.cluster.claims.devices import read_devices
+from gpufleet.cluster.claims.pod_claims import claims_of
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.watching.picture import Picture
 from gpufleet.dra_allocation.allocation_errors import ClaimError
@@ -13,7 +15,6 @@ from gpufleet.dra_allocation.slices import NodeFacts
 from gpufleet.explain import claim_words
 from gpufleet.explain.answer import Answer
 from gpufleet.explain.claim_nodes import judge
-from gpufleet.explain.device_claims import claims_of, read_devices
 from gpufleet.kube import resources
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.model.phrases import counted, listed

@@ -7,6 +7,8 @@ for them may be short of something else. ``claim_words`` puts it in words.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from gpufleet.cluster.claims.devices import Devices
+from gpufleet.cluster.claims.pod_claims import PodClaims
 from gpufleet.dra_allocation.allocator import Allocator
 from gpufleet.dra_allocation.diagnosis import NO_DEVICE_COST, ChoiceDiagnosis
 from gpufleet.dra_allocation.held import HeldDevices
@@ -14,7 +16,6 @@ from gpufleet.dra_allocation.obstacles import ObstacleKind
 from gpufleet.dra_allocation.results import Allocation, Refusal
 from gpufleet.dra_allocation.slices import NodeFacts
 from gpufleet.dra_allocation.ways_out import Change, ways_out
-from gpufleet.explain.device_claims import Devices, PodClaims
 
 NEAREST_MAX = 3
 """Of so many nodes the ways out are looked for: each takes dozens of attempts."""

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from gpufleet.cluster.claims.devices import Devices
 from gpufleet.dra_allocation.diagnosis import ChoiceDiagnosis
 from gpufleet.dra_allocation.obstacles import ObstacleKind, taint_words
 from gpufleet.dra_allocation.slices import DeviceId
@@ -25,7 +26,6 @@ from gpufleet.explain.claim_nodes import (
     Judgement,
     NodeRefusal,
 )
-from gpufleet.explain.device_claims import Devices
 from gpufleet.kube.codec.field_path import harmless
 from gpufleet.model.model_errors import printable
 from gpufleet.model.phrases import counted, listed, subject, verb

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
+from gpufleet.cluster.claims.devices import CLAIM_KINDS
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.progress import ENGINE, Say
 from gpufleet.cluster.scheduler_lease import Leading, who_leads
@@ -20,7 +21,6 @@ from gpufleet.explain import owners, subject
 from gpufleet.explain.answer import SCHEMA, Answer, Asked, Finding, MemberRow, State
 from gpufleet.explain.answering import Answering
 from gpufleet.explain.claim_answers import with_claims
-from gpufleet.explain.device_claims import CLAIM_KINDS
 from gpufleet.explain.gang_words import member_row, state_of
 from gpufleet.explain.namespace_limits import namespace_limits
 from gpufleet.explain.owners import EventRead, Owned, Owner
