@@ -78,7 +78,7 @@ class Cycle:
         What was told before comes first. What a slice of work says is given out where it ends; the rest is
         left with ``carrying_out``.
         """
-        state, carrying_out = self.state, self.carrying_out
+        state, carrying_out, replacements = self.state, self.carrying_out, self.moving.replacements
         carrying_out.begin(at_us, instructions)
         # Queues first: all that follows asks which queue a workload belongs to and whether it may start.
         settled = state.queues.settle(state.named_queue)
@@ -89,15 +89,17 @@ class Cycle:
             self.overtime.settle()
             for nomination in closed_nominations(state):
                 self.nominations.cancel(nomination)
-        if self.moving.replacements.recalled:
-            self.moving.replacements.resume(at_us)
-        self.moving.replacements.drop_ended(at_us)
+        if replacements.recalled:
+            replacements.resume(at_us)
+        replacements.drop_ended(at_us)
         # Before work has its turn, so that a holder competes by its turn and not by having been first.
         self.reservations.put_aside(at_us)
         if self.nominations.recalled:
             self._resume_recalled(at_us)
         # Before any line has its turn: pods for which a place is kept go first into what has fallen free.
-        self._serve_nominated()
+        if state.departures.nominations:
+            self._serve_nominated()
+        state.pods.left_nodes.clear()
         if state.changes.room.take():
             state.changes.note(Change.ROOM_OFFERED)
             self._wake_lines_that_may_fit()
@@ -116,21 +118,29 @@ class Cycle:
         if self.violations.watches:
             for row, why in self.violations.take(at_us, of_gangs=False):
                 carrying_out.evict(row, None, why)
-        yield from self._serve_queues(at_us, work)
+        for row in state.place_newcomer():
+            carrying_out.bind(row)
+        # Most steps of a fleet without queues are this: one pod came, and was placed at once.
+        if state.waiting.has_turns:
+            yield from self._serve_queues(at_us, work)
         # Places that were reserved before and are not again: work that was refused may have them.
         if self.reservations.end_round():
             self._wake_lines_that_may_fit()
             state.wake_kept_out(every_line=False)
+            state.refused_newcomer = None
             yield from self._serve_queues(at_us, work)
         # After the turns, which may have completed a gang: only one that they could not is taken back.
         if self.violations.watches:
             yield from self._take_gangs_back(at_us, work)
         # After all lines, so that no move takes room from work that waits.
-        carrying_out.instructions += self.moving.run(at_us)
+        if self.moving.may_have_moves:
+            carrying_out.instructions += self.moving.run(at_us)
         if self.nominations.withdrawn:
             carrying_out.instructions += self.nominations.take_withdrawn()
-        carrying_out.instructions += self.reservation_report.news(at_us)
-        yield from self._tell_waiting_work(at_us, work)
+        if self.reservation_report.may_have_news:
+            carrying_out.instructions += self.reservation_report.news(at_us)
+        if state.has_unreported:
+            yield from self._tell_waiting_work(at_us, work)
         state.count_evictions()
 
     def _resume_recalled(self, at_us: int) -> None:
@@ -148,27 +158,25 @@ class Cycle:
             self.carrying_out.evict(row, None, why)
         self.carrying_out.instructions += self.violations.conclude()
         if ending:
+            self.state.refused_newcomer = None
             yield from self._serve_queues(at_us, work)
 
     def _serve_nominated(self) -> None:
         """Bind pods that have waited for others to leave, there or on room that is free by now."""
-        if self.state.departures.nominations:
-            self.carrying_out.bind_nominated(self.nominations.settle())
-            if self.state.changes.room.is_pending:
-                self.carrying_out.bind_nominated(self.nominations.move())
-            self.carrying_out.instructions += self.nominations.take_prolonged()
-        self.state.pods.left_nodes.clear()
+        self.carrying_out.bind_nominated(self.nominations.settle())
+        if self.state.changes.room.is_pending:
+            self.carrying_out.bind_nominated(self.nominations.move())
+        self.carrying_out.instructions += self.nominations.take_prolonged()
 
     def next_due_us(self) -> int | None:
         """When a step is wanted even if nothing happens."""
-        dues = (
-            self.state.next_backoff_us() if self.state.pauses.dues else None,
-            self.search_retries.next_due_us(),
-            self.overtime.next_due_us(),
-            self.reservations.next_due_us(),
-            self.moving.next_due_us(),
-            self.violations.next_due_us() if self.violations.watches else None,
-        )
+        dues = [self.search_retries.next_due_us(), self.reservations.next_due_us(), self.moving.next_due_us()]
+        if self.state.pauses.dues:
+            dues.append(self.state.next_backoff_us())
+        if self.overtime.is_watching:
+            dues.append(self.overtime.next_due_us())
+        if self.violations.watches:
+            dues.append(self.violations.next_due_us())
         return earliest(dues)
 
     def _wake_lines_that_may_fit(self) -> None:
@@ -211,10 +219,7 @@ class Cycle:
     def _serve_queues(self, at_us: int, work: WorkSlice) -> Iterator[list[AnyInstruction]]:
         waiting, turns = self.state.waiting, self.state.turns
         shapes_to_retry = self.state.neighbours.shapes_to_retry
-        for row in self.state.place_newcomer():
-            self.carrying_out.bind(row)
         if not waiting.has_turns:
-            # Most steps of a fleet without queues are this: one pod came, and was placed at once.
             return
         turns.begin(at_us)
         while (line := turns.take()) is not None:

@@ -93,7 +93,10 @@ class Engine:
         A bad event is answered by ``Rejected`` and changes nothing. Raises EventError, before
         anything is taken in, if time goes back.
         """
-        return [said for part in self.slices(at_us, events, None) for said in part]
+        instructions: list[AnyInstruction] = []
+        for part in self.slices(at_us, events, None):
+            instructions += part
+        return instructions
 
     def slices(
         self, at_us: int, events: Iterable[Event], work_max: int | None
@@ -114,25 +117,26 @@ class Engine:
         return self._slices(at_us, events, WorkSlice(work_max))
 
     def _slices(self, at_us: int, events: Iterable[Event], work: WorkSlice) -> Iterator[list[AnyInstruction]]:
-        intake = self._intake
+        intake, state = self._intake, self.state
         # A part that seldom has something to do is not called without it: a step takes some 40 microseconds,
         # and calls that find nothing to do would be several of them.
         if intake.distrust_by_node or intake.refused_by_pod:
             intake.settle(at_us)
-        state = self.state
+        take, keep, counts = intake.take, state.store.keep, work.counts
         rejected: list[AnyInstruction] = []
         for happened in events:
             if state.newcomer is not None:
                 state.enqueue_newcomer()
-            if work.ends():
+            if counts and work.ends():
                 yield rejected
                 rejected = []
             try:
-                intake.take(happened, at_us)
+                take(happened, at_us)
             except InputError as problem:
                 rejected.append(Rejected(type(happened).__name__, str(problem)))
-            state.store.keep()
-            work.spend(1)
+            keep()
+            if counts:
+                work.spend(1)
         yield from self._cycle.run(at_us, work, rejected + intake.take_instructions())
         yield self._concluded(at_us)
 

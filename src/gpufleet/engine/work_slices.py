@@ -12,11 +12,16 @@ SEARCH_WORK = 64
 
 
 class WorkSlice:
-    """Counts the work since the last cut. ``work_max`` is what a slice may have; None cuts nowhere."""
+    """Counts the work since the last cut. ``work_max`` is what a slice may have; None cuts nowhere.
+
+    ``counts`` is False then: what is spent and whether the slice ends need not be asked.
+    """
 
     def __init__(self, work_max: int | None) -> None:
         self._work_max = work_max
         self._work = 0
+        # Where nothing is cut nothing has to be counted.
+        self.counts = work_max is not None
 
     def spend(self, work: int) -> None:
         """So much work was done: 1 for an event, a pod that starts, or a pod that is told why it waits."""

@@ -80,6 +80,11 @@ class Automatic:
         due_us, window = at_us + self.rules.every_us, self.rules.window
         return due_us if window is None else window.next_us(due_us)
 
+    @property
+    def may_have_moves(self) -> bool:
+        """True if moves are asked for or wanted by rules, or there is news of earlier ones."""
+        return self.rules is not None or bool(self.asked.targets) or self.replacements.has_news
+
     def run(self, at_us: int) -> list[AnyInstruction]:
         """Tell which pods have taken a place over, and make the moves for which it is time."""
         instructions: list[AnyInstruction] = []

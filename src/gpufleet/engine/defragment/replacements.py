@@ -157,6 +157,11 @@ class Replacements:
         """The moved pod whose place a pod that is bound now has taken over, None if there is none."""
         return self._origins.pop(uid, None)
 
+    @property
+    def has_news(self) -> bool:
+        """True if places were taken over, kept or given up since this was last told."""
+        return bool(self._taken_over or self._changed)
+
     def take_taken_over(self) -> list[Nomination]:
         """Nominations of pods that took a place over since this was last asked, and cannot be bound yet."""
         if not self._taken_over:

@@ -28,6 +28,11 @@ class ReservationReport:
         self._kept_off: dict[tuple[int, int, SeenLabels], ReservationHint | None] = {}
         self._kept_off_as_of = (-1, -1)
 
+    @property
+    def may_have_news(self) -> bool:
+        """True if something is reserved, or was when this was last asked."""
+        return bool(self._reported) or self.reservations.holds_any
+
     def news(self, at_us: int) -> list[Reserved | ReservationEnded]:
         """What changed since this was last asked."""
         held = self.reservations.held()

@@ -200,7 +200,8 @@ class Departures:
     def gone(self, uid: PodUid) -> None:
         """A pod holds nothing any more, wherever it was."""
         self.changes += 1
-        if not (self.is_departing(uid) or uid in self.refused_until_us or uid in self._by_departing):
+        is_departing = uid in self.announced or uid in self.evicted
+        if not (is_departing or uid in self.refused_until_us or uid in self._by_departing):
             # As of most pods: then nothing of this is noted by its row either.
             return
         for nomination in self.waiting_for(uid):

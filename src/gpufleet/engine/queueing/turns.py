@@ -30,7 +30,7 @@ from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.engine.queueing.leaving_use import LeavingUse
 from gpufleet.engine.queueing.past_use import MEAN_SCALE, PastUse
-from gpufleet.engine.queueing.shares import QueueShares, RawShare, dominant, is_within
+from gpufleet.engine.queueing.shares import NOT_LIMITED, QueueShares, RawShare, dominant, is_within
 from gpufleet.engine.queueing.tree import QueueTree
 from gpufleet.engine.queueing.waiting import Head, Line, WaitingLines
 from gpufleet.engine.state.gang_members import Members
@@ -63,6 +63,8 @@ class QueueTerms(NamedTuple):
     half_life_us: int
     owed: list[int]
     to_share: list[int]
+    may_borrow: list[tuple[int, int]]
+    """Column and amount owed of each resource of which a share may arise."""
 
 
 Key = tuple[int, int, bool, int, bool, int, Head]
@@ -113,6 +115,7 @@ class Turns:
         self._measured: dict[int, Measured] = {}
         self._measured_now: dict[int, Measured] = {}
         self._rejoining: dict[QueueName, None] = {}
+        self._any_leaves = False
 
     def begin(self, at_us: int) -> None:
         """Every queue with work that is not parked takes part."""
@@ -136,8 +139,9 @@ class Turns:
         ):
             known.clear()
         rows = {self._enter(name): None for name in self._queues_with_work()}
-        rows |= dict.fromkeys(self.leaving.begin())
-        self._settle_upwards(rows)
+        leaving = self.leaving.begin()
+        self._any_leaves = bool(leaving)
+        self._settle_upwards(rows | dict.fromkeys(leaving))
 
     def _settle_upwards(self, rows: dict[int, None]) -> None:
         """The keys of these queues and of all above them.
@@ -213,7 +217,10 @@ class Turns:
             self._take_rejoining()
         if self._is_flat:
             return heapq.heappop(self._flat)[2] if self._flat else None
-        self._settle_upwards(dict.fromkeys(self.leaving.catch_up()))
+        leaving = self.leaving.catch_up()
+        if leaving:
+            self._any_leaves = True
+            self._settle_upwards(dict.fromkeys(leaving))
         row = self._first_below(TOP)
         while row is not None and row not in self._lines:
             row = self._first_below(row)
@@ -224,11 +231,11 @@ class Turns:
 
     def _first_below(self, row: int) -> int | None:
         """The child with the best right, None if none takes part."""
-        heap = self._heaps.get(row, [])
+        heap, keys = self._heaps.get(row), self._keys
         while heap:
             key, child = heap[0]
             # An old key of a queue is dropped when it comes up: to find it inside the heap would cost more.
-            if self._keys.get(child) == key:
+            if keys.get(child) == key:
                 return child
             heapq.heappop(heap)
         return None
@@ -240,57 +247,73 @@ class Turns:
 
     def _settle_alone(self, row: int) -> int:
         """The key of one queue, those below it being up to date; the queue above it."""
-        parent = self._terms(row).parent
-        self.leaving.carry_up(row)
+        parent, keys = (self._terms_by_row.get(row) or self._terms(row)).parent, self._keys
+        if self._any_leaves:
+            self.leaving.carry_up(row)
         if row in self._lines:
             contestant = self._contestants[row]
         else:
             below = self._first_below(row)
             if below is None:
                 self._contestants.pop(row, None)
-                self._keys.pop(row, None)
+                keys.pop(row, None)
                 return parent
             contestant = self._contestants[row] = self._contestants[below]
         key = self._key(row, contestant)
-        if self._keys.get(row) != key:
-            self._keys[row] = key
-            heapq.heappush(self._heaps.setdefault(parent, []), (key, row))
+        if keys.get(row) != key:
+            keys[row] = key
+            heap = self._heaps.get(parent)
+            if heap is None:
+                heap = self._heaps[parent] = []
+            heapq.heappush(heap, (key, row))
         return parent
 
     def _terms(self, row: int) -> QueueTerms:
         known = self._terms_by_row.get(row)
         if known is None:
             queue = self.tree.queue_at(row)
+            owed, to_share = self.tree.subtree[row].tolist(), self.shares.of_parent(row)
+            columns = enumerate(zip(owed, to_share, strict=True))
             known = self._terms_by_row[row] = QueueTerms(
                 int(self.tree.parent[row]),
                 self.tree.is_described(row),
                 -queue.priority,
                 queue.weight_milli,
                 queue.half_life_us,
-                self.tree.subtree[row].tolist(),
-                self.shares.of_parent(row),
+                owed,
+                to_share,
+                [(column, amount) for column, (amount, whole) in columns if whole != NOT_LIMITED],
             )
         return known
 
     def _key(self, row: int, contestant: Contestant) -> Key:
-        terms = self._terms(row)
-        if not terms.is_described:
-            return UNDESCRIBED, 0, False, 0, False, 0, contestant.head
+        terms = self._terms_by_row.get(row) or self._terms(row)
+        head, ask = contestant
+        _, is_described, minus_priority, weight_milli, half_life_us, owed, _, may_borrow = terms
+        if not is_described:
+            return UNDESCRIBED, 0, False, 0, False, 0, head
         counted = self.leaving.used_without(row)
         right, minus_weight, has_its_own = WITHIN_WHAT_IS_OWED, 0, False
-        if not is_within(counted, terms.owed, contestant.ask):
-            right = BEYOND_WHAT_IS_OWED if terms.weight_milli else WITHOUT_WEIGHT
-            minus_weight = -terms.weight_milli
-            has_its_own = not lacks_its_own(counted, terms.owed, contestant.ask)
+        if not is_within(counted, owed, ask):
+            right = BEYOND_WHAT_IS_OWED if weight_milli else WITHOUT_WEIGHT
+            minus_weight = -weight_milli
+            has_its_own = not lacks_its_own(counted, owed, ask)
+        if not half_life_us:
+            for column, amount in may_borrow:
+                if counted[column] > amount:
+                    break
+            else:
+                # Most queues of most fleets: nothing is borrowed, and the share is that of nothing.
+                return right, minus_priority, not weight_milli, 0, has_its_own, minus_weight, head
         # A head that found no place leaves the use on its path as it was, and most heads find none. What
         # counts the past holds for this moment only, the rest until use is another.
-        known = self._measured_now if terms.half_life_us else self._measured
+        known = self._measured_now if half_life_us else self._measured
         measured = known.get(row)
         if measured is None or measured[0] != counted:
             measured = (counted, self._share(row, terms, counted, self._at_us).order_key)
             known[row] = measured
         endless, share = measured[1]
-        return right, terms.minus_priority, endless, share, has_its_own, minus_weight, contestant.head
+        return right, minus_priority, endless, share, has_its_own, minus_weight, head
 
     def share(self, row: int, at_us: int) -> RawShare:
         """The dominant share by which a queue is compared, with its past where it has a half-life."""

@@ -130,7 +130,7 @@ class WaitingLines:
         self._sequence = 0
         self._parked = 0
         self._called = 0
-        self._unreported: dict[LineKey, None] = {}
+        self.unreported: dict[LineKey, None] = {}
 
     def queue(self, name: QueueName) -> Queue:
         """The queue of that name; one that is not described has priority 0."""
@@ -155,7 +155,7 @@ class WaitingLines:
         entry = (created_at_us, name, sequence, line.key, pod_row)
         heapq.heappush(line.waiting, entry)
         line.unreported[sequence] = pod_row
-        self._unreported[line.key] = None
+        self.unreported[line.key] = None
         self._entry_by_row[pod_row] = entry
         if len(line.waiting) > line.sweep_at or len(line.unreported) > line.sweep_at:
             self._sweep(line)
@@ -316,18 +316,18 @@ class WaitingLines:
         """
         called, queues = self.called, self.queues
         for line in lines:
-            name = line.key.queue
-            beside = called.get(name)
             if line.called:
                 continue
-            if line.key.gang is None and beside is not None and len(beside) < CALLED_TOGETHER_MAX:
+            key = line.key
+            beside = called.get(key.queue)
+            if beside is not None and key.gang is None and len(beside) < CALLED_TOGETHER_MAX:
                 beside.append(line)
             else:
-                queue = queues.get(name)
-                if queue is None or queue.strict or line.key.gang is not None or beside is not None:
-                    self.wake(line.key)
+                queue = queues.get(key.queue)
+                if queue is None or queue.strict or key.gang is not None or beside is not None:
+                    self.wake(key)
                     continue
-                called[name] = [line]
+                called[key.queue] = [line]
             line.called = True
             self._called += 1
 
@@ -351,16 +351,15 @@ class WaitingLines:
     def _first_called(self, name: QueueName) -> Line | None:
         """The parked line of a queue that was called and has the best turn."""
         while True:
-            first, best = None, None
+            first, entry, priority = None, None, 0
             for line in self.called[name]:
                 if not line.called:
                     continue
-                turn = (-line.key.priority, line.waiting[0])
-                if best is None or turn < best:
-                    first, best = line, turn
+                one, theirs = line.waiting[0], line.key.priority
+                if entry is None or theirs > priority or (theirs == priority and one < entry):
+                    first, entry, priority = line, one, theirs
             if first is None:
                 return None
-            entry = first.waiting[0]
             # What stands for no waiting pod any more is dropped, and then another may be first.
             if self.trim(first) and first.waiting[0] is entry:
                 return first
@@ -399,15 +398,15 @@ class WaitingLines:
 
     def take_unreported(self) -> list[LineKey]:
         """Lines with pods that have not heard yet why they wait."""
-        if not self._unreported:
+        if not self.unreported:
             return []
-        keys = list(self._unreported)
-        self._unreported.clear()
+        keys = list(self.unreported)
+        self.unreported.clear()
         return keys
 
     def tell_later(self, key: LineKey) -> None:
         """The line has pods to tell, but it is not known yet what."""
-        self._unreported[key] = None
+        self.unreported[key] = None
 
     @property
     def has_turns(self) -> bool:

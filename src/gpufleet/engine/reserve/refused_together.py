@@ -65,7 +65,10 @@ class RefusedTogether:
             return False
         if not all(map(self._is_kept_out, waiting.awake())):
             return False
-        return not any(line.called for line in waiting.kept_out.fitting(self.state.store))
+        for line in waiting.kept_out.fitting(self.state.store):
+            if line.called:
+                return False
+        return True
 
     def _is_kept_out(self, line: Line) -> bool:
         """True if quota keeps out a line that is not parked, of a queue in which none holds back others."""
@@ -80,18 +83,21 @@ class RefusedTogether:
 
     def _find_no_victims(self, lines: list[Line]) -> bool:
         queues, victims = self.state.waiting.queues, self.victims
-        return all(
-            victims.finds_none(priority, queues[name], self.state, lacks_quota=True)
-            for name, priority in dict.fromkeys(line.key[:2] for line in lines)
-        )
+        # Loops: a generator that is asked for thousands of lines takes several times as long.
+        kinds = dict.fromkeys([line.key[:2] for line in lines])
+        for name, priority in kinds:
+            if not victims.finds_none(priority, queues[name], self.state, lacks_quota=True):
+                return False
+        return True
 
     def _refuse(self, lines: list[Line]) -> None:
         """What a visit to each of these changes."""
         if self.evicts:
             self.search_retries.note_alike(lines)
         waiting = self.state.waiting
+        room_matters = bool(waiting.parked_by_shape)
         for line in lines:
-            if line.parked and waiting.parked_by_shape and waiting.waits_for_room(line.key):
+            if room_matters and line.parked and waiting.waits_for_room(line.key):
                 # It lacks quota alone by now: room does not help it.
                 waiting.wake(line.key)
             if not line.parked:

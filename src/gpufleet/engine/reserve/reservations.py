@@ -68,6 +68,11 @@ class Reservations:
         self._tried_in_vain_us: dict[LineKey, int] = {}
         self._dues = RetryTimes(state.waiting)
 
+    @property
+    def holds_any(self) -> bool:
+        """True if a reservation may be in force: ``held`` knows which of them facts have ended."""
+        return bool(self._held)
+
     def held(self) -> list[HeldReservation]:
         """The reservations that are in force; facts may have ended some."""
         if not self._held:
@@ -237,17 +242,18 @@ class Reservations:
         queues, news = self.state.waiting.queues, []
         name, after_us = None, None
         for line in lines:
-            if line.key.queue != name:
-                name = line.key.queue
+            key = line.key
+            if key.queue != name:
+                name = key.queue
                 after_us = queues[name].reserve_after_us
-            if after_us is None or line.key.late:
+            if after_us is None or key.late:
                 continue
             first = line.waiting[0]
             if first[0] + after_us <= at_us:
                 return False
             # What was noted when the same pod was refused still is.
             if first is not line.refused_first:
-                news.append((line.key, first[0] + after_us))
+                news.append((key, first[0] + after_us))
         for key, due_us in news:
             self._dues.note(key, due_us)
         return True

@@ -53,14 +53,15 @@ class CarryingOut:
     def bind(self, row: int) -> None:
         """A pod that was booked starts."""
         state = self.state
-        node_row = state.pods.booked(row)
+        pods = state.pods
+        node_row = pods.booked(row)
         state.placed(row)
-        uid = state.pods.pod_at(row).uid
+        uid = pods.pod_at(row).uid
         if node_row == layout.NOT_SET:
             raise BrokenInvariantError(f"pod {uid} was placed on no node")
         state.placed_in_step.add(row)
-        state.pods.assumed_at_us[row] = self.at_us
-        devices = state.pods.named_devices(row)
+        pods.assumed_at_us[row] = self.at_us
+        devices = pods.named_devices(row)
         if devices is None:
             raise BrokenInvariantError(f"pod {uid} got a device without id")
         node = state.fleet.node_at(node_row)

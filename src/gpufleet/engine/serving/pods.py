@@ -25,13 +25,14 @@ class PodLines:
 
     def serve(self, line: Line) -> bool:
         """Place the first pod of a line; otherwise park the line, and False if it holds back others."""
-        state = self.state
+        state, queues = self.state, self.state.queues
         row = line.waiting[0][-1]
-        if state.queues.is_active:
-            if not line.key.late and state.gate.is_late(row):
+        if queues.is_active:
+            # Each is asked only where some queue is draining, or admits some namespaces alone.
+            if queues.drained_at and not line.key.late and state.gate.is_late(row):
                 state.set_apart_late(line)
                 return True
-            if not line.key.refused and state.gate.is_refused(row):
+            if queues.tree.has_admitted_namespaces and not line.key.refused and state.gate.is_refused(row):
                 state.set_apart_refused(line)
                 return True
             if state.gate.keeps_out(row):
@@ -66,10 +67,7 @@ class PodLines:
 
     def _place_on(self, row: int, slot: int, nodes: Int64Array) -> int:
         """Book a pod on the best of these nodes, NO_NODES standing for all of them."""
-        state = self.state
-        return place_pod_by_handle(
-            state.store.handle, state.shapes.rankings_handle, state.policy.handle, slot, row, nodes
-        )
+        return place_pod_by_handle(*self.state.handles(), slot, row, nodes)
 
     def _serve_related(self, line: Line, row: int) -> bool:
         """Place the first pod of a line where its neighbours allow it; otherwise park the line."""

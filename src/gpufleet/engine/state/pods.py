@@ -7,8 +7,6 @@ it, in free devices that stand in, where the node does not show those that were 
 does the arithmetic.
 """
 
-from typing import cast
-
 import msgspec
 import numpy as np
 import numpy.typing as npt
@@ -82,12 +80,14 @@ class PodTable:
 
     def _count(self, pod: Pod, more: int) -> None:
         """A pod more, or, with -1, one less."""
-        count = self._pods_by_priority.get(pod.priority, 0) + more
+        counts, priority = self._pods_by_priority, pod.priority
+        count = counts.get(priority, 0) + more
         if count:
-            self._pods_by_priority[pod.priority] = count
+            counts[priority] = count
         else:
-            del self._pods_by_priority[pod.priority]
-        self._protected += 0 if pod.preemptible else more
+            del counts[priority]
+        if not pod.preemptible:
+            self._protected += more
 
     def pod_at(self, row: int) -> Pod:
         """The pod of a row in use."""
@@ -120,13 +120,13 @@ class PodTable:
         cells[layout.POD_SHAPE, row] = shape
         cells[layout.POD_NODE, row] = layout.NOT_SET
         cells[layout.POD_QUEUE, row] = layout.NOT_SET
-        cells[layout.POD_PROTECTED, row] = int(not pod.preemptible)
+        cells[layout.POD_PROTECTED, row] = 0 if pod.preemptible else 1
         return row
 
     def _hold_shape(self, pod: Pod) -> int:
         """The row of a pod's shape, of which the pod keeps no record of its own from now on."""
         row = self.shapes.hold(pod.shape)
-        known = self.shapes.shape_at(row)
+        known = self.shapes.shapes[row]
         if pod.shape is not known:
             # An equal value in its place changes nothing that can be seen of a frozen record, and thousands
             # of pods, each read from a document of its own, share the memory of one shape.
@@ -138,15 +138,18 @@ class PodTable:
         row = self.row_by_uid.pop(uid, None)
         if row is None:
             return None
-        node = self.node_row(row)
-        if node is not None:
+        cells = self.store.tables.pods
+        node = cells.item(layout.POD_NODE, row)
+        if node != layout.NOT_SET:
+            # This writes the state too.
             self._release(row, node, ABSENT)
-        self.leave_lost_node(uid)
+        else:
+            cells[layout.POD_STATE, row] = ABSENT
+        if self._lost_node_by_uid:
+            self.leave_lost_node(uid)
         self._count(self.pod_at(row), -1)
         self.eviction_columns.drop(row)
         self.assumed_at_us.pop(row, None)
-        cells = self.store.tables.pods
-        cells[layout.POD_STATE, row] = ABSENT
         self.shapes.drop(cells.item(layout.POD_SHAPE, row))
         self.pods[row] = None
         self._free_rows.append(row)
@@ -175,7 +178,8 @@ class PodTable:
     def named_devices(self, row: int) -> tuple[DeviceId, ...] | None:
         """The devices that a booked pod holds, None if one of them has no id."""
         ids = self.device_ids(row)
-        return None if None in ids else cast("tuple[DeviceId, ...]", ids)
+        # Without ``cast``, which is a call of its own, and this is asked for each pod that starts.
+        return None if None in ids else ids  # type: ignore[return-value]
 
     def node_row(self, row: int) -> int | None:
         """The row of the node a pod is booked on."""
@@ -191,8 +195,11 @@ class PodTable:
         if count == 0:
             return ()
         pod_devices, ids = self.store.tables.pod_devices, self.fleet.device_ids
-        # Most pods have one device, for which a slice would take three times as long.
-        rows = (pod_devices.item(row, 0),) if count == 1 else pod_devices[row, :count].tolist()
+        if count == 1:
+            # Most pods have one device, for which a slice would take three times as long.
+            device = pod_devices.item(row, 0)
+            return (None if device == layout.NOT_SET else ids[device],)
+        rows = pod_devices[row, :count].tolist()
         return tuple([None if device == layout.NOT_SET else ids[device] for device in rows])
 
     def gpu_model(self, row: int) -> GpuModelName | None:
@@ -206,9 +213,12 @@ class PodTable:
 
     def make_journal_room(self, pods: int, devices_a_pod: int) -> None:
         """Room in the journal for placing or releasing that many pods."""
-        columns = self.store.tables.resources_free.shape[1]
-        writes = writes_for(columns, devices_a_pod) + self.store.writes_a_charge
-        self.store.make_journal_room(pods * writes)
+        store = self.store
+        tables = store.tables
+        writes = pods * (writes_for(tables.resources_free.shape[1], devices_a_pod) + store.writes_a_charge)
+        # Asked before each pod is placed or released, and there nearly always is room.
+        if tables.counters.item(layout.COUNTER_JOURNAL_LENGTH) + writes > len(tables.journal):
+            store.make_journal_room(writes)
 
     def booked(self, row: int) -> int:
         """Note that a pod now sits on its node (its place was written by a kernel); the row of the node."""
@@ -219,7 +229,8 @@ class PodTable:
         on_node[row] = None
         if self._placed is not None:
             self._placed.count(self.pod_at(row), 1)
-        self._note_move(row)
+        if self.notes_moves:
+            self.moved.append(row)
         return node
 
     def _note_move(self, row: int) -> None:
@@ -305,12 +316,14 @@ class PodTable:
 
     def left(self, row: int, node: int) -> None:
         """Note that a pod does not sit on this node any more (a kernel took it off)."""
-        self._stated_ids.pop(row, None)
+        if self._stated_ids:
+            self._stated_ids.pop(row, None)
         del self.on_node[node][row]
         if self._placed is not None:
             self._placed.count(self.pod_at(row), -1)
         self.left_nodes[node] = None
-        self._note_move(row)
+        if self.notes_moves:
+            self.moved.append(row)
 
     def mark(self, row: int, state: PodState) -> None:
         """Set a pod's state without moving it."""

@@ -69,7 +69,8 @@ class ShapeTable:
             check_shape(shape)
             row = self._new_row(shape)
         self._pods[row] += 1
-        self._idle_rows.pop(row, None)
+        if row in self._idle_rows:
+            del self._idle_rows[row]
         return row
 
     def drop(self, row: int) -> None:

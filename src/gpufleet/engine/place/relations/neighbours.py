@@ -92,10 +92,14 @@ class Neighbours:
 
     def forget(self, row: int) -> None:
         """A pod is not known any more, or is about to be described anew."""
-        self._uncount(row)
-        self._let_go(row)
-        self.claims.drop(row)
-        self._drop_asks(row)
+        # As of most pods of most fleets, nothing is known of it here.
+        if self._counted or self._held:
+            self._uncount(row)
+            self._let_go(row)
+        if self.claims.choice_by_row:
+            self.claims.drop(row)
+        if self._asks_by_shape:
+            self._drop_asks(row)
 
     def _drop_asks(self, row: int) -> None:
         if not self._asks_by_shape:
