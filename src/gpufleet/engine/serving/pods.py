@@ -57,9 +57,14 @@ class PodLines:
         """Book the first pod of a line on its best node; the node or NOT_SET."""
         state, gpu = self.state, self.state.pods.pod_at(row).shape.gpu
         state.pods.make_journal_room(1, gpu.count)
-        if not (state.gate.is_choosy or gpu.model_order):
+        gate = state.gate
+        if not (gate.is_choosy or gpu.model_order):
             return self._place_on(row, state.shapes.slot(line.key.shape_row), NO_NODES)
-        for where in state.gate.in_order(row, NO_NODES):
+        if not (gate.fleet.spot_nodes or gpu.model_order):
+            # As ``in_order`` has it where there is one place to try, and most pods of queues are such.
+            found = gate.narrowed(row, NO_NODES)
+            return layout.NOT_SET if found is None else self._place_on(row, found.slot, found.nodes)
+        for where in gate.in_order(row, NO_NODES):
             node = self._place_on(row, where.slot, where.nodes)
             if node != layout.NOT_SET:
                 return node
