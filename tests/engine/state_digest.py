@@ -23,7 +23,6 @@ from gpufleet.engine.queueing.shares import QueueShares
 
 NOT_STATE = {
     ("TableStore", "_handle"): "addresses of arrays",
-    ("EngineState", "_handles"): "addresses of arrays",
     ("ShapeTable", "rankings"): "scores are brought up to date when they are asked for",
     ("ShapeTable", "_handle"): "addresses of arrays",
     ("ShapeTable", "_slot_by_row"): "slots of scores, in the order of their last use",

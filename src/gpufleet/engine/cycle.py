@@ -139,8 +139,7 @@ class Cycle:
             carrying_out.instructions += self.nominations.take_withdrawn()
         if self.reservation_report.may_have_news:
             carrying_out.instructions += self.reservation_report.news(at_us)
-        if state.has_unreported:
-            yield from self._tell_waiting_work(at_us, work)
+        yield from self._tell_waiting_work(at_us, work)
         state.count_evictions()
 
     def _resume_recalled(self, at_us: int) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 import msgspec
 
 from gpufleet.engine import event
-from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.defragment.automatic import Automatic
 from gpufleet.engine.engine_errors import EventError
@@ -58,7 +57,7 @@ class Intake:
         self.distrust_by_node = self.distrusted.trust.records
         self.refused_by_pod = self.volume_refusals.until_us_by_pod
         self.at_us = 0
-        self.handlers: dict[type[event.Event], Callable[..., None]] = {
+        self._handlers: dict[type[event.Event], Callable[..., None]] = {
             event.NodeSet: self._node_set,
             event.NodeRemoved: self._node_removed,
             event.DeviceSet: self._device_set,
@@ -125,7 +124,7 @@ class Intake:
     def take(self, happened: event.Event, at_us: int) -> None:
         """Apply one event that happened at (or was heard of by) this engine time."""
         self.at_us = at_us
-        self.handlers[type(happened)](happened)
+        self._handlers[type(happened)](happened)
         if self.state.pods.moved:
             self.state.neighbours.follow_moves()
 
@@ -343,16 +342,12 @@ class Intake:
         if (row := state.pods.row_by_uid.get(uid)) is not None:
             if state.learned.queues:
                 self._learn_from(row)
-            if row in state.departures.by_row:
-                self.nominations.cancel_of(row)
-            pod = state.pods.pod_at(row)
-            if pod.gang is not None:
-                members = state.workloads.members_of(row)
-                # A member that was told to end counts no more since then, and its gang does without it
-                # already.
-                if members is not None and row not in members.ending:
-                    self._end_nomination_of_gang(row)
-            state.budgets.seen_to_end(pod)
+            self.nominations.cancel_of(row)
+            members = state.workloads.members_of(row)
+            # A member that was told to end counts no more since then, and its gang does without it already.
+            if members is not None and row not in members.ending:
+                self._end_nomination_of_gang(row)
+            state.budgets.seen_to_end(state.pods.pod_at(row))
             state.departures.gone(uid)
             self.overtime.forget(uid)
             self.reservations.guests.leave(uid)
@@ -363,8 +358,7 @@ class Intake:
             state.neighbours.forget(row)
             queue_row = state.queues.queue_row(row)
             state.pods.remove(uid)
-            if queue_row != layout.NOT_SET:
-                state.queues.forget(queue_row)
+            state.queues.forget(queue_row)
 
     def _learn_from(self, row: int) -> None:
         """A pod is gone: how long it ran, if it was heard to run."""

@@ -5,14 +5,11 @@ what runs across several of them (a pod leaves its line, its gang and its node) 
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from gpufleet.engine.arrays import journal, layout
-from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.eviction_columns import PlacedInStep
 from gpufleet.engine.arrays.layout import PodState
-from gpufleet.engine.arrays.rankings import Rankings
-from gpufleet.engine.arrays.tables import Tables, TableStore
+from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.engine.event import ImmunePods, ImmunityRecalled
 from gpufleet.engine.learn.run_times import LearnedRunTimes, stem
 from gpufleet.engine.lifecycle.bind_pauses import BindPauses
@@ -28,7 +25,6 @@ from gpufleet.engine.place.choose.trial import Trial
 from gpufleet.engine.place.gangs.gang_places import GangPlaces
 from gpufleet.engine.place.gangs.gangs import Gangs
 from gpufleet.engine.place.relations.neighbours import Neighbours
-from gpufleet.engine.place.score.policy_tables import PolicyTables
 from gpufleet.engine.place.workloads.workload import Workload
 from gpufleet.engine.place.workloads.workloads import Workloads
 from gpufleet.engine.policy import Policy
@@ -53,15 +49,6 @@ minimum goes after all of it.
 """
 NO_ARRIVAL = 0
 """In place of the number of an arrival, where a row has no pod. Arrivals are counted from 1."""
-
-
-class Handles(NamedTuple):
-    """What kernels are given of three bundles of arrays, and which these are."""
-
-    tables: Tables
-    rankings: Rankings
-    policy: PolicyTables
-    handles: tuple[Int64Array, Int64Array, Int64Array]
 
 
 class EngineState:
@@ -101,7 +88,6 @@ class EngineState:
         self.replacements: dict[int, None] = {}
         self.changes = Changes()
         self._evictions_counted = 0
-        self._handles: Handles | None = None
         self.steps = 0
         self.stepped_at_us = 0
         self.has_valuation = False
@@ -126,21 +112,6 @@ class EngineState:
             self.placed_in_step.clear()
         self.has_valuation, self.stepped_at_us = False, at_us
 
-    def handles(self) -> tuple[Int64Array, Int64Array, Int64Array]:
-        """The tables, the rankings and the policy as arguments of a kernel; good until the next addition."""
-        # Asked for each pod that is placed, and tables are seldom replaced.
-        known, tables = self._handles, self.store.tables
-        rankings, policy = self.shapes.rankings, self.policy.tables
-        if (
-            known is None
-            or known.tables is not tables
-            or known.rankings is not rankings
-            or known.policy is not policy
-        ):
-            handles = (self.store.handle, self.shapes.rankings_handle, self.policy.handle)
-            known = self._handles = Handles(tables, rankings, policy, handles)
-        return known.handles
-
     def trial(self) -> Trial:
         """A trial on the state as it is."""
         return Trial(self.store, self.shapes, self.pods, self.policy, self.related)
@@ -148,7 +119,8 @@ class EngineState:
     def fits_somewhere(self, shape_row: int) -> bool:
         """True if some node has room for a shape, whatever its neighbours there are."""
         slot = self.shapes.slot(shape_row)
-        return best_node_by_handle(*self.handles(), slot) != layout.NOT_SET
+        found = best_node_by_handle(self.store.handle, self.shapes.rankings_handle, self.policy.handle, slot)
+        return found != layout.NOT_SET
 
     def judge_node_anew(self, row: int) -> None:
         """What a node says of itself has changed, or what is said of it: shapes may fit there or not."""
@@ -234,14 +206,14 @@ class EngineState:
         row, self.refused_newcomer = self.newcomer, None
         if row is None:
             return []
-        waiting = self.waiting
         shape_row = self.store.tables.pods.item(layout.POD_SHAPE, row)
         gpu = self.pods.pod_at(row).shape.gpu
-        has_rivals = waiting.has_turns or shape_row in waiting.parked_by_shape
+        has_rivals = self.waiting.has_turns or shape_row in self.waiting.parked_by_shape
         if not (has_rivals or self.gate.is_choosy or gpu.model_order or self.neighbours.is_watchful):
             self.pods.make_journal_room(1, gpu.count)
             slot = self.shapes.slot(shape_row)
-            if place_pod_by_handle(*self.handles(), slot, row, NO_NODES) != layout.NOT_SET:
+            handles = (self.store.handle, self.shapes.rankings_handle, self.policy.handle)
+            if place_pod_by_handle(*handles, slot, row, NO_NODES) != layout.NOT_SET:
                 self.newcomer = None
                 return [row]
             self.refused_newcomer = row
@@ -251,8 +223,7 @@ class EngineState:
     def enqueue(self, row: int) -> None:
         """A pod takes its turn, alone or with its gang; one that was told to end starts no more."""
         pod = self.pods.pod_at(row)
-        if self.queues.is_active:
-            self.queues.assign(row, pod.queue if pod.gang is None else self.named_queue(row))
+        self.assign_queue(row)
         if pod.leaving:
             self.withdraw(row)
             return
@@ -360,11 +331,6 @@ class EngineState:
         """A gang stands in its line by its age while it lacks members, and behind all that do after that."""
         if self.waiting.trim(line):
             self.waiting.retime(line, turn_us(members))
-
-    @property
-    def has_unreported(self) -> bool:
-        """True if there may be work that has not heard yet why it waits."""
-        return bool(self.waiting.unreported or self._short_gangs or self._unknown_gangs)
 
     def take_short_gangs(self) -> list[Members]:
         """Gangs of which too few members have come and that have not been told so yet."""
@@ -475,9 +441,7 @@ class EngineState:
         holds_claims = self.neighbours.is_active and self.pods.is_on_lost_node(pod.uid)
         if self.pods.node_row(row) is not None or holds_claims:
             self.changes.note(Change.POD_LEFT)
-        self.waiting.withdraw(row)
-        if pod.gang is not None:
-            self._withdraw_member(row)
+        self.withdraw(row)
         self.sequence_by_row[row] = NO_ARRIVAL
         if self.pauses.refusals:
             self.pauses.forget(pod.uid)
@@ -486,14 +450,10 @@ class EngineState:
         """A pod leaves its line and its gang."""
         self.waiting.withdraw(row)
         if self.pods.pod_at(row).gang is not None:
-            self._withdraw_member(row)
-
-    def _withdraw_member(self, row: int) -> None:
-        """A pod leaves its gang."""
-        members = self.workloads.members_of(row)
-        if members is not None:
-            members.waiting.pop(row, None)
-        self._leave_gang(row)
+            members = self.workloads.members_of(row)
+            if members is not None:
+                members.waiting.pop(row, None)
+            self._leave_gang(row)
 
     def _leave_gang(self, row: int) -> None:
         """A pod holds no place any more, and its gang, if it has one, may lack it."""

@@ -72,7 +72,10 @@ class PodLines:
 
     def _place_on(self, row: int, slot: int, nodes: Int64Array) -> int:
         """Book a pod on the best of these nodes, NO_NODES standing for all of them."""
-        return place_pod_by_handle(*self.state.handles(), slot, row, nodes)
+        state = self.state
+        return place_pod_by_handle(
+            state.store.handle, state.shapes.rankings_handle, state.policy.handle, slot, row, nodes
+        )
 
     def _serve_related(self, line: Line, row: int) -> bool:
         """Place the first pod of a line where its neighbours allow it; otherwise park the line."""
