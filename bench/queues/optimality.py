@@ -43,6 +43,10 @@ PRICES_MINUTES = (0, 15, 30, 45, 60, 75, 105, 150, 300)
 """Prices of a pod for which the optimum is found, in minutes of a GPU."""
 TEAM = QueueName("team")
 POLICIES = ("gpufleet", "best-fit")
+LEARNING_POLICY = "gpufleet"
+"""The policy that learns from what arrives."""
+OTHER_SEEDS = 500
+"""Seeds so much higher make the backlogs that were there before: drawn alike, and none is measured."""
 VICTIM_SEEDS = range(40)
 ADMISSION_SEEDS = range(20)
 
@@ -313,14 +317,38 @@ def all_fit(free: Sequence[tuple[int, int]], work: Sequence[tuple[int, int]]) ->
     return wanted <= sum(gpus for gpus, _ in free) and most_given(free, work) == wanted
 
 
-def our_admission(case: AdmissionCase, policy: str) -> int:
-    """The GPUs that one cycle of the engine gives away."""
+def our_admission(case: AdmissionCase, policy: str, earlier: AdmissionCase | None = None) -> int:
+    """The GPUs that one cycle of the engine gives away; of ``earlier`` it has learned what work is like."""
     engine = Engine(find_policy(policy))
+    if earlier is not None:
+        before = [work(f"before-{number}", *needs) for number, needs in enumerate(earlier.backlog)]
+        engine.step(0, map(event.PodAdded, before))
+        engine.step(0, [event.PodRemoved(pod.uid) for pod in before])
     nodes = [event.NodeSet(node(number, *free)) for number, free in enumerate(case.free)]
     engine.step(0, [event.QueueSet(Queue(TEAM)), *nodes])
+    if earlier is not None:
+        engine.step(0, [engine.study()])
     pods = [work(f"pod-{number}", *needs) for number, needs in enumerate(case.backlog)]
     said = engine.step(SECOND_US, map(event.PodAdded, pods))
     return sum(case.backlog[int(uid.split("-")[1])][0] for uid in binds(said))
+
+
+def admission_once_learned(compared_at: Iterable[tuple[int, Compared]]) -> list[Figure]:
+    """What is given of what the order allows once the engine has seen a backlog of the same kind."""
+    parts = [
+        our_admission(admission_case(seed), LEARNING_POLICY, admission_case(seed + OTHER_SEEDS))
+        / one.in_order
+        for seed, one in compared_at
+    ]
+    title = (
+        f"against HiGHS, 20 to 50 nodes, {LEARNING_POLICY} that has seen another backlog: "
+        "GPUs given in a cycle, of what the order allows"
+    )
+    mean = 100 * sum(parts) / len(parts)
+    return [
+        figure(f"{title}, mean", mean, "%", "higher", OF_ORDER_BAR_PERCENT),
+        figure(f"{title}, worst", 100 * min(parts), "%", "higher"),
+    ]
 
 
 def compare_victims(seed: int, policy: str) -> tuple[Victims, Victims] | None:
@@ -427,6 +455,7 @@ def figures(victim_seeds: range = VICTIM_SEEDS, admission_seeds: range = ADMISSI
                 figure(f"{title}, of {of}, mean", 100 * sum(parts) / len(parts), "%", "higher", bar_percent),
                 figure(f"{title}, of {of}, worst", 100 * min(parts), "%", "higher"),
             ]
+    found += admission_once_learned(zip(admission_seeds, compared_at, strict=True))
     order = [one.in_order / one.best for one in compared_at]
     title = "HiGHS, GPUs given in a cycle: what the order allows, of the most possible"
     found += [
