@@ -194,7 +194,7 @@ class OutputFile(GivenPath):
     name = "file"
 
     def check(self, path: Path, field: str) -> None:
-        """There is a folder for it, and no folder in its place."""
+        """Whether the path has a folder to be in, and is no folder itself."""
         from gpufleet.files.atomic_write import check_target
 
         check_target(path, field)

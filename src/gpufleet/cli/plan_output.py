@@ -93,23 +93,23 @@ def _starts(plan: Plan) -> Iterator[str]:
         words = StartWords(plan.at)
         types = {one.names: one.instance_type for one in plan.nodes}
 
-        def told(work: Work) -> str:
+        def when_and_where(work: Work) -> str:
             when = "" if work.start is None else words.moment(work.start)
             return f"{when} on {_places(work, types)}"
 
-        yield from work_under(f"{counted_pods(plan.starts)} would start:", plan.starts, told)
+        yield from work_under(f"{counted_pods(plan.starts)} would start:", plan.starts, when_and_where)
 
 
 def _others(plan: Plan) -> Iterator[str]:
     """What else is different with the nodes, and what ends with a node that goes."""
     when = StartWords(plan.at)
-    told: list[tuple[str, tuple[Work, ...], Callable[[Work], str]]] = [
+    rows: list[tuple[str, tuple[Work, ...], Callable[[Work], str]]] = [
         ("would no longer be evicted", plan.spared, lambda _: "goes on"),
         ("would be evicted", plan.evicted, when.evicted),
         ("would start later, or not at all", plan.delayed, when.delayed),
         ("would end for good", plan.lost, lambda work: work.why),
     ]
-    for title, work, words in told:
+    for title, work, words in rows:
         if work:
             yield from work_under(f"{counted_pods(work)} {title}:", work, words)
 

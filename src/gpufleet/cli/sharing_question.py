@@ -12,7 +12,7 @@ import msgspec
 from gpufleet.advise.sharing.fleet import fleet_of, known_fleet, named_fleet, only_model
 from gpufleet.advise.sharing.pools import SharingPlan, plan
 from gpufleet.advise.sharing.statements import Statement, stated
-from gpufleet.advise.sharing.workload import SharingWorkload, told_apart, workloads_of
+from gpufleet.advise.sharing.workload import SharingWorkload, split_by_gpus, workloads_of
 from gpufleet.cli.use_input import read_use
 from gpufleet.model.node import Node
 from gpufleet.usage.prometheus.pod_samples import GpuUse
@@ -59,7 +59,7 @@ def advise_from_table(use: Path, terms: Terms, namespaces: Sequence[str] = ()) -
 
 def advise_from_prometheus(use: GpuUse, terms: Terms) -> Advice:
     """The advice, on the GPUs that were measured unless a node list is given."""
-    samples = told_apart(stated(use.samples, terms.statements))
+    samples = split_by_gpus(stated(use.samples, terms.statements))
     if terms.nodes is not None:
         return _on_listed(samples, terms.nodes, terms, use.notes)
     if all(card.host in use.hosts for card in use.cards):

@@ -78,7 +78,7 @@ class ClusterObjectDetails:
         entry = self.facts.pods.entries.get(pod)
         for one in () if entry is None else toolkits(entry.object):
             if entry is not None and driver_feature(one.major) in features:
-                yield NeededToolkit(one, _told_by(entry.object, one))
+                yield NeededToolkit(one, _toolkit_evidence(entry.object, one))
 
     def storage_class(self, claim: str) -> str:
         """The storage class of a claim ("namespace/name")."""
@@ -118,7 +118,7 @@ class ClusterObjectDetails:
         return found
 
 
-def _told_by(pod: Pod, toolkit: Toolkit) -> str:
+def _toolkit_evidence(pod: Pod, toolkit: Toolkit) -> str:
     """What says that the pod needs a toolkit: its annotation, an image, or an image's variable."""
     if keys.CUDA_VERSION in pod.metadata.annotations:
         return f"annotation {keys.CUDA_VERSION}"

@@ -374,14 +374,14 @@ class HttpServer:
                     await self._renew()
                 return self._page(request.accepted)
             case "/health" | "/healthz" | "/livez":
-                return _told(self._alive())
+                return _health_page(self._alive())
             case "/readyz":
-                return _told(self._ready())
+                return _health_page(self._ready())
             case _:
                 return await self._others(request)
 
 
-def _told(health: Health) -> Page:
+def _health_page(health: Health) -> Page:
     if health.well:
         return Page((b"ok\n",))
     lines = "".join(f"{visible_line(reason)}\n" for reason in health.reasons)

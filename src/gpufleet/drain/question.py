@@ -95,7 +95,7 @@ class Places(Protocol):
     """A fleet on which places for running work are found; each answer counts on those before it."""
 
     def leave(self, uids: Iterable[PodUid]) -> None:
-        """These pods have ended, and their room is free."""
+        """Let pods end: their room is free."""
         ...
 
     def has_room(self, uids: Iterable[PodUid], closed: Collection[NodeName]) -> bool:

@@ -111,7 +111,7 @@ class Evict(Instruction, frozen=True, tag="evict", omit_defaults=True):
 
 
 class Nominated(Instruction, frozen=True, tag="nominated"):
-    """This pod has its place on this node, and is bound when pods that end have left it.
+    """A pod has its place on a node, and is bound when pods that end have left it.
 
     ``waits_for`` are pods that were told to end, or are by this step, wherever they run.
     """
@@ -332,14 +332,14 @@ class ReservationEnded(Instruction, frozen=True, tag="reservation-ended"):
 
 
 class Unschedulable(Instruction, frozen=True, tag="unschedulable"):
-    """This pod cannot run now, and why. Told once a pod; ``explain`` gives the news later."""
+    """A pod cannot run now, and why. Said once a pod; ``explain`` gives the news later."""
 
     uid: PodUid
     verdict: Verdict
 
 
 class GangUnschedulable(Instruction, frozen=True, tag="gang-unschedulable", omit_defaults=True):
-    """This gang cannot start now.
+    """A gang cannot start now.
 
     ``placeable`` of its ``min_members`` would fit; ``verdict`` is that of the first member that
     does not, None while too few members have arrived. ``role`` names the role that is short of
@@ -437,7 +437,7 @@ class ReplacementPlace(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ReplacementsKept(Instruction, frozen=True, tag="replacements-kept"):
-    """These places are kept on a node for pods that are moved, and no others any more."""
+    """Places are kept on a node for pods that are moved, and no others any more."""
 
     node: NodeName
     places: tuple[ReplacementPlace, ...]

@@ -147,7 +147,7 @@ class Answering:
     def _judged(
         self, entry: Entry, meaning: model.Pod, asked: Asked, needs: str, row: GangRow | None
     ) -> Answer:
-        gang = self._told(meaning)
+        gang = self._engine_gang(meaning)
         answer = self.engine_run.judge(meaning, gang, ClusterObjectDetails(self.facts))
         if answer is None:
             return self._answer(asked, State.WAITS, needs, Finding("unseen", ""), row)
@@ -237,7 +237,7 @@ class Answering:
         )
         return sorted(one.rpartition("/")[2] for one in short if _is_short(gang_row(self.facts, one)))
 
-    def _told(self, meaning: model.Pod) -> Gang | None:
+    def _engine_gang(self, meaning: model.Pod) -> Gang | None:
         record = None if meaning.gang is None else self.facts.gangs.records.get(meaning.gang)
         return None if record is None else record.engine_gang
 

@@ -84,7 +84,7 @@ async def ask_of_picture(
     picture, leading = seen
     forbidden = [kind for kind in picture.forbidden if kind in INDISPENSABLE]
     if forbidden:
-        return await _told_before(client, wanted, namespace, forbidden[0].plural)
+        return await _words_before(client, wanted, namespace, forbidden[0].plural)
     facts = Facts(picture, leading.settings(settings), client.clock)
     inquiry = Inquiry(client, picture, Answering(facts, leading), say)
     answer = await _about_claims(inquiry, await inquiry.answer(wanted, namespace))
@@ -268,7 +268,7 @@ def _group_without_pods(asked: Asked, api_version: str) -> Answer:
     return _plain(asked, State.NO_PODS, "has no pods", Finding("no-pods", why, way))
 
 
-async def _told_before(client: Client, wanted: subject.Wanted, namespace: str, plural: str) -> Answer:
+async def _words_before(client: Client, wanted: subject.Wanted, namespace: str, plural: str) -> Answer:
     """What the scheduler last wrote on the pod, for users who may not read more."""
     problem = f"you may not list {plural} of the whole cluster, which this answer needs"
     expected = "the rights of the ClusterRole gpufleet-explain, bound to you by an administrator"

@@ -31,7 +31,7 @@ def no_nodes(facts: Facts, said: Explanation) -> Finding:
 
 
 def not_together(gang: Gang | None) -> Finding:
-    """There would be room for the gang's next member, but not where its others must be."""
+    """Room for the gang's next member is there, but not where its others must be."""
     if gang is None or gang.required_level is None:
         why = "nodes have room for it, but not together with as many others as must start at once"
         return Finding(GANG_FIT, why, ("wait until more is free", "let fewer members start at once"))

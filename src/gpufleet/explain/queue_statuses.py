@@ -36,7 +36,7 @@ def _row(queue: FleetQueue) -> QueueRow:
         stated = {str(one.resource): one for one in read_fleet_queue(queue).queue.quotas}
     except ObjectError as problem:
         problems.append(Problem(MALFORMED, str(problem)))
-    problems = _told(status) or problems
+    problems = _active_problems(status) or problems
     status_amounts = {one.resource: one for one in status.resources}
     rows = []
     for name in sorted({*status_amounts, *stated}):
@@ -61,7 +61,7 @@ def _row(queue: FleetQueue) -> QueueRow:
     )
 
 
-def _told(status: FleetQueueStatus) -> list[Problem]:
+def _active_problems(status: FleetQueueStatus) -> list[Problem]:
     ours = [one for one in status.conditions if one.type == ACTIVE]
     if not ours:
         return [NOT_TOLD]

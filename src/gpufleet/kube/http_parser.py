@@ -25,7 +25,7 @@ _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 class MalformedAnswerError(Exception):
-    """These bytes are no HTTP/1.1 answer, or one that we refuse to guess about."""
+    """The bytes are no HTTP/1.1 answer, or one that we refuse to guess about."""
 
 
 class _Part(IntEnum):

@@ -72,7 +72,7 @@ class StampedContainerStatus(Structure, frozen=True):
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """Both runs, as far as they were."""
+        """The two runs, as far as they were."""
         return (*self.state.runs, *self.last_state.runs)
 
 

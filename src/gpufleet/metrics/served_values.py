@@ -29,7 +29,7 @@ from gpufleet.model.model_errors import WorldError
 
 
 class NoValueError(WorldError):
-    """There is nothing to serve; the sentence says why."""
+    """No value can be served; the sentence says why."""
 
 
 class ExternalValue(msgspec.Struct, frozen=True):

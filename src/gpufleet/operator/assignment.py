@@ -38,7 +38,7 @@ class PolicyRefusal(msgspec.Struct, frozen=True):
 
     @property
     def policies(self) -> tuple[FleetPolicyName, FleetPolicyName]:
-        """Both names."""
+        """The names of the two policies."""
         return self.first, self.second
 
     @property

@@ -89,10 +89,10 @@ def status_of(cluster: ClusterChoice, names: Sequence[str]) -> PolicyStatuses:
         known = ", ".join(sorted(found.policies)) or "none is there"
         raise InputError("no such FleetPolicy", field="POLICY", value=missing[0], expected=known)
     chosen = names or sorted(found.policies)
-    return PolicyStatuses(STATUS_SCHEMA, tuple(_told(found.policies[name]) for name in chosen))
+    return PolicyStatuses(STATUS_SCHEMA, tuple(_policy_answer(found.policies[name]) for name in chosen))
 
 
-def _told(policy: wire.FleetPolicy) -> PolicyAnswer:
+def _policy_answer(policy: wire.FleetPolicy) -> PolicyAnswer:
     status = wire.policy_status_of(policy)
     return PolicyAnswer(
         policy.metadata.name,

@@ -12,7 +12,7 @@ def named(types: Sequence[InstanceType], taken: Iterable[str]) -> tuple[Instance
     begins = {beginning(name) for name in taken}
     found = []
     for one in types:
-        plain = begin = _told_by(one)
+        plain = begin = _name_of_type(one)
         number = 1
         while begin in begins:
             number += 1
@@ -27,7 +27,7 @@ def beginning(node: str) -> str:
     return node.rpartition("-")[0]
 
 
-def _told_by(one: InstanceType) -> str:
+def _name_of_type(one: InstanceType) -> str:
     """A name of Kubernetes, which tells the type."""
     parts = (one.name, one.zone or one.region, "" if one.capacity_type == ON_DEMAND else one.capacity_type)
     return "new-" + "-".join(part for part in parts if part).lower().replace("_", "-")

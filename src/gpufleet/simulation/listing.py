@@ -50,7 +50,7 @@ class ContinueToken(msgspec.Struct, frozen=True):
 
 
 def predicate_of(kind: ObjectKind, target: Target) -> Predicate | None:
-    """Both selectors as one test, None where there are none. Raises Refusal (400)."""
+    """The two selectors as one test, None where there are none. Raises Refusal (400)."""
     tests = [
         test
         for test in (

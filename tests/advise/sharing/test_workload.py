@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from gpufleet.advise.sharing.workload import percentile, risk, told_apart, workloads_of
+from gpufleet.advise.sharing.workload import percentile, risk, split_by_gpus, workloads_of
 from gpufleet.model.model_errors import InputError
 from gpufleet.usage.samples import Sample, SampleKind
 from tests.advise.sharing.measured import busy, workload
@@ -55,7 +55,7 @@ def test_a_workload_is_one_thing() -> None:
 
 def names_apart(*facts: tuple[str, str, int]) -> list[str]:
     """The workloads of samples with these names, models and numbers of GPUs."""
-    found = told_apart([Sample(name, "p", 0, 1, 1, gpus, model) for name, model, gpus in facts])
+    found = split_by_gpus([Sample(name, "p", 0, 1, 1, gpus, model) for name, model, gpus in facts])
     return [one.workload for one in found]
 
 

@@ -84,7 +84,7 @@ def title_of(sample: Sample) -> str:
     return f"{sample.namespace}/{sample.workload}" if sample.namespace else sample.workload
 
 
-def told_apart(samples: Sequence[Sample]) -> list[Sample]:
+def split_by_gpus(samples: Sequence[Sample]) -> list[Sample]:
     """The samples, with pods of a workload that ask for unlike GPUs in workloads of their own.
 
     For measured samples, not for lists that a person wrote: a Deployment that ran on two models, or was

@@ -67,7 +67,7 @@ class CdiEdits(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     hooks: tuple[CdiHook, ...] = ()
 
     def and_then(self, other: "CdiEdits") -> "CdiEdits":
-        """Both, what they have in common once."""
+        """The edits of both; what they have in common stands there once."""
         return CdiEdits(
             tuple(dict.fromkeys((*self.env, *other.env))),
             tuple(dict.fromkeys((*self.device_nodes, *other.device_nodes))),

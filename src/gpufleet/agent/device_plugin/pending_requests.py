@@ -171,7 +171,7 @@ def _answered(answers: Iterable[AllocateAnswer], pods: NodePods) -> Iterator[Tak
 
 
 def _exchanged(units: frozenset[str], closed: Iterable[_Granted]) -> frozenset[str]:
-    """These units, or those that their holder has left behind of its own grant."""
+    """The units themselves, or those that their holder has left behind of its own grant."""
     behind = {one.held: one.units for one in closed}
     seen: set[frozenset[str]] = set()
     # Exchanges may go round several pods; each step must free as many units as it takes.

@@ -100,8 +100,8 @@ class WholeDeviceRegistrar:
             units = node_units(node, amd_mixed=self._setup.amd_mixed)
             offered = by_resource(units)
             for resource, its in offered.items():
-                told = [self._told(unit) for unit in its]
-                await self._registration.offer(self._allocator(resource, units), told)
+                named = [self._offered_unit(unit) for unit in its]
+                await self._registration.offer(self._allocator(resource, units), named)
             # A list, because allocators are taken out on the way.
             for resource in [name for name in self._allocators if name not in offered]:
                 del self._allocators[resource]
@@ -115,7 +115,7 @@ class WholeDeviceRegistrar:
         found.units = units
         return found
 
-    def _told(self, unit: GpuUnit) -> Unit:
+    def _offered_unit(self, unit: GpuUnit) -> Unit:
         """A unit as the kubelet is told of it: one that no container could name is not offered for use."""
         usable = not self._setup.delivery.uses_cdi or unit.device in self._named
         return msgspec.structs.replace(unit.offered, healthy=unit.healthy and usable)

@@ -60,7 +60,7 @@ class EventCounters:
             _note_clocks(kept, sample.at_s, sample.clock_events)
         _forget(kept.xids, now_s)
         _forget(kept.clocks, now_s)
-        return _told(kept)
+        return _events_of(kept)
 
     def forget_gpus(self, left: Collection[DeviceId]) -> None:
         """Forget the GPUs that are no longer there."""
@@ -86,7 +86,7 @@ def _forget(events: deque[tuple[float, ClockEvent]] | deque[tuple[float, int, in
         events.popleft()
 
 
-def _told(kept: _GpuRecord) -> GpuEvents:
+def _events_of(kept: _GpuRecord) -> GpuEvents:
     xids: Counter[int] = Counter()
     for _, code, count in kept.xids:
         xids[code] += count

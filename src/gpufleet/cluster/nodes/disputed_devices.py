@@ -109,7 +109,7 @@ class DisputedDevices:
         return None
 
     def group(self, name: NodeName) -> set[NodeName]:
-        """This node and all nodes that claim a device of its own: directly, or by way of other nodes."""
+        """A node and all nodes that claim a device of its own: directly, or by way of other nodes."""
         found, new = {name}, {name}
         while new:
             new = {other for one in new for other in self.sharing(one) if self.exists(other)} - found

@@ -435,10 +435,10 @@ def as_meant(entry: Entry, pod: Pod) -> bool:
 
 def started_at_us(pod: Pod, terms: BoundTerms | None = None) -> int | None:
     """When a pod's kubelet took it on, else when it was bound; None where neither is known yet."""
-    return started_by_us(_told_start_us(pod), terms)
+    return started_by_us(_reported_start_us(pod), terms)
 
 
-def _told_start_us(pod: Pod) -> int | None:
+def _reported_start_us(pod: Pod) -> int | None:
     scheduled = pod.condition(POD_SCHEDULED)
     since = scheduled.last_transition_time if scheduled is not None and scheduled.status == "True" else None
     try:

@@ -18,7 +18,7 @@ SUCCESS = 0
 
 
 class NotGivenError(DriverError):
-    """This GPU or this driver does not give the value, or we have no right to it."""
+    """A GPU or its driver does not give the value, or we have no right to it."""
 
 
 class CallFailedError(DriverError):

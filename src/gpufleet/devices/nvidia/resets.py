@@ -38,7 +38,7 @@ class Resets:
             self._gpu(uuid).missed = True
 
     def listed(self, uuids: set[DeviceId]) -> None:
-        """These are the GPUs that the driver lists; others that were seen before are missing."""
+        """Take the GPUs that the driver lists; others that were seen before are missing."""
         with self._lock:
             for uuid, gpu in self._gpus.items():
                 gpu.missed |= uuid not in uuids

@@ -39,7 +39,7 @@ def _failure(facts: Facts, nodes: list[NodeView], says: str) -> Failure:
     return Failure(
         f"{listed(one.name for one in nodes)}: {says}",
         tuple(one.title for one in nodes),
-        tuple(f"{one.name}: {told}" for one in nodes for told in _told(one)),
+        tuple(f"{one.name}: {words}" for one in nodes for words in _state_words(one)),
         _asked_again(nodes[0], managers[0]) if managers else _without_manager(nodes[0]),
         # A label that no manager looked at changes nothing: such a node goes on with what it offers.
         frozenset(one.title for one in nodes)
@@ -70,7 +70,7 @@ def _without_manager(node: NodeView) -> tuple[Remedy, ...]:
     )
 
 
-def _told(node: NodeView) -> Iterator[str]:
+def _state_words(node: NodeView) -> Iterator[str]:
     for name in (WANTED, STATE):
         yield f"label {name}={node.labels[name]}" if name in node.labels else f"no label {name}"
     for name, value in sorted(node.labels.items()):

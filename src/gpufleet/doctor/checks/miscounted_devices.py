@@ -13,11 +13,11 @@ from gpufleet.model.phrases import counted
 def judge(facts: Facts) -> Iterator[Failure | Good]:
     """Each node with two counts that differ; what is cut or renamed is counted otherwise and left out."""
     comparable = [one for one in facts.gpu_nodes if _is_comparable(one)]
-    wrong = [one for one in comparable if _told(one) != len(one.device_fields)]
+    wrong = [one for one in comparable if _counted_by_kubelet(one) != len(one.device_fields)]
     for node in wrong:
-        seen, told = len(node.device_fields), _told(node)
+        seen, known = len(node.device_fields), _counted_by_kubelet(node)
         yield Failure(
-            f"{node.name}: its agent sees {counted(seen, 'GPU')}, and the kubelet was told of {told}",
+            f"{node.name}: its agent sees {counted(seen, 'GPU')}, and the kubelet was told of {known}",
             (node.title,),
             (
                 f"NodeDevices {node.name}: {counted(seen, 'device')}",
@@ -43,7 +43,7 @@ def _is_comparable(node: NodeView) -> bool:
     return only_whole and any(map(is_whole_gpu, names)) and bool(modes) and modes <= {"whole", "mixed"}
 
 
-def _told(node: NodeView) -> int:
+def _counted_by_kubelet(node: NodeView) -> int:
     return sum(count for name, count in node.capacity.items() if is_whole_gpu(name))
 
 

@@ -70,7 +70,7 @@ def refusals(facts: Facts, *grounds: RefusalCause) -> tuple[PodRefusal, ...]:
 
 def _refusals(facts: Facts) -> tuple[PodRefusal, ...]:
     found = {}
-    for maker, message in (*_told_by_events(facts), *_told_by_conditions(facts)):
+    for maker, message in (*_refusals_in_events(facts), *_refusals_in_conditions(facts)):
         workload = facts.gpu_workload_above(maker) or facts.infrastructure_above(maker)
         if workload is None or not message or _ends(facts, maker):
             continue
@@ -131,7 +131,7 @@ def _read(workload: Workload, maker: Manifest, message: str) -> PodRefusal:
     raise AssertionError(message)  # the last ground takes everything
 
 
-def _told_by_events(facts: Facts) -> Iterator[tuple[Manifest, str]]:
+def _refusals_in_events(facts: Facts) -> Iterator[tuple[Manifest, str]]:
     makers = {one.title: one for one in facts.objects if one.templates}
     told = [one.root for one in facts.of_kind("Event") if one.root.at("reason").text == _REASON]
     told.sort(key=lambda one: one.at("lastTimestamp").text or one.at("eventTime").text or "")
@@ -144,7 +144,7 @@ def _told_by_events(facts: Facts) -> Iterator[tuple[Manifest, str]]:
             yield maker, event.at("message").text or ""
 
 
-def _told_by_conditions(facts: Facts) -> Iterator[tuple[Manifest, str]]:
+def _refusals_in_conditions(facts: Facts) -> Iterator[tuple[Manifest, str]]:
     for one in facts.of_kind("ReplicaSet", "ReplicationController"):
         failed = conditions(one.root.at("status")).get("ReplicaFailure")
         if failed is not None and failed.is_true and failed.reason == _REASON:

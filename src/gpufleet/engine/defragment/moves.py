@@ -60,11 +60,11 @@ def move_each(state: EngineState, trial: Trial, rows: Sequence[int]) -> dict[int
         source, held = state.pods.node_row(row), state.pods.device_ids(row)
         trial.release(state.pods.pod_at(row).uid)
         may_stay = not state.pods.pod_at(row).shape.gpu.whole
-        target = place_gently(state, trial, row, None if may_stay else source)
+        target = place_with_least_loss(state, trial, row, None if may_stay else source)
         # Back on the very GPU that it left: that is no move.
         if target is not None and target == source and state.pods.device_ids(row) == held:
             trial.release(state.pods.pod_at(row).uid)
-            target = place_gently(state, trial, row, source)
+            target = place_with_least_loss(state, trial, row, source)
         if target is None:
             return None
         targets[row] = target
@@ -75,7 +75,7 @@ def place_elsewhere(state: EngineState, trial: Trial, rows: Sequence[int]) -> di
     """Place pods that were released together; their nodes by row, None if one of them fits nowhere."""
     targets: dict[int, int] = {}
     for row in by_size(state, rows):
-        target = place_gently(state, trial, row)
+        target = place_with_least_loss(state, trial, row)
         if target is None:
             return None
         targets[row] = target
@@ -87,7 +87,7 @@ def by_size(state: EngineState, rows: Sequence[int]) -> list[int]:
     return sorted(rows, key=lambda row: (-state.pods.pod_at(row).shape.gpu.total_milli, row))
 
 
-def place_gently(state: EngineState, trial: Trial, row: int, avoid: int | None = None) -> int | None:
+def place_with_least_loss(state: EngineState, trial: Trial, row: int, avoid: int | None = None) -> int | None:
     """Place a pod where it breaks up the least room, but not on the node row ``avoid``.
 
     The node row, None if there is no place.
@@ -95,7 +95,7 @@ def place_gently(state: EngineState, trial: Trial, row: int, avoid: int | None =
     nodes = state.related.feasible(row)
     if avoid is not None:
         nodes = nodes[nodes != avoid]
-    if any(placed_on(state, trial, row, group) for group in gentlest(state, row, nodes)):
+    if any(placed_on(state, trial, row, group) for group in least_broken_up(state, row, nodes)):
         return state.pods.node_row(row)
     return None
 
@@ -108,8 +108,8 @@ def placed_on(state: EngineState, trial: Trial, row: int, nodes: Int64Array) -> 
     return trial.place(shape_row, [row], nodes) == 1
 
 
-def gentlest(state: EngineState, row: int, nodes: Int64Array) -> list[Int64Array]:
-    """These nodes in groups, those first where the pod breaks up the least room."""
+def least_broken_up(state: EngineState, row: int, nodes: Int64Array) -> list[Int64Array]:
+    """Nodes in groups, those first where the pod breaks up the least room."""
     if not len(nodes):
         return []
     gpu = state.pods.pod_at(row).shape.gpu

@@ -11,7 +11,7 @@ import numpy as np
 
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
-from gpufleet.engine.defragment.moves import by_size, gentlest, placed_on
+from gpufleet.engine.defragment.moves import by_size, least_broken_up, placed_on
 from gpufleet.engine.engine_errors import BrokenInvariantError
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.place.choose.trial import Trial
@@ -39,7 +39,7 @@ class Relocating:
         self._trial.__exit__(kind, error, traceback)
 
     def leave(self, uids: Iterable[PodUid]) -> None:
-        """These pods have ended, and their room is free; those that are gone already change nothing."""
+        """Let pods end: their room is free. Pods that are gone already change nothing."""
         rows = [row for row in self._rows(uids) if row not in self._gone]
         self._gone.update(rows)
         self._trial.release_all(rows)
@@ -104,8 +104,8 @@ class Relocating:
         better, worse = nodes[~is_last], nodes[is_last]
         if own is not None and own in better:
             yield np.array([own], np.int64)
-        yield from gentlest(self.state, row, better)
-        yield from gentlest(self.state, row, worse)
+        yield from least_broken_up(self.state, row, better)
+        yield from least_broken_up(self.state, row, worse)
 
     def _rows(self, uids: Iterable[PodUid]) -> list[int]:
         known = self.state.pods.row_by_uid

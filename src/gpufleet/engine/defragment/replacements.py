@@ -264,7 +264,7 @@ class Replacements:
         return place if place is not None and is_welcome(self.state, place) else None
 
     def _that_fit(self, places: Iterable[Placement | None]) -> dict[int, Placement]:
-        """Those of the places that are free together when every pod that leaves is gone, by their rows."""
+        """The places that are free together when every pod that leaves is gone, by their rows."""
         state, found = self.state, dict[int, Placement]()
         with state.trial() as trial:
             trial.release_all(Leaving(state).rows.tolist())

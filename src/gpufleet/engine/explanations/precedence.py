@@ -110,7 +110,7 @@ def _first_of_each(state: EngineState, line: tuple[Queued, ...]) -> dict[int, Co
 
 
 def _bottom_up(state: EngineState, rows: list[int]) -> list[int]:
-    """These queues and all above them, children before their parents."""
+    """Queues and all above them, children before their parents."""
     tree = state.queues.tree
     depth: dict[int, int] = {}
     for row in rows:

@@ -405,7 +405,7 @@ class EngineState:
         self.changes.note(Change.IMMUNITY_RECALLED)
 
     def recall_immunity_of(self, uids: Iterable[PodUid], queues: Iterable[QueueName]) -> None:
-        """These pods, where they are there, may not be evicted for these queues since before a restart."""
+        """Pods, where they are there, may not be evicted for queues since before a restart."""
         known = filter(self.pods.row_by_uid.__contains__, uids)
         self.eviction_immunity.add(known, frozenset(queues))
         self.changes.note(Change.IMMUNITY_RECALLED)

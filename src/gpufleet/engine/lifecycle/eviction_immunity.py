@@ -86,7 +86,7 @@ class EvictionImmunity:
         self._evicted.update(dict.fromkeys(leaving))
 
     def add(self, uids: Iterable[PodUid], queues: frozenset[QueueName]) -> None:
-        """These pods may not be evicted for these queues either."""
+        """Note further pods that may not be evicted, and for which queues."""
         for uid in uids:
             self._set(uid, self.immune_to(uid) | queues)
 

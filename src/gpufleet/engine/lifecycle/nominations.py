@@ -364,7 +364,7 @@ class Nominations:
         return agree
 
     def _not_before(self, nomination: Nomination, rows: list[int]) -> list[int]:
-        """Those of the nominated pods that came with this nomination or after it.
+        """The nominated pods that came with this nomination or after it.
 
         A nomination that came before counts as if it ran already: it may need what is free by now and more.
         """

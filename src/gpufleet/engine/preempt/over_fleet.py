@@ -122,7 +122,7 @@ class OverFleet:
         return chosen if chosen and self._proven(chosen, judged=True) else []
 
     def _within_surplus(self, units: list[Unit]) -> list[Unit]:
-        """These units, but of members of each gang only as many as may go one by one."""
+        """The units, but of members of each gang only as many as may go one by one."""
         if not self.surplus:
             return units
         pods = self.state.store.tables.pods

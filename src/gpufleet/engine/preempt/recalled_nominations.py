@@ -87,7 +87,7 @@ def take_up(
 
 
 def _proven(state: EngineState, nominations: Nominations, former: list[Former]) -> list[Former]:
-    """Those whose places will be free together, when every pod that is told to end has left."""
+    """The nominations whose places will be free together, when every pod that is told to end has left."""
     proven: list[Former] = []
     with state.trial() as future:
         state.future_quota.change(state.future_quota.charges().leaving, -1)
@@ -101,7 +101,7 @@ def _proven(state: EngineState, nominations: Nominations, former: list[Former]) 
 
 
 def _that_end(state: EngineState, proven: list[Former]) -> list[Former]:
-    """Those that wait for pods alone that leave, or that are evicted for one of these."""
+    """The nominations that wait for pods alone that leave, or that are evicted for one of these."""
     # A nomination that falls takes its victims' ends from others that wait for them; so until none falls any
     # more.
     while True:

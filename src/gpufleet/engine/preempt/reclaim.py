@@ -268,7 +268,7 @@ class Reclaim:
         return losses_by_queue(self.state, self.columns, self._by_queue(victims))
 
     def _by_queue(self, victims: Sequence[int]) -> dict[int, list[int]]:
-        """These rows by the queue that they are of, if that is another one."""
+        """Rows of pods by the queue that they are of, if that is another one."""
         by_queue: dict[int, list[int]] = {}
         for row in victims:
             by_queue.setdefault(self._queue_row(row), []).append(row)

@@ -25,7 +25,7 @@ from gpufleet.engine.preempt.reclaim import Reclaim
 
 
 def reclaimable_subsets(state: EngineState, reclaim: Reclaim, units: Sequence[Unit]) -> Iterator[list[Unit]]:
-    """Those of these units that may go together, by one order after the other; each choice once."""
+    """The sets of units that may go together, by one order after the other; each choice once."""
     found: list[set[Unit]] = []
     # No order is the best for all; the head of this module says what each is for.
     for order in (units, sorted(units, key=lambda unit: -len(unit.rows)), node_by_node(state, units)):
@@ -49,7 +49,7 @@ def node_by_node(state: EngineState, units: Sequence[Unit]) -> list[Unit]:
 
 
 def reclaimable_subset(state: EngineState, reclaim: Reclaim, units: Sequence[Unit]) -> list[Unit]:
-    """Those of these units that may go together, the first rather than the last, in the order in which each
+    """The units that may go together, the first rather than the last, in the order in which each
     was found to be just.
 
     The workload is counted with the least that it is charged. What near queues give comes off what the

@@ -98,7 +98,7 @@ class NoVictims:
         """No victim."""
 
     def finds_none(self, _priority: int, _queue: Queue, _state: EngineState, *, lacks_quota: bool) -> bool:
-        """There never is a plan."""
+        """A search that never has a plan."""
         del lacks_quota
         return True
 

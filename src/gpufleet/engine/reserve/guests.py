@@ -86,7 +86,7 @@ class Guests:
         return pod.interruptible or self.state.learned.learns(self.state.queue_of(row), pod)
 
     def let_in(self, holder: Holder, uids: Iterable[PodUid], within_us: int | None = None) -> None:
-        """These pods are guests of this holder from now on, or once they have run for ``within_us``."""
+        """Pods are guests of this holder from now on, or once they have run for ``within_us``."""
         # Holders that have started need no promise any more; they are dropped when new ones come.
         kept = {one: promises for one, promises in self._promises.items() if self._waits(one)}
         kept.setdefault(holder, {}).update(dict.fromkeys(uids, BackfillPromise(holder, within_us)))
@@ -218,7 +218,7 @@ class Guests:
         return [Unit((row,), True) for row in rows if row not in guests]
 
     def _with_gang(self, name: Holder, guests: list[int]) -> tuple[int, ...]:
-        """These guests, and all of their gang if it would be left with less than its minimum."""
+        """The guests, and all of their gang if it would be left with less than its minimum."""
         members = self.state.gangs.described(name)
         if members is None or len(members.placed) - len(guests) >= members.described.min_members:
             return tuple(guests)

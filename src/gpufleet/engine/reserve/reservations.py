@@ -193,7 +193,7 @@ class Reservations:
         return self._book(line, holder, place, since_us, earliest(dues))
 
     def let_in(self, one: HeldReservation, uids: list[PodUid], within_us: int | None, at_us: int) -> None:
-        """These pods run where this holder will start, as its guests or once they have run for so long."""
+        """Pods run where this holder will start, as its guests or once they have run for so long."""
         self.guests.let_in(one.holder, uids, within_us)
         if within_us is not None:
             ends_us = self.guests.next_us(one.holder, at_us)

@@ -70,7 +70,7 @@ class Domains:
         return level in self._depth_by_level
 
     def from_level_outward(self, level: TopologyLevelName) -> list[TopologyLevelName]:
-        """This level and all wider ones, the narrowest first."""
+        """A level and all wider ones, the narrowest first."""
         names = [one.name for one in self.topology.levels]
         return names[self._depth_by_level[level] :: -1]
 

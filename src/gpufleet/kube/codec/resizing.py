@@ -72,8 +72,8 @@ def _amounts(pod: Pod, told: StatusAmounts, *, refused: bool) -> PodAmounts:
     by_name = {one.name: _without(told(one), asked.pod_requests) for one in status.all_containers}
     return msgspec.structs.replace(
         asked,
-        containers=_told(asked.containers, by_name, refused=refused),
-        init_containers=_told(asked.init_containers, by_name, refused=refused),
+        containers=_written_amounts(asked.containers, by_name, refused=refused),
+        init_containers=_written_amounts(asked.init_containers, by_name, refused=refused),
         pod_limits={},
     )
 
@@ -83,7 +83,7 @@ def _without(amounts: Amounts | None, of_pod: Mapping[str, str]) -> Amounts | No
     return None if amounts is None else {key: text for key, text in amounts.items() if key not in of_pod}
 
 
-def _told(
+def _written_amounts(
     containers: tuple[ContainerAmounts, ...], by_name: Mapping[str, Amounts | None], *, refused: bool
 ) -> tuple[ContainerAmounts, ...]:
     found = []

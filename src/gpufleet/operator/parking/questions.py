@@ -150,7 +150,7 @@ async def _park(cluster: ClusterChoice, name: str) -> tuple[ParkedWorkload, ...]
             seen = msgspec.structs.replace(one.seen, gpus=gpus)
             stamp = parked_stamp(seen, now_us, ParkingCause.ASKED)
             await _write(connection.client, one, ParkingAction.PARK, stamp)
-            told.append(_told(one.seen.key, stamp))
+            told.append(_parked_workload(one.seen.key, stamp))
         return tuple(told)
 
 
@@ -173,7 +173,7 @@ async def _wake(cluster: ClusterChoice, name: str) -> tuple[ParkedWorkload, ...]
         for one in _parked_members(named, name):
             stamp = woken(one.seen, _now_us())
             await _write(connection.client, one, ParkingAction.WAKE, stamp)
-            told.append(_told(one.seen.key, stamp))
+            told.append(_parked_workload(one.seen.key, stamp))
         return tuple(told)
 
 
@@ -325,12 +325,12 @@ async def _parked_work(cluster: ClusterChoice, *, everywhere: bool) -> ParkedWor
                     notes.append(f"{key_of(kind, one)}: {error}")
                     continue
                 if stamp is not None:
-                    told.append(_told(key_of(kind, one), stamp))
+                    told.append(_parked_workload(key_of(kind, one), stamp))
     told.sort(key=lambda one: (one.namespace, one.phase, one.kind, one.name))
     return ParkedWork(SCHEMA, tuple(told), tuple(notes))
 
 
-def _told(key: WorkloadKey, stamp: ParkingStamp) -> ParkedWorkload:
+def _parked_workload(key: WorkloadKey, stamp: ParkingStamp) -> ParkedWorkload:
     return ParkedWorkload(
         key.kind,
         key.namespace,

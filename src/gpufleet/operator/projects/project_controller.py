@@ -198,7 +198,7 @@ class ProjectController:
         if found.metadata.deletion_timestamp is not None:
             return True
         async with gate:
-            told = await self._told(found, reading)
+            told = await self._condition(found, reading)
             is_told = await self._writer.tell(found, told)
         self._reasons[found.metadata.name] = told.reason
         is_at_rest = is_told and told.reason in AT_REST
@@ -208,7 +208,7 @@ class ProjectController:
             self._pending.put_back(found.metadata.name, is_at_rest=is_at_rest)
         return is_at_rest
 
-    async def _told(self, found: wire.GpuProject, reading: Reading) -> ProjectCondition:
+    async def _condition(self, found: wire.GpuProject, reading: Reading) -> ProjectCondition:
         held = self._held(found.metadata.name)
         if _is_ending(found):
             message = "it is being deleted: nothing is made, and no rights are given"

@@ -119,7 +119,7 @@ def _draining(
     if drain.due:
         actions.append(Evict(node.name, drain.due))
     phase, reason = _phase(drain)
-    return _told(stamp, phase, now_us, reason), tuple(actions), min(wakes_us)
+    return _stamp_in(stamp, phase, now_us, reason), tuple(actions), min(wakes_us)
 
 
 def _phase(drain: Drain) -> tuple[RolloutPhase, str]:
@@ -138,7 +138,7 @@ def _not_drained(node: RolloutNode, stamp: Stamp, now_us: int) -> tuple[Action, 
     left = len(node.drain.holders) + len(node.drain.ending)
     words = "; ".join(one for one in (node.drain.stuck, node.drain.kept_words) if one)
     reason = f"{left} pods did not end in time{f': {words}' if words else ''}"
-    after = replace(_told(stamp, RolloutPhase.FAILED, now_us, reason), is_cordon_ours=False)
+    after = replace(_stamp_in(stamp, RolloutPhase.FAILED, now_us, reason), is_cordon_ours=False)
     return (*_left(node), WriteNode(node.name, after, cordon=False if stamp.is_cordon_ours else None))
 
 
@@ -161,7 +161,7 @@ def _change(node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us: 
 def _validate(node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us: int) -> NodeStep:
     if node.check is Check.PASSED:
         phase = RolloutPhase.ROLLED_BACK if stamp.is_rollback else RolloutPhase.RETURNED
-        after = replace(_told(stamp, phase, now_us, stamp.reason), is_cordon_ours=False)
+        after = replace(_stamp_in(stamp, phase, now_us, stamp.reason), is_cordon_ours=False)
         write = WriteNode(node.name, after, cordon=False if stamp.is_cordon_ours else None)
         return NodeStep((write, DeleteCheck(node.name)))
     if node.check is Check.FAILED:
@@ -193,7 +193,7 @@ def _failed(node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us: 
         return NodeStep(actions, after.deadline_us)
     words = f"{stamp.reason}; then with the driver of before: {reason}" if stamp.is_rollback else reason
     after = replace(
-        _told(stamp, RolloutPhase.FAILED, now_us, words),
+        _stamp_in(stamp, RolloutPhase.FAILED, now_us, words),
         failed_target=stamp.failed_target or stamp.target,
         is_validated=stamp.phase is RolloutPhase.VALIDATING,
     )
@@ -206,7 +206,7 @@ def _in_phase(stamp: Stamp, phase: RolloutPhase, now_us: int, for_s: int) -> Sta
     return replace(stamp, phase=phase, since_us=now_us, deadline_us=now_us + for_s * US_PER_S, reason=reason)
 
 
-def _told(stamp: Stamp, phase: RolloutPhase, now_us: int, reason: str = "") -> Stamp:
+def _stamp_in(stamp: Stamp, phase: RolloutPhase, now_us: int, reason: str = "") -> Stamp:
     """The stamp in a phase that keeps the deadline; unchanged where it says so already."""
     since_us = stamp.since_us if stamp.phase is phase else now_us
     return replace(stamp, phase=phase, since_us=since_us, reason=reason)

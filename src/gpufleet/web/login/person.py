@@ -8,7 +8,7 @@ from gpufleet.web.rights import Rights
 
 
 class Person(NamedTuple):
-    """Who they are, "" on their own machine, what they may see, and whether they have a session to end."""
+    """A person: the name, "" on their own machine, what they may see, and whether a session can end."""
 
     user: str
     rights: Rights

@@ -75,7 +75,7 @@ class GangWorkload(NamedTuple):
         return gate.asked_together(self.rows, self.least)
 
     def asked_and_protected(self, gate: Gate) -> tuple[Int64Array, Int64Array]:
-        """Both for as many members as it lacks."""
+        """The amounts asked for and those under protection, for as many members as the gang lacks."""
         rows, least = self.rows, self.least
         return gate.asked_together(rows, least), gate.protected_together(rows, least)
 

@@ -40,7 +40,7 @@ class SinglePod(NamedTuple):
 
     @property
     def least(self) -> int:
-        """One."""
+        """The least number of pods with which the workload starts: one."""
         return 1
 
     @property
