@@ -97,8 +97,7 @@ class Cycle:
         if self.nominations.recalled:
             self._resume_recalled(at_us)
         # Before any line has its turn: pods for which a place is kept go first into what has fallen free.
-        if state.departures.nominations:
-            self._serve_nominated()
+        self._serve_nominated()
         state.pods.left_nodes.clear()
         if state.changes.room.take():
             state.changes.note(Change.ROOM_OFFERED)
@@ -162,6 +161,8 @@ class Cycle:
 
     def _serve_nominated(self) -> None:
         """Bind pods that have waited for others to leave, there or on room that is free by now."""
+        if not self.state.departures.nominations:
+            return
         self.carrying_out.bind_nominated(self.nominations.settle())
         if self.state.changes.room.is_pending:
             self.carrying_out.bind_nominated(self.nominations.move())
