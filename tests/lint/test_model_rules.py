@@ -26,6 +26,16 @@ def on(label: str, card: str, *words: str) -> str:
     return server(*words).replace("spec:\n", f"spec:\n  nodeSelector: {{{label}: {card}}}\n", 1)
 
 
+SGLANG, TGI = "lmsysorg/sglang:v0.5.4", "ghcr.io/huggingface/text-generation-inference:3.3.4"
+TRITON = "nvcr.io/nvidia/tritonserver:25.06-trtllm-python-py3"
+
+
+def other(image: str, *words: str, count: int = 1, more: str = "") -> str:
+    """A server that is not vLLM."""
+    lines = f"image: {image}\nargs: [{', '.join(words)}]\n{more}"
+    return pod(lines, limits=f"nvidia.com/gpu: {count}")
+
+
 def pool(*lines: str) -> str:
     head = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\nspec:\n"
     return head + "".join(f"  {line}\n" for line in lines)
@@ -66,6 +76,22 @@ CASES = [
     ("GPU048", on("karpenter.k8s.aws/instance-gpu-name", "a100", SMALL), "", "unjudged"),
     ("GPU048", on("k8s.amazonaws.com/accelerator", "our-own-name", SMALL), "", "unjudged"),
     ("GPU048", server(LARGE), CARDS.replace("nvidia.com/gpu.product", GKE) % "nvidia-l4", "found"),
+    ("GPU048", other(SGLANG, "--model-path", LARGE), CARDS % A100, "found"),
+    ("GPU048", other(SGLANG, f"--model-path={LARGE}", "--tp", "'2'", count=2), CARDS % A100, "unjudged"),
+    ("GPU048", other(SGLANG, "--model-path", LARGE, "--quantization", "fp8"), CARDS % A100, "unjudged"),
+    ("GPU048", other(SGLANG, "--model-path", LARGE, "--cpu-offload-gb", "'80'"), CARDS % A100, "unjudged"),
+    (
+        "GPU048",
+        other("own:1", "python3", "-m", "sglang.launch_server", f"--model={LARGE}"),
+        CARDS % A100,
+        "found",
+    ),
+    ("GPU048", other(TGI, f"--model-id={LARGE}"), CARDS % A100, "found"),
+    ("GPU048", other(TGI, "--model-id", LARGE, count=4), CARDS % A100, "unjudged"),
+    ("GPU048", other(TGI, "--model-id", LARGE, "--num-shard", "'1'", count=4), CARDS % A100, "found"),
+    ("GPU048", other(TGI, more=f"env: [{{name: MODEL_ID, value: {LARGE}}}]"), CARDS % A100, "found"),
+    ("GPU048", other(TGI, "--model-id", "own/model"), CARDS % A100, "unjudged"),
+    ("GPU048", other(TRITON, "tritonserver", "--model-repository=/models"), CARDS % A100, "unjudged"),
     ("GPU026", server(SMALL, "-tp", "'3'", count=3), "", "found"),
     ("GPU026", server("own/model", "-tp", "'3'", count=3), "", "unjudged"),
     ("GPU026", server(SMALL, "-tp=8", count=8), "", "passed"),
