@@ -8,7 +8,7 @@ import pytest
 
 from tests.conventions.project import ROOT
 
-FOLDERS = ("doctor", "engine", "explain", "migration")
+FOLDERS = ("admission", "doctor", "drain", "engine", "explain", "migration", "operator", "plan", "whatif")
 """What these folders say is read by people, of fleets that may have one of anything."""
 
 NOUNS = (

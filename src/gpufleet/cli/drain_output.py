@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpufleet.cli.output import echo_json, echo_line
-from gpufleet.drain.plan import DrainPlan, Losses, NodePlan, Way, WorkPlan
+from gpufleet.drain.plan import DrainPlan, Losses, NodePlan, Way, WorkPlan, short_words
 from gpufleet.model.phrases import counted
 
 
@@ -35,7 +35,7 @@ def lines(plan: DrainPlan) -> Iterator[str]:
         how_long = "and for how long is not known"
         if plan.short.longest_s is not None:
             how_long = f"for at most {duration(plan.short.longest_s)}"
-        yield f"{plan.short.gpus:g} GPUs are short for work that has to move, {how_long}."
+        yield f"{short_words(plan.short.gpus)} for work that has to move, {how_long}."
     lost = plan.lost_gpu_hours
     yield f"Lost: {hours(lost)} GPU-hours ({by_reason(lost)})."
     for note in plan.notes:

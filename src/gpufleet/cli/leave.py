@@ -12,6 +12,7 @@ import click
 from gpufleet.cli.cluster_options import cluster_options
 from gpufleet.cli.output import echo_json, echo_line
 from gpufleet.cli.parameters import OneOf
+from gpufleet.model.phrases import counted
 
 if TYPE_CHECKING:
     from gpufleet.kube.client import Client
@@ -92,7 +93,8 @@ async def _take_back(client: "Client", namespace: str, definitions: bool) -> int
     found = [one async for one in leftovers(client)]
     await take_back(client, [one.node for one in found])
     features = await delete_features(client)
-    echo_line(f"taken back on {len(found)} nodes; {features} NodeFeatures deleted", err=True)
+    nodes, labels = counted(len(found), "node"), counted(features, "NodeFeature")
+    echo_line(f"taken back on {nodes}; {labels} deleted", err=True)
     kept: tuple[str, ...] = ()
     if definitions:
         deleted = await delete_definitions(client, definition_names())

@@ -21,7 +21,7 @@ from gpufleet.cluster.watching.picture import Picture
 from gpufleet.drain.checkpoints import question_on, written_question
 from gpufleet.drain.closing import ClosedNode, close, is_closed
 from gpufleet.drain.facts import DrainRequest, plan_of
-from gpufleet.drain.plan import DrainPlan, PodMove, Way, WorkPlan
+from gpufleet.drain.plan import DrainPlan, PodMove, Way, WorkPlan, short_words
 from gpufleet.drain.question import US_PER_S, DrainRules
 from gpufleet.engine.instruction import WhyEvicted
 from gpufleet.eviction.evictions import Evictions
@@ -165,7 +165,7 @@ class Drainer:
             case Way.EVICTED:
                 await self._evict(work)
             case Way.NO_PLACE:
-                self._say(work.name, f"{work.name} fits nowhere else now: {work.gpus:g} GPUs are short")
+                self._say(work.name, f"{work.name} fits nowhere else now: {short_words(work.gpus)}")
                 if self.options.without_places and self._is_late(work, at):
                     await self._evict(work)
             case Way.STAYS:

@@ -89,6 +89,11 @@ class Shortage(msgspec.Struct, frozen=True, rename="camel"):
     longest_s: float | None
 
 
+def short_words(gpus: float) -> str:
+    """How many GPUs are short: "1 GPU is short", "2.5 GPUs are short"."""
+    return "1 GPU is short" if gpus == 1 else f"{gpus:g} GPUs are short"
+
+
 class DrainPlan(msgspec.Struct, frozen=True, rename="camel"):
     """All nodes in the order in which they are drained, and all work on them.
 

@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 
 from gpufleet.drain.checkpoints import question_on, saves_on_request
-from gpufleet.drain.plan import Way, WorkPlan
+from gpufleet.drain.plan import Way, WorkPlan, short_words
 from gpufleet.eviction.plan import EvictionRefusal, Victim
 from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.model.model_errors import printable
@@ -225,7 +225,7 @@ class _Planned:
             case Way.NO_PLACE if self._has_waited_long_enough():
                 self._end(work)
             case Way.NO_PLACE:
-                self._keep(work, f"{work.name} fits nowhere else now: {work.gpus:g} GPUs are short")
+                self._keep(work, f"{work.name} fits nowhere else now: {short_words(work.gpus)}")
                 self._waits_us += [self._stamp.place_until_us] if self._stamp.place_until_us else []
             case Way.STAYS:
                 self._keep(work, f"{work.name} stays: {work.why}")

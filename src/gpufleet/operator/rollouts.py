@@ -20,6 +20,7 @@ from gpufleet.kube.objects import fleet_policies as wire
 from gpufleet.kube.status import Conflict, NotFound
 from gpufleet.model.fleet_policy import Driver, DriverSource, FleetPolicy
 from gpufleet.model.identifiers import NodeName, PodUid
+from gpufleet.model.phrases import subject
 from gpufleet.model.rollout_settings import RolloutSettings
 from gpufleet.operator.fleet_state import FleetState
 from gpufleet.operator.node_facts import NodeFacts
@@ -335,7 +336,7 @@ def _words(nodes: Iterable[RolloutNode]) -> Iterator[tuple[NodeName, str]]:
 
 def _drain_words(drain: Drain) -> str:
     left = len(drain.holders) + len(drain.ending)
-    return f"{left} pods hold its GPUs" if left else ""
+    return f"{subject(left, 'pod', 'hold')} its GPUs" if left else ""
 
 
 def _is_led(state: FleetState, facts: NodeFacts) -> bool:

@@ -141,7 +141,7 @@ def test_work_that_does_not_end_keeps_its_node_as_it_is_and_another_canary_is_ta
     assert fleet.evictions == {}
     assert not fleet.nodes[NodeName("a")].is_cordoned
     assert fleet.progress is not None
-    assert fleet.progress.reason == "a: 1 pods did not end in time: the budget of kept"
+    assert fleet.progress.reason == "a: 1 pod did not end in time: the budget of kept"
 
 
 def test_what_refuses_is_named_while_it_does() -> None:

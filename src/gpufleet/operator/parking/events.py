@@ -1,5 +1,6 @@
 """The Events by which owners hear of parking, on the workload itself and in words that say what to do."""
 
+from gpufleet.model.phrases import counted
 from gpufleet.operator.parking.parking_keys import KEEP_UNTIL
 from gpufleet.operator.parking.parking_step import ParkingAction, ParkingWrite
 from gpufleet.operator.parking.stamp import ParkingCause, ParkingStamp, time_text
@@ -16,7 +17,8 @@ def sentence_of(write: ParkingWrite) -> str:
     if stamp is not None and write.action is ParkingAction.WARN:
         return (
             f"Idle since {time_text(stamp.idle_since_us)}: it is parked at {time_text(stamp.park_at_us)} and"
-            f" gives {stamp.gpus} GPUs back. Volumes are kept; memory and files outside of volumes are lost."
+            f" gives {counted(stamp.gpus, 'GPU')} back."
+            f" Volumes are kept; memory and files outside of volumes are lost."
             f" Use it, or set the annotation {KEEP_UNTIL} to a time, to keep it."
         )
     if stamp is not None and write.action is ParkingAction.PARK:

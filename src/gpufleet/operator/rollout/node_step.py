@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from gpufleet.model.phrases import counted
 from gpufleet.model.rollout_settings import RolloutSettings
 from gpufleet.operator.rollout.actions import (
     Action,
@@ -137,7 +138,7 @@ def _not_drained(node: RolloutNode, stamp: Stamp, now_us: int) -> tuple[Action, 
     """The work of a node did not end in time. The node has its driver still, so that it goes on as it is."""
     left = len(node.drain.holders) + len(node.drain.ending)
     words = "; ".join(one for one in (node.drain.stuck, node.drain.kept_words) if one)
-    reason = f"{left} pods did not end in time{f': {words}' if words else ''}"
+    reason = f"{counted(left, 'pod')} did not end in time{f': {words}' if words else ''}"
     after = replace(_stamp_in(stamp, RolloutPhase.FAILED, now_us, reason), is_cordon_ours=False)
     return (*_left(node), WriteNode(node.name, after, cordon=False if stamp.is_cordon_ours else None))
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from gpufleet.model.identifiers import FleetPolicyName, NodeName
+from gpufleet.model.phrases import counted
 from gpufleet.model.rollout_settings import RolloutSettings
 from gpufleet.operator.rollout.actions import Action, DeleteCheck, WriteNode, WriteProgress
 from gpufleet.operator.rollout.node_step import begun, given_up, node_step, turned_back
@@ -260,7 +261,7 @@ class _Step:
         most = self.settings.failures_most.of(len(self.given.nodes))
         if len(failed) > most:
             names = ", ".join(failed[:NAMES_SHOWN_MAX])
-            words = f"{len(failed)} nodes failed and the policy allows {most}: {names}"
+            words = f"{counted(len(failed), 'node')} failed and the policy allows {most}: {names}"
             return self._in(before, RolloutState.STOPPED, words)
         if self._pending() or any(stamp.phase in UNDER_WAY for _, stamp in self._own()):
             return self._in(before, RolloutState.ROLLING, self._left_words())
