@@ -230,5 +230,5 @@ def test_a_person_sees_what_is_left_before_it_goes(
     assert "Nothing was changed; --yes does it." in said.err
     assert admin.ask("GET", f"{PATH}/{name}")[1]["spec"]["unschedulable"] is True
     assert main(["leave", "--yes", *options]) == 0
-    assert "taken back on 1 nodes" in capsys.readouterr().err
+    assert "taken back on 1 node;" in capsys.readouterr().err
     assert "unschedulable" not in admin.ask("GET", f"{PATH}/{name}")[1]["spec"]

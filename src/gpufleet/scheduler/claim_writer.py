@@ -79,7 +79,7 @@ class ClaimWriter:
             try:
                 if await self._advance(pod, task):
                     return
-            # What stands in the claim now says what is left to write, whoever wrote it.
+            # What stands in the claim now says what is left to write, whichever scheduler wrote it.
             except (Conflict, OutcomeUnknown):
                 continue
         raise ClaimProblemError(f"claim {task.name} changed with each of {ATTEMPTS_MAX} attempts")

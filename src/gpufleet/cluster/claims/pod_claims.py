@@ -69,8 +69,8 @@ def _find(found: PodClaims, pod: Pod, name: str, cluster: Lookup) -> ResourceCla
 def _find_made(found: PodClaims, pod: Pod, name: str, cluster: Lookup) -> ResourceClaimObject | None:
     """The claim that was made of a template for this pod, which owns it.
 
-    A claim of that name that another pod owns is left over from an earlier pod of this name, or somebody made
-    it. Kubernetes' scheduler gives its devices to no other pod.
+    A claim of that name that another pod owns is left over from an earlier pod of this name, or was made by
+    hand. Kubernetes' scheduler gives its devices to no other pod.
     """
     one = _find(found, pod, name, cluster)
     if one is None or any(owner.uid == pod.metadata.uid for owner in one.metadata.owner_references):
