@@ -73,6 +73,14 @@ def test_only_work_of_the_namespaces_that_a_queue_names_starts_in_it() -> None:
     assert words in explain(verdict(told, "stranger"), shape(1))
 
 
+def test_work_that_comes_with_the_first_queue_is_in_that_queue_also_where_it_is_not_admitted() -> None:
+    """All pods get their queue then. To those that it does not admit no other queue is given."""
+    told = story()
+    stranger = pod("stranger", shape(1), queue="vision", namespace="team-b")
+    assert refused(told.happen(event.PodAdded(stranger), event.QueueSet(VISION))) == ["stranger"]
+    assert "namespace team-b may not use queue vision" in refusal(told, "stranger")
+
+
 def test_a_refusal_names_a_few_of_many_namespaces() -> None:
     told = story(queue("vision", admitted=admitting(*(f"n{number}" for number in range(9)))))
     arrive(told, "x", "stranger")

@@ -8,6 +8,7 @@ import pytest
 from gpufleet.engine import event
 from gpufleet.engine.instruction import AnyInstruction, Bind, Evict
 from gpufleet.engine.queueing.waiting import Line
+from gpufleet.engine.serving.pods import PodLines
 from gpufleet.model.identifiers import PodUid, QueueName
 from gpufleet.model.queue import CPU, GPU, PreemptionPolicy, Queue, Quota, VictimScope
 from tests.engine.effort import seeds
@@ -108,13 +109,12 @@ def test_one_gpu_that_falls_free_is_not_offered_to_every_line(monkeypatch: pytes
     wanted = [pod(f"p{number:02}", shape(1), queue=f"q{number % 16}") for number in range(48)]
     assert len(placed(story.arrive(*wanted))) == 2
     visited: list[int] = []
-    gate = story.engine.state.gate
-    is_late = gate.is_late
+    serve = PodLines.serve
 
-    def noted(row: int) -> bool:
-        visited.append(row)
-        return is_late(row)
+    def noted(serving: PodLines, line: Line) -> bool:
+        visited.append(line.waiting[0][-1])
+        return serve(serving, line)
 
-    monkeypatch.setattr(gate, "is_late", noted)
+    monkeypatch.setattr(PodLines, "serve", noted)
     assert len(placed(story.depart("p00"))) == 1
     assert len(visited) == 2

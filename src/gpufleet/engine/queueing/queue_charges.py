@@ -65,8 +65,7 @@ class QueueCharges:
         """
         if not self.is_active:
             return
-        if self.pods.pod_at(row).foreign:
-            name = self._admitting(row, name)
+        name = self._admitting(row, name)
         before = self.queue_row(row)
         if before != layout.NOT_SET and self.tree.name_at(before) == name:
             # Most pods that get their place: it was their queue while they waited.
@@ -96,12 +95,12 @@ class QueueCharges:
         return self.namespace_access.refusal(after, self.pods.pod_at(row).namespace) is None
 
     def _admitting(self, row: int, name: QueueName) -> QueueName:
-        """The queue that a pod of another scheduler names; the default one if that does not admit its
-        namespace: it was not asked.
+        """The queue that a pod names; the default one for what another scheduler placed in a queue that does
+        not admit its namespace: that queue was not asked.
         """
-        named = self.tree.row_by_name.get(name)
-        namespace = self.pods.pod_at(row).namespace
-        if named is None or self.namespace_access.refusal(named, namespace) is None:
+        pod = self.pods.pod_at(row)
+        named = self.tree.row_by_name.get(name) if pod.foreign else None
+        if named is None or self.namespace_access.refusal(named, pod.namespace) is None:
             return name
         return DEFAULT_QUEUE
 
