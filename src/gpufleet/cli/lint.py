@@ -5,10 +5,11 @@ from pathlib import Path
 import click
 
 from gpufleet.cli.cluster_options import cluster_options
-from gpufleet.cli.parameters import InputFile, InputPath, OneOf, OutputFile
+from gpufleet.cli.parameters import InputFile, InputFolder, InputPath, OneOf, OutputFile
 from gpufleet.cli.prometheus_options import Question, prometheus_options
 
 MANIFESTS = InputPath("a file, a folder, or - for standard input", stream=True)
+KUSTOMIZATION = InputFolder("a folder with a kustomization.yaml")
 CLUSTER = InputFile("objects that kubectl get -o yaml printed, or a file of `gpufleet snapshot`")
 USE = InputFile("a table of use")
 SETTINGS = InputFile("settings of gpufleet lint")
@@ -23,6 +24,14 @@ SEVERITIES = ["info", "warning", "error", "never"]
     metavar="[PATH]...",
     nargs=-1,
     type=MANIFESTS,
+)
+@click.option(
+    "-k",
+    "--kustomize",
+    "kustomizations",
+    type=KUSTOMIZATION,
+    multiple=True,
+    help="Build this Kustomization with kustomize or kubectl, and judge what it builds.",
 )
 @click.option(
     "-o",
@@ -79,6 +88,7 @@ SEVERITIES = ["info", "warning", "error", "never"]
 @click.option("--rules", "lists_rules", is_flag=True, help="List all rules.")
 def command(
     paths: tuple[Path, ...],
+    kustomizations: tuple[Path, ...],
     form: str,
     fail_on: str | None,
     fixes: bool,
@@ -104,8 +114,9 @@ def command(
 ) -> int:
     """Say what will go wrong with GPUs in manifests, before anything runs.
 
-    PATHs are files, folders, or - for standard input (helm template CHART | gpufleet lint -). Ends with code
-    0 if nothing is found, 1 if something is (see --fail-on), 2 if a manifest is malformed.
+    PATHs are files, folders, or - for standard input. Charts below a folder are rendered where helm is
+    installed. Ends with code 0 if nothing is found, 1 if something is (see --fail-on), 2 if a manifest is
+    malformed.
     """
     import datetime as dt
 
@@ -120,10 +131,9 @@ def command(
     if rule is not None or lists_rules:
         click.echo(explain(rule) if rule is not None else listing(), nl=False)
         return 0
-    if not paths:
-        raise click.UsageError("name a file or folder, or - for standard input")
     if live and cluster is not None:
         raise click.UsageError("either --live or --cluster, not both")
+    _check_inputs(paths, kustomizations, mends=fixes or shows_difference)
     facts = read_cluster(cluster) if cluster is not None else None
     if live:
         from gpufleet.doctor.live.gathering import gathered
@@ -137,7 +147,7 @@ def command(
         prices,
     )
     today = dt.datetime.now(dt.UTC).date()
-    files = (config, baseline, write_baseline)
+    files = (config, baseline, write_baseline, kustomizations)
     outcome = run(
         tuple(map(str, paths)), LintOptions(today, form, fail_on, fixes, shows_difference, facts, use, *files)
     )
@@ -147,3 +157,11 @@ def command(
     # A mended text on standard output must stay fit for a pipe.
     click.echo(outcome.report, nl=False, err=fixes and not shows_difference and Path("-") in paths)
     return outcome.code
+
+
+def _check_inputs(paths: tuple[Path, ...], kustomizations: tuple[Path, ...], *, mends: bool) -> None:
+    """There is something to read, and files where something is to be mended. Raises UsageError."""
+    if not paths and not kustomizations:
+        raise click.UsageError("name a file or folder, or - for standard input")
+    if kustomizations and mends:
+        raise click.UsageError("either --kustomize or --fix and --diff: what is built has no file to mend")

@@ -46,7 +46,7 @@ def test_patches_of_a_folder_are_left_out_and_told_of(folder: Path) -> None:
     (notice,) = found.notices
     assert notice == (
         f"{folder}: patches are left out (gpus.yaml, json.yaml, merged.yaml): "
-        f"kubectl kustomize {folder} | gpufleet lint - reads the whole"
+        f"gpufleet lint -k {folder} reads the whole"
     )
 
 

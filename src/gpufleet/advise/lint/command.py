@@ -58,6 +58,7 @@ class LintOptions:
     settings: Path | None = None
     baseline: Path | None = None
     new_baseline: Path | None = None
+    kustomizations: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,11 +78,12 @@ def run(paths: Sequence[str], options: LintOptions) -> LintOutcome:
     terms = Terms(options.today, settings, known)
     cluster = options.cluster
     use = None if options.use is None else replace(options.use, idle_hours_max=settings.idle_hours)
-    inputs = find_inputs(paths, settings.exclude)
+    mends = options.fixes or options.shows_difference
+    inputs = find_inputs(paths, settings.exclude, options.kustomizations, renders=not mends)
     readings = [read(source) for source in inputs.sources]
     report = _judged(readings, inputs, terms, cluster, use)
     output = ""
-    if options.fixes or options.shows_difference:
+    if mends:
         fixed = _fixed(readings, terms, cluster)
         if options.shows_difference:
             output = "".join(

@@ -1,7 +1,8 @@
 """Finds the texts to lint: named files, the manifests below folders, standard input.
 
-Of a folder, only files that can hold manifests are read. Helm's templates are left out, since they are no
-YAML before they are rendered, and so are patches of Kustomize, which are parts of objects.
+Of a folder, only files that can hold manifests are read. Helm's templates are no YAML before they are
+rendered, so a chart is read as helm renders it (``rendering``), and left out where there is no helm. Patches
+of Kustomize are parts of objects and are left out too.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,8 +11,10 @@ from functools import partial
 from pathlib import Path
 
 from gpufleet.advise.lint.kustomize import patches_of
+from gpufleet.advise.lint.rendering import has_helm, kustomized, rendered_chart
 from gpufleet.files.regular import UnfitFileError, read_regular, read_standard_input
 from gpufleet.lint.source.text import BYTE_ORDER_MARK, Position, Problem, SourceText
+from gpufleet.model.model_errors import InputError
 
 STANDARD_INPUT = "-"
 ENDINGS = frozenset({".yaml", ".yml", ".json"})
@@ -39,6 +42,9 @@ class Inputs:
     patches: frozenset[Path] = frozenset()
     """Files that a Kustomization applies as patches."""
 
+    renders: bool = True
+    """Whether charts are rendered; what is to be mended in files is not."""
+
     def take(self, name: str, read: Callable[[], bytes]) -> None:
         """Read one text and take it in, unless it is no file, too large, or no text. Raises OSError."""
         try:
@@ -64,9 +70,22 @@ class Inputs:
         self.sources.append(SourceText(name, text.removeprefix(BYTE_ORDER_MARK)))
 
 
-def find_inputs(paths: Sequence[str], excluded: Sequence[str] = ()) -> Inputs:
-    """The texts of all these paths, each once. Raises OSError for what cannot be read."""
-    found = Inputs()
+def find_inputs(
+    paths: Sequence[str],
+    excluded: Sequence[str] = (),
+    kustomizations: Sequence[Path] = (),
+    *,
+    renders: bool = True,
+) -> Inputs:
+    """The texts of all these paths, each once, and what these Kustomizations build.
+
+    Raises OSError for what cannot be read, and InputError for a Kustomization that cannot be built.
+    """
+    found = Inputs(renders=renders)
+    for folder in kustomizations:
+        name, built = kustomized(folder)
+        found.named.add(name)
+        found.add(name, built)
     seen: set[Path] = set()
     for path in paths:
         if path == STANDARD_INPUT:
@@ -90,7 +109,7 @@ def _below(folder: Path, found: Inputs, excluded: Sequence[str], depth: int = 1)
     patches = patches_of(folder)
     if patches:
         names = ", ".join(sorted(one.name for one in patches))
-        whole = f"kubectl kustomize {folder} | gpufleet lint - reads the whole"
+        whole = f"gpufleet lint -k {folder} reads the whole"
         found.patches |= patches
         found.notices.append(f"{folder}: patches are left out ({names}): {whole}")
     for entry in sorted(folder.iterdir()):
@@ -98,9 +117,10 @@ def _below(folder: Path, found: Inputs, excluded: Sequence[str], depth: int = 1)
             continue
         if entry.is_dir() and not entry.is_symlink():
             if is_chart and entry.name == "templates":
-                found.notices.append(
-                    f"{entry} is left out: helm template {folder} | gpufleet lint - reads it"
-                )
+                _take_chart(folder, found)
+                continue
+            # What a chart has below it is rendered with it.
+            if is_chart and entry.name == "charts" and found.renders and has_helm():
                 continue
             if depth < DEPTH_MAX:
                 yield from _below(entry, found, excluded, depth + 1)
@@ -112,3 +132,20 @@ def _below(folder: Path, found: Inputs, excluded: Sequence[str], depth: int = 1)
             continue
         elif entry.suffix in ENDINGS and entry.is_file():
             yield entry
+
+
+def _take_chart(folder: Path, found: Inputs) -> None:
+    """Take in what a chart renders with its own values; say why where it cannot be rendered here."""
+    templates = folder / "templates"
+    by_hand = f"helm template {folder} | gpufleet lint - reads it"
+    if not found.renders:
+        found.notices.append(f"{templates} is left out, since what helm renders has no file to mend")
+    elif not has_helm():
+        found.notices.append(f"{templates} is not judged, since helm is not on PATH: {by_hand}")
+    else:
+        try:
+            found.add(*rendered_chart(folder))
+        except InputError as problem:
+            found.notices.append(
+                f"{templates} is not judged: {problem}; with the values that it needs, {by_hand}"
+            )
