@@ -114,9 +114,8 @@ def command(
 ) -> int:
     """Say what will go wrong with GPUs in manifests, before anything runs.
 
-    PATHs are files, folders, or - for standard input. Charts below a folder are rendered where helm is
-    installed. Ends with code 0 if nothing is found, 1 if something is (see --fail-on), 2 if a manifest is
-    malformed.
+    PATHs are files, folders, or - for standard input; helm renders charts below them, if it is installed.
+    Ends with code 0 if nothing is found, 1 if something is (see --fail-on), 2 if a manifest is malformed.
     """
     import datetime as dt
 
