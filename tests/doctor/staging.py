@@ -1,6 +1,7 @@
 """Verbs that break a cluster, beside those of ``patient``: nodes without a kubelet, parts of a GPU stack."""
 
 import time
+from itertools import count
 from typing import Any
 
 from gpufleet.localkube import simulated_nodes
@@ -12,8 +13,13 @@ NAMES = [f"gpu-{number:03}" for number in range(1, 7)]
 """The nodes of the cluster."""
 
 
-def add_node(patient: Patient, prefix: str = "plain-", model: str = "H100-80GB", gpus: int = 8) -> str:
+_ADDED = count(1)
+"""Each added node has a name of its own: Kubernetes counts on how long a node of one name is silent."""
+
+
+def add_node(patient: Patient, prefix: str = "plain", model: str = "H100-80GB", gpus: int = 8) -> str:
     """A node that nobody keeps alive: what is written of it stays. Returns its name."""
+    prefix = f"{prefix}-{next(_ADDED)}-"
     name = f"{prefix}001"
     patient.removed_at_the_end(f"/api/v1/nodes/{name}")
     made = SimulatedNodes(1, gpus, gpu_model(model), prefix=prefix, managed=False)

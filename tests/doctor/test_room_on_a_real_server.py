@@ -78,7 +78,7 @@ def test_other_gpu_pods_that_hold_the_cpu_are_waited_for(patient: Patient) -> No
 
 
 def test_pods_without_gpus_on_open_gpu_nodes(patient: Patient) -> None:
-    add_node(patient, prefix="cpu-", gpus=0)
+    add_node(patient, prefix="cpu", gpus=0)
     patient.apply(asking("web", {"cpu": "1"}, nodeName="gpu-001"))
     patient.finds("gpu-nodes-open", "gpu-001: Pod default/web")
 
