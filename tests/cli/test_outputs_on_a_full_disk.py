@@ -23,7 +23,7 @@ from gpufleet.scheduler.rounds import Record
 from tests.cli.command_parameters import Parameter, line_with, parameters, write_good_files
 
 DAEMONS = {"ledger --folder"}
-"""Folders of daemons, which follow a cluster and do not end: their own tests hold what they write."""
+"""Folders of daemons, which follow a cluster and do not end: their own tests fill the disk (tests/ledger)."""
 
 OUTPUTS = [
     one
@@ -67,10 +67,14 @@ def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def end(*_: object) -> tuple[str, ...]:
         return ()
 
+    async def nothing(*_: object) -> None:
+        return None
+
     for name, stand_in in (("connect", connected), ("content_of", content_of), ("end", end)):
         monkeypatch.setattr(f"gpufleet.cli.project_deletion.{name}", stand_in)
     monkeypatch.setattr("gpufleet.cluster.snapshots.command.snapshot_of", taken)
     monkeypatch.setattr(process, "run", one_step)
+    monkeypatch.setattr(process, "await_definitions", nothing)
     monkeypatch.setattr(kernels, "prepare", lambda _: None)
 
 

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from gpufleet.files.files_errors import FileWriteError
 from gpufleet.ledger.interval_log import IntervalLog, encoded
 from gpufleet.ledger.month_files import SEAL_AFTER_US, MonthFiles, begin_us, end_us, month_of
 from gpufleet.ledger.sealed_month import read_sealed, sealed_lines
 from gpufleet.ledger.versions import Followed, ObjectKind, Observation
 from gpufleet.model.model_errors import InputError
+from tests.cli.test_outputs_on_a_full_disk import files_below, full_disk
 from tests.ledger.recording import observations
 
 CLUSTER = "c-1"
@@ -178,6 +180,19 @@ def test_a_month_stays_open_for_a_day(tmp_path: Path) -> None:
     assert months.open_months() == [OCTOBER, NOVEMBER]
     assert months.seal(AFTER_US) == [OCTOBER]
     assert (months.open_months(), months.sealed_months()) == ([NOVEMBER], [OCTOBER])
+
+
+def test_a_full_disk_is_told_and_leaves_the_month_as_it_was(tmp_path: Path) -> None:
+    first, second, *_ = batches()
+    months = MonthFiles(tmp_path, CLUSTER)
+    months.begin(OCTOBER)
+    months.add(first)
+    before = files_below(tmp_path)
+    with full_disk(), pytest.raises(FileWriteError, match="no room left on the disk"):
+        months.add(second)
+    assert files_below(tmp_path) == before
+    again = MonthFiles(tmp_path, CLUSTER)
+    assert again.add(second)
 
 
 def test_files_of_another_cluster_are_refused(tmp_path: Path) -> None:
