@@ -91,6 +91,29 @@ def test_without_helm_a_line_says_that_templates_are_not_judged(tmp_path: Path, 
     )
 
 
+def test_a_chart_of_charts_alone_is_rendered_with_all_of_them(tmp_path: Path, only: Path) -> None:
+    (only / "helm").symlink_to(programs.program(programs.HELM))
+    umbrella = tmp_path / "umbrella"
+    (umbrella / "charts").mkdir(parents=True)
+    (umbrella / "Chart.yaml").write_text(CHART.replace("server", "umbrella"))
+    a_chart(umbrella / "charts")
+    found = find_inputs([str(umbrella)])
+    (rendered,) = found.sources
+    assert rendered.name == f"helm template {umbrella}"
+    assert "own/server:1" in rendered.text
+    assert found.notices == []
+
+
+def test_charts_below_one_that_cannot_be_rendered_are_rendered_alone(tmp_path: Path, only: Path) -> None:
+    (only / "helm").symlink_to(programs.program(programs.HELM))
+    chart = a_chart(tmp_path, template='{{ required "gpus are needed" .Values.count }}\n')
+    below = a_chart(chart / "charts")
+    found = find_inputs([str(chart)])
+    assert f"helm template {below}" in {one.name for one in found.sources}
+    (notice,) = found.notices
+    assert f"{chart}/templates is not judged" in notice
+
+
 def test_what_helm_renders_has_no_file_to_mend(tmp_path: Path, only: Path) -> None:
     (only / "helm").symlink_to(programs.program(programs.HELM))
     chart = a_chart(tmp_path)

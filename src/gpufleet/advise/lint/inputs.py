@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from gpufleet.advise.lint.kustomize import patches_of
-from gpufleet.advise.lint.rendering import has_helm, kustomized, rendered_chart
+from gpufleet.advise.lint.rendering import helm, kustomized, rendered_chart
 from gpufleet.files.regular import UnfitFileError, read_regular, read_standard_input
 from gpufleet.lint.source.text import BYTE_ORDER_MARK, Position, Problem, SourceText
 from gpufleet.model.model_errors import InputError
@@ -19,6 +19,7 @@ from gpufleet.model.model_errors import InputError
 STANDARD_INPUT = "-"
 ENDINGS = frozenset({".yaml", ".yml", ".json"})
 CHART = "Chart.yaml"
+TEMPLATES, SUBCHARTS = "templates", "charts"
 SIZE_MAX_BYTES = 64 * 2**20
 """Text, tree and edits are held in memory together."""
 
@@ -106,6 +107,8 @@ def find_inputs(
 
 def _below(folder: Path, found: Inputs, excluded: Sequence[str], depth: int = 1) -> Iterator[Path]:
     is_chart = (folder / CHART).is_file()
+    # As a whole: what a chart has below it in ``charts`` is rendered with it.
+    left_out = _parts_of_chart(folder, found) if is_chart else ()
     patches = patches_of(folder)
     if patches:
         names = ", ".join(sorted(one.name for one in patches))
@@ -116,11 +119,7 @@ def _below(folder: Path, found: Inputs, excluded: Sequence[str], depth: int = 1)
         if entry.name.startswith(".") or any(entry.match(pattern) for pattern in excluded):
             continue
         if entry.is_dir() and not entry.is_symlink():
-            if is_chart and entry.name == "templates":
-                _take_chart(folder, found)
-                continue
-            # What a chart has below it is rendered with it.
-            if is_chart and entry.name == "charts" and found.renders and has_helm():
+            if entry.name in left_out:
                 continue
             if depth < DEPTH_MAX:
                 yield from _below(entry, found, excluded, depth + 1)
@@ -134,18 +133,24 @@ def _below(folder: Path, found: Inputs, excluded: Sequence[str], depth: int = 1)
             yield entry
 
 
-def _take_chart(folder: Path, found: Inputs) -> None:
-    """Take in what a chart renders with its own values; say why where it cannot be rendered here."""
-    templates = folder / "templates"
+def _parts_of_chart(folder: Path, found: Inputs) -> tuple[str, ...]:
+    """Take in what a chart renders with its own values, or say why that is not judged. Returns the folders
+    of the chart of which no file is to be read.
+    """
+    templates = folder / TEMPLATES
     by_hand = f"helm template {folder} | gpufleet lint - reads it"
+    program = helm()
     if not found.renders:
-        found.notices.append(f"{templates} is left out, since what helm renders has no file to mend")
-    elif not has_helm():
-        found.notices.append(f"{templates} is not judged, since helm is not on PATH: {by_hand}")
+        notice = f"{templates} is left out, since what helm renders has no file to mend"
+    elif program is None:
+        notice = f"{templates} is not judged, since helm is not on PATH: {by_hand}"
     else:
         try:
-            found.add(*rendered_chart(folder))
+            found.add(*rendered_chart(program, folder))
         except InputError as problem:
-            found.notices.append(
-                f"{templates} is not judged: {problem}; with the values that it needs, {by_hand}"
-            )
+            notice = f"{templates} is not judged: {problem}; with the values that it needs, {by_hand}"
+        else:
+            return TEMPLATES, SUBCHARTS
+    if templates.is_dir():
+        found.notices.append(notice)
+    return (TEMPLATES,)

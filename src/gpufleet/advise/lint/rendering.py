@@ -17,7 +17,6 @@ LIMIT_S = 120.0
 SAID_MAX = 400
 """Characters of what a program said that are shown."""
 
-BUILT_BY_KUSTOMIZE, RENDERED_BY_HELM = "kustomize build", "helm template"
 _KUSTOMIZERS = (("kustomize", "build"), ("kubectl", "kustomize"))
 
 
@@ -26,9 +25,7 @@ def kustomized(folder: Path) -> tuple[str, bytes]:
     for program, verb in _KUSTOMIZERS:
         path = shutil.which(program)
         if path is not None:
-            return _name(BUILT_BY_KUSTOMIZE, folder), _rendered(
-                [path, verb, _argument(folder)], "--kustomize"
-            )
+            return f"kustomize build {folder}", _rendered([path, verb, _argument(folder)], "--kustomize")
     raise InputError(
         "neither kustomize nor kubectl is on PATH",
         field="--kustomize",
@@ -37,26 +34,19 @@ def kustomized(folder: Path) -> tuple[str, bytes]:
     )
 
 
-def has_helm() -> bool:
-    """Whether charts can be rendered here."""
-    return shutil.which("helm") is not None
+def helm() -> str | None:
+    """The program that renders charts; None where there is none."""
+    return shutil.which("helm")
 
 
-def rendered_chart(folder: Path) -> tuple[str, bytes]:
+def rendered_chart(program: str, folder: Path) -> tuple[str, bytes]:
     """What a chart renders with its own values, with the name that its findings go by. Raises InputError."""
-    helm = shutil.which("helm") or "helm"
-    return _name(RENDERED_BY_HELM, folder), _rendered(
-        [helm, "template", "lint", _argument(folder)], str(folder)
-    )
+    return f"helm template {folder}", _rendered([program, "template", "lint", _argument(folder)], str(folder))
 
 
 def _argument(folder: Path) -> str:
     """The folder as an argument: a relative one may begin with a hyphen, and would be read as an option."""
     return str(folder.absolute())
-
-
-def _name(by: str, folder: Path) -> str:
-    return f"{by} {folder}"
 
 
 def _rendered(command: Sequence[str], field: str) -> bytes:
