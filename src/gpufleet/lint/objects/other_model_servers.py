@@ -10,46 +10,34 @@ from dataclasses import dataclass
 from gpufleet.fit.options import Options, catalogue_model, serving_of
 from gpufleet.fit.question import Model, Serving
 from gpufleet.lint.objects.containers import Container
+from gpufleet.lint.objects.server_parts import NODES, SGLANG, STAGES, TENSOR, TGI, server_of, sizes_of
+from gpufleet.lint.objects.vllm_command import options_of
 from gpufleet.model.model_errors import InputError
 
 
 @dataclass(frozen=True)
 class _Server:
-    """How a server is known, and its own names of options: of the model, of GPUs for a layer, of stages.
-
-    ``quantization`` is the option whose value tells another format than that of the model's files. Options
-    of ``unknown`` change what is held on a GPU.
+    """A server's own names of options. Those of ``formats`` may tell another format than that of the model's
+    files, and those of ``unknown`` change what is held on a GPU.
     """
 
     title: str
-    known_by: str
     model: tuple[str, ...]
-    parallel: tuple[str, ...]
-    stages: tuple[str, ...]
-    quantization: tuple[str, ...]
+    formats: tuple[str, ...]
     unknown: frozenset[str]
 
 
-_SERVERS = (
-    _Server(
+_SERVERS = {
+    SGLANG: _Server(
         "SGLang",
-        "sglang",
         ("model-path", "model"),
-        ("tp", "tp-size", "tensor-parallel-size"),
-        ("pp", "pp-size", "pipeline-parallel-size"),
         ("quantization", "torchao-config", "dtype"),
-        frozenset({"cpu-offload-gb", "load-format", "nnodes", "ep", "ep-size", "expert-parallel-size"}),
+        frozenset({"cpu-offload-gb", "load-format", "ep", "ep-size", "expert-parallel-size"}),
     ),
-    _Server(
-        "Text Generation Inference",
-        "text-generation-inference",
-        ("model-id",),
-        ("num-shard",),
-        (),
-        ("quantize", "dtype"),
-        frozenset({"lora-adapters"}),
+    TGI: _Server(
+        "Text Generation Inference", ("model-id",), ("quantize", "dtype"), frozenset({"lora-adapters"})
     ),
-)
+}
 _VARIABLES = {"model-id": "MODEL_ID", "num-shard": "NUM_SHARD", "quantize": "QUANTIZE", "dtype": "DTYPE"}
 """Text Generation Inference takes each option from the environment too."""
 
@@ -69,49 +57,35 @@ def other_served(container: Container) -> OtherServed | None:
     words = " ".join(container.words).split()
     if "tritonserver" in (*words, *re.split("[/:]", image)):
         return OtherServed("Triton", None, None)
-    for server in _SERVERS:
-        if server.known_by in image or any(word.startswith(f"{server.known_by}.") for word in words):
-            options = _options(words) | _environment(container, server)
-            return _read(server, options, container)
-    return None
-
-
-def _read(server: _Server, options: dict[str, str], container: Container) -> OtherServed:
-    name = _first(options, server.model)
-    told = _first(options, server.quantization)
-    parallel = _first(options, server.parallel) or _all_gpus(server, container)
-    stages = _first(options, server.stages) or "1"
-    if not name or told not in ("", "auto") or not server.unknown.isdisjoint(options):
+    name = server_of(container)
+    if name not in _SERVERS:
+        return None
+    server, options, sizes = _SERVERS[name], options_of(words), sizes_of(container, name)
+    if name == TGI:
+        variables = _environment(container)
+        options = {**variables, **options}
+        # All GPUs that it sees, unless it is told how many.
+        tensor = variables.get("num-shard", str(container.device_count))
+    else:
+        tensor = "1"
+    model = _first(options, server.model)
+    told = _first(options, server.formats)
+    is_known = model and told in ("", "auto") and server.unknown.isdisjoint(options)
+    if not is_known or sizes is None or NODES in sizes:
         return OtherServed(server.title, None, None)
     try:
-        model = catalogue_model(name)
-        divided = Options("", tensor_parallel=int(parallel), stages=int(stages))
-        return OtherServed(server.title, model, serving_of(divided, model))
+        found = catalogue_model(model)
+        parallel, stages = sizes.get(TENSOR) or int(tensor), sizes.get(STAGES, 1)
+        divided = Options("", tensor_parallel=parallel, stages=stages)
+        return OtherServed(server.title, found, serving_of(divided, found))
     except (InputError, ValueError):
         return OtherServed(server.title, None, None)
-
-
-def _all_gpus(server: _Server, container: Container) -> str:
-    """Text Generation Inference uses all GPUs that it sees, SGLang one."""
-    return "1" if server.stages else str(container.device_count)
 
 
 def _first(options: dict[str, str], names: tuple[str, ...]) -> str:
     return next((options[name] for name in names if options.get(name)), "")
 
 
-def _environment(container: Container, server: _Server) -> dict[str, str]:
-    if server.known_by != "text-generation-inference":
-        return {}
+def _environment(container: Container) -> dict[str, str]:
     found = {option: container.variable(name) for option, name in _VARIABLES.items()}
     return {option: one.value for option, one in found.items() if one is not None and one.value}
-
-
-def _options(words: list[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for number, word in enumerate(words):
-        name, equals, value = word.partition("=")
-        if name.startswith("--"):
-            after = words[number + 1] if number + 1 < len(words) else ""
-            found[name.removeprefix("--").replace("_", "-")] = value if equals else after
-    return found

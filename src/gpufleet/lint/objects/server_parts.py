@@ -21,6 +21,7 @@ _SHARED = {
     "dp": DATA,
     "nnodes": NODES,
 }
+SGLANG, TGI = "sglang", "tgi"
 _SPELLINGS = {
     "vllm": {
         **_SHARED,
@@ -29,22 +30,22 @@ _SPELLINGS = {
         "prefill-context-parallel-size": CONTEXT,
         "pcp": CONTEXT,
     },
-    "sglang": {**_SHARED, "tp-size": TENSOR, "pp-size": STAGES, "dp-size": DATA},
-    "tgi": {"num-shard": TENSOR},
+    SGLANG: {**_SHARED, "tp-size": TENSOR, "pp-size": STAGES, "dp-size": DATA},
+    TGI: {"num-shard": TENSOR},
     "lmdeploy": {"tp": TENSOR, "dp": DATA, "nnodes": NODES},
 }
 """What each server calls a size."""
 
 _IMAGES = {
     "vllm": re.compile(r"vllm"),
-    "sglang": re.compile(r"sglang"),
-    "tgi": re.compile(r"text-generation-inference"),
+    SGLANG: re.compile(r"sglang"),
+    TGI: re.compile(r"text-generation-inference"),
     "lmdeploy": re.compile(r"lmdeploy"),
 }
 _COMMANDS = {
     "vllm": re.compile(r"(^|[\s/])vllm serve\b|vllm\.entrypoints\."),
-    "sglang": re.compile(r"sglang\.launch_server|(^|[\s/])sglang serve\b"),
-    "tgi": re.compile(r"text-generation-launcher"),
+    SGLANG: re.compile(r"sglang\.launch_server|(^|[\s/])sglang serve\b"),
+    TGI: re.compile(r"text-generation-launcher"),
     "lmdeploy": re.compile(r"lmdeploy serve api_server"),
 }
 _OTHER_ENTRY = re.compile(r"\.entrypoints\.|_router|\brouter\b|\bproxy\b|\bbench\b|\bmock\b|\.py\b")
@@ -73,11 +74,10 @@ def counts_all(container: Container) -> bool:
 
 def parts_of(container: Container) -> Parts | None:
     """How the server of a container divides its work; None where there is none or it gives no numbers."""
-    line = " ".join(container.words).replace("=", " ")
-    server = _server_of(container, line)
+    line, server = _line_of(container), server_of(container)
     if server is None or _OVER_RAY.search(line.replace("_", "-")) or not counts_all(container):
         return None
-    sizes = _sizes(line.split(), _SPELLINGS[server])
+    sizes = sizes_of(container, server)
     if sizes is None or not (sizes.keys() - {NODES}):
         return None
     if server == "lmdeploy" and DATA in sizes:
@@ -89,7 +89,7 @@ def parts_of(container: Container) -> Parts | None:
         sizes = _of_this_pod(sizes, words)
         if sizes is None:
             return None
-    elif server == "sglang" and "--enable-dp-attention" in words:
+    elif server == SGLANG and "--enable-dp-attention" in words:
         sizes.pop(DATA, None)
     gpus = 1
     for size in sizes.values():
@@ -97,7 +97,13 @@ def parts_of(container: Container) -> Parts | None:
     return Parts(gpus, nodes)
 
 
-def _server_of(container: Container, line: str) -> str | None:
+def _line_of(container: Container) -> str:
+    return " ".join(container.words).replace("=", " ")
+
+
+def server_of(container: Container) -> str | None:
+    """The one server of models that a container runs, by command or image; None for another program."""
+    line = _line_of(container)
     for server, pattern in _COMMANDS.items():
         found = pattern.findall(line)
         if found:
@@ -109,8 +115,9 @@ def _server_of(container: Container, line: str) -> str | None:
     return next((name for name, pattern in _IMAGES.items() if pattern.search(repository)), None)
 
 
-def _sizes(words: list[str], spellings: dict[str, str]) -> dict[str, int] | None:
+def sizes_of(container: Container, server: str) -> dict[str, int] | None:
     """The sizes by their meaning; None where one is said twice or not as a number."""
+    words, spellings = _line_of(container).split(), _SPELLINGS[server]
     found: dict[str, int] = {}
     seen: Counter[str] = Counter()
     for number, word in enumerate(words):

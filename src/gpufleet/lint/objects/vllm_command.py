@@ -68,13 +68,14 @@ def served(container: Container) -> Served | None:
     image = container.image.repository if container.image else ""
     if "vllm" not in image and not any(word == "vllm" or word.startswith("vllm.") for word in words):
         return None
-    options = _options(words)
+    options = options_of(words)
     name = options.get("model") or _positional(words)
     model = _model(name) if name else None
     return Served(options, model, _serving(options, model, container) if model else None)
 
 
-def _options(words: list[str]) -> dict[str, str]:
+def options_of(words: list[str]) -> dict[str, str]:
+    """The options of a command line by their long names, with "" for one without a value."""
     found: dict[str, str] = {}
     for number, word in enumerate(words):
         if not word.startswith("-"):

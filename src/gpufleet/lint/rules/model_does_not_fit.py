@@ -1,11 +1,12 @@
 """GPU048: a model does not fit into the memory of the GPUs that its server is given."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from gpufleet.fit.answer import CardFit, FitVerdict
 from gpufleet.fit.catalogue import CardEntry, find_cards
 from gpufleet.fit.division import Division
 from gpufleet.fit.placing import weights_of
+from gpufleet.fit.question import Model, Serving
 from gpufleet.fit.ranges import GIB
 from gpufleet.fit.search import on_card
 from gpufleet.kube.meanings.node_labels import CARD_LABELS, NVIDIA_PRODUCT, card_name
@@ -13,7 +14,7 @@ from gpufleet.lint.objects.cluster import node_terms
 from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.objects.other_model_servers import other_served
+from gpufleet.lint.objects.other_model_servers import OtherServed, other_served
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.objects.vllm_command import MODEL_NEEDED, served
 from gpufleet.lint.rule import CLUSTER_NEEDED, Rule, RuleFinding, Severity, Unjudged
@@ -29,14 +30,11 @@ _CARD_NEEDED = (
 
 
 def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudged]:
-    """Each vLLM server with a model that surely does not fit on one of the cards that it may get."""
+    """Each server with a model that surely does not fit on one of the cards that it may get."""
     for template in manifest.templates:
         for container in template.containers:
-            if not container.has_gpu:
-                continue
-            found = served(container)
+            found = (served(container) or other_served(container)) if container.has_gpu else None
             if found is None:
-                yield from _of_others(template, container, context)
                 continue
             field = container.field.at("args" if container.field.at("args").exists else "command")
             cards = _cards(template, container, context)
@@ -44,45 +42,49 @@ def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudg
                 yield Unjudged(field, MODEL_NEEDED)
             elif not cards:
                 yield Unjudged(field, _CARD_NEEDED)
+            elif isinstance(found, OtherServed):
+                yield _by_weights(field, container, found.title, found.model, found.serving, cards)
             else:
-                answers = [on_card(found.model, found.serving, card, proposes=True) for card in cards]
-                refused = next((one for one in answers if one.verdict is FitVerdict.NO), None)
-                if refused is not None:
-                    what = f"container {container.name} serves {found.model.facts.name}"
-                    yield _remark(field, what, refused)
-                elif any(one.verdict is FitVerdict.TIGHT for one in answers):
-                    yield Unjudged(field, "a trial run: by arithmetic it is tight (gpufleet fit shows it)")
+                yield from _by_all(field, container, found.model, found.serving, cards)
 
 
-def _of_others(
-    template: PodTemplate, container: Container, context: Context
+def _by_all(
+    field: Field, container: Container, model: Model, serving: Serving, cards: Sequence[CardEntry]
 ) -> Iterator[RuleFinding | Unjudged]:
+    """What the arithmetic of ``gpufleet fit`` says of all that the server holds."""
+    answers = [on_card(model, serving, card, proposes=True) for card in cards]
+    refused = next((one for one in answers if one.verdict is FitVerdict.NO), None)
+    if refused is not None:
+        yield _remark(field, _serves(container, model), refused)
+    elif any(one.verdict is FitVerdict.TIGHT for one in answers):
+        yield Unjudged(field, "a trial run: by arithmetic it is tight (gpufleet fit shows it)")
+
+
+def _by_weights(
+    field: Field,
+    container: Container,
+    title: str,
+    model: Model,
+    serving: Serving,
+    cards: Sequence[CardEntry],
+) -> RuleFinding | Unjudged:
     """A server of which only the weights are counted: where they are too large alone, nothing helps."""
-    found = other_served(container)
-    if found is None:
-        return
-    field = container.field.at("args" if container.field.at("args").exists else "command")
-    cards = _cards(template, container, context)
-    if found.model is None or found.serving is None:
-        yield Unjudged(field, MODEL_NEEDED)
-        return
-    if not cards:
-        yield Unjudged(field, _CARD_NEEDED)
-        return
-    for card in cards:
-        division = Division(found.serving.stages or 1, found.serving.tensor_parallel or 1)
-        weights = weights_of(found.model, found.serving, division)
-        if weights.low_bytes > card.usable_bytes:
-            gpus = f"on each of {division.gpus} GPUs" if division.gpus > 1 else "on one GPU"
-            has_gib, needs_gib = card.usable_bytes / GIB, weights.low_bytes / GIB
-            what = f"container {container.name} serves {found.model.facts.name} with {found.title}"
-            says = (
-                f"{what} on {card.model}: its weights alone are {needs_gib:.0f} GiB {gpus}, and the card has"
-                f" {has_gib:.0f}"
-            )
-            yield RuleFinding(field, says, "divide it among more GPUs; gpufleet fit says how many")
-            return
-    yield Unjudged(field, f"what {found.title} needs beside the weights, which have room")
+    division = Division(serving.stages or 1, serving.tensor_parallel or 1)
+    weights = weights_of(model, serving, division)
+    card = next((one for one in cards if weights.low_bytes > one.usable_bytes), None)
+    if card is None:
+        return Unjudged(field, f"what {title} needs beside the weights, which have room")
+    gpus = f"on each of {division.gpus} GPUs" if division.gpus > 1 else "on one GPU"
+    has_gib, needs_gib = card.usable_bytes / GIB, weights.low_bytes / GIB
+    says = (
+        f"{_serves(container, model)} with {title} on {card.model}: its weights alone are {needs_gib:.0f} GiB"
+        f" {gpus}, and the card has {has_gib:.0f}"
+    )
+    return RuleFinding(field, says, "divide it among more GPUs; gpufleet fit says how many")
+
+
+def _serves(container: Container, model: Model) -> str:
+    return f"container {container.name} serves {model.facts.name}"
 
 
 def _remark(field: Field, what: str, refused: CardFit) -> RuleFinding:
