@@ -12,7 +12,8 @@ import pytest
 
 from gpufleet.files.files_errors import FileWriteError
 from gpufleet.ledger.interval_log import IntervalLog, encoded
-from gpufleet.ledger.month_files import SEAL_AFTER_US, MonthFiles, begin_us, end_us, month_of
+from gpufleet.ledger.month_files import SEAL_AFTER_US, MonthFiles
+from gpufleet.ledger.months import begin_us, end_us, month_of
 from gpufleet.ledger.sealed_month import read_sealed, sealed_lines
 from gpufleet.ledger.versions import Followed, ObjectKind, Observation
 from gpufleet.model.model_errors import InputError

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
-from prometheus_client.exposition import generate_latest
 
 from gpufleet.admission.images import ImagePolicy, registries_of
 from gpufleet.admission.runtime_class_watch import RuntimeClassWatch
@@ -23,6 +22,7 @@ from gpufleet.completion.additions import Completion, RuntimeClass, completion_o
 from gpufleet.daemon.http_server import READING, Accepted, Health, HttpLimits, HttpServer, Page
 from gpufleet.daemon.json_log import log_as_asked
 from gpufleet.daemon.listening import address_of
+from gpufleet.daemon.metrics_page import metrics_page
 from gpufleet.daemon.server_certificate import ServerCertificate
 from gpufleet.daemon.signals import live_until_signal
 from gpufleet.kube.client import Client
@@ -39,8 +39,6 @@ LIMITS = HttpLimits(connections=256, body_bytes=6 << 20, idle_s=120.0)
 
 HANDSHAKE_EVERY_S = 10.0
 """As often as a kubelet asks whether a program lives."""
-
-TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class WebhookOptions(msgspec.Struct, frozen=True):
@@ -164,7 +162,7 @@ class Webhook:
         return {} if found is None else found.metadata.annotations
 
     def _own_metrics(self, _: Accepted) -> Page:
-        return Page((generate_latest(self._record.registry),), TEXT)
+        return metrics_page(self._record.registry)
 
 
 def _ignored(_: object) -> None:

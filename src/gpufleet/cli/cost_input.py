@@ -18,8 +18,6 @@ from gpufleet.ledger.costs import COLUMNS, LABEL
 from gpufleet.ledger.interval_log import IntervalLog, Intervals
 from gpufleet.ledger.price_book import PriceBook
 from gpufleet.ledger.price_files.recognised import book_of, read_prices
-from gpufleet.ledger.sealed_month import MAGIC as SEALED_MAGIC
-from gpufleet.ledger.sealed_month import sealed_lines
 from gpufleet.ledger.spans import Span
 from gpufleet.model.label_advice import nearest
 from gpufleet.model.model_errors import InputError
@@ -41,6 +39,9 @@ BEGINNING_BYTES = 4096
 
 UNPACKED = "a file that can be added to; gunzip it first"
 """What is expected of a file that grows."""
+
+SEALED_MAGIC = b"PAR1"
+"""How a sealed month, which is a file in Parquet, begins."""
 
 DATE_LENGTH = len("2026-01-31")
 """A text of this length is a day, which begins at midnight."""
@@ -120,6 +121,9 @@ def _saved(save: Path, log: IntervalLog, origin: log_file.Origin) -> IntervalLog
 
 def _read(path: Path, log: IntervalLog, before: log_file.Origin | None) -> log_file.Origin:
     if _is_sealed(path):
+        # DuckDB is loaded for a third of a second, and most answers need no sealed month.
+        from gpufleet.ledger.sealed_month import sealed_lines
+
         return log_file.read_log(sealed_lines(path), str(path), log, before)
     with BoundedLines(path, expected=log_file.EXPECTED) as lines:
         return log_file.read_log(lines, str(path), log, before)

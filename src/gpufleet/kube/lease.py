@@ -13,6 +13,9 @@ and given back.
 
 import asyncio
 import logging
+import os
+import secrets
+import socket
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -27,6 +30,15 @@ from gpufleet.kube.resources import LEASES
 from gpufleet.kube.status import AlreadyExists, Conflict, NotFound
 from gpufleet.kube.unknown_outcome import OutcomeUnknown
 from gpufleet.model.model_errors import printable
+
+
+def own_identity(asked: str) -> str:
+    """The name of this process in a Lease: the one that is asked for, else host, process and a drawn part.
+
+    A container that is started again has the host name and the number of the process before, and must not
+    take the Lease of that one for its own.
+    """
+    return asked or f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
 
 
 class LeadershipLost(KubeError):

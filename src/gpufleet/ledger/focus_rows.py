@@ -19,9 +19,12 @@ from gpufleet.ledger.buckets import Bucket
 from gpufleet.ledger.costs import HOST, HOST_IDLE, hours_of
 from gpufleet.ledger.interval_log import Intervals, LedgerPod
 from gpufleet.ledger.money import MICRO_UNITS, apportion
+from gpufleet.ledger.months import begin_us, month_of
+from gpufleet.ledger.months import end_us as month_end_us
 from gpufleet.ledger.node_hour import HOUR_US, NO_POD, LedgerRow, NodeHour, NodeRecords
 from gpufleet.ledger.price_book import PriceBook
 from gpufleet.ledger.spans import Span, end_us
+from gpufleet.ledger.stamps import US_PER_S
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.identifiers import PodUid
 
@@ -33,9 +36,6 @@ ISSUER = "gpufleet"
 
 RATIO_DIGITS = 12
 """Ratios add up to 1 in so many decimals."""
-
-US_PER_S = 1_000_000
-"""Python counts moments from seconds."""
 
 GPU_HOURS = "GPU-Hours"
 """The unit of what is held of GPUs."""
@@ -167,20 +167,19 @@ def _charge(records: NodeRecords, hour: NodeHour, currency: str, span: Span, acc
     end = min(hour.hour_us + HOUR_US, end_us(span))
     priced = records.priced_as
     host = priced.provider or ISSUER
-    begin = _moment(start).replace(day=1, hour=0, minute=0, second=0)
-    following = (begin + dt.timedelta(days=32)).replace(day=1)
+    month = month_of(start)
     return {
         "AvailabilityZone": priced.zone,
         "BillingAccountId": account,
         "BillingAccountName": account,
         "BillingAccountType": "Cluster",
         "BillingCurrency": currency,
-        "BillingPeriodEnd": _stamp(following),
-        "BillingPeriodStart": _stamp(begin),
+        "BillingPeriodEnd": _stamp(month_end_us(month)),
+        "BillingPeriodStart": _stamp(begin_us(month)),
         "ChargeCategory": "Usage",
         "ChargeFrequency": "Usage-Based",
-        "ChargePeriodEnd": _stamp(_moment(end)),
-        "ChargePeriodStart": _stamp(_moment(start)),
+        "ChargePeriodEnd": _stamp(end),
+        "ChargePeriodStart": _stamp(start),
         "HostProviderName": host,
         "InvoiceIssuerName": ISSUER,
         "ProviderName": ISSUER,
@@ -280,9 +279,5 @@ def _decimal(number: int, parts: int) -> str:
     return f"{sign}{whole}.{digits or '0'}"
 
 
-def _moment(at_us: int) -> dt.datetime:
-    return dt.datetime.fromtimestamp(at_us // US_PER_S, dt.UTC)
-
-
-def _stamp(at: dt.datetime) -> str:
-    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+def _stamp(at_us: int) -> str:
+    return dt.datetime.fromtimestamp(at_us // US_PER_S, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -16,11 +16,9 @@ from gpufleet.kube.replica import Identity
 from gpufleet.kube.resources import Kind
 from gpufleet.ledger.cluster_reading import OPTIONAL
 from gpufleet.ledger.object_versions import READERS, listed_of
+from gpufleet.ledger.stamps import US_PER_S
 from gpufleet.ledger.versions import Followed, Gone, ObjectVersion, Observation, PodVersion
 from gpufleet.model.model_errors import InputError
-
-US_PER_S = 1_000_000
-"""Moments of the ledger are microseconds."""
 
 
 class Heard(msgspec.Struct, frozen=True):

@@ -6,7 +6,6 @@ what comes late. All steps may be broken off at any moment and are made again by
 a set of observations, and a month is sealed to equal bytes.
 """
 
-import datetime as dt
 from pathlib import Path
 
 from gpufleet.files.atomic_write import make_folder
@@ -15,6 +14,7 @@ from gpufleet.files.locked_file import locked_to_append
 from gpufleet.files.regular import open_regular
 from gpufleet.ledger import log_file
 from gpufleet.ledger.interval_log import IntervalLog
+from gpufleet.ledger.months import begin_us, end_us
 from gpufleet.ledger.sealed_month import ENDING, read_sealed, write_sealed
 from gpufleet.ledger.stamps import US_PER_S
 
@@ -27,28 +27,8 @@ SEAL_AFTER_US = 86_400 * US_PER_S
 BEGINNING_BYTES = 4096
 """The first line of a file is shorter."""
 
-DECEMBER = 12
-"""The month after it is of the next year."""
-
 THIS_FOLDER = "the folder of the ledger"
 """How a message names what an observation is put together with."""
-
-
-def month_of(at_us: int) -> str:
-    """The month of a moment, as "2026-11"."""
-    return dt.datetime.fromtimestamp(at_us // US_PER_S, dt.UTC).strftime("%Y-%m")
-
-
-def begin_us(month: str) -> int:
-    """When a month begins."""
-    return int(dt.datetime.fromisoformat(f"{month}-01T00:00:00+00:00").timestamp()) * US_PER_S
-
-
-def end_us(month: str) -> int:
-    """When a month ends."""
-    year, number = map(int, month.split("-"))
-    following = (year + 1, 1) if number == DECEMBER else (year, number + 1)
-    return begin_us(f"{following[0]:04}-{following[1]:02}")
 
 
 class MonthFiles:

@@ -2,29 +2,24 @@
 
 import asyncio
 import logging
-import os
-import secrets
-import socket
 from pathlib import Path
 
 import msgspec
-from prometheus_client import generate_latest
 
-from gpufleet.daemon.http_server import Health, HttpServer, Page
+from gpufleet.daemon.http_server import Health, HttpServer
 from gpufleet.daemon.json_log import log_as_asked
 from gpufleet.daemon.listening import address_of
+from gpufleet.daemon.metrics_page import metrics_page
 from gpufleet.daemon.signals import live_until_signal
 from gpufleet.files.atomic_write import make_folder
 from gpufleet.kube.connection import ClusterChoice, check_choice, connect
+from gpufleet.kube.lease import own_identity
 from gpufleet.ledger.figures import LedgerMetrics
 from gpufleet.ledger.service import Ledger
 
 LOG = logging.getLogger(__name__)
 REQUEST_LIMIT_S = 30.0
 """As other daemons wait for the API server."""
-
-TEXT = "text/plain; version=0.0.4; charset=utf-8"
-"""What Prometheus reads."""
 
 
 class LedgerOptions(msgspec.Struct, frozen=True):
@@ -46,19 +41,12 @@ def run_process(options: LedgerOptions) -> int:
     address_of(options.listen, "--listen")
     check_choice(ClusterChoice(options.kubeconfig, options.context))
     make_folder(options.folder)
-    try:
-        return asyncio.run(_live(options))
-    except ExceptionGroup as group:
-        # Parts that run side by side fail together; what a person can do stands in the first.
-        first: BaseException = group
-        while isinstance(first, BaseExceptionGroup):
-            first = first.exceptions[0]
-        raise first from group
+    return asyncio.run(_live(options))
 
 
 async def _live(options: LedgerOptions) -> int:
     choice = ClusterChoice(options.kubeconfig, options.context)
-    identity = options.identity or f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
+    identity = own_identity(options.identity)
     async with connect(choice, timeout_s=REQUEST_LIMIT_S) as connection:
         ledger = Ledger(connection.client, options.namespace, identity, options.folder)
         await live_until_signal(_serve(ledger, options))
@@ -70,7 +58,7 @@ async def _serve(ledger: Ledger, options: LedgerOptions) -> None:
     host, port = address_of(options.listen, "--listen")
     metrics = LedgerMetrics(ledger.figures)
     server = HttpServer(
-        lambda _: Page((generate_latest(metrics.registry),), TEXT),
+        lambda _: metrics_page(metrics.registry),
         alive=lambda: Health(well=True),
         ready=lambda: ready(ledger),
         address=host,

@@ -29,9 +29,6 @@ UNFINISHED_ENDING = ".part"
 CHECKSUM_ENDING = ".parquet.sha256"
 """How the name of its checksum ends."""
 
-MAGIC = b"PAR1"
-"""How a file in Parquet begins."""
-
 LIMIT_BYTES = 4096 * MEBIBYTE
 """A month of the largest fleets has some hundred MiB."""
 

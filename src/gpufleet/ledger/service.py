@@ -17,7 +17,8 @@ from gpufleet.ledger.cluster_reading import cluster_of
 from gpufleet.ledger.figures import LedgerFigures
 from gpufleet.ledger.following import Follower
 from gpufleet.ledger.interval_log import IntervalLog
-from gpufleet.ledger.month_files import MonthFiles, month_of
+from gpufleet.ledger.month_files import MonthFiles
+from gpufleet.ledger.months import month_of
 from gpufleet.ledger.object_versions import READERS
 from gpufleet.ledger.stamps import US_PER_S
 from gpufleet.ledger.versions import Observation

@@ -12,11 +12,11 @@ import time
 from pathlib import Path
 
 import msgspec
-from prometheus_client.exposition import generate_latest
 
 from gpufleet.daemon.http_server import Accepted, Health, HttpLimits, HttpServer, Page
 from gpufleet.daemon.json_log import log_as_asked
 from gpufleet.daemon.listening import address_of
+from gpufleet.daemon.metrics_page import metrics_page
 from gpufleet.daemon.server_certificate import ServerCertificate
 from gpufleet.daemon.signals import live_until_signal
 from gpufleet.files.regular import read_regular
@@ -55,8 +55,6 @@ LIMITS = HttpLimits(connections=256)
 
 PEM_BYTES_MAX = 1 << 20
 """As much as a Secret holds."""
-
-TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class MetricsOptions(msgspec.Struct, frozen=True):
@@ -173,7 +171,7 @@ class MetricsApis:
         }
 
     def _own_metrics(self, _: Accepted) -> Page:
-        return Page((generate_latest(self.values.record.registry),), TEXT)
+        return metrics_page(self.values.record.registry)
 
 
 def _checked_urls(urls: tuple[str, ...]) -> tuple[str, ...]:

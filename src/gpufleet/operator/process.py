@@ -2,22 +2,20 @@
 
 import asyncio
 import logging
-import os
-import secrets
-import socket
 from pathlib import Path
 
 import msgspec
-from prometheus_client import generate_latest
 
 from gpufleet.cluster.settings import Settings
-from gpufleet.daemon.http_server import Health, HttpServer, Page
+from gpufleet.daemon.http_server import Health, HttpServer
 from gpufleet.daemon.json_log import log_as_asked
 from gpufleet.daemon.listening import address_of
+from gpufleet.daemon.metrics_page import metrics_page
 from gpufleet.daemon.signals import live_until_signal
 from gpufleet.drain.planning_process import PlanningProcess
 from gpufleet.kube import keys
 from gpufleet.kube.connection import ClusterChoice, check_choice, connect
+from gpufleet.kube.lease import own_identity
 from gpufleet.operator.figures import OperatorMetrics
 from gpufleet.operator.projects.project_controller import PROJECTS_AT_ONCE
 from gpufleet.operator.service import WRITES_AT_ONCE, Operator
@@ -33,9 +31,6 @@ REQUEST_LIMIT_S = 30.0
 
 PROMETHEUS_LIMIT_S = 30.0
 """For one answer of Prometheus: a round of parking comes every minute."""
-
-TEXT = "text/plain; version=0.0.4; charset=utf-8"
-"""What Prometheus reads."""
 
 
 class OperatorOptions(msgspec.Struct, frozen=True):
@@ -70,7 +65,7 @@ def _measurements(options: OperatorOptions) -> Source | None:
 
 async def _live(options: OperatorOptions, measurements: Source | None) -> int:
     choice = ClusterChoice(options.kubeconfig, options.context)
-    identity = options.identity or f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
+    identity = own_identity(options.identity)
     async with connect(choice, connections=CONNECTIONS, timeout_s=REQUEST_LIMIT_S) as connection:
         # The scheduler is installed beside the operator, with its Lease in the same namespace.
         settings = Settings(
@@ -94,7 +89,7 @@ async def _serve(operator: Operator, options: OperatorOptions) -> None:
     host, port = address_of(options.listen, "--listen")
     metrics = OperatorMetrics(operator.figures, operator.client.clock.now)
     server = HttpServer(
-        lambda _: Page((generate_latest(metrics.registry),), TEXT),
+        lambda _: metrics_page(metrics.registry),
         alive=lambda: Health(well=True),
         ready=lambda: ready(operator),
         address=host,

@@ -7,10 +7,7 @@ that the next leader need not wait for it to run out.
 import asyncio
 import contextlib
 import logging
-import os
 import random
-import secrets
-import socket
 from pathlib import Path
 
 import msgspec
@@ -32,7 +29,7 @@ from gpufleet.kube.connection import ClusterChoice, check_choice, connect
 from gpufleet.kube.expiry import Expiry
 from gpufleet.kube.expiry_watch import ExpiryWatch
 from gpufleet.kube.http_transport import HttpTransport
-from gpufleet.kube.lease import LeadershipLost
+from gpufleet.kube.lease import LeadershipLost, own_identity
 from gpufleet.kube.transport import Transport
 from gpufleet.scheduler import kernels
 from gpufleet.scheduler.definitions_awaited import await_definitions
@@ -161,9 +158,7 @@ def settings_of(options: ProcessOptions) -> Settings:
     duration_s = options.lease_seconds
     times = LeaseTimes(duration_s, duration_s * 2 / 3, duration_s * 2 / 15)
     return Settings(
-        # A part is drawn, because a container that is started again has the host name and the number of the
-        # process before, and must not take the Lease of that one for its own.
-        identity=options.identity or f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}",
+        identity=own_identity(options.identity),
         scheduler_name=options.scheduler_name,
         policy=options.policy,
         victims=BY_PRIORITY if options.preempt_by_priority else BY_QUEUES,
