@@ -25,11 +25,14 @@ _NOISE = re.compile(r"[^a-z0-9]+")
 _MAKERS = re.compile(r"^(?:nvidia|amd|intel(?:r|corporation)?)?(?:tesla|geforce|quadro|instinct)?")
 
 
-@functools.lru_cache(maxsize=_TEXTS_KEPT_MAX)
 def matching(text: str) -> tuple[GpuModel, ...]:
     """All models that a label's value, a name or a family ("A100") may stand for."""
-    if len(text) > _MAXIMUM_LENGTH:
-        return ()
+    # Before the cache, which would keep a text of a report however long it is.
+    return () if len(text) > _MAXIMUM_LENGTH else _matching(text)
+
+
+@functools.lru_cache(maxsize=_TEXTS_KEPT_MAX)
+def _matching(text: str) -> tuple[GpuModel, ...]:
     return _index().get(_plain(text), ())
 
 

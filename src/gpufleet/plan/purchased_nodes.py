@@ -32,7 +32,11 @@ class PurchasedNodes:
         self._facts = facts
         self._wanted = tuple(wanted)
         self._before = facts.picture.copied()
-        self._events: list[list[Event]] = [[] for _ in self._wanted]
+        self._said: list[list[list[Event]]] = [[] for _ in self._wanted]
+        """What the engine hears of each new node, by type."""
+
+        self._says_more = bool(facts.gangs.levels())
+        """Whether a new node is news of more than itself: what is kept is then not all of it."""
 
     def facts_with(self, counts: Sequence[int]) -> Facts | None:
         """The facts with so many nodes of each type.
@@ -40,14 +44,13 @@ class PurchasedNodes:
         None where new nodes change more than themselves, as the levels of a topology: the fleet is then to be
         read anew with them.
         """
-        if self._facts.gangs.levels():
-            return None
-        new: list[Event] = []
         for index, count in enumerate(counts):
-            if count and not self._know(index, count):
-                return None
-            ends = [at for at, event in enumerate(self._events[index], 1) if isinstance(event, NodeSet)]
-            new += self._events[index][: ends[count - 1]] if count else ()
+            if len(self._said[index]) < count and not self._says_more:
+                self._read(index, count)
+        if self._says_more:
+            return None
+        of_nodes = (said[:count] for said, count in zip(self._said, counts, strict=True))
+        new = [event for nodes in of_nodes for node in nodes for event in node]
         first, *later = self._facts.waves
         # With the nodes of the fleet: gangs and pods come after all nodes.
         place = 1 + max((at for at, event in enumerate(first) if isinstance(event, NodeSet)), default=-1)
@@ -57,27 +60,28 @@ class PurchasedNodes:
         changed.waves = [[*first[:place], *new, *first[place:]], *later]
         return changed
 
-    def _know(self, index: int, count: int) -> bool:
-        """Let the trackers read nodes of a type until so many are known; whether each is news of itself
-        alone: first which devices it offers, then itself.
+    def _read(self, index: int, count: int) -> None:
+        """Let the trackers read nodes of a type until so many are known. Of each they say which devices it
+        offers, and then the node itself.
         """
-        known = self._events[index]
-        nodes = sum(isinstance(event, NodeSet) for event in known)
-        if nodes < count:
-            wanted = msgspec.structs.replace(self._wanted[index], count=count)
-            said = self._facts.appeared(_seen(self._before, wanted, nodes))
-            known += said
-            nodes += sum(isinstance(event, NodeSet) for event in said)
-        return nodes >= count and all(isinstance(event, (DevicesOffered, NodeSet)) for event in known)
+        known = self._said[index]
+        seen = _seen(self._before, msgspec.structs.replace(self._wanted[index], count=count), len(known))
+        of_node: list[Event] = []
+        for event in self._facts.appeared(seen):
+            self._says_more |= not isinstance(event, (DevicesOffered, NodeSet))
+            of_node.append(event)
+            if isinstance(event, NodeSet):
+                known.append(of_node)
+                of_node = []
+        self._says_more |= len(known) < count
 
 
 def _seen(before: Picture, wanted: AddNodes, known: int) -> list[Seen]:
     """The objects of new nodes beyond those that are known, as a watch tells of them."""
     picture = before.copied()
     add_nodes(picture, wanted)
-    names = [
-        key for key in picture.objects[resources.NODES] if key not in before.objects.get(resources.NODES, {})
-    ]
+    old = before.objects.get(resources.NODES, {})
+    names = [key for key in picture.objects[resources.NODES] if key not in old]
     return [
         Seen(kind, Appeared(picture.objects[kind][key]))
         for key in names[known:]
