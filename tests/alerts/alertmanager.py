@@ -54,8 +54,27 @@ def _wait(address: str, running: "subprocess.Popen[bytes]", log: Path) -> None:
         time.sleep(0.05)
 
 
+SEEN_S = 30.0
+LAST_SOURCE: Labels = {"alertname": "NodeCordoned", "cluster": "the-last", "node": "n1", "severity": "none"}
+LAST_TARGET: Labels = {"alertname": "GPUHot", "cluster": "the-last", "node": "n1", "severity": "warning"}
+"""A pair of which the first silences the second. It is sent after all others."""
+
+
 def send(address: str, firing: Sequence[Labels]) -> None:
-    """Tell it of alerts, as Prometheus does."""
+    """Tell it of alerts, as Prometheus does, and wait until its rules of inhibition have seen them all.
+
+    Alertmanager answers before its inhibitor has read the alerts. The inhibitor reads them in the order in which
+    they came, so it has seen all others once it knows the pair that is sent last.
+    """
+    _post(address, firing)
+    _post(address, [LAST_SOURCE, LAST_TARGET])
+    give_up = time.monotonic() + SEEN_S
+    while LAST_TARGET in _not_inhibited(address):
+        assert time.monotonic() < give_up, "Alertmanager's inhibitor does not read what is sent"
+        time.sleep(0.05)
+
+
+def _post(address: str, firing: Sequence[Labels]) -> None:
     body = json.dumps([{"labels": labels} for labels in firing]).encode()
     request = urllib.request.Request(  # noqa: S310  our own
         f"{address}/api/v2/alerts", body, {"Content-Type": "application/json"}
@@ -65,6 +84,10 @@ def send(address: str, firing: Sequence[Labels]) -> None:
 
 def not_inhibited(address: str) -> list[Labels]:
     """The alerts that it sends on."""
+    return [one for one in _not_inhibited(address) if one != LAST_SOURCE]
+
+
+def _not_inhibited(address: str) -> list[Labels]:
     with urllib.request.urlopen(f"{address}/api/v2/alerts") as answer:  # noqa: S310  our own
         alerts: list[dict[str, Any]] = json.load(answer)
     return [one["labels"] for one in alerts if not one["status"]["inhibitedBy"]]

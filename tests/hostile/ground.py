@@ -249,8 +249,24 @@ class Ground:
         try:
             await self.stage.until(lambda: not lacking(), REST_WITHIN_S)
         except TimeoutError:
-            return f"green is owed 4 GPUs, and {lacking()} have no node"
+            return f"green is owed 4 GPUs, and {lacking()} have no node: {self._held_and_said(lacking())}"
         return ""
+
+    def _held_and_said(self, waiting: Sequence[str]) -> str:
+        """What is said of green's pods that wait, and which pods have a node."""
+        pods = self.stage.recorder.now(history.PODS)
+        said = [
+            f"{name}: {one.get('message', '')}"
+            for name in waiting
+            for one in pods.get((GREEN, name), {}).get("status", {}).get("conditions", ())
+        ]
+        held = [
+            f"{'/'.join(name)} on {pod_facts.node_of(pod)}, {pod['status'].get('phase')}, "
+            f"{pod['spec'].get('priorityClassName', 'no class')}, {pod['metadata'].get('labels', {})}"
+            for name, pod in pods.items()
+            if pod_facts.node_of(pod)
+        ]
+        return "\n  ".join(["", *said, "pods that have a node:", *held])
 
     async def smallest(self, verdict: Verdict) -> tuple[Call, ...]:
         """The fewest calls of a batch that break the same promise again, each time on an empty cluster."""

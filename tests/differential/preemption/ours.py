@@ -52,7 +52,7 @@ class Course:
             self._step(at_us + number * STEP_US, ends)
             ends = []
         places = {
-            path: str(self.places.get(pod.uid, "")) if pod is not None else ""
+            path: str(self.places.get(pod.uid, "")) if pod is not None and pod.uid not in self.victims else ""
             for path, pod in self.waiting.items()
         }
         victims = {self.paths[uid]: pod for uid, pod in self.victims.items()}

@@ -78,38 +78,47 @@ class Seen:
         )
 
     def is_owed(self, path: str) -> bool:
-        """True if a place is kept for a pod that it does not have yet."""
-        pod = self.pods[path]
-        return bool(pod.status.nominated_node_name) and not pod.spec.node_name
+        """True if a place is kept for a pod that it does not have yet; one that was evicted has none."""
+        pod = self.pods.get(path)
+        return pod is not None and bool(pod.status.nominated_node_name) and not pod.spec.node_name
+
+    def place_of(self, path: str) -> str:
+        """The node of a pod, "" if it waits or was evicted."""
+        pod = self.pods.get(path)
+        return (pod.spec.node_name or "") if pod is not None else ""
 
 
 async def outcomes(cluster: LocalCluster, client: Client, cases: Iterable[Case]) -> Mapping[str, Outcome]:
     """What came of each case, by its token."""
     cases = list(cases)
     asked = {path_of(pod) for case in cases for pod in case.asked}
-    left_before = (await _look(client)).leaving
+    first = await _look(client)
     with running_scheduler(cluster, SETTINGS) as child:
         await until_told(client, child, asked, _told)
         nominated: dict[str, tuple[str, ...]] = {}
         ended = await _play(client, child, asked, nominated)
     seen = await _look(client)
-    victims = ended - left_before
-    told = await _beneficiaries(client, seen, victims)
+    # A pod that waited may have been placed, may have had pods evicted, and may then have been evicted itself.
+    paths = {pod.metadata.uid: path for look in (first, seen) for path, pod in look.pods.items()}
+    victims = ended - first.leaving
+    told = await _beneficiaries(client, paths, victims)
     return {case.token: _outcome(case, seen, told, nominated) for case in cases}
 
 
 def _outcome(
     case: Case, seen: Seen, told: Mapping[str, str], nominated: Mapping[str, tuple[str, ...]]
 ) -> Outcome:
-    there = (path_of(one) for one in case.objects if one["kind"] == "Pod")
-    places = {path_of(pod): seen.pods[path_of(pod)].spec.node_name or "" for pod in case.asked}
+    pods = (*(one for one in case.objects if one["kind"] == "Pod"), *case.asked)
+    there = map(path_of, pods)
+    places = {path_of(pod): seen.place_of(path_of(pod)) for pod in case.asked}
     kept = {path: nominated[path] for path in places if path in nominated}
     return Outcome({path: told[path] for path in there if path in told}, places, kept)
 
 
-async def _beneficiaries(client: Client, seen: Seen, victims: frozenset[str]) -> Mapping[str, str]:
-    """For which pod each victim was evicted, as its Event says."""
-    paths = {pod.metadata.uid: path for path, pod in seen.pods.items()}
+async def _beneficiaries(
+    client: Client, paths: Mapping[str, str], victims: frozenset[str]
+) -> Mapping[str, str]:
+    """For which pod each victim was evicted, as its Event says; ``paths`` has the pods by UID."""
     found: dict[str, str] = {}
     try:
         async with asyncio.timeout(EVENTS_WAIT_S):
