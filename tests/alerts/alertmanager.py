@@ -63,8 +63,8 @@ LAST_TARGET: Labels = {"alertname": "GPUHot", "cluster": "the-last", "node": "n1
 def send(address: str, firing: Sequence[Labels]) -> None:
     """Tell it of alerts, as Prometheus does, and wait until its rules of inhibition have seen them all.
 
-    Alertmanager answers before its inhibitor has read the alerts. The inhibitor reads them in the order in which
-    they came, so it has seen all others once it knows the pair that is sent last.
+    Alertmanager answers before its inhibitor has read the alerts. The inhibitor reads them in the order in
+    which they came, so it has seen all others once it knows the pair that is sent last.
     """
     _post(address, firing)
     _post(address, [LAST_SOURCE, LAST_TARGET])

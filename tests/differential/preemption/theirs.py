@@ -98,7 +98,7 @@ async def outcomes(cluster: LocalCluster, client: Client, cases: Iterable[Case])
         nominated: dict[str, tuple[str, ...]] = {}
         ended = await _play(client, child, asked, nominated)
     seen = await _look(client)
-    # A pod that waited may have been placed, may have had pods evicted, and may then have been evicted itself.
+    # A pod that waited may have got a place, for which others were evicted, and then be evicted itself.
     paths = {pod.metadata.uid: path for look in (first, seen) for path, pod in look.pods.items()}
     victims = ended - first.leaving
     told = await _beneficiaries(client, paths, victims)
