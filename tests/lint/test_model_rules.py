@@ -154,7 +154,14 @@ def test_a_command_line_is_read_however_it_is_written(words: tuple[str, ...]) ->
 
 
 @pytest.mark.parametrize(
-    ("tag", "engine"), [("v0.9.2", "vllm-0.16"), ("v0.19.0", "vllm"), ("v0.21.1", "vllm-0.21"), ("x", "vllm")]
+    ("tag", "engine"),
+    [
+        ("v0.9.2", "vllm-0.10"),
+        ("v0.11.0", "vllm-0.16"),
+        ("v0.19.0", "vllm"),
+        ("v0.21.1", "vllm-0.21"),
+        ("x", "vllm"),
+    ],
 )
 def test_the_engine_is_that_of_the_tag(tag: str, engine: str) -> None:
     found = served(container(server(SMALL, tag=tag)))

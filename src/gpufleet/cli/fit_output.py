@@ -1,17 +1,17 @@
 """Lays the answer about a model on GPUs out for people, or as JSON."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import click
 
 from gpufleet.cli.output import echo_json, echo_line
-from gpufleet.fit.answer import About, Answer, CardFit, FitVerdict
+from gpufleet.fit.answer import About, Answer, CardFit, FitVerdict, Training
 from gpufleet.fit.catalogue import cards, models
 from gpufleet.fit.manifest import TO_FILL_IN, TO_FILL_IN_FOR_SEVERAL_NODES
 from gpufleet.fit.ranges import GIB, Amount
 
-ANSWERS = {FitVerdict.YES: "fits", FitVerdict.TIGHT: "does not surely fit", FitVerdict.NO: "does not fit"}
+ANSWERS = {FitVerdict.YES: "fits", FitVerdict.UNSURE: "unsure", FitVerdict.NO: "does not fit"}
 
 
 def show(answer: Answer, output: str, *, detailed: bool) -> None:
@@ -105,6 +105,8 @@ def of_card(card: CardFit, answer: Answer) -> Iterator[str]:
     )
     for reason in card.reasons:
         yield f"  because {reason}"
+    for decider in card.decided_by:
+        yield f"  decided by {decider}"
     yield "  each GPU, GiB     least  expected   most"
     yield row("usable", Amount.exact(memory.usable_bytes, card.source))
     yield row("the engine's", Amount.exact(memory.budget_bytes, f"{asked.utilisation:g} of it"))
@@ -113,6 +115,7 @@ def of_card(card: CardFit, answer: Answer) -> Iterator[str]:
     yield row("runtime", memory.runtime)
     if memory.graphs.high_bytes:
         yield row("graphs", memory.graphs)
+    yield row("beside", memory.beside)
     yield row("left for KV", memory.kv_pool)
     yield row("KV asked for", Amount.exact(memory.kv_needed_bytes, f"{asked.batch} x {asked.context} tokens"))
     if card.verdict is FitVerdict.YES:
@@ -132,7 +135,7 @@ def of_card(card: CardFit, answer: Answer) -> Iterator[str]:
         yield f"  note              {remark}"
     if card.fewer:
         yield f"  not on            {card.fewer}"
-    heading = "or on" if card.verdict is FitVerdict.YES else "it fits with"
+    heading = "or on" if card.verdict is FitVerdict.YES else "it surely fits with"
     for change in card.changes:
         yield f"  {heading:<17} {change}"
     if not card.changes and card.verdict is not FitVerdict.YES:
@@ -157,10 +160,20 @@ def overview(answer: Answer) -> Iterator[str]:
         for card in fitting
     ]
     yield from table(rows)
-    others = [card.gpu for card in answer.cards if card.verdict is not FitVerdict.YES]
-    if others:
+    yield from others(answer.cards)
+
+
+def others(cards_asked: Iterable[CardFit] | Iterable[Training]) -> Iterator[str]:
+    """The cards without a yes: those that are unsure apart from those on which it does not fit."""
+    answers = [(card.gpu, card.verdict) for card in cards_asked]
+    unsure = [gpu for gpu, verdict in answers if verdict is FitVerdict.UNSURE]
+    refused = [gpu for gpu, verdict in answers if verdict is FitVerdict.NO]
+    if unsure:
         yield ""
-        yield f"It fits on no number of: {', '.join(others)}. --gpu CARD says why."
+        yield f"Unsure on: {', '.join(unsure)}. --gpu CARD says what decides it."
+    if refused:
+        yield ""
+        yield f"It fits on no number of: {', '.join(refused)}. --gpu CARD says why."
 
 
 def divided(card: CardFit) -> str:

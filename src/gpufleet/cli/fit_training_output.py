@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.cli.fit_output import ANSWERS, billions, origin, row, table
+from gpufleet.cli.fit_output import ANSWERS, billions, origin, others, row, table
 from gpufleet.cli.output import echo_json, echo_line
 from gpufleet.fit.answer import FitVerdict, Training, TrainingAnswer
 from gpufleet.fit.ranges import Amount
@@ -38,10 +38,7 @@ def lines(answer: TrainingAnswer, *, detailed: bool) -> Iterator[str]:
     fitting = [card for card in answer.cards if card.verdict is FitVerdict.YES]
     fitting.sort(key=lambda card: (card.gpus * card.memory.usable_bytes, card.gpu))
     yield from table([("card", "GPUs"), *((card.gpu, str(card.gpus)) for card in fitting)])
-    others = [card.gpu for card in answer.cards if card.verdict is not FitVerdict.YES]
-    if others:
-        yield ""
-        yield f"It fits on no number of: {', '.join(others)}. --gpu CARD says why."
+    yield from others(answer.cards)
 
 
 def of_card(card: Training) -> Iterator[str]:
@@ -51,6 +48,8 @@ def of_card(card: Training) -> Iterator[str]:
     yield f"{card.gpu}: {ANSWERS[card.verdict]} on {gpus}"
     for reason in card.reasons:
         yield f"  because {reason}"
+    for decider in card.decided_by:
+        yield f"  decided by {decider}"
     yield "  each GPU, GiB     least  expected   most"
     yield row("usable", Amount.exact(memory.usable_bytes, "what a program finds"))
     yield row("states", memory.states)

@@ -8,19 +8,22 @@ from gpufleet.fit.basis import Basis
 from gpufleet.fit.ranges import Amount
 
 # Of the JSON; it grows where a field changes its meaning.
-SCHEMA = 1
+SCHEMA = 2
 
 
 class FitVerdict(enum.Enum):
-    """Whether it fits: ``TIGHT`` fits as expected but not in the worst case, and so is no yes."""
+    """Whether it fits: a yes holds in the worst case and a no in the best; all between is unsure."""
 
     YES = "yes"
-    TIGHT = "tight"
+    UNSURE = "unsure"
     NO = "no"
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """One GPU's memory; ``budget_bytes`` is what the engine may use of ``usable_bytes``."""
+    """One GPU's memory; ``budget_bytes`` is what the engine may use of ``usable_bytes``.
+
+    ``beside`` needs room in what the budget leaves.
+    """
 
     usable_bytes: int
     budget_bytes: int
@@ -28,6 +31,7 @@ class Memory(msgspec.Struct, frozen=True):
     activations: Amount
     runtime: Amount
     graphs: Amount
+    beside: Amount
     kv_pool: Amount
     kv_needed_bytes: int
     sequence_bytes: int
@@ -47,7 +51,8 @@ class Speed(msgspec.Struct, frozen=True):
 class CardFit(msgspec.Struct, frozen=True):
     """The answer for one card and one division; ``sequences`` are of the context that was asked for.
 
-    ``fewer`` says why fewer GPUs do not do, where that is a matter of memory.
+    ``decided_by`` says what would make an unsure answer a sure one. ``fewer`` says why fewer GPUs do not do,
+    where that is a matter of memory.
     """
 
     gpu: str
@@ -61,6 +66,7 @@ class CardFit(msgspec.Struct, frozen=True):
     context_max: int
     speed: Speed
     reasons: tuple[str, ...] = ()
+    decided_by: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
     source: str = ""
@@ -129,6 +135,7 @@ class Training(msgspec.Struct, frozen=True):
     memory: TrainingMemory
     reasons: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
+    decided_by: tuple[str, ...] = ()
 
 
 class TrainingAnswer(msgspec.Struct, frozen=True):

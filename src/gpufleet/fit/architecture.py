@@ -106,6 +106,7 @@ def facts_of(name: str, config: ModelConfig) -> ModelFacts:
         native=native(config, len(layers)),
         vision_parameters=encoders.parameters,
         vision_heads=encoders.heads,
+        vision_peak_bytes=encoders.peak_bytes,
         layer_tables=vocabulary * len(layers) * (text.hidden_size_per_layer_input or 0),
         lacks=encoders.lacks,
     )

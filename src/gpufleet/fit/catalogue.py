@@ -21,6 +21,8 @@ from gpufleet.model.model_errors import InputError
 
 MIB = 1 << 20
 _NOISE = re.compile(r"[^a-z0-9.]+")
+# Llama 3.1 has been published with its maker in its name and without.
+_MAKER = re.compile(r"(^|/)meta-(?=llama-)")
 _ENDINGS = re.compile(r"(instruct|chat|it|hf)$")
 _QUANTISED = re.compile(
     r"[-_.](awq|gptq|fp8|fp4|nvfp4|bnb|int4|int8|w[48]a(8|16)|gguf|quantized).*$", re.IGNORECASE
@@ -139,13 +141,21 @@ def find_model(text: str) -> ModelEntry:
     )
 
 
+def quantised_name(text: str) -> tuple[ModelEntry, str] | None:
+    """The model that a quantised checkpoint of this name was made of, and its format; else None."""
+    base = _QUANTISED.sub("", text)
+    ending = re.sub(r"[^a-z0-9]|quantized", "", text[len(base) :].lower())
+    found = _spellings().get(_plain(base)) or _spellings().get(_plain(base.rpartition("/")[2]))
+    form = _FORMATS.get(ending[:4], "")
+    return (found, form) if found is not None and form else None
+
+
 def _suggestion(text: str) -> str:
     """Names that were perhaps meant, and how to say that weights are quantised; empty if nothing is near."""
     base = _QUANTISED.sub("", text)
-    name = _spellings().get(_plain(base)) or _spellings().get(_plain(base.rpartition("/")[2]))
-    form = _FORMATS.get(re.sub(r"[^a-z0-9]", "", text[len(base) :].lower())[:4], "")
-    if name is not None and form:
-        return f"{name.name} with --weights {form}, or "
+    found = quantised_name(text)
+    if found is not None:
+        return f"{found[0].name} with --weights {found[1]}, or "
     plain = _plain(base.rpartition("/")[2])
     begins = [entry.name for entry in models() if plain and _plain(entry.name).startswith(plain)]
     near = begins or [
@@ -184,4 +194,4 @@ def _spellings() -> dict[str, ModelEntry]:
 
 def _plain(text: str) -> str:
     """The spelling without what differs between writers: case, punctuation, what it was tuned for."""
-    return _ENDINGS.sub("", _NOISE.sub("", text.lower()))
+    return _ENDINGS.sub("", _NOISE.sub("", _MAKER.sub(r"\1", text.lower())))

@@ -12,8 +12,8 @@ CONTEXT_LEAST = 1024
 SEQUENCES = 128
 """Half of vLLM's smallest default."""
 
-UTILISATION = 0.95
-"""Above vLLM's default; the rest stays for the driver."""
+UTILISATIONS = (0.95, 0.93)
+"""Above vLLM's default; the rest stays for graphs, the sampler's warm-up and other programs."""
 
 # Tried in this order: fp8 loses less.
 SMALLER = ("fp8", "awq")
@@ -44,8 +44,10 @@ def _less_beside(serving: Serving, fits: Fits) -> Iterator[str]:
         return
     if not serving.sequences_max and fits(replace(serving, sequences_max=SEQUENCES)) is not None:
         yield f"fewer sequences at once, which the sampler prepares for: --max-num-seqs {SEQUENCES}"
-    if serving.utilisation < UTILISATION and fits(replace(serving, utilisation=UTILISATION)) is not None:
-        yield f"more of the card, if nothing else runs on it: --utilization {UTILISATION}"
+    for more in UTILISATIONS:
+        if serving.utilisation < more and fits(replace(serving, utilisation=more)) is not None:
+            yield f"more of the card, if nothing else runs on it: --utilization {more}"
+            return
 
 
 def fewer_gpus(serving: Serving, gpus: int, fits: Fits) -> Iterator[str]:

@@ -27,13 +27,31 @@ shapes.
 """
 
 
+LARGEST_PICTURES = {
+    "siglip_vision_model": 64 * 64,
+    "mllama_vision_model": 4 * 1601,
+    "pixtral": 110 * 110,
+}
+"""Pieces of the largest picture, by the type: its side over that of a piece, squared."""
+
+MERGED_PIECES = 4 * 16_384
+"""Encoders that merge four neighbours take pictures of up to 16,384 tokens, as Qwen2-VL's processor says."""
+
+OTHER_PIECES = 16_384
+"""Above the largest picture of the encoders whose processors were read and that do not merge."""
+
+
 @dataclass(frozen=True, slots=True)
 class Encoders:
-    """Parameters of all of them, among how many GPUs they can be divided, and what is not counted."""
+    """Parameters of all of them, among how many GPUs they can be divided, and what is not counted.
+
+    ``peak_bytes`` are held while the largest picture is read.
+    """
 
     parameters: int = 0
     heads: int = 1
     lacks: str = ""
+    peak_bytes: int = 0
 
 
 def encoders_of(config: ModelConfig, hidden: int) -> Encoders:
@@ -47,6 +65,7 @@ def encoders_of(config: ModelConfig, hidden: int) -> Encoders:
         sum(part.parameters for part in parts),
         min((part.heads for part in parts), default=1),
         "; ".join(part.lacks for part in parts if part.lacks),
+        max((part.peak_bytes for part in parts), default=0),
     )
 
 
@@ -68,7 +87,14 @@ def _vision(vision: VisionConfig, hidden: int) -> Encoders:
     projectors = 1 + len(vision.deepstack_visual_indexes or ())
     matrices_count = 3 if vision.model_type in GATED else 2
     layers = depth * (4 * width * width + matrices_count * width * inner)
-    return Encoders(layers + projectors * projector + PIECES.get(vision.model_type, 0), max(1, heads))
+    usual_pieces = MERGED_PIECES if (vision.spatial_merge_size or 1) > 1 else OTHER_PIECES
+    pieces = LARGEST_PICTURES.get(vision.model_type, usual_pieces)
+    return Encoders(
+        layers + projectors * projector + PIECES.get(vision.model_type, 0),
+        max(1, heads),
+        # 16 bit numbers: the inside of the feed-forward part, and about six inputs and outputs of a layer.
+        peak_bytes=2 * pieces * ((matrices_count - 1) * inner + 6 * width),
+    )
 
 
 def _audio(audio: AudioConfig, hidden: int) -> Encoders:

@@ -5,14 +5,18 @@ the highest peak of that run. The peak is the larger of two moments. In the samp
 logits are held several times as 32 bit numbers, beside a few copies of the hidden states of a whole batch
 and, for mixtures, the buffers of their experts. In a layer, the widest feed-forward part is held. The
 numbers of copies are one pair for each of the two sampler implementations, the same for all models;
-`tests/fit/test_measured.py` compares them with what others measured. llama.cpp allocates for the
-context and batch that it is told.
+`tests/fit/test_measured.py` compares them with what others measured. Encoders of pictures try the largest
+one. llama.cpp allocates for the context and batch that it is told.
+
+The pool is sized before graphs are recorded and the sampler is warmed up, so both need room in what the
+utilisation leaves, beside what other programs hold. vLLM does not start where they have none.
 """
 
 import functools
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from gpufleet.fit.catalogue import CardEntry
 from gpufleet.fit.facts import (
     Dense,
     Experts,
@@ -30,6 +34,28 @@ LARGE_CARD_BYTES = 70 * GIB
 
 ACTIVATION_SPREAD = 0.2
 """How far the peak may lie from what is counted: kernels keep buffers of their own."""
+
+ENCODER_SPREAD = 1.0
+"""How far above what is counted the encoder's peak may lie: some kernels keep scores."""
+
+GRAPHS_GIB = (0.4, 2.3e-6)
+"""The most that graphs were seen to take: so much, and so much for each number that passes between layers
+(1.85 GiB of a model with 80 layers of width 8192).
+"""
+
+PCIE_EXPECTED_GIB = 0.75
+"""Buffers of links without NVLink: fewer channels are opened."""
+
+SERVER_PROGRAMS_GIB = 0.2
+"""What exporters and the driver's own services hold on a server's card."""
+
+DISPLAY_PROGRAMS_GIB = 0.5
+"""The same on a card that can have a display."""
+
+DESKTOP_PROGRAMS_GIB = 1.0
+"""The same on a card of at most 16 GB that can have a display, which mostly has one."""
+
+DESKTOP_CARD_BYTES = 16 * GIB
 
 LATENT_TOKENS_MAX = 64 * 1024
 """How many tokens' compressed keys vLLM unpacks at once."""
@@ -49,7 +75,10 @@ class Engine:
 
     ``keeps_expert_buffers``: they stay from the layers on, and so count in the sampler too. ``state_pages``
     of the cache are taken by each recurrent layer for a sequence: two where prompts with states can be
-    cached.
+    cached. Without ``bounds_windows`` layers with a window keep every token. ``graphs_gib`` is the least and
+    the expected size of graphs. ``warm_up_copies`` of the logits, in 32 bits, may need new memory when the
+    sampler is warmed up, because what the trial run held comes back in pieces: gpt-oss-20b on an H100 at a
+    utilisation of 0.95 lacks it.
     """
 
     name: str
@@ -58,13 +87,15 @@ class Engine:
     block_tokens: int
     logit_copies: float
     hidden_copies: float
+    warm_up_copies: float
     keeps_expert_buffers: bool
     alone_gib: tuple[float, float, float]
     parallel_gib: tuple[float, float, float]
-    graphs_gib: tuple[float, float, float]
+    graphs_gib: tuple[float, float]
     reserves_graphs: Reserves = Reserves.NO
     sizes_pool: bool = True
     state_pages: int = 2
+    bounds_windows: bool = True
 
 
 VLLM = Engine(
@@ -74,11 +105,26 @@ VLLM = Engine(
     block_tokens=16,
     logit_copies=3.5,
     hidden_copies=3,
+    warm_up_copies=4.2,
     keeps_expert_buffers=True,
     alone_gib=(0.07, 0.25, 0.5),
     parallel_gib=(0.55, 2.1, 2.3),
-    graphs_gib=(0.3, 0.8, 1.6),
+    graphs_gib=(0.3, 0.8),
     reserves_graphs=Reserves.PERHAPS,
+)
+VLLM_SORTING = Engine(
+    "vllm-0.16",
+    "vLLM 0.11 to 0.16, whose sampler sorts all logits",
+    utilisation=0.9,
+    block_tokens=16,
+    logit_copies=9.5,
+    hidden_copies=1,
+    warm_up_copies=5.7,
+    keeps_expert_buffers=False,
+    alone_gib=(0.05, 0.13, 0.3),
+    parallel_gib=(0.4, 0.55, 2.1),
+    graphs_gib=(0.1, 0.5),
+    state_pages=1,
 )
 ENGINES = {
     engine.name: engine
@@ -91,18 +137,12 @@ ENGINES = {
             utilisation=0.92,
             reserves_graphs=Reserves.YES,
         ),
-        Engine(
-            "vllm-0.16",
-            "vLLM 0.8 to 0.16, whose sampler sorts all logits",
-            utilisation=0.9,
-            block_tokens=16,
-            logit_copies=9.5,
-            hidden_copies=1,
-            keeps_expert_buffers=False,
-            alone_gib=(0.05, 0.13, 0.3),
-            parallel_gib=(0.4, 0.55, 2.1),
-            graphs_gib=(0.1, 0.5, 1.1),
-            state_pages=1,
+        VLLM_SORTING,
+        replace(
+            VLLM_SORTING,
+            name="vllm-0.10",
+            about="vLLM 0.8 to 0.10, whose pool keeps every token of layers with a window",
+            bounds_windows=False,
         ),
         Engine(
             "llama.cpp",
@@ -111,10 +151,11 @@ ENGINES = {
             block_tokens=256,
             logit_copies=1,
             hidden_copies=4,
+            warm_up_copies=0,
             keeps_expert_buffers=False,
             alone_gib=(0.2, 0.4, 0.6),
             parallel_gib=(0.2, 0.4, 0.6),
-            graphs_gib=(0, 0, 0),
+            graphs_gib=(0, 0),
             sizes_pool=False,
         ),
     )
@@ -166,7 +207,17 @@ def activation(
         sampler += buffers if engine.keeps_expert_buffers else 0
     where = "in the sampler" if sampler >= forward else "in a layer"
     words = f"peak {where}: {limits.sequences_max} sequences, batches of {tokens} tokens"
-    return Amount.around(max(sampler, forward), ACTIVATION_SPREAD, words)
+    peak = Amount.around(max(sampler, forward), ACTIVATION_SPREAD, words)
+    if not engine.sizes_pool or facts.vision_peak_bytes <= peak.low_bytes:
+        return peak
+    return _with_encoder(peak, facts.vision_peak_bytes)
+
+
+def _with_encoder(peak: Amount, encoder_bytes: int) -> Amount:
+    """The peak, where the trial run of the encoder of pictures may be above all other moments."""
+    words = f"{peak.basis}, or the largest picture in its encoder"
+    most = max(peak.high_bytes, round((1 + ENCODER_SPREAD) * encoder_bytes))
+    return Amount(peak.low_bytes, max(peak.bytes, encoder_bytes), most, words)
 
 
 @functools.cache
@@ -202,17 +253,52 @@ def _widest(layer: Layer, limits: Limits, tensor_parallel: int, context: int) ->
     return max(wide, 2 * held * heads * (layer.mixer.plain_dim + layer.mixer.value_dim))
 
 
-def context_memory(engine: Engine, tensor_parallel: int) -> Amount:
+def context_memory(engine: Engine, tensor_parallel: int, card: CardEntry) -> Amount:
     """What the driver, the libraries and the links between GPUs take of each of them."""
-    gib = engine.parallel_gib if tensor_parallel > 1 else engine.alone_gib
-    words = "CUDA context and libraries" + (", buffers of the links" if tensor_parallel > 1 else "")
-    low, expected, high = (round(one * GIB) for one in gib)
-    return Amount(low, expected, high, words)
+    low, expected, high = engine.parallel_gib if tensor_parallel > 1 else engine.alone_gib
+    words = "CUDA context and libraries"
+    if tensor_parallel > 1:
+        words += f", buffers of the links ({card.link})"
+        expected = min(expected, PCIE_EXPECTED_GIB) if card.link.startswith("PCIe") else expected
+    return Amount(round(low * GIB), round(expected * GIB), round(high * GIB), words)
 
 
-def graphs(engine: Engine) -> Amount:
+def other_programs(card: CardEntry) -> Amount:
+    """What may be gone of a card before the engine starts."""
+    has_display = card.model.startswith(("RTX-", "Quadro-"))
+    is_desktop = has_display and card.usable_bytes <= DESKTOP_CARD_BYTES
+    most = SERVER_PROGRAMS_GIB
+    if has_display:
+        most = DESKTOP_PROGRAMS_GIB if is_desktop else DISPLAY_PROGRAMS_GIB
+    return Amount(0, 0, round(most * GIB), "programs before the engine")
+
+
+def needed_beside(engine: Engine, facts: ModelFacts, limits: Limits, card: CardEntry) -> Amount:
+    """What needs room in what the utilisation leaves: graphs that the pool leaves no room for, the sampler's
+    warm-up, and other programs.
+    """
+    others = other_programs(card)
+    if not engine.sizes_pool:
+        return others
+    recorded = graphs(engine, facts)
+    are_beside = engine.reserves_graphs is not Reserves.YES
+    rows = min(limits.sequences_max, limits.batched_tokens)
+    warm_up = engine.warm_up_copies * 4 * rows * facts.vocabulary
+    return Amount(
+        recorded.low_bytes if engine.reserves_graphs is Reserves.NO else 0,
+        recorded.bytes if engine.reserves_graphs is Reserves.NO else 0,
+        others.high_bytes + round(warm_up) + (recorded.high_bytes if are_beside else 0),
+        "graphs, the sampler's warm-up, other programs; beside what the engine may use",
+    )
+
+
+def graphs(engine: Engine, facts: ModelFacts) -> Amount:
     """Graphs of kernels, recorded after the pool was sized: they live in what utilisation leaves."""
-    low, expected, high = (round(one * GIB) for one in engine.graphs_gib)
+    low, expected = (round(one * GIB) for one in engine.graphs_gib)
+    fixed, of_width = GRAPHS_GIB
+    widths = len(facts.layers) * facts.hidden
+    high = round((fixed + of_width * widths) * GIB) if expected else 0
+    low, expected = min(low, high), min(expected, high)
     where = {
         Reserves.YES: "reserved before the pool",
         Reserves.PERHAPS: "of the pool from vLLM 0.21 on, beside it before",

@@ -35,7 +35,8 @@ class LatentAttention:
     """Attention that keeps one compressed vector a token, the same for all heads (MLA).
 
     ``query_rank`` 0 means that queries are not compressed. ``index_heads`` above 0: an indexer chooses
-    which tokens are looked at, and keeps a small key a token of its own.
+    which tokens are looked at, and keeps a small key a token of its own. ``keeps_heads``: the engine finds no
+    compressed form in the file and keeps the keys and values of every head.
     """
 
     heads: int
@@ -46,6 +47,7 @@ class LatentAttention:
     value_dim: int
     index_heads: int = 0
     index_dim: int = 0
+    keeps_heads: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,7 @@ class ModelFacts:
 
     ``native`` is the format of its published weights; ``vision_parameters`` are those of encoders of
     pictures and sound, which no engine quantises, and which are divided where ``vision_heads`` can be.
+    ``vision_peak_bytes`` is what they hold while they read the largest picture that an engine prepares for.
     ``layer_tables`` are elements of tables that every layer has of its own, ``draft_elements`` those of
     layers that only draft tokens. ``context_max`` is what it was made for, 0 if unsaid. ``lacks`` says in
     words what could not be counted.
@@ -129,6 +132,7 @@ class ModelFacts:
     native: WeightFormat
     vision_parameters: int = 0
     vision_heads: int = 1
+    vision_peak_bytes: int = 0
     layer_tables: int = 0
     draft_elements: int = 0
     lacks: str = ""

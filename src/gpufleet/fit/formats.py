@@ -18,7 +18,8 @@ class WeightFormat:
     ``group`` is how many weights in a row share a scale: tensor parallel may not cut through them.
     vLLM pads the width of experts on each GPU to a multiple of ``expert_padding`` where kernels need that.
     ``capability_min`` is NVIDIA's compute capability from which on vLLM has kernels for it. ``spared`` are
-    parts that a checkpoint keeps in 16 bits, by layer.
+    parts that a checkpoint keeps in 16 bits, by layer. ``is_uneven``: checkpoints of that name may keep parts
+    in 16 bits, and which ones is not known.
     """
 
     name: str
@@ -33,6 +34,7 @@ class WeightFormat:
     expert_padding: int = 1
     is_gguf: bool = False
     spared: frozenset[tuple[int, Role]] = frozenset()
+    is_uneven: bool = False
 
     def of_layer(self, role: Role, layer: int) -> float:
         """Bits of a weight of a part of that layer."""
@@ -115,6 +117,7 @@ FORMATS = {
             spread=0.03,
             group=16,
             capability_min=8.0,
+            is_uneven=True,
         ),
         WeightFormat(
             "mxfp4",

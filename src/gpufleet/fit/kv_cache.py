@@ -40,7 +40,8 @@ class CacheLayout:
     """How a cache is laid out: bytes an element, tokens a block, and how far a prompt is read at once.
 
     ``is_grouped``: as vLLM's, in blocks that serve a group of layers of one kind; then a recurrent layer
-    takes ``state_pages`` of them for each sequence.
+    takes ``state_pages`` of them for each sequence. Without ``bounds_windows`` a layer with a window keeps
+    every token.
     """
 
     element_bytes: float
@@ -48,6 +49,7 @@ class CacheLayout:
     batched_tokens: int
     is_grouped: bool
     state_pages: int = 2
+    bounds_windows: bool = True
 
 
 def element_bytes(name: str) -> float:
@@ -69,6 +71,9 @@ def token_bytes(mixer: Mixer | None, tensor_parallel: int, per_element: float) -
             else _keys_bytes(mixer, tensor_parallel, per_element)
         )
     if isinstance(mixer, LatentAttention):
+        if mixer.keeps_heads:
+            width = mixer.plain_dim + mixer.rotary_dim + mixer.value_dim
+            return -(-mixer.heads // tensor_parallel) * width * per_element
         index = mixer.index_dim + INDEX_SCALE_BYTES if mixer.index_heads else 0
         return (mixer.kv_rank + mixer.rotary_dim) * per_element + index
     return 0.0
@@ -157,7 +162,7 @@ def _stages(facts: ModelFacts, tensor_parallel: int, stages: int, layout: CacheL
             if per_token:
                 window = mixer.window if isinstance(mixer, GroupedAttention) else None
                 # A window bounds how many tokens a layer keeps, so layers with one are counted apart.
-                kinds[(window or 0, per_token)] += 1
+                kinds[(window or 0 if layout.bounds_windows else 0, per_token)] += 1
             state = state_bytes(mixer, tensor_parallel, layout)
             if isinstance(mixer, Recurrence) and state:
                 states[state] += 1

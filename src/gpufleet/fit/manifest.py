@@ -28,6 +28,7 @@ IMAGES = {
     "vllm": "vllm/vllm-openai:v0.19.0",
     "vllm-0.21": "vllm/vllm-openai:v0.21.0",
     "vllm-0.16": "vllm/vllm-openai:v0.16.0",
+    "vllm-0.10": "vllm/vllm-openai:v0.10.2",
 }
 LOADED_GIB_PER_S = 0.2
 """A slow disk or network; the probe waits at least so long."""

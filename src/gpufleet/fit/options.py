@@ -5,15 +5,16 @@ defaults as a terminal.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpufleet.fit.architecture import facts_of
-from gpufleet.fit.catalogue import find_model
+from gpufleet.fit.catalogue import ModelEntry, find_model, quantised_name
 from gpufleet.fit.engines import Engine, engine_named
 from gpufleet.fit.facts import Origin
 from gpufleet.fit.formats import WeightFormat, format_named
 from gpufleet.fit.kv_cache import element_bytes
 from gpufleet.fit.question import CONTEXT, Model, Serving
+from gpufleet.model.model_errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,20 @@ class Options:
 
 
 def catalogue_model(name: str) -> Model:
-    """The model of this name in the catalogue. Raises InputError where none or several have it."""
-    entry = find_model(name)
+    """The model of this name in the catalogue, or the one that a quantised checkpoint of this name was made
+    of. Raises InputError where none has it.
+    """
+    try:
+        entry = find_model(name)
+    except InputError:
+        checkpoint = _quantised_checkpoint(name)
+        if checkpoint is None:
+            raise
+        return checkpoint
+    return _of_entry(entry)
+
+
+def _of_entry(entry: ModelEntry) -> Model:
     return Model(
         facts_of(entry.name, entry.config),
         Origin.CATALOGUE,
@@ -45,6 +58,24 @@ def catalogue_model(name: str) -> Model:
         entry.date,
         hub=entry.hub,
         basis=entry.config_basis,
+    )
+
+
+def _quantised_checkpoint(name: str) -> Model | None:
+    """A checkpoint that is known by its name alone: which parts it keeps in 16 bits is open.
+
+    GGUF files are not meant: their names say neither the format nor the engine's size of context.
+    """
+    found = quantised_name(name)
+    if found is None or format_named(found[1]).is_gguf:
+        return None
+    model = _of_entry(found[0])
+    form = replace(format_named(found[1]), is_uneven=True)
+    return replace(
+        model,
+        facts=replace(model.facts, name=name, native=form),
+        source=f"{model.source}, quantised to {form.name} as the name says",
+        hub=name if "/" in name else "",
     )
 
 

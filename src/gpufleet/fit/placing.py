@@ -1,7 +1,8 @@
 """One model on one card in one division: what each GPU holds, what is left, and whether that is enough.
 
-A yes is given only if the worst case fits: every part at the high end of its range. `search` looks for the
-division, `changes` for what would make a no into a yes.
+A yes is given only if the worst case fits: every part at the high end of its range. A no is given only if
+the best case does not, or the engine refuses. `doubts` says what decides the cases between, `search` looks
+for the division, `changes` for what would make a no into a yes.
 """
 
 from dataclasses import replace
@@ -9,11 +10,27 @@ from dataclasses import replace
 from gpufleet.fit.answer import CardFit, FitVerdict, Memory, Speed
 from gpufleet.fit.catalogue import CardEntry
 from gpufleet.fit.division import Division, incapable, refusals, remarks
-from gpufleet.fit.engines import Engine, Reserves, activation, context_memory, graphs, limits_of
+from gpufleet.fit.doubts import Doubt, doubts_of
+from gpufleet.fit.engines import (
+    Engine,
+    Reserves,
+    activation,
+    context_memory,
+    graphs,
+    limits_of,
+    needed_beside,
+)
+from gpufleet.fit.formats import WeightFormat
 from gpufleet.fit.kv_cache import CacheLayout, element_bytes, sequence_bytes
 from gpufleet.fit.question import Model, Serving
-from gpufleet.fit.ranges import GIB, Amount, together
-from gpufleet.fit.weights import loaded_bytes, on_one_gpu_bytes, read_bytes, total_bytes
+from gpufleet.fit.ranges import Amount, gib, together
+from gpufleet.fit.weights import (
+    loaded_bytes,
+    on_one_gpu_bytes,
+    read_bytes,
+    spared_at_most,
+    total_bytes,
+)
 
 # Contexts are tried in steps of so many tokens.
 CONTEXT_STEP = 1024
@@ -27,15 +44,14 @@ def placed(model: Model, serving: Serving, card: CardEntry, division: Division) 
     reasons = _reasons(model, serving, card, division, memory)
     sure = memory.kv_pool.low_bytes // memory.sequence_bytes if memory.sequence_bytes else 0
     expected = memory.kv_pool.bytes // memory.sequence_bytes if memory.sequence_bytes else 0
-    # Between the sure and the likely number only a trial run can tell.
-    if reasons or expected < serving.batch:
+    doubts: tuple[Doubt, ...] = ()
+    if reasons or memory.kv_pool.high_bytes < memory.kv_needed_bytes:
         verdict = FitVerdict.NO
-    elif sure < serving.batch:
-        verdict = FitVerdict.TIGHT
+        reasons = reasons or (short_sentence(memory, serving),)
     else:
-        verdict = FitVerdict.YES
-    if not reasons and verdict is not FitVerdict.YES:
-        reasons = (short_sentence(memory, serving, verdict),)
+        doubts = tuple(doubts_of(model, serving, memory))
+        verdict = FitVerdict.UNSURE if doubts else FitVerdict.YES
+        reasons = tuple(doubt.says for doubt in doubts)
     return CardFit(
         gpu=card.model,
         gpus=division.gpus,
@@ -48,6 +64,7 @@ def placed(model: Model, serving: Serving, card: CardEntry, division: Division) 
         context_max=longest(model, serving, card, division) if verdict is FitVerdict.YES else 0,
         speed=speed_of(model, serving, card, division),
         reasons=reasons,
+        decided_by=tuple(dict.fromkeys(doubt.decided_by for doubt in doubts)),
         remarks=tuple(remarks(card, serving)),
         source=card.usable_basis.text,
     )
@@ -62,10 +79,11 @@ def memory_of(model: Model, serving: Serving, card: CardEntry, division: Divisio
     budget = round(serving.utilisation * card.usable_bytes)
     weights = weights_of(model, serving, division)
     activations = activation(engine, facts, limits, tensor, serving.context, is_last=True)
-    runtime = context_memory(engine, tensor)
-    recorded = graphs(engine)
+    runtime = context_memory(engine, tensor, card)
+    recorded = graphs(engine, facts)
+    beside = needed_beside(engine, facts, limits, card)
     taken = together([weights, activations, runtime], "")
-    kept_back = reserved(engine, recorded, card.usable_bytes - budget)
+    kept_back = reserved(engine, recorded) if engine.sizes_pool else beside
     # What is left is least where the parts take most.
     pool = Amount(
         budget - taken.high_bytes - kept_back.high_bytes,
@@ -80,6 +98,7 @@ def memory_of(model: Model, serving: Serving, card: CardEntry, division: Divisio
         limits.batched_tokens,
         engine.sizes_pool,
         engine.state_pages,
+        engine.bounds_windows,
     )
     one = sequence_bytes(facts, serving.context, tensor, division.stages, layout)
     return Memory(
@@ -89,22 +108,22 @@ def memory_of(model: Model, serving: Serving, card: CardEntry, division: Divisio
         activations=activations,
         runtime=runtime,
         graphs=recorded,
+        beside=beside,
         kv_pool=pool,
         kv_needed_bytes=round(one * serving.batch),
         sequence_bytes=round(one),
     )
 
 
-def reserved(engine: Engine, recorded: Amount, beside_bytes: int) -> Amount:
-    """What graphs take of the pool: what does not fit beside it, or all where the engine reserves it."""
-    missing = max(0, recorded.high_bytes - beside_bytes)
+def reserved(engine: Engine, recorded: Amount) -> Amount:
+    """What graphs take of the pool: all where the engine reserves it."""
     match engine.reserves_graphs:
         case Reserves.YES:
             return recorded
         case Reserves.PERHAPS:
-            return Amount(0, 0, max(missing, recorded.bytes), recorded.basis)
+            return Amount(0, 0, recorded.high_bytes, recorded.basis)
         case Reserves.NO:
-            return Amount(0, 0, missing, recorded.basis)
+            return Amount.exact(0, recorded.basis)
 
 
 def weights_of(model: Model, serving: Serving, division: Division) -> Amount:
@@ -120,10 +139,20 @@ def weights_of(model: Model, serving: Serving, division: Division) -> Amount:
         found = Amount.around(loaded * share, 0.005, "size of the files")
     else:
         found = Amount.around(counted, form.spread, f"shapes of the model, {form.name}")
+        if form.is_uneven:
+            found = _up_to_spared(found, model, form, division)
     if facts.vision_heads % division.tensor_parallel:
         return found
     divided = 2 * facts.vision_parameters * (1 - 1 / division.tensor_parallel)
     return Amount(found.low_bytes, found.bytes, found.high_bytes + round(divided), found.basis)
+
+
+def _up_to_spared(found: Amount, model: Model, form: WeightFormat, division: Division) -> Amount:
+    """The amount, where parts may be kept in 16 bits."""
+    widest = spared_at_most(model.facts, form)
+    most = on_one_gpu_bytes(model.facts, widest, division.tensor_parallel, division.stages)
+    words = f"{found.basis}; at most with what such checkpoints have been seen to keep in 16 bits"
+    return Amount(found.low_bytes, found.bytes, max(found.high_bytes, round(most * (1 + form.spread))), words)
 
 
 def _reasons(
@@ -142,7 +171,7 @@ def _reasons(
             f"the model was made for {model.facts.context_max} tokens; for more, its positions have to be"
             " scaled, and the engine refuses unless told so"
         )
-    if memory.weights.bytes > memory.budget_bytes:
+    if memory.weights.low_bytes > memory.budget_bytes:
         found.append(
             f"the weights alone need {gib(memory.weights.bytes)} on each GPU,"
             f" of {gib(memory.budget_bytes)} that the engine may use"
@@ -150,13 +179,8 @@ def _reasons(
     return tuple(found)
 
 
-def short_sentence(memory: Memory, serving: Serving, verdict: FitVerdict) -> str:
+def short_sentence(memory: Memory, serving: Serving) -> str:
     """How much is missing, where nothing else is in the way."""
-    if verdict is FitVerdict.TIGHT:
-        return (
-            f"as expected {gib(memory.kv_pool.bytes)} are left for keys and values, at worst"
-            f" {gib(max(0, memory.kv_pool.low_bytes))}, and {gib(memory.kv_needed_bytes)} are needed"
-        )
     return (
         f"{gib(max(0, memory.kv_pool.bytes))} are left for keys and values, and {serving.batch} x"
         f" {serving.context} tokens need {gib(memory.kv_needed_bytes)}"
@@ -173,7 +197,7 @@ def longest(model: Model, serving: Serving, card: CardEntry, division: Division)
         middle = (low + high + 1) // 2
         longer = replace(serving, context=least + middle * CONTEXT_STEP)
         memory = memory_of(model, longer, card, division)
-        if memory.kv_pool.low_bytes >= memory.kv_needed_bytes:
+        if not any(doubts_of(model, longer, memory)):
             low = middle
         else:
             high = middle - 1
@@ -194,8 +218,3 @@ def speed_of(model: Model, serving: Serving, card: CardEntry, division: Division
         basis=f"{card.bandwidth_gb_s:g} GB/s a GPU, every active weight read once for each token;"
         f" {card.bandwidth_basis.text}",
     )
-
-
-def gib(amount: float) -> str:
-    """Bytes for people."""
-    return f"{amount / GIB:.1f} GiB"

@@ -23,9 +23,10 @@ def native(config: ModelConfig, layers: int) -> WeightFormat:
     quantization = config.quantization_config or (text.quantization_config if text else None)
     if quantization is not None and (quantization.quant_method or quantization.quant_algo):
         form = _quantised(quantization)
-        return (
-            replace(form, spared=spared_parts(quantization.spared, layers)) if quantization.spared else form
-        )
+        if quantization.spared or form.is_uneven:
+            # The configuration lists what it spares, so nothing is left open.
+            return replace(form, spared=spared_parts(quantization.spared, layers), is_uneven=False)
+        return form
     said = config.dtype or config.torch_dtype or (text and (text.dtype or text.torch_dtype)) or "bfloat16"
     names = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
     if said not in names:

@@ -32,3 +32,8 @@ def together(amounts: list[Amount], basis: str) -> Amount:
         sum(one.high_bytes for one in amounts),
         basis,
     )
+
+
+def gib(amount: float) -> str:
+    """Bytes for people."""
+    return f"{amount / GIB:.1f} GiB"

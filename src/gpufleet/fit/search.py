@@ -77,7 +77,7 @@ def _distance(found: CardFit) -> tuple[bool, int, bool, int]:
     nearer.
     """
     memory = found.memory
-    lacks_memory = memory.kv_pool.bytes < memory.kv_needed_bytes
+    lacks_memory = memory.kv_pool.low_bytes < memory.kv_needed_bytes
     distance = -memory.kv_pool.bytes if lacks_memory else found.gpus
     return found.verdict is FitVerdict.NO, len(found.reasons), lacks_memory, distance
 

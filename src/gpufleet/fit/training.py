@@ -23,13 +23,13 @@ from gpufleet.fit.facts import (
     Recurrence,
 )
 from gpufleet.fit.formats import FORMATS
-from gpufleet.fit.placing import gib
 from gpufleet.fit.question import Model
-from gpufleet.fit.ranges import GIB, Amount, together
+from gpufleet.fit.ranges import GIB, Amount, gib, together
 from gpufleet.fit.shapes import of_layer, parameters
 from gpufleet.fit.weights import total_bytes
 from gpufleet.model.model_errors import InputError
 
+DECIDED_BY = "a few steps of training: torch.cuda.max_memory_allocated() says what they held"
 METHODS = ("full", "lora", "qlora")
 # Ends the search for a number of GPUs on which the training fits.
 GPUS_MAX = 1024
@@ -206,9 +206,7 @@ def on_card(model: Model, course: Course, card: CardEntry) -> Training:
     tried: list[Training] = []
     for gpus in counts(card):
         memory = memory_of(model, course, card, gpus)
-        verdict = FitVerdict.YES if memory.total.high_bytes <= card.usable_bytes else FitVerdict.NO
-        if verdict is FitVerdict.NO and memory.total.bytes <= card.usable_bytes:
-            verdict = FitVerdict.TIGHT
+        verdict = _verdict(memory, card)
         tried.append(Training(card.model, gpus, verdict, memory))
         if verdict is FitVerdict.YES:
             return tried[-1]
@@ -225,4 +223,11 @@ def on_card(model: Model, course: Course, card: CardEntry) -> Training:
     ways.append("shorter sequences: --context")
     if course.method == "full":
         ways.append("train adapters: --train lora")
-    return Training(card.model, last.gpus, last.verdict, last.memory, (reason,), tuple(ways))
+    decided_by = (DECIDED_BY,) if last.verdict is FitVerdict.UNSURE else ()
+    return Training(card.model, last.gpus, last.verdict, last.memory, (reason,), tuple(ways), decided_by)
+
+
+def _verdict(memory: TrainingMemory, card: CardEntry) -> FitVerdict:
+    if memory.total.high_bytes <= card.usable_bytes:
+        return FitVerdict.YES
+    return FitVerdict.UNSURE if memory.total.low_bytes <= card.usable_bytes else FitVerdict.NO

@@ -4,9 +4,9 @@ import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from gpufleet.fit.facts import ModelFacts
+from gpufleet.fit.facts import Experts, ModelFacts
 from gpufleet.fit.formats import WeightFormat
-from gpufleet.fit.roles import Role
+from gpufleet.fit.roles import EVERY_LAYER, Role
 from gpufleet.fit.shapes import Weights, ends, matrices, of_layer
 
 
@@ -71,6 +71,22 @@ def on_one_gpu_bytes(facts: ModelFacts, form: WeightFormat, tensor_parallel: int
         )
 
     return max(bytes_of(stage) for stage in staged(facts, stages))
+
+
+def spared_at_most(facts: ModelFacts, form: WeightFormat) -> WeightFormat:
+    """The format with all in 16 bits that published checkpoints of its name have been seen to keep.
+
+    That is everything but routed experts and, in a model without experts, the feed-forward layers between the
+    first and the last.
+    """
+    last = len(facts.layers) - 1
+    has_experts = any(isinstance(layer.feed_forward, Experts) for layer in facts.layers)
+    parts = {(EVERY_LAYER, role) for role in (Role.ATTENTION, Role.RECURRENT, Role.SHARED)}
+    if has_experts:
+        parts.add((EVERY_LAYER, Role.FEED_FORWARD))
+    else:
+        parts |= {(0, Role.FEED_FORWARD), (last, Role.FEED_FORWARD)}
+    return replace(form, spared=form.spared | parts, is_uneven=False)
 
 
 def held(group: Weights, form: WeightFormat, tensor_parallel: int) -> float:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet.advise.fit.ask import ask, model_of
-from gpufleet.advise.fit.gguf import Head, Value, config_of
+from gpufleet.advise.fit.gguf import Head, Value, as_llama_cpp_keeps, config_of
 from gpufleet.fit.architecture import facts_of
 from gpufleet.fit.facts import Origin
 from gpufleet.fit.kv_cache import model_token_bytes
@@ -156,6 +156,27 @@ def test_a_gguf_of_linear_attention_keeps_keys_in_every_fourth_layer() -> None:
     facts = facts_of("tiny", config_of(head, "here"))
     assert parameters(facts) == pytest.approx(79.67e9, rel=0.01)
     assert model_token_bytes(facts, 2.0) == 2 * 12 * 2 * 256 * 2
+
+
+@pytest.mark.parametrize(("lengths", "numbers"), [({}, 16 * 320), ({"key_length_mla": 192}, 512 + 64)])
+def test_an_old_gguf_of_deepseek_keeps_the_keys_of_every_head(lengths: dict[str, int], numbers: int) -> None:
+    """DeepSeek V2 Lite: llama.cpp keeps compressed keys of files with ``key_length_mla`` (pull request 12801)."""
+    numbers_said = {
+        "block_count": 27,
+        "embedding_length": 2048,
+        "feed_forward_length": 10944,
+        "attention.head_count": 16,
+        "attention.head_count_kv": 16,
+        "attention.key_length": 192,
+        "attention.value_length": 128,
+        "attention.kv_lora_rank": 512,
+        "rope.dimension_count": 64,
+        "vocab_size": 102400,
+    } | {f"attention.{key}": value for key, value in lengths.items()}
+    metadata: dict[str, Value] = {f"deepseek2.{key}": value for key, value in numbers_said.items()}
+    head = Head(metadata | {"general.architecture": "deepseek2"}, 1, "q4_k_m", frozenset({"output.weight"}))
+    facts = as_llama_cpp_keeps(facts_of("lite", config_of(head, "here")), head)
+    assert model_token_bytes(facts, 2.0) == 27 * 2 * numbers
 
 
 def test_all_parts_of_a_model_count(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from gpufleet.advise.fit.parts import all_parts
 from gpufleet.files.regular import open_regular
 from gpufleet.fit.architecture import facts_of
 from gpufleet.fit.config import ModelConfig
-from gpufleet.fit.facts import Origin
+from gpufleet.fit.facts import LatentAttention, ModelFacts, Origin
 from gpufleet.fit.formats import FORMATS
 from gpufleet.fit.question import Model
 from gpufleet.model.model_errors import InputError, printable
@@ -110,10 +110,26 @@ def read_gguf(path: Path) -> Model:
     # The first part has what describes the model.
     head = parts[0]
     tensors = frozenset(name for part in parts for name in part.tensors)
-    facts = facts_of(path.name, config_of(replace(head, tensors=tensors), where))
+    facts = as_llama_cpp_keeps(facts_of(path.name, config_of(replace(head, tensors=tensors), where)), head)
     largest = max(parts, key=lambda one: one.weights_bytes)
     native = replace(facts, native=FORMATS[largest.format_name])
     return Model(native, Origin.GGUF, str(path), weights_bytes=sum(one.weights_bytes for one in parts))
+
+
+def as_llama_cpp_keeps(facts: ModelFacts, head: Head) -> ModelFacts:
+    """The facts with the keys that llama.cpp keeps: of files that were converted before it knew compressed
+    keys, which lack their length, those of every head.
+    """
+    kind = head.metadata.get("general.architecture")
+    if f"{kind}.attention.key_length_mla" in head.metadata:
+        return facts
+    layers = tuple(
+        replace(layer, mixer=replace(layer.mixer, keeps_heads=True))
+        if isinstance(layer.mixer, LatentAttention)
+        else layer
+        for layer in facts.layers
+    )
+    return replace(facts, layers=layers)
 
 
 def _read_head(path: Path) -> Head:

@@ -33,6 +33,9 @@ _WEIGHTS = {
     "gptq": "gptq",
     "gptq_marlin": "gptq",
 }
+_AS_IN_THE_FILES = frozenset({"compressed-tensors", "modelopt", "modelopt_fp4", "mxfp4"})
+"""Quantizations that read everything else from the files."""
+
 _CHANGES_MEMORY = frozenset(
     {
         "cpu-offload-gb",
@@ -103,7 +106,7 @@ def _model(name: str) -> Model | None:
 
 
 def _serving(options: dict[str, str], model: Model, container: Container) -> Serving | None:
-    weights = _WEIGHTS.get(options.get("quantization") or options.get("dtype", "auto"))
+    weights = _weights(options, model)
     context = _number(options.get("max-model-len", "0"))
     if weights is None or context is None or not _CHANGES_MEMORY.isdisjoint(options):
         return None
@@ -126,12 +129,25 @@ def _serving(options: dict[str, str], model: Model, container: Container) -> Ser
         return None
 
 
+def _weights(options: dict[str, str], model: Model) -> str | None:
+    """The format of weights; empty where it is that of the files, None where it is not known.
+
+    The type that a command line asks for is that of the computation where the files are quantised.
+    """
+    method = options.get("quantization", "")
+    if model.facts.native.linear_bits < 16 or model.facts.native.expert_bits is not None:
+        return "" if not method or method in _AS_IN_THE_FILES else _WEIGHTS.get(method)
+    return _WEIGHTS.get(method or options.get("dtype", "auto"))
+
+
 def _engine(tag: str) -> str:
     found = re.match(r"v?0\.([0-9]{1,3})(?![0-9])", tag)
     minor = int(found[1]) if found else None
     if minor is None or 16 < minor < 21:
         return "vllm"
-    return "vllm-0.21" if minor >= 21 else "vllm-0.16"
+    if minor >= 21:
+        return "vllm-0.21"
+    return "vllm-0.16" if minor > 10 else "vllm-0.10"
 
 
 def _number(text: str) -> int | None:

@@ -56,8 +56,10 @@ def _by_all(
     refused = next((one for one in answers if one.verdict is FitVerdict.NO), None)
     if refused is not None:
         yield _remark(field, _serves(container, model), refused)
-    elif any(one.verdict is FitVerdict.TIGHT for one in answers):
-        yield Unjudged(field, "a trial run: by arithmetic it is tight (gpufleet fit shows it)")
+        return
+    unsure = next((one for one in answers if one.verdict is FitVerdict.UNSURE), None)
+    if unsure is not None:
+        yield Unjudged(field, unsure.decided_by[0])
 
 
 def _by_weights(
