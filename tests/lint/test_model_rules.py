@@ -56,6 +56,7 @@ JOB = (
     " spec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}}}\n"
 )
 P5 = requires("karpenter.k8s.aws/instance-category", "In", "p")
+TWO_K = "--max-model-len=2048"
 CASES = [
     ("GPU048", server(f"--model={LARGE}"), CARDS % A100, "found"),
     ("GPU048", server(f"--model={LARGE}"), "", "unjudged"),
@@ -67,6 +68,10 @@ CASES = [
     ("GPU048", server(SMALL, "--max-model-len", "8k"), CARDS % A100, "passed"),
     ("GPU048", server(SMALL, "--max-model-len", "8k"), CARDS % "Tesla-T4", "found"),
     ("GPU048", server(LARGE, "-tp", "'4'", "--max-model-len", "8k", count=4), CARDS % A100, "passed"),
+    ("GPU048", server("nvidia/Llama-3.1-405B-Instruct-FP4"), CARDS % A100, "found"),
+    ("GPU048", server("RedHatAI/Qwen3-32B-FP8", "--dtype=bfloat16", TWO_K), CARDS % A100, "passed"),
+    ("GPU048", server("nvidia/Qwen3-32B-NVFP4", TWO_K), CARDS % "NVIDIA-L4", "unjudged"),
+    ("GPU048", server("openai/gpt-oss-20b", "--dtype=bfloat16", TWO_K), CARDS % A100, "passed"),
     ("GPU048", pod("image: own/thing:1\nargs: [--model, x]"), CARDS % A100, "passed"),
     ("GPU048", on(GKE, "nvidia-tesla-t4", SMALL), "", "found"),
     ("GPU048", on(GKE, "nvidia-tesla-a100", LARGE), "", "found"),

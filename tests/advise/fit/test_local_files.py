@@ -160,7 +160,7 @@ def test_a_gguf_of_linear_attention_keeps_keys_in_every_fourth_layer() -> None:
 
 @pytest.mark.parametrize(("lengths", "numbers"), [({}, 16 * 320), ({"key_length_mla": 192}, 512 + 64)])
 def test_an_old_gguf_of_deepseek_keeps_the_keys_of_every_head(lengths: dict[str, int], numbers: int) -> None:
-    """DeepSeek V2 Lite: llama.cpp keeps compressed keys of files with ``key_length_mla`` (pull request 12801)."""
+    """DeepSeek V2 Lite: llama.cpp keeps compressed keys with ``key_length_mla`` (its change 12801)."""
     numbers_said = {
         "block_count": 27,
         "embedding_length": 2048,
