@@ -56,6 +56,7 @@ DESKTOP_PROGRAMS_GIB = 1.0
 """The same on a card of at most 16 GB that can have a display, which mostly has one."""
 
 DESKTOP_CARD_BYTES = 16 * GIB
+"""Servers' cards that small have no display output; the others are mostly in desktops."""
 
 LATENT_TOKENS_MAX = 64 * 1024
 """How many tokens' compressed keys vLLM unpacks at once."""
