@@ -232,8 +232,8 @@ docs: setup ## Build the documentation into build/docs; a broken link fails
 	@$(BIN)/python -m manual.one_page build/docs
 
 .PHONY: protos
-protos: setup ## Generate the messages of kubelet and KEDA from their .proto files
-	@cd src && ../$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. gpufleet/agent/kubelet/kubelet_api/*.proto gpufleet/metrics/external_scaler/*.proto
+protos: setup ## Generate the messages of kubelet, KEDA and Cluster Autoscaler from their .proto files
+	@cd src && ../$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. gpufleet/agent/kubelet/kubelet_api/*.proto gpufleet/metrics/external_scaler/*.proto gpufleet/expander/protocol/*.proto
 
 BENCHMARKS := engine quality lists live profile agent dra claims queues advise see operate scale
 

@@ -1,7 +1,7 @@
-"""What `gpufleet plan` costs, and how near its purchases come to the cheapest: `make bench-scale`.
+"""What `gpufleet plan` and `gpufleet expander` cost, and how near purchases come to the cheapest.
 
-The large question is a fleet of 10,000 full nodes and 1,000 gangs that wait. The small ones are problems of
-which an integer program finds the optimum: the search by sizes is held against it.
+Run by `make bench-scale`. The large question is a fleet of 10,000 full nodes and 1,000 gangs that wait. The
+small ones are problems of which an integer program finds the optimum: the search by sizes is held against it.
 """
 
 import time
@@ -13,6 +13,7 @@ from gpufleet.plan.instance_types import shipped
 from gpufleet.plan.purchase_search import cheapest_bins, cost_of
 from gpufleet.whatif.request import Request
 from tests.cluster.snapshots.small_snapshots import AT, Fleet
+from tests.expander.offers import answered, option
 from tests.plan.small_problems import optimum, problem
 
 NODES, GPUS = 10_000, 8
@@ -20,6 +21,12 @@ GANGS, MEMBERS = 1_000, 8
 """Each member needs a whole node, so by hand 8,000 nodes with eight GPUs are bought."""
 
 PLAN_S_MAX = 10.0
+ASKED_NODES, ASKED_GANGS, OPTIONS = 2_000, 100, 4
+"""A question of Cluster Autoscaler: so many full nodes, gangs that wait, and groups that could grow."""
+
+ANSWER_S_MAX = 5.0
+"""The autoscaler waits no longer."""
+
 SMALL_PROBLEMS, LARGER_PROBLEMS = 400, 60
 BEYOND_MAX = 0.05
 """How far beyond the optimum the cost of a purchase may be."""
@@ -29,18 +36,41 @@ def main() -> None:
     """Measure, and publish the figures."""
     publish(
         "scale",
-        [*_plan(), *_beyond("few pods", SMALL_PROBLEMS), *_beyond("up to 180 pods", LARGER_PROBLEMS, 6, 30)],
+        [
+            *_plan(),
+            _answer(),
+            *_beyond("few pods", SMALL_PROBLEMS),
+            *_beyond("up to 180 pods", LARGER_PROBLEMS, 6, 30),
+        ],
     )
 
 
-def _plan() -> list[Figure]:
+def _full_fleet(nodes: int, gangs: int) -> Fleet:
     fleet = Fleet()
-    for number in range(NODES):
+    for number in range(nodes):
         fleet.node(f"n{number}", gpus=GPUS)
         fleet.pod(f"runs-{number}", gpus=GPUS, node=f"n{number}", job=f"runs-{number}")
-    for number in range(GANGS):
+    for number in range(gangs):
         for member in range(MEMBERS):
             fleet.pod(f"waits-{number}-{member}", gpus=GPUS, job=f"waits-{number}", gang=MEMBERS)
+    return fleet
+
+
+def _answer() -> Figure:
+    fleet = _full_fleet(ASKED_NODES, ASKED_GANGS)
+    waiting = [f"waits-{gang}-{member}" for gang in range(ASKED_GANGS) for member in range(MEMBERS)]
+    options = [option(f"group-{number}", len(waiting), *waiting, gpus=GPUS) for number in range(OPTIONS)]
+    answered(fleet, *options)
+    # Processor time, which is the wall's on a machine with a core to spare.
+    began_s = time.process_time()
+    answered(fleet, *options)
+    took_s = time.process_time() - began_s
+    words = f"answer of the expander to {OPTIONS} options, {ASKED_NODES:,} nodes and {ASKED_GANGS} gangs"
+    return figure(words, took_s, "s", "lower", ANSWER_S_MAX)
+
+
+def _plan() -> list[Figure]:
+    fleet = _full_fleet(NODES, GANGS)
     question = Question(Request(), shipped())
     began_s = time.perf_counter()
     plan = plan_of(question, fleet.picture, Settings(identity="bench"), AT, lambda _: None)

@@ -19,6 +19,7 @@ from gpufleet.cluster.queues.queue_figures import QueueFigures, ResourceFigures
 from gpufleet.devices.clock_events import ThrottleReason
 from gpufleet.devices.health import Verdict
 from gpufleet.devices.sample import Activity, LinkErrorKind, Remaps
+from gpufleet.expander.expander_record import ExpanderRecord
 from gpufleet.kube.expiry import Expiry
 from gpufleet.metrics.serving_record import ServingRecord
 from gpufleet.model.identifiers import NodeName, QueueName, QuotaResource
@@ -157,7 +158,8 @@ def all_metrics() -> list[Metric]:
     admission = AdmissionRecord(lambda: NOW_S)
     admission.found("GPU006", "warn")
     webhook = generate_latest(admission.registry).decode()
-    pages = (agent_page(), scheduler, apis, webhook, operator_page())
+    expander = generate_latest(ExpanderRecord().registry).decode()
+    pages = (agent_page(), scheduler, apis, webhook, operator_page(), expander)
     return sorted(one for page in pages for one in metrics_of(page))
 
 

@@ -17,6 +17,8 @@ from gpufleet.cluster.watching.mirrors import WATCHED
 from gpufleet.devices.xid import XidAction
 from gpufleet.engine.instruction import WhyEvicted
 from gpufleet.eviction.plan import Cause
+from gpufleet.expander.choice import Outcome as ExpanderOutcome
+from gpufleet.expander.expander_record import FAILED, ExpanderRecord
 from gpufleet.metrics.serving_record import OUTCOMES, STATUSES, ServingRecord
 from gpufleet.model.identifiers import QueueName
 from gpufleet.operator.figures import OperatorFigures, OperatorMetrics
@@ -38,6 +40,7 @@ VALUES: dict[tuple[str, str], Iterable[str]] = {
     ("gpufleet_admission_findings_total", "action"): ACTIONS,
     ("gpufleet_admission_findings_total", "rule"): RULES,
     ("gpufleet_admission_reviews_total", "outcome"): REVIEW_OUTCOMES,
+    ("gpufleet_expander_questions_total", "outcome"): [*(one.value for one in ExpanderOutcome), FAILED],
     ("gpufleet_metrics_requests_total", "code"): STATUSES,
     ("gpufleet_metrics_values_total", "outcome"): OUTCOMES,
     ("gpufleet_operator_parks_total", "cause"): [one.value for one in ParkingCause],
@@ -81,7 +84,13 @@ def pages_at_the_beginning() -> str:
     admission, apis = AdmissionRecord(lambda: 0.0), ServingRecord(lambda: 0.0)
     at_rest = OperatorFigures({}, (), ParkingTally().count((), 0, 0))
     operator = OperatorMetrics(lambda: at_rest, lambda: dt.datetime.now(dt.UTC))
-    others = (inventory.new_scheduler(QUEUE).registry, admission.registry, apis.registry, operator.registry)
+    others = (
+        inventory.new_scheduler(QUEUE).registry,
+        admission.registry,
+        apis.registry,
+        operator.registry,
+        ExpanderRecord().registry,
+    )
     return agent.raw() + "".join(generate_latest(one).decode() for one in others)
 
 

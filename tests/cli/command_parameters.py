@@ -81,6 +81,7 @@ LINES = {
     "agent": "--node-name n --simulated machine.yaml --kubeconfig config --state-folder state",
     "metrics": "--metrics-certificate certificate.pem --metrics-key key.pem --kubeconfig config "
     "--listen 127.0.0.1:0",
+    "expander": "--certificate certificate.pem --key key.pem --kubeconfig config --listen 127.0.0.1:0",
     "simulate-gpu": "",
     "scenario run": "manifest.yaml",
     "doctor": "--kubeconfig config",

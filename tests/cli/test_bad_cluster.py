@@ -25,7 +25,8 @@ from tests.cli.command_parameters import LINES, parameters, write_good_files
 
 ASKING = sorted({one.command for one in parameters() if one.asked.type is kinds.KUBECONFIG})
 DAEMONS = dict.fromkeys(
-    ("admission serve", "agent", "ledger", "metrics", "operator", "scheduler", "web"), "waits for its server"
+    ("admission serve", "agent", "expander", "ledger", "metrics", "operator", "scheduler", "web"),
+    "waits for its server",
 )
 LIVE = {
     "cost": "--kubeconfig config",

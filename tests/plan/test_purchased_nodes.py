@@ -1,12 +1,14 @@
 """A fleet that is read once, and then told of new nodes, is the fleet that is read anew with them."""
 
+import msgspec
 import pytest
 
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.snapshots.decisions import Moment
+from gpufleet.cluster.watching.picture import Picture
 from gpufleet.kube import keys, resources
-from gpufleet.plan.purchased_nodes import PurchasedNodes
+from gpufleet.plan.purchased_nodes import Adding, PurchasedNodes
 from gpufleet.whatif.nodes import add_nodes
 from gpufleet.whatif.request import AddNodes
 from tests.cluster.snapshots.small_snapshots import AT, Fleet
@@ -27,26 +29,22 @@ def a_fleet() -> Fleet:
 
 
 def read_once(fleet: Fleet) -> PurchasedNodes:
-    return PurchasedNodes(Facts(fleet.picture.copied(), SETTINGS, Moment(AT)), (H100, L4))
+    types = [adding(one) for one in (H100, L4)]
+    return PurchasedNodes(Facts(fleet.picture.copied(), SETTINGS, Moment(AT)), types)
+
+
+def adding(wanted: AddNodes) -> Adding:
+    def add(picture: Picture, count: int) -> None:
+        add_nodes(picture, msgspec.structs.replace(wanted, count=count))
+
+    return add
 
 
 def read_anew(fleet: Fleet, eights: int, smalls: int) -> Facts:
     picture = fleet.picture.copied()
     for wanted, count in ((H100, eights), (L4, smalls)):
         if count:
-            add_nodes(
-                picture,
-                AddNodes(
-                    wanted.text,
-                    count,
-                    "",
-                    wanted.gpus,
-                    wanted.model,
-                    name=wanted.name,
-                    sharing=wanted.sharing,
-                    labels=wanted.labels,
-                ),
-            )
+            adding(wanted)(picture, count)
     return Facts(picture, SETTINGS, Moment(AT))
 
 

@@ -53,6 +53,7 @@ COMMANDS = {
     "scheduler": "Schedule the pods of a cluster that name this scheduler.",
     "agent": "Serve the GPUs of one node to its kubelet, the scheduler and metrics.",
     "metrics": "Serve metrics of GPUs, queues and serving engines to autoscalers.",
+    "expander": "Choose the groups of nodes that Cluster Autoscaler enlarges, by the engine.",
     "simulate-gpu": "Tell a simulated GPU of a local cluster to fail, or to be well again.",
     "scenario": "Play small stories of a fleet through the engine and check its decisions.",
     "doctor": "Walk through a cluster and say what is wrong with its GPUs, causes first.",

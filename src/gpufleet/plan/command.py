@@ -75,7 +75,7 @@ def plan_of(question: Question, picture: Picture, settings: Settings, at: dt.dat
         return Course(facts, now_us, by_us)
 
     read_once = PurchasedNodes(
-        Facts(changed.picture.copied(), settings, Moment(at)), [wanted_nodes(one, 1) for one in types]
+        Facts(changed.picture.copied(), settings, Moment(at)), [partial(_add_of_type, one) for one in types]
     )
 
     def judge(counts: Sequence[int]) -> Course:
@@ -85,7 +85,7 @@ def plan_of(question: Question, picture: Picture, settings: Settings, at: dt.dat
     def facts_of(copy: Picture, counts: Sequence[int]) -> Facts:
         for one, count in zip(types, counts, strict=True):
             if count:
-                add_nodes(copy, wanted_nodes(one, count))
+                _add_of_type(one, copy, count)
         return Facts(copy, settings, Moment(at))
 
     found = Planning(types, now_us + by_us, judge, attempt, say).found()
@@ -97,6 +97,10 @@ def _alone(event: Event) -> Event:
     if isinstance(event, PodAdded) and event.pod.gang is not None:
         return PodAdded(msgspec.structs.replace(event.pod, gang=None, role=""))
     return event
+
+
+def _add_of_type(one: InstanceType, picture: Picture, count: int) -> None:
+    add_nodes(picture, wanted_nodes(one, count))
 
 
 def wanted_nodes(one: InstanceType, count: int) -> AddNodes:

@@ -6,9 +6,7 @@ say is kept: node three of a type is read once, however often three or more of t
 """
 
 import copy
-from collections.abc import Sequence
-
-import msgspec
+from collections.abc import Callable, Sequence
 
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.watching.change_queue import Seen
@@ -16,23 +14,24 @@ from gpufleet.cluster.watching.picture import Picture
 from gpufleet.engine.event import DevicesOffered, Event, NodeSet
 from gpufleet.kube import resources
 from gpufleet.kube.mirror_changes import Appeared
-from gpufleet.whatif.nodes import add_nodes
-from gpufleet.whatif.request import AddNodes
 
 KINDS = (resources.NODES, resources.NODE_DEVICES, resources.CSI_NODES)
+
+Adding = Callable[[Picture, int], object]
+"""Puts so many new nodes of a type into a picture; the first ones are the same however many there are."""
 
 
 class PurchasedNodes:
     """One fleet, and what is said of the new nodes of each type.
 
-    ``facts`` are those of the fleet without new nodes. ``wanted`` describes one node of each type.
+    ``facts`` are those of the fleet without new nodes.
     """
 
-    def __init__(self, facts: Facts, wanted: Sequence[AddNodes]) -> None:
+    def __init__(self, facts: Facts, types: Sequence[Adding]) -> None:
         self._facts = facts
-        self._wanted = tuple(wanted)
+        self._types = tuple(types)
         self._before = facts.picture.copied()
-        self._said: list[list[list[Event]]] = [[] for _ in self._wanted]
+        self._said: list[list[list[Event]]] = [[] for _ in self._types]
         """What the engine hears of each new node, by type."""
 
         self._says_more = bool(facts.gangs.levels())
@@ -65,7 +64,7 @@ class PurchasedNodes:
         offers, and then the node itself.
         """
         known = self._said[index]
-        seen = _seen(self._before, msgspec.structs.replace(self._wanted[index], count=count), len(known))
+        seen = _seen(self._before, self._types[index], count, len(known))
         of_node: list[Event] = []
         for event in self._facts.appeared(seen):
             self._says_more |= not isinstance(event, (DevicesOffered, NodeSet))
@@ -76,10 +75,10 @@ class PurchasedNodes:
         self._says_more |= len(known) < count
 
 
-def _seen(before: Picture, wanted: AddNodes, known: int) -> list[Seen]:
+def _seen(before: Picture, add: Adding, count: int, known: int) -> list[Seen]:
     """The objects of new nodes beyond those that are known, as a watch tells of them."""
     picture = before.copied()
-    add_nodes(picture, wanted)
+    add(picture, count)
     old = before.objects.get(resources.NODES, {})
     names = [key for key in picture.objects[resources.NODES] if key not in old]
     return [

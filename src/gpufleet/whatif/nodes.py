@@ -49,7 +49,14 @@ _IDS = uuid.UUID("b5c6f3a2-4a0e-4d0b-9f58-5d5ad1f0a2b7")
 def add_nodes(picture: Picture, wanted: AddNodes) -> str:
     """Put new nodes into the picture. Returns what they are like. Raises InputError."""
     template = _described(wanted) if wanted.gpus is not None else _template(picture, wanted)
-    names = _free_names(picture, wanted.count, wanted.name)
+    names = add_copies(picture, template, wanted.count, wanted.name)
+    span = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+    return f"{counted(wanted.count, 'node')} more ({span}), {template.words}"
+
+
+def add_copies(picture: Picture, template: "NodeTemplate", count: int, begin: str) -> list[str]:
+    """Put new nodes made from a template into the picture. Returns their names, which begin so."""
+    names = _free_names(picture, count, begin)
     for name in names:
         _put(picture, resources.NODES, name, _renamed(template.node, name))
         if template.devices is not None:
@@ -57,8 +64,7 @@ def add_nodes(picture: Picture, wanted: AddNodes) -> str:
         if template.csi is not None:
             own = msgspec.structs.replace(template.csi.metadata, name=name, uid="")
             _put(picture, resources.CSI_NODES, name, msgspec.structs.replace(template.csi, metadata=own))
-    span = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
-    return f"{counted(wanted.count, 'node')} more ({span}), {template.words}"
+    return names
 
 
 def check_add_nodes(wanted: AddNodes) -> None:
@@ -67,16 +73,16 @@ def check_add_nodes(wanted: AddNodes) -> None:
         _described(wanted)
 
 
-class _Template(msgspec.Struct, frozen=True):
-    """What new nodes are made from."""
+class NodeTemplate(msgspec.Struct, frozen=True):
+    """What new nodes are made from, and what they are like in words."""
 
     node: Node
-    devices: report.NodeDevices | None
-    csi: CsiNode | None
-    words: str
+    devices: report.NodeDevices | None = None
+    csi: CsiNode | None = None
+    words: str = ""
 
 
-def _template(picture: Picture, wanted: AddNodes) -> _Template:
+def _template(picture: Picture, wanted: AddNodes) -> NodeTemplate:
     name = wanted.like or _most_common(picture)
     node: Node | None = picture.find(resources.NODES, name)
     if node is None:
@@ -85,7 +91,7 @@ def _template(picture: Picture, wanted: AddNodes) -> _Template:
     if not wanted.like:
         words += ", of which kind there are most"
     devices = picture.find(resources.NODE_DEVICES, name)
-    return _Template(node, devices, picture.find(resources.CSI_NODES, name), words)
+    return NodeTemplate(node, devices, picture.find(resources.CSI_NODES, name), words)
 
 
 def _most_common(picture: Picture) -> str:
@@ -111,7 +117,7 @@ def _kind(picture: Picture, name: str) -> tuple[str, ...]:
     return tuple(f"{key}={amounts[key]}" for key in RESOURCES.values() if amounts.get(key, "0") != "0")
 
 
-def _described(wanted: AddNodes) -> _Template:
+def _described(wanted: AddNodes) -> NodeTemplate:
     gpus = wanted.gpus or 0
     for key, text in (("cpu", wanted.cpu), ("memory", wanted.memory)):
         if text:
@@ -123,7 +129,7 @@ def _described(wanted: AddNodes) -> _Template:
     ample = [key for key, text in (("CPU", wanted.cpu), ("memory", wanted.memory)) if not text]
     unlimited = f", whose {' and '.join(ample)} limit nothing" if ample else ""
     if not gpus:
-        return _Template(_node(amounts, dict(wanted.labels)), None, None, f"without GPUs{unlimited}")
+        return NodeTemplate(_node(amounts, dict(wanted.labels)), None, None, f"without GPUs{unlimited}")
     model = read_model(wanted.model)
     amounts[RESOURCES[model.vendor]] = str(gpus)
     if wanted.sharing != report.WHOLE:
@@ -143,7 +149,7 @@ def _described(wanted: AddNodes) -> _Template:
     )
     listing = report.NodeDevices(NodeMetadata(), report.NodeDevicesSpec(devices=devices))
     words = f"each with {counted(gpus, 'GPU')} {model.name}{unlimited}"
-    return _Template(_node(amounts, labels), listing, None, words)
+    return NodeTemplate(_node(amounts, labels), listing, None, words)
 
 
 def read_model(name: str) -> GpuModel:

@@ -29,7 +29,7 @@ from gpufleet.model.label_syntax import is_subdomain
 from gpufleet.model.model_errors import GpufleetError, InputError
 from gpufleet.overview.readings.engine_asking import engine_report_of
 from gpufleet.overview.readings.engine_protocol import LENGTH
-from gpufleet.web.asking.followed_picture import FollowedPicture
+from gpufleet.overview.readings.followed_picture import FollowedPicture
 from gpufleet.web.asking.questions import (
     Asked,
     HowQueuesStand,

@@ -1,0 +1,1 @@
+"""Cluster Autoscaler's question and the answer to it, on the wire and as values."""

@@ -1,0 +1,130 @@
+"""Cluster Autoscaler's gRPC expander: one question at a time, over TLS.
+
+An answer without options is a veto: the autoscaler then buys nothing in this round. Where there is no answer,
+it goes on as if no expander were there, so an error never stops it from buying.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import grpc
+
+from gpufleet.expander.answering import Answered, Answering
+from gpufleet.expander.expander_record import ExpanderRecord
+from gpufleet.expander.judgement import Seen
+from gpufleet.expander.protocol import expander_pb2 as api
+from gpufleet.expander.protocol.question import Option, read_question
+from gpufleet.model.model_errors import GpufleetError, InputError, WorldError
+
+LOG = logging.getLogger(__name__)
+SERVICE = "grpcplugin.Expander"
+QUESTION_BYTES_MAX = 128 << 20
+"""The autoscaler's own limit for answers. A question has every waiting pod once for each option; gRPC's limit
+of 4 MiB is a few hundred pods.
+"""
+
+ANSWER_S = 5.0
+"""How long the autoscaler waits; also where it does not say so."""
+
+RESERVE_S = 0.3
+"""What is kept of that for the way back."""
+
+CLOSE_S = 1.0
+
+if TYPE_CHECKING:
+    Context = grpc.aio.ServicerContext[Any, Any]
+
+Look = Callable[[], Awaitable[Seen]]
+
+
+class ExpanderService:
+    """Answers at an address until it is cancelled. ``look`` gives the cluster as it is now."""
+
+    def __init__(
+        self,
+        look: Look,
+        answering: Answering,
+        record: ExpanderRecord,
+        address: str,
+        credentials: grpc.ServerCredentials,
+    ) -> None:
+        self._look = look
+        self._answering = answering
+        self._record = record
+        self._address = address
+        self._credentials = credentials
+        self._turn = asyncio.Lock()
+        self.port = 0
+        """Where it listens, once ``listening`` is set."""
+        self.listening = asyncio.Event()
+
+    async def run(self) -> None:
+        """Serve. Raises InputError where the address cannot be listened on."""
+        server = grpc.aio.server(options=[("grpc.max_receive_message_length", QUESTION_BYTES_MAX)])
+        handler = grpc.unary_unary_rpc_method_handler(
+            self._best_options, api.BestOptionsRequest.FromString, api.BestOptionsResponse.SerializeToString
+        )
+        handlers = grpc.method_handlers_generic_handler(SERVICE, {"BestOptions": handler})
+        server.add_generic_rpc_handlers((handlers,))
+        try:
+            self.port = server.add_secure_port(self._address, self._credentials)
+        except RuntimeError as error:
+            expected = "a free port of this machine"
+            raise InputError(
+                "cannot be listened on", field="--expander", value=self._address, expected=expected
+            ) from error
+        await server.start()
+        self.listening.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            # A task of its own: one that is cancelled while it stops the server would leave it half stopped.
+            await asyncio.shield(asyncio.create_task(server.stop(CLOSE_S)))
+
+    async def _best_options(
+        self, asked: api.BestOptionsRequest, context: "Context"
+    ) -> api.BestOptionsResponse:
+        left_s: float | None = context.time_remaining()
+        ends_at_s = time.monotonic() + min(ANSWER_S, ANSWER_S if left_s is None else left_s) - RESERVE_S
+        try:
+            options = read_question(asked)
+            async with self._turn:
+                answered = await self._answer(options, ends_at_s)
+        except InputError as error:
+            self._failed(error)
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        except GpufleetError as error:
+            self._failed(error)
+            await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
+        self._record.answered(answered)
+        _log(options, answered)
+        return api.BestOptionsResponse(options=[asked.options[at] for at in answered.choice.options])
+
+    async def _answer(self, options: tuple[Option, ...], ends_at_s: float) -> Answered:
+        if time.monotonic() > ends_at_s:
+            raise WorldError("the question before took all the time that the autoscaler waits")
+        seen = await self._look()
+        # A thread, as the engine computes for seconds on a large fleet, and probes are answered meanwhile.
+        return await asyncio.to_thread(self._answering.answer, seen, options, ends_at_s)
+
+    def _failed(self, error: GpufleetError) -> None:
+        self._record.failed()
+        LOG.warning("no option is chosen; the autoscaler does it alone", extra={"problem": str(error)})
+
+
+def _log(options: tuple[Option, ...], answered: Answered) -> None:
+    choice = answered.choice
+    LOG.info(
+        "a question is answered",
+        extra={
+            "outcome": choice.outcome.value,
+            "options": {one.group: one.node_count for one in options},
+            "groups": [options[at].group for at in choice.options],
+            "pods": len(choice.pods),
+            "coming_nodes": answered.coming_nodes,
+            "took_s": round(answered.took_s, 3),
+        },
+    )
