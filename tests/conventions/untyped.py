@@ -142,6 +142,10 @@ UNTYPED: dict[str, dict[str, str]] = {
         "gpufleet lint manifests": _OTHER_PROGRAM,
         "GPUFLEET_PUBLIC_MANIFESTS=FOLDER pytest tests/lint/test_public_manifests.py": _OTHER_PROGRAM,
     },
+    "docs/expander.md": {
+        "helm upgrade gpufleet charts/gpufleet --namespace gpufleet-system --reuse-values"
+        " --set expander.enabled=true": _OWN_IMAGE,
+    },
     "docs/metrics-apis.md": {
         "helm upgrade gpufleet charts/gpufleet --namespace gpufleet-system --reuse-values"
         " --set metricsApis.enabled=true": _OWN_IMAGE,

@@ -46,6 +46,8 @@ class ServerCertificate:
         self._key = key
         self._clients = clients
         self._trusted = clients()
+        self.pem: tuple[bytes, bytes] = (b"", b"")
+        """Key and certificate that are in use."""
         self._seen = self._signature()
         self._context = self._load()
 
@@ -73,10 +75,9 @@ class ServerCertificate:
         return tuple((one.st_ino, one.st_mtime_ns, one.st_size) for one in found)
 
     def _load(self) -> ssl.SSLContext:
-        _check_certificates(
-            _text(self._certificate, CERTIFICATE_OPTION, _CERTIFICATE_FORM), self._certificate
-        )
-        _text(self._key, KEY_OPTION, _KEY_FORM)
+        shown = _text(self._certificate, CERTIFICATE_OPTION, _CERTIFICATE_FORM)
+        _check_certificates(shown, self._certificate)
+        key = _text(self._key, KEY_OPTION, _KEY_FORM)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         # Each renegotiation costs the server a signature and the client next to nothing.
@@ -94,6 +95,7 @@ class ServerCertificate:
             if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
                 problem, expected = "is the key of another certificate", f"the key of {self._certificate}"
             raise InputError(problem, field=KEY_OPTION, where=str(self._key), expected=expected) from error
+        self.pem = (key.encode(), shown.encode())
         return context
 
 

@@ -29,8 +29,6 @@ Started = Mapping[PodUid, int | None]
 Judge = Callable[[Collection[int]], Started]
 """The pods that start with these options alone, each with the option that its node is of."""
 
-MILLI = 1000
-
 
 class Outcome(enum.Enum):
     """What came of a question."""

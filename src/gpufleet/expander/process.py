@@ -40,6 +40,7 @@ CONNECTIONS = len(WATCHED) + 2
 """A watch of each kind, and the scheduler's Lease."""
 
 REQUEST_LIMIT_S = 30.0
+"""As other daemons wait for the API server."""
 
 
 class ExpanderOptions(msgspec.Struct, frozen=True):
@@ -72,20 +73,20 @@ def run_process(options: ExpanderOptions) -> int:
 def credentials_of(certificate: Path, key: Path) -> grpc.ServerCredentials:
     """What handshakes are done with: the files as they are at each. Raises InputError for a bad pair."""
     pair = _checked(certificate, key)
-    in_use = pair.context()
+    in_use = pair.pem
 
     def renewed() -> grpc.ServerCertificateConfiguration | None:
         """The newest pair that can be used; None where that in use is the newest."""
         nonlocal in_use
-        newest = pair.context()
-        if newest is in_use:
+        pair.context()
+        if pair.pem == in_use:
             return None
-        in_use = newest
-        return _read_pair(certificate, key)
+        in_use = pair.pem
+        return grpc.ssl_server_certificate_configuration([in_use])
 
     # The stubs do not know that None leaves the pair in use, as the documentation says.
     fetch = cast("Callable[[], grpc.ServerCertificateConfiguration]", renewed)
-    return grpc.dynamic_ssl_server_credentials(_read_pair(certificate, key), fetch)
+    return grpc.dynamic_ssl_server_credentials(grpc.ssl_server_certificate_configuration([in_use]), fetch)
 
 
 def _checked(certificate: Path, key: Path) -> ServerCertificate:
@@ -100,11 +101,6 @@ def _checked(certificate: Path, key: Path) -> ServerCertificate:
             expected=error.expected,
             where=error.where,
         ) from error
-
-
-def _read_pair(certificate: Path, key: Path) -> grpc.ServerCertificateConfiguration:
-    pair = (key.read_bytes(), certificate.read_bytes())
-    return grpc.ssl_server_certificate_configuration([pair])
 
 
 async def _live(options: ExpanderOptions, credentials: grpc.ServerCredentials, catalogue: Catalogue) -> int:

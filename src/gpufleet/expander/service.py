@@ -33,6 +33,7 @@ RESERVE_S = 0.3
 """What is kept of that for the way back."""
 
 CLOSE_S = 1.0
+"""A call under way is not waited for: without an answer the autoscaler chooses alone."""
 
 if TYPE_CHECKING:
     Context = grpc.aio.ServicerContext[Any, Any]
