@@ -178,6 +178,24 @@ def test_a_second_binding_that_is_refused_because_the_first_arrived_counts_as_bo
     in_case(story)
 
 
+def test_a_pod_is_ours_by_its_grant_whatever_else_was_said_meanwhile() -> None:
+    """Before the Binding that arrived is read back, a person takes the protection off."""
+
+    async def story(case: Case) -> None:
+        case.task.annotations[keys.DO_NOT_DISRUPT] = "true"
+        binds = case.binds_to(OURS)
+
+        def binds_and_is_edited() -> None:
+            binds()
+            patch = msgspec.json.encode({"metadata": {"annotations": {keys.DO_NOT_DISRUPT: None}}})
+            edit = Request("PATCH", POD, patch, "application/merge-patch+json")
+            assert case.server.answer(edit, ADMIN).status == 200
+
+        assert await case.bind(binds_and_is_edited) == [Outcome.BOUND]
+
+    in_case(story)
+
+
 def test_a_pod_that_another_bound_is_taken() -> None:
     async def story(case: Case) -> None:
         assert await case.bind(case.binds_to(OTHERS)) == [Outcome.TAKEN]

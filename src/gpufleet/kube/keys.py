@@ -119,6 +119,9 @@ MOVE_TO = "gpufleet.io/move-to"
 CORDONED_BY = "gpufleet.io/cordoned-by"
 DRAIN_DEADLINE = "gpufleet.io/drain-deadline"
 
+# By which people and we keep Cluster Autoscaler and Karpenter from taking a pod's node away.
+SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 # Gangs.
 GANG = "gpufleet.io/gang"
 GANG_MIN_MEMBERS = "gpufleet.io/gang-min-members"
@@ -214,6 +217,8 @@ POD_ANNOTATIONS = frozenset(
         CHECKPOINT_ON_REQUEST,
         CHECKPOINT_REQUESTED,
         MOVE_TO,
+        SAFE_TO_EVICT,
+        DO_NOT_DISRUPT,
         GANG,
         GANG_MIN_MEMBERS,
         GANG_ROLE,

@@ -15,6 +15,7 @@ from collections.abc import Callable
 import msgspec
 
 from gpufleet.cluster.engine_events import BindEnded
+from gpufleet.kube import keys
 from gpufleet.kube.client import Client
 from gpufleet.kube.fencing import FENCED
 from gpufleet.kube.kube_errors import KubeError
@@ -31,6 +32,9 @@ from gpufleet.scheduler.volume_binder import VolumeBinder, VolumeProblemError, V
 LOG = logging.getLogger(__name__)
 GIVE_UP_S = 90.0
 """Longer than an API server works on a request (60 seconds): nothing of ours can land later."""
+
+GUARDED = frozenset({keys.GRANT, keys.MOVED})
+"""What nobody but the scheduler can write: a pod that has it was bound by us."""
 
 # Pauses before a Binding is sent again; they double, and a pod waits for the outcome.
 PAUSE_FIRST_S = 0.2
@@ -213,8 +217,11 @@ class Binder:
         if not pod.spec.node_name:
             return None, words
         # The same node is not enough: another scheduler may have bound it there, without our grant.
+        # People may have changed other annotations since.
         ours = pod.spec.node_name == task.node and all(
-            pod.metadata.annotations.get(key) == value for key, value in task.annotations.items()
+            pod.metadata.annotations.get(key) == value
+            for key, value in task.annotations.items()
+            if key in GUARDED
         )
         return (Outcome.BOUND if ours else Outcome.TAKEN), words
 

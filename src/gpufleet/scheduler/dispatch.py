@@ -46,6 +46,7 @@ from gpufleet.model.pod_name import PodName
 from gpufleet.scheduler.binder import Binder, BindTask
 from gpufleet.scheduler.condition_writer import ConditionWriter
 from gpufleet.scheduler.eviction_planner import EvictionPlanner
+from gpufleet.scheduler.gang_protection import protection_of
 from gpufleet.scheduler.grant_annotations import Delivery
 from gpufleet.scheduler.reporting import Reporter
 from gpufleet.scheduler.violation_words import event_of
@@ -161,6 +162,8 @@ class Dispatch:
         terms = terms_of(entry.object, entry.meaning, gang, bind, self.eviction_planner.time.now_us())
         request = entry.meaning.shape.gpu
         annotations = self.delivery.annotations(entry.object, request, devices, self.epoch, terms)
+        if gang is not None:
+            annotations |= protection_of(entry.object)
         if bind.instead_of is not None:
             annotations[keys.MOVED] = write_moved(_moved(bind.instead_of))
         # Noted before the Binding is sent: what the watch tells meanwhile is compared with it.

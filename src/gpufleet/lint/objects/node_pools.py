@@ -9,9 +9,6 @@ from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.source.fields import Field
 from gpufleet.model.gpu_catalogue import Vendor
 
-DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
-"""The annotation of pods that Karpenter does not move."""
-
 _ABOUT_GPUS = re.compile(r"gpu|accelerator", re.IGNORECASE)
 _CATEGORY = "karpenter.k8s.aws/instance-category"
 # Keys of requirements that name types of instances.

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
+from gpufleet.kube.keys import DO_NOT_DISRUPT
 from gpufleet.kube.meanings import node_labels
 from gpufleet.kube.meanings.gpu_resources import OLD_NVIDIA_GPU
 from gpufleet.kube.meanings.node_pools import KARPENTER_NODE_POOL
 from gpufleet.lint.edits.edits import Edit, Fix, Remove, Rename, Replace
 from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.objects.node_pools import DO_NOT_DISRUPT
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.rule import Rule, RuleFinding, Severity
 from gpufleet.lint.source.fields import Field

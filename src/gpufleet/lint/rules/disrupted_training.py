@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
+from gpufleet.kube.keys import DO_NOT_DISRUPT
 from gpufleet.lint.edits.edits import Fix, Insert
 from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest, has_gpu_pods
-from gpufleet.lint.objects.node_pools import DO_NOT_DISRUPT, brings_gpus, is_pool
+from gpufleet.lint.objects.node_pools import brings_gpus, is_pool
 from gpufleet.lint.rule import Rule, RuleFinding, Scope, Severity, Unjudged, cluster_needed
 
 # Kinds whose work is lost from the last checkpoint on when a pod is moved.
