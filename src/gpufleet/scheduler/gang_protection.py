@@ -1,8 +1,8 @@
 """Annotations by which autoscalers of nodes leave the members of a gang where they run.
 
-An autoscaler that saves a node evicts one member, and the whole gang stands still. The annotations travel with
-the Binding, in the same write, so a member never runs without them. They end with the pod: of a pod that has
-ended, both autoscalers take no notice. What the pod says itself by one of them stays.
+An autoscaler that saves a node evicts one member, and the whole gang stands still. The annotations travel
+with the Binding, in the same write, so a member never runs without them. They end with the pod: of a pod that
+has ended, both autoscalers take no notice. What the pod says itself by one of them stays.
 """
 
 from gpufleet.kube import keys
