@@ -34,7 +34,7 @@ GIVE_UP_S = 90.0
 """Longer than an API server works on a request (60 seconds): nothing of ours can land later."""
 
 GUARDED = frozenset({keys.GRANT, keys.MOVED})
-"""What nobody but the scheduler can write: a pod that has it was bound by us."""
+"""What the scheduler alone can write: a pod that has it was bound by us."""
 
 # Pauses before a Binding is sent again; they double, and a pod waits for the outcome.
 PAUSE_FIRST_S = 0.2
