@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from gpufleet.cli.main import ExitCode, main
 from gpufleet.ledger.buckets import BusySpan
@@ -15,7 +16,8 @@ from gpufleet.ledger.cluster_reading import Seen
 from gpufleet.ledger.interval_log import IntervalLog
 from gpufleet.ledger.log_file import heading_line, read_log, written
 from gpufleet.ledger.spans import Span
-from gpufleet.ledger.versions import Followed, ObjectKind
+from gpufleet.ledger.versions import Followed, NodeVersion, ObjectKind
+from tests.ledger.example_day import ExampleDay
 from tests.ledger.recording import observations
 
 PRICES = "unit,amount,currency,gpu_amount\nnode-hour,36000,USD,28800\n"
@@ -197,3 +199,63 @@ def test_cpu_and_memory_have_no_hours_of_gpus(capsys: pytest.CaptureFixture[str]
     assert (rows["host-idle"]["gpu_hours"], rows["host-idle"]["computed"]) == ("", "")
     groups = json.loads(said(capsys, *arguments, "-o", "json"))["groups"]
     assert [one["gpu_hours"] for one in groups if one["bucket"] == "host-idle"] == [None]
+
+
+def test_charges_answer_as_the_logs_do_that_they_are_of(capsys: pytest.CaptureFixture[str]) -> None:
+    logged = said(
+        capsys, "a.ledger", "--prices", "prices.csv", "--by", "queue,bucket", "--charges", "day.parquet"
+    )
+    assert said(capsys, "day.parquet", "--by", "queue,bucket") == logged
+    for words, arguments in {
+        "charges, which are worked out": ("--prices", "prices.csv"),
+        "charges are sums": ("-o", "focus"),
+        "charges beside observations": ("a.ledger",),
+    }.items():
+        assert main(["cost", "day.parquet", *arguments]) == ExitCode.BAD_INPUT
+        assert words in capsys.readouterr().err
+
+
+def test_what_was_billed_counts_before_prices_and_all_of_it_is_in_the_answer(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The day of the page's example, with bills of twelve of its hours and of a bucket of files."""
+    day, node = "2026-11-27", "h100-1"
+    log = IntervalLog()
+    for seen in ExampleDay().log.seen():
+        is_node = isinstance(seen, NodeVersion) and seen.node == node
+        log.take(structs.replace(seen, provider_id="aws:///a/i-1") if is_node else seen)
+    Path("day.ledger").write_bytes(b"".join(written(log, "c-1")))
+    lines = [
+        f"arn:aws:ec2:a:1:instance/i-1,0.33333333,USD,{day}T{hour:02}:00:00Z,{day}T{hour + 1:02}:00:00Z"
+        for hour in range(12)
+    ]
+    lines += [f"files,2.5,USD,{day}T00:00:00Z,{day}T01:00:00Z"]
+    heading = "ResourceId,EffectiveCost,BillingCurrency,ChargePeriodStart,ChargePeriodEnd"
+    Path("bill.csv").write_text("\n".join([heading, *lines, ""]), encoding="utf-8")
+    arguments = (
+        "day.ledger",
+        "--bill",
+        "bill.csv",
+        "--from",
+        day,
+        "--until",
+        "2026-11-28",
+        "--by",
+        "state,queue",
+    )
+    document = json.loads(said(capsys, *arguments, "-o", "json", "--charges", "charges.parquet"))
+    # 12 x 0.33333333 + 2.5 = 6.49999996, which is 6.500000 in micro-units.
+    assert (document["total"]["cost"], document["total"]["other_cost"]) == ("6.500000", "2.500000")
+    assert document["currency"] == "USD"
+    words = "of the bill of 6.500000 USD 4.000000 USD are for 1 node and 2.500000 USD for no node"
+    assert words in document["notes"]
+    assert (
+        json.loads(said(capsys, "charges.parquet", "--by", "state,queue", "-o", "json"))["groups"]
+        == document["groups"]
+    )
+    focus = csv.DictReader(io.StringIO(said(capsys, *arguments, "-o", "focus")))
+    assert sum(Decimal(row["EffectiveCost"]) for row in focus) == 4
+    assert main(["cost", *arguments, "--prices", "prices.csv"]) == ExitCode.DONE
+    Path("euro.csv").write_text(PRICES.replace("USD", "EUR"), encoding="utf-8")
+    assert main(["cost", *arguments, "--prices", "euro.csv"]) == ExitCode.BAD_INPUT
+    assert "a bill in another currency" in capsys.readouterr().err

@@ -24,7 +24,7 @@ def test_the_dashboards_are_written_as_the_page_says(tmp_path: Path) -> None:
 def test_a_day_costs_what_the_page_says(tmp_path: Path) -> None:
     assert FILE.read_bytes() == example()
     with newcomers_shell(tmp_path) as shell:
-        assert walk(DOCS / "cost.md", shell, tmp_path / "memory") == 2
+        assert walk(DOCS / "cost.md", shell, tmp_path / "memory") == 4
 
 
 def test_a_trace_is_replayed_as_the_page_says(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ from fractions import Fraction
 import pytest
 
 from gpufleet.ledger.buckets import Bucket, BusySpan, FreeState, Holding
-from gpufleet.ledger.costs import COLUMNS, HOST, HOST_IDLE, Cost, cost_of
+from gpufleet.ledger.cost_rows import HOST, HOST_IDLE
+from gpufleet.ledger.costs import COLUMNS, Cost, cost_of
 from gpufleet.ledger.interval_log import Intervals, LedgerPod
 from gpufleet.ledger.node_hour import HOUR_US, HostHolding, LedgerDevice, NodeRecords
 from gpufleet.ledger.price_book import Price, PriceBook, PricedNode, PriceScope, PriceUnit

@@ -10,9 +10,11 @@ import click
 from gpufleet.cli.cluster_options import cluster_options
 from gpufleet.cli.parameters import InputFile, OneOf, OutputFile
 
-LOG = InputFile("a file that `gpufleet cost --save` wrote")
+LOG = InputFile("a file that `gpufleet cost --save` or `--charges` wrote")
 PRICES = InputFile("a table of prices, or a provider's list of them")
+BILL = InputFile("a provider's bill in the form of FOCUS")
 SAVE = OutputFile("a file to add to")
+CHARGES = OutputFile("a file for charges")
 
 
 @click.command(name="cost")
@@ -24,12 +26,19 @@ SAVE = OutputFile("a file to add to")
     help="A table of prices, or what SkyPilot, gpuhunt or AWS publish; may be given several times.",
 )
 @click.option(
+    "--bill",
+    "bills",
+    multiple=True,
+    type=BILL,
+    help="A provider's bill as CSV of FOCUS, which counts before prices; may be given several times.",
+)
+@click.option(
     "--by",
     default="queue",
     show_default=True,
     metavar="WHAT[,WHAT]...",
-    help="queue, namespace, owner, gang, pod, node, model, device, bucket, reason, price, day, or"
-    " label:KEY of pods.",
+    help="queue, namespace, owner, gang, job, team, pod, node, model, device, bucket, reason, price, state,"
+    " day, or label:KEY of pods.",
 )
 @click.option(
     "--from", "begin", metavar="TIME", help="Such as 2026-11-22, in UTC.  [default: a day before the end]"
@@ -48,15 +57,22 @@ SAVE = OutputFile("a file to add to")
     help="The form of the answer; focus is FOCUS 1.4 as CSV, of rows that --by does not put together.",
 )
 @click.option("--save", type=SAVE, help="Add all that was read to this file, and answer from it.")
+@click.option(
+    "--charges",
+    type=CHARGES,
+    help="Write every row of the time to this file, in Parquet; as a LOG it answers at once.",
+)
 @cluster_options
 def command(
     logs: tuple[Path, ...],
     prices: tuple[Path, ...],
+    bills: tuple[Path, ...],
     by: str,
     begin: str | None,
     until: str | None,
     output: str,
     save: Path | None,
+    charges: Path | None,
     kubeconfig: Path | None,
     context: str,
 ) -> None:
@@ -65,6 +81,8 @@ def command(
     Asks a cluster, or reads LOGs that --save wrote. Run with --save every minute it knows the past as well.
     Only reads the cluster. All groups add up to what the nodes cost by their prices, to a millionth.
     """
+    from gpufleet.cli.cost_bills import billed, hours_within
+    from gpufleet.cli.cost_charges import charges_among, show_charges, write_rows
     from gpufleet.cli.cost_input import groupings, known, moment_of, priced, span_of
     from gpufleet.cli.cost_output import show
     from gpufleet.cli.focus_output import FOCUS, show_focus
@@ -73,10 +91,21 @@ def command(
 
     by_names = groupings(by)
     asked = moment_of(begin, "--from"), moment_of(until, "--until")
+    written = charges_among(logs)
+    if written:
+        named = {"--prices": bool(prices), "--bill": bool(bills), "--save": save, "--charges": charges}
+        show_charges(written, asked, by_names, output, logs=logs, named=named)
+        return
     book, notes = priced(prices)
     found = known(logs, save, ClusterChoice(kubeconfig, context))
     span = span_of(*asked, found.until_us)
+    if bills:
+        span = hours_within(span)
+    division, told = billed(bills, found.intervals, book, span)
+    if charges is not None:
+        write_rows(found, book, span, division, charges)
     if output in FOCUS:
-        show_focus(found, book, span, FOCUS[output], notes)
+        show_focus(found, book, span, FOCUS[output], division, (*notes, *told))
         return
-    show(cost_of(found.intervals, book, span, by_names), output, (*notes, *found.notes))
+    cost = cost_of(found.intervals, book, span, by_names, division)
+    show(cost, output, (*notes, *told, *found.notes))

@@ -120,7 +120,7 @@ def _saved(save: Path, log: IntervalLog, origin: log_file.Origin) -> IntervalLog
 
 
 def _read(path: Path, log: IntervalLog, before: log_file.Origin | None) -> log_file.Origin:
-    if _is_sealed(path):
+    if is_parquet(path):
         # DuckDB is loaded for a third of a second, and most answers need no sealed month.
         from gpufleet.ledger.sealed_month import sealed_lines
 
@@ -129,7 +129,8 @@ def _read(path: Path, log: IntervalLog, before: log_file.Origin | None) -> log_f
         return log_file.read_log(lines, str(path), log, before)
 
 
-def _is_sealed(path: Path) -> bool:
+def is_parquet(path: Path) -> bool:
+    """Whether a file begins as one in Parquet: a sealed month, or charges."""
     with open_regular(path, expected=log_file.EXPECTED) as file:
         return file.read(len(SEALED_MAGIC)) == SEALED_MAGIC
 

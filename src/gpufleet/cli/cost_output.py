@@ -8,13 +8,15 @@ import csv
 import datetime as dt
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from fractions import Fraction
 
 from gpufleet.cli.output import echo_data, echo_json, echo_line
 from gpufleet.cli.queues_table import Column, laid_out
 from gpufleet.kube.codec.times import whole_time
 from gpufleet.ledger.buckets import Bucket
-from gpufleet.ledger.costs import HOST_IDLE, HOSTS, WASTE_BY, Cost, Group
-from gpufleet.ledger.money import MICRO_UNITS, apportion
+from gpufleet.ledger.cost_rows import HOST_IDLE, HOSTS, OTHERS, UNUSED
+from gpufleet.ledger.costs import WASTE_BY, Cost, Group
+from gpufleet.ledger.money import MICRO_UNITS, rounded_together
 from gpufleet.ledger.node_hour import HOUR_US
 from gpufleet.model.device import WHOLE_GPU_MILLI
 
@@ -43,6 +45,7 @@ CAUSES: dict[str, str] = {
     Bucket.JOINING: "on nodes that were not ready",
     Bucket.OUT: "ill GPUs",
     HOST_IDLE: "CPU and memory that no pod held",
+    UNUSED: "commitments that nothing used",
 }
 """What each bucket of waste is, in words."""
 
@@ -118,8 +121,11 @@ def _cause(group: Group) -> list[str]:
 
 
 def _is_of_host(group: Group, by: Sequence[str]) -> bool:
-    """True for CPU and memory, which are not counted in hours of GPUs."""
-    return any(name == "bucket" and part in HOSTS for name, part in zip(by, group.key, strict=True))
+    """True for CPU, memory and what is for no node, which are not counted in hours of GPUs."""
+    return any(
+        part in OTHERS or (name == "bucket" and part in HOSTS)
+        for name, part in zip(by, group.key, strict=True)
+    )
 
 
 def _hours(groups: Sequence[Group], by: Sequence[str], quantities: Sequence[int]) -> list[str]:
@@ -136,14 +142,14 @@ def _amounts(amounts: Sequence[int | None]) -> list[str]:
 
 def _rounded(figures: Sequence[int], unit: int, unknown: Sequence[bool]) -> list[str]:
     """Figures with two decimals of a unit, which still add up, and their sum behind them."""
-    total = round(sum(figures) * HUNDREDTHS / unit)
-    parts = apportion(total, figures) if sum(figures) else [0] * len(figures)
+    parts = rounded_together([Fraction(figure * HUNDREDTHS, unit) for figure in figures])
     shown = [UNKNOWN if absent else _decimals(part) for absent, part in zip(unknown, parts, strict=True)]
-    return [*shown, _decimals(total)]
+    return [*shown, _decimals(sum(parts))]
 
 
 def _decimals(hundredths: int) -> str:
-    return f"{hundredths // HUNDREDTHS:,}.{hundredths % HUNDREDTHS:02}"
+    sign, size = ("-" if hundredths < 0 else ""), abs(hundredths)
+    return f"{sign}{size // HUNDREDTHS:,}.{size % HUNDREDTHS:02}"
 
 
 def _gaps(cost: Cost) -> Iterator[str]:
@@ -155,7 +161,7 @@ def _gaps(cost: Cost) -> Iterator[str]:
         yield f"{_hour_words(total.unpriced)} have no price, and are in no amount"
     if cost.unreported_micro:
         yield (
-            f"{_exact(cost.unreported_micro)} {cost.currency} are of GPUs of nodes without a report of them:"
+            f"{exact(cost.unreported_micro)} {cost.currency} are of GPUs of nodes without a report of them:"
             " what they did is not known"
         )
     unseen = cost.unseen
@@ -190,16 +196,26 @@ def _csv(cost: Cost) -> str:
     return file.getvalue()
 
 
-FIGURES = ("gpu_hours", "computed", "unmeasured", "unpriced", "gpu_cost", "host_cost", "cost", "waste")
+FIGURES = (
+    "gpu_hours",
+    "computed",
+    "unmeasured",
+    "unpriced",
+    "gpu_cost",
+    "host_cost",
+    "other_cost",
+    "cost",
+    "waste",
+)
 """The figures of a group, hours of GPUs first."""
 
 
 def _figures(group: Group, by: Sequence[str]) -> dict[str, str | None]:
     quantities = (group.quantity, group.used, group.unmeasured, group.unpriced)
-    amounts = (group.gpu_micro, group.host_micro, group.amount_micro, group.waste_micro)
+    amounts = (group.gpu_micro, group.host_micro, group.other_micro, group.amount_micro, group.waste_micro)
     is_of_host = _is_of_host(group, by)
     hours = (None if is_of_host else _exact_hours(one) for one in quantities)
-    texts = [*hours, *(_exact(one) for one in amounts)]
+    texts = [*hours, *(exact(one) for one in amounts)]
     return dict(zip(FIGURES, texts, strict=True))
 
 
@@ -213,10 +229,12 @@ HOUR_PARTS = 10**9
 """Parts of a GPU-hour in files."""
 
 
-def _exact(amount_micro: int | None) -> str | None:
+def exact(amount_micro: int | None) -> str | None:
+    """An amount with all six decimals; None for what is not known."""
     if amount_micro is None:
         return None
-    return f"{amount_micro // MICRO_UNITS}.{amount_micro % MICRO_UNITS:06}"
+    sign, size = ("-" if amount_micro < 0 else ""), abs(amount_micro)
+    return f"{sign}{size // MICRO_UNITS}.{size % MICRO_UNITS:06}"
 
 
 def _document(cost: Cost, notes: tuple[str, ...]) -> dict[str, object]:

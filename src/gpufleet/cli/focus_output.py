@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from gpufleet.cli.cost_input import Known
 from gpufleet.cli.output import echo_data, echo_line
+from gpufleet.ledger.bills.billed_hours import Division
 from gpufleet.ledger.cluster_reading import RIGHTS
 from gpufleet.ledger.focus_rows import FOCUS_12, FOCUS_14, FocusVersion, focus_rows
 from gpufleet.ledger.price_book import PriceBook
@@ -17,10 +18,15 @@ FOCUS = {"focus": FOCUS_14, "focus-1.2": FOCUS_12}
 
 
 def show_focus(
-    known: Known, book: PriceBook, span: Span, version: FocusVersion, notes: Iterable[str]
+    known: Known,
+    book: PriceBook,
+    span: Span,
+    version: FocusVersion,
+    division: Division,
+    notes: Iterable[str],
 ) -> None:
-    """Print the rows. Raises InputError without a price, or without the cluster that is the account."""
-    if not book.prices:
+    """Print the rows. Raises InputError without price and bill, or without the cluster, the account."""
+    if not book.prices and not division.currency:
         raise InputError("no prices", field="--prices", expected="a table of them: FOCUS has rows of charges")
     if not known.cluster:
         raise InputError(
@@ -31,7 +37,7 @@ def show_focus(
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(version.columns)
-    writer.writerows(focus_rows(known.intervals, book, span, known.cluster, version))
+    writer.writerows(focus_rows(known.intervals, book, span, known.cluster, version, division))
     echo_data(file.getvalue())
     for note in (*notes, *known.notes):
         echo_line(f"note: {note}", err=True)

@@ -6,60 +6,45 @@ that time. Hours without a price have hours of GPUs and no amount.
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from gpufleet.ledger.bills.billed_hours import WITHOUT_BILL, Division
 from gpufleet.ledger.buckets import Bucket
+from gpufleet.ledger.cost_rows import HOST_IDLE, HOSTS, OTHERS, UNUSED, CostRow, hours_of, other_rows, rows_of
 from gpufleet.ledger.interval_log import Intervals, LedgerPod
-from gpufleet.ledger.node_hour import HOUR_US, NO_DEVICE, NO_POD, UNSEEN, NodeHour, NodeRecords, account
+from gpufleet.ledger.node_hour import NO_DEVICE, UNSEEN
 from gpufleet.ledger.price_book import PriceBook
-from gpufleet.ledger.spans import Span, end_us, within
-from gpufleet.model.identifiers import PodUid
+from gpufleet.ledger.spans import Span
 
-HOST, HOST_IDLE = "host", "host-idle"
-"""Buckets of the part of a node's price that is for CPUs and memory: held by a pod, and by none."""
-
-HOSTS = (HOST, HOST_IDLE)
-"""Both of them; their rows have no hours of GPUs."""
-
-WASTE = (
-    Bucket.IDLE_HELD,
-    Bucket.WAITING,
-    Bucket.STARTING,
-    Bucket.LOADING,
-    Bucket.ENDING,
-    Bucket.IDLE_FREE,
-    Bucket.STRANDED,
-    Bucket.RESERVED,
-    Bucket.DRAINING,
-    Bucket.JOINING,
-    Bucket.OUT,
-    HOST_IDLE,
+WASTE = frozenset(
+    {
+        Bucket.IDLE_HELD,
+        Bucket.WAITING,
+        Bucket.STARTING,
+        Bucket.LOADING,
+        Bucket.ENDING,
+        Bucket.IDLE_FREE,
+        Bucket.STRANDED,
+        Bucket.RESERVED,
+        Bucket.DRAINING,
+        Bucket.JOINING,
+        Bucket.OUT,
+        HOST_IDLE,
+        UNUSED,
+    }
 )
 """Buckets of what was paid for and did not compute; what is not measured is not among them."""
 
 WASTE_BY = ("bucket", "reason")
 """What waste is put together by."""
 
+TEAM = "team"
+"""The label of pods that names their team."""
+
 LABEL = "label:"
 """How a grouping by a label begins."""
-
-
-class CostRow(msgspec.Struct, frozen=True):
-    """A part of an hour of a node. ``quantity`` is in thousandths of a GPU times microseconds."""
-
-    hour_us: int
-    node: str
-    model: str
-    device: str
-    bucket: str
-    reason: str
-    pod: LedgerPod | None
-    price_id: str
-    is_estimated: bool
-    quantity: int
-    amount_micro: int | None
 
 
 Key = tuple[str | None, ...]
@@ -80,11 +65,14 @@ class Group(msgspec.Struct, frozen=True):
     gpu_micro: int | None
     host_micro: int | None
     waste_micro: int | None
+    other_micro: int | None = None
 
     @property
     def amount_micro(self) -> int | None:
-        """What GPUs and host cost together."""
-        return _sum((self.gpu_micro, self.host_micro))
+        """What GPUs and host cost together, and what was billed for no node."""
+        amounts = self.gpu_micro, self.host_micro, self.other_micro
+        known = [amount for amount in amounts if amount is not None]
+        return sum(known) if known else None
 
 
 class Cost(msgspec.Struct, frozen=True):
@@ -105,38 +93,128 @@ class Cost(msgspec.Struct, frozen=True):
     unreported_micro: int = 0
 
 
-def cost_of(intervals: Intervals, book: PriceBook, span: Span, by: Sequence[str]) -> Cost:
-    """The cost of a time that has an end. Hours that it cuts count in part."""
+def cost_of(
+    intervals: Intervals, book: PriceBook, span: Span, by: Sequence[str], division: Division = WITHOUT_BILL
+) -> Cost:
+    """The cost of a time that has an end. Hours that it cuts count in part; with a bill none may be cut."""
     pods = {pod.uid: pod for pod in intervals.pods}
-    rows: list[CostRow] = []
+    answer = Answer(by)
     nodes_micro = 0
     for records in intervals.nodes:
-        for hour in hours_of(records, book, span):
+        for hour in hours_of(records, book, span, division):
             nodes_micro += hour.gpu_micro + hour.host_micro
-            rows += _rows(hour, records.priced_as.gpu_model, pods)
-    waste = [row for row in rows if row.bucket in WASTE]
-    # Without a row there is no group, and the total is that of nothing.
-    (total,) = grouped(rows, ()) or (_group((), ()),)
-    return Cost(
-        span,
-        book.currency,
-        tuple(by),
-        grouped(rows, by),
-        grouped(waste, WASTE_BY),
-        total,
-        nodes_micro,
-        sum(row.quantity for row in rows if row.reason == UNSEEN and row.pod is None),
-        sum(row.amount_micro or 0 for row in rows if row.reason == UNSEEN and row.device == NO_DEVICE),
-    )
+            for row in rows_of(hour, records.priced_as.gpu_model, pods):
+                answer.add(row)
+    for row in other_rows(division, span):
+        answer.add(row)
+    return answer.cost(span, book.currency or division.currency, nodes_micro)
 
 
-def grouped(rows: Iterable[CostRow], by: Sequence[str]) -> tuple[Group, ...]:
-    """The rows put together, what costs most first."""
-    columns = [column(name) for name in by]
-    found: dict[Key, list[CostRow]] = defaultdict(list)
-    for row in rows:
-        found[tuple(one(row) for one in columns)].append(row)
-    groups = (_group(key, members) for key, members in found.items())
+class Answer:
+    """Rows put together as they come."""
+
+    def __init__(self, by: Sequence[str]) -> None:
+        self._by = tuple(by)
+        self._groups, self._waste = Grouping(by), Grouping(WASTE_BY)
+        self._total = Sum()
+        self._unseen = 0
+        self._unreported_micro = 0
+
+    def add(self, row: CostRow) -> None:
+        """One more row."""
+        self._groups.add(row)
+        self._total.add(row)
+        if row.bucket in WASTE:
+            self._waste.add(row)
+        if row.reason == UNSEEN and row.pod is None:
+            self._unseen += row.quantity
+            if row.device == NO_DEVICE:
+                self._unreported_micro += row.amount_micro or 0
+
+    def cost(self, span: Span, currency: str, nodes_micro: int) -> Cost:
+        """All of them, as the cost of a time."""
+        return Cost(
+            span,
+            currency,
+            self._by,
+            self._groups.groups(),
+            self._waste.groups(),
+            self._total.group(()),
+            nodes_micro,
+            self._unseen,
+            self._unreported_micro,
+        )
+
+
+class Grouping:
+    """Rows put together by what they have in common."""
+
+    def __init__(self, by: Sequence[str]) -> None:
+        self._columns = [column(name) for name in by]
+        self._sums: dict[Key, Sum] = defaultdict(Sum)
+
+    def add(self, row: CostRow) -> None:
+        """One more row."""
+        self._sums[tuple(one(row) for one in self._columns)].add(row)
+
+    def groups(self) -> tuple[Group, ...]:
+        """The groups, what costs most first."""
+        return ordered(self._sums)
+
+
+class Sum:
+    """Quantities and amounts of some rows; an amount of which no row has a part is None."""
+
+    def __init__(self) -> None:
+        self.quantity = self.used = self.unmeasured = self.unpriced = 0
+        self.gpu_micro: int | None = None
+        self.host_micro: int | None = None
+        self.other_micro: int | None = None
+        self.waste_micro: int | None = None
+
+    def add(self, row: CostRow) -> None:
+        """One more row."""
+        self.add_sums(
+            row.bucket, row.quantity, row.quantity if row.amount_micro is None else 0, row.amount_micro
+        )
+
+    def add_sums(self, bucket: str, quantity: int, unpriced: int, amount: int | None) -> None:
+        """Rows of one bucket, of whose quantity a part has no price."""
+        self.quantity += quantity
+        self.unpriced += unpriced
+        if bucket == Bucket.USED:
+            self.used += quantity
+        elif bucket == Bucket.UNMEASURED:
+            self.unmeasured += quantity
+        if amount is None:
+            return
+        if bucket in HOSTS:
+            self.host_micro = amount + (self.host_micro or 0)
+        elif bucket in OTHERS:
+            self.other_micro = amount + (self.other_micro or 0)
+        else:
+            self.gpu_micro = amount + (self.gpu_micro or 0)
+        # Of what has a price and computes 0 is waste; of what has none nothing is known.
+        self.waste_micro = (self.waste_micro or 0) + (amount if bucket in WASTE else 0)
+
+    def group(self, key: Key) -> Group:
+        """The sums of what has this in common."""
+        return Group(
+            key,
+            self.quantity,
+            self.used,
+            self.unmeasured,
+            self.unpriced,
+            self.gpu_micro,
+            self.host_micro,
+            self.waste_micro,
+            self.other_micro,
+        )
+
+
+def ordered(sums: Mapping[Key, Sum]) -> tuple[Group, ...]:
+    """The groups of sums, what costs most first."""
+    groups = (sum_.group(key) for key, sum_ in sums.items())
     return tuple(sorted(groups, key=lambda one: (-(one.amount_micro or 0), -one.quantity, _text(one.key))))
 
 
@@ -153,7 +231,12 @@ def column(name: str) -> Callable[[CostRow], str | None]:
 
 
 def _of_pod(read: Callable[[LedgerPod], str]) -> Callable[[CostRow], str | None]:
-    return lambda row: None if row.pod is None else read(row.pod)
+    def told(row: CostRow) -> str | None:
+        if row.pod is not None:
+            return read(row.pod)
+        return row.bucket if row.bucket in OTHERS else None
+
+    return told
 
 
 COLUMNS: Mapping[str, Callable[[CostRow], str | None]] = {
@@ -161,6 +244,8 @@ COLUMNS: Mapping[str, Callable[[CostRow], str | None]] = {
     "namespace": _of_pod(lambda pod: pod.namespace),
     "owner": _of_pod(lambda pod: f"{pod.namespace}/{pod.owner}" if pod.owner else ""),
     "gang": _of_pod(lambda pod: f"{pod.namespace}/{pod.gang}" if pod.gang else ""),
+    "job": _of_pod(lambda pod: f"{pod.namespace}/{pod.gang or pod.owner}" if pod.gang or pod.owner else ""),
+    "team": _of_pod(lambda pod: dict(pod.labels).get(TEAM, "")),
     "pod": _of_pod(lambda pod: f"{pod.namespace}/{pod.name}"),
     "node": lambda row: row.node,
     "model": lambda row: row.model,
@@ -168,92 +253,10 @@ COLUMNS: Mapping[str, Callable[[CostRow], str | None]] = {
     "bucket": lambda row: row.bucket,
     "reason": lambda row: row.reason,
     "price": lambda row: row.price_id,
+    "state": lambda row: row.state,
     "day": lambda row: _day(row.hour_us),
 }
 """What rows can be put together by, beside labels of pods."""
-
-
-def hours_of(records: NodeRecords, book: PriceBook, span: Span) -> Iterator[NodeHour]:
-    """The hours of a node that has GPUs or a price. Those that the time cuts count in part."""
-    life = within(records.span, span)
-    there = msgspec.structs.replace(records, span=life)
-    has_gpus = bool(records.devices)
-    # From the begin of an hour of the clock, because an hour is accounted for as a whole.
-    for hour_us in range(life.from_us // HOUR_US * HOUR_US, end_us(life), HOUR_US):
-        hour = account(_of_hour(there, Span(hour_us, hour_us + HOUR_US)), hour_us, book)
-        # A node without GPUs and without a price is no business of a ledger of GPUs.
-        if has_gpus or hour.gpu_micro or hour.host_micro:
-            yield hour
-
-
-def _of_hour(records: NodeRecords, hour: Span) -> NodeRecords:
-    """What of the records touches an hour, so that a long time is not looked through for each."""
-
-    def touches(span: Span) -> bool:
-        return span.from_us < end_us(hour) and hour.from_us < end_us(span)
-
-    return msgspec.structs.replace(
-        records,
-        holdings=tuple(one for one in records.holdings if touches(one.span)),
-        busy=tuple(one for one in records.busy if touches(one.span)),
-        free_states=tuple(one for one in records.free_states if touches(one.span)),
-        host_holdings=tuple(one for one in records.host_holdings if touches(one.span)),
-    )
-
-
-def _rows(hour: NodeHour, model: str, pods: Mapping[PodUid, LedgerPod]) -> Iterator[CostRow]:
-    for row in hour.rows:
-        key = row.key
-        yield CostRow(
-            hour.hour_us,
-            hour.node,
-            model,
-            key.device,
-            key.bucket,
-            key.reason,
-            pods.get(key.pod_uid),
-            key.price_id,
-            key.is_estimated,
-            row.quantity,
-            row.amount_micro,
-        )
-    for host in hour.host_rows:
-        bucket = HOST_IDLE if host.pod_uid == NO_POD else HOST
-        pod = pods.get(host.pod_uid)
-        yield CostRow(
-            hour.hour_us, hour.node, model, "", bucket, "", pod, host.price_id, False, 0, host.amount_micro
-        )
-
-
-def _group(key: Key, rows: Sequence[CostRow]) -> Group:
-    def quantity(*buckets: str) -> int:
-        return sum(row.quantity for row in rows if row.bucket in buckets)
-
-    hosts = [row for row in rows if row.bucket in HOSTS]
-    gpus = [row for row in rows if row.bucket not in HOSTS]
-    return Group(
-        key,
-        sum(row.quantity for row in rows),
-        quantity(Bucket.USED),
-        quantity(Bucket.UNMEASURED),
-        sum(row.quantity for row in rows if row.amount_micro is None),
-        _sum(row.amount_micro for row in gpus),
-        _sum(row.amount_micro for row in hosts),
-        _waste(rows),
-    )
-
-
-def _waste(rows: Sequence[CostRow]) -> int | None:
-    """What of the amount is waste; 0 where all is known to compute, None where nothing has a price."""
-    if all(row.amount_micro is None for row in rows):
-        return None
-    return sum(row.amount_micro or 0 for row in rows if row.bucket in WASTE)
-
-
-def _sum(amounts: Iterable[int | None]) -> int | None:
-    """The sum of those that are known; None where none is."""
-    known = [amount for amount in amounts if amount is not None]
-    return sum(known) if known else None
 
 
 def _day(hour_us: int) -> str:

@@ -15,8 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from gpufleet.ledger.bills.billed_hours import CORRECTION, WITHOUT_BILL, Division
 from gpufleet.ledger.buckets import Bucket
-from gpufleet.ledger.costs import HOST, HOST_IDLE, hours_of
+from gpufleet.ledger.cost_rows import HOST, HOST_IDLE, hours_of
 from gpufleet.ledger.interval_log import Intervals, LedgerPod
 from gpufleet.ledger.money import MICRO_UNITS, apportion
 from gpufleet.ledger.months import begin_us, month_of
@@ -144,20 +145,29 @@ Origin = tuple[str, str]
 
 
 def focus_rows(
-    intervals: Intervals, book: PriceBook, span: Span, account: str, version: FocusVersion
+    intervals: Intervals,
+    book: PriceBook,
+    span: Span,
+    account: str,
+    version: FocusVersion,
+    division: Division = WITHOUT_BILL,
 ) -> Iterator[tuple[str, ...]]:
     """The rows of a time that has an end, in the order of nodes and hours; null is an empty cell.
 
-    ``account`` is the billing account: the UID of the cluster. Hours without a price are no charges.
+    ``account`` is the billing account: the UID of the cluster. Hours without a price are no charges. What was
+    billed for no node is none of ours to split: it has no row.
     """
     pods = {pod.uid: pod for pod in intervals.pods}
+    currency = book.currency or division.currency
     for records in intervals.nodes:
-        for hour in hours_of(records, book, span):
-            charge = _charge(records, hour, book.currency, span, account)
+        for hour in hours_of(records, book, span, division):
+            charge = _charge(records, hour, currency, span, account)
             for (price_id, kind), parts in sorted(_origins(hour).items()):
                 origin = f"{hour.node_uid}/{charge['ChargePeriodStart']}/{price_id}/{kind}"
                 for cells in _split(parts, pods):
                     whole = {**charge, **cells, "x_OriginId": origin, "x_PriceId": price_id}
+                    if price_id == CORRECTION:
+                        whole["ChargeClass"] = "Correction"
                     yield tuple(whole.get(column, "") for column in version.columns)
 
 
@@ -248,7 +258,8 @@ def ratios(amounts: Sequence[int]) -> list[str]:
     Parts of nothing are equal parts.
     """
     one = 10**RATIO_DIGITS
-    weights = amounts if sum(amounts) else [1] * len(amounts)
+    # All have one sign: those of a correction may be less than nothing.
+    weights = [abs(amount) for amount in amounts] if any(amounts) else [1] * len(amounts)
     return [_decimal(part, one) for part in apportion(one, weights)]
 
 

@@ -7,6 +7,7 @@ is its part divided by the sum of parts where that sum is above 1. It is never a
 charges together are never above the card. ``node_hour`` divides time and money by these charges.
 """
 
+import functools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
@@ -57,15 +58,23 @@ def dominant(amounts: Sequence[int], capacities: Sequence[int]) -> Fraction:
     return min(WHOLE, max(parts, default=Fraction(0)))
 
 
-def charges(parts: Sequence[Fraction]) -> tuple[list[int], int]:
+def charges(parts: Sequence[Fraction]) -> tuple[tuple[int, ...], int]:
     """What each of the parts of one card is charged, and what is free, in trillionths of the card.
 
     The charge is ``w / max(1, sum of all w)``. Of charges that differ by less than a trillionth the first
     may get one more, so the order of parts has to follow from their owners.
     """
+    if not parts:
+        return (), CARD_PARTS
+    return _charges(tuple(parts))
+
+
+@functools.lru_cache(maxsize=65_536)
+def _charges(parts: tuple[Fraction, ...]) -> tuple[tuple[int, ...], int]:
+    """The same few parts are beside one another for most of a month."""
     held = sum(parts, Fraction(0))
     free = max(WHOLE, held) - held
     denominator = math.lcm(free.denominator, *(part.denominator for part in parts))
     weights = [part.numerator * (denominator // part.denominator) for part in (*parts, free)]
     *charged, left = apportion(CARD_PARTS, weights)
-    return charged, left
+    return tuple(charged), left

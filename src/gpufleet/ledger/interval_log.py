@@ -172,6 +172,7 @@ class _Derivation:
             free_states=tuple(states),
             host_holdings=tuple(_host_holding(life, newest) for life in pods),
             unseen=tuple(outside(self._sightings.followed(ObjectKind.POD), node.span)),
+            provider_id=newest.provider_id,
         )
 
     def _holdings(self, life: PodLife, reports: list[DevicesVersion]) -> Iterator[Holding]:

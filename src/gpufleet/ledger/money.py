@@ -4,7 +4,9 @@ No amount is ever a binary fraction. The weights of a division may pass 64 bits:
 cards, by trillionths of a card and microseconds, need 80. Python's integers hold them.
 """
 
+import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 from gpufleet.model.model_errors import InternalError
 
@@ -28,11 +30,14 @@ def apportion(amount: int, weights: Sequence[int]) -> list[int]:
             raise InternalError(f"an amount of {amount} has no weight to go to")
         return [0] * len(weights)
     size = abs(amount)
-    parts = [size * weight // total for weight in weights]
+    divided = [divmod(size * weight, total) for weight in weights]
+    parts = [part for part, _ in divided]
     left = size - sum(parts)
-    by_remainder = sorted(range(len(weights)), key=lambda index: (-(size * weights[index] % total), index))
-    for index in by_remainder[:left]:
-        parts[index] += 1
+    if left:
+        # Turned round, equal remainders still keep the order of their weights.
+        by_remainder = sorted(range(len(weights)), key=lambda index: divided[index][1], reverse=True)
+        for index in by_remainder[:left]:
+            parts[index] += 1
     return parts if amount >= 0 else [-part for part in parts]
 
 
@@ -42,4 +47,18 @@ def rounded(numerator: int, denominator: int) -> int:
     twice = 2 * rest
     if twice > denominator or (twice == denominator and whole % 2):
         whole += 1
+    return whole
+
+
+def rounded_together(amounts: Sequence[Fraction]) -> list[int]:
+    """Amounts as whole numbers that add up to their exact sum, rounded.
+
+    Each is rounded down, and what is missing to the sum goes to the largest remainders, the first one first.
+    """
+    whole = [math.floor(amount) for amount in amounts]
+    total = sum(amounts, Fraction(0))
+    left = rounded(total.numerator, total.denominator) - sum(whole)
+    largest = sorted(range(len(whole)), key=lambda place: amounts[place] - whole[place], reverse=True)
+    for place in largest[:left]:
+        whole[place] += 1
     return whole

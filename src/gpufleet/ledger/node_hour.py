@@ -5,7 +5,6 @@ in another order give equal rows, and where an interval is cut changes nothing: 
 before anything is divided. ``buckets`` holds what is given, ``price_book`` the price.
 """
 
-import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -68,6 +67,7 @@ class NodeRecords(msgspec.Struct, frozen=True):
     free_states: tuple[FreeState, ...] = ()
     host_holdings: tuple[HostHolding, ...] = ()
     unseen: tuple[Span, ...] = ()
+    provider_id: str = ""
 
 
 class RowKey(msgspec.Struct, frozen=True, order=True):
@@ -139,10 +139,13 @@ def _gpu_rows(records: NodeRecords, spans: Sequence[PriceSpan]) -> tuple[list[Le
     # Parts of one node's price are equal for all its GPUs; this multiple keeps them whole numbers.
     equal = math.lcm(*range(1, len(records.devices) + 1))
     cost = 0
+    known: dict[DeviceId, _DeviceRecords] = {}
     for span, devices in _device_spans(records, spans):
         cost += _gpu_cost(span, len(devices))
         for device in devices:
-            weights = _device_weights(records, device, span)
+            if device not in known:
+                known[device] = _of_device(records, device)
+            weights = _device_weights(known[device], span)
             scale = _scale(span.price, equal, len(devices))
             for key, weight in weights.items():
                 by_device[device][key] += weight
@@ -194,34 +197,54 @@ def _device_spans(
             yield PriceSpan(start, end, span.price), tuple(there)
 
 
-def _device_weights(records: NodeRecords, device: DeviceId, span: PriceSpan) -> Weights:
-    """The buckets of one GPU over a time with one price."""
-    holdings = [one for one in records.holdings if one.device == device]
-    busy = [one for one in records.busy if one.device == device]
-    states = [one for one in records.free_states if one.device in (None, device)]
+class _DeviceRecords(msgspec.Struct, frozen=True):
+    """What is known of one GPU in an hour, with the moments at which something changes."""
+
+    device: DeviceId
+    holdings: tuple[Holding, ...]
+    busy: tuple[BusySpan, ...]
+    states: tuple[FreeState, ...]
+    unseen: tuple[Span, ...]
+    changes: frozenset[int]
+
+
+def _of_device(records: NodeRecords, device: DeviceId) -> _DeviceRecords:
+    holdings = tuple(one for one in records.holdings if one.device == device)
+    busy = tuple(one for one in records.busy if one.device == device)
+    states = tuple(one for one in records.free_states if one.device in (None, device))
     changes = {at for one in holdings for at in one.bounds()}
     known = (*(one.span for one in busy), *(one.span for one in states))
     changes.update(at for times in (*known, *records.unseen) for at in times.bounds())
+    return _DeviceRecords(device, holdings, busy, states, records.unseen, frozenset(changes))
+
+
+def _device_weights(known: _DeviceRecords, span: PriceSpan) -> Weights:
+    """The buckets of one GPU over a time with one price."""
     weights: Weights = defaultdict(int)
     price_id = _id(span.price)
-    for start, end in pieces(span.from_us, span.until_us, changes):
-        held = _in_order((one for one in holdings if one.span.covers(start)), start)
+    for start, end in pieces(span.from_us, span.until_us, known.changes):
+        held = _in_order((one for one in known.holdings if one.span.covers(start)), start)
         charged, free = charges([one.part for one in held])
-        is_seen = not any(one.covers(start) for one in records.unseen)
-        parts = itertools.chain(
-            _held_parts(held, charged, busy, start), _free_parts(states, free, start, is_seen=is_seen)
-        )
-        for bucket, pod_uid, reason, is_estimated, amount in parts:
-            key = RowKey(device, bucket, pod_uid, reason, price_id, is_estimated)
+        for bucket, pod_uid, reason, is_estimated, amount in _held_parts(held, charged, known.busy, start):
+            key = RowKey(known.device, bucket, pod_uid, reason, price_id, is_estimated)
+            weights[key] += amount * (end - start)
+        if not free:
+            continue
+        is_seen = not any(one.covers(start) for one in known.unseen)
+        for bucket, pod_uid, reason, is_estimated, amount in _free_parts(
+            known.states, free, start, is_seen=is_seen
+        ):
+            key = RowKey(known.device, bucket, pod_uid, reason, price_id, is_estimated)
             weights[key] += amount * (end - start)
     return {key: weight for key, weight in weights.items() if weight}
 
 
 def _in_order(held: Iterable[Holding], at_us: int) -> list[Holding]:
     """What is held; equal ones come to equal rows, whatever the order in which they were given."""
-    return sorted(
-        held, key=lambda one: (one.pod_uid, one.part, one.phase(at_us) or "", one.is_estimated(at_us))
-    )
+    found = list(held)
+    if len(found) > 1:
+        found.sort(key=lambda one: (one.pod_uid, one.part, one.phase(at_us) or "", one.is_estimated(at_us)))
+    return found
 
 
 Part = tuple[Bucket, PodUid, str, bool, int]

@@ -7,7 +7,6 @@ that time is an estimate. A proof is none where the pod was seen after it. Of tw
 leaders the one of the older epoch gives way for as long as both would hold.
 """
 
-import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -40,7 +39,8 @@ class PodLife(msgspec.Struct, frozen=True):
 def pod_lives(sightings: Sightings, node_spans: Mapping[NodeName, Sequence[Span]]) -> tuple[PodLife, ...]:
     """The life of each bound pod, by uid. ``node_spans`` are the lives of the nodes of each name."""
     pods = [pod for pod in map(_put_together, sightings.pods()) if pod.bound_us is not None and pod.node]
-    clashes = list(_clashes(pods))
+    certain = {pod.uid: _certain_end(sightings, pod) for pod in pods}
+    clashes = list(_clashes(pods, certain))
     proofs: dict[PodUid, list[int]] = defaultdict(list)
     for uid, at_us in (*_vanished_holders(sightings), *_granted_anew(clashes)):
         proofs[uid].append(at_us)
@@ -49,7 +49,7 @@ def pod_lives(sightings: Sightings, node_spans: Mapping[NodeName, Sequence[Span]
         bound = pod.bound_us or 0
         ends = [span.until_us for span in node_spans.get(pod.node, ()) if span.covers(bound)]
         proofs[pod.uid] += [end for end in ends if end is not None]
-        lives[pod.uid] = _life(sightings, pod, bound, proofs[pod.uid])
+        lives[pod.uid] = _life(sightings, pod, certain[pod.uid], proofs[pod.uid])
     return tuple(
         # A pod whose grant gave way from its first moment on held nothing.
         life
@@ -91,18 +91,25 @@ def _put_together(versions: tuple[PodVersion, ...]) -> PodVersion:
     )
 
 
-def _life(sightings: Sightings, pod: PodVersion, bound_us: int, proofs: Iterable[int]) -> PodLife:
-    last_seen = max(bound_us, sightings.last_seen_us(ObjectKind.POD, pod.uid))
+def _certain_end(sightings: Sightings, pod: PodVersion) -> int | None:
+    """The end that was seen: the terminal phase or the deletion, the earlier one; None where neither was."""
     gone = sightings.end(ObjectKind.POD, pod.uid)
     seen = [] if pod.ended_us is None else [pod.ended_us]
-    counting = [at_us for at_us in proofs if at_us > last_seen]
     if gone is not None and gone.is_seen:
         seen.append(gone.at_us)
-    elif gone is not None:
+    # A stamp of whole seconds may lie before the Binding.
+    return max(pod.bound_us or 0, min(seen)) if seen else None
+
+
+def _life(sightings: Sightings, pod: PodVersion, certain_us: int | None, proofs: Iterable[int]) -> PodLife:
+    bound_us = pod.bound_us or 0
+    if certain_us is not None:
+        return PodLife(pod, bound_us, certain_us)
+    last_seen = max(bound_us, sightings.last_seen_us(ObjectKind.POD, pod.uid))
+    counting = [at_us for at_us in proofs if at_us > last_seen]
+    gone = sightings.end(ObjectKind.POD, pod.uid)
+    if gone is not None:
         counting.append(gone.at_us)
-    if seen:
-        # A stamp of whole seconds may lie before the Binding.
-        return PodLife(pod, bound_us, max(bound_us, min(seen)))
     if not counting:
         return PodLife(pod, bound_us, None)
     end = max(bound_us, min(counting))
@@ -123,16 +130,19 @@ Clash = tuple[PodVersion, PodVersion]
 """Two pods whose grants cannot hold at one time, the one that was bound first in front."""
 
 
-def _clashes(pods: Iterable[PodVersion]) -> Iterator[Clash]:
+def _clashes(pods: Iterable[PodVersion], certain: Mapping[PodUid, int | None]) -> Iterator[Clash]:
+    """Pods that were bound one after the other, the first of which had not ended for certain by then."""
     by_card: dict[tuple[NodeName, DeviceId], dict[PodUid, PodVersion]] = defaultdict(dict)
     for pod in pods:
         for device in pod.devices:
             by_card[pod.node, card_of(device.device)][pod.uid] = pod
     for _, beside in sorted(by_card.items()):
-        in_order = sorted(beside.values(), key=lambda pod: (pod.bound_us or 0, pod.uid))
-        for first, second in itertools.combinations(in_order, 2):
-            if _exclude(first.devices, second.devices):
-                yield first, second
+        there: list[tuple[int, PodVersion]] = []
+        for second in sorted(beside.values(), key=lambda pod: (pod.bound_us or 0, pod.uid)):
+            there = [one for one in there if one[0] > (second.bound_us or 0)]
+            yield from ((first, second) for _, first in there if _exclude(first.devices, second.devices))
+            end_us = certain[second.uid]
+            there.append((NEVER_US if end_us is None else end_us, second))
 
 
 def _exclude(first: Iterable[GrantedDevice], second: Sequence[GrantedDevice]) -> bool:

@@ -124,6 +124,10 @@ class PriceBook:
         """The currency of all rows; "" for a book without rows."""
         return self.prices[0].currency if self.prices else ""
 
+    def has_price(self, node: PricedNode) -> bool:
+        """Whether any row is for the node, at any time."""
+        return any(price.scope.applies_to(node) for price in self.prices)
+
     def spans(self, node: PricedNode, from_us: int, until_us: int) -> tuple[PriceSpan, ...]:
         """The price of a node at each instant of a time, in order and without a hole."""
         applying = [price for price in self._by_worth if price.scope.applies_to(node)]

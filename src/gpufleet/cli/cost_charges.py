@@ -1,0 +1,73 @@
+"""Files of charges of ``gpufleet cost``: written once, and answered from without working rows out again."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from gpufleet.cli.cost_input import Known, is_parquet, span_of
+from gpufleet.cli.cost_output import show
+from gpufleet.ledger.bills.billed_hours import Division
+from gpufleet.ledger.cost_rows import CostRow, hours_of, other_rows, rows_of
+from gpufleet.ledger.price_book import PriceBook
+from gpufleet.ledger.spans import Span
+from gpufleet.model.model_errors import InputError
+
+FORMS = ("text", "csv", "json")
+"""Forms of sums; FOCUS is of rows with more than charges have."""
+
+
+def charges_among(logs: Sequence[Path]) -> list[Path]:
+    """Those of the files that have charges."""
+    packed = [path for path in logs if is_parquet(path)]
+    if not packed:
+        return []
+    # DuckDB is loaded for a third of a second, and most answers need none.
+    from gpufleet.ledger.charges import heading_of
+
+    return [path for path in packed if heading_of(path) is not None]
+
+
+def show_charges(
+    paths: Sequence[Path],
+    asked: tuple[int | None, int | None],
+    by: Sequence[str],
+    output: str,
+    *,
+    logs: Sequence[Path],
+    named: Mapping[str, object],
+) -> None:
+    """Print the sums of charges. Raises InputError for options and LOGs that do not go with charges."""
+    for option, is_named in named.items():
+        if is_named:
+            raise InputError(f"{paths[0]} has charges, which are worked out", field=option, expected=NOTHING)
+    if len(paths) < len(logs):
+        expected = "charges alone, or observations alone"
+        raise InputError("charges beside observations", where=str(paths[0]), expected=expected)
+    if output not in FORMS:
+        raise InputError("charges are sums", field="--output", value=output, expected=", ".join(FORMS))
+    from gpufleet.ledger.charges import Charges
+
+    found = Charges(paths)
+    begin_us = found.span.from_us if asked[0] is None else max(asked[0], found.span.from_us)
+    span = span_of(begin_us, asked[1], found.span.until_us or 0)
+    show(found.cost(span, by), output, ())
+
+
+NOTHING = "no such option beside a file of charges"
+
+
+def write_rows(known: Known, book: PriceBook, span: Span, division: Division, path: Path) -> None:
+    """Write every row of a time as charges."""
+    from gpufleet.ledger.charges import ChargesHeading, write_charges
+
+    heading = ChargesHeading(
+        known.cluster, book.currency or division.currency, span.from_us, span.until_us or 0
+    )
+    write_charges(path, _rows(known, book, span, division), heading)
+
+
+def _rows(known: Known, book: PriceBook, span: Span, division: Division) -> Iterator[CostRow]:
+    pods = {pod.uid: pod for pod in known.intervals.pods}
+    for records in known.intervals.nodes:
+        for hour in hours_of(records, book, span, division):
+            yield from rows_of(hour, records.priced_as.gpu_model, pods)
+    yield from other_rows(division, span)

@@ -1,0 +1,334 @@
+"""Charges in Parquet: every row of a time's costs, from which answers are sums that DuckDB makes at once.
+
+To work the rows of a month of a large fleet out takes most of a minute; to add them up takes a tenth of a
+second. The rows are those of ``cost_rows``, with what they are put together by as columns, so that other
+programs can read them too. Names of what no pod holds are null, and "" where a pod has none.
+"""
+
+import datetime as dt
+import itertools
+import os
+import shutil
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import msgspec
+import numpy as np
+
+from gpufleet.files.atomic_write import NO_ROOM, atomic_write, explained
+from gpufleet.files.files_errors import FileWriteError
+from gpufleet.ledger.bills.billed_hours import BILLED, CORRECTION
+from gpufleet.ledger.cost_rows import OTHERS, PROVISIONAL, CostRow
+from gpufleet.ledger.costs import LABEL, TEAM, WASTE, Cost, Key, Sum, ordered
+from gpufleet.ledger.node_hour import HOUR_US, NO_DEVICE, UNSEEN
+from gpufleet.ledger.spans import Span
+from gpufleet.ledger.stamps import US_PER_S
+from gpufleet.model.model_errors import InputError
+
+FORMAT = "gpufleet.io/charges/v1"
+"""A version that changes what readers must understand gets another number."""
+
+EXPECTED = "a file that `gpufleet cost --charges` wrote"
+"""What is expected of a file of charges."""
+
+ROWS_PER_BATCH = 65_536
+"""Rows are given to DuckDB so many at a time; a group of the Parquet has as many."""
+
+MEMORY_MIB = 192
+"""What DuckDB may hold of the rows at once; more is put aside on disk."""
+
+THREADS = 1
+"""Several would share the rows out among them, and not always alike."""
+
+COLUMNS = {
+    "hour": "TIMESTAMP",
+    "node": "VARCHAR",
+    "model": "VARCHAR",
+    "device": "VARCHAR",
+    "bucket": "VARCHAR",
+    "reason": "VARCHAR",
+    "pod_uid": "VARCHAR",
+    "namespace": "VARCHAR",
+    "pod": "VARCHAR",
+    "queue": "VARCHAR",
+    "owner": "VARCHAR",
+    "gang": "VARCHAR",
+    "labels": "VARCHAR",
+    "price": "VARCHAR",
+    "estimated": "BOOLEAN",
+    "quantity": "BIGINT",
+    "amount_micro": "BIGINT",
+}
+"""Columns of the file. ``quantity`` is in thousandths of a GPU times microseconds, ``labels`` JSON."""
+
+
+class ChargesHeading(msgspec.Struct, frozen=True):
+    """What the rows are of; it stands in the metadata of the file."""
+
+    cluster: str
+    currency: str
+    from_us: int
+    until_us: int
+    charges: str = FORMAT
+
+
+_ENCODE = msgspec.json.Encoder(order="sorted").encode
+_HEADING = msgspec.json.Decoder(ChargesHeading)
+HEADING_KEY = "gpufleet.io/charges"
+"""Names the heading in the metadata of the Parquet."""
+
+
+def write_charges(path: Path, rows: Iterable[CostRow], heading: ChargesHeading) -> None:
+    """Write the rows, whole or not at all. Raises FileWriteError."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="gpufleet-charges-") as folder:
+            made = Path(folder, "charges.parquet")
+            _copy(made, rows, heading)
+            with atomic_write(path) as file, made.open("rb") as content:
+                shutil.copyfileobj(content, file.buffer)
+    except duckdb.IOException as error:
+        raise _explained(path, error) from error
+
+
+def _copy(made: Path, rows: Iterable[CostRow], heading: ChargesHeading) -> None:
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "threads": THREADS,
+        "memory_limit": f"{MEMORY_MIB}MiB",
+        "temp_directory": str(made.with_name("aside")),
+    }
+    columns = ", ".join(f"{name} {type_}" for name, type_ in COLUMNS.items())
+    named = f"KV_METADATA {{'{HEADING_KEY}': {_quoted(_ENCODE(heading).decode())}}}"
+    options = f"FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROWS_PER_BATCH}, {named}"
+    # A database on disk, since one in memory is not packed.
+    with duckdb.connect(str(made.with_suffix(".duckdb")), config=config) as database:
+        database.execute(f"CREATE TABLE charges ({columns})")
+        for batch in _batches(rows):
+            database.register("batch", batch)
+            database.execute("INSERT INTO charges SELECT make_timestamp(hour), * EXCLUDE (hour) FROM batch")
+            database.unregister("batch")
+        database.execute(f"COPY charges TO {_quoted(str(made))} ({options})")
+
+
+def _batches(rows: Iterable[CostRow]) -> Iterator[dict[str, Any]]:
+    cells: list[tuple[object, ...]] = []
+    for row in rows:
+        cells.append(_cells(row))
+        if len(cells) == ROWS_PER_BATCH:
+            yield _arrays(cells)
+            cells = []
+    if cells:
+        yield _arrays(cells)
+
+
+def _cells(row: CostRow) -> tuple[object, ...]:
+    pod = row.pod
+    whose: tuple[str | None, ...] = (None,) * 7
+    if pod is not None:
+        owner = f"{pod.namespace}/{pod.owner}" if pod.owner else ""
+        gang = f"{pod.namespace}/{pod.gang}" if pod.gang else ""
+        name = f"{pod.namespace}/{pod.name}"
+        labels = _ENCODE(dict(pod.labels)).decode()
+        whose = pod.uid, pod.namespace, name, pod.queue, owner, gang, labels
+    return (
+        row.hour_us,
+        row.node,
+        row.model,
+        row.device,
+        row.bucket,
+        row.reason,
+        *whose,
+        row.price_id,
+        row.is_estimated,
+        row.quantity,
+        row.amount_micro,
+    )
+
+
+def _arrays(cells: Sequence[tuple[object, ...]]) -> dict[str, Any]:
+    columns = zip(*cells, strict=True)
+    found: dict[str, Any] = {}
+    for (name, type_), column in zip(COLUMNS.items(), columns, strict=True):
+        if type_ == "VARCHAR":
+            found[name] = np.array(column, dtype=object)
+        elif name == "amount_micro":
+            known = np.array([0 if one is None else one for one in column], dtype=np.int64)
+            found[name] = np.ma.array(known, mask=[one is None for one in column])
+        else:
+            found[name] = np.array(column)
+    return found
+
+
+def _explained(path: Path, error: duckdb.IOException) -> FileWriteError:
+    """What DuckDB says in words, as what other files say that cannot be written."""
+    for number in sorted(NO_ROOM):
+        if os.strerror(number) in str(error):
+            return explained(path, OSError(number, os.strerror(number)))
+    return FileWriteError(f"{path} cannot be written: {error}")
+
+
+def heading_of(path: Path) -> ChargesHeading | None:
+    """What a file in Parquet has charges of; None where it has none. Raises InputError."""
+    try:
+        with duckdb.connect(":memory:") as database:
+            named = database.execute(
+                "SELECT value FROM parquet_kv_metadata(?) WHERE key = ?::BLOB", [str(path), HEADING_KEY]
+            ).fetchone()
+    except duckdb.Error as error:
+        raise InputError("cannot be read", where=str(path), expected="a file in Parquet") from error
+    if named is None:
+        return None
+    try:
+        heading = _HEADING.decode(bytes(named[0]))
+    except msgspec.DecodeError as error:
+        raise InputError("no heading of charges", where=str(path), expected=EXPECTED) from error
+    if heading.charges != FORMAT:
+        raise InputError(
+            "unknown format", where=str(path), field="charges", value=heading.charges, expected=FORMAT
+        )
+    return heading
+
+
+class Charges:
+    """Files of charges of one cluster in one currency, each of another time."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        """Raises InputError for files that cannot be put together."""
+        self._paths = [str(path) for path in paths]
+        found = [(str(path), _heading(path)) for path in paths]
+        found.sort(key=lambda one: one[1].from_us)
+        for (before, first), (name, second) in itertools.pairwise(found):
+            if (first.cluster, first.currency) != (second.cluster, second.currency):
+                expected = f"charges of the cluster and in the currency of {before}"
+                raise InputError("charges of another cluster or currency", where=name, expected=expected)
+            if second.from_us < first.until_us:
+                expected = f"charges of a time after {before}, so that nothing counts twice"
+                raise InputError("charges of the same time", where=name, expected=expected)
+        self.currency = found[0][1].currency
+        self.span = Span(found[0][1].from_us, found[-1][1].until_us)
+
+    def cost(self, span: Span, by: Sequence[str]) -> Cost:
+        """The cost of a time of whole hours, as ``costs.cost_of`` has it. Raises InputError."""
+        begin_us, end_us = span.from_us, span.until_us or self.span.until_us or 0
+        for at_us in (begin_us, end_us):
+            if at_us % HOUR_US and at_us not in (self.span.from_us, self.span.until_us):
+                expected = "whole hours, as charges are of hours"
+                value = dt.datetime.fromtimestamp(at_us / US_PER_S, dt.UTC).isoformat()
+                raise InputError(
+                    "a time within an hour", field="--from or --until", value=value, expected=expected
+                )
+        # A part of an hour at the begin stands at the begin of its hour.
+        since_us = begin_us // HOUR_US * HOUR_US
+        groups, waste, total = defaultdict[Key, Sum](Sum), defaultdict[Key, Sum](Sum), Sum()
+        unseen = unreported_micro = 0
+        for key, part in self._parts(by, since_us, end_us):
+            for sum_ in (
+                groups[key],
+                total,
+                *([waste[part.bucket, part.reason]] if part.bucket in WASTE else []),
+            ):
+                sum_.add_sums(part.bucket, part.quantity, part.unpriced, part.amount_micro)
+            if part.reason == UNSEEN and not part.is_held:
+                unseen += part.quantity
+                unreported_micro += 0 if part.has_device else part.amount_micro or 0
+        nodes_micro = total.group(()).amount_micro or 0
+        return Cost(
+            span,
+            self.currency,
+            tuple(by),
+            ordered(groups),
+            ordered(waste),
+            total.group(()),
+            nodes_micro,
+            unseen,
+            unreported_micro,
+        )
+
+    def _parts(self, by: Sequence[str], begin_us: int, end_us: int) -> Iterator[tuple[Key, "_Part"]]:
+        """Sums by what is asked for and by all that figures differ by, in one reading of the rows."""
+        keys, labels = _expressions(by)
+        own = ("bucket", "reason", "pod_uid IS NOT NULL", f"device <> '{NO_DEVICE}'")
+        places = ", ".join(str(number + 1) for number in range(len(keys) + len(own)))
+        text = (
+            # Names are of columns of ours; what people write stands beside the text.
+            f"SELECT {', '.join((*keys, *own))}, sum(quantity), sum(amount_micro),"  # noqa: S608
+            " coalesce(sum(quantity) FILTER (amount_micro IS NULL), 0) FROM read_parquet(?)"
+            f" WHERE hour >= make_timestamp(?) AND hour < make_timestamp(?) GROUP BY {places}"
+        )
+        with duckdb.connect(":memory:") as database:
+            given = [*labels, self._paths, begin_us, end_us]
+            for row in database.execute(text, given).fetchall():
+                bucket, reason, is_held, has_device, quantity, amount, unpriced = row[len(keys) :]
+                yield (
+                    tuple(row[: len(keys)]),
+                    _Part(
+                        bucket,
+                        reason,
+                        is_held,
+                        has_device,
+                        int(quantity),
+                        int(unpriced),
+                        None if amount is None else int(amount),
+                    ),
+                )
+
+
+class _Part(msgspec.Struct, frozen=True):
+    """Rows of one bucket and reason together."""
+
+    bucket: str
+    reason: str
+    is_held: bool
+    has_device: bool
+    quantity: int
+    unpriced: int
+    amount_micro: int | None
+
+
+def _heading(path: Path) -> ChargesHeading:
+    heading = heading_of(path)
+    if heading is None:
+        raise InputError("has no charges", where=str(path), expected=EXPECTED)
+    return heading
+
+
+def _expressions(by: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What each grouping is in the file, and the labels that stand in these texts by place."""
+    keys, labels = [], []
+    for name in by:
+        if name.startswith(LABEL) or name == TEAM:
+            # A map, since a key with a dollar or a stroke in front would be a path in JSON.
+            keys.append(_of_pod("""coalesce(json_transform(labels, '"MAP(VARCHAR, VARCHAR)"')[?], '')"""))
+            labels.append(name.removeprefix(LABEL))
+        elif name in _OF_PODS:
+            keys.append(_of_pod(_KEYS.get(name, name)))
+        else:
+            keys.append(_KEYS.get(name, name))
+    return keys, labels
+
+
+def _of_pod(expression: str) -> str:
+    """What a pod says, the bucket for what is for no node, and null for what no pod holds."""
+    others = ", ".join(map(_quoted, OTHERS))
+    return f"CASE WHEN pod_uid IS NOT NULL THEN {expression} WHEN bucket IN ({others}) THEN bucket END"
+
+
+def _quoted(text: str) -> str:
+    """A text of SQL."""
+    doubled = text.replace("'", "''")
+    return f"'{doubled}'"
+
+
+_OF_PODS = ("namespace", "pod", "queue", "owner", "gang", "job")
+"""Groupings by what a pod says."""
+
+_KEYS = {
+    "day": "strftime(hour, '%Y-%m-%d')",
+    "job": "CASE WHEN gang <> '' THEN gang ELSE owner END",
+    "state": f"CASE WHEN amount_micro IS NULL THEN '' WHEN price IN ('{BILLED}', '{CORRECTION}') THEN price"
+    f" ELSE '{PROVISIONAL}' END",
+}
+"""Groupings that are no columns."""
