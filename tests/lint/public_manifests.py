@@ -36,9 +36,9 @@ class Source:
         return f"{self.repository}/{self.path}"
 
 
-def sources() -> list[Source]:
+def sources(table: Path = TABLE) -> list[Source]:
     """Every row of the table."""
-    with TABLE.open(encoding="utf-8", newline="") as file:
+    with table.open(encoding="utf-8", newline="") as file:
         return [
             Source(row["repository"], row["path"], row["commit"], row["licence"], int(row["characters"]))
             for row in csv.DictReader(file)

@@ -116,6 +116,8 @@ CASES = [
     ("GPU002", pod(limits="nvidia.com/gpu: '-1'"), 1),
     ("GPU002", pod(limits="nvidia.com/gpu: many"), 1),
     ("GPU002", pod(limits="nvidia.com/gpu: $GPU_PER_NODE"), 0),
+    ("GPU002", pod(limits="nvidia.com/gpu: __SLOTS__"), 0),
+    ("GPU002", pod(limits="nvidia.com/gpu: __slots"), 1),
     ("GPU002", pod(limits="nvidia.com/gpu:"), 1),
     ("GPU002", pod(limits="nvidia.com/gpu: 0"), 0),
     (
@@ -147,6 +149,8 @@ CASES = [
     ("GPU006", pod("securityContext: {privileged: true}", PLUGIN), 0),
     ("GPU007", pod(spec="volumes: [{name: v, hostPath: {path: /dev/dri/renderD128}}]", limits=""), 1),
     ("GPU007", pod(spec="volumes: [{name: v, hostPath: {path: /dev/shm}}]"), 0),
+    ("GPU007", pod(spec="volumes: [{name: v, hostPath: {path: /dev/nvidia-caps-imex-channels}}]"), 0),
+    ("GPU007", pod(spec="volumes: [{name: v, hostPath: {path: /dev/nvidia-caps}}]"), 1),
     ("GPU008", pod("env: [{name: CUDA_MPS_PIPE_DIRECTORY, value: /m}]", "hostIPC: true"), 0),
     ("GPU011", pod("image: registry:5000/nvidia/cuda"), 1),
     ("GPU011", pod("image: nvidia/cuda@sha256:0123"), 0),
@@ -335,6 +339,48 @@ def test_a_privilege_of_rdma_becomes_the_capability_that_it_needs() -> None:
     assert fixed(SHARED_CARD, "GPU006") == SHARED_CARD.replace(
         "{privileged: true}", "{privileged: false, capabilities: {add: [IPC_LOCK]}}"
     )
+
+
+@pytest.mark.parametrize(
+    ("path", "where", "severity"),
+    [
+        ("/sys/kernel/debug", "/sys/kernel/debug", Severity.WARNING),
+        ("/proc", "/host/proc", Severity.WARNING),
+        ("/var/log", "/var/log", Severity.ERROR),
+    ],
+)
+def test_a_tracer_beside_the_container_with_the_gpu_is_warned_of_and_kept(
+    path: str, where: str, severity: Severity
+) -> None:
+    tracer = (
+        f"{{name: t, securityContext: {{privileged: true}}, volumeMounts: [{{name: h, mountPath: {where}}}]}}"
+    )
+    volumes = f"volumes: [{{name: h, hostPath: {{path: {path}}}}}]"
+    text = pod(spec=f"initContainers: [{tracer}]\n{volumes}")
+    found = [one for one in report_of(text).findings if one.rule.id == "GPU006"]
+    assert [one.severity for one in found] == [severity]
+    assert [one.fix is None for one in found] == [severity is Severity.WARNING]
+
+
+@pytest.mark.parametrize(
+    ("command", "severity"),
+    [
+        ("/opt/nccl-tests/build/all_reduce_perf -b 8M -e 1G -g 2", Severity.WARNING),
+        ("mpirun -np 2 /opt/nccl-tests/build/all_reduce_perf -b 8M -e 1G", Severity.ERROR),
+        ("reduce_performance -g 2", Severity.ERROR),
+    ],
+)
+def test_a_test_of_links_in_one_process_is_only_warned_of(command: str, severity: Severity) -> None:
+    text = pod(f"command: [sh, -c, '{command}']", limits="nvidia.com/gpu: 2")
+    assert [one.severity for one in report_of(text).findings if one.rule.id == "GPU021"] == [severity]
+
+
+@pytest.mark.parametrize(
+    ("least", "says"),
+    [(2, "no fewer than 2 of its pods start"), (4, "its pods start only together")],
+)
+def test_of_an_elastic_job_is_told_how_many_pods_start_together(least: int, says: str) -> None:
+    assert findings_of("GPU023", ELASTIC % least) == [f"{says}, and nothing places them together"]
 
 
 def test_capabilities_are_kept_beside_the_one_of_rdma() -> None:

@@ -6,12 +6,15 @@ the value, so rules neither judge it nor take it for one.
 
 import re
 
-WHOLE = re.compile(r"\$\(.*\)|\$\{?\w+\}?|\{\{.*\}\}|<.*>")
+WHOLE = re.compile(r"\$\(.*\)|\$\{?\w+\}?|\{\{.*\}\}|<.*>|__[A-Z0-9_]+__")
 PART = re.compile(r"[<>{}$]")
 
 
 def is_placeholder(text: str) -> bool:
-    """Whether the whole text is one: ``$NAME``, ``${NAME}``, ``$(NAME)``, ``{{ name }}``, ``<name>``."""
+    """Whether the whole text is one.
+
+    They are written ``$NAME``, ``${NAME}``, ``$(NAME)``, ``{{ name }}``, ``<name>`` and ``__NAME__``.
+    """
     return WHOLE.fullmatch(text) is not None
 
 

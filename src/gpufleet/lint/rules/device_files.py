@@ -9,7 +9,8 @@ from gpufleet.lint.objects.manifest import Manifest, has_workload_pods
 from gpufleet.lint.objects.pods import PodTemplate, Volume
 from gpufleet.lint.rule import Rule, RuleFinding, Severity
 
-DEVICE = re.compile(r"/dev/?|/dev/(nvidia[^/]*|dri|kfd)(/.*)?")
+DEVICE = re.compile(r"/dev/?|/dev/((?!nvidia-caps-imex-channels\b)nvidia[^/]*|dri|kfd)(/.*)?")
+"""Files of GPUs. Channels of IMEX, over which nodes share memory, are none: their resource is another."""
 
 
 def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:

@@ -43,12 +43,16 @@ _PLACE_OF_ITS_OWN = re.compile(r"localhost(:\d+)?|127\..*|\[?::1\]?(:\d+)?|1")
 """Values of such variables that lead to no other pod: its own address, and one node."""
 
 
+def _members(manifest: Manifest) -> int:
+    return sum(one.replicas or 0 for one in manifest.templates if one.asks_for_gpu)
+
+
 def _is_distributed(manifest: Manifest) -> bool:
-    members = sum(one.replicas or 0 for one in manifest.templates if one.asks_for_gpu)
+    members = _members(manifest)
     if manifest.kind == "Job" and manifest.group == "batch":
         # Pods of a Job without an index cannot know each other: a queue of work, not a gang.
         return members > 1 and _is_indexed_together(manifest)
-    return manifest.kind in _TRAINING and members > 1 and not _starts_alone(manifest)
+    return manifest.kind in _TRAINING and members > 1 and _least(manifest) != 1
 
 
 def _is_indexed_together(job: Manifest) -> bool:
@@ -80,9 +84,17 @@ def _waits_for_others(container: Container) -> bool:
     )
 
 
-def _starts_alone(manifest: Manifest) -> bool:
-    """Whether it is elastic down to one worker, which then waits for no other."""
-    return manifest.root.at("spec", "elasticPolicy", "minReplicas").integer == 1
+def _least(manifest: Manifest) -> int | None:
+    """With how many workers an elastic job starts; with one, it waits for no other."""
+    return manifest.root.at("spec", "elasticPolicy", "minReplicas").integer
+
+
+def _wait(manifest: Manifest) -> str:
+    """What its pods wait for at the start."""
+    least = _least(manifest)
+    if least is None or least >= _members(manifest):
+        return "its pods start only together"
+    return f"no fewer than {least} of its pods start"
 
 
 def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
@@ -100,7 +112,7 @@ def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
     )
     operator = manifest.root.at("spec", "runPolicy", "schedulingPolicy").exists
     if not (marked or scheduled or native or operator):
-        says = "its pods start only together, and nothing places them together"
+        says = f"{_wait(manifest)}, and nothing places them together"
         advice = f"name a queue ({keys.QUEUE}) or a gang ({keys.GANG}), or a scheduler that places gangs"
         yield RuleFinding(manifest.root.at("spec"), says, advice)
 

@@ -19,6 +19,9 @@ LOCKS = "IPC_LOCK"
 _SPEAKS_RDMA = re.compile(r"NCCL_IB_(?!DISABLE).*|UCX_NET_DEVICES|FI_PROVIDER|FI_EFA_.*|NVSHMEM_(HCA|IB)_.*")
 """Variables of programs that use RDMA."""
 
+_KERNEL = re.compile(r"/(sys|proc|lib/modules)(/|$)")
+_FOR_TRACERS = "run it in a pod of its own, or give it the capabilities it needs (BPF, PERFMON, SYS_PTRACE)"
+
 
 def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
     """Each privileged container of a pod that uses GPUs."""
@@ -29,7 +32,18 @@ def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
             field = container.field.at("securityContext", "privileged")
             if field.is_true:
                 says = f"container {container.name} of a GPU workload is privileged"
-                yield RuleFinding(field, says, *_way_out(template, container, field))
+                if _traces_the_node(template, container):
+                    yield RuleFinding(field, says, _FOR_TRACERS, severity=Severity.WARNING)
+                else:
+                    yield RuleFinding(field, says, *_way_out(template, container, field))
+
+
+def _traces_the_node(template: PodTemplate, container: Container) -> bool:
+    """Whether it is beside the one that computes, without a GPU, and traces or measures the node."""
+    if container.has_gpu or not template.asks_for_gpu:
+        return False
+    mounted = {one.volume for one in container.mounts}
+    return any(_KERNEL.match(one.host_path or "") for one in template.volumes if one.name in mounted)
 
 
 def _way_out(template: PodTemplate, container: Container, field: Field) -> tuple[str, Fix | None]:

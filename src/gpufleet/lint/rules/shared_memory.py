@@ -22,6 +22,11 @@ VOLUME = "dshm"
 _COMPLETED = "what KServe adds to its pods: the preset or the runtime that they are merged with"
 _LOADS_DATA = re.compile(r"--?(num[-_]workers|dataloader[-_]num[-_]workers|workers)[= ]+[1-9]|DataLoader")
 _WAITS = re.compile(r"\b(sleep|nvidia-smi|rocm-smi|clinfo|tail -f)\b")
+_MEASURES_LINKS = re.compile(
+    r"\b(all_reduce|all_gather|alltoall|broadcast|gather|hypercube|reduce|reduce_scatter|scatter|sendrecv)_perf\b"
+)
+"""The programs of nccl-tests and rccl-tests: one process drives all cards that it is told of."""
+_STARTS_MORE = re.compile(r"\b(mpirun|mpiexec|srun|orterun|torchrun|python[0-9.]*)\b")
 _COMPUTES = re.compile(r"python|torch|mpi|deepspeed|accelerate|nccl|\.(py|sh)\b")
 
 
@@ -45,7 +50,10 @@ def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudg
             why = f"{container.device_count} GPUs" if container.device_count > 1 else "workers that load data"
             says = f"container {container.name} has {why} and the default /dev/shm of 64 MiB"
             advice = "mount an emptyDir with medium Memory and a sizeLimit at /dev/shm"
-            yield RuleFinding(container.field, says, advice, fix if container is lacking[0] else None)
+            severity = Severity.WARNING if _only_measures_links(container) else None
+            yield RuleFinding(
+                container.field, says, advice, fix if container is lacking[0] else None, severity
+            )
 
 
 def _may_grow(manifest: Manifest, context: Context) -> bool:
@@ -70,6 +78,12 @@ def _lacks(container: Container) -> bool:
         # A shell that waits to be looked into computes nothing of its own.
         return _COMPUTES.search(words) is not None and container.device_count > 1
     return container.device_count > 1 or (container.has_gpu and bool(_LOADS_DATA.search(words)))
+
+
+def _only_measures_links(container: Container) -> bool:
+    """Whether it runs a test of NCCL as one process: linked cards then need no /dev/shm."""
+    words = " ".join(container.words)
+    return bool(_MEASURES_LINKS.search(words)) and not _STARTS_MORE.search(words)
 
 
 def _fix(template: PodTemplate, lacking: list[Container]) -> Fix:
