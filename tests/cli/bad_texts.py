@@ -88,6 +88,7 @@ TEXTS: dict[str, Bad] = {
     "snapshot --scheduler-name": ANY,
     "snapshot --policy": _POLICY,
     "plan --remove-node": ANY,
+    "plan --remove-pool": ANY,
     "plan --set-quota": Bad(("", "x", "q.gpu=much", "q.gpus=1", "q.gpu.hard=-1", "q.gpu=none", "a.b=1")),
     "plan --namespace": ANY,
     "plan --type": Bad(("", "x", "p5.48xlarg")),
@@ -108,6 +109,7 @@ TEXTS: dict[str, Bad] = {
         )
     ),
     "whatif --remove-node": ANY,
+    "whatif --remove-pool": ANY,
     "whatif --set-quota": Bad(("", "x", "q.gpu=much", "q.gpus=1", "q.gpu.hard=-1", "q.gpu=none", "a.b=1")),
     "whatif --namespace": ANY,
     "whatif --context": _CONTEXT,

@@ -9,7 +9,8 @@ import pytest
 from gpufleet.cli.main import main
 from gpufleet.cli.plan_output import lines
 from gpufleet.cluster.settings import Settings
-from gpufleet.plan.answer import Plan
+from gpufleet.model.model_errors import InputError
+from gpufleet.plan.answer import Plan, Removed
 from gpufleet.plan.command import Question, plan_of
 from gpufleet.plan.instance_types import read_catalogue
 from gpufleet.whatif.request import Request
@@ -27,7 +28,8 @@ HOUR_S = 3600.0
 
 
 def planned(fleet: Fleet, *work: dict[str, Any], by_s: float = 0.0, types: str = TYPES, **more: Any) -> Plan:
-    request = Request((), more.get("without", ()), (), files(*work) if work else (), "default")
+    submitted = files(*work) if work else ()
+    request = Request((), more.get("without", ()), (), submitted, "default", more.get("pools", ()))
     question = Question(request, read_catalogue(types, "types.csv"), by_s)
     return plan_of(question, fleet.picture, Settings(identity="test"), AT, lambda _: None)
 
@@ -132,6 +134,44 @@ def test_a_node_that_goes_is_made_up_for() -> None:
     fleet.pod("train-0", gpus=4, node="gpu-1", job="train")
     plan = planned(fleet, without=("gpu-1",))
     assert (bought(plan), plan.pods_helped) == ({"small": 1}, 1)
+
+
+def a_pool(fleet: Fleet, **labels: str) -> None:
+    """Two nodes with eight H100s each in a pool; on one of them eight GPUs are at work."""
+    for name in ("old-1", "old-2"):
+        fleet.node(name, gpus=8, labels={"cloud.google.com/gke-nodepool": "old", **labels})
+    fleet.pod("train-0", gpus=8, node="old-1", job="train")
+
+
+def test_a_pool_that_goes_is_made_up_for_as_far_as_it_is_used() -> None:
+    fleet = Fleet()
+    a_pool(fleet, **{"node.kubernetes.io/instance-type": "eight"})
+    plan = planned(fleet, pools=("old",))
+    assert plan.changes == ("pool old is gone with 2 nodes, and 1 pod on it must go elsewhere",)
+    assert (bought(plan), plan.cost_micro) == ({"small": 1}, 13_000_000)
+    # Two nodes at 50 for an hour went, one at 13 came.
+    assert plan.removed == Removed(nodes=2, cost_micro=100_000_000)
+    text = "\n".join(lines(plan))
+    assert (
+        "The 2 nodes that went cost 100.00 USD per hour: the fleet costs 87.00 less with this plan." in text
+    )
+
+
+def test_a_pool_by_a_label_of_its_nodes_and_without_a_known_price() -> None:
+    fleet = Fleet()
+    a_pool(fleet)
+    plan = planned(fleet, pools=("cloud.google.com/gke-nodepool=old",))
+    assert plan.removed == Removed(nodes=2, without_price=2)
+    assert "What the 2 nodes that went cost is not known: no price is in the table." in "\n".join(lines(plan))
+
+
+@pytest.mark.parametrize("pool", ["odl", "", "cloud.google.com/gke-nodepool=new"])
+def test_a_pool_without_nodes_is_bad_input(pool: str) -> None:
+    fleet = Fleet()
+    a_pool(fleet)
+    with pytest.raises(InputError, match="--remove-pool: no node is in such a pool") as raised:
+        planned(fleet, pools=(pool,))
+    assert "old" in raised.value.expected
 
 
 def test_one_type_alone_is_told_beside_the_best_mix() -> None:

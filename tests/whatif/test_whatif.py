@@ -164,6 +164,17 @@ def test_work_of_a_node_that_goes_starts_elsewhere_waits_or_is_lost() -> None:
     assert told.evicted == ()
 
 
+def test_without_a_pool_its_pods_go_elsewhere_or_wait() -> None:
+    fleet = Fleet()
+    for name in ("gpu-1", "gpu-2"):
+        fleet.node(name, labels={"karpenter.sh/nodepool": "spot"})
+        fleet.pod(f"on-{name}", gpus=3, node=name, job=name)
+    fleet.node("gpu-3")
+    told = answer(fleet, remove_pools=("spot",), add_nodes=())
+    assert told.changes == ("pool spot is gone with 2 nodes, and 2 pods on it must go elsewhere",)
+    assert sorted(one.waits_again for one in told.displaced) == [0, 1]
+
+
 def test_a_pod_that_is_being_deleted_makes_room_when_it_has_gone() -> None:
     fleet = Fleet()
     fleet.node("gpu-1")
@@ -269,6 +280,7 @@ def test_a_managed_namespace_completes_a_share(metadata: dict[str, object], limi
         (["--add-nodes", "1:gpu=8"], ["gpu=8", "gpus="]),
         (["--add-nodes", "1:like=gpu-1,gpus=2"], ["like= alone"]),
         (["--remove-node", "gpu-3"], ["--remove-node", "'gpu-3'", "such as gpu-1"]),
+        (["--remove-pool", "spot"], ["--remove-pool", "'spot'", "LABEL=VALUE"]),
         (["--set-quota", "team-c.gpu=1"], ["'team-c.gpu'", "did you mean team-"]),
         (["--set-quota", "nobody=1"], ["QUEUE.RESOURCE=VALUE"]),
         (["--set-quota", "team-a.gpu=many"], ["team-a.gpu", "'many'", "such as 8"]),

@@ -24,6 +24,12 @@ TABLE = InputFile("a table of types of instances")
 )
 @click.option("--remove-node", metavar="NODE", multiple=True, help="Plan without this node.")
 @click.option(
+    "--remove-pool",
+    metavar="POOL",
+    multiple=True,
+    help="Plan without the nodes of a pool: its name, or LABEL=VALUE of its nodes.",
+)
+@click.option(
     "--catalogue",
     type=TABLE,
     help="What can be bought, with prices, as CSV.  [default: a table of November 2026]",
@@ -40,6 +46,7 @@ def command(
     namespace: str,
     set_quota: tuple[str, ...],
     remove_node: tuple[str, ...],
+    remove_pool: tuple[str, ...],
     catalogue: Path | None,
     names: tuple[str, ...],
     by: str | None,
@@ -66,7 +73,8 @@ def command(
     by_s = 0.0 if by is None else read_duration(by, "--by") / 1e6
     kinds = chosen(catalogue_of(catalogue), names)
     quotas = tuple(read_set_quota(text) for text in set_quota)
-    request = Request((), remove_node, quotas, tuple(submitted(path) for path in submit), namespace)
+    work = tuple(submitted(path) for path in submit)
+    request = Request((), remove_node, quotas, work, namespace, remove_pool)
     for quota in quotas:
         check_set_quota(quota)
     from gpufleet.cli.plan_output import show

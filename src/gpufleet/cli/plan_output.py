@@ -41,6 +41,7 @@ def lines(plan: Plan) -> Iterator[str]:
     yield from _others(plan)
     yield from _nothing_helps(plan)
     yield from _other_ways(plan)
+    yield from _removed(plan)
     yield ""
     yield from wrapped(f"Note: prices are from {plan.catalogue}.", 6)
     for note in plan.notes:
@@ -147,3 +148,22 @@ def _other_ways(plan: Plan) -> Iterator[str]:
         starts = "all of them" if one.pods == plan.pods_helped else counted(one.pods, "pod")
         where = f" ({_where(one)})" if _where(one) else ""
         yield f"  {one.count} x {one.instance_type}{where}: {cost} {plan.currency} per hour, for {starts}"
+
+
+def _removed(plan: Plan) -> Iterator[str]:
+    """What the nodes cost that are planned without, beside what is bought in their place."""
+    gone = plan.removed
+    if not gone.nodes:
+        return
+    priced = gone.nodes - gone.without_price
+    nodes, costs = counted(gone.nodes, "node"), "costs" if gone.nodes == 1 else "cost"
+    if not priced:
+        yield from wrapped(f"What the {nodes} that went {costs} is not known: no price is in the table.", 2)
+        return
+    cost, difference = _amounts([gone.cost_micro, abs(gone.cost_micro - plan.cost_micro)])
+    words = f"The {nodes} that went {costs} {cost} {plan.currency} per hour"
+    if gone.without_price:
+        yield from wrapped(f"{words} without {gone.without_price} of them, of which no price is known.", 2)
+        return
+    less = "less" if gone.cost_micro >= plan.cost_micro else "more"
+    yield from wrapped(f"{words}: the fleet costs {difference} {less} with this plan.", 2)

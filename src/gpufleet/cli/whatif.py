@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 )
 @click.option("--remove-node", metavar="NODE", multiple=True, help="A node less.")
 @click.option(
+    "--remove-pool",
+    metavar="POOL",
+    multiple=True,
+    help="The nodes of a pool less: its name, or LABEL=VALUE of its nodes.",
+)
+@click.option(
     "--set-quota",
     metavar="QUEUE.RESOURCE=VALUE",
     multiple=True,
@@ -42,6 +48,7 @@ if TYPE_CHECKING:
 def command(
     add_nodes: tuple[str, ...],
     remove_node: tuple[str, ...],
+    remove_pool: tuple[str, ...],
     set_quota: tuple[str, ...],
     submit: tuple[Path, ...],
     namespace: str,
@@ -67,10 +74,11 @@ def command(
         tuple(read_set_quota(text) for text in set_quota),
         tuple(submitted(path) for path in submit),
         namespace,
+        remove_pool,
     )
     if request.empty:
         raise click.UsageError(
-            "nothing would change: name --add-nodes, --remove-node, --set-quota or --submit"
+            "nothing would change: name --add-nodes, --remove-node, --remove-pool, --set-quota or --submit"
         )
     from gpufleet.cli.rerun import log_lines
     from gpufleet.cli.whatif_output import show

@@ -15,15 +15,13 @@ import msgspec
 
 from gpufleet.expander.protocol.question import Option
 from gpufleet.expander.template_nodes import gpus_of
-from gpufleet.kube.meanings.node_labels import INSTANCE_TYPE, REGION, ZONE
 from gpufleet.kube.objects.node import Node
-from gpufleet.ledger.node_versions import SPOT
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.pod import Pod
 from gpufleet.model.quantity import parse_quantity
 from gpufleet.model.resource_names import CPU
-from gpufleet.model.spot import is_spot
 from gpufleet.plan.instance_types import Catalogue
+from gpufleet.plan.node_prices import price_micro
 
 Started = Mapping[PodUid, int | None]
 Judge = Callable[[Collection[int]], Started]
@@ -115,17 +113,3 @@ def _size_milli(node: Node, *, by_gpus: bool) -> int:
     if by_gpus:
         return sum(parse_quantity(amount).milli_value() for _, amount in gpus_of(node))
     return parse_quantity(node.status.allocatable.get(CPU, "0")).milli_value()
-
-
-def price_micro(node: Node, catalogue: Catalogue) -> int | None:
-    """What such a node costs for an hour, in micro-units; None where the catalogue has no price for it."""
-    labels = node.metadata.labels
-    found = [
-        one.price_micro
-        for one in catalogue.types
-        if one.name == labels.get(INSTANCE_TYPE)
-        and one.region in {"", labels.get(REGION)}
-        and one.zone in {"", labels.get(ZONE)}
-        and (one.capacity_type == SPOT) == is_spot(labels)
-    ]
-    return min(found, default=None)

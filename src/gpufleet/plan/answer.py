@@ -44,6 +44,16 @@ class OneType(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     capacity_type: str = ""
 
 
+class Removed(msgspec.Struct, frozen=True, rename="camel"):
+    """Nodes that are planned without: how many, what they cost for an hour in micro-units of the currency,
+    and of how many of them the catalogue has no price.
+    """
+
+    nodes: int = 0
+    cost_micro: int = 0
+    without_price: int = 0
+
+
 class Plan(msgspec.Struct, frozen=True, rename="camel"):
     """Which nodes start what waits.
 
@@ -52,7 +62,8 @@ class Plan(msgspec.Struct, frozen=True, rename="camel"):
     ``evicted`` is what is evicted only with the nodes, for what they let start, ``delayed`` what starts, or
     starts earlier, without them, and ``lost`` what ends for good with a node that is taken away.
     ``nothing_helps`` is what no purchase of these types helps, with the reason. ``one_type`` are the other
-    ways that were judged. Costs are for an hour in micro-units of ``currency``.
+    ways that were judged. ``removed`` is what is planned without. Costs are for an hour in micro-units of
+    ``currency``.
     """
 
     schema: str
@@ -73,4 +84,5 @@ class Plan(msgspec.Struct, frozen=True, rename="camel"):
     nothing_helps: tuple[Work, ...]
     nothing_helps_more: int
     one_type: tuple[OneType, ...]
+    removed: Removed
     notes: tuple[str, ...]

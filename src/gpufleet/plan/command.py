@@ -17,11 +17,13 @@ from gpufleet.engine.event import Event, PodAdded
 from gpufleet.kube import resources
 from gpufleet.kube.connection import ClusterChoice
 from gpufleet.kube.meanings.node_labels import INSTANCE_TYPE, REGION, ZONE
+from gpufleet.kube.objects.node import Node
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.phrases import counted
-from gpufleet.plan.answer import SCHEMA, OneType, Plan, Purchase
+from gpufleet.plan.answer import SCHEMA, OneType, Plan, Purchase, Removed
 from gpufleet.plan.instance_types import Catalogue, InstanceType
 from gpufleet.plan.node_names import beginning, named
+from gpufleet.plan.node_prices import price_micro
 from gpufleet.plan.planning import Found, Planning
 from gpufleet.plan.purchased_nodes import PurchasedNodes
 from gpufleet.plan.waiting_work import after_evictions, allocatable_cpu_milli, allocatable_memory_mib
@@ -149,8 +151,15 @@ def _answer(
         nothing,
         more,
         tuple(_one_type(types[index], count, pods) for index, count, pods in found.alone),
+        _removed(changed.removed, question.catalogue),
         (*changed.notes, *notes_of(changed.picture, found.base, found.course), *_without_gpus(found, types)),
     )
+
+
+def _removed(nodes: Sequence[Node], catalogue: Catalogue) -> Removed:
+    prices = [price_micro(node, catalogue) for node in nodes]
+    known = [price for price in prices if price is not None]
+    return Removed(len(nodes), sum(known), len(nodes) - len(known))
 
 
 def _one_type(one: InstanceType, count: int, pods: int) -> OneType:

@@ -12,7 +12,9 @@ from gpufleet.cluster.snapshots.decisions import Moment
 from gpufleet.cluster.snapshots.document import engine_time_us
 from gpufleet.cluster.snapshots.sources import on_cluster, on_snapshot
 from gpufleet.cluster.watching.picture import Picture
+from gpufleet.kube import resources
 from gpufleet.kube.connection import ClusterChoice
+from gpufleet.kube.objects.node import Node
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.phrases import counted
@@ -20,6 +22,7 @@ from gpufleet.whatif.answer import SCHEMA, Answer, Work
 from gpufleet.whatif.course import Course
 from gpufleet.whatif.difference import Difference, work_key
 from gpufleet.whatif.nodes import add_nodes, check_add_nodes, remove_node
+from gpufleet.whatif.pools import nodes_of_pool
 from gpufleet.whatif.quotas import check_set_quota, set_quota
 from gpufleet.whatif.request import Request
 from gpufleet.whatif.submission import Submission
@@ -46,7 +49,7 @@ def of_cluster(request: Request, cluster: ClusterChoice, settings: Settings) -> 
 def answer_of(request: Request, picture: Picture, settings: Settings, at: dt.datetime, say: Say) -> Answer:
     """What the changes would bring. Raises InputError for changes that cannot be."""
     if request.empty:
-        expected = "--add-nodes, --remove-node, --set-quota or --submit"
+        expected = "--add-nodes, --remove-node, --remove-pool, --set-quota or --submit"
         raise InputError("nothing would change", expected=expected)
     changed = Changed(request, picture, settings, at)
     say(ENGINE)
@@ -107,19 +110,30 @@ class Changed:
         self.submitted = submission.uids
         self.notes += submission.notes
         self.words += [set_quota(self.picture, one) for one in request.set_quotas]
+        self.removed: list[Node] = []
         for name in request.remove_nodes:
-            self._remove(name, settings, at)
+            again = self._remove(name, settings, at)
+            self.words.append(f"node {name} is gone, and {counted(again, 'pod')} on it must go elsewhere")
+        for pool in request.remove_pools:
+            names = [node.metadata.name for node in nodes_of_pool(self.picture, pool)]
+            again = sum(self._remove(name, settings, at) for name in names)
+            self.words.append(
+                f"pool {pool} is gone with {counted(len(names), 'node')}, "
+                f"and {counted(again, 'pod')} on it must go elsewhere"
+            )
         self.words += [add_nodes(self.picture, one) for one in request.add_nodes]
 
-    def _remove(self, name: str, settings: Settings, at: dt.datetime) -> None:
+    def _remove(self, name: str, settings: Settings, at: dt.datetime) -> int:
+        """Take a node away. Returns how many of its pods wait again."""
+        node: Node | None = self.picture.find(resources.NODES, name)
         displaced = remove_node(self.picture, name, written_moment(at), settings.scheduler_name)
-        self.words.append(
-            f"node {name} is gone, and {counted(len(displaced.again), 'pod')} on it must go elsewhere"
-        )
+        if node is not None:
+            self.removed.append(node)
         self.lost += [_lost(pod) for pod in displaced.lost]
         if displaced.foreign:
             others = counted(displaced.foreign, "pod")
             self.notes.append(f"{others} of other schedulers on {name} must find a place elsewhere")
+        return len(displaced.again)
 
 
 def _lost(pod: Pod) -> Work:

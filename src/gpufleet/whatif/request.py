@@ -6,6 +6,7 @@ from gpufleet.model.model_errors import InputError
 
 ADD_NODES = "--add-nodes"
 REMOVE_NODE = "--remove-node"
+REMOVE_POOL = "--remove-pool"
 SET_QUOTA = "--set-quota"
 NODES_EXPECTED = "COUNT, COUNT:like=NODE or COUNT:gpus=8,model=H100-80GB, such as 2:like=gpu-1"
 QUOTA_EXPECTED = "QUEUE.RESOURCE=VALUE, such as team-a.gpu=16 or team-a.gpu.borrowing=none"
@@ -56,11 +57,13 @@ class Request(msgspec.Struct, frozen=True):
     set_quotas: tuple[SetQuota, ...] = ()
     submit: tuple[Submitted, ...] = ()
     namespace: str = "default"
+    remove_pools: tuple[str, ...] = ()
 
     @property
     def empty(self) -> bool:
         """True if nothing shall change."""
-        return not (self.add_nodes or self.remove_nodes or self.set_quotas or self.submit)
+        less = self.remove_nodes or self.remove_pools
+        return not (self.add_nodes or less or self.set_quotas or self.submit)
 
 
 def read_add_nodes(text: str) -> AddNodes:
