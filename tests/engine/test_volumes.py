@@ -3,7 +3,7 @@
 import pytest
 
 from gpufleet.engine.instruction import Bind
-from gpufleet.engine.place.relations.unbound_volume_claims import VolumeChoice
+from gpufleet.engine.place.relations.place_choice import PlaceChoice
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.volumes import Attachment
 from tests.engine.fleet_builder import Story, node, placed, pod, refused, shape
@@ -173,8 +173,8 @@ def test_what_was_chosen_for_a_pod_that_runs_goes_before_what_one_waits_for_that
     told.nodes(node("n0"), node("n1"))
     claims = told.engine.state.neighbours.claims
     claims.is_nominated = lambda row: row == 0
-    claims.keep(0, VolumeChoice(NodeName("n1"), (("c", "far"),)))
-    claims.keep(1, VolumeChoice(NodeName("n0"), (("c", "near"),)))
+    claims.keep(0, PlaceChoice(NodeName("n1"), (("c", "far"),)))
+    claims.keep(1, PlaceChoice(NodeName("n0"), (("c", "near"),)))
     shared = (claim("c", volume("near", on_node("n0")), volume("far")),)
     assert [bool(reason) for reason in claims.reasons(shared)[:2]] == [False, True]
     assert claims.choose(shared, 0) == (("c", "near"),)

@@ -7,8 +7,9 @@ import msgspec
 import pytest
 
 from gpufleet.cli.explain_output import lines
-from gpufleet.cluster.claims.devices import CLAIM_KINDS, read_devices
+from gpufleet.cluster.claims.devices import read_devices
 from gpufleet.cluster.settings import Settings
+from gpufleet.cluster.watching.mirrors import CLAIM_KINDS
 from gpufleet.cluster.watching.picture import Picture
 from gpufleet.dra_allocation.slices import NodeFacts
 from gpufleet.explain.answer import Answer, State

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from gpufleet.cluster.claims.devices import CLAIM_KINDS
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.watching.mirrors import WATCHED
 from gpufleet.explain.answer import Answer, State
@@ -205,7 +204,7 @@ def test_the_role_for_asking_has_all_that_is_read() -> None:
         for plural in rule["resources"]
         if rule["verbs"] == ["get", "list"]
     }
-    read = {(one.kind.group, one.kind.plural) for one in (*WATCHED, *CLAIM_KINDS)}
+    read = {(one.kind.group, one.kind.plural) for one in WATCHED}
     read |= {(kind.group, kind.plural) for kind in (*KINDS.values(), EVENTS, RESOURCE_QUOTAS, LIMIT_RANGES)}
     assert read <= granted
 

@@ -194,7 +194,7 @@ NAMES = (
             "claim",
             "foreign",
             "as it asks for devices by a ResourceClaim",
-            "ask for nvidia.com/gpu in resources.limits: gpufleet does not allocate claims",
+            "make it anew with schedulerName: gpufleet",
         ),
     ),
 )

@@ -6,7 +6,9 @@ from random import Random
 import msgspec
 import pytest
 
+from gpufleet.cluster.claims.claim_tracker import ClaimTracker
 from gpufleet.cluster.settings import LEASE_NAME, LEASE_NAMESPACE
+from gpufleet.cluster.watching.picture import Picture
 from gpufleet.kube import keys
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.grant import write_grant
@@ -18,6 +20,8 @@ from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.model.pod_name import PodName
 from gpufleet.scheduler.bind_outcome import Outcome
 from gpufleet.scheduler.binder import GIVE_UP_S, Binder, BindResult, BindTask
+from gpufleet.scheduler.claim_binder import ClaimBinder
+from gpufleet.scheduler.claim_writer import ClaimWriter
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.volume_binder import VolumeBinder
 from gpufleet.simulation.admission_policies import SCHEDULER_USER
@@ -55,8 +59,10 @@ class Case:
         self.way = SpoiltWay(inner, self.clock, "/binding")
         client = Client(self.way, self.clock, Random(3))
         volumes = VolumeBinder(client, lambda _namespace, _name: None)
+        writer = ClaimWriter(client, may_write=lambda: self.leads)
+        claims = ClaimBinder(writer, ClaimTracker(Picture()), self.clock, share_id=str, at_once=2)
         self.binder = Binder(
-            client, volumes, Metrics(), self.results.append, at_once=2, may_write=lambda: self.leads
+            client, volumes, claims, Metrics(), self.results.append, at_once=2, may_write=lambda: self.leads
         )
         self.task = self.make()
 

@@ -48,7 +48,7 @@ class Case:
             }
         )
         self.way = Unreliable(SimulatedTransport(self.server, ADMIN, Random(2)))
-        self.writer = ClaimWriter(Client(self.way, self.clock, Random(3)))
+        self.writer = ClaimWriter(Client(self.way, self.clock, Random(3)), may_write=lambda: True)
 
     def claim(self) -> Object:
         """The claim as the server has it."""

@@ -14,6 +14,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from gpufleet.cluster.claims.claim_tracker import KINDS as CLAIM_KINDS
+from gpufleet.cluster.claims.claim_tracker import ClaimTracker, HeardOf
 from gpufleet.cluster.engine_time import US_PER_S, EngineTime
 from gpufleet.cluster.nodes.node_tracker import NodeTracker
 from gpufleet.cluster.pods.dependencies import Dependencies, ObjectKey
@@ -22,6 +24,7 @@ from gpufleet.cluster.pods.nominated_pods import recalled
 from gpufleet.cluster.pods.pod_entry import Entry
 from gpufleet.cluster.pods.pod_tracker import PodTracker
 from gpufleet.cluster.queues.budget_tracker import BudgetTracker
+from gpufleet.cluster.topology_levels import TopologyLevels
 from gpufleet.cluster.watching.change_queue import ChangeQueue, Seen
 from gpufleet.engine.event import (
     BindRefusalRecalled,
@@ -38,7 +41,6 @@ from gpufleet.engine.event import (
     PodAdded,
     PodBound,
     PodRemoved,
-    TopologySet,
     ViolationEnded,
     ViolationFound,
     VolumeRefused,
@@ -58,17 +60,10 @@ from gpufleet.kube.mirror_changes import Appeared, Changed, Listed, Unreadable, 
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.resources import Kind
 from gpufleet.model.defragmentation import DefragmentationRules
-from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, QueueName, TopologyLevelName
-from gpufleet.model.topology import Topology, TopologyLevel
+from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, QueueName
 from gpufleet.model.violation import AnyViolation, subject_of
 
 LOG = logging.getLogger(__name__)
-WIDER_LEVELS = (
-    TopologyLevelName("topology.kubernetes.io/region"),
-    TopologyLevelName("topology.kubernetes.io/zone"),
-)
-"""Levels that tell racks of one name in two zones apart, where nodes have them."""
-
 NODE_KINDS = (resources.NODES, resources.NODE_DEVICES, resources.CSI_NODES)
 """Objects that are named as their node: a change of one is a change of that node."""
 
@@ -129,6 +124,7 @@ class EngineEvents:
         self.queues = pods.reader.queues
         self.queues.now_us = EngineTime(clock).now_us
         self.budgets = BudgetTracker(cluster)
+        self.claims = ClaimTracker(cluster)
         self.gangs = gangs
         self.clock = clock
         self.observer = observer
@@ -139,8 +135,7 @@ class EngineEvents:
         self._filled = False
         self._later: list[Event] = []
         self._nominated: dict[PodUid, NominationPart] = {}
-        self._levels: frozenset[TopologyLevelName] = frozenset()
-        self._known_topology = Topology()
+        self._topology = TopologyLevels(gangs, nodes)
 
     def result(self, result: BindEnded) -> None:
         """What came of a bind; taken in with the next round."""
@@ -175,6 +170,8 @@ class EngineEvents:
                     # have. Sorted, because a set has another order in each process, and a rerun needs the
                     # same one.
                     nodes |= dict.fromkeys(sorted(self.nodes.hear_report(NodeName(key.name), change)))
+            elif kind in CLAIM_KINDS:
+                self.claims.hear(HeardOf(*key), is_readable=not isinstance(change, Unreadable))
             elif kind == resources.VOLUME_ATTACHMENTS:
                 attached_to = self.nodes.attach(change)
                 if attached_to is not None:
@@ -193,12 +190,8 @@ class EngineEvents:
             # A dict in place of a set keeps the order in which things were seen: the engine must hear the
             # same on each run.
             touched.update(dict.fromkeys(self.dependencies.dependants(key)))
-        # What an earlier leader wrote comes before any pod, so that the first decision already knows it.
-        if not self._filled:
-            first += self.queues.recalled()
-            if self.defragmentation is not None:
-                spent = moves_before(self.cluster.all(resources.PODS))
-                first.append(DefragmentationSet(self.defragmentation, spent))
+        first += self.claims.events()
+        first += self._recalled()
         # A label of a namespace can move its pods to another queue without a change of any pod.
         moved = self.queues.take_moved(relabelled)
         for namespace in moved:
@@ -218,11 +211,20 @@ class EngineEvents:
         pod_events += self.pods.protect_again(classes)
         first += self._read_nodes_again(nodes)
         pod_events += self._rebooked(nodes)
-        gang_events = [*self.gangs.changes(), *self._topology(nodes_changed=bool(nodes))]
+        gang_events = [*self.gangs.changes(), *self._topology.events(nodes_changed=bool(nodes))]
         lasting = [event for event in (*self._starts_before(), *pod_events) if self._lasts(event)]
         # Of what an earlier leader saw the API says since when; of what we see ourselves we know it.
         violations = self._violations_changed(told_since=not self._filled)
         return [*first, *gang_events, *self._in_waves(_in_order(lasting)), *violations]
+
+    def _recalled(self) -> list[Event]:
+        """What an earlier leader wrote: before any pod, so that the first decision already knows it."""
+        if self._filled:
+            return []
+        if self.defragmentation is None:
+            return self.queues.recalled()
+        spent = moves_before(self.cluster.all(resources.PODS))
+        return [*self.queues.recalled(), DefragmentationSet(self.defragmentation, spent)]
 
     def _read_nodes_again(self, nodes: dict[NodeName, None]) -> list[Event]:
         """What is new of these nodes and of those that changes of these concern, which are added to them."""
@@ -274,33 +276,6 @@ class EngineEvents:
         # The old ones are compared with until here, so they are replaced last.
         self._violations = now
         return events
-
-    def _topology(self, *, nodes_changed: bool) -> list[Event]:
-        """The levels that gangs ask for, the widest first: that with the fewest domains."""
-        asked = self.gangs.levels()
-        if asked <= self._levels and not (self._levels and nodes_changed):
-            return []
-        # Levels are only ever added: one that no gang asks for any more does no harm.
-        self._levels |= asked
-        nodes = [node.labels for node in self.nodes.known.values()]
-
-        def domains(level: TopologyLevelName) -> tuple[int, str]:
-            return (len({labels.get(level) for labels in nodes}), level)
-
-        divided = [labels for labels in nodes if not self._levels.isdisjoint(labels)]
-        wider = [
-            level
-            for level in WIDER_LEVELS
-            if level not in self._levels and divided and all(level in labels for labels in divided)
-        ]
-        # The engine wants the widest level first, and the level's name breaks a tie so that the order is the
-        # same in each process.
-        levels = (*wider, *sorted(self._levels, key=domains))
-        topology = Topology(tuple(TopologyLevel(level, level) for level in levels))
-        if topology == self._known_topology:
-            return []
-        self._known_topology = topology
-        return [TopologySet(topology)]
 
     def _key(self, kind: Kind, change: Any) -> ObjectKey | None:
         """The object that a change is about."""

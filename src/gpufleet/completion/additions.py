@@ -2,9 +2,9 @@
 
 ``admission.cel.completion`` makes expressions of these names and amounts, ``completing`` does the same in
 Python. A pod asks for a GPU by resources of its containers or by a share in its annotations or labels.
-Resource claims alone do not count: the scheduler does not allocate them, so such a pod stays as it is. Nor do
-resources of GPUs that the scheduler does not serve, such as NVIDIA's vGPUs: only another scheduler may place
-such a pod.
+Resource claims alone do not count: they may be for any kind of device, so such a pod goes to the scheduler
+that it names. Nor do resources of GPUs that the scheduler does not serve, such as NVIDIA's vGPUs: only
+another scheduler may place such a pod.
 """
 
 import enum

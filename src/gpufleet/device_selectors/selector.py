@@ -5,7 +5,7 @@ GPUs are looked at once. Environment: Kubernetes, dynamic-resource-allocation/ce
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpufleet.device_selectors.cel_errors import EvaluationError, ExpressionError
@@ -25,8 +25,8 @@ SELECTORS_KEPT_MAX = 1024
 
 _DEVICE = Type("kubernetes.DRADevice")
 
-Attribute = bool | int | str | Version | list[bool] | list[int] | list[str] | list[Version]
-"""The value of an attribute: one, or a list where lists are on."""
+Attribute = bool | int | str | Version | Sequence[bool | int | str | Version]
+"""The value of an attribute: one, or a list of one type where lists are on."""
 
 
 @dataclass(frozen=True, slots=True)

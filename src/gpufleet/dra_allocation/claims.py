@@ -86,12 +86,13 @@ class DeviceConstraint:
     """
 
     attribute: str
-    requests: frozenset[str] = frozenset()
+    requests: tuple[str, ...] = ()
     is_distinct: bool = False
 
     def concerns(self, request: DeviceRequest, choice: DeviceChoice) -> bool:
         """True if devices of this choice are bound by it."""
-        return not self.requests or not self.requests.isdisjoint((request.name, request.full_name(choice)))
+        names = (request.name, request.full_name(choice))
+        return not self.requests or any(name in self.requests for name in names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ class DeviceEquivalence:
         values = tuple(attribute_values(candidate.id.driver, device, name) for name in self._attributes)
         capacity = tuple(sorted((name, has.value.nano) for name, has in device.capacity.items()))
         policies = tuple(device.capacity[name].policy for name, _ in capacity)
-        groups = tuple((use.counter_set, use.compatibility_groups) for use in device.counter_uses)
+        groups = tuple((use.counter_set, frozenset(use.compatibility_groups)) for use in device.counter_uses)
         pool = candidate.id[:2] if candidate.draws else None
         state = (device.is_shareable, candidate.is_served, pool)
         return verdicts, values, capacity, policies, candidate.draws, groups, state

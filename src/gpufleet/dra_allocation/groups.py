@@ -17,17 +17,17 @@ class GroupState:
     def admits(self, uses: Iterable[CounterUse]) -> bool:
         """True if a device with these uses may join the holders of its counter sets."""
         for use in uses:
-            common = self._common.get(use.counter_set)
-            if common and common[-1] != use.compatibility_groups:
-                if common[-1].isdisjoint(use.compatibility_groups):
-                    return False
+            common, groups = self._common.get(use.counter_set), frozenset(use.compatibility_groups)
+            if common and common[-1] != groups and common[-1].isdisjoint(groups):
+                return False
         return True
 
     def add(self, uses: Iterable[CounterUse]) -> None:
         """A device joins."""
         for use in uses:
             common = self._common.setdefault(use.counter_set, [])
-            common.append(common[-1] & use.compatibility_groups if common else use.compatibility_groups)
+            groups = frozenset(use.compatibility_groups)
+            common.append(common[-1] & groups if common else groups)
 
     def remove(self, uses: Iterable[CounterUse]) -> None:
         """The device that joined last leaves."""

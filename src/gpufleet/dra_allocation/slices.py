@@ -87,7 +87,7 @@ class CounterUse:
 
     counter_set: str
     counters: Mapping[str, Quantity]
-    compatibility_groups: frozenset[str] = frozenset()
+    compatibility_groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,9 @@ stores, so each is a tagged struct that survives a trip through JSON unchanged.
 
 import msgspec
 
+from gpufleet.dra_allocation.claims import DeviceClass, ResourceClaim
+from gpufleet.dra_allocation.results import Allocation
+from gpufleet.dra_allocation.slices import ResourceSlice
 from gpufleet.engine.instruction import ReplacementPlace, Reservation, ReservedPlace
 from gpufleet.engine.valuation import Valuation
 from gpufleet.model.defragmentation import DefragmentationRules
@@ -369,6 +372,43 @@ class VolumeRefused(Event, frozen=True, tag="volume-refused", omit_defaults=True
     until_us: int | None = None
 
 
+class ResourceSliceSet(Event, frozen=True, tag="resource-slice-set"):
+    """Devices that a driver offers appeared or changed. Taints by rules are at the devices already."""
+
+    resource_slice: ResourceSlice
+
+
+class ResourceSliceRemoved(Event, frozen=True, tag="resource-slice-removed"):
+    """A driver offers these devices no more. Claims keep those that they have."""
+
+    name: str
+
+
+class DeviceClassSet(Event, frozen=True, tag="device-class-set"):
+    """A class of devices appeared or changed."""
+
+    device_class: DeviceClass
+
+
+class DeviceClassRemoved(Event, frozen=True, tag="device-class-removed"):
+    """A class of devices is gone."""
+
+    name: str
+
+
+class ResourceClaimSet(Event, frozen=True, tag="resource-claim-set", omit_defaults=True):
+    """A claim of devices appeared or changed. ``allocation`` is None while it has none."""
+
+    claim: ResourceClaim
+    allocation: Allocation | None = None
+
+
+class ResourceClaimRemoved(Event, frozen=True, tag="resource-claim-removed"):
+    """A claim of devices ("namespace/name") is gone, and what it had is free."""
+
+    claim: str
+
+
 AnyEvent = (
     NodeSet
     | NodeRemoved
@@ -408,4 +448,10 @@ AnyEvent = (
     | ViolationFound
     | ViolationEnded
     | VolumeRefused
+    | ResourceSliceSet
+    | ResourceSliceRemoved
+    | DeviceClassSet
+    | DeviceClassRemoved
+    | ResourceClaimSet
+    | ResourceClaimRemoved
 )

@@ -7,6 +7,7 @@ import enum
 
 import msgspec
 
+from gpufleet.dra_allocation.results import Allocation
 from gpufleet.model.backfill_promise import BackfillPromise
 from gpufleet.model.gpu_unit import GpuUnit
 from gpufleet.model.identifiers import (
@@ -43,7 +44,8 @@ class Bind(Instruction, frozen=True, tag="bind", omit_defaults=True):
 
     ``volumes`` says for each claim that is bound with the pod which volume it gets, "" for one that
     is to be provisioned on this node. ``instead_of`` is set for a pod that takes over the place of one that
-    was moved. ``promises`` are those with which it was let in behind reservations.
+    was moved. ``promises`` are those with which it was let in behind reservations. ``claims`` has the devices
+    for each of its resource claims that had none.
     """
 
     uid: PodUid
@@ -53,6 +55,7 @@ class Bind(Instruction, frozen=True, tag="bind", omit_defaults=True):
     instead_of: MovedFrom | None = None
     # Logs have always said ``seats``, and a log must read alike for ever.
     promises: tuple[BackfillPromise, ...] = msgspec.field(default=(), name="seats")
+    claims: tuple[tuple[str, Allocation], ...] = ()
 
 
 class WhyEvicted(enum.StrEnum):

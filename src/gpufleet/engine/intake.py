@@ -4,7 +4,6 @@ An event that is bad raises an ``InputError`` before it changed anything; the en
 with the next. Events that say what is known already change nothing, because watches deliver twice.
 """
 
-import itertools
 from collections.abc import Callable
 
 import msgspec
@@ -15,6 +14,7 @@ from gpufleet.engine.defragment.automatic import Automatic
 from gpufleet.engine.engine_errors import EventError
 from gpufleet.engine.instruction import AnyInstruction
 from gpufleet.engine.lifecycle.changes import Change
+from gpufleet.engine.lifecycle.claim_events import claim_handlers
 from gpufleet.engine.lifecycle.distrusted_nodes import DistrustedNodes
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Nominations
@@ -23,14 +23,10 @@ from gpufleet.engine.lifecycle.volume_refusals import VolumeRefusals
 from gpufleet.engine.preempt.overtime import Overtime
 from gpufleet.engine.queueing.resources import PRICE_MILLI_MAX
 from gpufleet.engine.reserve.reservations import Reservations, earliest
-from gpufleet.engine.state.bounds import check_range, check_shape
+from gpufleet.engine.state.bounds import ENTRY_COUNT_MAX, check_gang, check_range, check_shape
 from gpufleet.engine.state.gang_members import Members
-from gpufleet.model.gang import Gang, gang_title
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
-
-ENTRY_COUNT_MAX = 1_000_000_000
-"""Fragmentation is a sum of counts times thousandths of GPUs, in 64 bits."""
 
 
 class Intake:
@@ -96,6 +92,7 @@ class Intake:
             event.ViolationFound: lambda happened: violations.found(happened, self.at_us),
             event.ViolationEnded: violations.ended,
             event.VolumeRefused: self._volume_refused,
+            **claim_handlers(state),
         }
 
     def settle(self, at_us: int) -> None:
@@ -370,16 +367,7 @@ class Intake:
 
     def _gang_set(self, happened: event.GangSet) -> None:
         state, gang = self.state, happened.gang
-        if gang.min_members < 1:
-            raise EventError(
-                "a gang without members",
-                field=f"{gang_title(gang.name)}: min_members",
-                value=gang.min_members,
-                expected="1 or more",
-            )
-        for role, minimum in gang.role_minimums:
-            check_range(minimum, 0, ENTRY_COUNT_MAX, f"{gang_title(gang.name)}: role_minimums: {role}")
-        check_slices(gang)
+        check_gang(gang)
         members = state.gangs.members(gang.name)
         self._end_nomination(members)
         if members.gang is not None:
@@ -481,18 +469,6 @@ class Intake:
         self.state.has_valuation = True
         if self.state.policy.take_valuation(happened.valuation):
             self.state.shapes.rank_anew()
-
-
-def check_slices(gang: Gang) -> None:
-    """Refuse slices that cannot be, or that tear apart those which they divide."""
-    field = f"{gang_title(gang.name)}: slices"
-    for wider, narrower in itertools.pairwise((None, *gang.slices)):
-        if narrower is None:
-            continue
-        check_range(narrower.size, 1, ENTRY_COUNT_MAX, field)
-        if wider is not None and wider.size % narrower.size:
-            problem, expected = "slices that do not divide the wider ones", f"a divisor of {wider.size}"
-            raise EventError(problem, field=field, value=narrower.size, expected=expected)
 
 
 def same_amounts(known: Node, node: Node) -> bool:

@@ -1,7 +1,7 @@
 """The part of an answer that is about the claims of a pod: whether the cluster has devices for them.
 
-Kubernetes' own scheduler allocates claims, and gpufleet's does not yet; of a pod that is left to it because
-of its claims the answer says what stands in the way of each device.
+The engine says which nodes have no devices for the claims. What stands in the way of each device is said
+here, also of a pod that is left to Kubernetes' own scheduler.
 """
 
 import msgspec
@@ -9,28 +9,35 @@ import msgspec
 from gpufleet.cluster.claims.devices import read_devices
 from gpufleet.cluster.claims.pod_claims import claims_of
 from gpufleet.cluster.facts import Facts
-from gpufleet.cluster.watching.picture import Picture
+from gpufleet.cluster.watching.mirrors import CLAIM_KINDS
 from gpufleet.dra_allocation.allocation_errors import ClaimError
 from gpufleet.dra_allocation.slices import NodeFacts
+from gpufleet.engine.node_reasons import claim_devices, claim_elsewhere
 from gpufleet.explain import claim_words
-from gpufleet.explain.answer import Answer
+from gpufleet.explain.answer import Answer, State
 from gpufleet.explain.claim_nodes import judge
 from gpufleet.kube import resources
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.model.phrases import counted, listed
 
+CAUSES = frozenset((claim_devices.REASON.name, claim_elsewhere.REASON.name))
+"""The causes of our pods that are about devices for claims."""
+
 CLAIMS_ALONE = "of nodes its claims alone were judged, not CPU, memory, taints of nodes or affinity"
 
 
-def with_claims(answer: Answer, facts: Facts, claimed: Picture, pod: Pod) -> Answer:
-    """The answer with what is said of the pod's claims; ``claimed`` is a picture of the kinds of claims."""
-    unread = [*claimed.forbidden, *(one for one in claimed.absent if one != resources.DEVICE_TAINT_RULES)]
+def with_claims(answer: Answer, facts: Facts, pod: Pod) -> Answer:
+    """The answer with what is said of the pod's claims."""
+    picture = facts.picture
+    kinds = {one.kind for one in CLAIM_KINDS}
+    forbidden = kinds.intersection(picture.forbidden)
+    unread = forbidden or kinds.intersection(picture.absent) - {resources.DEVICE_TAINT_RULES}
     if unread:
         names = listed(sorted(kind.plural for kind in unread))
-        why = "you may not list" if claimed.forbidden else "the cluster does not serve"
+        why = "you may not list" if forbidden else "the cluster does not serve"
         return _added(answer, notes=[f"{why} {names}: whether there are devices for its claims is not known"])
-    devices = read_devices(claimed)
-    claims = claims_of(pod, claimed, devices)
+    devices = read_devices(picture)
+    claims = claims_of(pod, picture, devices)
     unreadable = counted(len(devices.problems), "object")
     notes = (
         [f"of claims and devices {unreadable} cannot be read: {devices.problems[0]}"]
@@ -52,6 +59,8 @@ def with_claims(answer: Answer, facts: Facts, claimed: Picture, pod: Pod) -> Ans
     if found.serving:
         return _added(answer, claim_words.served_by(found), [], [*notes, CLAIMS_ALONE])
     whole = _added(answer, claim_words.why(found), claim_words.ways(found, devices), [*notes, CLAIMS_ALONE])
+    if answer.state is not State.FOREIGN:
+        return whole
     return msgspec.structs.replace(
         whole,
         nodes=len(nodes),

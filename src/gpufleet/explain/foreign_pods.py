@@ -15,7 +15,6 @@ from gpufleet.model.model_errors import printable
 from gpufleet.model.phrases import harmless, listed
 from gpufleet.model.resource_names import (
     GPU_RESOURCES,
-    NVIDIA_GPU,
     NVIDIA_SHARED,
     is_extended,
     is_mig_instance,
@@ -33,8 +32,6 @@ def foreign(facts: Facts, pod: Pod) -> Finding:
     asked = _asked(pod)
     meant = {one: right for one in asked if (right := meant_gpu(one)) is not None}
     ways = [f"write {right} in place of {harmless(wrong)}" for wrong, right in meant.items()]
-    if pod.spec.resource_claims:
-        ways.append(f"ask for {NVIDIA_GPU} in resources.limits: gpufleet does not allocate claims")
     left = name == DEFAULT_SCHEDULER and (bool(ways) or not any(map(_is_completed, asked)))
     others = [harmless(one) for one in asked if _is_another_device(one)]
     if left:

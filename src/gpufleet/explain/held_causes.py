@@ -1,5 +1,7 @@
 """Causes for which the scheduler does not even look for a place: gates, claims, groups, bad words."""
 
+from gpufleet.cluster.claims.pod_claims import claims_of
+from gpufleet.cluster.claims.usable_claims import LookedUp
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.pods.pod_reader import MALFORMED, Held
 from gpufleet.explain.answer import Finding
@@ -63,10 +65,7 @@ def _ways(facts: Facts, pod: Pod, cause: str) -> list[str]:
                 "correct that field; labels and annotations can be edited, most of a spec only by a new pod"
             ]
         case "resource-claim":
-            return [
-                "ask for GPUs in the container's limits (nvidia.com/gpu) and leave resourceClaims out",
-                "leave the pod to Kubernetes' own scheduler, which allocates claims: default-scheduler",
-            ]
+            return claims_of(pod, facts.picture, LookedUp(facts.picture)).ways
         case "claim-missing":
             return _create(facts, pod, _claim_names(pod), resources.PERSISTENT_VOLUME_CLAIMS)
         case "class-missing":

@@ -10,7 +10,6 @@ from typing import TypeVar
 
 import msgspec
 
-from gpufleet.cluster.claims.devices import CLAIM_KINDS
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.progress import ENGINE, Say
 from gpufleet.cluster.scheduler_lease import Leading, who_leads
@@ -20,7 +19,7 @@ from gpufleet.cluster.watching.picture import INDISPENSABLE, Picture, take_pictu
 from gpufleet.explain import owners, subject
 from gpufleet.explain.answer import SCHEMA, Answer, Asked, Finding, MemberRow, State
 from gpufleet.explain.answering import Answering
-from gpufleet.explain.claim_answers import with_claims
+from gpufleet.explain.claim_answers import CAUSES, with_claims
 from gpufleet.explain.gang_words import member_row, state_of
 from gpufleet.explain.namespace_limits import namespace_limits
 from gpufleet.explain.owners import EventRead, Owned, Owner
@@ -87,7 +86,7 @@ async def ask_of_picture(
         return await _words_before(client, wanted, namespace, forbidden[0].plural)
     facts = Facts(picture, leading.settings(settings), client.clock)
     inquiry = Inquiry(client, picture, Answering(facts, leading), say)
-    answer = await _about_claims(inquiry, await inquiry.answer(wanted, namespace))
+    answer = _about_claims(inquiry, await inquiry.answer(wanted, namespace))
     answer = _with_gaps(answer, picture)
     if answer.state not in NEEDS_PODS:
         return answer
@@ -226,12 +225,13 @@ class Inquiry:
         return found
 
 
-async def _about_claims(inquiry: Inquiry, answer: Answer) -> Answer:
+def _about_claims(inquiry: Inquiry, answer: Answer) -> Answer:
     """The answer with what is said of the claims, where it is about a pod that waits for devices of some."""
     pod = inquiry.pod
-    if answer.state is not State.FOREIGN or pod is None or not pod.spec.resource_claims:
+    waits_for_devices = answer.state is State.FOREIGN or answer.cause in CAUSES
+    if not waits_for_devices or pod is None or not pod.spec.resource_claims:
         return answer
-    return with_claims(answer, inquiry.facts, await take_picture(inquiry.client, CLAIM_KINDS), pod)
+    return with_claims(answer, inquiry.facts, pod)
 
 
 def _turn(pod: Pod) -> tuple[str, str]:

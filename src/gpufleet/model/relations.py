@@ -13,11 +13,11 @@ from gpufleet.model.volumes import Volumes
 
 
 class Relations(msgspec.Struct, frozen=True, cache_hash=True):
-    """Ports, affinity to and against other pods, spread, and volumes.
+    """Ports, affinity to and against other pods, spread, volumes, and claims of devices.
 
     ``namespace`` and ``labels`` are the pod's own, as far as its own terms and constraints can see
     them (the keys that their selectors name), so that pods which differ in other labels share a
-    shape.
+    shape. ``device_claims`` are the pod's ResourceClaims, each as "namespace/name".
     """
 
     namespace: str = ""
@@ -28,6 +28,7 @@ class Relations(msgspec.Struct, frozen=True, cache_hash=True):
     preferred: tuple[PreferredPodTerm, ...] = ()
     spread: tuple[SpreadConstraint, ...] = ()
     volumes: Volumes = Volumes()
+    device_claims: tuple[str, ...] = ()
 
 
 NO_RELATIONS = Relations()

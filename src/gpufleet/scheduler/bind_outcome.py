@@ -13,3 +13,11 @@ class Outcome(enum.Enum):
     TAKEN = "taken"
     GAVE_UP = "gave-up"
     NO_VOLUME = "no-volume"
+    NO_DEVICES = "no-devices"
+
+
+LEAVES_CLAIMS = frozenset({Outcome.REFUSED, Outcome.GONE, Outcome.GAVE_UP})
+"""The pod was not bound and the claims that were written for it are given back.
+
+A pod that another scheduler bound runs with them, and after a fence a new leader may be binding it.
+"""

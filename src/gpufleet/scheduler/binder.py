@@ -5,7 +5,8 @@ for a pod that has a node. What is not known is read back. While the outcome is 
 booked and only the very same Binding is sent again: a late arrival of the first then does no harm.
 After ``GIVE_UP_S``, which is longer than a server works on a request, the room is given back.
 
-A pod with claims to be bound waits for its volumes beside the workers, so that no other pod waits with it.
+A pod with volumes to be bound, or with resource claims, waits for them beside the workers, so that no other
+pod waits with it. Volumes come first: they may take minutes, in which no device should be held in vain.
 """
 
 import asyncio
@@ -25,7 +26,9 @@ from gpufleet.kube.status import NotFound, ServerFailure, StatusError, TooManyRe
 from gpufleet.kube.unknown_outcome import OutcomeUnknown
 from gpufleet.model.identifiers import DeviceId, NodeName
 from gpufleet.model.pod_name import PodName
-from gpufleet.scheduler.bind_outcome import Outcome
+from gpufleet.scheduler.bind_outcome import LEAVES_CLAIMS, Outcome
+from gpufleet.scheduler.claim_binder import ClaimBinder
+from gpufleet.scheduler.claim_writer import ClaimProblemError, ClaimTask
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.volume_binder import VolumeBinder, VolumeProblemError, VolumeTask
 
@@ -49,6 +52,7 @@ class BindTask(msgspec.Struct, frozen=True):
     devices: tuple[DeviceId, ...] = ()
     annotations: dict[str, str] = {}
     volumes: tuple[VolumeTask, ...] = ()
+    claims: tuple[ClaimTask, ...] = ()
 
 
 class BindResult(msgspec.Struct, frozen=True):
@@ -92,6 +96,7 @@ class Binder:
         self,
         client: Client,
         volumes: VolumeBinder,
+        claims: ClaimBinder,
         metrics: Metrics,
         tell: Callable[[BindResult], None],
         *,
@@ -101,22 +106,24 @@ class Binder:
         self.client = client
         self.may_write = may_write
         self.volumes = volumes
+        self.claims = claims
         self.metrics = metrics
         self.tell = tell
         self.at_once = at_once
         self._tasks: asyncio.Queue[BindTask] = asyncio.Queue()
         # A queue of its own: a volume takes up to minutes, and no worker may stand still for one.
-        self._with_volumes: asyncio.Queue[BindTask] = asyncio.Queue()
+        self._to_prepare: asyncio.Queue[BindTask] = asyncio.Queue()
+        self._failed: asyncio.Queue[BindResult] = asyncio.Queue()
         self._busy = 0
 
     @property
     def backlog(self) -> int:
-        """Binds not finished yet, those that wait for volumes left out."""
+        """Binds not finished yet, those that wait for volumes or claims left out."""
         return self._tasks.qsize() + self._busy
 
     def submit(self, task: BindTask) -> None:
         """Have a bind carried out, after those submitted before."""
-        (self._with_volumes if task.volumes else self._tasks).put_nowait(task)
+        (self._to_prepare if task.volumes or task.claims else self._tasks).put_nowait(task)
 
     async def run(self) -> None:
         """Carry out binds, several at a time."""
@@ -124,18 +131,34 @@ class Binder:
             # The number of workers is the limit: each has one request under way.
             for _ in range(self.at_once):
                 group.create_task(self._work())
+            group.create_task(self._undo_failed(group))
             while True:
-                group.create_task(self._prepare(await self._with_volumes.get()))
+                group.create_task(self._prepare(await self._to_prepare.get()))
 
     async def _prepare(self, task: BindTask) -> None:
-        """Have the volumes of a pod bound, then the pod."""
+        """Have the volumes of a pod bound and its claims written, then the pod bound."""
         try:
-            await self.volumes.prepare(task.pod, task.node, task.volumes)
+            if task.volumes:
+                await self.volumes.prepare(task.pod, task.node, task.volumes)
+            if task.claims:
+                await self.claims.prepare(task.pod, task.claims)
         except VolumeProblemError as problem:
             self._end(BindResult(task, Outcome.NO_VOLUME, str(problem), problem.refused_claim))
+        except ClaimProblemError as problem:
+            await self._undo(BindResult(task, Outcome.NO_DEVICES, str(problem)))
         else:
             # Only the Binding counts against the limit; preparing a volume asks the server now and then.
             self._tasks.put_nowait(task)
+
+    async def _undo_failed(self, group: asyncio.TaskGroup) -> None:
+        """Give claims back beside the workers: a server that cannot be reached is asked again and again."""
+        while True:
+            group.create_task(self._undo(await self._failed.get()))
+
+    async def _undo(self, result: BindResult) -> None:
+        # The engine hears of it afterwards: until then the devices are not given to another claim.
+        await self.claims.give_back(result.task.pod, result.task.claims)
+        self._end(result)
 
     async def _work(self) -> None:
         while True:
@@ -148,7 +171,10 @@ class Binder:
             finally:
                 self._busy -= 1
             self.metrics.bind_seconds.observe(self.client.clock.monotonic_s() - began_s)
-            self._end(result)
+            if result.outcome in LEAVES_CLAIMS and task.claims:
+                self._failed.put_nowait(result)
+            else:
+                self._end(result)
 
     def _end(self, result: BindResult) -> None:
         self.metrics.binds.labels(result.outcome.value).inc()

@@ -5,16 +5,19 @@ First the finalizer, so that the claim stays while it has devices; then the allo
 read, so that of two writers one fails, reads anew and goes on from what stands there: a writer that ends
 after any write is continued by the next. A claim that has devices of another's choice is left as it is.
 
-The scheduler does not use it yet: the engine chooses no devices for claims, and pods with claims are held
-back with that reason (``kube.codec.waits``).
+What was written for a Binding that did not happen is given back: the entry of the pod, and the devices where
+no other pod has an entry. A pod that has a node after all keeps everything.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
 
 from gpufleet.kube.client import Client
 from gpufleet.kube.kube_errors import KubeError
+from gpufleet.kube.lease import LeadershipLost
+from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.objects.resource_claims import (
     Consumer,
     ResourceClaimObject,
@@ -22,7 +25,7 @@ from gpufleet.kube.objects.resource_claims import (
     WrittenAllocation,
 )
 from gpufleet.kube.objects.structure import Structure
-from gpufleet.kube.resources import RESOURCE_CLAIMS
+from gpufleet.kube.resources import PODS, RESOURCE_CLAIMS
 from gpufleet.kube.status import Conflict, NotFound
 from gpufleet.kube.unknown_outcome import OutcomeUnknown
 from gpufleet.model.model_errors import WorldError
@@ -56,6 +59,7 @@ class _Protected(Structure, frozen=True):
     metadata: _Finalized = _Finalized()
 
 
+_POD = msgspec.json.Decoder(Pod)
 _CLAIM = msgspec.json.Decoder(ResourceClaimObject)
 _PROTECTED = msgspec.json.Decoder(_Protected)
 
@@ -63,14 +67,17 @@ _PROTECTED = msgspec.json.Decoder(_Protected)
 class ClaimWriter:
     """Writes what was chosen for claims."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, *, may_write: Callable[[], bool]) -> None:
         self.client = client
+        self.may_write = may_write
 
     async def prepare(self, pod: PodName, tasks: tuple[ClaimTask, ...]) -> None:
         """Return once the pod may use each claim. Raises ClaimProblemError where it cannot."""
         try:
             for task in tasks:
                 await self._prepare(pod, task)
+        except LeadershipLost:
+            raise
         except (KubeError, msgspec.DecodeError) as problem:
             raise ClaimProblemError(f"a claim was not written: {problem}") from problem
 
@@ -92,6 +99,7 @@ class ClaimWriter:
         consumer = Consumer(resource="pods", name=pod.name, uid=pod.uid)
         if any(one.uid == pod.uid for one in claim.status.reserved_for):
             return True
+        self._check_leadership()
         version = {"resourceVersion": claim.metadata.resource_version}
         # A claim that has devices is in the care of the scheduler that gave them.
         if claim.status.allocation is None and FINALIZER not in finalizers:
@@ -106,6 +114,52 @@ class ClaimWriter:
             RESOURCE_CLAIMS, task.name, body, namespace=pod.namespace, subresource="status"
         )
         return True
+
+    async def give_back(self, pod: PodName, tasks: tuple[ClaimTask, ...]) -> None:
+        """Undo what was written for a pod that was not bound. After a KubeError or DecodeError try again.
+
+        Devices go only where they are those of the task, and no other pod may use the claim.
+        """
+        if not await self._has_node(pod):
+            for task in tasks:
+                await self._give_back(pod, task)
+
+    async def _has_node(self, pod: PodName) -> bool:
+        try:
+            found = _POD.decode(await self.client.get(PODS, pod.name, namespace=pod.namespace))
+        except NotFound:
+            return False
+        return found.metadata.uid == pod.uid and bool(found.spec.node_name)
+
+    async def _give_back(self, pod: PodName, task: ClaimTask) -> None:
+        try:
+            raw = await self.client.get(RESOURCE_CLAIMS, task.name, namespace=pod.namespace)
+        except NotFound:
+            return
+        claim = _CLAIM.decode(raw)
+        allocation, users = claim.status.allocation, claim.status.reserved_for
+        if claim.metadata.uid != task.uid or allocation is None:
+            return
+        others = [one for one in users if one.uid != pod.uid]
+        is_ours = task.allocation is not None and _devices(allocation) == _devices(task.allocation)
+        ends = is_ours and not others
+        if not ends and len(others) == len(users):
+            return
+        self._check_leadership()
+        # An entry that was added since is not lost: the version makes the write fail.
+        version = {"resourceVersion": claim.metadata.resource_version}
+        status = {"reservedFor": others or None, **({"allocation": None} if ends else {})}
+        await self.client.patch(
+            RESOURCE_CLAIMS,
+            task.name,
+            {"metadata": version, "status": status},
+            namespace=pod.namespace,
+            subresource="status",
+        )
+
+    def _check_leadership(self) -> None:
+        if not self.may_write():
+            raise LeadershipLost("leadership is no longer certain, so nothing more is written into claims")
 
     async def _read(self, pod: PodName, task: ClaimTask) -> bytes:
         try:

@@ -44,6 +44,7 @@ from gpufleet.model.identifiers import GangName, NodeName
 from gpufleet.model.model_errors import InternalError
 from gpufleet.model.pod_name import PodName
 from gpufleet.scheduler.binder import Binder, BindTask
+from gpufleet.scheduler.claim_tasks import claim_tasks, claims_to_release
 from gpufleet.scheduler.condition_writer import ConditionWriter
 from gpufleet.scheduler.eviction_planner import EvictionPlanner
 from gpufleet.scheduler.gang_protection import protection_of
@@ -90,6 +91,7 @@ class Dispatch:
                     cause, never = cause_of(verdict), never_fits(verdict)
                     reason = waiting_reason(cause, never_fits=never)
                     self.reporter.waits(entry.name, reason, message, cause, never_fits=never)
+                    self._release_claims(entry)
             case GangUnschedulable():
                 cause, of_member = cause_of_gang(instruction), instruction.verdict
                 never = of_member is not None and never_fits(of_member)
@@ -169,9 +171,20 @@ class Dispatch:
         # Noted before the Binding is sent: what the watch tells meanwhile is compared with it.
         entry.intent = Intent(bind.node, bind.devices, annotations, terms)
         volumes = tuple(VolumeTask(claim, volume) for claim, volume in bind.volumes)
+        asked = entry.meaning.shape.relations.device_claims
+        claims = claim_tasks(asked, bind.claims, self.engine_events.claims, self.binder.claims.share_id)
         # What is not written yet about its waiting would come after the Binding.
         self.reporter.withdraw(bind.uid)
-        self.binder.submit(BindTask(entry.name, bind.node, bind.devices, annotations, volumes))
+        self.binder.submit(BindTask(entry.name, bind.node, bind.devices, annotations, volumes, claims))
+
+    def _release_claims(self, entry: Entry) -> None:
+        """A pod cannot start: devices that tie it to some nodes are given back where it alone has them."""
+        asked = () if entry.meaning is None else entry.meaning.shape.relations.device_claims
+        if asked and entry.intent is None:
+            tasks = claims_to_release(
+                asked, entry.name.uid, self.engine_events.claims, self.binder.claims.share_id
+            )
+            self.binder.claims.release(entry.name, tasks)
 
     def _tell_gang(
         self, gang: GangName, cause: str, words: Callable[[Entry], str], *, never: bool = False
@@ -179,6 +192,7 @@ class Dispatch:
         reason = waiting_reason(cause, never_fits=never)
         for entry in self.engine_events.waiting_members(gang):
             self.reporter.waits(entry.name, reason, words(entry), cause, never_fits=never)
+            self._release_claims(entry)
 
 
 def scheduled_note(pod: PodName, node: NodeName) -> str:

@@ -11,9 +11,11 @@ import asyncio
 import contextlib
 import logging
 import random
+import uuid
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
+from gpufleet.cluster.claims.claim_tracker import ClaimTracker
 from gpufleet.cluster.engine_events import EngineEvents
 from gpufleet.cluster.engine_of_settings import engine_of
 from gpufleet.cluster.engine_time import EngineTime
@@ -41,6 +43,8 @@ from gpufleet.model.model_errors import InternalError
 from gpufleet.progress.logged import DECIDING
 from gpufleet.scheduler.bind_outcome import Outcome
 from gpufleet.scheduler.binder import Binder, BindResult
+from gpufleet.scheduler.claim_binder import ClaimBinder
+from gpufleet.scheduler.claim_writer import ClaimWriter
 from gpufleet.scheduler.condition_writer import ConditionWriter
 from gpufleet.scheduler.dispatch import Dispatch, scheduled_note
 from gpufleet.scheduler.eviction_planner import EvictionPlanner
@@ -211,13 +215,8 @@ class Service:
                 reporter.bound(result.task.pod, scheduled_note(result.task.pod, result.task.node))
             engine_events.result(result.ended())
 
-        volumes = VolumeBinder(
-            self.client,
-            lambda namespace, name: cluster.find(resources.PERSISTENT_VOLUME_CLAIMS, name, namespace),
-        )
-        binder = Binder(
-            self.client, volumes, metrics, tell, at_once=settings.binds_at_once, may_write=self.lease.holds
-        )
+        claims = self._claim_binder(engine_events.claims)
+        binder = self._binder(cluster, claims, tell)
         reporter = Reporter(
             self.client,
             metrics,
@@ -261,8 +260,34 @@ class Service:
 
         refreshing = Refreshing(engine, pods, reporter, clock, busy)
         writer = self._queue_status_writer(cluster, reader, engine, statuses, write_ahead, busy)
-        workers = (binder, reporter, conditions, evictions, pod_nominations, write_ahead, refreshing, writer)
+        writers = (binder, claims, reporter, conditions, evictions, pod_nominations, write_ahead)
+        workers = (*writers, refreshing, writer)
         return rounds, [worker.run() for worker in workers]
+
+    def _claim_binder(self, tracker: ClaimTracker) -> ClaimBinder:
+        client = self.client
+        return ClaimBinder(
+            ClaimWriter(client, may_write=self.lease.holds),
+            tracker,
+            client.clock,
+            share_id=lambda: str(uuid.UUID(int=client.jitter.getrandbits(128), version=4)),
+            at_once=self.settings.binds_at_once,
+        )
+
+    def _binder(self, cluster: Cluster, claims: ClaimBinder, tell: Callable[[BindResult], None]) -> Binder:
+        volumes = VolumeBinder(
+            self.client,
+            lambda namespace, name: cluster.find(resources.PERSISTENT_VOLUME_CLAIMS, name, namespace),
+        )
+        return Binder(
+            self.client,
+            volumes,
+            claims,
+            self.metrics,
+            tell,
+            at_once=self.settings.binds_at_once,
+            may_write=self.lease.holds,
+        )
 
     def _queue_status_writer(
         self,

@@ -34,7 +34,7 @@ def a_gate_of_kueue_and_no_queue(world: World) -> None:
     world.pod("p", schedulingGates=[{"name": "kueue.x-k8s.io/admission"}])
 
 
-@cause("resource-claim", why="resource claims (gpu)", way="leave resourceClaims out")
+@cause("resource-claim", why="no claim has been made of the template one-gpu yet", way="see whether the")
 def a_claim_of_devices(world: World) -> None:
     world.node("a")
     world.pod("p", gpus=0, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}])
@@ -140,7 +140,7 @@ def a_name_of_before_device_plugins(world: World) -> None:
 @cause(
     "foreign",
     why="default-scheduler, as it asks for devices by a ResourceClaim",
-    way="ask for nvidia.com/gpu in resources.limits: gpufleet does not allocate claims",
+    way="make it anew with schedulerName: gpufleet",
 )
 def a_claim_left_to_kubernetes_own_scheduler(world: World) -> None:
     world.node("a")

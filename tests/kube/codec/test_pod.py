@@ -236,9 +236,9 @@ def test_pods_differ_by_what_their_own_terms_see() -> None:
     assert len(set(shapes)) == 3
 
 
-def test_gates_and_resource_claims_are_waited_for() -> None:
-    pod = a_pod(schedulingGates=[{"name": "quota.example.com"}], resourceClaims=[{"name": "gpus"}])
-    assert [wait.reason for wait in waits_of(pod)] == [WaitReason.GATED, WaitReason.RESOURCE_CLAIM]
+def test_gates_are_waited_for() -> None:
+    pod = a_pod(schedulingGates=[{"name": "quota.example.com"}])
+    assert [wait.reason for wait in waits_of(pod)] == [WaitReason.GATED]
     assert "quota.example.com" in waits_of(pod)[0].message
     assert waits_of(a_pod()) == ()
 

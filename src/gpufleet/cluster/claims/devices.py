@@ -1,13 +1,12 @@
 """The devices of the cluster, their classes, and what claims have, read from a picture.
 
-Kinds of claims are listed only where a question is about a pod that has some: most clusters have many
-slices, and most questions need none. ``pod_claims`` reads the claims of one pod.
+``pod_claims`` reads the claims of one pod, ``claim_tracker`` follows all of them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from gpufleet.cluster.watching.mirrors import Watched
+from gpufleet.cluster.watching.mirrors import CLAIM_KINDS
 from gpufleet.cluster.watching.picture import Picture
 from gpufleet.dra_allocation.claims import DeviceClass
 from gpufleet.dra_allocation.pools import SliceIndex
@@ -25,20 +24,7 @@ from gpufleet.kube.codec.resource_slices import (
 from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.mirror_changes import Unreadable
 from gpufleet.kube.objects.resource_claims import ResourceClaimObject
-from gpufleet.kube.objects.resource_slices import (
-    DeviceClassObject,
-    DeviceTaintRuleObject,
-    ResourceSliceObject,
-)
 from gpufleet.model.model_errors import printable
-
-CLAIM_KINDS = (
-    Watched(resources.RESOURCE_CLAIMS, ResourceClaimObject, optional=True),
-    Watched(resources.RESOURCE_SLICES, ResourceSliceObject, optional=True),
-    Watched(resources.DEVICE_CLASSES, DeviceClassObject, optional=True),
-    Watched(resources.DEVICE_TAINT_RULES, DeviceTaintRuleObject, optional=True),
-)
-"""What claims are judged by. Clusters before Kubernetes 1.34 have none of it, before 1.37 no taint rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +37,26 @@ class Devices:
     users: Mapping[str, tuple[str, ...]]
     problems: tuple[str, ...] = ()
 
+    def allocation(self, one: ResourceClaimObject) -> Allocation | None:
+        """What a claim has."""
+        return self.allocations.get(one.metadata.path)
+
+    def has_class(self, name: str) -> bool:
+        """Whether there is such a class, which can be read."""
+        return name in self.classes
+
+    def class_names(self) -> Iterable[str]:
+        """All classes."""
+        return self.classes
+
 
 def read_devices(picture: Picture) -> Devices:
     """All devices, classes and allocations of a picture."""
+    kinds = {one.kind for one in CLAIM_KINDS}
     problems = [
         f"{kind.name} {harmless(change.name)}: {printable(change.problem)}"
         for kind, change in picture.unreadable
-        if isinstance(change, Unreadable)
+        if kind in kinds and isinstance(change, Unreadable)
     ]
     slices: list[ResourceSlice] = []
     classes: dict[str, DeviceClass] = {}

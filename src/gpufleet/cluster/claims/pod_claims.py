@@ -1,10 +1,10 @@
 """The claims of one pod: which wait for devices, which have some, and why others cannot be judged."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from gpufleet.cluster.claims.devices import Devices
-from gpufleet.dra_allocation.claims import DeviceClass, ResourceClaim
+from gpufleet.dra_allocation.claims import ResourceClaim
 from gpufleet.dra_allocation.results import Allocation
 from gpufleet.kube import resources
 from gpufleet.kube.codec.field_path import harmless
@@ -14,6 +14,22 @@ from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects.pod import Pod, ResourceClaimUse
 from gpufleet.kube.objects.resource_claims import ResourceClaimObject
 from gpufleet.model.label_advice import nearest
+
+
+class ClaimFacts(Protocol):
+    """What is known of allocations and classes."""
+
+    def allocation(self, one: ResourceClaimObject) -> Allocation | None:
+        """What a claim has. Raises ObjectError where that cannot be read."""
+        ...
+
+    def has_class(self, name: str) -> bool:
+        """Whether there is such a class, which can be read."""
+        ...
+
+    def class_names(self) -> Iterable[str]:
+        """All classes."""
+        ...
 
 
 @dataclass(slots=True)
@@ -29,7 +45,7 @@ class PodClaims:
     ways: list[str] = field(default_factory=list)
 
 
-def claims_of(pod: Pod, cluster: Lookup, devices: Devices) -> PodClaims:
+def claims_of(pod: Pod, cluster: Lookup, devices: ClaimFacts) -> PodClaims:
     """The claims of a pod, by what they need."""
     found = PodClaims()
     made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses}
@@ -80,30 +96,32 @@ def _find_made(found: PodClaims, pod: Pod, name: str, cluster: Lookup) -> Resour
     return None
 
 
-def _sort_in(found: PodClaims, one: ResourceClaimObject, devices: Devices) -> None:
-    path, name = one.metadata.path, harmless(one.metadata.name)
+def _sort_in(found: PodClaims, one: ResourceClaimObject, devices: ClaimFacts) -> None:
+    name = harmless(one.metadata.name)
     if one.metadata.deletion_timestamp is not None:
         found.problems.append(f"the ResourceClaim {name} is being deleted")
         found.ways.append("make it anew once it is gone")
-    elif path in devices.allocations:
-        found.allocated[path] = devices.allocations[path]
-    else:
-        try:
-            claim = read_resource_claim(one)
-        except ObjectError as error:
-            found.problems.append(str(error))
-            found.ways.append(f"correct that field in a new ResourceClaim {name}")
-            return
+        return
+    try:
+        allocation = devices.allocation(one)
+        claim = None if allocation is not None else read_resource_claim(one)
+    except ObjectError as error:
+        found.problems.append(str(error))
+        found.ways.append(f"correct that field in a new ResourceClaim {name}")
+        return
+    if allocation is not None:
+        found.allocated[one.metadata.path] = allocation
+    if claim is not None:
         found.waiting.append(claim)
-        _check_classes(found, claim, devices.classes)
+        _check_classes(found, claim, devices)
 
 
-def _check_classes(found: PodClaims, claim: ResourceClaim, classes: Mapping[str, DeviceClass]) -> None:
+def _check_classes(found: PodClaims, claim: ResourceClaim, devices: ClaimFacts) -> None:
     choices = (choice for request in claim.requests for choice in request.choices)
     for name in dict.fromkeys(choice.class_name for choice in choices):
-        if name not in classes:
+        if not devices.has_class(name):
             found.problems.append(f"the DeviceClass {harmless(name)} is not there")
-            found.ways.append(_meant("DeviceClass", name, classes))
+            found.ways.append(_meant("DeviceClass", name, devices.class_names()))
 
 
 def _meant(kind: str, name: str, known: Iterable[str]) -> str:

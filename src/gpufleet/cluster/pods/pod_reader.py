@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from gpufleet.cluster.claims.usable_claims import usable_claims
 from gpufleet.cluster.pods.dependencies import Dependencies, ObjectKey
 from gpufleet.cluster.pods.effective_terms import as_bound, ignored
 from gpufleet.cluster.pods.held_devices import devices_of
@@ -115,13 +116,16 @@ class PodReader:
         waits = waits_of(pod)
         if waits:
             return held_by(waits)
+        claims = usable_claims(pod, lookup)
+        if isinstance(claims, Wait):
+            return held_by((claims,))
         volumes = read_volumes(pod, lookup)
         if volumes.waits:
             return held_by(volumes.waits)
         gang = self.gangs.part(pod, lookup)
         if isinstance(gang, Wait):
             return held_by((gang,))
-        return read_pod(
+        found = read_pod(
             pod,
             volumes=volumes.volumes,
             gang=gang,
@@ -129,6 +133,7 @@ class PodReader:
             queues=self.queues.of_namespace(pod.metadata.namespace),
             preemptible=_may_be_evicted(pod, lookup),
         )
+        return with_claims(found, claims) if claims else found
 
     def read_placed(self, pod: Pod) -> Placed:
         """A pod that has a node, placed by any scheduler.
@@ -277,6 +282,12 @@ def _may_be_evicted(pod: Pod, lookup: Lookup) -> bool:
     name = pod.spec.priority_class_name
     found: PriorityClass | None = lookup.find(resources.PRIORITY_CLASSES, name) if name else None
     return found is None or is_preemptible(found)
+
+
+def with_claims(pod: model.Pod, claims: tuple[str, ...]) -> model.Pod:
+    """The pod, which is placed with devices for these claims."""
+    relations = msgspec.structs.replace(pod.shape.relations, device_claims=claims)
+    return msgspec.structs.replace(pod, shape=msgspec.structs.replace(pod.shape, relations=relations))
 
 
 def held_by(waits: tuple[Wait, ...]) -> Held:

@@ -17,6 +17,8 @@ from gpufleet.kube.codec.salvage import salvage_pod
 from gpufleet.kube.mirror_changes import Unreadable
 from gpufleet.kube.objects.fleet_queues import FleetQueue, FleetQueueStatus, status_of
 from gpufleet.kube.objects.pod import Pod
+from gpufleet.kube.objects.resource_claims import ResourceClaimObject
+from gpufleet.kube.objects.resource_slices import DeviceClassObject
 from gpufleet.kube.resources import Kind
 from gpufleet.model.model_errors import InputError
 
@@ -74,10 +76,26 @@ def spared(found: Any) -> Any:
         status = status_of(found)
         kept_status = FleetQueueStatus(past_use=status.past_use, reservation=status.reservation)
         return msgspec.structs.replace(found, status=msgspec.Raw(_ENCODE(kept_status)))
+    if isinstance(found, ResourceClaimObject | DeviceClassObject):
+        return without_parameters(found)
     if isinstance(found, Pod) and found.status.conditions:
         silent = tuple(msgspec.structs.replace(one, message="") for one in found.status.conditions)
         return msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, conditions=silent))
     return found
+
+
+def without_parameters(
+    found: ResourceClaimObject | DeviceClassObject,
+) -> ResourceClaimObject | DeviceClassObject:
+    """A claim or a class without what it says to drivers, which may be anything."""
+    replace = msgspec.structs.replace
+    if isinstance(found, DeviceClassObject):
+        return replace(found, spec=replace(found.spec, config=()))
+    spec = replace(found.spec, devices=replace(found.spec.devices, config=()))
+    allocation = found.status.allocation
+    if allocation is not None:
+        allocation = replace(allocation, devices=replace(allocation.devices, config=()))
+    return replace(found, spec=spec, status=replace(found.status, allocation=allocation))
 
 
 def unreadable_line(seen: Seen) -> bytes:

@@ -22,6 +22,12 @@ from gpufleet.kube.objects.namespace import Namespace
 from gpufleet.kube.objects.node import Node
 from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import POD_SCHEDULED, Pod, PodCondition
+from gpufleet.kube.objects.resource_claims import ResourceClaimObject
+from gpufleet.kube.objects.resource_slices import (
+    DeviceClassObject,
+    DeviceTaintRuleObject,
+    ResourceSliceObject,
+)
 from gpufleet.kube.objects.storage import (
     CsiDriver,
     CsiNode,
@@ -65,6 +71,14 @@ class Watched(msgspec.Struct, frozen=True):
     lasts: bool = False
 
 
+CLAIM_KINDS = (
+    Watched(resources.RESOURCE_CLAIMS, ResourceClaimObject, optional=True),
+    Watched(resources.RESOURCE_SLICES, ResourceSliceObject, optional=True),
+    Watched(resources.DEVICE_CLASSES, DeviceClassObject, optional=True),
+    Watched(resources.DEVICE_TAINT_RULES, DeviceTaintRuleObject, optional=True),
+)
+"""What claims are judged by. Clusters before Kubernetes 1.34 have none of it, before 1.37 no taint rules."""
+
 # Every kind that a decision may depend on, with its type here; optional kinds may not be installed.
 WATCHED = (
     Watched(resources.PODS, Pod),
@@ -80,6 +94,7 @@ WATCHED = (
     Watched(resources.CSI_DRIVERS, CsiDriver),
     Watched(resources.CSI_STORAGE_CAPACITIES, CsiStorageCapacity),
     Watched(resources.VOLUME_ATTACHMENTS, VolumeAttachment),
+    *CLAIM_KINDS,
     *(Watched(kind, meant, optional=True) for kind, meant in FOLLOWED),
 )
 

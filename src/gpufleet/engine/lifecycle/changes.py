@@ -47,6 +47,8 @@ class Change(IntEnum):
     """The levels of the topology are others."""
     NAMESPACE = auto()
     """The labels of a namespace are others."""
+    CLAIMED_DEVICES = auto()
+    """Devices for resource claims, their classes or the claims are others."""
 
 
 FREES_ROOM = (
@@ -59,6 +61,7 @@ FREES_ROOM = (
     Change.RUN_TIME_LIMITS,
     Change.TOPOLOGY,
     Change.NAMESPACE,
+    Change.CLAIMED_DEVICES,
 )
 """By these work may fit that did not."""
 

@@ -24,18 +24,18 @@ from gpufleet.engine.lifecycle.changes import Change
 from gpufleet.engine.lifecycle.departures import Nomination
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.place.choose.trial import Trial
-from gpufleet.engine.place.relations.unbound_volume_claims import VolumeChoice
+from gpufleet.engine.place.relations.place_choice import PlaceChoice
 from gpufleet.engine.place.score import fit
 from gpufleet.model.identifiers import PodUid, QueueName
 
 
 class Placement(NamedTuple):
-    """Where a pod goes: its row, the node's, the devices', and the volumes chosen with them."""
+    """Where a pod goes: its row, the node's, the devices', and what was chosen with them."""
 
     row: int
     node: int
     devices: tuple[int, ...]
-    choice: VolumeChoice | None
+    choice: PlaceChoice | None
 
 
 def placement_of(state: EngineState, row: int) -> Placement:

@@ -8,6 +8,8 @@ import functools
 from collections.abc import Iterable
 
 from gpufleet.engine.node_reasons import (
+    claim_devices,
+    claim_elsewhere,
     cordoned,
     cpu,
     cuda_driver,
@@ -135,6 +137,8 @@ TABLE = ReasonTable(
         volume_in_use,
         volume_limit,
         volume_unbound,
+        claim_elsewhere,
+        claim_devices,
         spread,
         pod_affinity,
         pod_anti_affinity,

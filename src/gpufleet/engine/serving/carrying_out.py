@@ -67,7 +67,8 @@ class CarryingOut:
         node = state.fleet.node_at(node_row)
         volumes, origin = state.neighbours.volumes_of(row), self.replacements.origin(uid)
         promises = self.guests.promises_of(uid)
-        self.instructions.append(Bind(uid, node.name, devices, volumes, origin, promises))
+        claims = state.neighbours.claimed_by(row)
+        self.instructions.append(Bind(uid, node.name, devices, volumes, origin, promises, claims))
 
     def bind_nominated(self, rows: Iterable[int]) -> None:
         """Pods start that had a nomination."""

@@ -4,9 +4,12 @@ An amount beyond these bounds is a mistake or an attack. It is refused with its 
 written, because an array that overflowed half-way would corrupt every later decision.
 """
 
+import itertools
+
 from gpufleet.engine.arrays.layout import DEVICES_A_NODE_MAX
 from gpufleet.engine.engine_errors import EventError
 from gpufleet.model.device import WHOLE_GPU_MILLI, Device
+from gpufleet.model.gang import Gang, gang_title
 from gpufleet.model.node import Node
 from gpufleet.model.resources import Resources
 from gpufleet.model.shape import GpuRequest, Shape, Within
@@ -20,6 +23,9 @@ AMOUNT_MAX = 1 << 53
 # 2 PiB on one device, and a product of two such numbers stays within 64 bits.
 MEMORY_MIB_MAX = (1 << 31) - 1
 LINK_GROUP_MAX = (1 << 31) - 1
+
+ENTRY_COUNT_MAX = 1_000_000_000
+"""Fragmentation is a sum of counts times thousandths of GPUs, in 64 bits."""
 
 
 def check_node(node: Node) -> None:
@@ -44,6 +50,29 @@ def check_device(device: Device, owner: str) -> None:
     check_range(device.link_group, -1, LINK_GROUP_MAX, f"{owner}: devices.link_group")
     if device.numa_node is not None:
         check_range(device.numa_node, 0, LINK_GROUP_MAX, f"{owner}: devices.numa_node")
+
+
+def check_gang(gang: Gang) -> None:
+    """Refuse a gang without members, and numbers of members that cannot be."""
+    title = gang_title(gang.name)
+    if gang.min_members < 1:
+        problem, field = "a gang without members", f"{title}: min_members"
+        raise EventError(problem, field=field, value=gang.min_members, expected="1 or more")
+    for role, minimum in gang.role_minimums:
+        check_range(minimum, 0, ENTRY_COUNT_MAX, f"{title}: role_minimums: {role}")
+    check_slices(gang)
+
+
+def check_slices(gang: Gang) -> None:
+    """Refuse slices that cannot be, or that tear apart those which they divide."""
+    field = f"{gang_title(gang.name)}: slices"
+    for wider, narrower in itertools.pairwise((None, *gang.slices)):
+        if narrower is None:
+            continue
+        check_range(narrower.size, 1, ENTRY_COUNT_MAX, field)
+        if wider is not None and wider.size % narrower.size:
+            problem, expected = "slices that do not divide the wider ones", f"a divisor of {wider.size}"
+            raise EventError(problem, field=field, value=narrower.size, expected=expected)
 
 
 def check_shape(shape: Shape) -> None:

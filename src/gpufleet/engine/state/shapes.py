@@ -222,6 +222,7 @@ def asks_anything(shape: Shape) -> bool:
         or relations.anti_affinity
         or relations.preferred
         or relations.spread
+        or relations.device_claims
         or volumes.attachments
         or volumes.exclusive
         or volumes.unbound

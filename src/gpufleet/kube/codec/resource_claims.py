@@ -162,9 +162,7 @@ def _constraint(constraint: written.WrittenConstraint, field: str) -> DeviceCons
     if len(given) != 1:
         expected = "either matchAttribute or distinctAttribute"
         raise InputError("no one kind of constraint", field=field, expected=expected)
-    return DeviceConstraint(
-        given[0], frozenset(constraint.requests), constraint.distinct_attribute is not None
-    )
+    return DeviceConstraint(given[0], constraint.requests, constraint.distinct_attribute is not None)
 
 
 def _allocated(result: written.WrittenResult, field: str) -> AllocatedDevice:

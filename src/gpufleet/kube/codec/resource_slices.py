@@ -108,7 +108,7 @@ def _device(device: written.WrittenDevice, has_own_reach: bool, field: str) -> D
                 CounterUse(
                     use.counter_set,
                     _counters(use.counters, f"consumesCounters[{position}].counters"),
-                    frozenset(use.compatibility_groups),
+                    use.compatibility_groups,
                 )
                 for position, use in enumerate(device.consumes_counters)
             ),

@@ -1,7 +1,7 @@
 """Why a pod is not handed to the engine yet, though nothing is wrong with it.
 
-Gates are lifted by the controllers that set them; claims of devices by dynamic resource allocation are not
-allocated by this scheduler; claims for storage may not be there yet (``volumes``).
+Gates are lifted by the controllers that set them; claims of devices, and claims for storage, may not be there
+yet (``volumes``).
 """
 
 import enum
@@ -19,7 +19,7 @@ class WaitReason(enum.Enum):
     """What kind of thing is waited for; also the reason in a pod's condition."""
 
     GATED = "SchedulingGated"
-    RESOURCE_CLAIM = "ResourceClaimsNotSupported"
+    RESOURCE_CLAIM = "ResourceClaimNotReady"
     CLAIM_MISSING = "PersistentVolumeClaimMissing"
     CLAIM_LOST = "PersistentVolumeClaimLost"
     CLAIM_DELETED = "PersistentVolumeClaimBeingDeleted"
@@ -43,10 +43,6 @@ def waits_of(pod: Pod) -> tuple[Wait, ...]:
     if pod.spec.scheduling_gates:
         gates = _listed([gate.name for gate in pod.spec.scheduling_gates])
         found.append(Wait(WaitReason.GATED, f"waits until its scheduling gates are lifted: {gates}"))
-    if pod.spec.resource_claims:
-        claims = _listed([claim.name for claim in pod.spec.resource_claims])
-        message = f"asks for devices by resource claims ({claims}), which this scheduler does not allocate"
-        found.append(Wait(WaitReason.RESOURCE_CLAIM, message))
     return tuple(found)
 
 

@@ -48,10 +48,14 @@ class RelatedPlaces:
         best = best_node_by_handle(self.store.handle, self.shapes.rankings_handle, self.policy.handle, slot)
         if best == layout.NOT_SET:
             return NO_NODES
-        reasons = self.neighbours.reasons(row, others=others)
         # The table has rows to spare beyond those of the fleet.
-        welcome = self.shapes.rankings.scores[slot, : len(reasons)] != layout.INFEASIBLE
-        welcome &= reasons == 0
+        scores = self.shapes.rankings.scores[slot, : self.neighbours.fleet.row_count]
+        welcome = scores != layout.INFEASIBLE
+        if len(within):
+            only = np.zeros(len(welcome), np.bool_)
+            only[within] = True
+            welcome &= only
+        welcome &= self.neighbours.reasons(row, others=others, within=welcome) == 0
         if len(within):
             return within[welcome[within]]
         return np.flatnonzero(welcome).astype(np.int64)
@@ -77,7 +81,7 @@ class RelatedPlaces:
                 candidates,
             )
             if node != layout.NOT_SET:
-                self.neighbours.choose_volumes(row, node)
+                self.neighbours.choose_with(row, node)
                 self.neighbours.follow(row)
                 return True
         return False

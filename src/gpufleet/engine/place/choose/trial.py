@@ -20,7 +20,7 @@ from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.engine.place.choose.placement import NO_NODES, place_members_by_handle
 from gpufleet.engine.place.choose.policy_state import PolicyState
 from gpufleet.engine.place.choose.related_places import RelatedPlaces
-from gpufleet.engine.place.relations.unbound_volume_claims import VolumeChoice
+from gpufleet.engine.place.relations.place_choice import PlaceChoice
 from gpufleet.engine.state.model_order import Models
 from gpufleet.engine.state.pods import PodTable
 from gpufleet.engine.state.shapes import ShapeTable
@@ -51,7 +51,7 @@ class Trial:
         self.mark = 0
         self.kept = False
         self.only_models: Models = ()
-        self._moved: dict[int, VolumeChoice | None] = {}
+        self._moved: dict[int, PlaceChoice | None] = {}
         self._attributes: list[tuple[object, str, object]] = []
 
     def __enter__(self) -> Self:
@@ -81,9 +81,9 @@ class Trial:
         outer.adopt(self._moved, self._attributes)
 
     def adopt(
-        self, moved: dict[int, VolumeChoice | None], attributes: list[tuple[object, str, object]]
+        self, moved: dict[int, PlaceChoice | None], attributes: list[tuple[object, str, object]]
     ) -> None:
-        """A trial within this one was kept: these pods moved, from where these volumes were chosen, and these
+        """A trial within this one was kept: these pods moved, with what was chosen there, and these
         attributes were set.
         """
         for row, choice in moved.items():
@@ -168,7 +168,7 @@ class Trial:
         """Place one waiting pod where its neighbours allow it; False if there is no such place."""
         placed = self.related.place(row, nodes, self.only_models)
         if placed:
-            # A pod that waits had no volumes before.
+            # Nothing was chosen for a pod that waits.
             self._moved.setdefault(row, None)
         return placed
 

@@ -54,6 +54,7 @@ class Asks:
         self.pods = 0
         self.ports = relations.ports
         self.volumes = relations.volumes
+        self.device_claims = relations.device_claims
         self._held: list[Selection] = []
         self.affinity: AffinityAsk | None = None
         if relations.affinity:

@@ -13,19 +13,22 @@ from typing import NamedTuple
 import numpy as np
 
 from gpufleet.engine.arrays import layout
-from gpufleet.engine.arrays.array_types import Int64Array
+from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.arrays.tables import TableStore
+from gpufleet.engine.engine_errors import BrokenInvariantError
 from gpufleet.engine.node_reasons.volume_in_use import BIT as VOLUME_IN_USE
 from gpufleet.engine.place.relations.affinity import affinity_reasons, anti_affinity_reasons, others_reasons
 from gpufleet.engine.place.relations.asks import Asks
 from gpufleet.engine.place.relations.attachments import Attachments
+from gpufleet.engine.place.relations.device_claims import DeviceClaims
 from gpufleet.engine.place.relations.equivalence_classes import EquivalenceClass, EquivalenceClasses, Labels
 from gpufleet.engine.place.relations.exclusive_volume_claims import ExclusiveClaims
 from gpufleet.engine.place.relations.host_ports import HostPorts
+from gpufleet.engine.place.relations.place_choice import ClaimedDevices, PlaceChoice, Volumes
 from gpufleet.engine.place.relations.preference import avoided_taints, preference
 from gpufleet.engine.place.relations.spread import spread_reasons
-from gpufleet.engine.place.relations.unbound_volume_claims import UnboundClaims, VolumeChoice, Volumes
+from gpufleet.engine.place.relations.unbound_volume_claims import UnboundClaims
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.engine.state.pods import PodTable
 from gpufleet.engine.state.shapes import ShapeTable
@@ -64,6 +67,7 @@ class Neighbours:
         self.attachments_there = Attachments()
         self.exclusive = ExclusiveClaims()
         self.claims = UnboundClaims(fleet)
+        self.device_claims = DeviceClaims(fleet)
         self.claims.is_nominated = lambda row: pods.state(row) is PodState.NOMINATED
         self.is_active = False
         self.changes = 0
@@ -97,7 +101,7 @@ class Neighbours:
             self._uncount(row)
             self._let_go(row)
         if self.claims.choice_by_row:
-            self.claims.drop(row)
+            self._drop_choice(row)
         if self._asks_by_shape:
             self._drop_asks(row)
 
@@ -215,7 +219,7 @@ class Neighbours:
         choice = self.claims.choice_by_row.get(row)
         if choice is not None and choice.node != place:
             self.changes += 1
-            self.claims.drop(row)
+            self._drop_choice(row)
 
     def settled(self, row: int) -> None:
         """A pod has its place for good: the shapes that such a pod may help are to be looked at again."""
@@ -268,10 +272,11 @@ class Neighbours:
         tolerations = self.pods.pod_at(row).shape.tolerations
         return any(avoided_taints(taints, tolerations) for taints in self.fleet.soft_taint_sets)
 
-    def reasons(self, row: int, *, others: bool = True) -> Int64Array:
-        """For each node row, what other pods and volumes have against the pod, as bits (``node_reasons``).
+    def reasons(self, row: int, *, others: bool = True, within: BoolArray | None = None) -> Int64Array:
+        """For each node row, what other pods, volumes and claims have against the pod (``node_reasons``).
 
-        ``others`` False leaves out the anti-affinity of pods already placed.
+        ``others`` False leaves out the anti-affinity of pods already placed. Whether there are devices for
+        claims is asked of the nodes of ``within`` alone, and of those without another reason.
         """
         rows = self.fleet.row_count
         found = np.zeros(rows, np.int64)
@@ -289,7 +294,11 @@ class Neighbours:
             found |= anti_affinity_reasons(asks, self.fleet)
         if asks.spread:
             found |= spread_reasons(asks, self.fleet)
-        return found | self._volume_reasons(asks)
+        found |= self._volume_reasons(asks)
+        if asks.device_claims:
+            welcome = None if within is None else within & (found == 0)
+            found |= self.device_claims.reasons(asks.device_claims, welcome)
+        return found
 
     def reasons_beyond_room(self, row: int) -> Int64Array:
         """``reasons`` if there may be any, else an array of none."""
@@ -322,28 +331,48 @@ class Neighbours:
         tolerations = self.pods.pod_at(row).shape.tolerations
         return preference(self._asks(row), tolerations, self.fleet, nodes)
 
-    def choose_volumes(self, row: int, node: int) -> None:
-        """Choose volumes for the claims of a pod that was just put on a node."""
+    def choose_with(self, row: int, node: int) -> None:
+        """Choose volumes and devices for the claims of a pod that was just put on a node."""
         asks = self._asks(row)
-        if asks is not None and asks.volumes.unbound:
-            volumes = self.claims.choose(asks.volumes.unbound, node)
-            self.claims.keep(row, VolumeChoice(self.fleet.node_at(node).name, volumes))
-            self.changes += 1
+        if asks is None or not (asks.volumes.unbound or asks.device_claims):
+            return
+        volumes = self.claims.choose(asks.volumes.unbound, node)
+        devices = self.device_claims.choose(asks.device_claims, node)
+        if devices is None:
+            name = self.fleet.node_at(node).name
+            raise BrokenInvariantError(f"node {name} was to serve claims, and has no devices for them")
+        self._keep_choice(row, PlaceChoice(self.fleet.node_at(node).name, volumes, devices))
+        self.changes += 1
 
-    def choice_of(self, row: int) -> VolumeChoice | None:
-        """The volumes chosen for a pod and the node they were chosen for."""
+    def choice_of(self, row: int) -> PlaceChoice | None:
+        """What was chosen with the place of a pod, and the node it was chosen for."""
         return self.claims.choice_by_row.get(row)
 
-    def choose_again(self, row: int, choice: VolumeChoice | None) -> None:
+    def choose_again(self, row: int, choice: PlaceChoice | None) -> None:
         """A pod is back where it was: exactly what was chosen with that place holds again."""
         if choice == self.choice_of(row):
             return
         self.changes += 1
-        self.claims.drop(row)
+        self._drop_choice(row)
         if choice is not None:
-            self.claims.keep(row, choice)
+            self._keep_choice(row, choice)
+
+    def _keep_choice(self, row: int, choice: PlaceChoice) -> None:
+        self.claims.keep(row, choice)
+        self.device_claims.keep(row, choice.devices)
+
+    def _drop_choice(self, row: int) -> None:
+        choice = self.choice_of(row)
+        if choice is not None:
+            self.claims.drop(row)
+            self.device_claims.drop(row, choice.devices)
 
     def volumes_of(self, row: int) -> Volumes:
         """The volumes chosen for a pod."""
         choice = self.claims.choice_by_row.get(row)
         return () if choice is None else choice.volumes
+
+    def claimed_by(self, row: int) -> ClaimedDevices:
+        """The resource claims of a pod, and the devices chosen for them."""
+        choice = self.claims.choice_by_row.get(row)
+        return () if choice is None else choice.devices

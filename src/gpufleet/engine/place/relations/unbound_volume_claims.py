@@ -9,28 +9,18 @@ then waits for that too.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
 
 import numpy as np
 
 from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
 from gpufleet.engine.node_reasons.volume_unbound import BIT as VOLUME_UNBOUND
 from gpufleet.engine.place.relations.matching import assign
+from gpufleet.engine.place.relations.place_choice import PlaceChoice, Volumes
 from gpufleet.engine.state.eligibility import nodes_of_affinity
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.labels import NodeAffinity
 from gpufleet.model.volumes import UnboundClaim
-
-Volumes = tuple[tuple[str, str], ...]
-"""(claim, volume) pairs, the volume "" where one is to be provisioned."""
-
-
-class VolumeChoice(NamedTuple):
-    """What was chosen for a pod, and for which node."""
-
-    node: NodeName
-    volumes: Volumes
 
 
 class UnboundClaims:
@@ -38,14 +28,14 @@ class UnboundClaims:
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
-        self.choice_by_row: dict[int, VolumeChoice] = {}
+        self.choice_by_row: dict[int, PlaceChoice] = {}
         self.is_nominated: Callable[[int], bool] = lambda _row: False
         self._rows_by_volume: dict[str, dict[int, None]] = {}
         self._rows_by_claim: dict[str, dict[int, None]] = {}
         self._reach: dict[NodeAffinity, BoolArray] = {}
         self._reach_at = -1
 
-    def keep(self, row: int, choice: VolumeChoice) -> None:
+    def keep(self, row: int, choice: PlaceChoice) -> None:
         """Volumes were chosen for a pod."""
         self.choice_by_row[row] = choice
         for claim, volume in choice.volumes:

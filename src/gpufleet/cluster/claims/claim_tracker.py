@@ -1,0 +1,197 @@
+"""Claims and devices as they change, and what is new of them for the engine.
+
+Objects are only noted as they are heard of and read once a round. A slice that cannot be read offers nothing.
+A claim of which something cannot be read keeps all devices that its status names, so that no other claim gets
+them.
+"""
+
+import logging
+from typing import NamedTuple
+
+from gpufleet.dra_allocation.claims import DeviceClass, ResourceClaim
+from gpufleet.dra_allocation.results import AllocatedDevice, Allocation
+from gpufleet.dra_allocation.slices import DeviceId, ResourceSlice
+from gpufleet.dra_allocation.taint_rules import DeviceTaintRule, with_taint_rules
+from gpufleet.engine.event import (
+    DeviceClassRemoved,
+    DeviceClassSet,
+    Event,
+    ResourceClaimRemoved,
+    ResourceClaimSet,
+    ResourceSliceRemoved,
+    ResourceSliceSet,
+)
+from gpufleet.kube import resources
+from gpufleet.kube.codec.lookup import Lookup
+from gpufleet.kube.codec.resource_claims import read_allocation, read_resource_claim
+from gpufleet.kube.codec.resource_slices import (
+    read_device_class,
+    read_resource_slice,
+    read_taint_rule,
+)
+from gpufleet.kube.kube_errors import ObjectError
+from gpufleet.kube.objects.resource_claims import ResourceClaimObject
+from gpufleet.kube.resources import Kind
+
+LOG = logging.getLogger(__name__)
+KINDS = (
+    resources.RESOURCE_CLAIMS,
+    resources.RESOURCE_SLICES,
+    resources.DEVICE_CLASSES,
+    resources.DEVICE_TAINT_RULES,
+)
+"""The kinds that are followed here."""
+
+
+class HeardOf(NamedTuple):
+    """An object that changed."""
+
+    kind: Kind
+    namespace: str
+    name: str
+
+
+class SeenClaim(NamedTuple):
+    """A claim as it was read last. ``reserved_for`` are the uids of the pods that may use it."""
+
+    uid: str
+    claim: ResourceClaim
+    allocation: Allocation | None
+    reserved_for: tuple[str, ...]
+
+
+class ClaimTracker:
+    """Reads what changed, and tells what is new."""
+
+    def __init__(self, cluster: Lookup) -> None:
+        self.cluster = cluster
+        self.claims: dict[str, SeenClaim] = {}
+        self._slices: dict[str, ResourceSlice] = {}
+        self._classes: dict[str, DeviceClass] = {}
+        self._holders: dict[DeviceId, dict[str, bool]] = {}
+        # Dictionaries without values stand for sets in order, so that every run tells in one order.
+        self._changed: dict[HeardOf, None] = {}
+        self._unreadable: dict[HeardOf, None] = {}
+
+    def hear(self, key: HeardOf, *, is_readable: bool) -> None:
+        """An object of one of ``KINDS`` changed, appeared or went."""
+        self._changed[key] = None
+        if is_readable:
+            self._unreadable.pop(key, None)
+        else:
+            self._unreadable[key] = None
+
+    def events(self) -> list[Event]:
+        """What the engine is to hear of all that changed since the last call."""
+        if not self._changed:
+            return []
+        changed, self._changed = self._changed, {}
+        names: dict[Kind, list[HeardOf]] = {kind: [] for kind in KINDS}
+        for key in changed:
+            names[key.kind].append(key)
+        slices = [key.name for key in names[resources.RESOURCE_SLICES]]
+        if names[resources.DEVICE_TAINT_RULES]:
+            every = (one.metadata.name for one in self.cluster.all(resources.RESOURCE_SLICES))
+            slices = list(dict.fromkeys((*slices, *every)))
+        events = [event for key in names[resources.DEVICE_CLASSES] for event in self._class(key.name)]
+        events += self._slices_read(slices)
+        for key in names[resources.RESOURCE_CLAIMS]:
+            events += self._claim(key)
+        return events
+
+    def others_with_devices_of(self, path: str) -> list[str]:
+        """Other claims that hold a device of this claim which is not for several."""
+        seen = self.claims.get(path)
+        devices = () if seen is None or seen.allocation is None else seen.allocation.devices
+        return [
+            other
+            for device in devices
+            if not device.admin_access
+            for other, is_share in self._holders.get(device.id, {}).items()
+            if other != path and not (is_share and device.is_share)
+        ]
+
+    def _class(self, name: str) -> list[Event]:
+        found = self.cluster.find(resources.DEVICE_CLASSES, name)
+        read = None
+        if found is not None and not self._is_unreadable(resources.DEVICE_CLASSES, name):
+            try:
+                read = read_device_class(found)
+            except ObjectError as problem:
+                LOG.warning("a device class cannot be read", extra={"problem": str(problem)})
+        if read is None:
+            return [DeviceClassRemoved(name)] if self._classes.pop(name, None) is not None else []
+        if self._classes.get(name) == read:
+            return []
+        self._classes[name] = read
+        return [DeviceClassSet(read)]
+
+    def _slices_read(self, names: list[str]) -> list[Event]:
+        if not names:
+            return []
+        found = (read_taint_rule(one) for one in self.cluster.all(resources.DEVICE_TAINT_RULES))
+        rules = [one for one in found if one is not None]
+        return [event for name in names for event in self._slice(name, rules)]
+
+    def _slice(self, name: str, rules: list[DeviceTaintRule]) -> list[Event]:
+        found = self.cluster.find(resources.RESOURCE_SLICES, name)
+        read = None
+        if found is not None and not self._is_unreadable(resources.RESOURCE_SLICES, name):
+            try:
+                (read,) = with_taint_rules([read_resource_slice(found)], rules)
+            except ObjectError as problem:
+                LOG.warning("a slice of devices cannot be read", extra={"problem": str(problem)})
+        if read is None:
+            return [ResourceSliceRemoved(name)] if self._slices.pop(name, None) is not None else []
+        if self._slices.get(name) == read:
+            return []
+        self._slices[name] = read
+        return [ResourceSliceSet(read)]
+
+    def _is_unreadable(self, kind: Kind, name: str) -> bool:
+        return HeardOf(kind, "", name) in self._unreadable
+
+    def _claim(self, key: HeardOf) -> list[Event]:
+        found: ResourceClaimObject | None = self.cluster.find(key.kind, key.name, key.namespace)
+        path = f"{key.namespace}/{key.name}"
+        before = self.claims.pop(path, None)
+        if before is not None:
+            self._release(path, before)
+        if found is None:
+            return [] if before is None else [ResourceClaimRemoved(path)]
+        reserved = tuple(consumer.uid for consumer in found.status.reserved_for)
+        seen = SeenClaim(found.metadata.uid, _asked(found), _held(found), reserved)
+        self.claims[path] = seen
+        for device in () if seen.allocation is None else seen.allocation.devices:
+            if not device.admin_access:
+                self._holders.setdefault(device.id, {})[path] = device.is_share
+        if before is not None and before[1:3] == seen[1:3]:
+            return []
+        return [ResourceClaimSet(seen.claim, seen.allocation)]
+
+    def _release(self, path: str, seen: SeenClaim) -> None:
+        for device in () if seen.allocation is None else seen.allocation.devices:
+            holders = self._holders.get(device.id, {})
+            holders.pop(path, None)
+            if not holders:
+                self._holders.pop(device.id, None)
+
+
+def _asked(found: ResourceClaimObject) -> ResourceClaim:
+    """What a claim asks for; nothing where that cannot be read, and its pods are held back."""
+    try:
+        return read_resource_claim(found)
+    except ObjectError:
+        return ResourceClaim(found.metadata.namespace, found.metadata.name, ())
+
+
+def _held(found: ResourceClaimObject) -> Allocation | None:
+    """What a claim has; where that cannot be read, the devices that it names, as a whole."""
+    try:
+        return read_allocation(found)
+    except ObjectError as problem:
+        LOG.warning("an allocation cannot be read", extra={"problem": str(problem)})
+        results = () if found.status.allocation is None else found.status.allocation.devices.results
+        return Allocation(
+            tuple(AllocatedDevice(one.request, DeviceId(one.driver, one.pool, one.device)) for one in results)
+        )

@@ -1,0 +1,60 @@
+"""The claims of a pod that the scheduler may place it with, or why it has to wait for them first."""
+
+from collections.abc import Iterable
+
+from gpufleet.cluster.claims.pod_claims import claims_of
+from gpufleet.dra_allocation.results import Allocation
+from gpufleet.kube import resources
+from gpufleet.kube.codec.lookup import Lookup
+from gpufleet.kube.codec.resource_claims import read_allocation
+from gpufleet.kube.codec.resource_slices import read_device_class
+from gpufleet.kube.codec.waits import Wait, WaitReason
+from gpufleet.kube.kube_errors import ObjectError
+from gpufleet.kube.objects.pod import Pod
+from gpufleet.kube.objects.resource_claims import ResourceClaimObject
+
+
+class LookedUp:
+    """Allocations and classes, each read when it is asked for."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+
+    def allocation(self, one: ResourceClaimObject) -> Allocation | None:
+        """What a claim has. Raises ObjectError where that cannot be read."""
+        return read_allocation(one)
+
+    def has_class(self, name: str) -> bool:
+        """Whether there is such a class, which can be read."""
+        found = self._lookup.find(resources.DEVICE_CLASSES, name)
+        if found is None:
+            return False
+        try:
+            read_device_class(found)
+        except ObjectError:
+            return False
+        return True
+
+    def class_names(self) -> Iterable[str]:
+        """All classes."""
+        return [one.metadata.name for one in self._lookup.all(resources.DEVICE_CLASSES)]
+
+
+def usable_claims(pod: Pod, lookup: Lookup) -> tuple[str, ...] | Wait:
+    """The claims of a pod by name with namespace, each once, or what it waits for."""
+    if not pod.spec.resource_claims:
+        return ()
+    found = claims_of(pod, lookup, LookedUp(lookup))
+    problems = [*found.problems, *_made_ready_first(found.allocated)]
+    if problems:
+        return Wait(WaitReason.RESOURCE_CLAIM, "; ".join(dict.fromkeys(problems)))
+    return tuple(dict.fromkeys((*found.allocated, *(claim.path for claim in found.waiting))))
+
+
+def _made_ready_first(allocated: dict[str, Allocation]) -> list[str]:
+    return [
+        f"devices of the ResourceClaim {path.partition('/')[2]} are made ready before the pod is bound, "
+        "which this scheduler does not wait for"
+        for path, allocation in allocated.items()
+        if any(device.binding_conditions for device in allocation.devices)
+    ]

@@ -1,0 +1,38 @@
+"""What is told of resource claims and of devices for them, taken into the state.
+
+Lines are woken only by what may be to the good of a pod that waits: that a claim is new, or has by now what
+was chosen for it, is no such thing.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from gpufleet.engine import event
+from gpufleet.engine.lifecycle.changes import Change
+from gpufleet.engine.lifecycle.engine_state import EngineState
+
+Handler = Callable[[Any], None]
+
+
+def claim_handlers(state: EngineState) -> dict[type[event.Event], Handler]:
+    """What takes in each kind of event about claims."""
+    claims = state.neighbours.device_claims
+    catalogue = claims.catalogue
+
+    def noting(take: Callable[[Any], bool]) -> Handler:
+        def handle(happened: Any) -> None:
+            state.neighbours.changes += 1
+            if take(happened):
+                state.changes.note(Change.CLAIMED_DEVICES)
+
+        return handle
+
+    takes: dict[type[event.Event], Callable[[Any], bool]] = {
+        event.ResourceSliceSet: lambda happened: catalogue.set_slice(happened.resource_slice),
+        event.ResourceSliceRemoved: lambda happened: catalogue.remove_slice(happened.name),
+        event.DeviceClassSet: lambda happened: catalogue.set_class(happened.device_class),
+        event.DeviceClassRemoved: lambda happened: catalogue.remove_class(happened.name),
+        event.ResourceClaimSet: lambda happened: claims.set_claim(happened.claim, happened.allocation),
+        event.ResourceClaimRemoved: lambda happened: claims.remove_claim(happened.claim),
+    }
+    return {kind: noting(take) for kind, take in takes.items()}

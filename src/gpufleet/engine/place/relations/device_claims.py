@@ -1,0 +1,173 @@
+"""Devices for resource claims (DRA), with the meaning that kube-scheduler gives them.
+
+A claim that has devices ties its pods to the nodes that can use them. One that has none gets some of the node
+that its pod is placed on, from Kubernetes' own rules (``dra_allocation``). What is chosen goes with the place
+of the pod: as long as it has that place, no other claim gets these devices, and other pods with the claim go
+where they can be used. What the API server says of a claim goes before what was chosen.
+
+Which nodes serve a claim is remembered by what it asks, so claims of one template are asked once, and of a
+node anew only when something of its pools changed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from gpufleet.dra_allocation.allocation_errors import ClaimError
+from gpufleet.dra_allocation.claims import ResourceClaim
+from gpufleet.dra_allocation.results import Allocation, Refusal
+from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
+from gpufleet.engine.node_reasons.claim_devices import BIT as CLAIM_DEVICES
+from gpufleet.engine.node_reasons.claim_elsewhere import BIT as CLAIM_ELSEWHERE
+from gpufleet.engine.place.relations.device_catalogue import DeviceCatalogue, NodeDevices
+from gpufleet.engine.place.relations.held_by_claims import HeldByClaims
+from gpufleet.engine.place.relations.place_choice import ClaimedDevices
+from gpufleet.engine.state.eligibility import nodes_of_affinity
+from gpufleet.engine.state.fleet import Fleet
+from gpufleet.model.labels import NodeAffinity
+from gpufleet.model.node import Node
+
+ASKS_KEPT_MAX = 256
+"""Kinds of claims for which the answers of nodes are kept: a cluster has fewer templates in use at once."""
+
+
+class KnownClaim(NamedTuple):
+    """A claim as the API server has it; ``asks`` is what it asks for, equal for claims that are alike."""
+
+    claim: ResourceClaim
+    allocation: Allocation | None
+    asks: bytes
+
+
+class _Answer(NamedTuple):
+    """Whether a node serves claims, and of which state of its devices that was said."""
+
+    devices: NodeDevices
+    changes: int
+    serves: bool
+
+
+class DeviceClaims:
+    """The claims, their devices, and what was chosen for pods that have a place."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self.catalogue = DeviceCatalogue()
+        self.held = HeldByClaims()
+        self.known: dict[str, KnownClaim] = {}
+        self._chosen: dict[str, dict[int, Allocation]] = {}
+        self._answers: dict[tuple[bytes, ...], dict[str, _Answer]] = {}
+
+    def set_claim(self, claim: ResourceClaim, allocation: Allocation | None) -> bool:
+        """A claim is there or changed; False where that helps no pod that waits."""
+        path, before = claim.path, self.known.get(claim.path)
+        if before is not None and (before.claim, before.allocation) == (claim, allocation):
+            return False
+        had = self.allocation_of(path)
+        asks = msgspec.json.encode(replace(claim, namespace="", name=""))
+        self.known[path] = KnownClaim(claim, allocation, asks)
+        has = self.allocation_of(path)
+        self.held.replace(path, had, has)
+        # A pod waits for claims that are known. That one has by now what was chosen for it helps none.
+        return before is not None and (before.claim != claim or had != has)
+
+    def remove_claim(self, path: str) -> bool:
+        """A claim is gone; False where it had no devices."""
+        had = self.allocation_of(path)
+        if self.known.pop(path, None) is None:
+            return False
+        self.held.replace(path, had, self.allocation_of(path))
+        return had is not None
+
+    def allocation_of(self, path: str) -> Allocation | None:
+        """What a claim has, or is to get with a pod that has a place."""
+        known = self.known.get(path)
+        if known is not None and known.allocation is not None:
+            return known.allocation
+        return next(iter(self._chosen.get(path, {}).values()), None)
+
+    def keep(self, row: int, devices: ClaimedDevices) -> None:
+        """Devices were chosen for the claims of a pod."""
+        for path, allocation in devices:
+            had = self.allocation_of(path)
+            self._chosen.setdefault(path, {})[row] = allocation
+            self.held.replace(path, had, self.allocation_of(path))
+
+    def drop(self, row: int, devices: ClaimedDevices) -> None:
+        """The pod lost the place for which they were chosen."""
+        for path, _ in devices:
+            had, rows = self.allocation_of(path), self._chosen[path]
+            del rows[row]
+            if not rows:
+                del self._chosen[path]
+            self.held.replace(path, had, self.allocation_of(path))
+
+    def reasons(self, paths: tuple[str, ...], within: BoolArray | None = None) -> Int64Array:
+        """What nodes have against a pod with these claims; only those of ``within`` are asked for devices."""
+        found = np.zeros(self.fleet.row_count, np.int64)
+        claims = [self.known.get(path) for path in paths]
+        waiting: list[KnownClaim] = []
+        for path, known in zip(paths, claims, strict=True):
+            allocation = self.allocation_of(path)
+            if known is None or (allocation is not None and self.held.is_disputed(path, allocation)):
+                return found | CLAIM_DEVICES
+            if allocation is None:
+                waiting.append(known)
+            elif allocation.nodes is not None:
+                reached = nodes_of_affinity(NodeAffinity((allocation.nodes,)), self.fleet)
+                found |= np.where(reached, 0, CLAIM_ELSEWHERE)
+        if waiting:
+            for row, node in enumerate(self.fleet.nodes):
+                if node is None or (within is not None and not within[row]):
+                    continue
+                if not self._serves(node, waiting):
+                    found[row] |= CLAIM_DEVICES
+        return found
+
+    def choose(self, paths: tuple[str, ...], node_row: int) -> ClaimedDevices | None:
+        """Devices for each claim that has none yet; None where the node has none for them together."""
+        open_claims = [known for known in map(self.known.get, paths) if known and known.allocation is None]
+        chosen = {known.claim.path: self.allocation_of(known.claim.path) for known in open_claims}
+        waiting = [known for known in open_claims if chosen[known.claim.path] is None]
+        if waiting:
+            found = self._allocate(self.catalogue.of(self.fleet.node_at(node_row)), waiting)
+            if found is None:
+                return None
+            chosen.update((known.claim.path, one) for known, one in zip(waiting, found, strict=True))
+        return tuple((path, allocation) for path, allocation in chosen.items() if allocation is not None)
+
+    def _serves(self, node: Node, waiting: Sequence[KnownClaim]) -> bool:
+        key = tuple(known.asks for known in waiting)
+        answers = self._answers.pop(key, None)
+        if answers is None:
+            answers = {}
+            while len(self._answers) >= ASKS_KEPT_MAX:
+                del self._answers[next(iter(self._answers))]
+        # The kind that was asked for last goes to the end, so that the oldest is the first to go.
+        self._answers[key] = answers
+        devices = self.catalogue.of(node)
+        changes, known = self.held.changes_of(devices.pools), answers.get(node.name)
+        if known is None or known.devices is not devices or known.changes != changes:
+            known = _Answer(devices, changes, self._allocate(devices, waiting) is not None)
+            answers[node.name] = known
+        return known.serves
+
+    def _allocate(self, devices: NodeDevices, waiting: Sequence[KnownClaim]) -> tuple[Allocation, ...] | None:
+        """Devices of a node for these claims together."""
+        claims = [known.claim for known in waiting]
+        try:
+            found = devices.allocator.allocate(claims, self.held.held_of(devices.pools))
+        except ClaimError:
+            return None
+        # Devices that are made ready before their pod is bound are waited for by Kubernetes' scheduler alone.
+        if isinstance(found, Refusal) or any(is_made_ready_first(one) for one in found):
+            return None
+        return found
+
+
+def is_made_ready_first(allocation: Allocation) -> bool:
+    """True if the Binding of a pod has to wait until conditions of the devices hold."""
+    return any(device.binding_conditions for device in allocation.devices)

@@ -1,0 +1,62 @@
+"""Which devices are held, by which claims: the allocations of every claim, by pool."""
+
+from collections.abc import Iterable
+
+from gpufleet.dra_allocation.held import HeldDevices
+from gpufleet.dra_allocation.results import AllocatedDevice, Allocation
+from gpufleet.engine.place.relations.device_catalogue import PoolName
+
+
+class HeldByClaims:
+    """The allocations by pool and claim. Each pool counts its changes, so that verdicts can be kept."""
+
+    def __init__(self) -> None:
+        self._by_pool: dict[PoolName, dict[str, Allocation]] = {}
+        self._changes: dict[PoolName, int] = {}
+
+    def replace(self, claim: str, before: Allocation | None, after: Allocation | None) -> None:
+        """A claim has another allocation, or none any more."""
+        for pool in _pools(before):
+            self._count(pool)
+            allocations = self._by_pool[pool]
+            del allocations[claim]
+            if not allocations:
+                del self._by_pool[pool]
+        for pool in _pools(after):
+            self._count(pool)
+            if after is not None:
+                self._by_pool.setdefault(pool, {})[claim] = after
+
+    def changes_of(self, pools: Iterable[PoolName]) -> int:
+        """How often what is held of these pools has changed."""
+        return sum(self._changes.get(pool, 0) for pool in pools)
+
+    def held_of(self, pools: Iterable[PoolName]) -> HeldDevices:
+        """What is held of these pools."""
+        found: dict[str, Allocation] = {}
+        for pool in pools:
+            found.update(self._by_pool.get(pool, {}))
+        return HeldDevices.of(found.values())
+
+    def is_disputed(self, claim: str, allocation: Allocation) -> bool:
+        """True if another claim holds one of these devices as well, and it is not for several."""
+        return any(
+            _excludes(theirs, ours)
+            for ours in allocation.devices
+            for other, has in self._by_pool.get((ours.id.driver, ours.id.pool), {}).items()
+            if other != claim
+            for theirs in has.devices
+        )
+
+    def _count(self, pool: PoolName) -> None:
+        self._changes[pool] = self._changes.get(pool, 0) + 1
+
+
+def _pools(allocation: Allocation | None) -> dict[PoolName, None]:
+    devices = () if allocation is None else allocation.devices
+    return dict.fromkeys((one.id.driver, one.id.pool) for one in devices)
+
+
+def _excludes(one: AllocatedDevice, other: AllocatedDevice) -> bool:
+    for_administration = one.admin_access or other.admin_access
+    return one.id == other.id and not for_administration and not (one.is_share and other.is_share)

@@ -1,0 +1,110 @@
+"""On a real API server pods with claims get devices and are bound, each device once.
+
+Claims of templates are made, and devices taken back, by Kubernetes' own controller. What a scheduler leaves
+that was killed after a write is the claim as it is after that write, so these states are written by hand.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from gpufleet.localkube import manifests, simulated_nodes
+from gpufleet.localkube.access.api import Api, Object
+from gpufleet.localkube.cluster import LocalCluster
+from gpufleet.localkube.control_plane import Options
+from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
+from tests.localkube.cluster import KUBERNETES, a_cluster
+from tests.scheduler.claims import DRIVER
+from tests.scheduler.real_scheduler import PODS, node_of, scheduler_at_work, why
+from tests.waiting import until
+
+RESOURCES = "/apis/resource.k8s.io/v1"
+CLAIMS = f"{RESOURCES}/namespaces/default/resourceclaims"
+MERGE = "application/merge-patch+json"
+TEMPLATES = f"{RESOURCES}/namespaces/default/resourceclaimtemplates"
+ASKED: Object = {"devices": {"requests": [{"name": "gpus", "exactly": {"deviceClassName": "gpu"}}]}}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """Two nodes with a device for claims each; no scheduler is at work."""
+    options = Options(kubernetes=KUBERNETES)
+    with a_cluster(tmp_path_factory.mktemp("claims"), options=options) as running:
+        with running.api() as api:
+            manifests.install(api)
+            simulated_nodes.create(running, SimulatedNodes(2, 4, gpu_model("H100-80GB"), prefix="n-"))
+            selectors = [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]
+            api.call(
+                "POST",
+                f"{RESOURCES}/deviceclasses",
+                {"metadata": {"name": "gpu"}, "spec": {"selectors": selectors}},
+            )
+            for node in ("n-001", "n-002"):
+                pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+                spec = {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": [{"name": "d0"}]}
+                api.call("POST", f"{RESOURCES}/resourceslices", {"metadata": {"name": node}, "spec": spec})
+            template = {"metadata": {"name": "one"}, "spec": {"spec": ASKED}}
+            api.call("POST", TEMPLATES, template)
+        yield running
+
+
+def add_pod(api: Api, name: str, **source: str) -> Object:
+    """A pod of ours whose claim is named, or is made of a template."""
+    container = {"name": "main", "image": "none", "resources": {"claims": [{"name": "gpu"}]}}
+    claims = [{"name": "gpu", **source}]
+    spec = {"schedulerName": "gpufleet", "containers": [container], "resourceClaims": claims}
+    return api.call("POST", PODS, {"metadata": {"name": name}, "spec": spec})
+
+
+def devices(api: Api) -> dict[str, str]:
+    """The node of the device of each claim that has one, by the pod that may use it."""
+    found = {}
+    for one in api.call("GET", CLAIMS)["items"]:
+        status = one.get("status", {})
+        if status.get("allocation"):
+            (result,) = status["allocation"]["devices"]["results"]
+            (user,) = status["reservedFor"]
+            found[user["name"]] = result["pool"]
+    return found
+
+
+def left_by_a_scheduler(api: Api) -> None:
+    """Three pods: of one claim the finalizer was written, of one all but the Binding, of one nothing."""
+    pods = {name: add_pod(api, name, resourceClaimName=name) for name in ("begun", "written", "new")}
+    for name in pods:
+        api.call("POST", CLAIMS, {"metadata": {"name": name}, "spec": ASKED})
+    mark = {"metadata": {"finalizers": ["resource.kubernetes.io/delete-protection"]}}
+    for name in ("begun", "written"):
+        api.call("PATCH", f"{CLAIMS}/{name}", mark, MERGE)
+    fields = [{"key": "metadata.name", "operator": "In", "values": ["n-002"]}]
+    results = [{"request": "gpus", "driver": DRIVER, "pool": "n-002", "device": "d0"}]
+    users = [{"resource": "pods", "name": "written", "uid": pods["written"]["metadata"]["uid"]}]
+    selector = {"nodeSelectorTerms": [{"matchFields": fields}]}
+    allocation = {"devices": {"results": results}, "nodeSelector": selector}
+    api.call(
+        "PATCH",
+        f"{CLAIMS}/written/status",
+        {"status": {"allocation": allocation, "reservedFor": users}},
+        MERGE,
+    )
+
+
+def test_pods_get_devices_once_each_also_where_an_earlier_scheduler_was_killed(cluster: LocalCluster) -> None:
+    with cluster.api() as api:
+        left_by_a_scheduler(api)
+        with scheduler_at_work(cluster):
+            until(lambda: node_of(api, "written") == "n-002")
+            until(lambda: len(devices(api)) == 2)
+            (first,) = {"begun", "new"} & set(devices(api))
+            until(lambda: node_of(api, first) == "n-001")
+            (waits,) = {"begun", "new"} - {first}
+            until(lambda: "without free devices for the pod's resource claims" in why(api, waits))
+            assert devices(api) == {"written": "n-002", first: "n-001"}
+        # The next scheduler knows from the API server alone what is held.
+        with scheduler_at_work(cluster):
+            add_pod(api, "templated", resourceClaimTemplateName="one")
+            until(lambda: "without free devices for the pod's resource claims" in why(api, "templated"))
+            for name in ("written", first, waits):
+                api.call("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
+            until(lambda: node_of(api, "templated") != "")
+            assert devices(api)["templated"] == node_of(api, "templated")
