@@ -20,9 +20,9 @@ STEP = PYTHONPATH=src $(BIN)/python -m gpufleet.progress.command
 PIP = $(BIN)/python -m pip install --quiet --no-compile --require-hashes
 ENGINE := $(shell find src/gpufleet/engine -name '*.py')
 DEMO := build/demo
-# Three where there are two cores: tests with a real server wait for it about a third of their time. A test of minutes
-# keeps no others waiting: a worker without work takes some from the others (worksteal).
-PYTEST_ARGS ?= --numprocesses=3 --dist=worksteal
+# Three where there are two cores: tests with a real server wait for it about a third of their time. Each file is run by
+# one worker, and the dearest files come first: tests/file_scheduler.py.
+PYTEST_ARGS ?= --numprocesses=3 --dist=loadfile
 
 .PHONY: help
 help: ## Show this list

@@ -1,4 +1,4 @@
-"""What all tests share: how Hypothesis searches, that Ctrl-C is heard, what programs are started with.
+"""What all tests share: how Hypothesis searches, which worker runs what, what programs are started with.
 
 No deadline, because the first call of a kernel may compile it. In CI the search is the same every
 time, so that a change is judged by itself and not by luck; at home it looks somewhere new.
@@ -11,8 +11,12 @@ import gc
 import os
 import signal
 import sys
+from typing import Any
 
+import pytest
 from hypothesis import settings
+
+from tests.file_scheduler import FileScheduler, dearest_first
 
 settings.register_profile("home", deadline=None, print_blob=True)
 settings.register_profile("ci", settings.get_profile("home"), derandomize=True)
@@ -29,6 +33,18 @@ os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 # is written.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with the dearest files where workers share the tests."""
+    if hasattr(config, "workerinput"):
+        items[:] = [items[number] for number in dearest_first(item.location[0] for item in items)]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FileScheduler | None:
+    """Share the tests out file by file where that is asked for."""
+    return FileScheduler(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_collection_finish() -> None:

@@ -1,0 +1,60 @@
+"""How the tests are shared out among the workers: file by file, the dearest files first.
+
+All tests of a file run in one worker, so a real server that a file starts is started once. A file that
+takes minutes begins early, so no worker is left alone with it at the end. ``--dist=loadfile`` asks for this
+scheduler in place of the one of pytest-xdist, which orders files by their number of tests.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from xdist.scheduler import WorkStealingScheduling
+
+DEAREST: tuple[str, ...] = (
+    "tests/simulation/test_live_scheduler.py",
+    "tests/simulation/test_agreement.py",
+    "tests/engine/reference/test_agreement.py",
+)
+"""Files that take longest, the longest first. A file that is missing here begins later than it should."""
+
+LEAST_PENDING = 2
+"""A worker runs a test once it has the next one, or knows that there is none."""
+
+
+def dearest_first(files: Iterable[str]) -> list[int]:
+    """The places of tests in a list of their files, in the order in which they are to run."""
+    rank = {name: number for number, name in enumerate(DEAREST)}
+    ranks = [rank.get(name, len(rank)) for name in files]
+    return sorted(range(len(ranks)), key=ranks.__getitem__)
+
+
+def length_of_file(names: Iterable[str]) -> int:
+    """How many of these tests, from the first, are of one file."""
+    files = (name.partition("::")[0] for name in names)
+    first = next(files)
+    length = 1
+    for file in files:
+        if file != first:
+            break
+        length += 1
+    return length
+
+
+class FileScheduler(WorkStealingScheduling):  # type: ignore[misc]  # pytest-xdist has no types
+    """Gives the next file to each worker that is nearly done. No worker takes tests from another."""
+
+    def check_schedule(self) -> None:
+        """Give work to all workers that have too little, and let those end for which there is none."""
+        for node in self._waiting():
+            while self.pending and len(self.node2pending[node]) < LEAST_PENDING:
+                names = (self.collection[number] for number in self.pending)
+                self._send_tests(node, length_of_file(names))
+            if len(self.node2pending[node]) < LEAST_PENDING:
+                node.shutdown()
+
+    def _waiting(self) -> Iterator[Any]:
+        return (
+            node
+            for node, pending in list(self.node2pending.items())
+            if not node.shutting_down and len(pending) < LEAST_PENDING
+        )
