@@ -193,7 +193,8 @@ soak: setup ## Run the live scheduler and the node agent through many seeds of f
 	@$(BIN)/python -m gpufleet.cli.sim --fault all \
 		--seed $(SOAK_FROM)..$$(($(SOAK_FROM) + $(SOAK_SEEDS) - 1))
 	@$(BIN)/python -m gpufleet.cli.sim_node --seed $(SOAK_FROM)..$$(($(SOAK_FROM) + $(SOAK_SEEDS) - 1))
-	@GPUFLEET_EFFORT=24 $(BIN)/python -m pytest $(PYTEST_ARGS) tests/simulation/test_every_claim_death.py
+	@GPUFLEET_EFFORT=24 $(BIN)/python -m pytest $(PYTEST_ARGS) \
+		tests/simulation/test_every_death.py tests/simulation/test_every_claim_death.py
 
 .PHONY: soak-agree
 soak-agree: setup ## Compare explain with the live scheduler through many seeds of faults (SOAK_SEEDS=200 SOAK_FROM=1)

@@ -12,10 +12,56 @@ from xdist.scheduler import WorkStealingScheduling
 
 DEAREST: tuple[str, ...] = (
     "tests/simulation/test_live_scheduler.py",
-    "tests/simulation/test_agreement.py",
+    "tests/chaos/test_faults.py",
     "tests/engine/reference/test_agreement.py",
+    "tests/guides/test_real_node.py",
+    "tests/agent/test_churn_on_a_real_node.py",
+    "tests/simulation/test_agreement.py",
+    "tests/metrics/test_autoscaling.py",
+    "tests/chart/test_installed.py",
+    "tests/differential/preemption/test_preemption.py",
+    "tests/differential/test_differential.py",
+    "tests/agent/test_health_on_a_real_node.py",
+    "tests/engine/test_engine_machine.py",
+    "tests/guides/test_simulated_nodes.py",
+    "tests/localkube/test_operate_walk.py",
+    "tests/agent/dra/test_claims_on_a_real_node.py",
+    "tests/engine/preempt/test_restart.py",
+    "tests/alerts/test_faults_on_a_real_scheduler.py",
+    "tests/localkube/test_see_walk.py",
+    "tests/agent/test_real_kubelet.py",
+    "tests/localkube/test_same_answer.py",
+    "tests/engine/preempt/test_preemption_machine.py",
+    "tests/chart/test_upgrade.py",
+    "tests/agent/test_faults_on_a_real_node.py",
+    "tests/agent/test_shares_on_a_real_node.py",
+    "tests/localkube/test_queues_walk.py",
+    "tests/scheduler/test_restarts_at_random.py",
+    "tests/chaos/test_leader.py",
+    "tests/web/test_what_people_see.py",
+    "tests/localkube/test_gpu_walk.py",
+    "tests/web/test_page_in_browser.py",
+    "tests/localkube/test_autoscaling_walk.py",
+    "tests/differential/test_sensitivity.py",
+    "tests/simulation/test_every_death.py",
+    "tests/localkube/test_persistent.py",
+    "tests/localkube/test_doctor_walk.py",
+    "tests/engine/preempt/test_optimality.py",
+    "tests/dashboards/test_boards_on_a_real_prometheus.py",
+    "tests/hostile/test_hostile_tenants.py",
+    "tests/engine/test_determinism.py",
+    "tests/localkube/test_page_walks.py",
+    "tests/differential/preemption/test_sensitivity.py",
+    "tests/alerts/test_faults_on_a_real_agent.py",
+    "tests/web/test_page_on_a_real_server.py",
+    "tests/simulation/test_scenario.py",
+    "tests/simulation/test_node.py",
 )
-"""Files that take longest, the longest first. A file that is missing here begins later than it should."""
+"""Files that take half a minute or more, about the longest first.
+
+Those that compute stand among those that wait for a real server, so that the workers do both at any time. A
+file that is missing here begins later than it should.
+"""
 
 LEAST_PENDING = 2
 """A worker runs a test once it has the next one, or knows that there is none."""

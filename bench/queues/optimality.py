@@ -13,6 +13,7 @@ the order.
 
 import random
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import highspy
@@ -154,6 +155,8 @@ def solved(model: Any) -> float | None:
     return float(model.getInfo().objective_function_value)
 
 
+# Asked again for each policy, and the program takes longest of all here.
+@cache
 def best_victims(case: VictimCase) -> Victims | None:
     """The lowest highest priority with which the gang fits, and with it the fewest pods and the least work
     lost, each by itself.
@@ -172,6 +175,7 @@ def least_cost(case: VictimCase, priority: int, costs: list[int]) -> int | None:
     return None if chosen is None else sum(costs[number] for number in chosen)
 
 
+@cache
 def best_at_price(case: VictimCase, priority: int, price_s: int) -> Victims:
     """The pods of at most this priority that cost the least if each counts as so many seconds of a GPU.
 
@@ -265,6 +269,7 @@ def admission_case(seed: int) -> AdmissionCase:
     return AdmissionCase(free, tuple(backlog))
 
 
+@cache
 def best_admission(case: AdmissionCase) -> int:
     """The most GPUs that can be given away."""
     return most_given(case.free, case.backlog)
@@ -291,6 +296,7 @@ def most_given(free: Sequence[tuple[int, int]], backlog: Sequence[tuple[int, int
     return 0 if found is None else -round(found)
 
 
+@cache
 def ordered_admission(case: AdmissionCase) -> int:
     """The GPUs that go to work of which each starts if it fits in any way beside the older that starts.
 

@@ -62,6 +62,8 @@ class ApiServer:
         self.store = ObjectStore()
         self.answered: list[Answered] = []
         self.kinds: dict[tuple[str, str, str], ObjectKind] = {}
+        # Each watch asks at each write whether its kind is still served.
+        self._served: set[KindKey] = set()
         self.ending: set[KindKey] = set()
         for kind in (*BUILT_IN, *CUSTOM):
             self.serve(kind)
@@ -72,11 +74,13 @@ class ApiServer:
         """Serve one kind more, as a CustomResourceDefinition makes a server do."""
         for version in kind.versions:
             self.kinds[kind.group, version, kind.plural] = kind
+        self._served.add(kind.key)
 
     def withdraw(self, group: str, plural: str) -> None:
         """Serve a kind no more: its URL answers 404, and its watches end."""
         self.kinds = {where: kind for where, kind in self.kinds.items() if kind.key != (group, plural)}
         self.ending.discard((group, plural))
+        self._served.discard((group, plural))
         self.store.wake()
 
     def end(self, kind: ObjectKind, user: str = "system:apiserver") -> None:
@@ -87,7 +91,7 @@ class ApiServer:
 
     def serves(self, kind: ObjectKind) -> bool:
         """Whether a kind is served."""
-        return any(known.key == kind.key for known in self.kinds.values())
+        return kind.key in self._served
 
     def add(self, value: JsonObject, user: str = "system:masters") -> JsonObject:
         """Create an object that the test or scenario asks for. Raises Refusal."""

@@ -130,10 +130,13 @@ def run_story(*, shares: bool, dies_at: int | None = None) -> StoryOutcome:
         return virtual_loop.run(work, 0, threads=True)
 
 
-def run_every_death(*, shares: bool) -> Iterator[StoryOutcome]:
-    """The story without a death, then with a death at each of its steps."""
-    undisturbed = run_story(shares=shares)
-    yield undisturbed
+def run_every_death(*, shares: bool, only_after: bool = False) -> Iterator[tuple[str, StoryOutcome]]:
+    """Each of the steps, with the story in which the agent dies there.
+
+    ``only_after`` leaves out the moments before a step. What disk, API server and kubelet have is then as it
+    was after the step before.
+    """
     # The story without a death has all steps: until its death each telling is the same.
-    for step in range(len(undisturbed.steps)):
-        yield run_story(shares=shares, dies_at=step)
+    for number, step in enumerate(run_story(shares=shares).steps):
+        if not (only_after and step.startswith("before")):
+            yield step, run_story(shares=shares, dies_at=number)

@@ -15,8 +15,8 @@ from gpufleet.devices.threaded_backend import CALL_LIMIT_S
 from gpufleet.kube.clock import Clock
 from gpufleet.model.identifiers import DeviceId
 
-LISTEN_EVERY_S = 0.05
-"""Virtual time: an event of a GPU is heard within so much, as one of the driver would be."""
+LISTEN_EVERY_S = 0.25
+"""Virtual time: an event of a GPU is heard within so much. Shorter waits are most of the work of a run."""
 
 
 class ThreadlessBackend:
