@@ -64,12 +64,12 @@ def test_a_device_that_is_given_twice_is_found(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(WholeDeviceAllocator, "allocate", allocate)
     monkeypatch.setattr(WholeDeviceAllocator, "prefer", prefer)
-    assert "I1" in broken([run_node(seed) for seed in range(1, 13)])
+    assert any("I1" in broken([run_node(seed)]) for seed in range(1, 13))
 
 
 def test_a_report_that_forgets_holders_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_report, "report_holders", lambda *_: ())
-    assert "I4" in broken([run_node(seed) for seed in range(1, 4)])
+    assert any("I4" in broken([run_node(seed)]) for seed in range(1, 4))
 
 
 def test_a_process_dies_at_the_step_that_was_chosen(tmp_path: Path) -> None:

@@ -15,15 +15,16 @@ from gpufleet.devices.threaded_backend import CALL_LIMIT_S
 from gpufleet.kube.clock import Clock
 from gpufleet.model.identifiers import DeviceId
 
-LISTEN_EVERY_S = 0.25
-"""Virtual time: an event of a GPU is heard within so much. Shorter waits are most of the work of a run."""
+LISTEN_EVERY_S = 0.05
+"""Virtual time: an event of a GPU is heard within so much, as one of the driver would be."""
 
 
 class ThreadlessBackend:
     """Answers as ``ThreadedBackend`` does, but for the threads."""
 
-    def __init__(self, machine: Machine, clock: Clock) -> None:
+    def __init__(self, machine: Machine, clock: Clock, listen_every_s: float = LISTEN_EVERY_S) -> None:
         self.machine = machine
+        self.listen_every_s = listen_every_s
         self.backend = SimulatedBackend(machine)
         self.clock = clock
         self.opened = 0
@@ -73,7 +74,7 @@ class ThreadlessBackend:
             event = self.machine.next_event(0)
             if event is not None or self.clock.monotonic_s() >= end_s:
                 return event
-            await self.clock.sleep(LISTEN_EVERY_S)
+            await self.clock.sleep(self.listen_every_s)
 
     async def _answering(self, uuid: DeviceId, what: str) -> None:
         """Return where the GPU answers; else NoAnswerError, as a call that hangs raises it."""

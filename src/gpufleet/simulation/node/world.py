@@ -51,6 +51,9 @@ SHARE_MIB = 10_000
 """An eighth of the card: four shares leave memory, so that only their number limits them."""
 
 ADMINISTRATOR = "system:masters"
+LISTEN_EVERY_S = 0.25
+"""Virtual time between two questions for events of GPUs. To ask more often is most of the work of a run."""
+
 RUNS_ON_S = 10_000.0
 """How long a pod runs that outlives every run."""
 
@@ -130,9 +133,13 @@ class NodeWorld:
             state_folder=self.folder / "state",
             dra_cards=self.cards_for_claims,
         )
+
+        def library() -> ThreadlessBackend:
+            return ThreadlessBackend(self.machine, self.clock, LISTEN_EVERY_S)
+
         access = MachineAccess(
             "boot-1",
-            {self.machine.description.vendor: lambda: ThreadlessBackend(self.machine, self.clock)},
+            {self.machine.description.vendor: library},
             lambda vendor: vendor is self.machine.description.vendor,
             link,
             link,
