@@ -13,12 +13,13 @@ def test_without_the_value_nothing_of_the_page_is_installed() -> None:
     assert of_web(rendered()) == []
 
 
-def test_its_own_rights_are_to_ask_whose_token_it_is_and_what_they_may_list() -> None:
+def test_its_own_rights_are_to_ask_about_people_and_to_list_projects() -> None:
     objects = rendered(WEB)
     role = one(objects, "ClusterRole", "gpufleet-web")
     assert {(rule["resources"][0], *rule["verbs"]) for rule in role["rules"]} == {
         ("tokenreviews", "create"),
         ("subjectaccessreviews", "create"),
+        ("gpuprojects", "list"),
     }
     agents = one(objects, "Role", "gpufleet-web")
     assert agents["metadata"]["namespace"] == NAMESPACE

@@ -19,6 +19,12 @@ LISTS_THE_FLEET = {
 }
 """What a reader of one namespace needs to see the fleet map and queues."""
 
+LISTS_PROJECTS = {
+    "kind": "ClusterRole",
+    "metadata": {"name": "lists-projects"},
+    "rules": [{"apiGroups": ["gpufleet.io"], "resources": ["gpuprojects"], "verbs": ["list"]}],
+}
+
 
 def namespace(api: Api, name: str) -> None:
     api.call("POST", "/api/v1/namespaces", {"metadata": {"name": name}})

@@ -357,6 +357,27 @@ def problems() -> documents.ProblemsDocument:
     return documents.ProblemsDocument(AT, False, (cause,), ("prices: no price list is there",), (alert,))
 
 
+def projects() -> documents.ProjectsDocument:
+    """A project that is as it says, one that is not, and one that no operator has seen yet."""
+    owner = documents.ProjectMember("Owner", "olga@example.com")
+    rows = (
+        documents.ProjectRow(
+            "language",
+            "language",
+            ("language", "language-dev"),
+            ("language-old",),
+            (owner, documents.ProjectMember("Member", group="language")),
+            "language",
+            is_ready=False,
+            reason="NamespaceTaken",
+            message="the namespace language-dev was made by others",
+        ),
+        documents.ProjectRow("new", "new", ("new",)),
+        documents.ProjectRow("vision", "vision", ("vision",), (), (owner,), "vision", is_ready=True),
+    )
+    return documents.ProjectsDocument(AT, rows)
+
+
 def view_events(fleet: SampleFleet) -> dict[str, documents.ViewEvent]:
     """Each view of the stream, whole, by its name."""
     rows: dict[str, list[Any]] = {
@@ -428,6 +449,7 @@ def samples(nodes: int) -> dict[str, object]:
         "node": fleet.node(),
         "plan": plan(),
         "problems": problems(),
+        "projects": projects(),
         "use": use_of(fleet.nodes),
     }
 

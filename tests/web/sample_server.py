@@ -60,6 +60,7 @@ class SampleServer(ThreadingHTTPServer):
             "/api/node": samples["node"],
             "/api/plans": samples["plan"],
             "/api/problems": samples["problems"],
+            "/api/projects": samples["projects"],
             "/api/use": samples["use"],
             "waits": samples["work-waits"],
             "runs": samples["work-runs"],

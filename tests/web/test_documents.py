@@ -29,6 +29,7 @@ DOCUMENTS = {
     "node": documents.NodeDocument,
     "plan": Plan,
     "problems": documents.ProblemsDocument,
+    "projects": documents.ProjectsDocument,
     "use": documents.FleetUseDocument,
 }
 

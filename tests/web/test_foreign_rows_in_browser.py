@@ -33,6 +33,7 @@ VIEWS = (
     address("plans"),
     address("decisions"),
     address("problems"),
+    address("projects"),
 )
 """Every view, and what could be foreign in it."""
 

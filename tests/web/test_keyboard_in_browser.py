@@ -10,7 +10,15 @@ from tests.web.watched_page import VIEWS, WatchedPage, watched
 
 pytestmark = needs_chromium
 
-KEYS = {"1": "fleet", "2": "queues", "3": "work", "4": "plans", "5": "decisions", "6": "problems"}
+KEYS = {
+    "1": "fleet",
+    "2": "queues",
+    "3": "work",
+    "4": "plans",
+    "5": "decisions",
+    "6": "problems",
+    "7": "projects",
+}
 """As the page's help has them."""
 
 MARK = """() => {

@@ -17,6 +17,7 @@ from gpufleet.web.login.hosts import loopback_hosts
 from gpufleet.web.login.local_login import LocalLogin
 from gpufleet.web.problems import Problems
 from gpufleet.web.process import LIMITS
+from gpufleet.web.project_list import ProjectList
 from gpufleet.web.rights import ALL
 from gpufleet.web.routes import MANIFEST_BYTES_MAX, METHODS, STREAMS_OF_ONE_MAX, Parts, Routes
 from gpufleet.web.static_files import page_files
@@ -68,6 +69,7 @@ def parts() -> Parts:
         cast("Details", None),
         asking,
         Problems(asking, clock, None),
+        cast("ProjectList", None),
         cast("FleetUse", Measures()),
         clock,
         page_files(),
@@ -158,7 +160,9 @@ def test_every_answer_forbids_what_is_not_ours(path: str) -> None:
     page(story)
 
 
-@pytest.mark.parametrize("path", ["/api/about", "/api/stream", "/api/plans?add_nodes=1", "/api/problems"])
+@pytest.mark.parametrize(
+    "path", ["/api/about", "/api/stream", "/api/plans?add_nodes=1", "/api/problems", "/api/projects"]
+)
 def test_without_a_session_nothing_of_the_cluster_is_given(path: str) -> None:
     async def story(server: HttpServer, _: Parts, __: str) -> None:
         answer = await asked(server, get(path))

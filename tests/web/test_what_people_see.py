@@ -14,6 +14,7 @@ from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
 from tests.localkube.cluster import KUBERNETES, a_cluster
 from tests.waiting import until
 from tests.web.people import (
+    LISTS_PROJECTS,
     LISTS_THE_FLEET,
     MEMBER,
     READER,
@@ -36,6 +37,15 @@ PROXIED = "oidc:ada@example.com"
 """A user that only the proxy has logged in."""
 
 
+PROJECTS = "/apis/gpufleet.io/v1alpha1/gpuprojects"
+PROJECT = {
+    "apiVersion": "gpufleet.io/v1alpha1",
+    "kind": "GpuProject",
+    "metadata": {"name": f"{FOREIGN}-project"},
+    "spec": {"namespaces": [HIDDEN], "members": [{"user": "olga@example.com", "role": "Owner"}]},
+}
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Two nodes; in each of two namespaces a pod on a node and one that waits; two queues; three users."""
@@ -55,6 +65,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
             for name in (READER, MEMBER, STRANGER):
                 account(api, name)
             bind(api, READER, "gpufleet-explain")
+            api.call("POST", f"{RIGHTS}/clusterroles", LISTS_PROJECTS)
+            bind(api, READER, "lists-projects")
+            api.call("POST", PROJECTS, PROJECT)
             bind(api, MEMBER, "view", "open-team")
             api.call("POST", f"{RIGHTS}/clusterroles", LISTS_THE_FLEET)
             bind(api, MEMBER, "lists-the-fleet")
@@ -197,6 +210,20 @@ def test_what_tells_of_the_whole_cluster_is_for_those_who_may_see_it(
     found = browsers[who].ask(path)
     assert found.status == 403
     assert "gpufleet-explain" in found.document["way_out"]
+
+
+def test_projects_are_for_those_who_may_list_them(browsers: dict[str, Browser]) -> None:
+    (row,) = browsers[READER].get("/api/projects")["projects"]
+    assert row == {
+        "key": f"{FOREIGN}-project",
+        "team": f"{FOREIGN}-project",
+        "namespaces": [HIDDEN],
+        "members": [{"role": "Owner", "user": "olga@example.com"}],
+    }, "no operator has seen it, so whether it is ready is not known"
+    for who in (MEMBER, STRANGER):
+        found = browsers[who].ask("/api/projects")
+        assert found.status == 403
+        assert "gpufleet project list" in found.document["way_out"]
 
 
 def test_a_reader_of_nothing_sees_nothing(browsers: dict[str, Browser]) -> None:

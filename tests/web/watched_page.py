@@ -34,6 +34,7 @@ VIEWS = {
     "plans": address("plans"),
     "decisions": address("decisions"),
     "problems": address("problems"),
+    "projects": address("projects"),
 }
 """The address of each view, with things of the sample fleet."""
 WAIT_MS = 90_000

@@ -17,6 +17,7 @@ document that is refused is a ``Refusal``.
                                    number of times, written as for ``gpufleet whatif``; the answer as there.
                                    By POST with a manifest as the body, of work in ``namespace``
 ``/api/problems``                  ``ProblemsDocument``
+``/api/projects``                  ``ProjectsDocument``
 =================================  ===================================================================
 
 The stream is one of server-sent events. Their ``id`` is the server's own; a browser sends it back as
@@ -433,4 +434,38 @@ class ProblemsDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     unjudged: tuple[str, ...] = ()
     alerts: tuple[AlertRow, ...] = ()
     alerts_unknown: str = ""
+    notes: tuple[str, ...] = ()
+
+
+class ProjectMember(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A member; either ``user`` or ``group``."""
+
+    role: str
+    user: str = ""
+    group: str = ""
+
+
+class ProjectRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A project; ``key`` is its name. ``left`` are namespaces that it names no more and that are still there.
+
+    ``is_ready`` says whether it is as it says, None where no operator has seen this version of it; ``reason``
+    and ``message`` say why not.
+    """
+
+    key: str
+    team: str
+    namespaces: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    members: tuple[ProjectMember, ...] = ()
+    queue: str = ""
+    is_ready: bool | None = None
+    reason: str = ""
+    message: str = ""
+
+
+class ProjectsDocument(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All projects, by name."""
+
+    at: str
+    projects: tuple[ProjectRow, ...] = ()
     notes: tuple[str, ...] = ()

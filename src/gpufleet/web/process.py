@@ -27,6 +27,7 @@ from gpufleet.web.login.cluster_login import ClusterLogin
 from gpufleet.web.login.hosts import loopback_hosts
 from gpufleet.web.login.local_login import LocalLogin
 from gpufleet.web.problems import Problems
+from gpufleet.web.project_list import ProjectList
 from gpufleet.web.request import Request, check
 from gpufleet.web.routes import MANIFEST_BYTES_MAX, METHODS, STREAMS_MAX, Parts, Routes
 from gpufleet.web.service import Service
@@ -170,6 +171,7 @@ def _server(
             Details(state, service.asking),
             service.asking,
             Problems(service.asking, client.clock, alerts),
+            ProjectList(client),
             FleetUse(state, source),
             client.clock,
             files,

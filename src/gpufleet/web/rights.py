@@ -9,12 +9,16 @@ NEEDED = "the ClusterRole gpufleet-explain has it"
 
 
 class Rights(msgspec.Struct, frozen=True):
-    """The namespaces whose pods are shown, None for all; and whether nodes, their devices and queues are."""
+    """The namespaces whose pods are shown, None for all; and whether nodes, devices, queues and projects are.
+
+    Projects are a view of their own, so that who may not see them misses nothing of the others.
+    """
 
     namespaces: frozenset[str] | None = None
     nodes: bool = True
     devices: bool = True
     queues: bool = True
+    projects: bool = True
 
     def sees(self, namespace: str) -> bool:
         """Whether objects of a namespace are shown."""

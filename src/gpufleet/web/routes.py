@@ -20,6 +20,7 @@ from gpufleet.web.fleet_use import FleetUse
 from gpufleet.web.login.hosts import check_host
 from gpufleet.web.login.person import Login, Person, RefusedError
 from gpufleet.web.problems import Problems
+from gpufleet.web.project_list import ProjectList
 from gpufleet.web.rights import Rights, about
 from gpufleet.web.static_files import INDEX, StaticFile, page_of
 from gpufleet.web.streaming import EndedError, events, sent_before
@@ -62,6 +63,7 @@ class Parts(msgspec.Struct, frozen=True):
     details: Details
     asking: Asking
     problems: Problems
+    projects: ProjectList
     fleet_use: FleetUse
     clock: Clock
     files: dict[str, StaticFile]
@@ -109,6 +111,8 @@ class Routes:
                 return _packed(await self._parts.fleet_use.now(view_rows), request)
             case ["plans"]:
                 return await self._plan(request, person)
+            case ["projects"]:
+                return _document(await self._parts.projects.now(person.rights))
             case ["problems"]:
                 _check_sees_all(person)
                 return _document(await self._parts.problems.now())

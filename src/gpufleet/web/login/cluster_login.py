@@ -2,8 +2,8 @@
 a user that a trusted proxy names (``trusted_proxy``).
 
 The API server says whose token it is (TokenReview) and what they may list (SubjectAccessReview): pods of all
-namespaces, or else of each namespace with GPU work, nodes, NodeDevices and FleetQueues. Both are remembered
-for ``REMEMBERED_S``: a right that was taken away counts from then on, in streams too.
+namespaces, or else of each namespace with GPU work, nodes, NodeDevices, FleetQueues and GpuProjects. Both are
+remembered for ``REMEMBERED_S``: a right that was taken away counts from then on, in streams too.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from gpufleet.daemon.http_server import Page, Request
 from gpufleet.kube.access_reviews import User, may_list, user_of_token
 from gpufleet.kube.client import Client
 from gpufleet.kube.kube_errors import KubeError
-from gpufleet.kube.resources import FLEET_QUEUES, NODE_DEVICES, NODES, PODS
+from gpufleet.kube.resources import FLEET_QUEUES, GPU_PROJECTS, NODE_DEVICES, NODES, PODS
 from gpufleet.web.documents import Refusal
 from gpufleet.web.fleet_state import FleetState
 from gpufleet.web.login.person import Person, RefusedError
@@ -148,14 +148,15 @@ class ClusterLogin:
 
     async def _rights(self, user: User, namespaces: frozenset[str]) -> Rights:
         client = self._client
-        nodes, devices, queues, all_pods = await asyncio.gather(
+        nodes, devices, queues, projects, all_pods = await asyncio.gather(
             may_list(client, user, NODES),
             may_list(client, user, NODE_DEVICES),
             may_list(client, user, FLEET_QUEUES),
+            may_list(client, user, GPU_PROJECTS),
             may_list(client, user, PODS),
         )
         if all_pods:
-            return Rights(None, nodes, devices, queues)
+            return Rights(None, nodes, devices, queues, projects)
         places = asyncio.Semaphore(AT_ONCE)
 
         async def is_seen(namespace: str) -> bool:
@@ -165,7 +166,7 @@ class ClusterLogin:
         asked = sorted(namespaces)
         seen = await asyncio.gather(*(is_seen(one) for one in asked))
         listed = frozenset(one for one, is_one in zip(asked, seen, strict=True) if is_one)
-        return Rights(listed, nodes, devices, queues)
+        return Rights(listed, nodes, devices, queues, projects)
 
 
 def _bearer(request: Request) -> str:

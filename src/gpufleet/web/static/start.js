@@ -9,12 +9,13 @@ import { Login } from "./view_login.js";
 import { Fleet } from "./view_fleet.js";
 import { NodeView } from "./view_node.js";
 import { Plans } from "./view_plans.js";
+import { Projects } from "./view_projects.js";
 import { Queue, Queues } from "./view_queues.js";
 import { Work, WorkList } from "./view_work.js";
 import { asked, connect } from "./wire.js";
 
 const TABS = [
-  ["fleet", "Fleet"], ["queues", "Queues"], ["work", "Work"], ["plans", "What if"], ["decisions", "Decisions"], ["problems", "Problems"],
+  ["fleet", "Fleet"], ["queues", "Queues"], ["work", "Work"], ["plans", "What if"], ["decisions", "Decisions"], ["problems", "Problems"], ["projects", "Projects"],
 ];
 const PARENTS = { queue: "queues", node: "fleet" };
 
@@ -27,6 +28,7 @@ function viewOf({ view, parts }) {
   if (view === "plans") return html`<${Plans} />`;
   if (view === "decisions") return html`<${Decisions} />`;
   if (view === "problems") return html`<${Problems} />`;
+  if (view === "projects") return html`<${Projects} />`;
   return html`<h1>There is no such view</h1><p><a href="#/fleet">The fleet</a></p>`;
 }
 
@@ -76,7 +78,7 @@ function Help() {
   const unseen = source.notes;
   return html`<dialog id="help" aria-labelledby="help-title" onClick=${(event) => { if (event.target.id === "help") event.target.close(); }}><div>
     <h2 id="help-title">Help</h2>
-    <dl class="keys">${[["1 to 6", "another view"], ["/", "filter; !text is for rows without it"], ["Esc", "take the filter away"], ["arrows", "from node to node on the map, from row to row in a table"],
+    <dl class="keys">${[["1 to 7", "another view"], ["/", "filter; !text is for rows without it"], ["Esc", "take the filter away"], ["arrows", "from node to node on the map, from row to row in a table"],
       ["Enter", "open what is chosen"], ["+ and −", "zoom the map"], ["?", "this help"]].map(([key, words]) => html`<div key=${key}><dt><kbd>${key}</kbd></dt><dd>${words}</dd></div>`)}</dl>
     <p><strong>?</strong> is unknown: not measured, not told, or not yours to see. It is never shown as 0. <strong>-</strong> does not apply.</p>
     <p>Rows stand still. New ones are announced, and come when you ask for them.</p>
