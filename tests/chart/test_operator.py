@@ -28,6 +28,7 @@ def test_it_has_the_rights_of_a_rollout_and_keeps_its_lease() -> None:
         "fleetpolicies/status": {"patch"},
         "pods": {"patch"},
         "pods/eviction": {"create"},
+        "resourceclaims": set(),
         "poddisruptionbudgets": set(),
         "events": {"create"},
     }

@@ -44,10 +44,16 @@ def node_object(
     annotations: dict[str, str] | None = None,
     managers: dict[str, tuple[str, ...]] | None = None,
     ours: tuple[str, ...] = (),
+    annotation_managers: dict[str, tuple[str, ...]] | None = None,
 ) -> dict[str, Any]:
-    """A Node as the API server has it; ``managers`` wrote these labels, and policies wrote ``ours``."""
-    written = dict(managers or {"kubelet": ("gpu",)})
+    """A Node as the API server has it; ``managers`` wrote these labels, and policies wrote ``ours``.
+
+    ``annotation_managers`` wrote these annotations.
+    """
+    written = dict({"kubelet": ("gpu",)} if managers is None else managers)
     fields = [_managed(manager, "Update", keys) for manager, keys in written.items()]
+    for manager, keys in (annotation_managers or {}).items():
+        fields.append(_managed(manager, "Update", keys, part="f:annotations"))
     if ours:
         fields.append(_managed("gpufleet-policy", "Apply", ours))
     return {
@@ -75,6 +81,6 @@ def node(name: str = "n1", driver: str = "", **parts: Any) -> NodeFacts:
     return node_facts(found, msgspec.json.decode(msgspec.json.encode(report), type=DriverReport))
 
 
-def _managed(manager: str, operation: str, keys: tuple[str, ...]) -> dict[str, Any]:
-    fields: dict[str, Any] = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in keys}}}
+def _managed(manager: str, operation: str, keys: tuple[str, ...], part: str = "f:labels") -> dict[str, Any]:
+    fields: dict[str, Any] = {"f:metadata": {part: {f"f:{key}": {} for key in keys}}}
     return {"manager": manager, "operation": operation, "fieldsType": "FieldsV1", "fieldsV1": fields}

@@ -1,7 +1,9 @@
-"""A stand-in for what runs on nodes: kubelets, a driver container and a device plugin, for tests alone.
+"""A stand-in for what runs on nodes, for tests alone: kubelets, drivers, their managers, and validators.
 
 It is no driver: a pod of a driver becomes ready if its image is one of ``works``, and a check pod passes if
-the node's driver is ready. Objects are those of a real API server, and the DaemonSet controller is real.
+the node's driver is ready. A driver's pod begins as NVIDIA's driver manager does: it evicts by itself unless
+the node's annotation leaves that to a controller. A validator is ready some time after the driver. Objects
+are those of a real API server, and the DaemonSet controller is real.
 """
 
 import datetime as dt
@@ -11,9 +13,11 @@ from typing import Any, Self
 
 import msgspec
 
+from gpufleet.model.fleet_policy import UPGRADE_STATE_LABEL
 from gpufleet.operator.node_objects import ROLLOUT_ANNOTATION
 from gpufleet.operator.rollout.stamp import RolloutPhase, Stamp
 from gpufleet.operator.rollout_objects import CHECK_LABEL, DRIVER_LABEL
+from gpufleet.preflight.facts import EVICTION_BY_CONTROLLER
 from tests.kube.manifests.real_server import Person
 from tests.operator.real_server import NODES, Stage
 
@@ -21,6 +25,10 @@ SYSTEM_PODS = "/api/v1/namespaces/gpufleet-system/pods"
 POLL_S = 0.1
 HEARTBEAT_POLLS = 50
 """About five seconds: the controller of nodes waits for forty."""
+
+VALIDATOR = "nvidia-operator-validator"
+VALIDATOR_POLLS = 15
+"""A validator takes longer than a check pod here, so that a rollout that does not wait for it is seen."""
 
 PHASES_WITH_DEADLINES = {RolloutPhase.CHANGING: "Changing", RolloutPhase.VALIDATING: "Validating"}
 
@@ -35,6 +43,13 @@ class NodeStandIn:
         self.not_ready: set[str] = set()
         self.deadlines_us: dict[tuple[str, str, bool, str], set[int]] = defaultdict(set)
         self.begun: set[str] = set()
+        self.states: dict[str, list[str]] = defaultdict(list)
+        """The states that NVIDIA's operator would have told of each node, each as often as it came."""
+        self.evicting_managers: set[str] = set()
+        """Nodes on which a driver manager would have evicted by itself."""
+        self.returned_unvalidated: set[str] = set()
+        """Nodes that were back in service while a validator of theirs was not ready."""
+        self._validated_polls: dict[str, int] = defaultdict(int)
         self._is_due = False
         self._left = threading.Event()
         self._thread = threading.Thread(target=self._play)
@@ -82,10 +97,16 @@ class NodeStandIn:
     def _remember(self, node: str) -> None:
         found = self._person.ask("GET", f"{NODES}/{node}")[1]
         annotations = found.get("metadata", {}).get("annotations", {})
+        state = found.get("metadata", {}).get("labels", {}).get(UPGRADE_STATE_LABEL, "")
+        if self.states[node][-1:] != [state]:
+            self.states[node].append(state)
         if ROLLOUT_ANNOTATION not in annotations:
             return
         stamp = msgspec.json.decode(annotations[ROLLOUT_ANNOTATION], type=Stamp)
         self.begun.add(node)
+        is_back = stamp.phase in {RolloutPhase.RETURNED, RolloutPhase.ROLLED_BACK}
+        if is_back and 0 < self._validated_polls[node] < VALIDATOR_POLLS:
+            self.returned_unvalidated.add(node)
         if stamp.is_under_way:
             part = PHASES_WITH_DEADLINES.get(stamp.phase, "Draining")
             self.deadlines_us[node, part, stamp.is_rollback, stamp.target].add(stamp.deadline_us)
@@ -107,9 +128,30 @@ class NodeStandIn:
             runs = any(one["spec"].get("nodeName") == node and _is_ready(one) for one in drivers)
             self._tell(pod, path, {"phase": "Succeeded" if runs else "Failed", "message": "no devices"})
         elif DRIVER_LABEL in metadata.get("labels", {}):
+            self._manage(pod, node)
             self._drive(pod, path)
+        elif metadata.get("labels", {}).get("app") == VALIDATOR:
+            self._validate(pod, path, pods)
         else:
             self._tell(pod, path, {"phase": "Running"})
+
+    def _manage(self, pod: dict[str, Any], node: str) -> None:
+        """What NVIDIA's driver manager does before the driver's container: it asks who evicts."""
+        if pod.get("status", {}).get("phase") == "Running":
+            return
+        annotations = self._person.ask("GET", f"{NODES}/{node}")[1]["metadata"].get("annotations", {})
+        if annotations.get(EVICTION_BY_CONTROLLER) != "true":
+            self.evicting_managers.add(node)
+
+    def _validate(self, pod: dict[str, Any], path: str, pods: list[dict[str, Any]]) -> None:
+        node = pod["spec"]["nodeName"]
+        drivers = [one for one in pods if DRIVER_LABEL in one["metadata"].get("labels", {})]
+        runs = any(one["spec"].get("nodeName") == node and _is_ready(one) for one in drivers)
+        self._validated_polls[node] = self._validated_polls[node] + 1 if runs else 0
+        is_ready = self._validated_polls[node] >= VALIDATOR_POLLS
+        self._tell(
+            pod, path, {"phase": "Running", "conditions": [{"type": "Ready", "status": str(is_ready)}]}
+        )
 
     def _drive(self, pod: dict[str, Any], path: str) -> None:
         runs = pod["spec"]["containers"][0]["image"] in self.works

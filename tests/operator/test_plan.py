@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 import pytest
 
 from gpufleet.model.fleet_policy import FleetPolicy
@@ -161,9 +162,27 @@ def test_a_driver_of_the_host_is_a_persons_to_change() -> None:
 
 def test_a_toolkit_needs_a_rollout_and_so_does_its_end() -> None:
     assert ways(plan(node(), policy(runtime={"mode": "Toolkit", "image": TOOLKIT})).changes) == [Way.ROLLOUT]
-    assert plan(node(), policy(runtime={"mode": "CDI"})).changes == ()
     there = node(annotations={"gpufleet.io/toolkit-image": TOOLKIT})
     assert ways(plan(there, policy(runtime={"mode": "CDI"})).changes) == [Way.ROLLOUT]
+
+
+@pytest.mark.parametrize(
+    ("told", "ways_on"),
+    [
+        ("containerd://2.1.4", []),
+        ("containerd://2.0.0-rc.1", []),
+        ("cri-o://1.33.0", []),
+        ("containerd://1.7.27", [Way.PERSON]),
+        ("docker://28.1.0", [Way.PERSON]),
+        ("simulated", [Way.PERSON]),
+        ("", [Way.PERSON]),
+    ],
+)
+def test_cdi_is_there_only_where_the_runtime_is_known_to_have_it_on(told: str, ways_on: list[Way]) -> None:
+    """containerd has it on from 2.0 (its pull request 9621); what is not known is a person's to look at."""
+    system = msgspec.structs.replace(node().system, container_runtime_version=told)
+    there = msgspec.structs.replace(node(), system=system)
+    assert ways(plan(there, policy(runtime={"mode": "CDI"})).changes) == ways_on
 
 
 def test_a_label_of_driver_managers_keeps_the_driver_as_it_is_and_nothing_else() -> None:

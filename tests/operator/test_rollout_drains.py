@@ -4,14 +4,22 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import pytest
 
 from gpufleet.drain.plan import PodMove, Way, WorkPlan
 from gpufleet.eviction.plan import Cause, EvictionRefusal, Victim
+from gpufleet.kube.objects.resource_claims import ResourceClaimObject, ResourceClaimStatus
 from gpufleet.model.identifiers import FleetPolicyName, NodeName, PodUid
 from gpufleet.model.pod_name import PodName
 from gpufleet.operator.rollout.stamp import RolloutPhase, Stamp
 from gpufleet.operator.rollout_actions import resumed, running_operands
-from gpufleet.operator.rollout_drains import PlainDrains, PlannedDrains, RefusedEvictions, pods_by_node
+from gpufleet.operator.rollout_drains import (
+    PlainDrains,
+    PlannedDrains,
+    RefusedEvictions,
+    gpu_consumers,
+    pods_by_node,
+)
 from gpufleet.operator.rollout_objects import HeldPod
 from gpufleet.operator.rollout_planning import KnownRollouts
 from tests.operator.builders import DIGEST, node
@@ -106,6 +114,47 @@ def test_a_checkpoint_is_asked_for_and_waited_for_until_it_is_written_or_the_tim
     assert set(found.unasked) == {"new", "earlier"}
     assert found.saving_until_us == AT_NOON_US + 5 * MINUTE_US
     assert set(found.due) == {"late", "answered", "cannot"}
+
+
+def claim(driver: str = "gpu.nvidia.com", uid: str = "p", **result: Any) -> ResourceClaimObject:
+    """A claim with a device of a driver, used by a pod."""
+    device = {"request": "r", "driver": driver, "pool": "n1", "device": "gpu-0", **result}
+    status = {
+        "allocation": {"devices": {"results": [device]}},
+        "reservedFor": [{"resource": "pods", "name": uid, "uid": uid}],
+    }
+    written = {"metadata": {"name": "c", "namespace": "a"}, "status": status}
+    return msgspec.json.decode(msgspec.json.encode(written), type=ResourceClaimObject)
+
+
+@pytest.mark.parametrize(
+    ("found", "holds"),
+    [
+        (claim(), True),
+        (claim("gpu.amd.com"), True),
+        (claim(adminAccess=True), False),
+        (claim("dra.networking.example.com"), False),
+        (claim("compute-domain.nvidia.com"), False),
+        (claim(uid="another"), False),
+    ],
+)
+def test_a_pod_with_gpus_by_a_claim_is_in_the_way(found: ResourceClaimObject, *, holds: bool) -> None:
+    by_node = pods_by_node([pod("p", {"cpu": "1"})], "gpufleet-system", frozenset(gpu_consumers([found])))
+    drain = PlainDrains(by_node, RefusedEvictions(), AT_NOON_US).drain_of(N1, None)
+    assert drain.holders == (("p",) if holds else ())
+
+
+def test_a_claim_that_has_nothing_yet_holds_nothing() -> None:
+    waiting = msgspec.structs.replace(claim(), status=ResourceClaimStatus())
+    assert list(gpu_consumers([waiting])) == []
+
+
+def test_what_the_plan_does_not_know_is_told_to_end_only_where_something_makes_it_anew() -> None:
+    of_job = {"ownerReferences": [{"kind": "Job", "controller": True}]}
+    found = planned(pods=(pod("bare"), pod("made", metadata=of_job)))
+    drain = found.drain_of(N1, stamped(RolloutPhase.CORDONED))
+    assert (drain.kept, drain.due) == (("bare",), ("made",))
+    assert drain.kept_words == "pod a/bare stays: no controller makes it anew"
 
 
 def test_nodes_with_the_least_work_come_first() -> None:

@@ -17,7 +17,7 @@ from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.operator.rollout_objects import DRIVER_LABEL, driver_key
 from gpufleet.operator.service import Following
 from tests.kube.manifests.real_server import Person
-from tests.operator.node_stand_in import SYSTEM_PODS, NodeStandIn
+from tests.operator.node_stand_in import SYSTEM_PODS, VALIDATOR, NodeStandIn
 from tests.operator.real_server import (
     NODES,
     POLICIES,
@@ -31,7 +31,8 @@ from tests.operator.real_server import (
 
 OLD, NEW, BROKEN = (f"registry.example.com/driver@sha256:{digit * 64}" for digit in "123")
 QUICK = {"soak": "1s", "drainTimeout": "60s", "changeTimeout": "5s", "validationTimeout": "20s"}
-NAMED_WITHIN_S = 10.0
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/gpufleet-system/resourceclaims"
+DAEMON_SETS = "/apis/apps/v1/namespaces/gpufleet-system/daemonsets"
 
 
 @pytest.fixture
@@ -70,9 +71,9 @@ def is_cordoned(stage: Stage, node: str) -> bool:
     return bool(stage.of(node)["spec"].get("unschedulable", False))
 
 
-def work(stage: Stage, node: str, name: str) -> str:
+def work(stage: Stage, node: str, name: str, gpus: str = "nvidia.com/gpu") -> str:
     """A pod that holds a GPU of a node; the uid."""
-    limits = {"limits": {"nvidia.com/gpu": "1"}}
+    limits = {"limits": {gpus: "1"}}
     body = {
         "metadata": {"name": f"{stage.mark}-{name}"},
         "spec": {
@@ -92,6 +93,19 @@ def work(stage: Stage, node: str, name: str) -> str:
         time.sleep(0.2)
 
 
+def claim(stage: Stage, name: str, pod_uid: str) -> None:
+    """A claim that has a GPU and is used by a pod, which asks for no GPU otherwise."""
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}
+    body = {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}}
+    status, answer = stage.admin.ask("POST", CLAIMS, body)
+    assert status == 201, answer
+    device = {"request": "gpu", "driver": "gpu.nvidia.com", "pool": "p", "device": "gpu-0"}
+    user = {"resource": "pods", "name": f"{stage.mark}-{name}", "uid": pod_uid}
+    told = {"allocation": {"devices": {"results": [device]}}, "reservedFor": [user]}
+    status, answer = stage.admin.merge(f"{CLAIMS}/{name}/status", {"status": told})
+    assert status == 200, answer
+
+
 def phase(stage: Stage, policy: str, node: str) -> tuple[str, str]:
     """Phase and reason of a node in the status."""
     for one in stage.status(policy).get("nodes", []):
@@ -100,12 +114,33 @@ def phase(stage: Stage, policy: str, node: str) -> tuple[str, str]:
     return "", ""
 
 
+VALIDATES = "nvidia.com/gpu.deploy.operator-validator"
+UPGRADED = ["wait-for-jobs-required", "pod-restart-required", "validation-required", "upgrade-done"]
+
+
+def validate(stage: Stage) -> None:
+    """A DaemonSet like that of NVIDIA's validators, on nodes of this test whose label says so."""
+    labels = {"app": VALIDATOR, "mark": stage.mark}
+    container = {"name": "validator", "image": "stand-in"}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"nodeSelector": {"mark": stage.mark, VALIDATES: "true"}, "containers": [container]},
+    }
+    body = {
+        "metadata": {"name": f"{stage.mark}-validator"},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+    status, answer = stage.admin.ask("POST", DAEMON_SETS, body)
+    assert status == 201, answer
+
+
 def test_a_canary_that_fails_goes_back_by_itself_and_the_next_image_succeeds_around_work(
     installed: LocalCluster,
     stage: Stage,
     nodes: NodeStandIn,
 ) -> None:
-    first, second = stage.node("a"), stage.node("b")
+    first, second = stage.node("a", **{VALIDATES: "true"}), stage.node("b")
+    validate(stage)
     nodes.beat()
     policy = wanted(stage, OLD, canaries=0)
 
@@ -115,6 +150,7 @@ def test_a_canary_that_fails_goes_back_by_itself_and_the_next_image_succeeds_aro
             assert drivers(stage) == [driver_key(OLD)] * 2
             for node in (first, second):
                 assert stage.of(node)["metadata"]["annotations"]["gpufleet.io/driver-image"] == OLD
+            assert stage.labels(first)[VALIDATES] == "true"
             nodes.begun.clear()
 
             wanted(stage, BROKEN, canaries=1)
@@ -127,15 +163,28 @@ def test_a_canary_that_fails_goes_back_by_itself_and_the_next_image_succeeds_aro
             assert not any(is_cordoned(stage, node) for node in stage.nodes)
 
             uid = work(stage, second, "work")
+            by_claim = work(stage, second, "claimed", "cpu")
+            claim(stage, "claimed", by_claim)
             wanted(stage, NEW, canaries=1)
             await until(lambda: state_of(stage, policy) == (NEW, "Done"), "the next image succeeds")
             assert drivers(stage) == [driver_key(NEW)] * 2
             left = {one["metadata"]["uid"] for one in stage.admin.ask("GET", SYSTEM_PODS)[1]["items"]}
-            assert uid not in left
+            assert not {uid, by_claim} & left
             await until(lambda: stage.condition(policy, "Ready") == ("True", "AsThePolicySays"), "ready")
 
     play(installed, story)
     assert not any(is_cordoned(stage, node) for node in stage.nodes)
+    assert nodes.evicting_managers == nodes.returned_unvalidated == set()
+    whole = ["", *UPGRADED, *UPGRADED[:-1], "upgrade-failed", *UPGRADED]
+    assert is_part_of(nodes.states[first], whole), nodes.states[first]
+    assert {"validation-required", "upgrade-failed"} <= set(nodes.states[first])
+    assert nodes.states[first][-1] == nodes.states[second][-1] == "upgrade-done"
+
+
+def is_part_of(seen: list[str], whole: list[str]) -> bool:
+    """Whether states came in this order; one that passes quickly is not seen each time."""
+    rest = iter(whole)
+    return all(one in rest for one in seen)
 
 
 def _message(stage: Stage, policy: str) -> str:

@@ -1,6 +1,5 @@
 """A scheduler begins once the cluster's definitions know every field, and says until then which they lack."""
 
-import copy
 import random
 from typing import Any
 
@@ -9,27 +8,13 @@ import pytest
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.kube_errors import TransportError
-from gpufleet.kube.manifests import definitions
 from gpufleet.kube.transport import Response
 from gpufleet.scheduler.definitions_awaited import await_definitions
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.status import Status
-from tests.kube.scripted_transport import Answer, ScriptedTransport, answer, refusal
+from tests.kube.scripted_transport import Answer, ScriptedTransport, refusal
+from tests.kube.served_definitions import served
 from tests.kube.virtual_time import run_virtually
-
-
-def served(*left_out: str) -> Response:
-    """The document of a server with this release's definitions, without these fields of FleetQueue's spec."""
-    schemas: dict[str, Any] = {}
-    for one in definitions():
-        kind = one["spec"]["names"]["kind"]
-        schema = copy.deepcopy(one["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
-        if kind == "FleetQueue":
-            for name in left_out:
-                del schema["properties"]["spec"]["properties"][name]
-        schemas[kind] = {**schema, "x-kubernetes-group-version-kind": [{"kind": kind}]}
-    return answer({"components": {"schemas": schemas}})
-
 
 NO_SUCH_GROUP = refusal(404, "NotFound")
 KEPT_FROM_ALL = refusal(403, "Forbidden", "cannot get path")

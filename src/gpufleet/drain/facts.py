@@ -22,7 +22,7 @@ from gpufleet.cluster.snapshots.decisions import Moment
 from gpufleet.cluster.snapshots.document import engine_time_us
 from gpufleet.cluster.snapshots.sources import on_cluster, on_snapshot
 from gpufleet.cluster.watching.picture import Picture
-from gpufleet.drain.plan import DrainPlan
+from gpufleet.drain.plan import NO_CONTROLLER, DrainPlan
 from gpufleet.drain.planner import plan_drain
 from gpufleet.drain.question import MILLI_PER_GPU, DrainNode, DrainQuestion, DrainRules, PodThere, RunningWork
 from gpufleet.engine.event import MoveAsked
@@ -40,7 +40,6 @@ from gpufleet.model.pod import Pod
 
 OF_THE_NODE = frozenset({"DaemonSet", "Node"})
 """Controllers of pods that belong to their node: they stay, as under ``kubectl drain``."""
-NO_CONTROLLER = "no controller makes it anew"
 DIVIDED = "its slices cannot be kept together by a plan"
 
 

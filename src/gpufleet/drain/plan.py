@@ -7,6 +7,9 @@ import msgspec
 SCHEMA = "gpufleet.io/drain/v1"
 """A change that breaks readers of the JSON gets another version."""
 
+NO_CONTROLLER = "no controller makes it anew"
+"""Why work stays that would be lost if it were evicted."""
+
 
 class Way(enum.StrEnum):
     """What becomes of work on a node that is drained.

@@ -1,9 +1,10 @@
 """What gpufleet has written on nodes, and how all of it is taken back when gpufleet leaves a cluster.
 
 Labels go by the managers that the API server remembers, taints by the annotation that names them; the cordon
-of a rollout that was cut off goes, and so do annotations and conditions under gpufleet.io. What others wrote
-stays: a label that a person set, a cordon of an administrator, a taint of another controller. A driver that a
-policy brought stays too, with its DaemonSet and the label that chooses it: running pods need it.
+of a rollout that was cut off goes, and so do annotations and conditions under gpufleet.io, and the keys in
+which driver managers read how far a rollout is. What others wrote stays: a label that a person set, a cordon
+of an administrator, a taint of another controller. A driver that a policy brought stays too, with its
+DaemonSet and the label that chooses it: running pods need it.
 ``gpufleet leave`` calls it, and the chart calls that after ``helm uninstall``.
 """
 
@@ -19,9 +20,9 @@ from gpufleet.kube.objects.node import AGENT_LABELS_MANAGER
 from gpufleet.kube.objects.structure import Structure
 from gpufleet.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NODE_FEATURES, NODES, PODS
 from gpufleet.kube.status import Conflict, NotFound
-from gpufleet.model.fleet_policy import OWN_DOMAIN
+from gpufleet.model.fleet_policy import OWN_DOMAIN, UPGRADE_STATE_LABEL
 from gpufleet.model.identifiers import NodeName
-from gpufleet.operator.node_facts import FIELD_MANAGER, TaintKey, owned_taints, stamp_of
+from gpufleet.operator.node_facts import FIELD_MANAGER, TaintKey, owned_taints, rollout_keys, stamp_of
 from gpufleet.operator.node_objects import (
     APPLY,
     ROLLOUT_ANNOTATION,
@@ -30,6 +31,7 @@ from gpufleet.operator.node_objects import (
     NodeTaint,
 )
 from gpufleet.operator.rollout_actions import resumed
+from gpufleet.preflight.facts import EVICTION_BY_CONTROLLER
 
 LABEL_MANAGERS = (AGENT_LABELS_MANAGER, FIELD_MANAGER)
 MANAGED_BY_US = "app.kubernetes.io/managed-by=gpufleet"
@@ -80,8 +82,8 @@ class _Named(Structure, frozen=True):
 class Leftover(msgspec.Struct, frozen=True):
     """What one node has of gpufleet.
 
-    ``managers`` are those by which labels are taken back; ``paused`` are labels of parts of another operator
-    that a rollout has paused, and that run again.
+    ``managers`` are those by which labels are taken back; ``states`` are labels that say how far a rollout
+    is; ``paused`` are labels of parts of another operator that a rollout has paused, and that run again.
     """
 
     node: NodeName
@@ -91,11 +93,12 @@ class Leftover(msgspec.Struct, frozen=True):
     annotations: tuple[str, ...] = ()
     conditions: tuple[str, ...] = ()
     paused: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
     is_cordoned: bool = False
 
     def words(self) -> tuple[str, ...]:
         """Each thing in a few words, for people."""
-        found = [f"label {key}" for key in self.labels]
+        found = [f"label {key}" for key in (*self.labels, *self.states)]
         found += [f"taint {key}:{effect}" for key, effect in self.taints]
         found += [f"annotation {key}" for key in self.annotations]
         found += [f"condition {kind}" for kind in self.conditions]
@@ -115,15 +118,23 @@ def leftover(node: LeavingNode) -> Leftover | None:
     ]
     by_manager = {one.manager: frozenset(one.labels()) for one in ours}
     owned = owned_taints(metadata.annotations.get(TAINTS_ANNOTATION, ""))
+    of_rollouts = rollout_keys(metadata.managed_fields)
     there = [(one.key, one.effect) for one in node.spec.taints]
     found = Leftover(
         NodeName(metadata.name),
         labels=tuple(sorted(set().union(*by_manager.values()) & metadata.labels.keys())),
         managers=tuple(manager for manager in LABEL_MANAGERS if by_manager.get(manager)),
         taints=tuple(sorted(owned.intersection(there))),
-        annotations=tuple(sorted(key for key in metadata.annotations if key.startswith(_PREFIX))),
+        annotations=tuple(
+            sorted(
+                key
+                for key in metadata.annotations
+                if key.startswith(_PREFIX) or (key == EVICTION_BY_CONTROLLER and key in of_rollouts)
+            )
+        ),
         conditions=tuple(one.type for one in node.status.conditions if one.type.startswith(_PREFIX)),
         paused=tuple(resumed(metadata.annotations, metadata.labels)),
+        states=tuple(key for key in (UPGRADE_STATE_LABEL,) if key in of_rollouts),
         is_cordoned=node.spec.unschedulable and _is_cordon_ours(metadata.annotations),
     )
     return found if found.words() or found.managers else None
@@ -140,8 +151,9 @@ def node_patch(node: LeavingNode, found: Leftover) -> dict[str, object]:
     metadata: dict[str, object] = {"resourceVersion": node.metadata.resource_version}
     if found.annotations:
         metadata["annotations"] = dict.fromkeys(found.annotations)
-    if found.paused:
-        metadata["labels"] = resumed(node.metadata.annotations, node.metadata.labels)
+    if found.paused or found.states:
+        resumed_labels = resumed(node.metadata.annotations, node.metadata.labels)
+        metadata["labels"] = {**resumed_labels, **dict.fromkeys(found.states)}
     spec: dict[str, object] = {}
     if found.taints:
         kept = [one for one in node.spec.taints if (one.key, one.effect) not in found.taints]
@@ -192,7 +204,7 @@ async def _take_back_on(client: Client, name: NodeName) -> None:
 async def _write(client: Client, node: LeavingNode, found: Leftover) -> None:
     name, uid = found.node, node.metadata.uid
     # Tied to the version that was read, which the other writes change: it goes first.
-    if found.annotations or found.taints or found.is_cordoned:
+    if found.annotations or found.states or found.taints or found.is_cordoned:
         await client.patch(NODES, name, node_patch(node, found))
     # An apply that names no label: the API server takes away those that the manager applied before.
     for manager in found.managers:

@@ -4,7 +4,7 @@ None is "not known", which is never taken for "all is well".
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -18,6 +18,7 @@ from gpufleet.operator.node_objects import (
     ROLLOUT_ANNOTATION,
     TAINTS_ANNOTATION,
     DriverReport,
+    ManagedFields,
     NodeInfo,
     NodeTaint,
     PolicyNode,
@@ -27,6 +28,9 @@ from gpufleet.preflight.facts import TOOLKIT_IMAGE_ANNOTATION
 
 FIELD_MANAGER = "gpufleet-policy"
 """The manager of the labels that policies write. The API server remembers by it which ones are ours."""
+
+ROLLOUT_MANAGER = "gpufleet-rollout"
+"""The manager of what rollouts write on nodes."""
 
 BEFORE_FIRST_APPLY = "before-first-apply"
 """The manager to which the API server gives fields that were written before managers were remembered."""
@@ -40,7 +44,8 @@ class NodeFacts(msgspec.Struct, frozen=True):
     """One node.
 
     ``owned_labels`` and ``owned_taints`` are those that policies wrote; ``label_managers`` are the other
-    managers of each label. ``driver`` is the version that is loaded, ``driver_image`` and ``toolkit_image``
+    managers of each label. ``rollout_keys`` are labels and annotations that a rollout wrote and nothing else
+    has written. ``driver`` is the version that is loaded, ``driver_image`` and ``toolkit_image``
     what a rollout has put there, "" where none has. ``stamp`` says where the node is in a rollout, and
     ``stamp_problem`` why that cannot be read, "" where it can. ``allocatable`` is what its kubelet offers.
     """
@@ -51,6 +56,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
     labels: Mapping[str, str]
     owned_labels: frozenset[str] = frozenset()
     label_managers: Mapping[str, tuple[str, ...]] = {}
+    rollout_keys: frozenset[str] = frozenset()
     taints: Mapping[TaintKey, str] = {}
     taint_list: tuple[NodeTaint, ...] = ()
     owned_taints: frozenset[TaintKey] = frozenset()
@@ -89,6 +95,7 @@ def node_facts(node: PolicyNode, report: DriverReport | None = None) -> NodeFact
         labels=metadata.labels,
         owned_labels=owned,
         label_managers=managers,
+        rollout_keys=rollout_keys(metadata.managed_fields),
         taints={(one.key, one.effect): one.value for one in node.spec.taints},
         taint_list=node.spec.taints,
         owned_taints=owned_taints(metadata.annotations.get(TAINTS_ANNOTATION, "")),
@@ -124,6 +131,18 @@ def owned_taints(annotation: str) -> frozenset[TaintKey]:
 def written_taints(owned: frozenset[TaintKey]) -> str:
     """The annotation that names these taints."""
     return ",".join(f"{key}:{effect}" for key, effect in sorted(owned))
+
+
+def rollout_keys(managed: Sequence[ManagedFields]) -> frozenset[str]:
+    """The labels and annotations that rollouts wrote and nothing else has written."""
+    ours: set[str] = set()
+    others: set[str] = set()
+    if all(one.manager != ROLLOUT_MANAGER for one in managed):
+        return frozenset()
+    for one in managed:
+        keys = ours if one.manager == ROLLOUT_MANAGER else others
+        keys.update(one.labels(), one.annotations())
+    return frozenset(ours - others)
 
 
 def _managers(node: PolicyNode) -> tuple[frozenset[str], dict[str, tuple[str, ...]]]:

@@ -33,7 +33,6 @@ READ_ANNOTATIONS = (
     EVICTION_BY_CONTROLLER,
 )
 APPLY = "Apply"
-_LABELS_OF = ("f:metadata", "f:labels")
 
 
 class ManagedFields(Structure, frozen=True):
@@ -46,8 +45,15 @@ class ManagedFields(Structure, frozen=True):
 
     def labels(self) -> Iterator[str]:
         """The keys of labels among them."""
+        return self._keys("f:labels")
+
+    def annotations(self) -> Iterator[str]:
+        """The keys of annotations among them."""
+        return self._keys("f:annotations")
+
+    def _keys(self, part: str) -> Iterator[str]:
         found: Any = msgspec.json.decode(self.fields_v1)
-        for name in _LABELS_OF:
+        for name in ("f:metadata", part):
             found = found.get(name) if isinstance(found, dict) else None
         if isinstance(found, dict):
             yield from (key.removeprefix("f:") for key in found if key.startswith("f:"))

@@ -13,6 +13,7 @@ from gpufleet.model.identifiers import NodeName
 from gpufleet.model.taint import Taint
 from gpufleet.operator.node_facts import NodeFacts
 from gpufleet.operator.plan import NodePlan, Way
+from gpufleet.operator.upgrade_protocol import own_keys
 from gpufleet.preflight.facts import Case, ClusterState, HostFacts, ImageFacts, NodeState
 from gpufleet.preflight.finding import PreflightFinding
 from gpufleet.preflight.judging import judge
@@ -61,6 +62,7 @@ def case_of(facts: NodeFacts, wanted: Driver, known: KnownFacts = NOTHING_MORE) 
         NodeState(
             is_ready=facts.is_ready,
             is_cordoned=facts.is_cordoned,
+            cordoned_by_us=facts.stamp is not None and facts.stamp.is_cordon_ours,
             labels=facts.labels,
             annotations=facts.annotations,
             taints=tuple(Taint(key, value, effect) for (key, effect), value in facts.taints.items()),
@@ -68,6 +70,7 @@ def case_of(facts: NodeFacts, wanted: Driver, known: KnownFacts = NOTHING_MORE) 
             claim_pods=extras.claim_pods,
             device_plugins=extras.device_plugins,
             label_writers=facts.label_managers,
+            own_keys=own_keys(facts),
         ),
         known.cluster,
     )

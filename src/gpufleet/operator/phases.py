@@ -93,7 +93,7 @@ def _of_stamp(facts: NodeFacts, policy: FleetPolicy, seen: str) -> NodePhase | N
 def _of_changes(plan: NodePlan, policy: FleetPolicy, seen: str) -> NodePhase | None:
     changes = plan.of_policy(policy.name)
     for way, phase, reason in (
-        (Way.PERSON, Phase.NEEDS_PERSON, "HostDriver"),
+        (Way.PERSON, Phase.NEEDS_PERSON, ""),
         (Way.ROLLOUT, Phase.NEEDS_ROLLOUT, "RolloutNeeded"),
         (Way.WRITE, Phase.PENDING, "NotWrittenYet"),
     ):
@@ -105,7 +105,7 @@ def _of_changes(plan: NodePlan, policy: FleetPolicy, seen: str) -> NodePhase | N
                 is_brought = policy.driver is not None and policy.driver.source is DriverSource.IMAGE
                 is_all = is_brought and all(one.field == "driver" for one in found)
                 told = [*words, (seen or WAITS) if is_all else NO_ROLLOUT]
-            return NodePhase(phase, reason, "; ".join(told))
+            return NodePhase(phase, reason or f"Host{found[0].field.capitalize()}", "; ".join(told))
     return None
 
 

@@ -21,6 +21,12 @@ from gpufleet.model.identifiers import FleetPolicyName, NodeName
 from gpufleet.operator.assignment import Assigned, PolicyRefusal
 from gpufleet.operator.node_facts import NodeFacts, TaintKey
 
+CONTAINERD_WITH_CDI = 2
+"""The first version of containerd that has CDI on unless its configuration turns it off.
+
+CRI-O has it on in every version that a supported Kubernetes runs with.
+"""
+
 
 class Way(enum.Enum):
     """How a change comes about."""
@@ -236,14 +242,32 @@ def _driver_change(facts: NodeFacts, wanted: Driver) -> Change | None:
 def _runtime_change(facts: NodeFacts, wanted: Runtime) -> Change | None:
     before = f"Toolkit {facts.toolkit_image}" if facts.toolkit_image else None
     if wanted.mode is RuntimeMode.CDI:
-        if not facts.toolkit_image:
-            return None
-        return Change(
-            "runtime", before, wanted.mode.value, Way.ROLLOUT, note="the toolkit has to leave first"
-        )
+        if facts.toolkit_image:
+            note = "the toolkit has to leave first"
+            return Change("runtime", before, wanted.mode.value, Way.ROLLOUT, note=note)
+        return _cdi_change(facts.system.container_runtime_version)
     if facts.toolkit_image == wanted.image:
         return None
     return Change("runtime", before, f"{wanted.mode.value} {wanted.image}", Way.ROLLOUT)
+
+
+def _cdi_change(told: str) -> Change | None:
+    """What a person has to do for CDI, by the runtime that the kubelet tells, such as containerd://2.1.4."""
+    name, _, version = told.partition("://")
+    major = version.split(".")[0]
+    if name == "cri-o" or (name == "containerd" and major.isdecimal() and int(major) >= CONTAINERD_WITH_CDI):
+        return None
+    if not told:
+        note = "the kubelet tells no runtime, so nothing is known of it"
+    elif name == "containerd":
+        note = (
+            f"containerd has CDI on by itself from {CONTAINERD_WITH_CDI}.0 on; before, its configuration "
+            "has to say so (enable_cdi = true), which nothing reports"
+        )
+    else:
+        note = "of this runtime it is not known whether it has CDI on"
+    before = f"{name} {version}" if version else None
+    return Change("runtime", before, RuntimeMode.CDI.value, Way.PERSON, note=note)
 
 
 def driver_in_place(facts: NodeFacts) -> str | None:

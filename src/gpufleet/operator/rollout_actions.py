@@ -26,7 +26,7 @@ from gpufleet.kube.status import AlreadyExists, Conflict, NotFound
 from gpufleet.model.fleet_policy import DEPLOY_PREFIX, Driver
 from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.model.pod_name import PodName
-from gpufleet.operator.node_facts import NodeFacts
+from gpufleet.operator.node_facts import ROLLOUT_MANAGER, NodeFacts
 from gpufleet.operator.node_objects import DRIVER_IMAGE_ANNOTATION, PAUSED_ANNOTATION, ROLLOUT_ANNOTATION
 from gpufleet.operator.rollout.actions import (
     Action,
@@ -57,16 +57,15 @@ from gpufleet.operator.rollout_objects import (
     is_turned_away,
 )
 from gpufleet.operator.rollout_observing import drivers_of
+from gpufleet.operator.upgrade_protocol import PAUSED, written_annotations, written_state
 
 LOG = logging.getLogger(__name__)
-ROLLOUT_MANAGER = "gpufleet-rollout"
-"""The manager of what a rollout writes on nodes."""
-
-RUNS, PAUSED = "true", "paused-for-driver-upgrade"
-"""Values of the labels by which NVIDIA's operands run on a node, and by which driver managers pause them."""
+RUNS = "true"
+"""The value of the labels by which NVIDIA's operands run on a node."""
 
 # The driver is what changes, and the label of all operands would take more away than what holds the device.
 NEVER_PAUSED = (f"{DEPLOY_PREFIX}driver", f"{DEPLOY_PREFIX}operands")
+DRA_DRIVER = f"{DEPLOY_PREFIX}dra-driver"
 VALIDATED = {RolloutPhase.RETURNED, RolloutPhase.ROLLED_BACK}
 EVICTED_FOR = "driver-rollout"
 """The reason of evictions, for the log."""
@@ -142,12 +141,12 @@ class RolloutActions:
         await self._events.of_policy(policy, before, progress)
 
     async def _write_node(self, facts: NodeFacts, stamp: Stamp | None, *, cordon: bool | None) -> None:
-        annotations: dict[str, str | None] = {ROLLOUT_ANNOTATION: written_stamp(stamp)}
-        labels: dict[str, str] = {}
+        annotations = {ROLLOUT_ANNOTATION: written_stamp(stamp), **written_annotations(facts, stamp)}
+        labels = written_state(facts, stamp)
         if stamp is not None and stamp.phase in VALIDATED:
             annotations[DRIVER_IMAGE_ANNOTATION] = stamp.target
         if stamp is None or stamp.phase is not RolloutPhase.CHANGING:
-            labels = resumed(facts.annotations, facts.labels)
+            labels |= resumed(facts.annotations, facts.labels)
             if PAUSED_ANNOTATION in facts.annotations:
                 annotations[PAUSED_ANNOTATION] = None
         body: dict[str, object] = {
@@ -172,11 +171,18 @@ class RolloutActions:
         facts = seen.nodes[name]
         wanted, key = driver_key(image), facts.labels.get(DRIVER_LABEL)
         # The node may have been written a moment ago, so its own version is no condition here.
-        labels: dict[str, str | None] = dict.fromkeys(running_operands(facts), PAUSED)
-        drivers = drivers_of(facts, seen.pods.get(name, ()), self._namespace)
+        pods = seen.pods.get(name, ())
+        operands = running_operands(facts)
+        waits = DRA_DRIVER in operands and any(one.holds_by_claim and not one.has_ended for one in pods)
+        labels: dict[str, str | None] = dict.fromkeys(operands, PAUSED)
+        drivers = drivers_of(facts, pods, self._namespace)
         there = (*drivers.wanted, *drivers.leaving)
         others = [one for one in there if one.metadata.labels[DRIVER_LABEL] != wanted]
-        if others:
+        if waits:
+            # Without this part no kubelet takes back what claims have, and their pods, also those of other
+            # parts, never end.
+            del labels[DRA_DRIVER]
+        elif others:
             if key is not None:
                 labels[DRIVER_LABEL] = None
         elif key != wanted:

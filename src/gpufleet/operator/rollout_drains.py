@@ -5,14 +5,16 @@
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
 
 from gpufleet.drain.checkpoints import question_on, saves_on_request
-from gpufleet.drain.plan import Way, WorkPlan, short_words
+from gpufleet.drain.plan import NO_CONTROLLER, Way, WorkPlan, short_words
 from gpufleet.eviction.plan import EvictionRefusal, Victim
+from gpufleet.kube.meanings.gpu_drivers import is_gpu_driver
+from gpufleet.kube.objects.resource_claims import ResourceClaimObject
 from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.model.model_errors import printable
 from gpufleet.operator.rollout.actions import PodPlace
@@ -193,8 +195,7 @@ class _Planned:
             if work is not None:
                 works[work.name] = work
             elif uid in self._known.seen:
-                # The plan knows nothing of it that could be waited for.
-                self._due.append(uid)
+                self._see_to_unplanned(uid)
             else:
                 self._kept[uid] = ""
         for work in works.values():
@@ -229,6 +230,14 @@ class _Planned:
                 self._waits_us += [self._stamp.place_until_us] if self._stamp.place_until_us else []
             case Way.STAYS:
                 self._keep(work, f"{work.name} stays: {work.why}")
+
+    def _see_to_unplanned(self, uid: PodUid) -> None:
+        """A pod of which the plan knows nothing to wait for, such as one with GPUs by a claim."""
+        pod = self._pods[uid]
+        if pod.metadata.controller is None:
+            self._kept[uid] = f"pod {pod.metadata.path} stays: {NO_CONTROLLER}"
+        elif not (saves_on_request(_said(pod)) and self._saves([uid])):
+            self._due.append(uid)
 
     def _keep(self, work: WorkPlan, words: str) -> None:
         self._kept.update((PodUid(uid), words) for uid in work.pods if uid in self._of_node.holders)
@@ -267,18 +276,32 @@ def is_holder(pod: HeldPod) -> bool:
     return pod.holds_gpus and not (pod.has_ended or pod.is_of_daemon or is_ours)
 
 
-def pods_by_node(pods: Iterable[HeldPod], namespace: str) -> dict[NodeName, list[HeldPod]]:
+def pods_by_node(
+    pods: Iterable[HeldPod], namespace: str, by_claim: Container[PodUid] = ()
+) -> dict[NodeName, list[HeldPod]]:
     """The pods of each node, by name; check pods too that are not placed yet.
 
-    Check pods are those of the operator's ``namespace``: elsewhere their label is a user's, and says nothing.
+    Those ``by_claim`` have GPUs by a claim. Check pods are those of the operator's ``namespace``: elsewhere
+    their label is a user's, and says nothing.
     """
     found: dict[NodeName, list[HeldPod]] = defaultdict(list)
     for each in sorted(pods, key=lambda pod: pod.metadata.path):
         one = each if each.metadata.namespace == namespace else _unmarked(each)
+        if PodUid(one.metadata.uid) in by_claim:
+            one = msgspec.structs.replace(one, holds_by_claim=True)
         waits_for = one.metadata.annotations.get(CHECK_NODE, "") if CHECK_LABEL in one.metadata.labels else ""
         if name := one.spec.node_name or waits_for:
             found[NodeName(name)].append(one)
     return found
+
+
+def gpu_consumers(claims: Iterable[ResourceClaimObject]) -> Iterator[PodUid]:
+    """The pods that have GPUs by claims. Access for administrators holds none: it only looks."""
+    for claim in claims:
+        allocation = claim.status.allocation
+        results = () if allocation is None else allocation.devices.results
+        if any(is_gpu_driver(one.driver) and not one.admin_access for one in results):
+            yield from (PodUid(one.uid) for one in claim.status.reserved_for if one.resource == "pods")
 
 
 def _unmarked(pod: HeldPod) -> HeldPod:

@@ -55,6 +55,9 @@ HELD_ANNOTATIONS = (
     keys.MOVE_TO,
 )
 DAEMON_SET = "DaemonSet"
+APP_LABEL, VALIDATOR = "app", "nvidia-operator-validator"
+"""The label of the pods by which NVIDIA's operator validates a node: they are ready once all works there."""
+
 READY, SCHEDULED = "Ready", "PodScheduled"
 
 
@@ -69,6 +72,8 @@ class HeldMetadata(Metadata, frozen=True):
         }
         msgspec.structs.force_setattr(self, "annotations", kept)
         labels = {key: self.labels[key] for key in (DRIVER_LABEL, CHECK_LABEL) if key in self.labels}
+        if self.labels.get(APP_LABEL) == VALIDATOR:
+            labels[APP_LABEL] = VALIDATOR
         msgspec.structs.force_setattr(self, "labels", labels)
 
 
@@ -134,6 +139,8 @@ class HeldPod(Structure, frozen=True):
     metadata: HeldMetadata
     spec: HeldSpec = HeldSpec()
     status: HeldStatus = HeldStatus()
+    holds_by_claim: bool = False
+    """Whether a claim of it has GPUs; ``pods_by_node`` says it, since no pod tells what its claims have."""
 
     @property
     def has_ended(self) -> bool:
@@ -165,8 +172,8 @@ class HeldPod(Structure, frozen=True):
 
     @property
     def holds_gpus(self) -> bool:
-        """Whether it asks for GPUs or parts of them, in any container, also in those that run first."""
-        return any(
+        """Whether it has GPUs by a claim, or any container asks for some, also one that runs first."""
+        return self.holds_by_claim or any(
             is_gpu(name)
             for container in (*self.spec.containers, *self.spec.init_containers)
             for amounts in (container.resources.requests, container.resources.limits)

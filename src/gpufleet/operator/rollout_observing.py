@@ -15,8 +15,11 @@ from gpufleet.operator.node_preflight import findings_of
 from gpufleet.operator.plan import NodePlan
 from gpufleet.operator.rollout.observed import Check, Drain, RolloutNode
 from gpufleet.operator.rollout_objects import (
+    APP_LABEL,
     CHECK_LABEL,
+    DAEMON_SET,
     DRIVER_LABEL,
+    VALIDATOR,
     HeldPod,
     check_name,
     driver_key,
@@ -123,7 +126,24 @@ def _check(facts: NodeFacts, pods: Sequence[HeldPod], namespace: str) -> tuple[C
     if is_turned_away(pod):
         return Check.ABSENT, pod.words()
     if pod.status.phase == SUCCEEDED:
-        return Check.PASSED, ""
+        waiting = _unready_validator(pods)
+        return (Check.PASSED, "") if waiting is None else (Check.RUNNING, waiting)
     if pod.status.phase == FAILED:
         return Check.FAILED, pod.words() or "it gives no reason"
     return Check.RUNNING, pod.words()
+
+
+def _unready_validator(pods: Sequence[HeldPod]) -> str | None:
+    """What is said of a validator of NVIDIA's operator that has not found all well yet; None without one.
+
+    It belongs to a DaemonSet: the label alone could be written by the author of any pod.
+    """
+    for one in pods:
+        is_validator = one.metadata.labels.get(APP_LABEL) == VALIDATOR
+        if not is_validator or one.has_ended or one.is_ending or one.is_ready:
+            continue
+        controller = one.metadata.controller
+        if controller is not None and controller.kind == DAEMON_SET:
+            words = one.words()
+            return f"pod {one.metadata.name} is not ready{f': {words}' if words else ''}"
+    return None

@@ -17,6 +17,7 @@ from gpufleet.kube import keys
 from gpufleet.kube.client import Client
 from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.objects import fleet_policies as wire
+from gpufleet.kube.objects.resource_claims import ResourceClaimObject
 from gpufleet.kube.status import Conflict, NotFound
 from gpufleet.model.fleet_policy import Driver, DriverSource, FleetPolicy
 from gpufleet.model.identifiers import NodeName, PodUid
@@ -36,6 +37,7 @@ from gpufleet.operator.rollout_drains import (
     PlainDrains,
     PlannedDrains,
     RefusedEvictions,
+    gpu_consumers,
     is_holder,
     pods_by_node,
     uids_of,
@@ -115,10 +117,14 @@ class Rollouts:
         return pod is None or pod.is_ending
 
     async def turn(
-        self, state: FleetState, objects: Iterable[wire.FleetPolicy], pods: Iterable[HeldPod]
+        self,
+        state: FleetState,
+        objects: Iterable[wire.FleetPolicy],
+        pods: Iterable[HeldPod],
+        claims: Iterable[ResourceClaimObject] = (),
     ) -> RolloutRound:
         """One round over all policies."""
-        by_node = pods_by_node(pods, self._namespace)
+        by_node = pods_by_node(pods, self._namespace, frozenset(gpu_consumers(claims)))
         self._pods = {PodUid(one.metadata.uid): one for found in by_node.values() for one in found}
         self._refused.keep(self._pods)
         self._actions.keep(self._pods)

@@ -23,7 +23,17 @@ from gpufleet.kube.lease import LeadershipLost, Lease
 from gpufleet.kube.mirror import Mirror
 from gpufleet.kube.mirror_changes import Appeared, Change, Changed, Vanished
 from gpufleet.kube.objects import fleet_policies as wire
-from gpufleet.kube.resources import FLEET_POLICIES, GPU_PROJECTS, NODE_DEVICES, NODES, PODS, Kind
+from gpufleet.kube.objects.resource_claims import ResourceClaimObject
+from gpufleet.kube.resources import (
+    FLEET_POLICIES,
+    FLEET_QUEUES,
+    GPU_PROJECTS,
+    NODE_DEVICES,
+    NODES,
+    PODS,
+    RESOURCE_CLAIMS,
+    Kind,
+)
 from gpufleet.kube.status import Conflict, NotFound
 from gpufleet.model.identifiers import NodeName
 from gpufleet.operator.applying import apply_state, labels_differ, taints_differ
@@ -60,6 +70,7 @@ DEFINITIONS_EVERY_S = 5.0
 _POLICY = msgspec.json.Decoder(wire.FleetPolicy)
 _NODE = msgspec.json.Decoder(PolicyNode)
 _REPORT = msgspec.json.Decoder(DriverReport)
+_CLAIM = msgspec.json.Decoder(ResourceClaimObject)
 _POD = msgspec.json.Decoder(HeldPod)
 UNREADABLE = "the object has fields of another version of gpufleet"
 
@@ -122,6 +133,9 @@ class Operator:
     async def _definitions_problem(self) -> str:
         try:
             missing = await missing_fields(self.client, self._kinds())
+            if self._keeps_projects:
+                # Projects write queues where the cluster has them.
+                missing += await missing_fields(self.client, (FLEET_QUEUES,), served_only=True)
         except KubeError as error:
             return f"the cluster's definitions are not known yet: {error}"
         return words(missing) if missing else ""
@@ -176,6 +190,7 @@ class Following:
         self.reports = Mirror(client, NODE_DEVICES, _REPORT, self._on_report, optional=True)
         # Followed from the first policy on that brings a driver: all else needs no pods.
         self.pods = Mirror(client, PODS, _POD, self._on_pod)
+        self.claims = Mirror(client, RESOURCE_CLAIMS, _CLAIM, self._on_claim, optional=True)
         self._planning = None if planner is None else Planning(planner, client.clock, self._changed.set)
         self.rollouts = Rollouts(client, namespace, lease.holds, scheduler_name, self._planning)
         self._group: asyncio.TaskGroup | None = None
@@ -235,15 +250,21 @@ class Following:
         brings = any(one.driver is not None and one.driver.image for one in state.policies.values())
         if brings or any(one.stamp is not None for one in state.nodes.values()):
             self._follows_pods = True
-            self._group.create_task(self.pods.run())
-            await self.pods.wait_listed()
+            for mirror in (self.pods, self.claims):
+                self._group.create_task(mirror.run())
+                await mirror.wait_listed()
 
     async def _roll_out(self, state: FleetState) -> float | None:
         """A round of all rollouts; the seconds after which another is due."""
         if not self._follows_pods:
             return None
         self._rolling = frozenset(name for name, one in state.nodes.items() if one.stamp is not None)
-        found = await self.rollouts.turn(state, self.policies.objects.values(), self.pods.objects.values())
+        found = await self.rollouts.turn(
+            state,
+            self.policies.objects.values(),
+            self.pods.objects.values(),
+            self.claims.objects.values(),
+        )
         self._seen, self._blocked = found.words, found.blocked
         return found.again_s
 
@@ -324,10 +345,15 @@ class Following:
     def _on_pod(self, change: Change[HeldPod]) -> None:
         """Only pods of nodes in a rollout, and of ours, matter: fleets start pods all the time."""
         pod = _pod_of(change)
-        # Only labels of drivers and of checks are kept when a pod is read, so one with labels is ours.
+        # Of labels those of drivers, checks and validators alone are kept when a pod is read.
         if pod is not None and pod.spec.node_name not in self._rolling and not pod.metadata.labels:
             return
         self._changed.set()
+
+    def _on_claim(self, _: Change[ResourceClaimObject]) -> None:
+        # Who has a claim matters where work leaves; elsewhere claims come and go with every pod.
+        if self._rolling:
+            self._changed.set()
 
     def _on_report(self, _: Change[DriverReport]) -> None:
         self._changed.set()

@@ -116,7 +116,7 @@ class NodeState(msgspec.Struct, frozen=True):
 
     ``device_plugins`` are plugins that offer GPUs to its kubelet, ``gpu_pods`` the pods that hold GPUs,
     ``claim_pods`` those that hold them by claims. ``label_writers`` has the managers of labels of driver
-    managers.
+    managers. ``own_keys`` are keys of driver managers that a rollout of gpufleet wrote.
     """
 
     is_ready: bool | None = None
@@ -130,6 +130,7 @@ class NodeState(msgspec.Struct, frozen=True):
     driver_pods: tuple[DriverPod, ...] = ()
     device_plugins: tuple[str, ...] | None = None
     label_writers: Mapping[str, tuple[str, ...]] = {}
+    own_keys: frozenset[str] = frozenset()
 
 
 class ClusterState(msgspec.Struct, frozen=True):

@@ -10,6 +10,8 @@ from gpufleet.preflight.finding import FindingSeverity, PreflightFinding
 DEPLOY_DRIVER = "nvidia.com/gpu.deploy.driver"
 PRE_INSTALLED, PAUSED = "pre-installed", "paused-for-"
 SETTLED_STATES = ("", "upgrade-done")
+"""States of nodes on which no operator is at work."""
+
 CRASHING = "CrashLoopBackOff"
 WRITERS_MAX = 1
 """A label of a driver manager has one writer; two take turns for ever."""
@@ -42,7 +44,7 @@ def _readiness(case: Case) -> Iterator[PreflightFinding]:
 def _labels(case: Case) -> Iterator[PreflightFinding]:
     labels = case.node.labels
     state = labels.get(UPGRADE_STATE_LABEL, "")
-    if state not in SETTLED_STATES:
+    if state not in SETTLED_STATES and UPGRADE_STATE_LABEL not in case.node.own_keys:
         yield PreflightFinding(
             "foreign-upgrade-unfinished",
             FindingSeverity.BLOCKS,
@@ -57,7 +59,9 @@ def _labels(case: Case) -> Iterator[PreflightFinding]:
             "choose source Host, or remove the host's driver and the label",
         )
     paused = sorted(
-        name for name, value in labels.items() if name.startswith(DEPLOY_PREFIX) and PAUSED in value
+        name
+        for name, value in labels.items()
+        if name.startswith(DEPLOY_PREFIX) and PAUSED in value and name not in case.node.own_keys
     )
     if paused:
         yield PreflightFinding(

@@ -40,7 +40,8 @@ def _operators(case: Case) -> Iterator[PreflightFinding]:
             f"{listed(one.name for one in silent)} brings drivers, and no process of it leads",
             "start it again and let it finish, or take it away",
         )
-    if case.node.annotations.get(EVICTION_BY_CONTROLLER) == "true" and not bringing:
+    is_foreign = EVICTION_BY_CONTROLLER not in case.node.own_keys
+    if case.node.annotations.get(EVICTION_BY_CONTROLLER) == "true" and is_foreign and not bringing:
         yield PreflightFinding(
             "eviction-left-to-no-controller",
             FindingSeverity.BLOCKS,

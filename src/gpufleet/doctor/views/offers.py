@@ -1,11 +1,7 @@
 """Which GPUs a cluster offers: under which names of resources, and by DRA."""
 
-import re
-
 from gpufleet.doctor.facts import Facts
-
-_GPU_DRIVER = re.compile(r"(^|\.)gpu\.(.+\.)?(nvidia|amd|intel)\.com$")
-"""The names under which makers of GPUs publish ResourceSlices, such as gpu.nvidia.com."""
+from gpufleet.kube.meanings.gpu_drivers import is_gpu_driver
 
 
 def offered_names(facts: Facts) -> frozenset[str]:
@@ -32,5 +28,5 @@ def nodes_with_slices(facts: Facts) -> frozenset[str]:
     return frozenset(
         one.at("nodeName").text or ""
         for one in specs
-        if one.at("devices").items() and _GPU_DRIVER.search(one.at("driver").text or "")
+        if one.at("devices").items() and is_gpu_driver(one.at("driver").text or "")
     )

@@ -168,7 +168,8 @@ def _validate(node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us
     if node.check is Check.FAILED:
         return _failed(node, stamp, settings, now_us, f"the check pod failed: {node.check_words}")
     if now_us >= stamp.deadline_us:
-        return _failed(node, stamp, settings, now_us, "the check pod did not end in time")
+        words = f": {node.check_words}" if node.check_words else ""
+        return _failed(node, stamp, settings, now_us, f"the check did not end in time{words}")
     actions = (StartCheck(node.name, stamp.target),) if node.check is Check.ABSENT else ()
     return NodeStep((*_kept_cordon(node, stamp), *actions), stamp.deadline_us)
 
