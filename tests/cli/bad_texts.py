@@ -87,6 +87,7 @@ TEXTS: dict[str, Bad] = {
     "snapshot --context": _CONTEXT,
     "snapshot --scheduler-name": ANY,
     "snapshot --policy": _POLICY,
+    "mig plan --context": _CONTEXT,
     "plan --remove-node": ANY,
     "plan --remove-pool": ANY,
     "plan --set-quota": Bad(("", "x", "q.gpu=much", "q.gpus=1", "q.gpu.hard=-1", "q.gpu=none", "a.b=1")),

@@ -54,6 +54,7 @@ LINES = {
     "web": "--kubeconfig config --listen 127.0.0.1:0",
     "snapshot": "--kubeconfig config",
     "plan": "--kubeconfig config",
+    "mig plan": "--kubeconfig config",
     "whatif": "--add-nodes 1 --kubeconfig config",
     "drain": "a-node --kubeconfig config",
     "defragment": "--kubeconfig config",

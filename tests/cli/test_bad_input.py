@@ -75,6 +75,7 @@ EXCLUDED_BY = {
     "cost --kubeconfig": "seen.ledger",
     "whatif --snapshot": "--kubeconfig",
     "plan --snapshot": "--kubeconfig",
+    "mig plan --snapshot": "--kubeconfig",
     "defragment --snapshot": "--kubeconfig",
     "drain --snapshot": "--kubeconfig",
 }

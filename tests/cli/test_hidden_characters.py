@@ -29,6 +29,7 @@ from gpufleet.cli import (
     fit_cluster_output,
     fit_output,
     fit_training_output,
+    mig_output,
     plan_output,
     whatif_output,
 )
@@ -45,6 +46,7 @@ from gpufleet.fit.answer import Answer as FitAnswer
 from gpufleet.fit.answer import TrainingAnswer
 from gpufleet.fit.basis import Basis
 from gpufleet.plan.answer import Plan as PurchasePlan
+from gpufleet.repartition.answer import RepartitionPlan
 from gpufleet.whatif.answer import Answer as WhatifAnswer
 
 ALARMING = (
@@ -102,6 +104,7 @@ def filled(kind: typing.Any, depth: int = 0) -> typing.Any:
 
 ANSWERS: dict[str, Callable[[str], None]] = {
     "explain": lambda form: explain_output.show(filled(Answer), form, "never"),
+    "mig plan": lambda form: mig_output.show(filled(RepartitionPlan), form),
     "plan": lambda form: plan_output.show(filled(PurchasePlan), form),
     "whatif": lambda form: whatif_output.show(filled(WhatifAnswer), form),
     "defragment": lambda form: defragment_output.show(filled(DefragmentPlan), form),

@@ -29,6 +29,7 @@ COMMANDS = {
     "import": "import kueue {}",
     "plan-catalogue": "plan --catalogue {} --kubeconfig {kubeconfig}",
     "plan-snapshot": "plan --snapshot {}",
+    "mig-plan-snapshot": "mig plan --snapshot {}",
     "plan-submit": "plan --submit {}",
     "whatif-submit": "whatif --submit {}",
     "whatif-snapshot": "whatif --add-nodes 1 --snapshot {}",

@@ -26,6 +26,7 @@ TYPED = {
     "docs/moving-from-scheduler-plugins.md": "tests/migration/test_guides.py",
     "docs/moving-from-volcano.md": "tests/migration/test_guides.py",
     "docs/moving-to-queues.md": "tests/cli/test_page_commands.py",
+    "docs/mig.md": "tests/repartition/test_mig_plan.py",
     "docs/operate-walk.md": "tests/localkube/test_operate_walk.py",
     "docs/parking.md": "tests/operator/parking/test_parking_on_a_real_server.py",
     "docs/plan.md": "tests/localkube/test_page_walks.py",

@@ -154,7 +154,7 @@ def test_a_refusal_counts_the_cards() -> None:
     found = plan(cards, wanted("4g.40gb", "5g.50gb"))
     assert [one.reason for one in found.unplaced] == [
         "of 2 cards with 4g.40gb, 1 in use as a whole and 1 without room beside what is in use or planned",
-        "none of 3 cards that it may use can be cut into 5g.50gb",
+        "no card that it may use can be cut into 5g.50gb",
     ]
 
 

@@ -35,6 +35,7 @@ COMMANDS = {
     "snapshot": "Write all that decisions depend on in a cluster to one file.",
     "plan": "Say which nodes to buy for the work that waits, and what they cost.",
     "whatif": "Say what more nodes, another quota or more work would change in a cluster.",
+    "mig": "Say which cards would be cut into MIG instances for the work that waits.",
     "drain": "Empty nodes: ends are waited for, gangs move whole to places that are kept.",
     "defragment": "Say which running pods to move so that larger ones fit.",
     "advise": "Say from measured use which sharing of GPUs pays, and when whole ones are right.",

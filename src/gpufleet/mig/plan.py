@@ -14,6 +14,7 @@ from gpufleet.mig.places import places_of
 from gpufleet.mig.steps import Step, steps_to
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.mig import Layout, MigInstance, MigProfile
+from gpufleet.model.phrases import counted
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -209,7 +210,7 @@ def _reason(cuts: Cuts, wanted: Wanted) -> str:
     names = " and ".join(wanted.profiles)
     fitting = [cut for cut in cards if _has_all(cut.card, wanted.profiles)]
     if not fitting:
-        return f"none of {len(cards)} cards that it may use can be cut into {names}"
+        return f"no card that it may use can be cut into {names}"
     in_use = sum(not cut.card.can_be_cut for cut in fitting)
     full = len(fitting) - in_use
     parts = []
@@ -217,7 +218,7 @@ def _reason(cuts: Cuts, wanted: Wanted) -> str:
         parts.append(f"{in_use} in use as a whole")
     if full:
         parts.append(f"{full} without room beside what is in use or planned")
-    return f"of {len(fitting)} cards with {names}, {' and '.join(parts)}"
+    return f"of {counted(len(fitting), 'card')} with {names}, {' and '.join(parts)}"
 
 
 def _has_all(card: MigCard, profiles: Iterable[str]) -> bool:

@@ -1,6 +1,6 @@
 """The way of one card from its layout to another: mode switches, instances removed and made, in order."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -83,3 +83,17 @@ def _out_of_mig(card: MigCard) -> Iterator[Step]:
 
 def _switch(card: MigCard, *, enabled: bool) -> SwitchMode:
     return SwitchMode(card.id, enabled, card.mode_switch is ModeSwitch.BY_RESET)
+
+
+def layout_after(layout: Layout, steps: Iterable[Step]) -> Layout:
+    """The layout of one card once these steps of its are done."""
+    there = set(layout)
+    for step in steps:
+        match step:
+            case RemoveInstance(_, instance):
+                there.discard(instance)
+            case MakeInstance(_, instance):
+                there.add(instance)
+            case SwitchMode():
+                pass
+    return tuple(sorted(there))

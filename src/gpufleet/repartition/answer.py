@@ -1,0 +1,66 @@
+"""The answer of ``gpufleet mig plan``: what would be cut, for whom, and what gets no instance."""
+
+import msgspec
+
+SCHEMA = "gpufleet.io/mig-plan/v1"
+
+
+class PlannedStep(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One step on one card; ``profile`` and ``start`` are those of an instance.
+
+    ``action`` is make, remove, enable-mig or enable-mig-with-reset.
+    """
+
+    action: str
+    profile: str = ""
+    start: int | None = None
+
+
+class PlannedCard(msgspec.Struct, frozen=True, rename="camel"):
+    """A card that changes: its instances before and after ("1g.10gb@4"), and the steps in order."""
+
+    node: str
+    card: str
+    in_use: tuple[str, ...]
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    steps: tuple[PlannedStep, ...]
+
+
+class PlannedInstance(msgspec.Struct, frozen=True, rename="camel"):
+    """An instance for a pod that waits; ``exists`` where it need not be made."""
+
+    pod: str
+    node: str
+    card: str
+    profile: str
+    start: int
+    exists: bool
+
+
+class WithoutInstance(msgspec.Struct, frozen=True, rename="camel"):
+    """A pod that gets no instance, and why."""
+
+    pod: str
+    profiles: tuple[str, ...]
+    reason: str
+
+
+class LeftOut(msgspec.Struct, frozen=True, rename="camel"):
+    """A card that is not planned with, and why; ``card`` is empty where it is all of a node."""
+
+    node: str
+    card: str
+    reason: str
+
+
+class RepartitionPlan(msgspec.Struct, frozen=True, rename="camel"):
+    """The whole answer."""
+
+    schema: str
+    at: str
+    cards: tuple[PlannedCard, ...]
+    instances: tuple[PlannedInstance, ...]
+    unserved: tuple[WithoutInstance, ...]
+    left_out: tuple[LeftOut, ...]
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,173 @@
+"""The plan of a cluster: who waits, what is in use, which cards are left out, and how it is shown."""
+
+import datetime as dt
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from gpufleet.cli.mig_output import lines
+from gpufleet.cluster.settings import Settings
+from gpufleet.cluster.watching.picture import Picture
+from gpufleet.kube import keys, resources
+from gpufleet.kube.objects.node import Node
+from gpufleet.kube.objects.node_devices import NodeDevices
+from gpufleet.kube.objects.pod import Pod
+from gpufleet.repartition.answer import RepartitionPlan
+from gpufleet.repartition.command import QUEUES_NOT_ASKED, plan_of
+from tests.conventions.project import ROOT
+
+AT = dt.datetime(2026, 11, 29, 10, tzinfo=dt.UTC)
+Written = dict[str, Any]
+
+
+def a_node(name: str = "gpu-1", **spec: object) -> Written:
+    return {"kind": "Node", "metadata": {"name": name, "labels": {"zone": "a"}}, "spec": spec}
+
+
+def a_report(*devices: Written, holders: tuple[Written, ...] = (), node: str = "gpu-1") -> Written:
+    return {
+        "kind": "NodeDevices",
+        "metadata": {"name": node},
+        "spec": {"devices": list(devices), "holders": list(holders)},
+    }
+
+
+def a_device(
+    name: str, *instances: str, sharing: str = "mig", model: str = "H100-80GB", **more: object
+) -> Written:
+    """A card with instances from text: "3g.40gb@4"."""
+    pairs = [one.split("@") for one in instances]
+    layout = [{"profile": profile, "start": int(start)} for profile, start in pairs]
+    return {"id": name, "model": model, "sharing": sharing, "migInstances": layout, **more}
+
+
+def a_pod(name: str, *profiles: str, node: str = "", grant: str = "", **spec: object) -> Written:
+    """A pod with one container for each profile ("2g.20gb", or "gpu" for a whole card)."""
+    containers = [
+        {
+            "name": f"c{number}",
+            "resources": {"limits": {f"nvidia.com/{'gpu' if one == 'gpu' else f'mig-{one}'}": "1"}},
+        }
+        for number, one in enumerate(profiles)
+    ]
+    metadata = {
+        "name": name,
+        "namespace": "team",
+        "uid": name,
+        "annotations": {keys.GRANT: grant} if grant else {},
+    }
+    return {"kind": "Pod", "metadata": metadata, "spec": {"containers": containers, "nodeName": node, **spec}}
+
+
+def planned(*objects: Written) -> RepartitionPlan:
+    """The plan for these objects."""
+    kinds = {"Node": (resources.NODES, Node), "Pod": (resources.PODS, Pod)}
+    kinds["NodeDevices"] = (resources.NODE_DEVICES, NodeDevices)
+    picture = Picture()
+    for written in objects:
+        kind, form = kinds[written["kind"]]
+        found: Any = msgspec.convert(written, form)
+        picture.objects.setdefault(kind, {})[found.metadata.namespace, found.metadata.name] = found
+    return plan_of(picture, Settings(identity="test"), AT, lambda _: None)
+
+
+def test_a_card_is_cut_beside_what_is_in_use() -> None:
+    held = {"device": "GPU-a", "podUID": "other", "kind": "mig", "migProfile": "3g.40gb", "migStart": 4}
+    device = a_device("GPU-a", "3g.40gb@4", "1g.10gb@2")
+    found = planned(a_node(), a_report(device, holders=(held,)), a_pod("waits", "2g.20gb"))
+    page = (ROOT / "docs" / "mig.md").read_text(encoding="utf-8")
+    shown = page.partition("$ gpufleet mig plan\n")[2].partition("```")[0]
+    assert list(lines(found)) == shown.splitlines()
+    assert found.notes == (QUEUES_NOT_ASKED,)
+
+
+def test_a_pod_that_was_bound_has_its_instance_before_it_runs() -> None:
+    """With a grant the one of its place; without one, every unused one of its profile."""
+    device = a_device("GPU-a", "3g.40gb@0", "3g.40gb@4")
+    instance = {"id": "GPU-a", "kind": "mig", "gpuMilli": 428, "migProfile": "3g.40gb", "migStart": 4}
+    granted = json.dumps({"v": 1, "epoch": 1, "containers": {"c0": [instance]}})
+    waits = a_pod("waits", "3g.40gb")
+    found = planned(a_node(), a_report(device), a_pod("bound", "3g.40gb", node="gpu-1", grant=granted), waits)
+    assert [(one.start, one.exists) for one in found.instances] == [(0, True)]
+    found = planned(a_node(), a_report(device), a_pod("bound", "3g.40gb", node="gpu-1"), waits)
+    assert [one.pod for one in found.unserved] == ["team/waits"]
+
+
+def test_the_most_urgent_pod_is_served() -> None:
+    pods = [a_pod("late", "7g.80gb"), a_pod("urgent", "7g.80gb", priority=10)]
+    found = planned(a_node(), a_report(a_device("GPU-a")), *pods)
+    assert [one.pod for one in found.instances] == ["team/urgent"]
+    assert [one.pod for one in found.unserved] == ["team/late"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        a_pod("gated", "1g.10gb", schedulingGates=[{"name": "later"}]),
+        a_pod("bound", "1g.10gb", node="elsewhere"),
+        a_pod("whole", "gpu"),
+        a_pod("shared", "1g.10gb.shared"),
+    ],
+    ids=lambda pod: pod["metadata"]["name"],
+)
+def test_pods_that_wait_for_no_instance_cut_nothing(other: Written) -> None:
+    found = planned(a_node(), a_report(a_device("GPU-a")), other)
+    assert list(lines(found)) == ["No pod waits for a MIG instance.", "Nothing was changed."]
+
+
+def test_a_pod_gets_a_card_of_a_node_that_it_accepts() -> None:
+    nodes = [
+        a_node("gpu-1", unschedulable=True),
+        a_node("gpu-2", taints=[{"key": "own", "effect": "NoSchedule"}]),
+    ]
+    reports = [a_report(a_device(f"GPU-{name}"), node=name) for name in ("gpu-1", "gpu-2")]
+    tolerations = [{"key": "own", "operator": "Exists"}]
+    tolerant = a_pod("tolerant", "1g.10gb", tolerations=tolerations)
+    found = planned(*nodes, *reports, tolerant, a_pod("plain", "1g.10gb"))
+    assert [(one.pod, one.node) for one in found.instances] == [("team/tolerant", "gpu-2")]
+    assert found.unserved[0].reason == "no card that it may use can be cut into 1g.10gb"
+    elsewhere = a_pod("elsewhere", "1g.10gb", nodeSelector={"zone": "b"})
+    assert not planned(a_node(), a_report(a_device("GPU-a")), elsewhere).instances
+
+
+def test_a_whole_card_is_cut_where_it_is_idle() -> None:
+    """An A100 is reset for it; a card that a pod has, or was bound to, stays."""
+    report = a_report(a_device("GPU-a", sharing="whole", model="A100-80GB"))
+    found = planned(a_node(), report, a_pod("waits", "3g.40gb"))
+    assert [step.action for step in found.cards[0].steps] == ["enable-mig-with-reset", "make"]
+    bound = a_pod("bound", "gpu", node="gpu-1")
+    assert not planned(a_node(), report, bound, a_pod("waits", "3g.40gb")).instances
+    holder = {"device": "GPU-a", "foreign": "process 7"}
+    held = a_report(a_device("GPU-a", sharing="whole"), holders=(holder,))
+    assert planned(a_node(), held, a_pod("waits", "3g.40gb")).unserved[0].reason == (
+        "of 1 card with 3g.40gb, 1 in use as a whole"
+    )
+
+
+def test_cards_of_which_not_all_is_known_are_left_out() -> None:
+    devices = [
+        a_device("GPU-a", "3g.40gb@1"),
+        a_device("GPU-b", sharing="shares"),
+        a_device("GPU-c", health="unhealthy", healthReason="Xid 79"),
+        a_device("GPU-d::1g.10gb@4", sharing="whole"),
+        a_device("GPU-e", model="L4", sharing="whole"),
+    ]
+    found = planned(a_node(), a_report(*devices), a_pod("waits", "1g.10gb"))
+    assert [(one.card, one.reason.partition(":")[0]) for one in found.left_out] == [
+        ("GPU-a", "its report has a layout that its board does not have"),
+        ("GPU-b", "it is shared (shares)"),
+        ("GPU-c", "it is unhealthy"),
+        ("GPU-d::1g.10gb@4", "it is offered in parts that go by the name of whole GPUs"),
+    ]
+    unready = a_node() | {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+    found = planned(unready, a_report(devices[0]))
+    assert [one.reason for one in found.left_out] == ["the node is not ready"]
+
+
+def test_a_pod_that_cannot_be_read_is_told() -> None:
+    bad = a_pod("bad", "1g.10gb")
+    bad["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/mig-1g.10gb"] = "many"
+    found = planned(a_node(), a_report(a_device("GPU-a")), bad)
+    assert found.notes[0].startswith("1 waiting pod could not be read: team/bad: ")
