@@ -52,6 +52,10 @@ class Gpu:
         self.numa_node = group.numa_nodes[number]
         self.uuid = group.uuids[number] if group.uuids else DeviceId(made_id)
         self.instances: tuple[MigFacts, ...] | None = None
+        # GPU instances without compute instance, by number: no program can use them.
+        self.bare_instances: dict[int, MigInstance] = {}
+        # The MIG mode from the next reset on; None where it stays.
+        self.pending_mode: bool | None = None
         self.generation = 0
         self.lost = False
         self.recovery = Recovery.NONE
@@ -69,26 +73,25 @@ class Gpu:
     def cut(self, layout: Iterable[MigInstance]) -> None:
         """Make these instances; each gets an id that no instance had before."""
         self.generation += 1
+        self.instances = tuple(self.made_instance(one, number + 1) for number, one in enumerate(layout))
+
+    def made_instance(self, place: MigInstance, gpu_instance: int) -> MigFacts:
+        """An instance of this generation at a place, with a compute instance that has all of it."""
         board = BOARDS[self.group.model.name]
-        made = []
-        for number, one in enumerate(layout):
-            profile = board.profile(one.profile)
-            name = f"{self.uuid}/{self.generation}/{one.profile}/{one.start}"
-            # For a profile whose memory the board does not state.
-            eighths = self.group.memory_mib * profile.memory_slices // board.memory_slices
-            made.append(
-                MigFacts(
-                    f"MIG-{uuid.uuid5(NAMES, name)}",
-                    one.profile,
-                    one.start,
-                    number + 1,
-                    0,
-                    profile.memory_mib or eighths,
-                    profile.multiprocessors,
-                    engines=Engines(copy=profile.copy_engines, decoders=profile.decoders),
-                )
-            )
-        self.instances = tuple(made)
+        profile = board.profile(place.profile)
+        name = f"{self.uuid}/{self.generation}/{place.profile}/{place.start}"
+        # For a profile whose memory the board does not state.
+        eighths = self.group.memory_mib * profile.memory_slices // board.memory_slices
+        return MigFacts(
+            f"MIG-{uuid.uuid5(NAMES, name)}",
+            place.profile,
+            place.start,
+            gpu_instance,
+            0,
+            profile.memory_mib or eighths,
+            profile.multiprocessors,
+            engines=Engines(copy=profile.copy_engines, decoders=profile.decoders),
+        )
 
     def power_w(self, busy_pct: int) -> float:
         """The power that the GPU draws at this load."""
@@ -169,7 +172,15 @@ class Machine:
         # None stays: a GPU with MIG off is not cut by a reset.
         if gpu.instances:
             gpu.instances = ()
+        gpu.bare_instances = {}
+        if gpu.pending_mode is not None:
+            gpu.instances = () if gpu.pending_mode else None
+            gpu.pending_mode = None
         gpu.going.set()
+        self._happened(Changed(gpu.uuid))
+
+    def tell_changed(self, gpu: Gpu) -> None:
+        """Report that something about a GPU is not as it was."""
         self._happened(Changed(gpu.uuid))
 
     def break_driver(self, problem: str) -> None:
