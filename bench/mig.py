@@ -2,10 +2,10 @@
 
 Requests for one instance each come and go at random; one that finds no place is gone. Answers to the same
 requests on eight H100: the planner (``gpufleet.mig``), first fit (the first card, and there the first start
-or the best one), and the best layouts that stay as they are. What these serve is exact (Erlang's loss formula),
-and they are chosen with knowledge of the mix, by local search. On one card the planner is compared with the
-optimum of all rules that know mix and load, computed exactly as a Markov decision process over all layouts;
-the optimum may also refuse what would fit.
+or the best one), and the best layouts that stay as they are. What these serve is exact (Erlang's loss
+formula), and they are chosen with knowledge of the mix, by local search. On one card the planner is compared
+with the optimum of all rules that know mix and load, computed exactly as a Markov decision process over all
+layouts; the optimum may also refuse what would fit.
 """
 
 import heapq

@@ -88,6 +88,7 @@ TEXTS: dict[str, Bad] = {
     "snapshot --scheduler-name": ANY,
     "snapshot --policy": _POLICY,
     "mig plan --context": _CONTEXT,
+    "mig plan --config": ANY,
     "plan --remove-node": ANY,
     "plan --remove-pool": ANY,
     "plan --set-quota": Bad(("", "x", "q.gpu=much", "q.gpus=1", "q.gpu.hard=-1", "q.gpu=none", "a.b=1")),

@@ -29,6 +29,7 @@ COMMANDS = {
     "import": "import kueue {}",
     "plan-catalogue": "plan --catalogue {} --kubeconfig {kubeconfig}",
     "plan-snapshot": "plan --snapshot {}",
+    "mig-plan-config": "mig plan --config all-balanced --config-file {}",
     "mig-plan-snapshot": "mig plan --snapshot {}",
     "plan-submit": "plan --submit {}",
     "whatif-submit": "whatif --submit {}",

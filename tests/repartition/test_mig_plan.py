@@ -10,14 +10,28 @@ import pytest
 from gpufleet.cli.mig_output import lines
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.watching.picture import Picture
+from gpufleet.devices.mig_parted import read_mig_configs
 from gpufleet.kube import keys, resources
 from gpufleet.kube.objects.node import Node
 from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.repartition.answer import RepartitionPlan
-from gpufleet.repartition.command import QUEUES_NOT_ASKED, plan_of
+from gpufleet.repartition.command import QUEUES_NOT_ASKED, WantedConfig, plan_of, plan_of_config
 from tests.conventions.project import ROOT
 
+CONFIGS = """
+version: v1
+mig-configs:
+  all-disabled:
+    - {devices: all, mig-enabled: false}
+  all-balanced:
+    - device-filter: "0x233010DE"
+      devices: all
+      mig-enabled: true
+      mig-devices: {1g.10gb: 2, 2g.20gb: 1, 3g.40gb: 1}
+  second-alone:
+    - {devices: [1], mig-enabled: true, mig-devices: {7g.80gb: 1}}
+"""
 AT = dt.datetime(2026, 11, 29, 10, tzinfo=dt.UTC)
 Written = dict[str, Any]
 
@@ -62,7 +76,18 @@ def a_pod(name: str, *profiles: str, node: str = "", grant: str = "", **spec: ob
 
 
 def planned(*objects: Written) -> RepartitionPlan:
-    """The plan for these objects."""
+    """The plan for the pods of these objects that wait."""
+    return plan_of(pictured(*objects), Settings(identity="test"), AT, lambda _: None)
+
+
+def configured(name: str, *objects: Written) -> RepartitionPlan:
+    """The plan for a config of the file above."""
+    config = WantedConfig(read_mig_configs(CONFIGS, "config.yaml"), name)
+    return plan_of_config(config, pictured(*objects), Settings(identity="test"), AT, lambda _: None)
+
+
+def pictured(*objects: Written) -> Picture:
+    """A picture of these objects."""
     kinds = {"Node": (resources.NODES, Node), "Pod": (resources.PODS, Pod)}
     kinds["NodeDevices"] = (resources.NODE_DEVICES, NodeDevices)
     picture = Picture()
@@ -70,7 +95,7 @@ def planned(*objects: Written) -> RepartitionPlan:
         kind, form = kinds[written["kind"]]
         found: Any = msgspec.convert(written, form)
         picture.objects.setdefault(kind, {})[found.metadata.namespace, found.metadata.name] = found
-    return plan_of(picture, Settings(identity="test"), AT, lambda _: None)
+    return picture
 
 
 def test_a_card_is_cut_beside_what_is_in_use() -> None:
@@ -171,3 +196,38 @@ def test_a_pod_that_cannot_be_read_is_told() -> None:
     bad["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/mig-1g.10gb"] = "many"
     found = planned(a_node(), a_report(a_device("GPU-a")), bad)
     assert found.notes[0].startswith("1 waiting pod could not be read: team/bad: ")
+
+
+def test_a_config_of_mig_parted_is_planned_around_what_is_in_use() -> None:
+    held = {"device": "GPU-a", "podUID": "other", "kind": "mig", "migProfile": "3g.40gb", "migStart": 4}
+    devices = [
+        a_device("GPU-a", "3g.40gb@4", "2g.20gb@2"),
+        a_device("GPU-b", sharing="whole"),
+        a_device("GPU-c", sharing="whole", model="A100-80GB"),
+    ]
+    found = configured(
+        "all-balanced", a_node(), a_report(*devices, holders=(held,)), a_pod("waits", "7g.80gb")
+    )
+    text = list(lines(found))
+    assert [one.card for one in found.cards] == ["GPU-a", "GPU-b"]
+    assert found.cards[0].after == ("1g.10gb@0", "1g.10gb@1", "2g.20gb@2", "3g.40gb@4")
+    assert text[0] == "2 cards would be cut anew:"
+    assert text[-1] == "Nothing was changed."
+    found = configured("all-disabled", a_node(), a_report(*devices, holders=(held,)))
+    assert [(one.card, one.reason) for one in found.left_out] == [
+        ("GPU-a", "layout: 3g.40gb at 4 of GPU-a is in use; expected a layout with all instances in use")
+    ]
+
+
+def test_numbers_of_a_config_count_the_cards_of_a_node() -> None:
+    devices = [a_device(f"GPU-{name}") for name in "abc"]
+    found = configured("second-alone", a_node(), a_report(*devices))
+    assert [(one.card, one.after) for one in found.cards] == [("GPU-b", ("7g.80gb@0",))]
+    again = configured("second-alone", a_node(), a_report(devices[0], a_device("GPU-b", "7g.80gb@0")))
+    assert list(lines(again)) == ["No card would be cut anew for second-alone.", "Nothing was changed."]
+
+
+def test_a_filter_that_cannot_be_told_is_said() -> None:
+    report = a_report(a_device("GPU-a", sharing="whole", model="H800"))
+    found = configured("all-balanced", a_node(), report)
+    assert [one.reason for one in found.left_out] == ["the PCI id of H800 is not known here"]

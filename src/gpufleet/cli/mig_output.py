@@ -14,6 +14,8 @@ ACTIONS = {
     "remove": "remove",
     "enable-mig": "enable MIG",
     "enable-mig-with-reset": "enable MIG and reset",
+    "disable-mig": "disable MIG",
+    "disable-mig-with-reset": "disable MIG and reset",
 }
 
 
@@ -28,7 +30,9 @@ def show(plan: RepartitionPlan, output: str) -> None:
 
 def lines(plan: RepartitionPlan) -> Iterator[str]:
     """The whole text."""
-    if not plan.instances and not plan.unserved:
+    if plan.config and not plan.cards:
+        yield f"No card would be cut anew for {plan.config}."
+    elif not plan.config and not plan.instances and not plan.unserved:
         yield "No pod waits for a MIG instance."
     yield from _cards(plan)
     yield from _instances(plan)

@@ -1,4 +1,4 @@
-"""The answer of ``gpufleet mig plan``: what would be cut, for whom, and what gets no instance."""
+"""The answer of ``gpufleet mig plan``: what would be cut, for which pods, and what gets no instance."""
 
 import msgspec
 
@@ -8,7 +8,7 @@ SCHEMA = "gpufleet.io/mig-plan/v1"
 class PlannedStep(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One step on one card; ``profile`` and ``start`` are those of an instance.
 
-    ``action`` is make, remove, enable-mig or enable-mig-with-reset.
+    ``action`` is make, remove, enable-mig or disable-mig; the last two also end in -with-reset.
     """
 
     action: str
@@ -64,3 +64,5 @@ class RepartitionPlan(msgspec.Struct, frozen=True, rename="camel"):
     unserved: tuple[WithoutInstance, ...]
     left_out: tuple[LeftOut, ...]
     notes: tuple[str, ...] = ()
+    config: str = ""
+    """The config that the cards would be brought to; empty where they are cut for pods that wait."""

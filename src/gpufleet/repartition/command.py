@@ -1,21 +1,30 @@
 """The plan of ``gpufleet mig plan`` for a snapshot, or for a cluster as it is now."""
 
 import datetime as dt
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+import msgspec
 
 from gpufleet.cluster.progress import Say
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.snapshots.command import gaps
 from gpufleet.cluster.snapshots.sources import on_cluster, on_snapshot
 from gpufleet.cluster.watching.picture import Picture
+from gpufleet.devices.mig_parted import MigConfigs, wanted_layout
 from gpufleet.kube import resources
 from gpufleet.kube.connection import ClusterChoice
+from gpufleet.kube.objects.node import Node
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.mig.cards import MigCard
+from gpufleet.mig.counted import counted_layout
 from gpufleet.mig.plan import MigPlan, plan
-from gpufleet.mig.steps import MakeInstance, RemoveInstance, Step, SwitchMode, layout_after
+from gpufleet.mig.steps import MakeInstance, RemoveInstance, Step, SwitchMode, layout_after, steps_to
+from gpufleet.model import gpu_model
+from gpufleet.model.device_id import device_name
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.mig import Layout
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.phrases import counted
 from gpufleet.repartition.answer import (
     SCHEMA,
@@ -27,70 +36,145 @@ from gpufleet.repartition.answer import (
     WithoutInstance,
 )
 from gpufleet.repartition.cards import cards_of
+from gpufleet.repartition.pci_devices import pci_devices
 from gpufleet.repartition.waiting import wanted
 
 QUEUES_NOT_ASKED = "queues and quotas are not asked: the scheduler may let other work go first"
 
 
-def of_snapshot(lines: Iterable[bytes], where: str) -> RepartitionPlan:
-    """The plan for a snapshot."""
-    return on_snapshot(lines, where, plan_of)
+Answering = Callable[[Picture, Settings, dt.datetime, Say], RepartitionPlan]
 
 
-def of_cluster(cluster: ClusterChoice, settings: Settings) -> RepartitionPlan:
-    """The plan for a cluster as it is now."""
-    return on_cluster(cluster, settings, plan_of)
+class WantedConfig(msgspec.Struct, frozen=True):
+    """A config of a file: what all cards shall be, whatever waits."""
+
+    configs: MigConfigs
+    name: str
+
+
+class _Fleet(msgspec.Struct, frozen=True):
+    """The cards of a cluster, those that are left out, and nodes by name."""
+
+    nodes: tuple[Node, ...]
+    cards: tuple[MigCard, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+def of_snapshot(lines: Iterable[bytes], where: str, config: WantedConfig | None = None) -> RepartitionPlan:
+    """The plan for a snapshot. Raises InputError for a config that is not in its file."""
+    return on_snapshot(lines, where, _answering(config))
+
+
+def of_cluster(
+    cluster: ClusterChoice, settings: Settings, config: WantedConfig | None = None
+) -> RepartitionPlan:
+    """The plan for a cluster as it is now. Raises InputError for a config that is not in its file."""
+    return on_cluster(cluster, settings, _answering(config))
+
+
+def _answering(config: WantedConfig | None) -> Answering:
+    if config is None:
+        return plan_of
+    # A wrong name is told before the cluster is read.
+    config.configs.named(config.name)
+    return partial(plan_of_config, config)
+
+
+def plan_of_config(
+    config: WantedConfig, picture: Picture, _settings: Settings, at: dt.datetime, say: Say
+) -> RepartitionPlan:
+    """What would be cut so that the cards are as a config says. Raises InputError for its name."""
+    entries = config.configs.named(config.name)
+    say("planning the cards")
+    fleet = _fleet(picture)
+    left_out = list(fleet.left_out)
+    steps: list[Step] = []
+    numbers = _numbers(picture)
+    for card in fleet.cards:
+        number, model = numbers[card.node, card.id]
+        wanted_here = wanted_layout(entries, number, pci_devices(model))
+        try:
+            if wanted_here is not None:
+                counts = wanted_here.counts
+                steps += steps_to(card, None if counts is None else counted_layout(card, counts))
+            elif not pci_devices(model) and any(one.device_filter for one in entries):
+                left_out.append(LeftOut(card.node, card.id, f"the PCI id of {model} is not known here"))
+        except InputError as error:
+            left_out.append(LeftOut(card.node, card.id, str(error)))
+    cards = tuple(_changed(steps, fleet.cards))
+    missing = gaps(kind.plural for kind in picture.forbidden)
+    notes = (missing,) if missing else ()
+    return RepartitionPlan(SCHEMA, _moment(at), cards, (), (), tuple(left_out), notes, config.name)
+
+
+def _numbers(picture: Picture) -> dict[tuple[str, DeviceId], tuple[int, str]]:
+    """The number of each card on its node, as its report lists them, and its model."""
+    found = {}
+    for report in picture.all(resources.NODE_DEVICES):
+        models = {device_name(DeviceId(one.id)).card: one.model for one in report.spec.devices}
+        for number, (card, name) in enumerate(models.items()):
+            known = gpu_model.find(name)
+            found[report.metadata.name, card] = number, name if known is None else str(known.name)
+    return found
 
 
 def plan_of(picture: Picture, _settings: Settings, at: dt.datetime, say: Say) -> RepartitionPlan:
     """What would be cut in a picture of a cluster for the pods that wait there."""
     say("planning the cards")
-    nodes = list(picture.all(resources.NODES))
-    bound: dict[str, list[Pod]] = {}
-    for pod in picture.all(resources.PODS):
-        bound.setdefault(pod.spec.node_name, []).append(pod)
-    cards: list[MigCard] = []
-    left_out: list[LeftOut] = []
+    fleet = _fleet(picture)
     notes = []
-    for node in sorted(nodes, key=lambda one: one.metadata.name):
-        report = picture.find(resources.NODE_DEVICES, node.metadata.name)
-        more, others = cards_of(node, report, bound.get(node.metadata.name, []))
-        cards += more
-        left_out += others
-    asked, problems = wanted(picture.all(resources.PODS), nodes)
+    asked, problems = wanted(picture.all(resources.PODS), fleet.nodes)
     if missing := gaps(kind.plural for kind in picture.forbidden):
         notes.append(missing)
     if asked:
         notes.append(QUEUES_NOT_ASKED)
     if problems:
         notes.append(f"{counted(len(problems), 'waiting pod')} could not be read: {problems[0]}")
-    when = at.astimezone(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    found = plan(cards, asked)
+    found = plan(fleet.cards, asked)
     return RepartitionPlan(
         SCHEMA,
-        when,
-        tuple(_changed(found, cards)),
+        _moment(at),
+        tuple(_changed(found.steps, fleet.cards)),
         tuple(_instances(found)),
         tuple(WithoutInstance(one.asker, one.profiles, one.reason) for one in found.unplaced),
-        tuple(left_out),
+        fleet.left_out,
         tuple(notes),
     )
 
 
-def _changed(found: MigPlan, cards: Iterable[MigCard]) -> Iterator[PlannedCard]:
+def _fleet(picture: Picture) -> _Fleet:
+    nodes = sorted(picture.all(resources.NODES), key=lambda one: one.metadata.name)
+    bound: dict[str, list[Pod]] = {}
+    for pod in picture.all(resources.PODS):
+        bound.setdefault(pod.spec.node_name, []).append(pod)
+    cards: list[MigCard] = []
+    left_out: list[LeftOut] = []
+    for node in nodes:
+        name = node.metadata.name
+        more, others = cards_of(node, picture.find(resources.NODE_DEVICES, name), bound.get(name, []))
+        cards += more
+        left_out += others
+    return _Fleet(tuple(nodes), tuple(cards), tuple(left_out))
+
+
+def _moment(at: dt.datetime) -> str:
+    return at.astimezone(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _changed(steps: Iterable[Step], cards: Iterable[MigCard]) -> Iterator[PlannedCard]:
     by_card: dict[DeviceId, list[Step]] = {}
-    for step in found.steps:
+    for step in steps:
         by_card.setdefault(step.card, []).append(step)
     for card in cards:
-        steps = by_card.get(card.id, [])
-        if steps:
+        found = by_card.get(card.id, [])
+        if found:
             yield PlannedCard(
                 card.node,
                 card.id,
                 _names(card.held),
                 _names(card.layout),
-                _names(layout_after(card.layout, steps)),
-                tuple(map(_step, steps)),
+                _names(layout_after(card.layout, found)),
+                tuple(map(_step, found)),
             )
 
 
