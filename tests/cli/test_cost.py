@@ -259,3 +259,28 @@ def test_what_was_billed_counts_before_prices_and_all_of_it_is_in_the_answer(
     Path("euro.csv").write_text(PRICES.replace("USD", "EUR"), encoding="utf-8")
     assert main(["cost", *arguments, "--prices", "euro.csv"]) == ExitCode.BAD_INPUT
     assert "a bill in another currency" in capsys.readouterr().err
+
+
+def test_idle_jobs_are_told_with_what_would_help(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("a.ledger", "--prices", "prices.csv", "--idle")
+    document = json.loads(said(capsys, *arguments, "-o", "json"))
+    rows = list(csv.DictReader(io.StringIO(said(capsys, *arguments, "-o", "csv"))))
+    assert [(one["job"], one["idle_cost"]) for one in document["jobs"]] == [
+        (one["job"], one["idle_cost"]) for one in rows
+    ]
+    total = sum(
+        Decimal(one["cost"])
+        for one in csv.DictReader(io.StringIO(said(capsys, *arguments[:3], "--by", "bucket", "-o", "csv")))
+        if one["bucket"] == "idle-held"
+    )
+    assert sum(Decimal(one["idle_cost"]) for one in rows) == total > 0
+    table = said(capsys, *arguments)
+    for one in rows:
+        assert one["command"] == f"gpufleet advise sharing --prometheus URL --namespace {one['namespace']}"
+        assert one["command"] in table
+    assert said(capsys, "a.ledger", "--idle", "--until", "2020-01-01").startswith("No job is known")
+    for option, words in (("--by", "puts no idle jobs together"), ("-o", "no form of what is idle")):
+        assert (
+            main(["cost", *arguments, option, "focus" if option == "-o" else "queue"]) == ExitCode.BAD_INPUT
+        )
+        assert words in capsys.readouterr().err

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from tests.conventions.project import ROOT
-from tests.ledger.example_day import FILE, example
+from tests.ledger.example_day import BILL, FILE, bill, example
 from tests.localkube.walk import newcomers_shell, walk
 
 DOCS = ROOT / "docs"
@@ -23,8 +23,9 @@ def test_the_dashboards_are_written_as_the_page_says(tmp_path: Path) -> None:
 
 def test_a_day_costs_what_the_page_says(tmp_path: Path) -> None:
     assert FILE.read_bytes() == example()
+    assert BILL.read_text(encoding="utf-8") == bill()
     with newcomers_shell(tmp_path) as shell:
-        assert walk(DOCS / "cost.md", shell, tmp_path / "memory") == 4
+        assert walk(DOCS / "cost.md", shell, tmp_path / "memory") == 6
 
 
 def test_a_trace_is_replayed_as_the_page_says(tmp_path: Path) -> None:

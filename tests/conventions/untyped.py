@@ -83,8 +83,6 @@ UNTYPED: dict[str, dict[str, str]] = {
     },
     "docs/cost.md": {
         "gpufleet cost --prices prices.csv --save seen.ledger": _OWN_CLUSTER,
-        "gpufleet cost 2026-10.parquet --prices prices.csv --bill october.csv"
-        " --from 2026-10-01 --until 2026-11-01 --by state,queue": _OWN_CLUSTER,
         "gpufleet cost --prices prices.csv --save seen.ledger > /dev/null": _OWN_CLUSTER,
         "helm upgrade gpufleet charts/gpufleet --namespace gpufleet-system --reuse-values"
         " --set ledger.enabled=true": _OWN_CLUSTER,

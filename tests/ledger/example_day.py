@@ -23,12 +23,17 @@ from gpufleet.model.identifiers import DeviceId, NodeName, PodUid, QueueName
 from tests.conventions.project import ROOT
 
 FILE = ROOT / "examples/cost/day.ledger"
+BILL = ROOT / "examples/cost/bill.csv"
 START_US = int(dt.datetime(2026, 11, 27, tzinfo=dt.UTC).timestamp()) * 1_000_000
 MINUTE_US = 60_000_000
 DAY_MINUTES = 24 * 60
 H100, A100 = NodeName("h100-1"), NodeName("a100-1")
 MODELS = {H100: "H100-80GB", A100: "A100-80GB"}
 CLUSTER = "6f1d2c4e-0b7a-4a53-9a0e-5d1c7b3e8f42"
+INSTANCES = {H100: "i-0a1b2c3d4e5f60001", A100: "i-0a1b2c3d4e5f60002"}
+BILLED_HOURS = 18
+"""The bill of the last hours has not come yet."""
+
 CPU_MILLI, MEMORY_BYTES = 96_000, 1 << 40
 
 
@@ -73,6 +78,7 @@ class ExampleDay:
                 priced_as=priced_as,
                 cpu_milli=CPU_MILLI,
                 memory_bytes=MEMORY_BYTES,
+                provider_id=f"aws:///eu-central-1a/{INSTANCES[node]}",
             )
         )
         ill = {0: "", 16 * 60: "xid-79"} if node == A100 else {0: ""}
@@ -193,5 +199,36 @@ def example() -> bytes:
     return b"".join(written(ExampleDay().log, CLUSTER))
 
 
+HEADING = (
+    "BilledCost,BillingCurrency,ChargeCategory,ChargePeriodEnd,ChargePeriodStart,CommitmentDiscountStatus,"
+)
+"""The first columns of the bill; those that are not read could be more."""
+
+
+def bill() -> str:
+    """What the provider billed: instances by the hour, traffic of one, a volume, and an unused commitment."""
+    lines = [f"{HEADING}EffectiveCost,ResourceId,ServiceName"]
+    for hour in range(BILLED_HOURS):
+        for node, cost in ((H100, "27.3456789012"), (A100, "16.8123456789")):
+            lines.append(
+                _line(hour, 1, cost, f"arn:aws:ec2:eu-central-1:123456789012:instance/{INSTANCES[node]}")
+            )
+        lines.append(_line(hour, 1, "0.0071428571", INSTANCES[H100], "AWSDataTransfer"))
+    lines.append(_line(0, 24, "3.2", "vol-0f00", "AmazonEBS"))
+    lines.append(_line(3, 1, "1.5", "arn:aws:ec2:eu-central-1::reservation/r-1", unused="Unused"))
+    return "\n".join([*lines, ""])
+
+
+def _line(
+    hour: int, hours: int, cost: str, resource: str, service: str = "AmazonEC2", unused: str = ""
+) -> str:
+    begin, end = (
+        dt.datetime.fromtimestamp(at(60 * one) // 1_000_000, dt.UTC) for one in (hour, hour + hours)
+    )
+    period = f"{end:%Y-%m-%dT%H:%M:%SZ},{begin:%Y-%m-%dT%H:%M:%SZ}"
+    return f"0,EUR,Usage,{period},{unused},{cost},{resource},{service}"
+
+
 if __name__ == "__main__":
     FILE.write_bytes(example())
+    BILL.write_text(bill(), encoding="utf-8")

@@ -34,11 +34,9 @@ CHARGES = OutputFile("a file for charges")
 )
 @click.option(
     "--by",
-    default="queue",
-    show_default=True,
     metavar="WHAT[,WHAT]...",
     help="queue, namespace, owner, gang, job, team, pod, node, model, device, bucket, reason, price, state,"
-    " day, or label:KEY of pods.",
+    " day, or label:KEY of pods.  [default: queue]",
 )
 @click.option(
     "--from", "begin", metavar="TIME", help="Such as 2026-11-22, in UTC.  [default: a day before the end]"
@@ -62,17 +60,23 @@ CHARGES = OutputFile("a file for charges")
     type=CHARGES,
     help="Write every row of the time to this file, in Parquet; as a LOG it answers at once.",
 )
+@click.option(
+    "--idle",
+    is_flag=True,
+    help="Rank jobs by what they held and did not use, with the command that says what would help.",
+)
 @cluster_options
 def command(
     logs: tuple[Path, ...],
     prices: tuple[Path, ...],
     bills: tuple[Path, ...],
-    by: str,
+    by: str | None,
     begin: str | None,
     until: str | None,
     output: str,
     save: Path | None,
     charges: Path | None,
+    idle: bool,
     kubeconfig: Path | None,
     context: str,
 ) -> None:
@@ -82,19 +86,26 @@ def command(
     Only reads the cluster. All groups add up to what the nodes cost by their prices, to a millionth.
     """
     from gpufleet.cli.cost_bills import billed, hours_within
-    from gpufleet.cli.cost_charges import charges_among, show_charges, write_rows
+    from gpufleet.cli.cost_charges import charges_among, sums_of, write_rows
+    from gpufleet.cli.cost_idle import show_idle
     from gpufleet.cli.cost_input import groupings, known, moment_of, priced, span_of
     from gpufleet.cli.cost_output import show
     from gpufleet.cli.focus_output import FOCUS, show_focus
     from gpufleet.kube.connection import ClusterChoice
     from gpufleet.ledger.costs import cost_of
+    from gpufleet.ledger.idle_board import IDLE_BY
+    from gpufleet.model.model_errors import InputError
 
-    by_names = groupings(by)
+    by_names = IDLE_BY if idle else groupings("queue" if by is None else by)
+    if idle and by is not None:
+        raise InputError("puts no idle jobs together", field="--by", value=by, expected="--idle without it")
+    shown = show_idle if idle else show
     asked = moment_of(begin, "--from"), moment_of(until, "--until")
     written = charges_among(logs)
     if written:
         named = {"--prices": bool(prices), "--bill": bool(bills), "--save": save, "--charges": charges}
-        show_charges(written, asked, by_names, output, logs=logs, named=named)
+        cost = sums_of(written, asked, by_names, output, logs=logs, named=named)
+        shown(cost, output, ())
         return
     book, notes = priced(prices)
     found = known(logs, save, ClusterChoice(kubeconfig, context))
@@ -104,8 +115,8 @@ def command(
     division, told = billed(bills, found.intervals, book, span)
     if charges is not None:
         write_rows(found, book, span, division, charges)
-    if output in FOCUS:
+    if output in FOCUS and not idle:
         show_focus(found, book, span, FOCUS[output], division, (*notes, *told))
         return
     cost = cost_of(found.intervals, book, span, by_names, division)
-    show(cost, output, (*notes, *told, *found.notes))
+    shown(cost, output, (*notes, *told, *found.notes))

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gpufleet.cli.cost_input import Known, is_parquet, span_of
-from gpufleet.cli.cost_output import show
 from gpufleet.ledger.bills.billed_hours import Division
 from gpufleet.ledger.cost_rows import CostRow, hours_of, other_rows, rows_of
+from gpufleet.ledger.costs import Cost
 from gpufleet.ledger.price_book import PriceBook
 from gpufleet.ledger.spans import Span
 from gpufleet.model.model_errors import InputError
@@ -26,7 +26,7 @@ def charges_among(logs: Sequence[Path]) -> list[Path]:
     return [path for path in packed if heading_of(path) is not None]
 
 
-def show_charges(
+def sums_of(
     paths: Sequence[Path],
     asked: tuple[int | None, int | None],
     by: Sequence[str],
@@ -34,8 +34,8 @@ def show_charges(
     *,
     logs: Sequence[Path],
     named: Mapping[str, object],
-) -> None:
-    """Print the sums of charges. Raises InputError for options and LOGs that do not go with charges."""
+) -> Cost:
+    """The sums of charges. Raises InputError for options and LOGs that do not go with charges."""
     for option, is_named in named.items():
         if is_named:
             raise InputError(f"{paths[0]} has charges, which are worked out", field=option, expected=NOTHING)
@@ -49,7 +49,7 @@ def show_charges(
     found = Charges(paths)
     begin_us = found.span.from_us if asked[0] is None else max(asked[0], found.span.from_us)
     span = span_of(begin_us, asked[1], found.span.until_us or 0)
-    show(found.cost(span, by), output, ())
+    return found.cost(span, by)
 
 
 NOTHING = "no such option beside a file of charges"

@@ -142,9 +142,18 @@ def _amounts(amounts: Sequence[int | None]) -> list[str]:
 
 def _rounded(figures: Sequence[int], unit: int, unknown: Sequence[bool]) -> list[str]:
     """Figures with two decimals of a unit, which still add up, and their sum behind them."""
-    parts = rounded_together([Fraction(figure * HUNDREDTHS, unit) for figure in figures])
+    parts = _hundredths(figures, unit)
     shown = [UNKNOWN if absent else _decimals(part) for absent, part in zip(unknown, parts, strict=True)]
     return [*shown, _decimals(sum(parts))]
+
+
+def rounded_texts(figures: Sequence[int], unit: int) -> list[str]:
+    """Figures with two decimals of a unit, which still add up to the sum of them."""
+    return [_decimals(part) for part in _hundredths(figures, unit)]
+
+
+def _hundredths(figures: Sequence[int], unit: int) -> list[int]:
+    return rounded_together([Fraction(figure * HUNDREDTHS, unit) for figure in figures])
 
 
 def _decimals(hundredths: int) -> str:
@@ -214,12 +223,12 @@ def _figures(group: Group, by: Sequence[str]) -> dict[str, str | None]:
     quantities = (group.quantity, group.used, group.unmeasured, group.unpriced)
     amounts = (group.gpu_micro, group.host_micro, group.other_micro, group.amount_micro, group.waste_micro)
     is_of_host = _is_of_host(group, by)
-    hours = (None if is_of_host else _exact_hours(one) for one in quantities)
+    hours = (None if is_of_host else exact_hours(one) for one in quantities)
     texts = [*hours, *(exact(one) for one in amounts)]
     return dict(zip(FIGURES, texts, strict=True))
 
 
-def _exact_hours(quantity: int) -> str:
+def exact_hours(quantity: int) -> str:
     """Hours of GPUs with nine decimals, which is less than a microsecond of a thousandth of one."""
     whole, rest = divmod(quantity * HOUR_PARTS // GPU_HOUR, HOUR_PARTS)
     return f"{whole}.{rest:09}"
