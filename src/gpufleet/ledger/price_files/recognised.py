@@ -7,10 +7,13 @@ from gpufleet.ledger.price_files.aws_price_list import read_aws_price_list
 from gpufleet.ledger.price_files.catalogues import GPUHUNT, SKYPILOT, read_gpuhunt, read_skypilot
 from gpufleet.ledger.price_files.offers import Imported
 from gpufleet.ledger.price_files.own_table import REQUIRED, read_own_table
+from gpufleet.ledger.price_files.owned_nodes import REQUIRED as OWNED
+from gpufleet.ledger.price_files.owned_nodes import read_owned_nodes
 from gpufleet.model.model_errors import InputError
 
 EXPECTED = (
-    "a table of prices with the columns unit, amount and currency, vms.csv of SkyPilot's catalogue, a table"
+    "a table of prices with the columns unit, amount and currency, one of nodes of your own with purchase,"
+    " gpu_purchase, years and currency, vms.csv of SkyPilot's catalogue, a table"
     " of gpuhunt, or the JSON of AWS' price list of a region"
 )
 """The kinds of files that are known."""
@@ -29,6 +32,8 @@ def read_prices(text: bytes, name: str) -> Imported:
         return read_skypilot(lines, name)
     if columns.issuperset(GPUHUNT):
         return read_gpuhunt(lines, name)
+    if columns.issuperset(OWNED):
+        return read_owned_nodes(lines, name)
     if columns & set(REQUIRED):
         return read_own_table(lines, name)
     raise InputError("no file of prices", where=name, expected=EXPECTED)
