@@ -105,6 +105,8 @@ def _copy(made: Path, rows: Iterable[CostRow], heading: ChargesHeading) -> None:
     options = f"FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROWS_PER_BATCH}, {named}"
     # A database on disk, since one in memory is not packed.
     with duckdb.connect(str(made.with_suffix(".duckdb")), config=config) as database:
+        # It would draw over what the command says on a terminal.
+        database.execute("SET enable_progress_bar = false")
         database.execute(f"CREATE TABLE charges ({columns})")
         for batch in _batches(rows):
             database.register("batch", batch)
@@ -259,6 +261,7 @@ class Charges:
             f" WHERE hour >= make_timestamp(?) AND hour < make_timestamp(?) GROUP BY {places}"
         )
         with duckdb.connect(":memory:") as database:
+            database.execute("SET enable_progress_bar = false")
             given = [*labels, self._paths, begin_us, end_us]
             for row in database.execute(text, given).fetchall():
                 bucket, reason, is_held, has_device, quantity, amount, unpriced = row[len(keys) :]
