@@ -26,6 +26,7 @@ READS_BY_ITSELF = {
     "agent/state/disk.py": "opens what it wrote to sync it",
     "agent/exporter/jobs.py": "without waiting, through no link, a few kilobytes",
     "engine/arrays/compiled.py": "the package's own source",
+    "ledger/charges.py": "what DuckDB has just written into a folder of ours",
     "kube/manifests/__init__.py": "the package's own data",
     "localkube/processes/child.py": "the end of a log of a program that we started",
     "localkube/programs/downloading.py": "what is downloaded, checked against its pinned digest",

@@ -71,7 +71,10 @@ def charges(parts: Sequence[Fraction]) -> tuple[tuple[int, ...], int]:
 
 @functools.lru_cache(maxsize=65_536)
 def _charges(parts: tuple[Fraction, ...]) -> tuple[tuple[int, ...], int]:
-    """The same few parts are beside one another for most of a month."""
+    """What each part pays of a card, and what is left of it.
+
+    Answers are kept, since few combinations of parts make up most of a month.
+    """
     held = sum(parts, Fraction(0))
     free = max(WHOLE, held) - held
     denominator = math.lcm(free.denominator, *(part.denominator for part in parts))
