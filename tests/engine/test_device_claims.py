@@ -12,7 +12,7 @@ from gpufleet.dra_allocation.slices import Device, DeviceId, NodeReach, PoolPart
 from gpufleet.engine import event
 from gpufleet.engine.event_log import read_step, step_line
 from gpufleet.engine.instruction import AnyInstruction, Bind
-from gpufleet.model.labels import NodeNameRequirement, NodeTerm, Operator
+from gpufleet.model.labels import NodeNameRequirement, NodeTerm, Operator, Requirement
 from gpufleet.model.pod import Pod
 from gpufleet.model.relations import Relations
 from tests.engine.fleet_builder import Story, gang, node, placed, pod, refused, shape
@@ -136,6 +136,21 @@ def test_new_devices_wake_a_pod_and_a_class_without_which_none_is_given() -> Non
     assert refused(told.arrive(using("p", "x"))) == ["p"]
     assert placed(told.happen(devices("a", "d0"))) == []
     assert given(told.happen(event.DeviceClassSet(DeviceClass("any")))) == {"p": ["a/d0"]}
+
+
+def test_a_node_whose_labels_change_is_asked_again() -> None:
+    told = Story()
+    told.nodes(node("a"), node("b"))
+    only = NodeReach(term=NodeTerm((Requirement("switch", Operator.IN, ("s1",)),)))
+    far = ResourceSlice("far", DRIVER, PoolPart("far", 1, 1), only, (Device("d0"),))
+    told.happen(event.DeviceClassSet(DeviceClass("any")), event.ResourceSliceSet(far), claim("x"))
+    assert refused(told.arrive(using("p", "x"))) == ["p"]
+    assert given(told.nodes(node("b", labels={"switch": "s1"}))) == {"p": ["far/d0"]}
+    assert told.binds["p"][0] == "b"
+    told.happen(claim("y"), claim("z"))
+    assert refused(told.arrive(using("q", "y"))) == ["q"], "the device is held from wherever it is reached"
+    told.nodes(node("c", labels={"switch": "s1"}))
+    assert given(told.depart("p")) == {"q": ["far/d0"]}
 
 
 def test_a_gang_whose_claims_cannot_all_be_served_starts_nothing_and_holds_nothing() -> None:

@@ -1,9 +1,10 @@
 """The devices of the cluster by node, as claims are served from them.
 
-What a node can reach is worked out when it is asked for, and again when a slice, a class or the node's labels
-changed. Slices of one pool may lie on several nodes; of such a pool every change concerns all nodes.
+What a node can reach is worked out when it is asked for, and again when a slice, a class or the node changed.
+Slices of one pool may lie on several nodes; of such a pool every change concerns all nodes.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpufleet.dra_allocation.allocator import Allocator
@@ -11,6 +12,7 @@ from gpufleet.dra_allocation.claims import DeviceClass
 from gpufleet.dra_allocation.pools import SliceIndex
 from gpufleet.dra_allocation.preference import LeastLoss
 from gpufleet.dra_allocation.slices import NodeFacts, ResourceSlice
+from gpufleet.engine.place.relations.node_answers import NodeAnswers
 from gpufleet.model.node import Node
 
 PoolName = tuple[str, str]
@@ -23,18 +25,19 @@ class NodeDevices:
 
     allocator: Allocator
     pools: tuple[PoolName, ...]
-    labels: dict[str, str]
 
 
 class DeviceCatalogue:
-    """Slices and classes by name, and the devices of each node."""
+    """Slices and classes by name, and the devices of each node; ``answers`` are made of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, answers: NodeAnswers) -> None:
+        self._answers = answers
         self.slices: dict[str, ResourceSlice] = {}
         self.classes: dict[str, DeviceClass] = {}
         self._by_pool: dict[PoolName, dict[str, ResourceSlice]] = {}
         self._index: SliceIndex | None = None
         self._nodes: dict[str, NodeDevices] = {}
+        self._nodes_by_pool: dict[PoolName, dict[str, None]] = {}
 
     def set_slice(self, one: ResourceSlice) -> bool:
         """A slice is there or changed; False where it was known so."""
@@ -64,35 +67,55 @@ class DeviceCatalogue:
         if self.classes.get(one.name) == one:
             return False
         self.classes[one.name] = one
-        self._nodes.clear()
+        self._forget_all()
         return True
 
     def remove_class(self, name: str) -> bool:
         """A class is gone; False where it was not known."""
         if self.classes.pop(name, None) is None:
             return False
-        self._nodes.clear()
+        self._forget_all()
         return True
 
     def of(self, node: Node) -> NodeDevices:
         """What a node can reach."""
         found = self._nodes.get(node.name)
-        if found is None or found.labels != node.labels:
+        if found is None:
             found = self._nodes[node.name] = self._devices_of(node)
+            for pool in found.pools:
+                self._nodes_by_pool.setdefault(pool, {})[node.name] = None
         return found
+
+    def forget(self, nodes: Iterable[str]) -> None:
+        """These nodes were described anew: they may reach other slices."""
+        for name in nodes:
+            known = self._nodes.pop(name, None)
+            for pool in () if known is None else known.pools:
+                self._nodes_by_pool[pool].pop(name, None)
+
+    def held_anew(self, pools: Iterable[PoolName]) -> None:
+        """Other devices of these pools are held than before."""
+        for pool in pools:
+            self._answers.forget(self._nodes_by_pool.get(pool, ()))
 
     def _devices_of(self, node: Node) -> NodeDevices:
         if self._index is None:
             self._index = SliceIndex(self.slices.values())
         pools = self._index.pools(NodeFacts(node.name, node.labels))
         allocator = Allocator(node.name, pools, self.classes, order=LeastLoss())
-        return NodeDevices(allocator, tuple((pool.driver, pool.name) for pool in pools), node.labels)
+        return NodeDevices(allocator, tuple((pool.driver, pool.name) for pool in pools))
 
     def _forget_nodes_of(self, pool: PoolName) -> None:
         self._index = None
         reaches = [one.reach for one in self._by_pool[pool].values()]
         nodes = {"" if reach is None else reach.node_name for reach in reaches}
         if len(nodes) == 1 and nodes != {""}:
-            self._nodes.pop(nodes.pop(), None)
+            self.forget(nodes)
+            self._answers.forget(nodes)
         else:
-            self._nodes.clear()
+            self._forget_all()
+
+    def _forget_all(self) -> None:
+        self._nodes.clear()
+        self._nodes_by_pool.clear()
+        self._answers.forget_all()

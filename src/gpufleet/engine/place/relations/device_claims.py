@@ -4,9 +4,6 @@ A claim that has devices ties its pods to the nodes that can use them. One that 
 that its pod is placed on, from Kubernetes' own rules (``dra_allocation``). What is chosen goes with the place
 of the pod: as long as it has that place, no other claim gets these devices, and other pods with the claim go
 where they can be used. What the API server says of a claim goes before what was chosen.
-
-Which nodes serve a claim is remembered by what it asks, so claims of one template are asked once, and of a
-node anew only when something of its pools changed.
 """
 
 from collections.abc import Sequence
@@ -24,14 +21,11 @@ from gpufleet.engine.node_reasons.claim_devices import BIT as CLAIM_DEVICES
 from gpufleet.engine.node_reasons.claim_elsewhere import BIT as CLAIM_ELSEWHERE
 from gpufleet.engine.place.relations.device_catalogue import DeviceCatalogue, NodeDevices
 from gpufleet.engine.place.relations.held_by_claims import HeldByClaims
+from gpufleet.engine.place.relations.node_answers import REFUSES, SERVES, UNKNOWN, NodeAnswers
 from gpufleet.engine.place.relations.place_choice import ClaimedDevices
 from gpufleet.engine.state.eligibility import nodes_of_affinity
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.model.labels import NodeAffinity
-from gpufleet.model.node import Node
-
-ASKS_KEPT_MAX = 256
-"""Kinds of claims for which the answers of nodes are kept: a cluster has fewer templates in use at once."""
 
 
 class KnownClaim(NamedTuple):
@@ -42,24 +36,16 @@ class KnownClaim(NamedTuple):
     asks: bytes
 
 
-class _Answer(NamedTuple):
-    """Whether a node serves claims, and of which state of its devices that was said."""
-
-    devices: NodeDevices
-    changes: int
-    serves: bool
-
-
 class DeviceClaims:
     """The claims, their devices, and what was chosen for pods that have a place."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
-        self.catalogue = DeviceCatalogue()
+        self._answers = NodeAnswers(fleet)
+        self.catalogue = DeviceCatalogue(self._answers)
         self.held = HeldByClaims()
         self.known: dict[str, KnownClaim] = {}
         self._chosen: dict[str, dict[int, Allocation]] = {}
-        self._answers: dict[tuple[bytes, ...], dict[str, _Answer]] = {}
 
     def set_claim(self, claim: ResourceClaim, allocation: Allocation | None) -> bool:
         """A claim is there or changed; False where that helps no pod that waits."""
@@ -70,7 +56,7 @@ class DeviceClaims:
         asks = msgspec.json.encode(replace(claim, namespace="", name=""))
         self.known[path] = KnownClaim(claim, allocation, asks)
         has = self.allocation_of(path)
-        self.held.replace(path, had, has)
+        self._replace(path, had, has)
         # A pod waits for claims that are known. That one has by now what was chosen for it helps none.
         return before is not None and (before.claim != claim or had != has)
 
@@ -79,8 +65,11 @@ class DeviceClaims:
         had = self.allocation_of(path)
         if self.known.pop(path, None) is None:
             return False
-        self.held.replace(path, had, self.allocation_of(path))
+        self._replace(path, had, self.allocation_of(path))
         return had is not None
+
+    def _replace(self, path: str, had: Allocation | None, has: Allocation | None) -> None:
+        self.catalogue.held_anew(self.held.replace(path, had, has))
 
     def allocation_of(self, path: str) -> Allocation | None:
         """What a claim has, or is to get with a pod that has a place."""
@@ -94,7 +83,7 @@ class DeviceClaims:
         for path, allocation in devices:
             had = self.allocation_of(path)
             self._chosen.setdefault(path, {})[row] = allocation
-            self.held.replace(path, had, self.allocation_of(path))
+            self._replace(path, had, self.allocation_of(path))
 
     def drop(self, row: int, devices: ClaimedDevices) -> None:
         """The pod lost the place for which they were chosen."""
@@ -103,7 +92,7 @@ class DeviceClaims:
             del rows[row]
             if not rows:
                 del self._chosen[path]
-            self.held.replace(path, had, self.allocation_of(path))
+            self._replace(path, had, self.allocation_of(path))
 
     def reasons(self, paths: tuple[str, ...], within: BoolArray | None = None) -> Int64Array:
         """What nodes have against a pod with these claims; only those of ``within`` are asked for devices."""
@@ -120,11 +109,7 @@ class DeviceClaims:
                 reached = nodes_of_affinity(NodeAffinity((allocation.nodes,)), self.fleet)
                 found |= np.where(reached, 0, CLAIM_ELSEWHERE)
         if waiting:
-            for row, node in enumerate(self.fleet.nodes):
-                if node is None or (within is not None and not within[row]):
-                    continue
-                if not self._serves(node, waiting):
-                    found[row] |= CLAIM_DEVICES
+            found |= np.where(self._serving(waiting, within), 0, CLAIM_DEVICES)
         return found
 
     def choose(self, paths: tuple[str, ...], node_row: int) -> ClaimedDevices | None:
@@ -133,27 +118,30 @@ class DeviceClaims:
         chosen = {known.claim.path: self.allocation_of(known.claim.path) for known in open_claims}
         waiting = [known for known in open_claims if chosen[known.claim.path] is None]
         if waiting:
+            self._follow_nodes()
             found = self._allocate(self.catalogue.of(self.fleet.node_at(node_row)), waiting)
             if found is None:
                 return None
             chosen.update((known.claim.path, one) for known, one in zip(waiting, found, strict=True))
         return tuple((path, allocation) for path, allocation in chosen.items() if allocation is not None)
 
-    def _serves(self, node: Node, waiting: Sequence[KnownClaim]) -> bool:
-        key = tuple(known.asks for known in waiting)
-        answers = self._answers.pop(key, None)
-        if answers is None:
-            answers = {}
-            while len(self._answers) >= ASKS_KEPT_MAX:
-                del self._answers[next(iter(self._answers))]
-        # The kind that was asked for last goes to the end, so that the oldest is the first to go.
-        self._answers[key] = answers
-        devices = self.catalogue.of(node)
-        changes, known = self.held.changes_of(devices.pools), answers.get(node.name)
-        if known is None or known.devices is not devices or known.changes != changes:
-            known = _Answer(devices, changes, self._allocate(devices, waiting) is not None)
-            answers[node.name] = known
-        return known.serves
+    def _serving(self, waiting: Sequence[KnownClaim], within: BoolArray | None) -> BoolArray:
+        """The nodes that serve these claims together; of nodes outside of ``within`` it is not said."""
+        self._follow_nodes()
+        answers = self._answers.of(tuple(known.asks for known in waiting))
+        unknown = answers == UNKNOWN
+        if within is not None:
+            unknown &= within
+        for row in np.flatnonzero(unknown).tolist():
+            node = self.fleet.nodes[row]
+            if node is not None:
+                serves = self._allocate(self.catalogue.of(node), waiting) is not None
+                answers[row] = SERVES if serves else REFUSES
+        return answers == SERVES
+
+    def _follow_nodes(self) -> None:
+        """A node that is described anew may reach other slices than before."""
+        self.catalogue.forget(self._answers.take_described())
 
     def _allocate(self, devices: NodeDevices, waiting: Sequence[KnownClaim]) -> tuple[Allocation, ...] | None:
         """Devices of a node for these claims together."""

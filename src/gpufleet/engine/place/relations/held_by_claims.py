@@ -8,28 +8,26 @@ from gpufleet.engine.place.relations.device_catalogue import PoolName
 
 
 class HeldByClaims:
-    """The allocations by pool and claim. Each pool counts its changes, so that verdicts can be kept."""
+    """The allocations by pool and claim."""
 
     def __init__(self) -> None:
         self._by_pool: dict[PoolName, dict[str, Allocation]] = {}
-        self._changes: dict[PoolName, int] = {}
 
-    def replace(self, claim: str, before: Allocation | None, after: Allocation | None) -> None:
-        """A claim has another allocation, or none any more."""
+    def replace(
+        self, claim: str, before: Allocation | None, after: Allocation | None
+    ) -> dict[PoolName, None]:
+        """A claim has another allocation, or none any more; the pools of which other devices are held."""
+        if before == after:
+            return {}
         for pool in _pools(before):
-            self._count(pool)
             allocations = self._by_pool[pool]
             del allocations[claim]
             if not allocations:
                 del self._by_pool[pool]
         for pool in _pools(after):
-            self._count(pool)
             if after is not None:
                 self._by_pool.setdefault(pool, {})[claim] = after
-
-    def changes_of(self, pools: Iterable[PoolName]) -> int:
-        """How often what is held of these pools has changed."""
-        return sum(self._changes.get(pool, 0) for pool in pools)
+        return _pools(before) | _pools(after)
 
     def held_of(self, pools: Iterable[PoolName]) -> HeldDevices:
         """What is held of these pools."""
@@ -47,9 +45,6 @@ class HeldByClaims:
             if other != claim
             for theirs in has.devices
         )
-
-    def _count(self, pool: PoolName) -> None:
-        self._changes[pool] = self._changes.get(pool, 0) + 1
 
 
 def _pools(allocation: Allocation | None) -> dict[PoolName, None]:
