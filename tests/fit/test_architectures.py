@@ -45,6 +45,24 @@ LINEAR = {
     "linear_conv_kernel_dim": 4,
     "mamba_ssm_dtype": "float32",
 }
+QWEN_7B = {
+    "architectures": ["QWenLMHeadModel"],
+    "bf16": True,
+    "hidden_size": 4096,
+    "intermediate_size": 22016,
+    "kv_channels": 128,
+    "layer_norm_epsilon": 1e-06,
+    "max_position_embeddings": 32768,
+    "model_type": "qwen",
+    "no_bias": True,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 32,
+    "rotary_emb_base": 10000,
+    "seq_length": 8192,
+    "tie_word_embeddings": False,
+    "use_logn_attn": True,
+    "vocab_size": 151936,
+}
 QWEN_3_5_9B = sizes(4096, 12288, 32, 16, 4, 248320, model_type="qwen3_5_text", **LINEAR)
 QWEN_3_5_35B = sizes(
     2048,
@@ -261,6 +279,7 @@ def facts(config: dict[str, Any]) -> ModelFacts:
         (GEMMA_4, 30.7),
         (QWEN2_VL, 8.29),
         (INTERN_VL, 7.94),
+        (QWEN_7B, 7.721),
     ],
     ids=lambda value: str(value.get("model_type")) if isinstance(value, dict) else None,
 )
@@ -382,6 +401,12 @@ def test_what_files_have_beside_is_not_loaded(name: str, files: int, loaded: int
 def test_parts_that_are_not_known_are_refused_and_not_passed_over(more: dict[str, Any], field: str) -> None:
     with pytest.raises(InputError, match=field):
         facts(sizes(4096, 14336, 2, 32, 8, 32000, model_type="llama") | more)
+
+
+def test_the_first_qwen_writes_two_widths_as_one() -> None:
+    assert parameters(facts(QWEN_7B)) == 7_721_324_544
+    with pytest.raises(InputError, match="not known"):
+        facts(QWEN_7B | {"visual": {"heads": 16, "layers": 48, "width": 1664}})
 
 
 def test_what_is_said_about_routers_is_no_other_kind_of_part() -> None:

@@ -5,7 +5,7 @@ import pytest
 from gpufleet.fit.architecture import facts_of
 from gpufleet.fit.catalogue import find_model
 from gpufleet.fit.facts import ModelFacts
-from gpufleet.fit.kv_cache import CacheLayout, model_token_bytes, sequence_bytes
+from gpufleet.fit.kv_cache import CacheLayout, element_bytes, model_token_bytes, sequence_bytes
 
 
 def facts(name: str) -> ModelFacts:
@@ -39,6 +39,10 @@ def test_a_token_keeps_so_many_bytes(name: str, expected: int) -> None:
 
 def test_fp8_halves_it() -> None:
     assert model_token_bytes(facts("llama-3.1-8b"), 1.0) == 2 * 32 * 8 * 128
+
+
+def test_int8_halves_it_but_for_its_scales() -> None:
+    assert model_token_bytes(facts("llama-3.1-8b"), element_bytes("int8")) == 2 * 32 * 8 * (128 + 4)
 
 
 @pytest.mark.parametrize(("tensor", "heads"), [(1, 8), (2, 4), (4, 2), (8, 1), (16, 1), (32, 1)])

@@ -48,7 +48,7 @@ PLAIN_FEED_FORWARD = (
     "opt",
 )
 # Families whose queries, keys and values have a bias that no field tells.
-QUERY_BIAS = ("qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl", "qwen2_5_vl_text", "gpt_oss")
+QUERY_BIAS = ("qwen", "qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl", "qwen2_5_vl_text", "gpt_oss")
 # Families with norms behind attention and feed-forward too.
 FOUR_NORMS = ("gemma2", "gemma3", "gemma3_text", "gemma3n_text", "gemma4_text")
 WINDOW_PATTERNS = {
@@ -367,6 +367,9 @@ class _Reader:
             block = config.block_multiple_of or 1
             width = round((config.block_ffn_dim_multiplier or 1) * (2 * width // 3))
             width = -(-width // block) * block
+        if config.model_type == "qwen":
+            # The first Qwen writes the widths of gate and projection as one.
+            width //= 2
         return Dense(width, config.model_type not in PLAIN_FEED_FORWARD)
 
     def experts(self, count: int) -> Experts:

@@ -30,9 +30,11 @@ ELEMENT_BYTES = {
     "fp8": 1.0,
     "fp8_e4m3": 1.0,
     "fp8_e5m2": 1.0,
+    "int8": 1.0 + 4 / 128,
     "q8_0": 8.5 / 8,
     "q4_0": 4.5 / 8,
 }
+"""Bytes of one element. Beside int8 stands a scale of 32 bits for each head of usually 128."""
 
 
 @dataclass(frozen=True, slots=True)

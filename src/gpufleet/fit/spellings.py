@@ -55,7 +55,7 @@ OF_EVERY_LAYER = (
     "num_experts_per_tok",
     "num_key_value_heads",
 )
-REFUSED = ("chatglm", "dbrx", "deepseek_v4", "qwen", "rwkv", "t5", "whisper")
+REFUSED = ("chatglm", "dbrx", "deepseek_v4", "rwkv", "t5", "whisper")
 """Types with fields that mean something else than fields of that name in other types."""
 
 STRUCTURE = re.compile(
@@ -106,7 +106,8 @@ def _without_text(found: dict[str, Any]) -> dict[str, Any]:
 
 def _text(raw: dict[str, Any], where: str) -> dict[str, Any]:
     kind = raw.get("model_type")
-    if kind in REFUSED:
+    # The first Qwen's encoders are of a shape of their own.
+    if kind in REFUSED or (kind == "qwen" and (raw.get("visual") or raw.get("audio"))):
         raise InputError(
             "models of this type are not known",
             where=where,
