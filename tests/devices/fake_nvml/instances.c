@@ -21,7 +21,8 @@ int nvmlDeviceGetMigDeviceHandleByIndex(Device *of, unsigned place, Device **fou
     int code = refusal("nvmlDeviceGetMigDeviceHandleByIndex", of);
     if (code)
         return code;
-    if (number(-1, "gpu.%d.mig.%u.gi", of->gpu, place) < 0)
+    /* A GPU instance without compute instance is no MIG device. */
+    if (number(-1, "gpu.%d.mig.%u.gi", of->gpu, place) < 0 || number(-1, "gpu.%d.mig.%u.ci", of->gpu, place) < 0)
         return NOT_FOUND;
     *found = device(of->gpu, (int)place);
     return OK;

@@ -10,7 +10,6 @@ from gpufleet.devices.nvidia.refusals import CODES
 NO_ANSWER_TO_A_QUESTION = {
     "ALREADY_INITIALIZED",
     "INSUFFICIENT_SIZE",
-    "IN_USE",
     "FREQ_NOT_SUPPORTED",
     "RESET_TYPE_NOT_SUPPORTED",
 }

@@ -57,6 +57,7 @@ CODES: dict[int, tuple[type[DriverError], str]] = {
     16: (ResetNeededError, "the GPU has to be reset"),
     17: (DriverError, "the operating system blocked the call"),
     18: (VersionMismatchError, f"driver/library version mismatch: {RELOAD}"),
+    19: (CallFailedError, "in use by another client"),
     20: (CallFailedError, "out of memory"),
     21: (NotGivenError, "no data"),
     22: (NotGivenError, "a virtual GPU does not tell this"),
