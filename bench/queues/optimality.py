@@ -21,7 +21,7 @@ import highspy
 from bench.figures import Figure, figure
 from bench.progress import say
 from gpufleet.engine import event
-from gpufleet.engine.instruction import AnyInstruction, Bind, Evict
+from gpufleet.engine.instruction import AnyInstruction, Bind, Evict, Learn
 from gpufleet.engine.policy import find_policy
 from gpufleet.engine.preempt.candidates import LOST_STEP, STEPS_A_POD
 from gpufleet.engine.scheduler import Engine
@@ -335,8 +335,16 @@ def our_admission(case: AdmissionCase, policy: str, earlier: AdmissionCase | Non
     if earlier is not None:
         engine.step(0, [engine.study()])
     pods = [work(f"pod-{number}", *needs) for number, needs in enumerate(case.backlog)]
-    said = engine.step(SECOND_US, map(event.PodAdded, pods))
+    said = engine.step(SECOND_US, backlog_events(engine, pods))
+    if Learn() in said:
+        said += engine.step(SECOND_US, [engine.study()])
     return sum(case.backlog[int(uid.split("-")[1])][0] for uid in binds(said))
+
+
+def backlog_events(engine: Engine, pods: list[Pod]) -> list[event.Event]:
+    """The backlog as the scheduler tells it: the policy may learn from it first."""
+    told: list[event.Event] = [event.PodAdded(pod) for pod in pods]
+    return [*told, event.DecisionsDeferred()] if engine.learns_first(told) else told
 
 
 def admission_once_learned(compared_at: Iterable[tuple[int, Compared]]) -> list[Figure]:

@@ -143,6 +143,10 @@ class Run:
         self.course.steps += 1
         return said
 
+    def learns_first(self, events: Sequence[event.Event]) -> bool:
+        """True if the policy should learn from these events before it decides anything."""
+        return self.engine.learns_first(events)
+
     def study(self) -> event.Event:
         """A valuation. Its time is not that of a decision."""
         return self.engine.study()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet.engine.engine_errors import BrokenInvariantError
-from gpufleet.engine.event import Event, GangRemoved, PodRemoved
+from gpufleet.engine.event import DecisionsDeferred, Event, GangRemoved, PodRemoved
 from gpufleet.engine.instruction import (
     AnyInstruction,
     Bind,
@@ -43,6 +43,7 @@ class Script:
     def __init__(self, *answers: list[AnyInstruction], for_ever: bool = False) -> None:
         self.answers = list(answers)
         self.for_ever = for_ever
+        self.learns_from: list[Event] | None = None
         self.steps: list[tuple[int, list[Event]]] = []
 
     def step(self, at_us: int, events: Sequence[Event], /) -> list[AnyInstruction]:
@@ -51,6 +52,10 @@ class Script:
         if self.for_ever:
             return self.answers[0]
         return self.answers.pop(0) if self.answers else []
+
+    def learns_first(self, events: Sequence[Event], /) -> bool:
+        """From what this script is told to learn from."""
+        return list(events) == self.learns_from
 
     def study(self) -> Event:
         """Always the one valuation."""
@@ -95,6 +100,14 @@ def test_a_moment_lasts_until_nothing_follows() -> None:
     engine = Script([Bind(A, NODE)], [evict(A)], [Learn()], [])
     player(engine).happen([])
     assert [at_us for at_us, _ in engine.steps] == [0, 0, 0, 0]
+
+
+def test_what_the_policy_learns_from_first_is_decided_once_it_has() -> None:
+    engine = Script([Learn()], [Bind(A, NODE)])
+    engine.learns_from = [removed("first"), removed("second")]
+    player(engine).happen([removed("first"), removed("second")])
+    deferred = [removed("first"), removed("second"), DecisionsDeferred()]
+    assert engine.steps == [(0, deferred), (0, [VALUATION]), (0, [removed("started a")])]
 
 
 def test_the_engine_is_asked_even_if_nothing_happened() -> None:

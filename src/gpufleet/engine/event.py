@@ -208,6 +208,13 @@ class ValuationLearned(Event, frozen=True, tag="lesson-learned"):
     valuation: Valuation | None = msgspec.field(name="lesson")
 
 
+class DecisionsDeferred(Event, frozen=True, tag="decisions-deferred"):
+    """The step only takes in its events, so that the policy learns from them before any is decided.
+
+    Another step with ``ValuationLearned`` follows at once.
+    """
+
+
 class PastUseOf(msgspec.Struct, frozen=True):
     """What a queue with a half-life used of a resource, as of ``at_us``, and has used since.
 
@@ -434,6 +441,7 @@ AnyEvent = (
     | NamespaceRemoved
     | TargetWorkloadSet
     | ValuationLearned
+    | DecisionsDeferred
     | PastUseRecalled
     | ReservationsRecalled
     | NominationsRecalled

@@ -75,9 +75,10 @@ class Intake:
             event.DisruptionBudgetSet: self._budget_set,
             event.DisruptionBudgetRemoved: self._budget_removed,
             event.NamespaceSet: self._namespace_set,
-            event.NamespaceRemoved: self._namespace_removed,
+            event.NamespaceRemoved: lambda happened: self._namespace_set(event.NamespaceSet(happened.name)),
             event.TargetWorkloadSet: self._target_workload_set,
             event.ValuationLearned: self._valuation_learned,
+            event.DecisionsDeferred: lambda _: state.policy.defer_decisions(),
             event.PastUseRecalled: lambda happened: state.past_use.recall(happened, self.at_us),
             event.ReservationsRecalled: self.reservations.recall,
             event.RunTimesRecalled: self.state.learned.recall,
@@ -454,9 +455,6 @@ class Intake:
         self.state.neighbours.set_namespace(happened.name, happened.labels)
         self.state.queues.namespace_access.set_namespace(happened.name, happened.labels)
         self.state.changes.note(Change.NAMESPACE)
-
-    def _namespace_removed(self, happened: event.NamespaceRemoved) -> None:
-        self._namespace_set(event.NamespaceSet(happened.name))
 
     def _target_workload_set(self, happened: event.TargetWorkloadSet) -> None:
         for number, (shape, count) in enumerate(happened.entries):

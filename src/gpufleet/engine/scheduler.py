@@ -23,6 +23,7 @@ from gpufleet.engine.event import (
     KeptPlaces,
     LearnedRuns,
     PastUseRecalled,
+    PodAdded,
     ValuationLearned,
 )
 from gpufleet.engine.explanations.explanation import Explanation
@@ -137,7 +138,12 @@ class Engine:
             keep()
             if counts:
                 work.spend(1)
-        yield from self._cycle.run(at_us, work, rejected + intake.take_instructions())
+        if state.policy.defers:
+            if state.newcomer is not None:
+                state.enqueue_newcomer()
+            self._cycle.carrying_out.begin(at_us, rejected + intake.take_instructions())
+        else:
+            yield from self._cycle.run(at_us, work, rejected + intake.take_instructions())
         yield self._concluded(at_us)
 
     def _concluded(self, at_us: int) -> list[AnyInstruction]:
@@ -152,11 +158,20 @@ class Engine:
             due_us = earliest((due_us, intake.next_due_us()))
         if due_us is not None:
             instructions.append(RequeueAfter(due_us))
-        if state.policy.valuation_is_due():
+        if state.policy.defers or state.policy.valuation_is_due():
             instructions.append(Learn())
+            state.policy.defers = False
         state.store.keep()
         self.goes_on = False
         return instructions
+
+    def learns_first(self, events: Iterable[Event]) -> bool:
+        """True if so many pods come with these events that the policy should learn before it places any.
+
+        The step that takes them in then ends with ``DecisionsDeferred``, and says ``Learn``.
+        """
+        arrivals = sum(isinstance(happened, PodAdded) for happened in events)
+        return self.state.policy.learns_first_from(arrivals)
 
     def study(self) -> ValuationLearned:
         """What the policy can learn now, as an event for the next step. Changes nothing.

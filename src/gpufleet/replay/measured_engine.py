@@ -61,6 +61,10 @@ class MeasuredEngine:
                 raise BrokenInvariantError(f"the engine takes no {one.subject} of a replay: {one.problem}")
         return instructions
 
+    def learns_first(self, events: Sequence[Event]) -> bool:
+        """True if the policy should learn from these events before it decides anything."""
+        return self.engine.learns_first(events)
+
     def study(self) -> ValuationLearned:
         """What the policy learns from the arrivals so far."""
         started = time.perf_counter()

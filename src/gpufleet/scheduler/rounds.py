@@ -18,7 +18,7 @@ from gpufleet.cluster.engine_events import EngineEvents
 from gpufleet.cluster.engine_time import EngineTime
 from gpufleet.cluster.pods.pod_entry import PodStage
 from gpufleet.cluster.watching.change_queue import ChangeQueue, Seen
-from gpufleet.engine.event import Event
+from gpufleet.engine.event import DecisionsDeferred, Event
 from gpufleet.engine.instruction import AnyInstruction, Learn, RequeueAfter
 from gpufleet.engine.scheduler import Engine
 from gpufleet.engine.work_slices import SLICE_WORK
@@ -119,6 +119,8 @@ class Rounds:
                 self.metrics.first_verdict_seconds.observe(took_s)
 
     def _step(self, events: list[Event]) -> Parts:
+        if self.engine.learns_first(events):
+            events = [*events, DecisionsDeferred()]
         learn = yield from self._one_step(events)
         if learn:
             # What was learned is used from the next decision on; it cannot cause another valuation.

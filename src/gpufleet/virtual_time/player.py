@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from gpufleet.engine.engine_errors import BrokenInvariantError
-from gpufleet.engine.event import Event
+from gpufleet.engine.event import DecisionsDeferred, Event
 from gpufleet.engine.instruction import AnyInstruction, Bind, Evict, Learn, RequeueAfter
 from gpufleet.model.identifiers import PodUid
 
@@ -27,6 +27,10 @@ class Decider(Protocol):
 
     def step(self, at_us: int, events: Sequence[Event], /) -> list[AnyInstruction]:
         """Take in events and decide."""
+        ...
+
+    def learns_first(self, events: Sequence[Event], /) -> bool:
+        """True if the policy should learn from these events before it decides anything."""
         ...
 
     def study(self) -> Event:
@@ -74,6 +78,8 @@ class Player:
     def happen(self, events: Iterable[Event]) -> None:
         """Tell the engine these events now, and all that follows from them at this moment."""
         happening = list(events)
+        if self.engine.learns_first(happening):
+            happening.append(DecisionsDeferred())
         for _ in range(ROUNDS_MAX):
             following: list[Event] = []
             for said in self.engine.step(self.at_us, happening):

@@ -13,7 +13,12 @@ from gpufleet.engine.arrays.handle import Handle
 from gpufleet.engine.arrays.layout import DEVICES_A_NODE_MAX
 from gpufleet.engine.engine_errors import EventError
 from gpufleet.engine.learn.mix import Mix
-from gpufleet.engine.learn.study import VALUATION_GAP_ARRIVALS, next_valuation_at, study
+from gpufleet.engine.learn.study import (
+    FIRST_VALUATION_ARRIVALS,
+    VALUATION_GAP_ARRIVALS,
+    next_valuation_at,
+    study,
+)
 from gpufleet.engine.learn.valuation_change import says_something_new, with_marks_of
 from gpufleet.engine.place.score import policy_tables
 from gpufleet.engine.place.score.fragmentation import grade_thresholds
@@ -47,12 +52,16 @@ from gpufleet.model.shape import Shape
 
 
 class PolicyState:
-    """Holds the arrays of one policy for one fleet."""
+    """Holds the arrays of one policy for one fleet.
+
+    ``defers``: the step that begins decides nothing, because the policy learns from its arrivals first.
+    """
 
     def __init__(self, policy: Policy, seed: int, fleet: Fleet) -> None:
         self.policy = policy
         self.fleet = fleet
         self.mix = Mix()
+        self.defers = False
         self._handle = Handle()
         self._valuation: Valuation | None = None
         self.tables = empty_policy_tables()
@@ -126,6 +135,17 @@ class PolicyState:
         """A pod of this shape arrived."""
         if self.policy.learns:
             self.mix.arrived(shape)
+
+    def learns_first_from(self, arrivals: int) -> bool:
+        """True if so many arrivals at once should be learned from before any of them is placed.
+
+        They are more than all before them, so what is known says little of them.
+        """
+        return self.policy.learns and arrivals >= max(FIRST_VALUATION_ARRIVALS, self.mix.arrivals)
+
+    def defer_decisions(self) -> None:
+        """This step decides nothing; a valuation is due after it, whatever came."""
+        self.defers = True
 
     def valuation_is_due(self) -> bool:
         """True if enough arrived, or the fleet changed enough, since the last valuation."""
