@@ -78,52 +78,19 @@ class Cycle:
         What was told before comes first. What a slice of work says is given out where it ends; the rest is
         left with ``carrying_out``.
         """
-        state, carrying_out, replacements = self.state, self.carrying_out, self.moving.replacements
+        state, carrying_out = self.state, self.carrying_out
         carrying_out.begin(at_us, instructions)
-        # Queues first: all that follows asks which queue a workload belongs to and whether it may start.
-        settled = state.queues.settle(state.named_queue)
-        state.begin_step(at_us)
-        if state.pauses.dues:
-            state.end_backoff(at_us)
-        if settled:
-            self.overtime.settle()
-            for nomination in closed_nominations(state):
-                self.nominations.cancel(nomination)
-        if replacements.recalled:
-            replacements.resume(at_us)
-        replacements.drop_ended(at_us)
-        # Before work has its turn, so that a holder competes by its turn and not by having been first.
-        self.reservations.put_aside(at_us)
-        if self.nominations.recalled:
-            self._resume_recalled(at_us)
-        # Before any line has its turn: pods for which a place is kept go first into what has fallen free.
-        self._serve_nominated()
-        state.pods.left_nodes.clear()
-        if state.changes.room.take():
-            state.changes.note(Change.ROOM_OFFERED)
-            self._wake_lines_that_may_fit()
-        if settled or state.queues.is_active:
-            state.wake_kept_out(every_line=settled)
-        if state.neighbours.shapes_to_retry:
-            self._wake_shapes_to_retry()
-        self.search_retries.wake(at_us)
-        # Ends that no workload asked for come before the turns: the turns count on what they leave.
-        if self.evicts and state.queues.is_active:
-            for row in running_in_stopped_queues(state):
-                carrying_out.evict(row, None, WhyEvicted.STOPPED)
-        if self.overtime.is_watching:
-            for row, limit in self.overtime.take(at_us):
-                carrying_out.evict(row, None, WhyEvicted.OVERTIME, limit)
-        if self.violations.watches:
-            for row, why in self.violations.take(at_us, of_gangs=False):
-                carrying_out.evict(row, None, why)
-        for row in state.place_newcomer():
-            carrying_out.bind(row)
+        self._prepare(at_us)
+        if state.newcomer is None:
+            state.refused_newcomer = None
+        else:
+            for row in state.place_newcomer():
+                carrying_out.bind(row)
         # Most steps of a fleet without queues are this: one pod came, and was placed at once.
         if state.waiting.has_turns:
             yield from self._serve_queues(at_us, work)
         # Places that were reserved before and are not again: work that was refused may have them.
-        if self.reservations.end_round():
+        if self.reservations.former and self.reservations.end_round():
             self._wake_lines_that_may_fit()
             state.wake_kept_out(every_line=False)
             state.refused_newcomer = None
@@ -138,8 +105,64 @@ class Cycle:
             carrying_out.instructions += self.nominations.take_withdrawn()
         if self.reservation_report.may_have_news:
             carrying_out.instructions += self.reservation_report.news(at_us)
-        yield from self._tell_waiting_work(at_us, work)
+        if state.waiting.unreported or state.short_gangs or state.unknown_gangs:
+            yield from self._tell_waiting_work(at_us, work)
         state.count_evictions()
+
+    def _prepare(self, at_us: int) -> None:
+        """What comes before the turns: they count on queues, kept places and woken lines as they are now.
+
+        Each part with nothing to do is asked by one test and not by a call: there is one step for each pod
+        that comes alone, and calls would be most of it.
+        """
+        state, reservations, nominations = self.state, self.reservations, self.nominations
+        replacements, queues = self.moving.replacements, state.queues
+        # Queues first: all that follows asks which queue a workload belongs to and whether it may start.
+        settled = (queues.is_active or queues.tree.is_stale) and queues.settle(state.named_queue)
+        state.begin_step(at_us)
+        if state.pauses.dues:
+            state.end_backoff(at_us)
+        if settled:
+            self.overtime.settle()
+            for nomination in closed_nominations(state):
+                nominations.cancel(nomination)
+        if replacements.recalled:
+            replacements.resume(at_us)
+        if replacements.by_row or replacements.origins:
+            replacements.drop_ended(at_us)
+        # Before work has its turn, so that a holder competes by its turn and not by having been first.
+        if reservations.held_by_holder or reservations.dues.heap:
+            reservations.put_aside(at_us)
+        if nominations.recalled:
+            self._resume_recalled(at_us)
+        # Before any line has its turn: pods for which a place is kept go first into what has fallen free.
+        if state.departures.nominations:
+            self._serve_nominated()
+        state.pods.left_nodes.clear()
+        if state.changes.room.take():
+            state.changes.note(Change.ROOM_OFFERED)
+            if state.waiting.parked_by_shape or state.waiting.parked_gangs:
+                self._wake_lines_that_may_fit()
+        if settled or queues.is_active:
+            state.wake_kept_out(every_line=settled)
+        if state.neighbours.shapes_to_retry:
+            self._wake_shapes_to_retry()
+        self.search_retries.wake(at_us)
+        if self.overtime.is_watching or self.violations.watches or queues.is_active:
+            self._end_unasked(at_us)
+
+    def _end_unasked(self, at_us: int) -> None:
+        """Ends that no workload asked for come before the turns: the turns count on what they leave."""
+        state, carrying_out = self.state, self.carrying_out
+        if self.evicts and state.queues.is_active:
+            for row in running_in_stopped_queues(state):
+                carrying_out.evict(row, None, WhyEvicted.STOPPED)
+        if self.overtime.is_watching:
+            for row, limit in self.overtime.take(at_us):
+                carrying_out.evict(row, None, WhyEvicted.OVERTIME, limit)
+        if self.violations.watches:
+            for row, why in self.violations.take(at_us, of_gangs=False):
+                carrying_out.evict(row, None, why)
 
     def _resume_recalled(self, at_us: int) -> None:
         """Before any work has its turn, nominations that were in force before are so again."""
@@ -161,8 +184,6 @@ class Cycle:
 
     def _serve_nominated(self) -> None:
         """Bind pods that have waited for others to leave, there or on room that is free by now."""
-        if not self.state.departures.nominations:
-            return
         self.carrying_out.bind_nominated(self.nominations.settle())
         if self.state.changes.room.is_pending:
             self.carrying_out.bind_nominated(self.nominations.move())
@@ -170,14 +191,18 @@ class Cycle:
 
     def next_due_us(self) -> int | None:
         """When a step is wanted even if nothing happens."""
-        dues = [self.search_retries.next_due_us(), self.reservations.next_due_us(), self.moving.next_due_us()]
+        due_us, moving, reservations = self.search_retries.next_due_us(), self.moving, self.reservations
+        if moving.rules is not None or moving.asked.targets or moving.replacements.by_row:
+            due_us = earliest((due_us, moving.next_due_us()))
+        if reservations.held_by_holder or reservations.dues.heap:
+            due_us = earliest((due_us, reservations.next_due_us()))
         if self.state.pauses.dues:
-            dues.append(self.state.next_backoff_us())
+            due_us = earliest((due_us, self.state.next_backoff_us()))
         if self.overtime.is_watching:
-            dues.append(self.overtime.next_due_us())
+            due_us = earliest((due_us, self.overtime.next_due_us()))
         if self.violations.watches:
-            dues.append(self.violations.next_due_us())
-        return earliest(dues)
+            due_us = earliest((due_us, self.violations.next_due_us()))
+        return due_us
 
     def _wake_lines_that_may_fit(self) -> None:
         # A copy, because a line that is woken leaves the table.

@@ -61,7 +61,7 @@ class Intake:
             event.PodBound: self._pod_bound,
             event.BindRefused: self._bind_refused,
             event.BindRefusalRecalled: lambda happened: state.pauses.recall(happened, self.at_us),
-            event.PodCheckpointed: self._pod_checkpointed,
+            event.PodCheckpointed: lambda happened: state.pods.checkpointed(happened.uid, happened.at_us),
             event.EvictionRefused: self._eviction_refused,
             event.EvictionRefusalRecalled: self._eviction_refusal_recalled,
             event.PodRemoved: self._pod_removed,
@@ -183,8 +183,9 @@ class Intake:
         row = self._new_pod(pod)
         state.policy.arrived(pod.shape)
         if not state.pauses.recalled or not state.pause_as_before(row, self.at_us):
-            state.welcome(row)
-        self.moving.replacements.take_over(row)
+            state.welcome(row, pod)
+        if self.moving.replacements.by_row:
+            self.moving.replacements.take_over(row)
 
     def _new_pod(self, pod: Pod) -> int:
         state = self.state
@@ -308,11 +309,6 @@ class Intake:
         state.lost_place(row)
         state.back_off(row, self.at_us)
 
-    def _pod_checkpointed(self, happened: event.PodCheckpointed) -> None:
-        row = self.state.pods.row_by_uid.get(happened.uid)
-        if row is not None:
-            self.state.pods.checkpointed_at_us[row] = happened.at_us
-
     def _eviction_refused(self, happened: event.EvictionRefused) -> None:
         if happened.uid in self.state.departures.evicted:
             self.nominations.cancel_waiting_for(happened.uid)
@@ -340,23 +336,26 @@ class Intake:
         if (row := state.pods.row_by_uid.get(uid)) is not None:
             if state.learned.queues:
                 self._learn_from(row)
-            self.nominations.cancel_of(row)
-            members = state.workloads.members_of(row)
+            pod = state.pods.pod_at(row)
+            if state.departures.by_row:
+                self.nominations.cancel_of(row)
+            members = None if pod.gang is None else state.workloads.members_of(row)
             # A member that was told to end counts no more since then, and its gang does without it already.
             if members is not None and row not in members.ending:
                 self._end_nomination_of_gang(row)
-            state.budgets.seen_to_end(state.pods.pod_at(row))
+            if state.budgets.accounts:
+                state.budgets.seen_to_end(pod)
             state.departures.gone(uid)
-            self.overtime.forget(uid)
-            self.reservations.guests.leave(uid)
+            if self.overtime.due_us_by_uid:
+                self.overtime.forget(uid)
+            if self.reservations.guests.promises:
+                self.reservations.guests.leave(uid)
             if state.eviction_immunity.is_watching:
                 ran = state.pods.node_row(row) is not None
                 state.eviction_immunity.leave(uid, state.queue_of(row), ran=ran)
-            state.leave(row)
+            state.leave(row, pod)
             state.neighbours.forget(row)
-            queue_row = state.queues.queue_row(row)
-            state.pods.remove(uid)
-            state.queues.forget(queue_row)
+            state.queues.remove_pod(row, uid)
 
     def _learn_from(self, row: int) -> None:
         """A pod is gone: how long it ran, if it was heard to run."""

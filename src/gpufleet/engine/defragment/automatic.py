@@ -83,7 +83,8 @@ class Automatic:
     @property
     def may_have_moves(self) -> bool:
         """True if moves are asked for or wanted by rules, or there is news of earlier ones."""
-        return self.rules is not None or bool(self.asked.targets) or self.replacements.has_news
+        moved = self.replacements
+        return bool(self.rules is not None or self.asked.targets or moved.taken_over or moved.changed)
 
     def run(self, at_us: int) -> list[AnyInstruction]:
         """Tell which pods have taken a place over, and make the moves for which it is time."""

@@ -61,17 +61,21 @@ class Replacement:
 
 
 class Replacements:
-    """All places that are kept for moved pods."""
+    """All places that are kept for moved pods.
+
+    ``by_row`` has them, ``origins`` where pods come from that took one over and are not bound yet.
+    ``taken_over`` and ``changed`` are what is to be told.
+    """
 
     def __init__(self, state: EngineState, nominations: Nominations) -> None:
         self.state = state
         self.nominations = nominations
-        self._by_row: dict[int, Replacement] = {}
-        self._taken_over: list[Nomination] = []
-        self._origins: dict[PodUid, MovedFrom] = {}
+        self.by_row: dict[int, Replacement] = {}
+        self.taken_over: list[Nomination] = []
+        self.origins: dict[PodUid, MovedFrom] = {}
         self.recalled: list[tuple[Replacement, ReplacementPlace]] = []
         # A dictionary without values stands for a set in order, so that every run tells in one order.
-        self._changed: dict[NodeName, None] = {}
+        self.changed: dict[NodeName, None] = {}
 
     def make(self, victim: int) -> int:
         """A row like that of a victim, without a place."""
@@ -86,12 +90,12 @@ class Replacements:
         state.number_arrival(row)
         state.neighbours.add(row)
         state.assign_queue(row)
-        one = self._by_row[row] = Replacement(row, victim, gang)
+        one = self.by_row[row] = Replacement(row, victim, gang)
         return one
 
     def keep(self, place: Placement, origin: MovedFrom | None) -> None:
         """Keep this place for a row that was made, until its victim is gone and the other pod has come."""
-        state, one = self.state, self._by_row[place.row]
+        state, one = self.state, self.by_row[place.row]
         one.origin = origin
         self._nominate(one, place, None)
         queue = state.queue_of(place.row)
@@ -99,36 +103,33 @@ class Replacements:
 
     def _nominate(self, one: Replacement, place: Placement, number: int | None) -> None:
         one.node = self.state.fleet.node_at(place.node).name
-        self._changed[one.node] = None
+        self.changed[one.node] = None
         waits_for = (one.victim,) if one.victim in self.state.pods.row_by_uid else ()
         self.nominations.nominate((place,), waits_for, reserved=True, number=number)
 
     def drop(self, row: int) -> None:
         """No place is kept for a moved pod any more."""
         state = self.state
-        one = self._by_row.pop(row)
+        one = self.by_row.pop(row)
         if one.node is not None:
-            self._changed[one.node] = None
+            self.changed[one.node] = None
         nomination = state.departures.by_row.get(row)
         if nomination is not None:
             self.nominations.take_back(nomination)
-        uid = state.pods.pod_at(row).uid
+        pod = state.pods.pod_at(row)
+        uid = pod.uid
         state.eviction_immunity.leave(uid, state.queue_of(row), ran=False)
-        state.leave(row)
+        state.leave(row, pod)
         state.neighbours.forget(row)
-        queue_row = state.queues.queue_row(row)
-        state.pods.remove(uid)
-        state.queues.forget(queue_row)
+        state.queues.remove_pod(row, uid)
         del state.replacements[row]
 
     def take_over(self, row: int) -> None:
         """A pod has come: if one like it was moved, the place is its."""
-        if not self._by_row:
-            return
         state = self.state
         state.enqueue_newcomer()
         pod = state.pods.pod_at(row)
-        found = next((one for one in self._by_row.values() if self._stands_for(one, pod)), None)
+        found = next((one for one in self.by_row.values() if self._stands_for(one, pod)), None)
         if found is None:
             return
         place = placement_of(state, found.row)._replace(row=row)
@@ -137,12 +138,12 @@ class Replacements:
         waits_for = (found.victim,) if found.victim in state.pods.row_by_uid else ()
         self.drop(found.row)
         if found.origin is not None:
-            self._origins[pod.uid] = found.origin
+            self.origins[pod.uid] = found.origin
         nomination = self.nominations.nominate((place,), waits_for)
         # It needs not wait until the other is gone if there is quota for both.
         nomination.elsewhere.clear()
         state.departures.unsettled[nomination.number] = None
-        self._taken_over.append(nomination)
+        self.taken_over.append(nomination)
 
     def _stands_for(self, one: Replacement, pod: Pod) -> bool:
         if one.row not in self.state.departures.by_row:
@@ -155,33 +156,28 @@ class Replacements:
 
     def origin(self, uid: PodUid) -> MovedFrom | None:
         """The moved pod whose place a pod that is bound now has taken over, None if there is none."""
-        return self._origins.pop(uid, None)
-
-    @property
-    def has_news(self) -> bool:
-        """True if places were taken over, kept or given up since this was last told."""
-        return bool(self._taken_over or self._changed)
+        return self.origins.pop(uid, None)
 
     def take_taken_over(self) -> list[Nomination]:
         """Nominations of pods that took a place over since this was last asked, and cannot be bound yet."""
-        if not self._taken_over:
+        if not self.taken_over:
             return []
         known = self.state.departures.nominations
-        found = [one for one in self._taken_over if known.get(one.number) is one]
-        self._taken_over.clear()
+        found = [one for one in self.taken_over if known.get(one.number) is one]
+        self.taken_over.clear()
         return found
 
     def drop_ended(self, at_us: int) -> None:
         """Drop the places that facts have ended, and those for which no pod came in time."""
-        if not self._by_row and not self._origins:
+        if not self.by_row and not self.origins:
             return
         known = self.state.pods.row_by_uid
-        self._origins = {uid: origin for uid, origin in self._origins.items() if uid in known}
-        for one in list(self._by_row.values()):
+        self.origins = {uid: origin for uid, origin in self.origins.items() if uid in known}
+        for one in list(self.by_row.values()):
             if one.until_us is None and one.victim not in known:
                 one.until_us = at_us + KEPT_FOR_US
                 if one.node is not None:
-                    self._changed[one.node] = None
+                    self.changed[one.node] = None
             is_late = one.until_us is not None and one.until_us <= at_us
             if is_late or one.row not in self.state.departures.by_row:
                 self.drop(one.row)
@@ -189,23 +185,23 @@ class Replacements:
 
     def next_due_us(self) -> int | None:
         """When the first place is kept no longer."""
-        if not self._by_row:
+        if not self.by_row:
             return None
-        dues = [one.until_us for one in self._by_row.values() if one.until_us is not None]
+        dues = [one.until_us for one in self.by_row.values() if one.until_us is not None]
         return min(dues, default=None)
 
     # What the next engine is to know, and what the one before wrote down.
 
     def take_changed(self) -> list[AnyInstruction]:
         """The nodes on which other places are kept since this was last asked, each with all of them."""
-        if not self._changed:
+        if not self.changed:
             return []
-        changed, self._changed = self._changed, {}
+        changed, self.changed = self.changed, {}
         return [ReplacementsKept(node, tuple(self._kept_on(node))) for node in changed]
 
     def _kept_on(self, node: NodeName) -> Iterable[ReplacementPlace]:
         pods, by_row = self.state.pods, self.state.departures.by_row
-        for one in self._by_row.values():
+        for one in self.by_row.values():
             if one.node == node and one.row in by_row:
                 yield ReplacementPlace(
                     one.victim,
@@ -223,7 +219,7 @@ class Replacements:
         known = self.state.pods.row_by_uid
         for kept in happened.kept:
             # Whatever becomes of it, what is written there is to be what is kept.
-            self._changed[kept.node] = None
+            self.changed[kept.node] = None
             if kept.like.uid not in known:
                 self.recalled.append((self._add(kept.like, kept.victim, kept.gang), kept))
 

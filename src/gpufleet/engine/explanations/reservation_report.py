@@ -31,7 +31,7 @@ class ReservationReport:
     @property
     def may_have_news(self) -> bool:
         """True if something is reserved, or was when this was last asked."""
-        return bool(self._reported) or self.reservations.holds_any
+        return bool(self._reported) or bool(self.reservations.held_by_holder)
 
     def news(self, at_us: int) -> list[Reserved | ReservationEnded]:
         """What changed since this was last asked."""

@@ -32,12 +32,12 @@ class Budgets:
     """Every budget by namespace and name."""
 
     def __init__(self) -> None:
-        self._accounts: dict[str, dict[str, _Account]] = {}
+        self.accounts: dict[str, dict[str, _Account]] = {}
 
     @property
     def any_is_known(self) -> bool:
         """True if some budget may keep a pod."""
-        return any(self._accounts.values())
+        return any(self.accounts.values())
 
     def set(self, budget: DisruptionBudget, evicted: Iterable[Pod]) -> None:
         """A budget appeared or reports anew; ``evicted`` are ours that have not been seen to end."""
@@ -46,11 +46,11 @@ class Budgets:
             # A budget that names the pod has taken its end into account already.
             if _selects(budget, pod) and pod.uid not in budget.disrupted:
                 account.spent[pod.uid] = True
-        self._accounts.setdefault(budget.namespace, {})[budget.name] = account
+        self.accounts.setdefault(budget.namespace, {})[budget.name] = account
 
     def remove(self, namespace: str, name: str) -> None:
         """A budget is gone."""
-        self._accounts.get(namespace, {}).pop(name, None)
+        self.accounts.get(namespace, {}).pop(name, None)
 
     def spend(self, pod: Pod) -> None:
         """A pod is told to end."""
@@ -59,7 +59,7 @@ class Budgets:
 
     def seen_to_end(self, pod: Pod) -> None:
         """A pod that was told to end does: a report that came since has taken that into account."""
-        if not self._accounts:
+        if not self.accounts:
             return
         for account in self._of(pod):
             if account.spent.get(pod.uid):
@@ -72,7 +72,7 @@ class Budgets:
 
     def forbids(self, pod: Pod) -> bool:
         """True if the pod may not be evicted, whatever others are."""
-        if not self._accounts:
+        if not self.accounts:
             return False
         accounts = self._of(pod)
         # The API server evicts no pod that several budgets select.
@@ -80,7 +80,7 @@ class Budgets:
 
     def allow(self, pods: Iterable[Pod]) -> bool:
         """True if all of these may be evicted at once."""
-        if not self._accounts:
+        if not self.accounts:
             return True
         counts: dict[BudgetKey, int] = {}
         for pod in pods:
@@ -95,7 +95,7 @@ class Budgets:
         return True
 
     def _of(self, pod: Pod) -> list[_Account]:
-        accounts = self._accounts.get(pod.namespace, {}).values()
+        accounts = self.accounts.get(pod.namespace, {}).values()
         return [account for account in accounts if _selects(account.budget, pod)]
 
 

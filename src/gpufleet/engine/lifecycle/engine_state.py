@@ -42,6 +42,7 @@ from gpufleet.engine.state.pods import PodTable
 from gpufleet.engine.state.shapes import ShapeTable
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import GangName, PodUid, QueueName
+from gpufleet.model.pod import Pod
 
 SURPLUS_FROM_US = 1 << 61
 """Later than any engine time: work of one priority goes by age, and what gangs would like besides their
@@ -97,8 +98,8 @@ class EngineState:
         self.newcomer: int | None = None
         self.refused_newcomer: int | None = None
         # Dictionaries without values stand for sets in order, so that every run tells in one order.
-        self._short_gangs: dict[GangName, None] = {}
-        self._unknown_gangs: dict[GangName, None] = {}
+        self.short_gangs: dict[GangName, None] = {}
+        self.unknown_gangs: dict[GangName, None] = {}
         self.pauses = BindPauses()
 
     def begin_step(self, at_us: int) -> None:
@@ -180,11 +181,10 @@ class EngineState:
         queue_row = self.queues.queue_row(workload.row)
         return self.gate.is_short(queue_row, *workload.asked_and_protected(self.gate))
 
-    def welcome(self, row: int) -> None:
+    def welcome(self, row: int, pod: Pod) -> None:
         """A pod has come. The last to come before the step decides need not stand in a line if it would be
         the only one that can be served (``place_newcomer``).
         """
-        pod = self.pods.pod_at(row)
         # Where queues are described or run times learned, more than room decides whose turn it is.
         if pod.gang is None and not (pod.leaving or self.queues.is_active or self.learned.queues):
             self.newcomer = row
@@ -299,12 +299,12 @@ class EngineState:
             return
         if gang is None:
             if members.waiting and not members.reported_unknown:
-                self._unknown_gangs[name] = None
+                self.unknown_gangs[name] = None
             return
         if not members.ready:
             self.withdraw_gang(gang)
             if members.waiting and not members.reported_short:
-                self._short_gangs[name] = None
+                self.short_gangs[name] = None
             return
         key = gang_key(gang)
         if key in self.waiting.lines:
@@ -334,22 +334,22 @@ class EngineState:
 
     def take_short_gangs(self) -> list[Members]:
         """Gangs of which too few members have come and that have not been told so yet."""
-        if not self._short_gangs:
+        if not self.short_gangs:
             return []
-        short = [self.gangs.members(name) for name in self._short_gangs if name in self.gangs.by_name]
-        self._short_gangs.clear()
+        short = [self.gangs.members(name) for name in self.short_gangs if name in self.gangs.by_name]
+        self.short_gangs.clear()
         # One that is not described any more is told as such.
         still = [members for members in short if members.gang is not None and members.waiting]
         return [members for members in still if not members.nominated and not members.ready]
 
     def take_unknown_gangs(self) -> list[tuple[GangName, Members]]:
         """Gangs that pods name and that are not described, as far as that was not told yet."""
-        if not self._unknown_gangs:
+        if not self.unknown_gangs:
             return []
         unknown = [
-            (name, self.gangs.by_name[name]) for name in self._unknown_gangs if name in self.gangs.by_name
+            (name, self.gangs.by_name[name]) for name in self.unknown_gangs if name in self.gangs.by_name
         ]
-        self._unknown_gangs.clear()
+        self.unknown_gangs.clear()
         return [(name, members) for name, members in unknown if members.gang is None and members.waiting]
 
     def withdraw_gang(self, gang: Gang) -> None:
@@ -434,14 +434,16 @@ class EngineState:
         self.changes.note(Change.POD_LEFT)
         self._leave_gang(row)
 
-    def leave(self, row: int) -> None:
+    def leave(self, row: int, pod: Pod) -> None:
         """A pod goes for good: out of its line and its gang."""
-        pod = self.pods.pod_at(row)
         # On a node that went it holds nothing of the fleet, but perhaps a claim.
         holds_claims = self.neighbours.is_active and self.pods.is_on_lost_node(pod.uid)
         if self.pods.node_row(row) is not None or holds_claims:
             self.changes.note(Change.POD_LEFT)
-        self.withdraw(row)
+        if pod.gang is None:
+            self.waiting.withdraw(row)
+        else:
+            self.withdraw(row)
         self.sequence_by_row[row] = NO_ARRIVAL
         if self.pauses.refusals:
             self.pauses.forget(pod.uid)

@@ -37,7 +37,7 @@ class Overtime:
         self._limits: dict[QueueName, RunTimeLimit] = {}
         self._unregarded: dict[int, None] = {}
         self._due: list[tuple[int, PodUid]] = []
-        self._due_us_by_uid: dict[PodUid, int] = {}
+        self.due_us_by_uid: dict[PodUid, int] = {}
 
     def update(self, row: int) -> None:
         """A pod runs, or may run for another time than before."""
@@ -46,7 +46,7 @@ class Overtime:
 
     def forget(self, uid: PodUid) -> None:
         """A pod is gone."""
-        self._due_us_by_uid.pop(uid, None)
+        self.due_us_by_uid.pop(uid, None)
 
     def settle(self) -> None:
         """The queues are others: where that changes a limit, every running pod is looked at again."""
@@ -111,9 +111,9 @@ class Overtime:
         while self._due and self._due[0][0] <= at_us:
             due_us, uid = heapq.heappop(self._due)
             # The entry is out of date: the pod is gone, or runs for another time.
-            if self._due_us_by_uid.get(uid) != due_us:
+            if self.due_us_by_uid.get(uid) != due_us:
                 continue
-            del self._due_us_by_uid[uid]
+            del self.due_us_by_uid[uid]
             row = state.pods.row_by_uid[uid]
             limit = self.limit(row)
             if limit is None or not self._runs_on(row):
@@ -128,7 +128,7 @@ class Overtime:
 
     def next_due_us(self) -> int | None:
         """When the next pod has run for long enough."""
-        while self._due and self._due_us_by_uid.get(self._due[0][1]) != self._due[0][0]:
+        while self._due and self.due_us_by_uid.get(self._due[0][1]) != self._due[0][0]:
             heapq.heappop(self._due)
         return self._due[0][0] if self._due else None
 
@@ -165,11 +165,11 @@ class Overtime:
         return not refused and self.state.budgets.allow(pods)
 
     def _expect(self, uid: PodUid, due_us: int) -> None:
-        if self._due_us_by_uid.get(uid) == due_us:
+        if self.due_us_by_uid.get(uid) == due_us:
             return
-        self._due_us_by_uid[uid] = due_us
+        self.due_us_by_uid[uid] = due_us
         heapq.heappush(self._due, (due_us, uid))
         # Entries out of date are left in the heap; when they are most of it, it is made anew.
-        if len(self._due) > SWEEP_FIRST + 2 * len(self._due_us_by_uid):
-            self._due = [(due_us, uid) for uid, due_us in self._due_us_by_uid.items()]
+        if len(self._due) > SWEEP_FIRST + 2 * len(self.due_us_by_uid):
+            self._due = [(due_us, uid) for uid, due_us in self.due_us_by_uid.items()]
             heapq.heapify(self._due)

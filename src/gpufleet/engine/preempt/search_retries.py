@@ -59,7 +59,8 @@ class SearchRetries:
         """Wake the lines whose search may find more than before."""
         if self._least_priority is not None:
             self._wake_for_lower_priority(self._least_priority)
-        if self.state.departures.end_refusals(at_us):
+        departures = self.state.departures
+        if departures.refused_until_us and departures.end_refusals(at_us):
             self.state.changes.note(Change.EVICTIONS_ALLOWED)
         while self._due and self._due[0][0] <= at_us:
             due_us, _, line = heapq.heappop(self._due)
@@ -69,7 +70,8 @@ class SearchRetries:
                 self._failed_at[line] = -1
                 self._all_noted_at = -1
         self._search_on_at_us = None
-        if self._all_noted_at != self.changes.count:
+        # Without lines there is nothing to note: a line whose search fails later is noted with its own count.
+        if self._failed_at and self._all_noted_at != self.changes.count:
             self._wake_some(at_us)
 
     def _wake_some(self, at_us: int) -> None:

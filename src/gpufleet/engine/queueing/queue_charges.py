@@ -16,7 +16,7 @@ from gpufleet.engine.queueing.tree import QueueTree
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.engine.state.pods import PodTable
 from gpufleet.engine.state.shapes import ShapeTable
-from gpufleet.model.identifiers import DEFAULT_QUEUE, QueueName
+from gpufleet.model.identifiers import DEFAULT_QUEUE, PodUid, QueueName
 from gpufleet.model.queue import Queue, QueueState
 
 
@@ -110,8 +110,10 @@ class QueueCharges:
             charge(self.store.tables, row, sign)
             self.changes += 1
 
-    def forget(self, queue_row: int) -> None:
-        """A pod that was charged to this queue is gone."""
+    def remove_pod(self, row: int, uid: PodUid) -> None:
+        """A pod is gone, from its row and from the queue that it was charged to."""
+        queue_row = self.queue_row(row) if self.is_active else layout.NOT_SET
+        self.pods.remove(uid)
         if queue_row != layout.NOT_SET:
             self.tree.drop(queue_row)
 

@@ -130,7 +130,7 @@ class WaitingLines:
         self._sequence = 0
         self._parked = 0
         self._called = 0
-        self._unreported: dict[LineKey, None] = {}
+        self.unreported: dict[LineKey, None] = {}
 
     def queue(self, name: QueueName) -> Queue:
         """The queue of that name; one that is not described has priority 0."""
@@ -155,7 +155,7 @@ class WaitingLines:
         entry = (created_at_us, name, sequence, line.key, pod_row)
         heapq.heappush(line.waiting, entry)
         line.unreported[sequence] = pod_row
-        self._unreported[line.key] = None
+        self.unreported[line.key] = None
         self._entry_by_row[pod_row] = entry
         if len(line.waiting) > line.sweep_at or len(line.unreported) > line.sweep_at:
             self._sweep(line)
@@ -398,15 +398,15 @@ class WaitingLines:
 
     def take_unreported(self) -> list[LineKey]:
         """Lines with pods that have not heard yet why they wait."""
-        if not self._unreported:
+        if not self.unreported:
             return []
-        keys = list(self._unreported)
-        self._unreported.clear()
+        keys = list(self.unreported)
+        self.unreported.clear()
         return keys
 
     def tell_later(self, key: LineKey) -> None:
         """The line has pods to tell, but it is not known yet what."""
-        self._unreported[key] = None
+        self.unreported[key] = None
 
     @property
     def has_turns(self) -> bool:

@@ -52,12 +52,12 @@ class Guests:
         self.state = state
         self.planner = planner
         self.evicts = evicts
-        self._promises: dict[Holder, dict[PodUid, BackfillPromise]] = {}
+        self.promises: dict[Holder, dict[PodUid, BackfillPromise]] = {}
 
     @property
     def has_promises(self) -> bool:
         """True if any pod was let in behind a holder."""
-        return bool(self._promises)
+        return bool(self.promises)
 
     # Guests that come.
 
@@ -88,26 +88,23 @@ class Guests:
     def let_in(self, holder: Holder, uids: Iterable[PodUid], within_us: int | None = None) -> None:
         """Pods are guests of this holder from now on, or once they have run for ``within_us``."""
         # Holders that have started need no promise any more; they are dropped when new ones come.
-        kept = {one: promises for one, promises in self._promises.items() if self._waits(one)}
+        kept = {one: promises for one, promises in self.promises.items() if self._waits(one)}
         kept.setdefault(holder, {}).update(dict.fromkeys(uids, BackfillPromise(holder, within_us)))
-        self._promises = kept
+        self.promises = kept
 
     def take_promises(self, pod: Pod) -> None:
         """A pod runs whose grant names the holders that it was let in behind."""
         for promise in pod.promises or ():
             holder = cast("Holder", promise.holder)
-            self._promises.setdefault(holder, {}).setdefault(pod.uid, promise)
+            self.promises.setdefault(holder, {}).setdefault(pod.uid, promise)
 
     def promises_of(self, uid: PodUid) -> tuple[BackfillPromise, ...]:
         """The promises that a pod has given."""
-        # Asked for every pod that starts, and most of the time there is no guest.
-        if not self._promises:
-            return ()
-        return tuple(given[uid] for given in self._promises.values() if uid in given)
+        return tuple(given[uid] for given in self.promises.values() if uid in given)
 
     def leave(self, uid: PodUid) -> None:
         """A pod is gone, or did not come after all."""
-        for promises in self._promises.values():
+        for promises in self.promises.values():
             promises.pop(uid, None)
 
     def recall(self, holder: Holder, former: PutAside) -> None:
@@ -127,7 +124,7 @@ class Guests:
         guests = [row for row in came if self._may_be_interrupted(row)]
         if guests:
             self.let_in(holder, (pods.pod_at(row).uid for row in guests))
-        bound = (pods.row_by_uid.get(uid) for uid in self._promises.get(holder, ()))
+        bound = (pods.row_by_uid.get(uid) for uid in self.promises.get(holder, ()))
         with_promises = [row for row in bound if row is not None]
         former.waits_for = tuple(dict.fromkeys([*former.waits_for, *with_promises]))
 
@@ -144,25 +141,25 @@ class Guests:
     def rows_of(self, holder: Holder, at_us: int) -> list[int]:
         """The guests of a holder that are still there."""
         row_by_uid = self.state.pods.row_by_uid
-        uids = [uid for uid in self._promises.get(holder, ()) if self.are_of(holder, uid, at_us)]
+        uids = [uid for uid in self.promises.get(holder, ()) if self.are_of(holder, uid, at_us)]
         rows = (row_by_uid.get(uid) for uid in uids)
         return [row for row in rows if row is not None]
 
     def are_of(self, holder: Holder, uid: PodUid, at_us: int) -> bool:
         """True if a pod is a guest of this holder by now."""
-        promise = self._promises.get(holder, {}).get(uid)
+        promise = self.promises.get(holder, {}).get(uid)
         if promise is None or promise.within_us is None:
             return promise is not None
         return self._promised_us(uid, promise.within_us, at_us) <= at_us
 
     def is_overdue(self, holder: Holder, uid: PodUid) -> bool:
         """True for a guest that is one because it has run for longer than it said."""
-        promise = self._promises.get(holder, {}).get(uid)
+        promise = self.promises.get(holder, {}).get(uid)
         return promise is not None and promise.within_us is not None
 
     def next_us(self, holder: Holder, at_us: int) -> int | None:
         """When the next one of those let in becomes a guest of this holder."""
-        promises = self._promises.get(holder, {}).items()
+        promises = self.promises.get(holder, {}).items()
         ends_us = (
             self._promised_us(uid, one.within_us, at_us) for uid, one in promises if one.within_us is not None
         )
@@ -181,7 +178,7 @@ class Guests:
     def plan(self, unplaced: UnplacedWorkload) -> EvictionPlan | None:
         """Which of its guests end so that a holder can start now; None where that is not what it lacks."""
         holder = unplaced.workload.name
-        rows = self.rows_of(holder, unplaced.at_us) if self._promises else []
+        rows = self.rows_of(holder, unplaced.at_us) if self.promises else []
         if not rows:
             return None
         units = self._units(holder, rows)
@@ -226,7 +223,7 @@ class Guests:
 
     def _may_end(self, holder: Holder, unit: Unit) -> bool:
         """True if these pods can be told to end now; an overdue pod takes all of its gang along."""
-        state, promises = self.state, self._promises.get(holder, {})
+        state, promises = self.state, self.promises.get(holder, {})
         uids = {row: state.pods.pod_at(row).uid for row in unit.rows}
         if any(uid in state.departures.refused_until_us for uid in uids.values()):
             return False

@@ -54,7 +54,11 @@ class HeldReservation:
 
 
 class Reservations:
-    """All reservations of a fleet."""
+    """All reservations of a fleet.
+
+    ``held_by_holder`` may have some that facts have ended, ``held`` knows which. ``former`` are those that
+    this step has put aside.
+    """
 
     def __init__(self, state: EngineState, nominations: Nominations, overtime: Overtime) -> None:
         self.state = state
@@ -63,29 +67,24 @@ class Reservations:
         self.planner = Planner(state, self.ends)
         self.guests = Guests(state, self.planner, evicts=overtime.evicts)
         self.version = 0
-        self._held: dict[Holder, HeldReservation] = {}
-        self._former: dict[Holder, PutAside] = {}
+        self.held_by_holder: dict[Holder, HeldReservation] = {}
+        self.former: dict[Holder, PutAside] = {}
         self._tried_in_vain_us: dict[LineKey, int] = {}
-        self._dues = RetryTimes(state.waiting)
-
-    @property
-    def holds_any(self) -> bool:
-        """True if a reservation may be in force: ``held`` knows which of them facts have ended."""
-        return bool(self._held)
+        self.dues = RetryTimes(state.waiting)
 
     def held(self) -> list[HeldReservation]:
         """The reservations that are in force; facts may have ended some."""
-        if not self._held:
+        if not self.held_by_holder:
             return []
         known = self.state.departures.nominations
         # A copy: what is dropped leaves the dict.
-        for holder, one in list(self._held.items()):
+        for holder, one in list(self.held_by_holder.items()):
             if one.nomination.number not in known:
                 self._drop(holder)
-        return list(self._held.values())
+        return list(self.held_by_holder.values())
 
     def _drop(self, holder: Holder) -> None:
-        one = self._held.pop(holder)
+        one = self.held_by_holder.pop(holder)
         self.version += 1
         self.state.waiting.reserved_heads.pop(one.queue, None)
 
@@ -93,9 +92,9 @@ class Reservations:
 
     def put_aside(self, at_us: int) -> bool:
         """Before decisions that may matter to them: holders wait as others do; False if there are none."""
-        if not self._held and not self._dues.heap:
+        if not self.held_by_holder and not self.dues.heap:
             return False
-        self._dues.wake(at_us)
+        self.dues.wake(at_us)
         held = self.held()
         if not held or not self._may_matter(held, at_us):
             return False
@@ -105,7 +104,7 @@ class Reservations:
             row_by_uid = self.state.pods.row_by_uid
             waits_for = tuple(row_by_uid[uid] for uid in one.nomination.waits_for)
             # Kept for this step: the holder asks for the same place first, so that reservations stay.
-            self._former[one.holder] = PutAside(one.since_us, placements, waits_for)
+            self.former[one.holder] = PutAside(one.since_us, placements, waits_for)
             self._drop(one.holder)
             self.nominations.take_back(one.nomination)
             self._let_stand_in_line(rows)
@@ -146,10 +145,10 @@ class Reservations:
 
     def end_round(self) -> bool:
         """Everything was decided; True if places fell free that were reserved before."""
-        if not self._former:
+        if not self.former:
             return False
-        nodes = {one.node for former in self._former.values() for one in former.placements}
-        self._former.clear()
+        nodes = {one.node for former in self.former.values() for one in former.placements}
+        self.former.clear()
         pods = self.state.store.tables.pods
         # What is reserved again on a node leaves no room there for others.
         for one in self.held():
@@ -179,7 +178,7 @@ class Reservations:
         if again_at_us is not None and again_at_us <= unplaced.at_us:
             again_at_us = None
         holder = unplaced.workload.name
-        former = self._former.pop(holder, None)
+        former = self.former.pop(holder, None)
         since_us = unplaced.at_us if former is None else former.since_us
         place = None if former is None else self._again(former, unplaced)
         if place is None:
@@ -209,7 +208,7 @@ class Reservations:
         queue = line.key.queue
         changes = state.changes.victims.count
         one = HeldReservation(nomination, holder, queue, head, since_us, changes, again_at_us)
-        self._held[holder] = one
+        self.held_by_holder[holder] = one
         self.version += 1
         state.waiting.reserved_heads[queue] = head
         return one
@@ -221,7 +220,7 @@ class Reservations:
             return False
         due_us = line.head().created_at_us + queue.reserve_after_us
         if due_us > at_us:
-            self._dues.note(line.key, due_us)
+            self.dues.note(line.key, due_us)
             return False
         held = self.held()
         # One a queue at a time: its work starts by turns, so the next head reserves after this one.
@@ -230,14 +229,14 @@ class Reservations:
         tried_us = self._tried_in_vain_us.get(line.key)
         if tried_us is None or at_us - tried_us >= TRY_AGAIN_US:
             return True
-        self._dues.note(line.key, tried_us + TRY_AGAIN_US)
+        self.dues.note(line.key, tried_us + TRY_AGAIN_US)
         return False
 
     def none_is_near(self, lines: Iterable[Line], at_us: int) -> bool:
         """True if nothing is reserved, and none of these lines of described queues has waited for long enough
         to reserve a place. When each of them has is noted then, as ``hold`` does it.
         """
-        if self._held or self._former or self.guests.has_promises:
+        if self.held_by_holder or self.former or self.guests.has_promises:
             return False
         queues, news = self.state.waiting.queues, []
         name, after_us = None, None
@@ -255,7 +254,7 @@ class Reservations:
             if first is not line.refused_first:
                 news.append((key, first[0] + after_us))
         for key, due_us in news:
-            self._dues.note(key, due_us)
+            self.dues.note(key, due_us)
         return True
 
     def _note_in_vain(self, key: LineKey, at_us: int) -> None:
@@ -267,9 +266,9 @@ class Reservations:
 
     def next_due_us(self) -> int | None:
         """When there is a reason to look again even if nothing happens."""
-        if not self._held and not self._dues.heap:
+        if not self.held_by_holder and not self.dues.heap:
             return None
-        return earliest([self._dues.first_us(), *(one.again_at_us for one in self._held.values())])
+        return earliest([self.dues.first_us(), *(one.again_at_us for one in self.held_by_holder.values())])
 
     def _again(self, former: PutAside, unplaced: UnplacedWorkload) -> FuturePlace | None:
         """The former place, if the workload fits there once the work it waited for has ended."""
@@ -360,7 +359,7 @@ class Reservations:
         for told in happened.reservations:
             former = recalled(self.state, told)
             if former is not None:
-                self._former[told.holder] = former
+                self.former[told.holder] = former
                 self.guests.recall(told.holder, former)
 
 

@@ -65,9 +65,13 @@ class CarryingOut:
         if devices is None:
             raise BrokenInvariantError(f"pod {uid} got a device without id")
         node = state.fleet.node_at(node_row)
-        volumes, origin = state.neighbours.volumes_of(row), self.replacements.origin(uid)
-        promises = self.guests.promises_of(uid)
-        claims = state.neighbours.claimed_by(row)
+        # Each is asked only where there is any: most pods chose nothing, took no place over, and are no guest.
+        neighbours = state.neighbours
+        has_choices = bool(neighbours.claims.choice_by_row)
+        volumes = neighbours.volumes_of(row) if has_choices else ()
+        claims = neighbours.claimed_by(row) if has_choices else ()
+        origin = self.replacements.origin(uid) if self.replacements.origins else None
+        promises = self.guests.promises_of(uid) if self.guests.promises else ()
         self.instructions.append(Bind(uid, node.name, devices, volumes, origin, promises, claims))
 
     def bind_nominated(self, rows: Iterable[int]) -> None:

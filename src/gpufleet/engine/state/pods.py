@@ -138,7 +138,7 @@ class PodTable:
         row = self.row_by_uid.pop(uid, None)
         if row is None:
             return None
-        cells = self.store.tables.pods
+        pod, cells = self.pod_at(row), self.store.tables.pods
         node = cells.item(layout.POD_NODE, row)
         if node != layout.NOT_SET:
             # This writes the state too.
@@ -147,7 +147,7 @@ class PodTable:
             cells[layout.POD_STATE, row] = ABSENT
         if self._lost_node_by_uid:
             self.leave_lost_node(uid)
-        self._count(self.pod_at(row), -1)
+        self._count(pod, -1)
         self.eviction_columns.drop(row)
         self.assumed_at_us.pop(row, None)
         self.shapes.drop(cells.item(layout.POD_SHAPE, row))
@@ -324,6 +324,12 @@ class PodTable:
         self.left_nodes[node] = None
         if self.notes_moves:
             self.moved.append(row)
+
+    def checkpointed(self, uid: PodUid, at_us: int) -> None:
+        """A pod has a checkpoint of this moment; nothing where it is unknown."""
+        row = self.row_by_uid.get(uid)
+        if row is not None:
+            self.checkpointed_at_us[row] = at_us
 
     def mark(self, row: int, state: PodState) -> None:
         """Set a pod's state without moving it."""

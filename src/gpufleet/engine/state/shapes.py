@@ -42,14 +42,17 @@ class ShapeTable:
         self._free_rows: list[int] = []
         self._variants: dict[tuple[Shape, tuple[GpuModelName, ...]], Shape] = {}
         self._handle = Handle()
-        self.rankings: Rankings = empty_rankings(8, 64)
+        self._take_rankings(empty_rankings(8, 64))
         self._slot_by_row: dict[int, int] = {}
         self.when_new: Callable[[int, Shape], None] | None = None
 
-    @property
-    def rankings_handle(self) -> Int64Array:
-        """The rankings as a kernel's argument."""
-        return self._handle.of(self.rankings)
+    def _take_rankings(self, rankings: Rankings) -> None:
+        """Use these from now on; ``rankings_handle`` are the same as a kernel's argument.
+
+        An attribute and no property: it is asked for each pod that is placed.
+        """
+        self.rankings = rankings
+        self.rankings_handle: Int64Array = self._handle.of(rankings)
 
     def shape_at(self, row: int) -> Shape:
         """The shape of a row in use."""
@@ -181,7 +184,7 @@ class ShapeTable:
 
     def _resize(self, slots: int, node_rows: int) -> None:
         old = self.rankings
-        self.rankings = empty_rankings(slots, node_rows)
+        self._take_rankings(empty_rankings(slots, node_rows))
         # The scores are not taken over: every slot is stale now.
         kept = min(slots, old.state.shape[0])
         columns = min(old.scores.shape[1], self.rankings.scores.shape[1])

@@ -22,7 +22,7 @@ from gpufleet.engine.learn.study import (
 from gpufleet.engine.learn.valuation_change import says_something_new, with_marks_of
 from gpufleet.engine.place.score import policy_tables
 from gpufleet.engine.place.score.fragmentation import grade_thresholds
-from gpufleet.engine.place.score.policy_tables import empty_policy_tables
+from gpufleet.engine.place.score.policy_tables import PolicyTables, empty_policy_tables
 from gpufleet.engine.place.score.worth import valuation_is_due_by_handle
 from gpufleet.engine.place.score.worth_tables import (
     WORTH_COLUMNS,
@@ -64,7 +64,7 @@ class PolicyState:
         self.defers = False
         self._handle = Handle()
         self._valuation: Valuation | None = None
-        self.tables = empty_policy_tables()
+        self._take_tables(empty_policy_tables())
         self._next_valuation_at = next_valuation_at(0)
         self._quiet_until = self._next_valuation_at
         options = self.tables.options
@@ -75,10 +75,13 @@ class PolicyState:
         for function, weight in policy.weights.items():
             self.tables.weights[int(function)] = weight
 
-    @property
-    def handle(self) -> Int64Array:
-        """The policy as a kernel's argument."""
-        return self._handle.of(self.tables)
+    def _take_tables(self, tables: PolicyTables) -> None:
+        """Use these from now on; ``handle`` is the same as a kernel's argument.
+
+        An attribute and no property: it is asked for each pod that is placed.
+        """
+        self.tables = tables
+        self.handle: Int64Array = self._handle.of(tables)
 
     def set_target(self, entries: tuple[tuple[Shape, int], ...]) -> None:
         """Measure fragmentation against these shapes, each with its count.
@@ -100,9 +103,8 @@ class PolicyState:
             target[policy_tables.TARGET_ANY_MODEL, entry] = int(not codes[entry])
             models[entry, codes[entry]] = True
         total = int(target[policy_tables.TARGET_WEIGHT].sum())
-        self.tables = self.tables._replace(
-            target=target, target_models=models, grades=grade_thresholds(total)
-        )
+        grades = grade_thresholds(total)
+        self._take_tables(self.tables._replace(target=target, target_models=models, grades=grades))
 
     def fleet_changed(self) -> None:
         """Nodes came, went or changed: every table with a row a node or a model keeps up."""
@@ -123,13 +125,13 @@ class PolicyState:
             # Twice as many, so that a fleet that grows model by model does not copy each time.
             grown = np.zeros((len(self.tables.target_models), 2 * models), np.bool_)
             grown[:, : self.tables.target_models.shape[1]] = self.tables.target_models
-            self.tables = self.tables._replace(target_models=grown)
+            self._take_tables(self.tables._replace(target_models=grown))
 
     def _replace_worth(self, **arrays: Int64Array) -> None:
         worth = self.tables.worth._replace(**arrays)
         # Worths of nodes were computed with the old arrays, so the next decision computes them anew.
         worth.state[WORTH_STALE] = 1
-        self.tables = self.tables._replace(worth=worth)
+        self._take_tables(self.tables._replace(worth=worth))
 
     def arrived(self, shape: Shape) -> None:
         """A pod of this shape arrived."""
@@ -192,7 +194,7 @@ class PolicyState:
             model_low=self._by_model(valuation.model_low_milli, layout.NOT_SET),
             model_free=self._by_model({}, 0),
         )
-        self.tables = self.tables._replace(worth=worth)
+        self._take_tables(self.tables._replace(worth=worth))
         return new
 
     def _by_model(self, amounts: dict[GpuModelName, int], otherwise: int) -> Int64Array:
