@@ -183,7 +183,7 @@ class Intake:
         row = self._new_pod(pod)
         state.policy.arrived(pod.shape)
         if not state.pauses.recalled or not state.pause_as_before(row, self.at_us):
-            state.welcome(row, pod)
+            state.welcome(row)
         if self.moving.replacements.by_row:
             self.moving.replacements.take_over(row)
 

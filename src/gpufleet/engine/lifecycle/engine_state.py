@@ -181,10 +181,11 @@ class EngineState:
         queue_row = self.queues.queue_row(workload.row)
         return self.gate.is_short(queue_row, *workload.asked_and_protected(self.gate))
 
-    def welcome(self, row: int, pod: Pod) -> None:
+    def welcome(self, row: int) -> None:
         """A pod has come. The last to come before the step decides need not stand in a line if it would be
         the only one that can be served (``place_newcomer``).
         """
+        pod = self.pods.pod_at(row)
         # Where queues are described or run times learned, more than room decides whose turn it is.
         if pod.gang is None and not (pod.leaving or self.queues.is_active or self.learned.queues):
             self.newcomer = row
@@ -440,10 +441,7 @@ class EngineState:
         holds_claims = self.neighbours.is_active and self.pods.is_on_lost_node(pod.uid)
         if self.pods.node_row(row) is not None or holds_claims:
             self.changes.note(Change.POD_LEFT)
-        if pod.gang is None:
-            self.waiting.withdraw(row)
-        else:
-            self.withdraw(row)
+        self.withdraw(row)
         self.sequence_by_row[row] = NO_ARRIVAL
         if self.pauses.refusals:
             self.pauses.forget(pod.uid)
