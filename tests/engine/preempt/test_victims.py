@@ -1,5 +1,7 @@
 """The seam for preemption: a search of one's own that proves its victims on a trial."""
 
+from collections.abc import Iterable
+
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import placement_of
 from gpufleet.engine.preempt.victims import EvictionPlan, NoEvictionPlan, UnplacedWorkload
@@ -32,6 +34,10 @@ class LowestFirst:
     def finds_none(self, _priority: int, _queue: Queue, _state: EngineState, *, lacks_quota: bool) -> bool:
         """Nothing is known before pods are looked at."""
         del lacks_quota
+        return False
+
+    def finds_none_in_fleet(self, _kinds: Iterable[tuple[Queue, int]], _state: EngineState) -> bool:
+        """Nothing is known before pods are looked at."""
         return False
 
     def has_rule_for(self, _asking: UnplacedWorkload, _state: EngineState) -> bool:

@@ -8,6 +8,8 @@ that leave help a workload that lacks room, and one that lacks quota if they are
 ``victim_search`` asks this first.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from gpufleet.engine.arrays import layout
@@ -55,6 +57,25 @@ class QuickReject:
         if policy.reclaim is VictimScope.NEVER and policy.borrowing is VictimScope.NEVER:
             return False
         return self._others_may_lose_work(row)
+
+    def finds_none_in_fleet(self, kinds: Iterable[tuple[Queue, int]]) -> bool:
+        """True if ``may_find`` is False for each of these queues and priorities, by sums of the fleet alone.
+
+        False says nothing. A thousand queues are answered at once where none of them borrows.
+        """
+        departures = self.state.departures
+        if self.state.gangs.by_name or departures.announced or departures.evicted:
+            return False
+        self._keep_up()
+        if self._undescribed_lends or self._any_queue_borrows:
+            return False
+        least = self.state.pods.least_priority
+        for queue, priority in kinds:
+            within = queue.preemption.within_queue
+            if within is VictimScope.NEVER or (within is VictimScope.LOWER_PRIORITY and least >= priority):
+                continue
+            return False
+        return True
 
     def _has_work_below(self, priority: int, queue: Queue) -> bool:
         """True if pods of lower priority may be evicted in a queue, or outside of all queues."""

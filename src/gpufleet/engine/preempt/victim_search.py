@@ -9,6 +9,7 @@ could not evict itself were told to end and do not end yet, it evicts none: thei
 so far (``leaving``), and later work would evict others in place of earlier work that needs this room as well.
 """
 
+from collections.abc import Iterable
 from functools import cached_property, partial
 
 import numpy as np
@@ -91,6 +92,12 @@ class PreemptionSearch:
         if self._quick_reject is None or self._quick_reject.state is not state:
             self._quick_reject = QuickReject(state)
         return not self._quick_reject.may_find(priority, queue, lacks_quota=lacks_quota)
+
+    def finds_none_in_fleet(self, kinds: Iterable[tuple[Queue, int]], state: EngineState) -> bool:
+        """True if sums of the fleet tell that none of these can evict a pod: queues with priorities."""
+        if self._quick_reject is None or self._quick_reject.state is not state:
+            self._quick_reject = QuickReject(state)
+        return self._quick_reject.finds_none_in_fleet(kinds)
 
     def has_rule_for(self, unplaced: UnplacedWorkload, state: EngineState) -> bool:
         """True for work of a described queue, and outside of all queues where priority decides."""

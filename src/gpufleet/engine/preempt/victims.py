@@ -5,6 +5,7 @@ trials of the state, as long as it takes all of it back. What it proposes is an 
 cycle carries out: victims are told to end, and the places are kept (``lifecycle.nominations``).
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 from gpufleet.engine.instruction import WhyEvicted
@@ -80,6 +81,10 @@ class VictimSearch(Protocol):
         """
         ...
 
+    def finds_none_in_fleet(self, kinds: Iterable[tuple[Queue, int]], state: EngineState) -> bool:
+        """True if ``finds_none`` is for each of these queues and priorities; False says nothing."""
+        ...
+
     def has_rule_for(self, unplaced: UnplacedWorkload, state: EngineState) -> bool:
         """True for work for which pods may be evicted by some rule: of its queue, or outside of queues."""
         ...
@@ -100,6 +105,10 @@ class NoVictims:
     def finds_none(self, _priority: int, _queue: Queue, _state: EngineState, *, lacks_quota: bool) -> bool:
         """A search that never has a plan."""
         del lacks_quota
+        return True
+
+    def finds_none_in_fleet(self, _kinds: Iterable[tuple[Queue, int]], _state: EngineState) -> bool:
+        """A search that never has a plan."""
         return True
 
     def has_rule_for(self, unplaced: UnplacedWorkload, state: EngineState) -> bool:

@@ -155,8 +155,9 @@ class Turns:
 
     def _queues_with_work(self) -> Iterator[QueueName]:
         """Queues that may have work; one that is not known any more has left only entries to be dropped."""
+        known = self.tree.row_by_name
         for name in self.waiting.queues_with_work():
-            if name in self.tree.row_by_name:
+            if name in known:
                 yield name
             else:
                 self.waiting.first(name)
@@ -335,7 +336,8 @@ class Turns:
         without.
         """
         if line.key.gang is None:
-            return self._ask_of_shape(line.key.shape_row)
+            # Most shapes are known, and this is asked for each queue in each cycle.
+            return self._asks.get(line.key.shape_row) or self._ask_of_shape(line.key.shape_row)
         members = self.members[line.key.gang]
         asked: dict[int, int] = {}
         # A gang that has its minimum asks for one member more.

@@ -207,6 +207,17 @@ class WaitingLines:
         self._close(line)
         return False
 
+    def trimmed(self, lines: Iterable[Line]) -> list[Line]:
+        """Those of the lines of which ``trim`` leaves anything."""
+        # In most lines the first pod still waits, which is seen here: thousands of calls would take longer.
+        entries = self._entry_by_row
+        return [
+            line
+            for line in lines
+            if ((waiting := line.waiting) and entries.get((first := waiting[0])[-1]) is first)
+            or self.trim(line)
+        ]
+
     def _close(self, line: Line) -> None:
         if line.closed:
             # By now another line may stand for its key.
@@ -341,7 +352,7 @@ class WaitingLines:
 
     def first(self, name: QueueName) -> Line | None:
         """The line of a queue whose turn it is, None if nothing in the queue can run."""
-        awake = self._first_awake(name)
+        awake = self._first_awake(name) if name in self._heads else None
         called = self._first_called(name) if name in self.called else None
         # A line that was called stays parked, so it is not among the others.
         if called is None or awake is None:

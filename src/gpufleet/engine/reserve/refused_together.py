@@ -52,7 +52,7 @@ class RefusedTogether:
         waiting = self.state.waiting
         called = [line for lines in waiting.called.values() for line in lines if line.called]
         # Pods that wait no more are dropped first: a line may end with them.
-        lines = list(filter(waiting.trim, called + list(waiting.awake())))
+        lines = waiting.trimmed([*called, *waiting.awake()])
         if not (self._find_no_victims(lines) and self.reservations.none_is_near(lines, at_us)):
             return False
         self._refuse(lines)
@@ -85,6 +85,8 @@ class RefusedTogether:
         queues, victims = self.state.waiting.queues, self.victims
         # Loops: a generator that is asked for thousands of lines takes several times as long.
         kinds = dict.fromkeys([line.key[:2] for line in lines])
+        if victims.finds_none_in_fleet([(queues[name], priority) for name, priority in kinds], self.state):
+            return True
         for name, priority in kinds:
             if not victims.finds_none(priority, queues[name], self.state, lacks_quota=True):
                 return False

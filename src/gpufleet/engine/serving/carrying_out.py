@@ -65,7 +65,7 @@ class CarryingOut:
         if devices is None:
             raise BrokenInvariantError(f"pod {uid} got a device without id")
         node = state.fleet.node_at(node_row)
-        # Each is asked only where there is any: most pods chose nothing, took no place over, and are no guest.
+        # Each is asked only where there is any: most pods chose nothing, took no place over, are no guest.
         neighbours = state.neighbours
         has_choices = bool(neighbours.claims.choice_by_row)
         volumes = neighbours.volumes_of(row) if has_choices else ()
