@@ -5,6 +5,8 @@ small ones are problems of which an integer program finds the optimum: the searc
 """
 
 import time
+from collections.abc import Sequence
+from random import Random
 
 from bench.figures import Figure, figure, publish
 from gpufleet.cluster.settings import Settings
@@ -13,6 +15,7 @@ from gpufleet.plan.instance_types import shipped
 from gpufleet.plan.purchase_search import cheapest_bins, cost_of
 from gpufleet.whatif.request import Request
 from tests.cluster.snapshots.small_snapshots import AT, Fleet
+from tests.expander.autoscaler_stand_in import Choose, StandIn, alone, story, with_the_expander
 from tests.expander.offers import answered, option
 from tests.plan.small_problems import optimum, problem
 
@@ -27,6 +30,12 @@ ASKED_NODES, ASKED_GANGS, OPTIONS = 2_000, 100, 4
 ANSWER_S_MAX = 5.0
 """The autoscaler waits no longer."""
 
+STORIES, STORY_S = 1_000, 4 * 3600
+"""Seeds of gangs that begin without nodes, and how long each story goes on at most."""
+
+TOGETHER, GANGS_TOGETHER = 100, 3
+"""Stories of several gangs that wait for the same groups: these need more looks of the autoscaler."""
+
 SMALL_PROBLEMS, LARGER_PROBLEMS = 400, 60
 BEYOND_MAX = 0.05
 """How far beyond the optimum the cost of a purchase may be."""
@@ -39,6 +48,7 @@ def main() -> None:
         [
             *_plan(),
             _answer(),
+            *_from_zero(),
             *_beyond("few pods", SMALL_PROBLEMS),
             *_beyond("up to 180 pods", LARGER_PROBLEMS, 6, 30),
         ],
@@ -81,6 +91,32 @@ def _plan() -> list[Figure]:
         figure("nodes bought, of those needed", bought / (GANGS * MEMBERS), "ratio", "lower", 1.0),
         figure("pods that start with them", plan.pods_helped / (GANGS * MEMBERS), "ratio", "higher", 1.0),
     ]
+
+
+def _from_zero() -> list[Figure]:
+    """Gangs from zero nodes beside the stand-in for Cluster Autoscaler, with the expander and without."""
+    exact = [_runs(seed, with_the_expander(), 1) for seed in range(STORIES)]
+    several = [_runs(seed, with_the_expander(), GANGS_TOGETHER) for seed in range(TOGETHER)]
+    without = [_runs(seed, alone(Random(seed)), GANGS_TOGETHER) for seed in range(TOGETHER)]
+    wrong = sum(run.bought - run.failed != len(run.running) for run in exact)
+    together = f"{GANGS_TOGETHER} gangs together, nodes bought of those that work"
+    return [
+        figure(
+            f"stories of one gang from zero nodes with a node too many, of {STORIES:,}", wrong, "", "lower", 0
+        ),
+        figure(f"{together}, with the expander", _bought_of_used(several), "ratio", "lower", 1.0),
+        figure(f"{together}, the stand-in alone", _bought_of_used(without), "ratio", "lower"),
+    ]
+
+
+def _runs(seed: int, choose: Choose, gangs: int) -> StandIn:
+    run = story(seed, choose, gangs)
+    run.run(STORY_S)
+    return run
+
+
+def _bought_of_used(runs: Sequence[StandIn]) -> float:
+    return sum(run.bought - run.failed for run in runs) / sum(len(run.running) for run in runs)
 
 
 def _beyond(what: str, problems: int, kinds_max: int = 4, count_max: int = 5) -> list[Figure]:

@@ -1,0 +1,223 @@
+"""A stand-in for Cluster Autoscaler, in virtual time: small, and no more than what its choice depends on.
+
+As the real one it looks every ten seconds, leaves out pods that fit nodes which are there or on their way,
+offers for each group as many nodes as the other pods need and the group may have, and enlarges one. Nodes
+come late, have no GPUs at first, or fail; a group in which a node failed is left alone for five minutes.
+Gangs and quotas mean nothing to it. Pods ask for all GPUs of a node, so packing has one answer.
+"""
+
+import datetime as dt
+import time
+from collections.abc import Callable, Sequence
+from random import Random
+
+import msgspec
+from msgspec.structs import replace
+
+from gpufleet.cluster.facts import Facts
+from gpufleet.cluster.settings import Settings
+from gpufleet.cluster.snapshots.decisions import Moment
+from gpufleet.cluster.snapshots.document import engine_time_us
+from gpufleet.expander.answering import Answering
+from gpufleet.expander.judgement import Seen
+from gpufleet.expander.protocol.question import OfferedPod, Option
+from gpufleet.kube.resources import NODES
+from gpufleet.model.identifiers import PodUid
+from gpufleet.whatif.course import Course
+from tests.cluster.snapshots.small_snapshots import AT, Fleet
+from tests.expander.offers import CATALOGUE, POOL, group_node
+
+LOOK_EVERY_S = 10
+LATE_MOST_S = 14 * 60
+"""Below the fifteen minutes after which a node is given up."""
+
+BACKOFF_S = 300
+FAILS = 0.15
+GPUS = 8
+
+Choose = Callable[[Sequence[Option], Seen], Sequence[int]]
+"""The options that are left of those that are offered."""
+
+
+class Group(msgspec.Struct):
+    """A group of nodes, which may have at most so many."""
+
+    name: str
+    size_max: int
+    size: int = 0
+    left_alone_until_s: float = 0.0
+
+
+class Work(msgspec.Struct, frozen=True):
+    """A pod: its gang, how many members that has, and the group that it selects."""
+
+    name: str
+    gang: str
+    members: int
+    group: str
+
+
+class Coming(msgspec.Struct):
+    """A node that was bought: when it joins, when its GPUs are counted, and whether it fails instead."""
+
+    group: Group
+    joins_at_s: float
+    set_up_at_s: float
+    fails: bool
+
+
+class StandIn:
+    """One story: groups, work that waits, and the autoscaler's choice."""
+
+    def __init__(self, groups: Sequence[Group], work: Sequence[Work], random: Random, choose: Choose) -> None:
+        self.fleet = Fleet()
+        self.fleet.node("system", gpus=0)
+        self.groups = list(groups)
+        self.waiting = {one.name: one for one in work}
+        self.running: dict[str, str] = {}
+        self.joined: dict[str, Coming] = {}
+        self.coming: list[Coming] = []
+        self.bought = 0
+        self.failed = 0
+        self._random = random
+        self._choose = choose
+        self._at_s = 0.0
+        for one in work:
+            self._write(one)
+
+    def run(self, duration_s: float) -> None:
+        """Let so much time pass, or less where nothing more can happen."""
+        while self._at_s < duration_s:
+            if self._nodes_come():
+                self._bind()
+            options = self._options()
+            chosen = self._choose(options, self._seen()) if options else ()
+            if chosen:
+                self._buy(options[chosen[0]])
+            elif self._is_at_rest():
+                return
+            self._at_s += LOOK_EVERY_S
+
+    def _is_at_rest(self) -> bool:
+        """Whether no node is on its way and no group is left alone for a while."""
+        pending = any(one.set_up_at_s > self._at_s for one in self.joined.values())
+        alone = any(group.left_alone_until_s > self._at_s for group in self.groups)
+        return not (self.coming or pending or alone)
+
+    @property
+    def empty_nodes(self) -> int:
+        """Nodes that were bought and hold nothing."""
+        return len(self.joined) - len(set(self.running.values()))
+
+    def started(self, gang: str) -> int:
+        """How many members of a gang run."""
+        return sum(name.startswith(f"{gang}-") for name in self.running)
+
+    def _seen(self) -> Seen:
+        return Seen(self.fleet.picture, Settings(identity="test"), AT + dt.timedelta(seconds=self._at_s))
+
+    def _write(self, one: Work, node: str = "") -> None:
+        self.fleet.pod(
+            one.name,
+            gpus=GPUS,
+            job=one.gang,
+            gang=one.members,
+            node=node,
+            nodeSelector={POOL: one.group},
+        )
+
+    def _nodes_come(self) -> bool:
+        """Nodes that join, are set up, or fail. Whether some changed."""
+        is_changed = False
+        for one in list(self.coming):
+            if one.fails and one.joins_at_s <= self._at_s:
+                one.group.size -= 1
+                one.group.left_alone_until_s = self._at_s + BACKOFF_S
+                self.failed += 1
+                self.coming.remove(one)
+            elif not one.fails and one.joins_at_s <= self._at_s:
+                name = f"{one.group.name}-{len(self.joined)}"
+                self.joined[name] = one
+                self.coming.remove(one)
+                self._write_node(name, 0)
+        for name, one in self.joined.items():
+            node = self.fleet.picture.find(NODES, name)
+            assert node is not None
+            if one.set_up_at_s <= self._at_s and "nvidia.com/gpu" not in node.status.allocatable:
+                self._write_node(name, GPUS)
+                is_changed = True
+        return is_changed
+
+    def _write_node(self, name: str, gpus: int) -> None:
+        self.fleet.node(name, gpus=gpus, labels={POOL: name.rpartition("-")[0]})
+        nodes = self.fleet.picture.objects[NODES]
+        node = nodes["", name]
+        if not gpus:
+            del node.status.allocatable["nvidia.com/gpu"]
+        created = (AT + dt.timedelta(seconds=self.joined[name].joins_at_s)).isoformat()
+        nodes["", name] = replace(node, metadata=replace(node.metadata, creation_timestamp=created))
+
+    def _bind(self) -> None:
+        """What the scheduler does: its engine says which pods start, and gangs start whole."""
+        seen = self._seen()
+        facts = Facts(seen.picture.copied(), seen.settings, Moment(seen.at))
+        course = Course(facts, engine_time_us(seen.at), 0)
+        for name in list(self.waiting):
+            running = course.start_of(PodUid(f"uid-of-{name}"))
+            if running is not None:
+                self.running[name] = str(running.node)
+                self._write(self.waiting.pop(name), str(running.node))
+
+    def _options(self) -> list[Option]:
+        used = set(self.running.values())
+        options = []
+        for group in self.groups:
+            free = sum(one.group is group and name not in used for name, one in self.joined.items())
+            on_the_way = sum(one.group is group for one in self.coming)
+            needy = [one for one in self.waiting.values() if one.group == group.name][free + on_the_way :]
+            count = min(len(needy), group.size_max - group.size)
+            if count > 0 and group.left_alone_until_s <= self._at_s:
+                pods = tuple(OfferedPod(PodUid(f"uid-of-{one.name}"), "gpufleet") for one in needy[:count])
+                options.append(Option(group.name, count, pods, group_node(group.name, gpus=GPUS)))
+        return options
+
+    def _buy(self, option: Option) -> None:
+        (group,) = (one for one in self.groups if one.name == option.group)
+        group.size += option.node_count
+        for _ in range(option.node_count):
+            joins_at_s = self._at_s + self._random.uniform(30, LATE_MOST_S / 2)
+            set_up_at_s = joins_at_s + self._random.uniform(0, LATE_MOST_S / 2)
+            self.coming.append(Coming(group, joins_at_s, set_up_at_s, self._random.random() < FAILS))
+            self.bought += 1
+
+
+def with_the_expander() -> Choose:
+    """The choice of ``gpufleet expander``."""
+    answering = Answering(CATALOGUE)
+
+    def choose(options: Sequence[Option], seen: Seen) -> Sequence[int]:
+        return answering.answer(seen, options, time.monotonic() + 3600).choice.options
+
+    return choose
+
+
+def alone(random: Random) -> Choose:
+    """The autoscaler's own choice without another rule: any option."""
+    return lambda options, _: [random.randrange(len(options))]
+
+
+def story(seed: int, choose: Choose, gangs: int = 1) -> StandIn:
+    """A fleet without nodes: two groups of some size, and gangs, of which some fit and some do not.
+
+    The leader of about every third gang selects the second group.
+    """
+    random = Random(seed)
+    groups = [Group("a", random.randint(1, 6)), Group("b", random.randint(0, 2))]
+    work = []
+    for number in range(gangs):
+        members = random.randint(1, 5)
+        has_leader_elsewhere = random.randrange(3) == 0
+        for member in range(members):
+            group = "b" if has_leader_elsewhere and member == 0 else "a"
+            work.append(Work(f"gang{number}-{member}", f"gang{number}", members, group))
+    return StandIn(groups, work, random, choose)

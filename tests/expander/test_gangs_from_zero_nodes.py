@@ -1,0 +1,37 @@
+"""Gangs from zero nodes beside a stand-in for Cluster Autoscaler: the nodes of a whole gang, and no more.
+
+Nodes come up to fourteen minutes late, have no GPUs at first, or fail and are bought anew. `make bench-scale`
+tells the same stories over 1,000 seeds.
+"""
+
+from random import Random
+
+from tests.expander.autoscaler_stand_in import StandIn, alone, story, with_the_expander
+
+DURATION_S = 4 * 3600
+SEEDS = range(15)
+
+
+def fits(run: StandIn) -> bool:
+    """Whether the groups may have as many nodes as the gang has members for them."""
+    groups = [one.group for one in run.waiting.values()]
+    return all(groups.count(group.name) <= group.size_max for group in run.groups)
+
+
+def test_a_gang_gets_its_nodes_exactly_and_one_that_can_never_be_whole_gets_none() -> None:
+    for seed in SEEDS:
+        run = story(seed, with_the_expander())
+        expected = len(run.waiting) if fits(run) else 0
+        run.run(DURATION_S)
+        found = (run.bought - run.failed, len(run.running), run.empty_nodes)
+        assert found == (expected, expected, 0), f"seed {seed}"
+
+
+def test_the_stand_in_alone_buys_for_gangs_that_can_never_be_whole() -> None:
+    """What the test above asks for could be missed: some gangs do not fit, and some nodes fail."""
+    runs = [story(seed, alone(Random(seed))) for seed in SEEDS]
+    assert 0 < sum(fits(run) for run in runs) < len(runs)
+    for run in runs:
+        run.run(DURATION_S)
+    assert sum(run.empty_nodes for run in runs) > 0
+    assert sum(run.failed for run in runs) > 0
