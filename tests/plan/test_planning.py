@@ -8,11 +8,15 @@ import pytest
 
 from gpufleet.cli.main import main
 from gpufleet.cli.plan_output import lines
+from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.settings import Settings
+from gpufleet.model.identifiers import PodUid
 from gpufleet.model.model_errors import InputError
+from gpufleet.plan import command
 from gpufleet.plan.answer import Plan, Removed
 from gpufleet.plan.command import Question, plan_of
 from gpufleet.plan.instance_types import read_catalogue
+from gpufleet.whatif.course import Course
 from gpufleet.whatif.request import Request
 from tests.cluster.snapshots.small_snapshots import AT, Fleet
 from tests.whatif.test_whatif import a_job, files
@@ -63,6 +67,45 @@ def test_the_cheapest_types_are_bought_together() -> None:
     plan = planned(a_fleet(), a_job("any", pods=9, gpus=1, queue=""))
     assert bought(plan) == {"small": 1, "one": 1}
     assert (plan.cost_micro, plan.pods_helped) == (20_000_000, 9)
+
+
+def judgements(monkeypatch: pytest.MonkeyPatch, fleet: Fleet, *work: dict[str, Any]) -> tuple[Plan, int]:
+    """A plan, and how often the engine was asked about the whole fleet."""
+    asked: list[Course] = []
+
+    class Counted(Course):
+        def __init__(self, facts: Facts, now_us: int, horizon_us: int) -> None:
+            super().__init__(facts, now_us, horizon_us)
+            asked.append(self)
+
+    monkeypatch.setattr(command, "Course", Counted)
+    plan = planned(fleet, *work)
+    return plan, sum(any(uid == PodUid("uid-of-runs") for uid in one.running) for one in asked)
+
+
+def a_full_node() -> Fleet:
+    fleet = a_fleet("gpu-1")
+    fleet.pod("runs", gpus=4, node="gpu-1", job="runs")
+    return fleet
+
+
+def test_a_set_that_is_full_and_starts_everything_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside the fleet as it is: 16 GPUs are asked for, and a node less has eight."""
+    work = on_h100("train", pods=2, gpus=8, gang=True)
+    plan, asked = judgements(monkeypatch, a_full_node(), work)
+    assert (bought(plan), asked) == ({"eight": 2}, 2)
+
+
+def test_where_enough_gpus_are_free_the_engine_says_whether_a_node_less_will_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Eight GPUs are free, four on each of two nodes, and the pod needs eight on one."""
+    fleet = a_full_node()
+    fleet.node("gpu-2")
+    fleet.node("gpu-3")
+    plan, asked = judgements(monkeypatch, fleet, on_h100("wide", pods=1, gpus=8))
+    assert bought(plan) == {"eight": 1}
+    assert asked > 2
 
 
 def test_a_model_that_work_names_is_bought() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
+from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.phrases import counted
 from gpufleet.model.pod import Pod
@@ -20,7 +21,7 @@ from gpufleet.plan.instance_types import NODE_COUNT_MAX, InstanceType
 from gpufleet.plan.node_names import beginning
 from gpufleet.plan.purchase_search import cheapest_bins, cost_of
 from gpufleet.plan.small_purchases import Bin, Item
-from gpufleet.plan.waiting_work import items_of, late_pods, on_time
+from gpufleet.plan.waiting_work import free_gpus_milli, gpus_milli, items_of, late_pods, on_time
 from gpufleet.whatif.course import Course, before_evictions
 
 MENDS_MAX = 8
@@ -82,6 +83,7 @@ class Planning:
         self._base: Course
         self._ample: Course
         self._starters: frozenset[PodUid]
+        self._last: tuple[tuple[int, ...], Course] | None = None
 
     def found(self) -> Found:
         """The cheapest set of nodes that was found."""
@@ -93,15 +95,41 @@ class Planning:
         self._starters = frozenset(before_evictions(uid) for uid in base.meanings if base.start_of(uid))
         enough = self._enough(self.pods)
         self._try_types()
-        wanted, ample = self._can_be_helped(enough)
+        wanted, counts, course = self._all_at_once(late, enough)
         if not wanted:
-            return Found(tuple(nothing), base, base, ample, tuple(late), (), ())
-        self._ample = ample
-        counts, course = self._judged(self._proposed(wanted, enough), wanted, enough)
+            wanted, ample = self._can_be_helped(enough)
+            if not wanted:
+                return Found(tuple(nothing), base, base, ample, tuple(late), (), ())
+            self._ample = ample
+            counts, course = self._judged(self._proposed(wanted, enough), wanted, enough)
         counts, course = self._reduced(counts, course, wanted)
         started = tuple(on_time(course, wanted, self.by_us))
         alone = self._other_ways(wanted, enough, cost_of(counts, self.bins))
-        return Found(tuple(counts), base, course, ample, tuple(late), started, alone)
+        return Found(tuple(counts), base, course, self._ample, tuple(late), started, alone)
+
+    def _all_at_once(
+        self, late: Sequence[PodUid], enough: Sequence[int]
+    ) -> tuple[list[PodUid], list[int], Course]:
+        """The set that sizes propose for all that waits, where it starts all of it and ends nothing.
+
+        Then more than enough nodes have nothing to add. A judgement of a large fleet takes seconds.
+        """
+        wanted = list(self.pods)
+        if not wanted or len(wanted) < len(late) or not all(map(self._is_able, wanted)):
+            return [], [], self._base
+        counts = self._proposed(wanted, enough)
+        course = self._course_of(counts)
+        if len(on_time(course, wanted, self.by_us)) < len(wanted) or course.evictions or self._base.evictions:
+            return [], [], self._base
+        self._ample = course
+        return wanted, counts, course
+
+    def _course_of(self, counts: Sequence[int]) -> Course:
+        """The judgement of a set; the last one is remembered."""
+        if self._last is None or self._last[0] != tuple(counts):
+            self.say("the engine judges " + counted(sum(counts), "node"))
+            self._last = tuple(counts), self.judge(counts)
+        return self._last[1]
 
     def _enough(self, uids: Collection[PodUid]) -> list[int]:
         """More nodes of each type than these pods could need, were only that type bought."""
@@ -202,8 +230,7 @@ class Planning:
     ) -> tuple[list[int], Course]:
         """A set of nodes with which all that is wanted starts, beginning from a proposal."""
         for _ in range(MENDS_MAX):
-            self.say("the engine judges " + counted(sum(counts), "node"))
-            course = self.judge(counts)
+            course = self._course_of(counts)
             missing = self._missing(course, wanted)
             if not missing:
                 return counts, course
@@ -239,6 +266,8 @@ class Planning:
                 # The first question is whether one node less will do: mostly it will not.
                 tried = enough - 1 if enough == counts[index] else (enough + least) // 2
                 fewer = [*counts[:index], tried, *counts[index + 1 :]]
+                if tried == enough - 1 == counts[index] - 1 and self._lacks_gpus(fewer, wanted):
+                    break
                 self.say(f"without {counted(counts[index] - tried, 'node')} of {self.types[index].name}")
                 judged = self.judge(fewer)
                 if len(self._missing(judged, wanted)) > fewest_missing:
@@ -249,6 +278,16 @@ class Planning:
                     enough, course = tried, judged
             counts = [*counts[:index], enough, *counts[index + 1 :]]
         return counts, course
+
+    def _lacks_gpus(self, counts: Sequence[int], wanted: Sequence[PodUid]) -> bool:
+        """Whether all GPUs that are free or bought are fewer than those asked for, so that no judgement is
+        needed. True only where nothing ends meanwhile.
+        """
+        if self.by_us > self._base.now_us or self._ample.evictions or self._base.evictions:
+            return False
+        return gpus_milli(self._base, wanted) > free_gpus_milli(self._base) + sum(
+            count * one.gpus * WHOLE_GPU_MILLI for count, one in zip(counts, self.types, strict=True)
+        )
 
     def _other_ways(
         self, wanted: Sequence[PodUid], enough: Sequence[int], cost: int

@@ -7,6 +7,7 @@ says.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
+from gpufleet.engine.event import NodeSet
 from gpufleet.kube.meanings.node_labels import HOST_NAME
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.gpu_model import find
@@ -48,6 +49,22 @@ def on_time(course: Course, uids: Iterable[PodUid], by_us: int) -> dict[PodUid, 
         for uid, running in found.items()
         if running is not None and (running.since_us or 0) <= by_us
     }
+
+
+def gpus_milli(course: Course, uids: Iterable[PodUid]) -> int:
+    """Thousandths of GPUs that these pods ask for; of a share by memory alone nothing is counted."""
+    return sum(course.meanings[uid].shape.gpu.total_milli for uid in uids)
+
+
+def free_gpus_milli(course: Course) -> int:
+    """Thousandths of GPUs of the fleet that no pod of a course holds in the end; at most so many are free."""
+    nodes = {
+        event.node.name: len(event.node.devices)
+        for wave in course.facts.waves
+        for event in wave
+        if isinstance(event, NodeSet)
+    }
+    return sum(nodes.values()) * WHOLE_GPU_MILLI - gpus_milli(course, course.running)
 
 
 def after_evictions(course: Course, uid: PodUid) -> PodUid:
