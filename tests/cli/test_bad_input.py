@@ -59,7 +59,6 @@ FIRST_NEEDS = {
     "web --prometheus-token-file": "--prometheus https://127.0.0.1:1",
     "web --prometheus-ca-file": "--prometheus https://127.0.0.1:1",
     "fit --kubeconfig": "--cluster",
-    "mig plan --config-file": "--config all-balanced",
     "lint --kubeconfig": "--live",
     "import --kubeconfig": "",
     "scheduler --metrics-certificate": "--metrics-key key.pem",

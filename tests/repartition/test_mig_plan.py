@@ -36,8 +36,9 @@ AT = dt.datetime(2026, 11, 29, 10, tzinfo=dt.UTC)
 Written = dict[str, Any]
 
 
-def a_node(name: str = "gpu-1", **spec: object) -> Written:
-    return {"kind": "Node", "metadata": {"name": name, "labels": {"zone": "a"}}, "spec": spec}
+def a_node(name: str = "gpu-1", labels: dict[str, str] | None = None, **spec: object) -> Written:
+    metadata = {"name": name, "labels": {"zone": "a", **(labels or {})}}
+    return {"kind": "Node", "metadata": metadata, "spec": spec}
 
 
 def a_report(*devices: Written, holders: tuple[Written, ...] = (), node: str = "gpu-1") -> Written:
@@ -231,3 +232,43 @@ def test_a_filter_that_cannot_be_told_is_said() -> None:
     report = a_report(a_device("GPU-a", sharing="whole", model="H800"))
     found = configured("all-balanced", a_node(), report)
     assert [one.reason for one in found.left_out] == ["the PCI id of H800 is not known here"]
+
+
+def test_without_a_name_each_node_has_the_config_of_its_label() -> None:
+    labels = {"nvidia.com/mig.config": "all-balanced", "nvidia.com/mig.config.state": "failed"}
+    nodes = [
+        a_node("gpu-1", labels),
+        a_node("gpu-2"),
+        a_node("gpu-3", {"nvidia.com/mig.config": "all-balance"}),
+    ]
+    reports = [a_report(a_device(f"GPU-{one}"), node=f"gpu-{one}") for one in (1, 2, 3)]
+    found = configured("", *nodes, *reports)
+    assert [one.card for one in found.cards] == ["GPU-1"]
+    assert found.notes == ("the config all-balanced of gpu-1 is said to be: failed",)
+    (left,) = found.left_out
+    assert left.node == "gpu-3"
+    assert "no such config, found 'all-balance'; expected did you mean all-balanced" in left.reason
+    unchanged = configured("", a_node(), reports[0])
+    assert next(lines(unchanged)) == "No card would be cut anew for the labels nvidia.com/mig.config."
+
+
+def test_a_node_of_the_mig_manager_is_left_alone() -> None:
+    node = a_node("gpu-1", {"nvidia.com/gpu.deploy.mig-manager": "true"})
+    found = planned(node, a_report(a_device("GPU-a")), a_pod("waits", "1g.10gb"))
+    assert not found.cards
+    assert [(one.node, one.reason) for one in found.left_out] == [
+        ("gpu-1", "NVIDIA's MIG Manager changes its layouts")
+    ]
+    off = a_node("gpu-1", {"nvidia.com/gpu.deploy.mig-manager": "false"})
+    assert planned(off, a_report(a_device("GPU-a")), a_pod("waits", "1g.10gb")).cards
+
+
+def test_a_bound_pod_with_claims_may_have_any_instance_until_it_is_reported() -> None:
+    devices = (a_device("GPU-a", "1g.10gb@0", "1g.10gb@4"),)
+    waits = a_pod("waits", "4g.40gb")
+    claims = [{"name": "one", "resourceClaimName": "one"}]
+    bound = a_pod("bound", node="gpu-1", resourceClaims=claims)
+    assert [one.pod for one in planned(a_node(), a_report(*devices), bound, waits).unserved] == ["team/waits"]
+    holder = {"device": "GPU-a", "podUID": "bound", "kind": "mig", "migProfile": "1g.10gb", "migStart": 4}
+    reported = a_report(*devices, holders=(holder,))
+    assert [one.pod for one in planned(a_node(), reported, bound, waits).instances] == ["team/waits"]

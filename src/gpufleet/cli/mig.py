@@ -22,11 +22,15 @@ def command() -> None:
 @command.command(name="plan")
 @click.option("--snapshot", type=SNAPSHOT, help="A file of `gpufleet snapshot`, instead of a cluster.")
 @click.option(
+    "--config-file",
+    type=CONFIGS,
+    help="A config file of mig-parted: say what it would change, instead of what pods wait for.",
+)
+@click.option(
     "--config",
     metavar="NAME",
-    help="Say what this config of the file would change, instead of what pods wait for.",
+    help="The config of the file.  [default: what each node's label nvidia.com/mig.config names]",
 )
-@click.option("--config-file", type=CONFIGS, help="A config file of mig-parted.")
 @click.option("-o", "--output", type=OneOf(["text", "json"]), default="text", help="[default: text]")
 @cluster_options
 def plan(
@@ -44,15 +48,15 @@ def plan(
     """
     if snapshot is not None and (kubeconfig is not None or context):
         raise click.UsageError("either a snapshot or a cluster, not both")
-    if (config is None) != (config_file is None):
-        raise click.UsageError("--config and --config-file go together")
+    if config is not None and config_file is None:
+        raise click.UsageError("--config is a name in a file: give --config-file")
     from gpufleet.cli.mig_output import show
     from gpufleet.cli.rerun import log_lines
     from gpufleet.cluster.settings import Settings
     from gpufleet.kube.connection import ClusterChoice
     from gpufleet.repartition.command import of_cluster, of_snapshot
 
-    wanted = None if config is None or config_file is None else _config(config_file, config)
+    wanted = None if config_file is None else _config(config_file, config or "")
     if snapshot is not None:
         with log_lines(snapshot) as lines:
             answer = of_snapshot(lines, str(snapshot), wanted)
@@ -62,7 +66,7 @@ def plan(
 
 
 def _config(file: Path, name: str) -> "WantedConfig":
-    """The config of this name in a file. Raises InputError where it cannot be read."""
+    """The config of this name in a file, "" for those of labels. Raises InputError for a bad file."""
     from gpufleet.devices.mig_parted import read_mig_configs
     from gpufleet.devices.yaml_text import SIZE_MAX_BYTES
     from gpufleet.files.regular import read_regular

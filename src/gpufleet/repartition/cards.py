@@ -1,7 +1,9 @@
 """The cards of a cluster as their agents report them, with what is in use of each.
 
 What a pod was bound to counts as in use before its container has it. Where no grant says which instance it
-will get, every unused one of its profile on the node counts. A card of which not all is known is left out.
+will get, every unused one of its profile on the node counts; of a pod with resource claims that has no device
+yet, everything on its node. A card of which not all is known is left out, and so is a node whose layouts
+NVIDIA's MIG Manager changes: two that cut one card undo each other's work.
 """
 
 import msgspec
@@ -28,13 +30,21 @@ ARCHITECTURE_WITH_RESET = "Ampere"
 """NVIDIA's architecture on which a switch of the MIG mode takes a reset."""
 
 
+MIG_MANAGER_LABEL = "nvidia.com/gpu.deploy.mig-manager"
+"""The label by which NVIDIA's GPU operator runs its MIG Manager on a node; "false" where it does not."""
+
+
 class NodeUse(msgspec.Struct):
-    """What is in use on a node: cards as a whole, instances by place, and profiles of unknown places."""
+    """What is in use on a node: cards as a whole, instances by place, and profiles of unknown places.
+
+    ``everything`` where a pod was bound there that may have any device.
+    """
 
     cards: set[DeviceId] = msgspec.field(default_factory=set)
     places: set[tuple[DeviceId, MigInstance]] = msgspec.field(default_factory=set)
     profiles: set[str] = msgspec.field(default_factory=set)
     whole_cards: bool = False
+    everything: bool = False
 
 
 def use_of(report: NodeDevices, bound: list[Pod]) -> NodeUse:
@@ -45,8 +55,8 @@ def use_of(report: NodeDevices, bound: list[Pod]) -> NodeUse:
         seen.add(holder.pod_uid)
         _count(use, DeviceId(holder.device), holder.mig_profile, holder.mig_start)
     for pod in bound:
-        if pod.metadata.uid not in seen and not pod.terminal:
-            _count_bound(use, pod)
+        if not pod.terminal:
+            _count_bound(use, pod, reported=pod.metadata.uid in seen)
     return use
 
 
@@ -60,20 +70,20 @@ def _count(use: NodeUse, device: DeviceId, profile: str | None, start: int | Non
         use.cards.add(name.card)
 
 
-def _count_bound(use: NodeUse, pod: Pod) -> None:
-    """What a pod will have whose containers do not run yet."""
+def _count_bound(use: NodeUse, pod: Pod, *, reported: bool) -> None:
+    """What a pod will have of which not all containers run yet."""
     text = pod.metadata.annotations.get(keys.GRANT)
     try:
         granted = () if text is None else granted_devices(read_grant(text))
         for one in granted:
             _count(use, one.id, one.mig_profile, one.mig_start)
-        if granted:
+        if granted or reported:
             return
+        use.everything |= bool(pod.spec.resource_claims)
         use.profiles |= set(instances_of(pod))
         use.whole_cards |= bool(devices_held(pod.spec, (*GPU_RESOURCES, keys.GPU_SHARE)))
     except (InputError, ObjectError):
-        # A pod that cannot be read may have anything.
-        use.whole_cards = True
+        use.everything = True
 
 
 def cards_of(node: Node, report: NodeDevices | None, bound: list[Pod]) -> tuple[list[MigCard], list[LeftOut]]:
@@ -81,6 +91,8 @@ def cards_of(node: Node, report: NodeDevices | None, bound: list[Pod]) -> tuple[
     name = node.metadata.name
     if report is None:
         return [], []
+    if node.metadata.labels.get(MIG_MANAGER_LABEL, "false") != "false":
+        return [], [LeftOut(name, "", "NVIDIA's MIG Manager changes its layouts")]
     if any(one.type == READY and one.status != "True" for one in node.status.conditions):
         return [], [LeftOut(name, "", "the node is not ready")]
     use = use_of(report, bound)
@@ -123,9 +135,10 @@ def _card(
     node: str, device: ReportedDevice, use: NodeUse, geometry: MigGeometry, switch: ModeSwitch
 ) -> MigCard:
     card, in_mig = DeviceId(device.id), device.sharing == MIG
+    all_in_use = use.everything or card in use.cards
     instances = tuple(
-        CardInstance(place, (card, place) in use.places or place.profile in use.profiles or card in use.cards)
+        CardInstance(place, all_in_use or (card, place) in use.places or place.profile in use.profiles)
         for place in _layout(device)
     )
-    in_use = card in use.cards or (use.whole_cards and not in_mig)
+    in_use = all_in_use or (use.whole_cards and not in_mig)
     return MigCard(node, card, geometry, in_mig, instances, in_use, switch)

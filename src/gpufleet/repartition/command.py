@@ -11,7 +11,7 @@ from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.snapshots.command import gaps
 from gpufleet.cluster.snapshots.sources import on_cluster, on_snapshot
 from gpufleet.cluster.watching.picture import Picture
-from gpufleet.devices.mig_parted import MigConfigs, wanted_layout
+from gpufleet.devices.mig_parted import EntryText, MigConfigs, wanted_layout
 from gpufleet.kube import resources
 from gpufleet.kube.connection import ClusterChoice
 from gpufleet.kube.objects.node import Node
@@ -22,6 +22,7 @@ from gpufleet.mig.plan import MigPlan, plan
 from gpufleet.mig.steps import MakeInstance, RemoveInstance, Step, SwitchMode, layout_after, steps_to
 from gpufleet.model import gpu_model
 from gpufleet.model.device_id import device_name
+from gpufleet.model.fleet_policy import MIG_LAYOUT_LABEL, MIG_STATE_LABEL
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.mig import Layout
 from gpufleet.model.model_errors import InputError
@@ -46,10 +47,13 @@ Answering = Callable[[Picture, Settings, dt.datetime, Say], RepartitionPlan]
 
 
 class WantedConfig(msgspec.Struct, frozen=True):
-    """A config of a file: what all cards shall be, whatever waits."""
+    """A config of a file: what all cards shall be, whatever waits.
+
+    Without a name each node has the config that its label nvidia.com/mig.config names.
+    """
 
     configs: MigConfigs
-    name: str
+    name: str = ""
 
 
 class _Fleet(msgspec.Struct, frozen=True):
@@ -75,8 +79,9 @@ def of_cluster(
 def _answering(config: WantedConfig | None) -> Answering:
     if config is None:
         return plan_of
-    # A wrong name is told before the cluster is read.
-    config.configs.named(config.name)
+    if config.name:
+        # A wrong name is told before the cluster is read.
+        config.configs.named(config.name)
     return partial(plan_of_config, config)
 
 
@@ -84,13 +89,16 @@ def plan_of_config(
     config: WantedConfig, picture: Picture, _settings: Settings, at: dt.datetime, say: Say
 ) -> RepartitionPlan:
     """What would be cut so that the cards are as a config says. Raises InputError for its name."""
-    entries = config.configs.named(config.name)
     say("planning the cards")
     fleet = _fleet(picture)
     left_out = list(fleet.left_out)
     steps: list[Step] = []
     numbers = _numbers(picture)
+    entries_by_node, states = _entries(config, fleet, left_out)
     for card in fleet.cards:
+        entries = entries_by_node.get(card.node)
+        if entries is None:
+            continue
         number, model = numbers[card.node, card.id]
         wanted_here = wanted_layout(entries, number, pci_devices(model))
         try:
@@ -103,8 +111,29 @@ def plan_of_config(
             left_out.append(LeftOut(card.node, card.id, str(error)))
     cards = tuple(_changed(steps, fleet.cards))
     missing = gaps(kind.plural for kind in picture.forbidden)
-    notes = (missing,) if missing else ()
-    return RepartitionPlan(SCHEMA, _moment(at), cards, (), (), tuple(left_out), notes, config.name)
+    notes = (*((missing,) if missing else ()), *states)
+    name = config.name or f"the labels {MIG_LAYOUT_LABEL}"
+    return RepartitionPlan(SCHEMA, _moment(at), cards, (), (), tuple(left_out), notes, name)
+
+
+def _entries(
+    config: WantedConfig, fleet: _Fleet, left_out: list[LeftOut]
+) -> tuple[dict[str, tuple[EntryText, ...]], list[str]]:
+    """The config of each node with cards, and its state by label; nodes of a wrong name are left out."""
+    found, states = {}, []
+    with_cards = {card.node for card in fleet.cards}
+    for node in fleet.nodes:
+        name, labels = node.metadata.name, node.metadata.labels
+        wanted_name = config.name or labels.get(MIG_LAYOUT_LABEL, "")
+        if name not in with_cards or not wanted_name:
+            continue
+        try:
+            found[name] = config.configs.named(wanted_name)
+        except InputError as error:
+            left_out.append(LeftOut(name, "", str(error)))
+        if not config.name and (state := labels.get(MIG_STATE_LABEL)):
+            states.append(f"the config {wanted_name} of {name} is said to be: {state}")
+    return found, states
 
 
 def _numbers(picture: Picture) -> dict[tuple[str, DeviceId], tuple[int, str]]:
