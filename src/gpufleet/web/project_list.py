@@ -1,6 +1,6 @@
 """Which projects there are, whether they are as they say, and why not: as ``gpufleet project list`` tells it.
 
-The API server is asked when somebody looks, and the answer is kept for a moment, however many people look.
+The API server is asked when a page asks, and the answer is kept for a moment, however many pages are open.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class ProjectList:
         self._found_at_s = 0.0
 
     async def now(self, rights: Rights) -> ProjectsDocument:
-        """All projects. Raises RefusedError for a person who may not list them, and where nobody can."""
+        """All projects. Raises RefusedError for a person who may not list them, and where there are none to list."""
         if not rights.projects:
             raise RefusedError(403, NOT_YOURS)
         async with self._turn:

@@ -31,6 +31,7 @@ HOURS_PER_YEAR = 8766
 """Of 365 days and a quarter."""
 
 WATTS_PER_KW = 1000
+"""A tariff is the price of a kilowatt hour, and power is given in watts."""
 
 
 def read_owned_nodes(lines: Iterable[str], name: str) -> Imported:

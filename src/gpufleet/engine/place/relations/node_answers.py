@@ -15,6 +15,7 @@ from gpufleet.model.node import Node
 ASKS_KEPT_MAX = 256
 """Kinds of claims for which the answers of nodes are kept: a cluster has fewer templates in use at once."""
 
+# UNKNOWN is 0, so that rows of zeros are rows that were not asked yet.
 UNKNOWN = 0
 SERVES = 1
 REFUSES = 2
