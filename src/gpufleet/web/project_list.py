@@ -40,7 +40,7 @@ class ProjectList:
         self._found_at_s = 0.0
 
     async def now(self, rights: Rights) -> ProjectsDocument:
-        """All projects. Raises RefusedError for a person who may not list them, and where none can be listed."""
+        """All projects. Raises RefusedError where a person may not list them, and where none are known."""
         if not rights.projects:
             raise RefusedError(403, NOT_YOURS)
         async with self._turn:
