@@ -196,7 +196,9 @@ def with_the_expander() -> Choose:
     answering = Answering(CATALOGUE)
 
     def choose(options: Sequence[Option], seen: Seen) -> Sequence[int]:
-        return answering.answer(seen, options, time.monotonic() + 3600).choice.options
+        answered = answering.answer(seen, options, time.monotonic() + 3600)
+        answering.sent(answered)
+        return answered.choice.options
 
     return choose
 

@@ -57,7 +57,10 @@ def answered(
     """The answer to these options."""
     at = AT + dt.timedelta(seconds=after_s)
     seen = Seen(fleet.picture, Settings(identity="test"), at)
-    return (answering or Answering(CATALOGUE)).answer(seen, options, time.monotonic() + 3600)
+    answering = answering or Answering(CATALOGUE)
+    found = answering.answer(seen, options, time.monotonic() + 3600)
+    answering.sent(found)
+    return found
 
 
 def groups(answer: Answered, *options: Option) -> list[str]:

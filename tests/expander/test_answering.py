@@ -1,14 +1,18 @@
 """Which option is chosen: what starts work whole, the cheapest of it, and never twice."""
 
+import time
+
 import pytest
 from msgspec.structs import replace
 
+from gpufleet.cluster.settings import Settings
 from gpufleet.expander.answering import Answering
 from gpufleet.expander.choice import Outcome
+from gpufleet.expander.judgement import Seen
 from gpufleet.expander.template_nodes import template_of
 from gpufleet.kube.objects.node import Taint
 from gpufleet.kube.resources import NODE_DEVICES, NODES
-from tests.cluster.snapshots.small_snapshots import Fleet
+from tests.cluster.snapshots.small_snapshots import AT, Fleet
 from tests.expander.offers import CATALOGUE, POOL, answered, gang, group_node, groups, option
 
 
@@ -95,6 +99,15 @@ def test_a_gang_that_needs_two_groups_gets_both_one_after_the_other() -> None:
     # The autoscaler counts the coming node, and offers the others alone.
     answer = answered(fleet, second, answering=answering, after_s=10)
     assert (groups(answer, second), answer.coming_nodes) == (["b"], 1)
+
+
+def test_what_was_not_sent_is_not_on_its_way() -> None:
+    fleet, leader, workers = two_groups()
+    answering = Answering(CATALOGUE)
+    first, second = option("a", 1, *leader), option("b", 2, *workers)
+    seen = Seen(fleet.picture, Settings(identity="test"), AT)
+    assert answering.answer(seen, (first, second), time.monotonic() + 3600).choice.options == (0,)
+    assert answered(fleet, second, answering=answering).choice.outcome is Outcome.VETOED
 
 
 def test_a_group_without_its_other_is_half_a_gang() -> None:

@@ -1,24 +1,41 @@
 """The expander over a real channel with TLS, as Cluster Autoscaler asks it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from gpufleet.cluster.settings import Settings
-from gpufleet.expander.answering import Answering
+from gpufleet.expander.answering import Answered, Answering
 from gpufleet.expander.expander_record import ExpanderRecord
 from gpufleet.expander.judgement import Seen
 from gpufleet.expander.process import credentials_of
 from gpufleet.expander.protocol import expander_pb2 as api
+from gpufleet.expander.protocol.question import Option
 from gpufleet.expander.service import ExpanderService
 from gpufleet.localkube.access.certificates import Authority
 from gpufleet.model.model_errors import WorldError
+from gpufleet.plan.instance_types import Catalogue
 from tests.at_work import at_work
 from tests.cluster.snapshots.small_snapshots import AT, Fleet
 from tests.expander.autoscaler_client import best_options, question
 from tests.expander.offers import CATALOGUE, gang, option
+
+
+class GatedAnswering(Answering):
+    """Answers when its gate is open."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        super().__init__(catalogue)
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def answer(self, seen: Seen, options: Sequence[Option], ends_at_s: float) -> Answered:
+        """The answer, once the gate is open."""
+        assert self.gate.wait(60)
+        return super().answer(seen, options, ends_at_s)
 
 
 class Served:
@@ -30,10 +47,11 @@ class Served:
         self.authority = Authority.new("expander")
         self.record = ExpanderRecord()
         self.is_away = False
+        self.answering = GatedAnswering(CATALOGUE)
         self.renew()
         self.service = ExpanderService(
             self._look,
-            Answering(CATALOGUE),
+            self.answering,
             self.record,
             "127.0.0.1:0",
             credentials_of(folder / "tls.crt", folder / "tls.key"),
@@ -50,10 +68,10 @@ class Served:
             raise WorldError("the API server cannot be read")
         return Seen(self.fleet.picture, Settings(identity="test"), AT)
 
-    async def ask(self, asked: api.BestOptionsRequest) -> list[str]:
+    async def ask(self, asked: api.BestOptionsRequest, timeout_s: float = 60.0) -> list[str]:
         """The groups that the autoscaler goes on with."""
         return await best_options(
-            f"localhost:{self.service.port}", self.authority.identity.certificate, asked, timeout_s=60
+            f"localhost:{self.service.port}", self.authority.identity.certificate, asked, timeout_s
         )
 
     def count(self, outcome: str) -> float:
@@ -106,6 +124,23 @@ def test_what_cannot_be_judged_is_left_to_the_autoscaler(tmp_path: Path) -> None
         served.is_away = True
         assert await served.ask(asked) == ["a"]
         assert served.count("failed") == 3
+
+    serving(fleet, tmp_path, story)
+
+
+def test_an_answer_that_comes_too_late_is_not_remembered(tmp_path: Path) -> None:
+    fleet = Fleet()
+    fleet.node("gpu-1")
+    names = gang(fleet, "train", 2)
+    first, second = option("a", 1, names[0]), option("b", 1, names[1])
+
+    async def story(served: Served) -> None:
+        served.answering.gate.clear()
+        assert await served.ask(question([first, second], packed=True), timeout_s=0.5) == ["a", "b"]
+        served.answering.gate.set()
+        # Were a node of a on its way, b would complete the gang.
+        assert await served.ask(question([second], packed=True)) == []
+        assert served.count("chosen") == 0
 
     serving(fleet, tmp_path, story)
 

@@ -13,15 +13,21 @@ from gpufleet.plan.instance_types import Catalogue
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """What came of a question; ``coming_nodes`` counted as there."""
+    """What came of a question; ``coming_nodes`` counted as there.
+
+    ``coming`` is what is on its way once the answer is sent.
+    """
 
     choice: Choice
     coming_nodes: int
     took_s: float
+    coming: tuple[ComingNodes, ...]
 
 
 class Answering:
     """Answers one question after the other, and remembers what was chosen until it has joined.
+
+    Only what was sent is remembered: an answer that comes too late chooses nothing.
 
     What is remembered ends with the process: then a gang that needs several groups gets its next one when the
     nodes of the first have joined.
@@ -29,20 +35,22 @@ class Answering:
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
-        self._coming: list[ComingNodes] = []
+        self._coming: tuple[ComingNodes, ...] = ()
 
     def answer(self, seen: Seen, options: Sequence[Option], ends_at_s: float) -> Answered:
         """The choice among these options. Raises WorldError where there is no time for one."""
         began_s = time.monotonic()
         judgement = Judgement(seen, options, self._coming, ends_at_s)
-        self._coming = list(judgement.coming)
         choosing = Choosing(
             options, judgement.pods, judgement.started, self._catalogue, seen.settings.scheduler_name
         )
         choice = choosing.choice()
+        coming = judgement.coming
         if choice.outcome is Outcome.CHOSEN:
             (chosen,) = (options[at] for at in choice.options)
-            self._coming.append(
-                ComingNodes(chosen.group, chosen.node, chosen.node_count, choice.pods, seen.at)
-            )
-        return Answered(choice, judgement.coming_nodes, time.monotonic() - began_s)
+            coming += (ComingNodes(chosen.group, chosen.node, chosen.node_count, choice.pods, seen.at),)
+        return Answered(choice, judgement.coming_nodes, time.monotonic() - began_s, coming)
+
+    def sent(self, answered: Answered) -> None:
+        """The autoscaler gets this answer."""
+        self._coming = answered.coming

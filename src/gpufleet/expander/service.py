@@ -109,7 +109,11 @@ class ExpanderService:
             raise WorldError("the question before took all the time that the autoscaler waits")
         seen = await self._look()
         # A thread, as the engine computes for seconds on a large fleet, and probes are answered meanwhile.
-        return await asyncio.to_thread(self._answering.answer, seen, options, ends_at_s)
+        answered = await asyncio.to_thread(self._answering.answer, seen, options, ends_at_s)
+        if time.monotonic() > ends_at_s:
+            raise WorldError("the answer is too late: the autoscaler waits no longer")
+        self._answering.sent(answered)
+        return answered
 
     def _failed(self, error: GpufleetError) -> None:
         self._record.failed()
