@@ -1,5 +1,7 @@
 """The files that the chart installs are what the rules say today, and every rule has its judge."""
 
+import re
+
 from gpufleet.admission.documents import FOLDER, generated
 from gpufleet.admission.policies import lint_policies
 from gpufleet.admission.treatment import Judge, treatments
@@ -30,3 +32,9 @@ def test_policies_fail_open_and_leave_the_system_alone() -> None:
                 for name in rule["resources"]
             }
             assert resources.isdisjoint({"leases", "events", "nodes/status", "tokenreviews", "*"})
+
+
+def test_patterns_are_of_the_kind_that_the_server_compiles() -> None:
+    """The server's expressions (RE2) have no look-ahead and no look-behind, which Python's have."""
+    for name, text in generated().items():
+        assert re.findall(r"\(\?<?[=!]", text) == [], name

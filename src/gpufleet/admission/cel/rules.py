@@ -23,7 +23,7 @@ from gpufleet.kube.keys import HIDING_VALUES, VISIBLE_DEVICES
 from gpufleet.lint.objects.images import MOVING_TAG
 from gpufleet.lint.objects.placeholders import PART, WHOLE
 from gpufleet.lint.rules import deprecated_keys, visible_devices_bypass
-from gpufleet.lint.rules.device_files import DEVICE
+from gpufleet.lint.rules.device_files import CHANNELS, DEVICE
 from gpufleet.lint.rules.hard_coded_index import PICKS, VARIABLES
 from gpufleet.lint.rules.host_namespaces import MPS
 from gpufleet.lint.rules.toleration_without_gpu import GPU_TAINT, PER_NODE
@@ -95,7 +95,8 @@ def _privileged() -> str:
 def _device_files() -> str:
     path = "string(v.?hostPath.?path.orValue(''))"
     is_all = f"{path}.matches('^/dev/*$')"
-    files = f"{is_whole_match(path, DEVICE)} && (!{is_all} || {uses_gpu()})"
+    is_device = f"{is_whole_match(path, DEVICE)} && !{is_whole_match(path, CHANNELS)}"
+    files = f"{is_device} && (!{is_all} || {uses_gpu()})"
     volumes = f"p.template.?spec.?volumes.orValue([]).filter(v, {files})"
     return _of_pods(_IS_WORKLOAD, f"{volumes}.map(v, 'volume ' + string(v.?name.orValue('')))")
 

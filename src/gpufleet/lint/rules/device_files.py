@@ -9,8 +9,12 @@ from gpufleet.lint.objects.manifest import Manifest, has_workload_pods
 from gpufleet.lint.objects.pods import PodTemplate, Volume
 from gpufleet.lint.rule import Rule, RuleFinding, Severity
 
-DEVICE = re.compile(r"/dev/?|/dev/((?!nvidia-caps-imex-channels\b)nvidia[^/]*|dri|kfd)(/.*)?")
-"""Files of GPUs. Channels of IMEX, over which nodes share memory, are none: their resource is another."""
+DEVICE = re.compile(r"/dev/?|/dev/(nvidia[^/]*|dri|kfd)(/.*)?")
+"""Files of GPUs, and some that are named like them."""
+
+# A pattern of its own: the API server's policies are made of these, and CEL has no look-ahead.
+CHANNELS = re.compile(r"/dev/nvidia-caps-imex-channels(/.*)?")
+"""Channels of IMEX, over which nodes share memory, are no files of GPUs: their resource is another."""
 
 
 def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
@@ -21,7 +25,8 @@ def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
         for volume in template.volumes:
             path = volume.host_path or ""
             is_all = path.rstrip("/") == "/dev"
-            if DEVICE.fullmatch(path) and (not is_all or template.uses_gpu):
+            is_device = DEVICE.fullmatch(path) and not CHANNELS.fullmatch(path)
+            if is_device and (not is_all or template.uses_gpu):
                 advice = "ask for the resource in limits; its plugin brings the files and counts the device"
                 yield RuleFinding(
                     volume.field,
