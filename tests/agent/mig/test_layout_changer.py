@@ -5,6 +5,7 @@ import itertools
 import operator
 from collections.abc import Callable, Iterator
 from functools import partial
+from random import Random
 
 import msgspec
 import pytest
@@ -21,7 +22,7 @@ from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.mig import Layout
 from gpufleet.model.mig_boards import BOARDS
 from tests.agent.set_clock import Moment, SetClock
-from tests.mig.mig_cards import at
+from tests.mig.mig_cards import H100, at
 
 
 class KilledError(BaseException):
@@ -155,6 +156,32 @@ def test_a_change_that_cannot_be_finished_is_taken_back_also_where_it_is_killed(
         if card.killed_at is not None:
             assert number > 2
             return
+
+
+def test_no_instance_is_lost_or_left_half_made_in_many_changes_with_kills_and_refusals() -> None:
+    """One card after 150 changes drawn by chance, each with another part in use."""
+    chance, layouts, card = Random(7), tuple(H100.layouts()), Card(())
+    ends = {True: 0, False: 0}
+    for _ in range(150):
+        before = card.layout or ()
+        held = tuple(one for one in before if chance.random() < 0.3)
+        wanted = chance.choice([one for one in layouts if set(held) <= set(one)])
+        instances = {at(f"{one.profile}@{one.start}")[0]: one.uuid for one in card.gpu.instances or ()}
+        new = [one for one in wanted if one not in before]
+        refused = MakeGpuInstance(chance.choice(new)) if new and chance.random() < 0.3 else None
+        card.refused, card.record, card.held = (
+            partial(operator.eq, refused),
+            None,
+            HeldOnCard(frozenset(held)),
+        )
+        card.killed_at = chance.randint(1, 20), chance.random() < 0.5
+        outcome = card.run(LayoutChange(card.gpu.uuid, before, wanted))
+        assert outcome.reached == (refused is None)
+        assert card.layout == outcome.layout == (wanted if outcome.reached else before)
+        kept = {at(f"{one.profile}@{one.start}")[0]: one.uuid for one in card.gpu.instances or ()}
+        assert all(kept[one] == instances[one] for one in held), "what is held was made anew"
+        ends[outcome.reached] += 1
+    assert min(ends.values()) > 10
 
 
 def test_an_instance_that_is_used_meanwhile_stays_and_the_change_is_taken_back() -> None:
