@@ -6,6 +6,7 @@ programs can read them too. Names of what no pod holds are null, and "" where a 
 """
 
 import datetime as dt
+import functools
 import itertools
 import os
 import shutil
@@ -172,10 +173,16 @@ def _explained(path: Path, error: duckdb.IOException) -> FileWriteError:
     return FileWriteError(f"{path} cannot be written: {error}")
 
 
+@functools.cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """One for all questions of a process: to begin one takes longer than a small answer."""
+    return duckdb.connect(":memory:")
+
+
 def heading_of(path: Path) -> ChargesHeading | None:
     """What a file in Parquet has charges of; None where it has none. Raises InputError."""
     try:
-        with duckdb.connect(":memory:") as database:
+        with _database().cursor() as database:
             named = database.execute(
                 "SELECT value FROM parquet_kv_metadata(?) WHERE key = ?::BLOB", [str(path), HEADING_KEY]
             ).fetchone()
@@ -225,7 +232,6 @@ class Charges:
         # A part of an hour at the begin stands at the begin of its hour.
         since_us = begin_us // HOUR_US * HOUR_US
         groups, waste, total = defaultdict[Key, Sum](Sum), defaultdict[Key, Sum](Sum), Sum()
-        unseen = unreported_micro = 0
         for key, part in self._parts(by, since_us, end_us):
             for sum_ in (
                 groups[key],
@@ -233,9 +239,7 @@ class Charges:
                 *([waste[part.bucket, part.reason]] if part.bucket in WASTE else []),
             ):
                 sum_.add_sums(part.bucket, part.quantity, part.unpriced, part.amount_micro)
-            if part.reason == UNSEEN and not part.is_held:
-                unseen += part.quantity
-                unreported_micro += 0 if part.has_device else part.amount_micro or 0
+        unseen, unreported_micro = self._unseen(since_us, end_us)
         nodes_micro = total.group(()).amount_micro or 0
         return Cost(
             span,
@@ -252,31 +256,34 @@ class Charges:
     def _parts(self, by: Sequence[str], begin_us: int, end_us: int) -> Iterator[tuple[Key, "_Part"]]:
         """Sums by what is asked for and by all that figures differ by, in one reading of the rows."""
         keys, labels = _expressions(by)
-        own = ("bucket", "reason", "pod_uid IS NOT NULL", f"device <> '{NO_DEVICE}'")
+        # No more columns than these: each takes its part of the time of an answer.
+        own = ("bucket", "reason")
         places = ", ".join(str(number + 1) for number in range(len(keys) + len(own)))
         text = (
             # Names are of columns of ours; what people write stands beside the text.
             f"SELECT {', '.join((*keys, *own))}, sum(quantity), sum(amount_micro),"  # noqa: S608
             " coalesce(sum(quantity) FILTER (amount_micro IS NULL), 0) FROM read_parquet(?)"
-            f" WHERE hour >= make_timestamp(?) AND hour < make_timestamp(?) GROUP BY {places}"
+            f" WHERE {_WITHIN} GROUP BY {places}"
         )
-        with duckdb.connect(":memory:") as database:
+        with _database().cursor() as database:
             database.execute("SET enable_progress_bar = false")
             given = [*labels, self._paths, begin_us, end_us]
             for row in database.execute(text, given).fetchall():
-                bucket, reason, is_held, has_device, quantity, amount, unpriced = row[len(keys) :]
-                yield (
-                    tuple(row[: len(keys)]),
-                    _Part(
-                        bucket,
-                        reason,
-                        is_held,
-                        has_device,
-                        int(quantity),
-                        int(unpriced),
-                        None if amount is None else int(amount),
-                    ),
-                )
+                bucket, reason, quantity, amount, unpriced = row[len(keys) :]
+                amount_micro = None if amount is None else int(amount)
+                part = _Part(bucket, reason, int(quantity), int(unpriced), amount_micro)
+                yield tuple(row[: len(keys)]), part
+
+    def _unseen(self, begin_us: int, end_us: int) -> tuple[int, int]:
+        """The quantity that no pod is known to hold, and the amount of nodes without a report."""
+        text = (
+            "SELECT coalesce(sum(quantity), 0), coalesce(sum(amount_micro) FILTER (device = ?), 0)"  # noqa: S608
+            f" FROM read_parquet(?) WHERE {_WITHIN} AND reason = ? AND namespace IS NULL"
+        )
+        with _database().cursor() as database:
+            given = [NO_DEVICE, self._paths, begin_us, end_us, UNSEEN]
+            ((quantity, amount),) = database.execute(text, given).fetchall()
+            return int(quantity), int(amount)
 
 
 class _Part(msgspec.Struct, frozen=True):
@@ -284,8 +291,6 @@ class _Part(msgspec.Struct, frozen=True):
 
     bucket: str
     reason: str
-    is_held: bool
-    has_device: bool
     quantity: int
     unpriced: int
     amount_micro: int | None
@@ -316,7 +321,7 @@ def _expressions(by: Sequence[str]) -> tuple[list[str], list[str]]:
 def _of_pod(expression: str) -> str:
     """What a pod says, the bucket for what is for no node, and null for what no pod holds."""
     others = ", ".join(map(_quoted, OTHERS))
-    return f"CASE WHEN pod_uid IS NOT NULL THEN {expression} WHEN bucket IN ({others}) THEN bucket END"
+    return f"CASE WHEN namespace IS NOT NULL THEN {expression} WHEN bucket IN ({others}) THEN bucket END"
 
 
 def _quoted(text: str) -> str:
@@ -324,6 +329,9 @@ def _quoted(text: str) -> str:
     doubled = text.replace("'", "''")
     return f"'{doubled}'"
 
+
+_WITHIN = "hour >= make_timestamp(?) AND hour < make_timestamp(?)"
+"""The rows of a time."""
 
 _OF_PODS = ("namespace", "pod", "queue", "owner", "gang", "job")
 """Groupings by what a pod says."""
