@@ -27,15 +27,18 @@ class Doubting(PreemptionSearch):
         self.searched = 0
         self.rejected = 0
         self.rejected_while_pods_leave = 0
+        self.rejected_by_the_fleet = 0
 
     def find(self, asking: UnplacedWorkload, state: EngineState) -> EvictionPlan | NoEvictionPlan | None:
         """What is found, and nothing where work is rejected."""
         rank = rank_of(asking, state)
         queue = state.waiting.queues.get(rank.queue)
         lacks_quota = state.gate.is_active and state.gate.keeps_out(asking.row)
-        if queue is not None and not QuickReject(state).may_find(
-            rank.priority, queue, lacks_quota=lacks_quota
-        ):
+        reject = QuickReject(state)
+        if queue is not None and reject.finds_none_in_fleet([(queue, rank.priority)]):
+            self.rejected_by_the_fleet += 1
+            assert not reject.may_find(rank.priority, queue, lacks_quota=lacks_quota)
+        if queue is not None and not reject.may_find(rank.priority, queue, lacks_quota=lacks_quota):
             self.rejected_while_pods_leave += bool(state.departures.announced or state.departures.evicted)
             self.rejected += 1
             assert SearchRun(asking, state).find(rank, queue) == NoEvictionPlan()
@@ -66,6 +69,7 @@ def test_a_search_for_rejected_work_finds_no_victim() -> None:
                 ending = running.pop(chance.randrange(len(running)))
                 story.happen(event.PodAdded(msgspec.structs.replace(ending, leaving=True)))
     assert doubting.rejected > 50
+    assert doubting.rejected_by_the_fleet > 10
     assert doubting.rejected_while_pods_leave > 10
     assert doubting.searched > 50
 
@@ -120,6 +124,23 @@ def test_a_place_a_queue_and_work_that_owns_nothing_each_end_the_rejection() -> 
     cut.happen(owner("b", 1000))
     owning_nothing.arrive(pod("stray", shape(1), priority=5))
     assert all(map(may_find, rejects))
+
+
+def rejects_all(story: Story, *priorities: int) -> bool:
+    """Whether sums of the fleet reject work of both queues, of these priorities."""
+    state = story.engine.state
+    kinds = [(state.waiting.queues[QueueName(name)], one) for name in ("a", "b") for one in priorities]
+    return QuickReject(state).finds_none_in_fleet(kinds)
+
+
+def test_the_fleet_rejects_all_together_where_nobody_borrows_leaves_or_is_of_lower_priority() -> None:
+    story = fleet(a_gpus=2, b_gpus=2)
+    assert rejects_all(story, 4, 5)
+    assert not rejects_all(story, 5, 6)
+    assert not rejects_all(fleet(a_gpus=1, b_gpus=3), 5)
+    assert not rejects_all(fleet(a_gpus=2, b_gpus=2, policy=PreemptionPolicy(VictimScope.ANY)), 5)
+    story.told_to_end("a0")
+    assert not rejects_all(story, 5)
 
 
 def test_lower_priority_in_its_queue_ends_the_rejection() -> None:

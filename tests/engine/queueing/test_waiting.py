@@ -34,6 +34,19 @@ def test_a_line_that_has_ended_leaves_a_parked_successor_parked() -> None:
     assert waiting.first(KEY.queue) is waiting.lines[KEY]
 
 
+def test_of_many_lines_those_that_have_ended_are_left_out() -> None:
+    waiting = WaitingLines()
+    keys = [LineKey(QueueName("team"), 0, shape) for shape in range(3)]
+    for row, key in enumerate((*keys, keys[1])):
+        waiting.put(key, row, 10, f"pod-{row}", waiting.next_sequence())
+    lines = [waiting.lines[key] for key in keys]
+    waiting.take_out(0)
+    waiting.take_out(1)
+    assert waiting.trimmed(lines) == lines[1:]
+    assert lines[0].closed
+    assert lines[1].head().name == "pod-3"
+
+
 def test_a_pod_that_left_and_came_back_waits_once() -> None:
     """It keeps its sequence, and what stood for it before stands for nothing any more."""
     waiting = WaitingLines()
