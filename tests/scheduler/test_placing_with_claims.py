@@ -193,3 +193,25 @@ def test_members_of_a_gang_start_with_claims_together_or_not_at_all() -> None:
         assert all(world.node_of(f"p{name}") for name in ("x", "y", "z"))
 
     in_world(story)
+
+
+def test_writes_whose_answers_are_lost_give_no_device_twice_and_lose_none() -> None:
+    async def story(world: World) -> None:
+        device_class(world)
+        for node in ("a", "b", "c"):
+            devices(world, node, "d0")
+        for part in ("/resourceclaims/", "/status", "/binding"):
+            for method in ("PATCH", "POST", "GET"):
+                world.loses(method, part, times=2)
+        names = ("x", "y", "z", "late")
+        for name in names:
+            claim(world, name)
+            pod(world, f"p{name}", name)
+        await world.settle(600)
+        bound = [name for name in names if world.node_of(f"p{name}")]
+        given = {name: device_of(world, name) for name in names if device_of(world, name)}
+        assert len(bound) == 3
+        assert sorted(given.values()) == ["a/d0", "b/d0", "c/d0"]
+        assert all(given[name] == f"{world.node_of(f'p{name}')}/d0" for name in bound)
+
+    in_world(story)

@@ -33,6 +33,7 @@ from tests.localkube.real_node import (
     logs,
     run_pod,
 )
+from tests.scheduler.real_scheduler import scheduler_at_work
 
 GPU = "nvidia.com/gpu"
 MACHINE = "gpus: [{model: H100-80GB, count: 4}]\n"
@@ -209,6 +210,22 @@ def test_two_pods_share_a_claim_across_restarts_of_agent_and_kubelet(real: Local
     delete_pod(real, "third")
     awaited("the claim to be taken back", lambda: prepared(real) == [])
     delete_claim(real, "shared")
+
+
+def test_gpufleets_scheduler_gives_a_pod_the_card_that_kubernetes_own_has_left(real: LocalCluster) -> None:
+    make_claim(real, "theirs")
+    start(real, pod_with_claim("beside", "theirs", SEE + SLEEP))
+    theirs = seen(real, "beside")
+    make_claim(real, "ours")
+    pod = pod_with_claim("mine", "ours", SEE + SLEEP)
+    pod["spec"]["schedulerName"] = "gpufleet"
+    with scheduler_at_work(real):
+        start(real, pod)
+        ours = seen(real, "mine")
+    assert sorted(theirs + ours) == ["nvidia2", "nvidia3"]
+    for name, claim in (("beside", "theirs"), ("mine", "ours")):
+        delete_pod(real, name)
+        delete_claim(real, claim)
 
 
 def test_what_explain_calls_the_way_out_lets_kubernetes_place_the_pod(real: LocalCluster) -> None:
