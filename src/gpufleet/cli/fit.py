@@ -57,6 +57,7 @@ LIVE = "the cluster itself"
     help="Say where in a cluster it fits: in that of kubectl, which is only read, or in that of a file: of"
     " gpufleet snapshot, or of kubectl get nodes,pods,nodedevices -A -o yaml.",
 )
+@click.option("--here", is_flag=True, help="Say whether it fits on this machine's own GPUs.")
 @click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG and ~/.kube/config.")
 @click.option("--kube-context", default="", help="The kubeconfig's context to use.")
 @click.option(
@@ -88,6 +89,7 @@ def command(
     rank: int,
     from_hub: bool,
     cluster: str | None,
+    here: bool,
     kubeconfig: Path | None,
     kube_context: str,
     writes: bool,
@@ -126,6 +128,8 @@ def command(
         batched_tokens=max_num_batched_tokens or 0,
         from_hub=from_hub,
     )
+    if here and (writes or method):
+        raise click.UsageError("--here says where a server fits, not with --train or --manifest")
     if writes:
         if method:
             raise click.UsageError("--manifest runs a server, and --train is no server")
@@ -135,6 +139,10 @@ def command(
         trained = ask_training(options, method, zero, rank)
         show_training(trained, output, detailed=bool(gpus))
         return _code(card.verdict for card in trained.cards)
+    if here:
+        if cluster is not None:
+            raise click.UsageError("--here asks this machine, and --cluster a cluster")
+        return _show_machine(options, output)
     if cluster is not None:
         return _show_cluster(options, cluster, kubeconfig, kube_context, output)
     answer = ask(options)
@@ -177,4 +185,19 @@ def _show_cluster(
     else:
         found = ask_cluster_file(options, Path(cluster))
     show_places(found, output)
+    return _code(card.verdict for card in found.answer.cards)
+
+
+def _show_machine(options: "Options", output: str) -> int:
+    from gpufleet.advise.fit.on_machine import ask_machine, own_backends
+    from gpufleet.cli.fit_output import show
+    from gpufleet.cli.output import echo_json, echo_line
+
+    found = ask_machine(options, own_backends())
+    if output == "json":
+        echo_json(found)
+    else:
+        show(found.answer, output, detailed=True)
+        for line in found.left_out:
+            echo_line(f"Left out: {line}")
     return _code(card.verdict for card in found.answer.cards)

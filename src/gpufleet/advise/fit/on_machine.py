@@ -1,0 +1,109 @@
+"""Asks this machine's own drivers which GPUs it has, and where on them a model fits."""
+
+import dataclasses
+import platform
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from gpufleet.advise.fit.ask import cards_of, model_of
+from gpufleet.devices.backend import Backend
+from gpufleet.devices.device_errors import DriverError
+from gpufleet.devices.facts import GpuFacts
+from gpufleet.fit.answer import Answer
+from gpufleet.fit.basis import Basis
+from gpufleet.fit.catalogue import CardEntry, cards
+from gpufleet.fit.options import Options, serving_of
+from gpufleet.fit.search import answer
+from gpufleet.model import gpu_model
+from gpufleet.model.model_errors import InputError
+
+HELD_MIB = 1024
+"""Who holds more of a GPU than a display does computes on it: that GPU is left out."""
+
+
+class MachineAnswer(msgspec.Struct, frozen=True):
+    """The answer for the cards of this machine, and which of its GPUs are left out and why."""
+
+    answer: Answer
+    left_out: tuple[str, ...]
+
+
+def ask_machine(options: Options, backends: Iterable[Backend]) -> MachineAnswer:
+    """The answer; raises InputError where the machine has no GPU that it can be asked for."""
+    model = model_of(options.model, from_hub=options.from_hub)
+    named = {card.model for card in cards_of(options.gpus)}
+    known = {card.model: card for card in cards()}
+    found: dict[str, list[GpuFacts]] = {}
+    left_out = []
+    for gpu, why_not in _gpus(backends):
+        card = gpu_model.find(gpu.product)
+        name = str(card.name) if card is not None else ""
+        if why_not or name not in known:
+            left_out.append(f"{gpu.product}, index {gpu.index}: {why_not or 'no card of the catalogue'}")
+        elif name in named:
+            found.setdefault(name, []).append(gpu)
+    if not found:
+        raise InputError(
+            "this machine has no whole GPU of a known model" + (" that was named" if options.gpus else ""),
+            field="--here",
+            value=left_out[:10] or None,
+        )
+    asked, most = max(options.tensor_parallel, 1) * max(options.stages, 1), max(map(len, found.values()))
+    if asked > most:
+        raise InputError("this machine has fewer GPUs of one kind", value=asked, expected=f"at most {most}")
+    # Stages that were not asked for could be on other machines.
+    options = dataclasses.replace(options, stages=options.stages or 1)
+    chosen = tuple(_as_found(known[name], gpus) for name, gpus in found.items())
+    said = answer(model, serving_of(options, model), chosen, proposes=True)
+    return MachineAnswer(said, tuple(left_out))
+
+
+def own_backends(root: Path = Path("/")) -> Iterator[Backend]:
+    """Those of the vendors whose cards have figures; a vendor's library is loaded when it is opened."""
+    from gpufleet.devices.amd.backend import AmdBackend
+    from gpufleet.devices.drm_cards import Roots
+    from gpufleet.devices.nvidia.backend import NvidiaBackend
+
+    yield NvidiaBackend(root, clock_s=time.monotonic, wall_s=time.time)
+    yield AmdBackend(Roots(root / "sys", root / "dev", platform.release()), time.monotonic)
+
+
+def _gpus(backends: Iterable[Backend]) -> Iterator[tuple[GpuFacts, str]]:
+    """Every GPU that a driver lists, and why it is not to be had, if so."""
+    for backend in backends:
+        try:
+            backend.open()
+        except DriverError:
+            # A machine has the driver of one vendor.
+            continue
+        try:
+            for gpu in backend.fleet().gpus:
+                yield gpu, _why_not(backend, gpu)
+        finally:
+            backend.close()
+
+
+def _why_not(backend: Backend, gpu: GpuFacts) -> str:
+    if gpu.mig_enabled:
+        return "it is cut by MIG"
+    try:
+        held = backend.sample(gpu.uuid).memory.used_mib
+    except DriverError as error:
+        return str(error)
+    if held is not None and held > HELD_MIB:
+        return f"programs hold {held:,} MiB of it"
+    return ""
+
+
+def _as_found(card: CardEntry, gpus: list[GpuFacts]) -> CardEntry:
+    """The card with as many as there are, and the least memory that the driver tells of one."""
+    found = msgspec.structs.replace(card, gpus_per_node_max=len(gpus))
+    told = [gpu.memory_mib - (gpu.reserved_mib or 0) for gpu in gpus if gpu.memory_mib is not None]
+    if len(told) < len(gpus) or min(told) >= card.usable_mib:
+        # What programs were seen to find is less than what the driver counts.
+        return found
+    basis = Basis(checked="now", read="the driver of this machine")
+    return msgspec.structs.replace(found, usable_mib=min(told), usable_basis=basis)
