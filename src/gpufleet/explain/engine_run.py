@@ -6,6 +6,7 @@ keep room from a pod is found by asking again without these.
 """
 
 from collections.abc import Iterable
+from functools import cached_property
 
 from gpufleet.cluster.engine_of_settings import engine_of
 from gpufleet.cluster.settings import Settings
@@ -63,13 +64,18 @@ class EngineRun:
 
     def _protected(self, pod: Pod, gang: Gang | None) -> tuple[PodUid, ...]:
         """The pods that would end for the pod, or its gang, if there were no disruption budgets."""
+        return _victims(self._evicted_without_budgets, pod, gang)
+
+    @cached_property
+    def _evicted_without_budgets(self) -> list[Evict]:
+        """All that would end if there were no budgets: one answer for all pods, which costs a whole run."""
         if not any(isinstance(event, DisruptionBudgetSet) for event in self._events()):
-            return ()
+            return []
         unguarded = [
             [event for event in wave if not isinstance(event, DisruptionBudgetSet)] for wave in self.waves
         ]
         said = self._steps(self._new_engine(), unguarded)
-        return _victims([one for one in said if isinstance(one, Evict)], pod, gang)
+        return [one for one in said if isinstance(one, Evict)]
 
     def _new_engine(self) -> Engine:
         return engine_of(self.settings)
