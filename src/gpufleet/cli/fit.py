@@ -128,11 +128,8 @@ def command(
         batched_tokens=max_num_batched_tokens or 0,
         from_hub=from_hub,
     )
-    if here and (writes or method):
-        raise click.UsageError("--here says where a server fits, not with --train or --manifest")
+    _check_together(here=here, writes=writes, trains=bool(method), asks_cluster=cluster is not None)
     if writes:
-        if method:
-            raise click.UsageError("--manifest runs a server, and --train is no server")
         show_manifest(ask_manifest(options), output)
         return DONE
     if method:
@@ -140,14 +137,22 @@ def command(
         show_training(trained, output, detailed=bool(gpus))
         return _code(card.verdict for card in trained.cards)
     if here:
-        if cluster is not None:
-            raise click.UsageError("--here asks this machine, and --cluster a cluster")
         return _show_machine(options, output)
     if cluster is not None:
         return _show_cluster(options, cluster, kubeconfig, kube_context, output)
     answer = ask(options)
     show(answer, output, detailed=bool(gpus))
     return _code(card.verdict for card in answer.cards)
+
+
+def _check_together(*, here: bool, writes: bool, trains: bool, asks_cluster: bool) -> None:
+    """Refuse options of which each asks another question."""
+    if here and (writes or trains):
+        raise click.UsageError("--here says where a server fits, not with --train or --manifest")
+    if writes and trains:
+        raise click.UsageError("--manifest runs a server, and --train is no server")
+    if here and asks_cluster:
+        raise click.UsageError("--here asks this machine, and --cluster a cluster")
 
 
 def _show_list(output: str, *, is_evidence: bool) -> int:
