@@ -105,9 +105,8 @@ def command(
 
     Ends with code 0 if it fits on one of the cards, 1 if on none.
     """
-    from gpufleet.advise.fit.ask import ask, ask_manifest, ask_training
+    from gpufleet.advise.fit.ask import ask, ask_manifest
     from gpufleet.cli.fit_output import show, show_manifest
-    from gpufleet.cli.fit_training_output import show_training
     from gpufleet.fit.options import Options
 
     if lists or lists_evidence:
@@ -133,9 +132,7 @@ def command(
         show_manifest(ask_manifest(options), output)
         return DONE
     if method:
-        trained = ask_training(options, method, zero, rank)
-        show_training(trained, output, detailed=bool(gpus))
-        return _code(card.verdict for card in trained.cards)
+        return _show_training(options, method, zero, rank, output)
     if here:
         return _show_machine(options, output)
     if cluster is not None:
@@ -153,6 +150,15 @@ def _check_together(*, here: bool, writes: bool, trains: bool, asks_cluster: boo
         raise click.UsageError("--manifest runs a server, and --train is no server")
     if here and asks_cluster:
         raise click.UsageError("--here asks this machine, and --cluster a cluster")
+
+
+def _show_training(options: "Options", method: str, zero: int, rank: int, output: str) -> int:
+    from gpufleet.advise.fit.ask import ask_training
+    from gpufleet.cli.fit_training_output import show_training
+
+    trained = ask_training(options, method, zero, rank)
+    show_training(trained, output, detailed=bool(options.gpus))
+    return _code(card.verdict for card in trained.cards)
 
 
 def _show_list(output: str, *, is_evidence: bool) -> int:
