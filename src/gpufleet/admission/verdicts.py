@@ -3,6 +3,10 @@
 The same verdict as that of the policies, in Python: the webhook asks for rules that CEL cannot say, and
 for all rules about one object where no policy reads its kind. An exception is the annotation by which lint
 accepts a finding, on the object, its pods or its namespace, and counts until its last day.
+
+A finding of lint may count less than its rule, for what the object says of itself: a privileged tracer is
+told by the folders of the node that it mounts. At the door that is no reason, since any pod can mount them,
+so a finding counts as its rule does where a policy judges the rule.
 """
 
 import datetime as dt
@@ -10,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gpufleet.admission.cel.rules import FINDINGS
 from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import Rule, RuleFinding, Severity
@@ -61,9 +66,8 @@ def verdicts(
         for verdict in rule.check(manifest, known):
             if isinstance(verdict, RuleFinding):
                 words = shortened(f"{rule.id} {rule.title}: {verdict.says}; {verdict.advice}", WORDS_MAX)
-                found.append(
-                    AdmissionVerdict(rule, verdict.severity or rule.severity, verdict.field.path, words)
-                )
+                severity = rule.severity if rule.id in FINDINGS else verdict.severity or rule.severity
+                found.append(AdmissionVerdict(rule, severity, verdict.field.path, words))
     return found
 
 
