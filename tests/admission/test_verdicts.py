@@ -4,6 +4,7 @@ import datetime as dt
 
 import msgspec
 
+from gpufleet.admission.cel.rules import FINDINGS
 from gpufleet.admission.verdicts import manifest_of, verdicts
 from gpufleet.lint.rule import Severity
 from gpufleet.lint.rules import rule_of
@@ -28,5 +29,5 @@ def test_a_privileged_container_is_an_error_whatever_the_object_says_of_itself()
     text = msgspec.json.encode(pod).decode()
     by_lint = lint([read(SourceText("one", text))], (PRIVILEGED,)).findings
     assert [one.severity for one in by_lint] == [Severity.WARNING]
-    (verdict,) = verdicts(manifest_of(pod), (PRIVILEGED,), TODAY, {})
+    (verdict,) = verdicts(manifest_of(pod), (PRIVILEGED,), TODAY, {}, of_policies=FINDINGS)
     assert verdict.severity is Severity.ERROR

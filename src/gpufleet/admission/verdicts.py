@@ -10,11 +10,10 @@ so a finding counts as its rule does where a policy judges the rule.
 """
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpufleet.admission.cel.rules import FINDINGS
 from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import Rule, RuleFinding, Severity
@@ -56,8 +55,13 @@ def verdicts(
     today: dt.date,
     namespace_annotations: Mapping[str, str],
     context: Context | None = None,
+    *,
+    of_policies: Container[str] = (),
 ) -> list[AdmissionVerdict]:
-    """What the rules find, in their order. ``context`` has the other objects, if they are known."""
+    """What the rules find, in their order. ``context`` has the other objects, if they are known.
+
+    ``of_policies`` are the rules that a policy judges, by id.
+    """
     known = context or Context((manifest,))
     found = []
     for rule in rules:
@@ -66,7 +70,7 @@ def verdicts(
         for verdict in rule.check(manifest, known):
             if isinstance(verdict, RuleFinding):
                 words = shortened(f"{rule.id} {rule.title}: {verdict.says}; {verdict.advice}", WORDS_MAX)
-                severity = rule.severity if rule.id in FINDINGS else verdict.severity or rule.severity
+                severity = rule.severity if rule.id in of_policies else verdict.severity or rule.severity
                 found.append(AdmissionVerdict(rule, severity, verdict.field.path, words))
     return found
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gpufleet.admission.cel.rules import FINDINGS
 from gpufleet.admission.images import DEFAULT, ImagePolicy, image_findings, images_of, policy_of
 from gpufleet.admission.images import LABEL as IMAGES_LABEL
 from gpufleet.admission.plan.answer import (
@@ -151,7 +152,7 @@ class _Judging:
 
     def _findings(self, manifest: Manifest, at: str) -> Iterator[PlannedFinding]:
         annotations = self._namespace.annotations
-        for one in verdicts(manifest, self._rules, self._question.today, annotations):
+        for one in verdicts(manifest, self._rules, self._question.today, annotations, of_policies=FINDINGS):
             judge = Judge.POLICY if one.rule.id in self._of_policies else Judge.WEBHOOK
             action = WORDS[self._question.mode.of(one.severity)]
             yield PlannedFinding(one.rule.id, one.severity.word, action, judge.value, (at,), one.words)

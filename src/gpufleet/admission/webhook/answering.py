@@ -15,6 +15,7 @@ from http import HTTPStatus
 from typing import Any
 
 from gpufleet.admission.cel.pods import judged_kinds
+from gpufleet.admission.cel.rules import FINDINGS
 from gpufleet.admission.images import ImagePolicy, image_findings, images_of, policy_of
 from gpufleet.admission.policies import Action
 from gpufleet.admission.treatment import Judge, judged_by
@@ -122,7 +123,9 @@ class Answering:
         kind = (review.kind.group, review.kind.kind)
         by_policy = frozenset(self._of_policies if kind in self._kinds else ())
         annotations = self._annotations(review.namespace)
-        everything = verdicts(manifest_of(review.object), self._all, self._now().date(), annotations)
+        everything = verdicts(
+            manifest_of(review.object), self._all, self._now().date(), annotations, of_policies=FINDINGS
+        )
         if kind == POD and not review.dry_run and action is not Action.AUDIT:
             self._events.tell(review.namespace, review.object, everything)
         found = [one for one in everything if one.rule.id not in by_policy]
