@@ -60,6 +60,7 @@ def next_kept(kept: Kept | None, names: Sequence[str], known: bytes, now: dt.dat
     if _is_due(newest, now):
         kept = _with_another_authority(kept, now)
         newest = _read(kept.authority.certificate)
+    # An ended authority is trusted by no server and would make the Secret grow for ever.
     trusted = b"".join(_pem(one) for one in _all(kept.trusted) if one.not_valid_after_utc > now)
     kept = msgspec.structs.replace(kept, trusted=trusted)
     of_newest = server.issuer == newest.subject
@@ -95,6 +96,7 @@ def _authority(now: dt.datetime) -> Pair:
     public = key.public_key()
     certificate = (
         _begun(subject, subject, public, now, AUTHORITY_LIFE)
+        # The authority signs servers and no further authority.
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(AUTHORITY_USAGE, critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)

@@ -72,6 +72,7 @@ def _spec(expression: str, values: dict[str, str], *conditions: str) -> Object:
     needs = {f"may-need-it-{number}": one for number, one in enumerate(conditions, 1)}
     every = {"not-the-image-of-a-static-pod": _NO_MIRROR, **needs, "may-ask-for-a-gpu": may_ask()}
     return {
+        # A pod without its additions is better than no pod.
         "failurePolicy": "Ignore",
         "reinvocationPolicy": "IfNeeded",
         "matchConstraints": {

@@ -54,6 +54,7 @@ def image_findings(image: str, policy: ImagePolicy) -> list[str]:
     if policy.digests and DIGEST.fullmatch(image) is None:
         found.append("has no digest")
     place = _whole_name(read_image(image).repository)
+    # With the slash: example.com/team does not stand for example.com/team-b.
     if policy.registries and not any(
         place == one or place.startswith(f"{one}/") for one in policy.registries
     ):
@@ -91,6 +92,7 @@ _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 def image_policies(default: Action = Action.OFF, policy: ImagePolicy = DEFAULT) -> list[Object]:
     """The policy with its bindings; ``default`` is for namespaces without the label."""
     rules = resource_rules(updates=False)
+    # The image of a running pod can be changed, and containers to debug it come later.
     rules.append(resource_rule("", ["pods", "pods/ephemeralcontainers"], ["UPDATE"]))
     spec = {
         "failurePolicy": "Ignore",

@@ -112,6 +112,7 @@ class Allocator:
                 expected="a DeviceClass of this cluster",
                 where=f"claim {claim.path}, request {request.full_name(choice)}",
             )
+        # By selectors: claims of one class with the same selectors have the same verdict on a device.
         verdicts = self._verdicts.setdefault((device_class.selectors, choice.selectors), {})
         return ChoiceMatcher(claim, request, choice, device_class, self._features, verdicts)
 
@@ -132,6 +133,7 @@ class Allocator:
     def _planned(self, index: int, of_claim: list[list[ChoiceMatcher]], trial: Trial) -> list[PlannedRequest]:
         choices = [[self._planned_choice(matcher, trial) for matcher in matchers] for matchers in of_claim]
         least = [min((one.count for one in row if one.count), default=0) for row in choices]
+        # From the back: each request gets the least number of devices that later ones of its claim need.
         later = list(itertools.accumulate(reversed(least[1:]), initial=0))[::-1]
         return [PlannedRequest(index, row, rest) for row, rest in zip(choices, later, strict=True)]
 
@@ -140,6 +142,8 @@ class Allocator:
         if count is not None:
             ordered = self._order(matcher, self.candidates, count, trial)
             return PlannedChoice(matcher, ordered, count, takes_all=False)
+        # Devices that are held now stay in: a request for all devices fails where one is taken, as in
+        # Kubernetes.
         every = [one for one in self.candidates if matcher.matches(one) and matcher.could_serve(one)]
         return PlannedChoice(matcher, every, len(every), takes_all=True)
 

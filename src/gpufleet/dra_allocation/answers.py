@@ -27,6 +27,7 @@ def allocation_of(claim: ResourceClaim, found: Sequence[Sequence[Found]], node_n
 
 def _device(found: Found) -> AllocatedDevice:
     matcher, device = found.choice.matcher, found.candidate.device
+    # A device that is held whole gives all of its capacity, so no amounts are written down.
     taken = matcher.amounts(found.candidate) if device.is_shareable else None
     return AllocatedDevice(
         matcher.request.full_name(matcher.choice),
@@ -59,6 +60,7 @@ def _of_classes(found: Sequence[Sequence[Found]]) -> list[AllocatedConfiguration
 def _of_claim(
     claim: ResourceClaim, chosen: Sequence[tuple[DeviceRequest, DeviceChoice]]
 ) -> list[AllocatedConfiguration]:
+    # A configuration may name a request, which stands for all of its choices, or one choice of it.
     names = {name for request, choice in chosen for name in (request.name, request.full_name(choice))}
     return [
         AllocatedConfiguration(FROM_CLAIM, one)

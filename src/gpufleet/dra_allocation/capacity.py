@@ -60,6 +60,7 @@ def amounts_taken(
     if any(name not in capacity for name in requests):
         return None
     taken = {}
+    # Capacities that are not asked for are taken too, by what their policy says.
     for name, has in capacity.items():
         amount = _taken(name, requests.get(name), has)
         if amount.nano < 0:
@@ -73,11 +74,13 @@ def amounts_taken(
 def _taken(name: str, asked: Quantity | None, has: DeviceCapacity) -> Quantity:
     policy = has.policy
     if asked is None:
+        # Nothing says that less would do where there is no default, so all of it is taken.
         return has.value if policy is None or policy.default is None else policy.default
     if policy is None:
         return asked
     if policy.valid_range is not None:
         return _in_range(name, asked, policy.valid_range)
+    # Valid values ascend. An amount above all of them stays as it is, and ``_violates`` refuses it.
     return next((value for value in policy.valid_values if not value < asked), asked)
 
 
@@ -91,6 +94,7 @@ def _in_range(name: str, asked: Quantity, valid: AmountRange) -> Quantity:
         expected = "an amount of whole thousandths of 64 bits"
         raise ClaimError("an amount that cannot be counted", field=name, value=str(asked), expected=expected)
     least, step = _units(valid.minimum.nano, unit), _units(valid.step.nano, unit)
+    # Rounded up in integers: a request gets at least what it asks for.
     rounded = least + -(-(_units(asked.nano, unit) - least) // step) * step
     if rounded > MAXIMUM_INT64:
         expected = "an amount whose next step has 64 bits"

@@ -27,6 +27,7 @@ class ConstraintState:
             if any(not values.isdisjoint(one) for one in self._chosen):
                 return False
         elif self._chosen:
+            # What is common to all devices so far stands last, so one comparison is enough.
             values &= self._chosen[-1]
             if not values:
                 return False
@@ -43,6 +44,7 @@ def attribute_values(driver: str, device: Device, attribute: str) -> Values:
     value = device.attributes.get(attribute)
     if value is None:
         domain, _, identifier = attribute.partition("/")
+        # An attribute without a domain belongs to the domain of its driver.
         if domain != driver:
             return frozenset()
         value = device.attributes.get(identifier)

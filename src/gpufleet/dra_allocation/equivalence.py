@@ -44,6 +44,7 @@ class DeviceEquivalence:
         capacity = tuple(sorted((name, has.value.nano) for name, has in device.capacity.items()))
         policies = tuple(device.capacity[name].policy for name, _ in capacity)
         groups = tuple((use.counter_set, frozenset(use.compatibility_groups)) for use in device.counter_uses)
+        # Counters belong to a pool: devices that draw the same amounts of two pools are not alike.
         pool = candidate.id[:2] if candidate.draws else None
         state = (device.is_shareable, candidate.is_served, pool)
         return verdicts, values, capacity, policies, candidate.draws, groups, state

@@ -122,6 +122,7 @@ def _of_room(matcher: ChoiceMatcher, candidate: Candidate, trial: Trial) -> Iter
     try:
         amounts = matcher.amounts(candidate) or {}
     except ClaimError:
+        # Told already, as an obstacle of the capacity.
         return
     for name, needs in amounts.items():
         value = candidate.device.capacity[name].value

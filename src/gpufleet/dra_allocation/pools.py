@@ -94,6 +94,7 @@ class SliceIndex:
         if any(one.pool.generation > wanted.generation for one in same_pool):
             return None
         every: Sequence[ResourceSlice] = here
+        # The other slices may be those that the node cannot reach: a pool is complete as a whole.
         if len(here) != wanted.slice_count:
             every = [one for one in same_pool if one.pool.generation == wanted.generation]
             if len(every) != wanted.slice_count:
@@ -111,6 +112,7 @@ def _built(
 ) -> Pool:
     here_names = {one.name for one in here}
     away = [one for one in every if one.name not in here_names]
+    # A counter set may stand in a slice that the node cannot reach.
     counters: dict[Counter, int] = {}
     sets = {one.name for part in (*here, *away) for one in part.counter_sets}
     problem = _duplicate_device(here) or _count(counters, (*here, *away))

@@ -94,6 +94,8 @@ class LeastLoss:
             card, left = self._cards[name], trial.counters_left(chosen[0])
             key = card.loss(chosen[0], left), -card.used(left)
             for one in chosen:
+                # A partition as large as its card goes last, beside whole cards: it breaks a card for one
+                # claim.
                 yield one, (2 if card.sizes[one] >= SIZE_OF_A_WHOLE else 1, *key)
 
 

@@ -129,6 +129,8 @@ class Search:
         request = self._requests[top.index]
         for position in range(top.position + 1, len(request.choices)):
             choice = request.choices[position]
+            # A choice of all devices needs none where none matches, and that serves no request. What later
+            # requests need at least is counted in, so that the claim stays within its bound.
             if choice.count and top.before + choice.count + request.later_min <= RESULTS_MAX:
                 top.position = position
                 return _Device(top, choice, 0, 0)
@@ -136,11 +138,13 @@ class Search:
 
     def _searched(self, top: _Device) -> "_Request | _Device | None":
         matcher, candidates = top.choice.matcher, top.choice.candidates
+        # The way back: what came after this device failed, and so would a device like it.
         if top.found is not None:
             self._trial.give_back(matcher, top.found)
             if self._equivalence is not None:
                 top.failed.add(self._equivalence.of(top.found))
             top.found = None
+        # Where all are needed, the device at this place has no alternative.
         end = top.cursor + 1 if top.choice.takes_all else len(candidates)
         if top.choice.takes_all and top.cursor > top.nth:
             return None
@@ -155,6 +159,7 @@ class Search:
 
     def _serves(self, matcher: ChoiceMatcher, candidate: Candidate) -> bool:
         trial = self._trial
+        # A taken device is not asked about: a selector without a value for it would make the claim fail.
         if not (trial.is_free(matcher, candidate) and matcher.matches(candidate)):
             return False
         if not trial.has_room(matcher, candidate) or not candidate.is_served:

@@ -117,6 +117,7 @@ class Trial:
     def give_back(self, matcher: ChoiceMatcher, candidate: Candidate) -> None:
         """Take back the device that was chosen last."""
         if candidate.device.is_shareable:
+            # Administrative access takes no share, so it has none to give back.
             if not matcher.choice.admin_access:
                 self._shares[candidate.id] -= 1
             for name, amount in (matcher.amounts(candidate) or {}).items():
@@ -201,6 +202,7 @@ class Trial:
 
     def _book(self, matcher: ChoiceMatcher, candidate: Candidate) -> None:
         if candidate.device.is_shareable:
+            # Administrative access takes nothing (``held``).
             if not matcher.choice.admin_access:
                 self._shares[candidate.id] = self._shares.get(candidate.id, 0) + 1
             for name, amount in (matcher.amounts(candidate) or {}).items():

@@ -51,11 +51,13 @@ async def _apply(
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with connect(cluster) as (client, _, _):
         leading = await who_leads(client, settings)
+        # Only work that moves needs a scheduler: it keeps the places.
         if leading.problem and any(work.way is Way.MOVES for work in plan.work):
             raise WorldError(f"no node is drained, because no scheduler keeps places: {leading.problem}")
         drainer = Drainer(client, request, settings, options, tell, stop)
         try:
             await drainer.run([node.node for node in plan.nodes])
+        # Also where it is cancelled: a move that has not begun must not go on without its drain.
         except BaseException:
             await drainer.take_back()
             raise

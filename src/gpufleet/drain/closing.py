@@ -48,6 +48,7 @@ async def close(client: Client, name: str, deadline_s: int) -> ClosedNode:
         seen = decode(await client.get(NODES, name), _DECODER)
         known_us = _deadline_us(seen)
         is_ours = seen.metadata.annotations.get(keys.CORDONED_BY) == MARKED
+        # A cordon with a deadline is of an earlier drain; a cordon of others has none.
         if known_us is not None and seen.spec.unschedulable:
             return ClosedNode(name, known_us, goes_on=True, is_cordon_of_others=not is_ours)
         until = client.clock.now() + dt.timedelta(seconds=deadline_s)
@@ -59,6 +60,7 @@ async def close(client: Client, name: str, deadline_s: int) -> ClosedNode:
             await client.patch(NODES, name, {"metadata": metadata, "spec": {"unschedulable": True}})
         except Conflict:
             continue
+        # Read back as it was written, in whole seconds: a drain that goes on finds the same moment.
         deadline_us = microseconds(annotations[keys.DRAIN_DEADLINE])
         return ClosedNode(name, deadline_us, goes_on=False, is_cordon_of_others=seen.spec.unschedulable)
     raise WorldError(f"node {name} is not closed: others write it all the time")

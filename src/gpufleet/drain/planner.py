@@ -111,6 +111,7 @@ class _Planning:
         # Nodes that come back take work again when the next wave begins; others never do.
         self._closed = names if self.rules.away_s is not None else self._closed | names
         on_them = dict.fromkeys(name for node in wave for name in self._on.get(node.name, ()))
+        # By name, so that equal clusters give equal plans.
         planned = self._see_to([self._running[name] for name in sorted(on_them)])
         self.work += [one.plan for one in planned]
         plans = [
@@ -182,6 +183,7 @@ class _Planning:
             restart = one.gpu_milli * self.rules.restart_s * US_PER_S
             # A gang moves once for all of its nodes that are left, so each of these bears a part.
             lost += (one.lost_milli_us(self.at_us) + restart) // len(one.nodes & self.left.keys())
+        # Besides, GPUs of the node are idle until the last of its work has ended.
         return kept, lost + max(0, node.gpu_milli * waited_us - busy), node.name
 
     def _ends_in_time(self, work: RunningWork) -> bool:
@@ -249,6 +251,7 @@ class _Planning:
         # Its end moves back by what it does again, and is not counted on any more.
         after = msgspec.structs.replace(work, pods=pods, saved_at_us=at_us, ends_at_us=None)
         self._running[work.name] = after
+        # Nothing can be taken out of the middle of a heap, so it is made anew.
         self._ends = [one for one in self._ends if one[1] != work.name]
         heapq.heapify(self._ends)
         self._come(after)
@@ -267,6 +270,7 @@ class _Planning:
         self.places.leave(pod.uid for pod in work.pods)
         self._go(work)
         del self._running[work.name]
+        # Nothing can be taken out of the middle of a heap, so it is made anew.
         self._ends = [one for one in self._ends if one[1] != work.name]
         heapq.heapify(self._ends)
         lost = gpu_hours(work.lost_milli_us(self.at_us))

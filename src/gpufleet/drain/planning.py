@@ -48,6 +48,7 @@ def answer_on(
 
     starts: dict[str, tuple[str, ...]] = {}
     for name, start in asked.starts.items():
+        # A trial for each question: places that one answer took are free for the next.
         with engine.relocating() as places:
             question = question_of(request(start.nodes, start.most), facts, engine, now_us)
             starts[name] = tuple(next_nodes(question, places)) if question.nodes else ()
@@ -72,8 +73,10 @@ def _answer(asked: PlanningAsked) -> PlanningAnswer:
         return asyncio.run(_look(asked))
     except ExceptionGroup as group:
         known, others = group.split((GpufleetError, OSError))
+        # A fault of ours must not be hidden by an error of the cluster that came with it.
         if known is None or others is not None:
             raise
+        # Task groups wrap errors in groups; the innermost one has the words.
         first: BaseException = known
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]

@@ -60,6 +60,7 @@ class PlanningProcess:
             async with asyncio.timeout(ANSWER_WITHIN_S):
                 said, error_text = await process.communicate(question)
         finally:
+            # Also where the asker was cancelled: no process is left behind.
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()

@@ -74,6 +74,7 @@ class Holding(msgspec.Struct, frozen=True):
 
     def phase(self, at_us: int) -> Bucket | None:
         """The bucket by the pod's life; None where measured use decides."""
+        # Before all else: when the end of a pod was not seen, none of its other moments is certain.
         if self.is_estimated(at_us):
             return Bucket.UNMEASURED
         if self.deletion_us is not None and self.deletion_us <= at_us:

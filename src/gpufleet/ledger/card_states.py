@@ -84,6 +84,7 @@ def free_states(
                 states[card_of(device.id), Bucket.OUT, device.ill].append(_since(span, device.ill_since_us))
     for one in reserved:
         states[one.card, Bucket.RESERVED, one.queue].append(one.span)
+    # In order, so that logs that saw the same give the same bytes.
     for (card, bucket, reason), spans in sorted(states.items()):
         for span in joined(within(span, life) for span in spans):
             yield FreeState(card or None, bucket, span, reason)

@@ -86,6 +86,7 @@ HEADING_KEY = "gpufleet.io/charges"
 def write_charges(path: Path, rows: Iterable[CostRow], heading: ChargesHeading) -> None:
     """Write the rows, whole or not at all. Raises FileWriteError."""
     try:
+        # DuckDB opens its files by name, so the finished file is copied into its place.
         with tempfile.TemporaryDirectory(prefix="gpufleet-charges-") as folder:
             made = Path(folder, "charges.parquet")
             _copy(made, rows, heading)
@@ -158,6 +159,7 @@ def _arrays(cells: Sequence[tuple[object, ...]]) -> dict[str, Any]:
         if type_ == "VARCHAR":
             found[name] = np.array(column, dtype=object)
         elif name == "amount_micro":
+            # DuckDB reads a masked value as NULL. Floats, with NaN for it, could not hold every amount.
             known = np.array([0 if one is None else one for one in column], dtype=np.int64)
             found[name] = np.ma.array(known, mask=[one is None for one in column])
         else:

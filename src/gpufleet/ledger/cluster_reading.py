@@ -135,6 +135,7 @@ async def _observations(client: Client, kind: Kind, at_us: int) -> AsyncIterator
         for raw in page.items or ():
             version = version_of(kind, raw)
             yield version
+            # A pod that has ended says so itself: no list has to tell of its end.
             if not isinstance(version, PodVersion) or version.ended_us is None:
                 uids.append(version.uid)
     yield listed_of(kind, number, at_us, uids)

@@ -98,6 +98,7 @@ class Follower:
                 self._take(found.version)
             case Vanished(last) if not self.mirror.is_listing:
                 version = last.version
+                # Never before its last version, whatever the clocks say.
                 at_us = max(version.at_us, self._now_us())
                 self._take(Gone(self.kind, version.uid, version.number, at_us))
             case _:

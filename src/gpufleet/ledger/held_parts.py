@@ -77,6 +77,7 @@ def _charges(parts: tuple[Fraction, ...]) -> tuple[tuple[int, ...], int]:
     """
     held = sum(parts, Fraction(0))
     free = max(WHOLE, held) - held
+    # ``apportion`` takes whole weights: floats would not add up to the card.
     denominator = math.lcm(free.denominator, *(part.denominator for part in parts))
     weights = [part.numerator * (denominator // part.denominator) for part in (*parts, free)]
     *charged, left = apportion(CARD_PARTS, weights)

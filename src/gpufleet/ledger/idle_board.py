@@ -47,6 +47,7 @@ def idle_jobs(groups: Iterable[Group]) -> tuple[IdleJob, ...]:
         is_measured = is_idle or bucket == Bucket.USED
         idle_micro = known.idle_micro
         if is_idle and group.gpu_micro is not None:
+            # Each job and model has one group of idle time, so nothing is added up here.
             idle_micro = group.gpu_micro
         found[key] = IdleJob(
             *key,

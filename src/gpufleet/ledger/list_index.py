@@ -23,6 +23,8 @@ class ListIndex:
         begins: dict[str, int] = {}
         before: frozenset[str] = frozenset()
         for place, one in enumerate(in_order):
+            # Equal lists that follow one another are often one set (``log_file``): comparing them costs
+            # nothing then.
             if one.uids is before:
                 continue
             for uid in before - one.uids:

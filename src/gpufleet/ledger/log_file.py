@@ -120,6 +120,7 @@ def read_log(lines: Iterable[bytes], name: str, log: IntervalLog, before: Origin
         try:
             seen = _LINE.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            # A decoder ends with RecursionError in JSON that is nested too deeply.
             problem = f"not an observation ({error})"
             raise InputError(problem, where=f"{name}, line {number}", expected=EXPECTED) from error
         if isinstance(seen, Measured):

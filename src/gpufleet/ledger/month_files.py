@@ -68,6 +68,7 @@ class MonthFiles:
         for older in sorted(self._logs):
             if older < month:
                 carried.merge(self._logs[older])
+        # Where no month is open, the newest sealed one has what goes on into this month.
         if not self._logs and (sealed := self.sealed_months()):
             carried.merge(read_sealed(self._sealed(sealed[-1]))[0])
         carried.forget(begin_us(month))

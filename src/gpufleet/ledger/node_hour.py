@@ -150,6 +150,7 @@ def _gpu_rows(records: NodeRecords, spans: Sequence[PriceSpan]) -> tuple[list[Le
             for key, weight in weights.items():
                 by_device[device][key] += weight
                 money[key] += weight * scale
+        # The price of a node has a row also while no GPU of it is known.
         if not devices and _is_per_node(span.price):
             key = _without_devices(records, span.price)
             money[key] += CARD_PARTS * (span.until_us - span.from_us) * _scale(span.price, equal, 1)
@@ -274,6 +275,7 @@ def _free_parts(states: Iterable[FreeState], free: int, at_us: int, *, is_seen: 
     now.sort(key=lambda state: (FREE_ORDER.index(state.bucket), state.reason))
     for state in now:
         limit = free if state.milli is None else state.milli * (CARD_PARTS // WHOLE_GPU_MILLI)
+        # States may overlap: each takes of what those before it have left.
         taken = min(free, limit)
         free -= taken
         yield state.bucket, NO_POD, state.reason, False, taken

@@ -47,6 +47,7 @@ def taints_patch(facts: NodeFacts, written: WrittenState) -> dict[str, object]:
         before = known.get((key, effect))
         same = before is not None and before.value == value
         kept.append(before if before is not None and same else NodeTaint(key, effect, value))
+    # None takes the annotation away.
     annotation = written_taints(frozenset(written.taints)) or None
     return {
         "metadata": {

@@ -135,6 +135,7 @@ def _field_refusals(policies: tuple[FleetPolicy, ...]) -> Iterator[PolicyRefusal
         for field, value in said(policy):
             by_field[field].append((policy.name, value))
     for field, sayings in sorted(by_field.items()):
+        # Each is compared with the first alone: with one contradiction all that name the field are refused.
         first, value = sayings[0]
         for second, other in sayings[1:]:
             kind = RefusalKind.OVERLAP if value == other else RefusalKind.CONTRADICTION

@@ -24,6 +24,7 @@ def event_of(
         "apiVersion": EVENTS.api_version,
         "kind": EVENTS.name,
         "metadata": {
+            # A name has at most 253 characters, and 17 are added.
             "name": f"{metadata.name[:200]}.{secrets.token_hex(8)}",
             "namespace": metadata.namespace or OF_THE_CLUSTER,
         },

@@ -113,6 +113,7 @@ _NAMED = msgspec.json.Decoder(_Named)
 def leftover(node: LeavingNode) -> Leftover | None:
     """What the node has of gpufleet; None for nothing."""
     metadata = node.metadata
+    # Taken back by an empty apply, which undoes nothing that came by another operation.
     ours = [
         one for one in metadata.managed_fields if one.manager in LABEL_MANAGERS and one.operation == APPLY
     ]
@@ -149,6 +150,7 @@ def _is_cordon_ours(annotations: dict[str, str]) -> bool:
 def node_patch(node: LeavingNode, found: Leftover) -> dict[str, object]:
     """The merge patch of annotations, taints and the cordon, tied to the version that was read."""
     metadata: dict[str, object] = {"resourceVersion": node.metadata.resource_version}
+    # Null takes a key away in a merge patch.
     if found.annotations:
         metadata["annotations"] = dict.fromkeys(found.annotations)
     if found.paused or found.states:
@@ -195,6 +197,7 @@ async def _take_back_on(client: Client, name: NodeName) -> None:
         except NotFound:
             return
         except Conflict:
+            # Another writer was faster: what is left is read anew.
             if attempt == TRIES_MAX:
                 raise
             continue

@@ -155,6 +155,7 @@ def _managers(node: PolicyNode) -> tuple[frozenset[str], dict[str, tuple[str, ..
         else:
             for key in one.labels():
                 others[key].add(one.manager)
+    # Nothing says whose these labels are, so they count as those of another.
     if not node.metadata.managed_fields:
         others.update({key: {BEFORE_FIRST_APPLY} for key in node.metadata.labels})
     return frozenset(owned), {key: tuple(sorted(names)) for key, names in others.items()}

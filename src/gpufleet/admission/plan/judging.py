@@ -194,6 +194,7 @@ def _pods(manifest: Manifest, key: Key) -> Iterator[tuple[str, Body]]:
         if template.is_completed or template.model_servers:
             continue
         metadata, spec = _plain(template.metadata.node), _plain(template.spec.node)
+        # A template has no other metadata that is given to its pods.
         metadata = {part: metadata[part] for part in ("labels", "annotations") if metadata.get(part)}
         metadata |= {"name": key.name, "namespace": key.namespace}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

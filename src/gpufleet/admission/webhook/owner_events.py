@@ -60,8 +60,10 @@ class OwnerEvents:
         now_s = self._client.clock.monotonic_s()
         for one in found:
             key = (owner.uid, one.rule.id)
+            # A full queue drops the Event without noting it, so the owner is told with the next pod.
             if now_s - self._told.get(key, float("-inf")) < AGAIN_S or self._waiting.full():
                 continue
+            # Cleared whole: at worst an owner is told once more within the hour.
             if len(self._told) >= TOLD_MAX:
                 self._told.clear()
             self._told[key] = now_s
@@ -91,6 +93,7 @@ def owner_of(pod: Mapping[str, Any]) -> EventOwner | None:
 
 
 def _event(namespace: str, owner: EventOwner, words: str, now: dt.datetime) -> dict[str, Any]:
+    # A name has at most 253 characters, and 17 are added.
     name = f"{owner.name[:200]}.{secrets.token_hex(8)}"
     return {
         "apiVersion": EVENTS.api_version,

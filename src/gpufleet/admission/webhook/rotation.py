@@ -188,10 +188,12 @@ class Rotation:
         for index, one in enumerate(configuration.webhooks):
             if one.client_config.ca_bundle != wanted:
                 at = f"/webhooks/{index}"
+                # Webhooks may have changed their order since they were read: the patch fails then.
                 patch.append({"op": "test", "path": f"{at}/name", "value": one.name})
                 patch.append({"op": "add", "path": f"{at}/clientConfig/caBundle", "value": wanted})
         if not patch:
             return False
+        # The server asks for this name, whatever address it connects to.
         await self._client.patch(kind, self._name, patch, patch_type=PatchType.JSON)
         return True
 

@@ -34,6 +34,7 @@ def host_curve(needs: Float64Array, worths: Float64Array, weights: Float64Array)
     if mean == 0:
         return HostCurve(1, (FULL_SHARE,) * (CURVE_STEPS + 1))
     drawn = mean + (need - mean) / math.sqrt(TASKS_A_NODE)
+    # Needs are divided by below, so none may be 0.
     drawn = np.maximum(drawn, NEED_LEAST * mean + 1e-9)
     span = max(1, int(min(float(drawn.max()), SPAN_MEANS_MAX * mean, SPAN_MOST)))
     left = np.linspace(0, span, CURVE_STEPS + 1)

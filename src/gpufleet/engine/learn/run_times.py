@@ -136,6 +136,7 @@ class LearnedRunTimes:
         runs = self._runs.get(alike(queue, pod), ())
         if len(runs) < RUNS_LEAST:
             return None
+        # The nearest rank, rounded up in integers: every machine finds the same run.
         rank = -(-len(runs) * QUANTILE_PERCENT // 100)
         return sorted(runs)[rank - 1] * MARGIN_PERCENT // 100
 

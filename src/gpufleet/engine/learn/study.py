@@ -146,6 +146,7 @@ def prices_of(
     """
     if all(not request.models for request, _ in wanted):
         return {}
+    # Prices are money by capacity, so a model of which nothing is free has a little all the same.
     capacity = {model: max(amount, NOTHING_FREE) for model, amount in free.items()}
     demand: dict[frozenset[int], float] = {}
     for (request, weight), worth in zip(wanted, worths.tolist(), strict=True):

@@ -36,6 +36,7 @@ def says_something_new(old: Valuation, new: Valuation) -> bool:
 def with_marks_of(old: Valuation, new: Valuation) -> Valuation:
     """The old valuation's values with the new one's marks: what it watches, and when the next is due."""
     slots = new.slots
+    # Without any bonus the levels may be of other needs, so they are not matched one by one.
     if any_bonus(old.slots) or any_bonus(new.slots):
         slots = tuple(
             SlotKind(

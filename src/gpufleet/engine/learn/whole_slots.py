@@ -81,6 +81,7 @@ def poisson_tail(expected: float, count: int) -> float:
     for number in range(1, count):
         term *= expected / number
         below += term
+        # Beyond the mean each term is smaller than the one before: what is left out is negligible.
         if number > expected and term < NEGLIGIBLE:
             break
     return max(0.0, 1.0 - below)
@@ -98,6 +99,8 @@ def needs_of(requests: list[tuple[PodMixRequest, float]], gpus: int) -> list[Nee
     needs: list[Need] = []
     memory = 0
     for cpu_milli, memory_mib, expected in chosen:
+        # A level stands for every task that needs no more CPU, so its memory is the most that one of them
+        # needs.
         memory = max(memory, memory_mib)
         needs.append(Need(min(cpu_milli, NEVER), min(memory, NEVER), expected))
     merge_closest(needs)

@@ -88,6 +88,8 @@ class Budgets:
             if len(accounts) > 1:
                 return False
             for account in accounts:
+                # Counted over all of these pods: a budget that has room for each alone may not have it for
+                # all.
                 key = (account.budget.namespace, account.budget.name)
                 counts[key] = counts.get(key, 0) + 1
                 if counts[key] > account.left:

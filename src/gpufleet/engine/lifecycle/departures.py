@@ -157,6 +157,8 @@ class Departures:
         self.by_row.update(dict.fromkeys(rows, nomination))
         if alike is not None:
             self.by_needs.setdefault(alike, {})[number] = None
+        # Dictionaries keep the order in which keys came, and nominations are read in the order of their
+        # numbers.
         if is_late:
             self._put_in_order(alike)
         for row in rows:

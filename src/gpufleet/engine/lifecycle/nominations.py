@@ -425,6 +425,7 @@ class Nominations:
             if not placed:
                 return []
             trial.keep()
+        # Other nominations may be ready on the nodes that are given up: ``settle`` asks about these.
         for row, node in kept_on.items():
             state.pods.left(row, node)
         self.departures.end(nomination)

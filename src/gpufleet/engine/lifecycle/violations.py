@@ -72,6 +72,7 @@ class Violations:
             # Its time goes on, so that a violation that changes a little again and again still ends.
             watch.violation = violation
             return
+        # The moment may be told by another clock: no violation begins later than now.
         since_us = at_us if happened.since_us is None else min(happened.since_us, at_us)
         due_us = max(at_us, since_us + _allowed_us(violation))
         self.watches[subject] = _Watch(violation, since_us, due_us)
@@ -129,6 +130,7 @@ class Violations:
             members = self.state.gangs.described(name)
             if members is None:
                 continue
+            # A copy: a nomination that is cancelled leaves this.
             for row in list(members.nominated):
                 self.nominations.cancel_of(row)
             self.state.withdraw_gang(members.described)

@@ -89,6 +89,7 @@ class DecayedUse:
             return replace(self, at_us=now_us, area=self.area + self.used * (now_us - self.at_us))
         end_us = (tick + 1) * tick_us
         area = self.area + self.used * (end_us - self.at_us)
+        # Half a tick is added, so that the division rounds to the nearest value and not always down.
         mean = ((area << FRACTION_BITS) + tick_us // 2) // tick_us
         # Towards what was used in the tick and not towards 0: steady use stays as it is.
         value = mean + remembered(self.value - mean, 1)

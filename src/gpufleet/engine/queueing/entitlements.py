@@ -42,6 +42,7 @@ class Level:
             wants = sum(self.claims[child].most for child in children) + self.wanted.get(row, 0)
             # A hard limit may be less than what is guaranteed below it.
             wants = max(0, min(wants, self.hard[row] - below))
+            # A root has no parent to claim from: all that is there is its own.
             if int(self.tree.parent[row]) == layout.NOT_SET:
                 self.has[row] = min(wants, self._whole(row))
             else:
@@ -79,6 +80,7 @@ class Level:
 
 def top_down(tree: QueueTree) -> list[int]:
     """The rows of all queues that are described, parents before their children."""
+    # Sorted, so that the order does not depend on when queues were described.
     rows = [tree.row_by_name[name] for name in sorted(tree.described)]
     level = [row for row in rows if int(tree.parent[row]) == layout.NOT_SET]
     order: list[int] = []

@@ -122,6 +122,7 @@ def _at(hour: NodeHour, amount_micro: int, price_id: str) -> NodeHour:
         LedgerRow(msgspec.structs.replace(row.key, price_id=price_id), row.quantity, part)
         for row, part in zip(hour.rows, gpu, strict=True)
     )
+    # An hour that is divided by time has no part for the host: there are fewer amounts than rows.
     hosts = tuple(
         HostRow(row.pod_uid, price_id, part) for row, part in zip(hour.host_rows, host, strict=False)
     )

@@ -52,6 +52,7 @@ def read_bills(bills: Iterable[tuple[bytes, str]]) -> Bill:
 
 def _rows(content: bytes, name: str) -> Iterator[tuple[str, Row]]:
     try:
+        # With or without the byte order mark that some programs write first.
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError("not text", where=name, expected=EXPECTED) from error
@@ -62,6 +63,7 @@ def _rows(content: bytes, name: str) -> Iterator[tuple[str, Row]]:
             raise InputError(f"no column {missing[0]}", where=name, expected=EXPECTED)
         for row in rows:
             where = f"{name}, line {rows.line_num}"
+            # DictReader has None for cells that are missing, and as the key of cells beyond the columns.
             if None in row or None in row.values():
                 raise InputError("a line of another length", where=where, expected="as many cells as columns")
             yield where, {key: "" if cell in NULLS else cell for key, cell in row.items()}

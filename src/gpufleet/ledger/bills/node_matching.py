@@ -42,6 +42,8 @@ class NodeMatching:
             for name in _ids(provider, rest):
                 self._by_id[name].add(node.uid)
             if provider == "gce":
+                # Filled up in front, so that an id of fewer parts than project, zone and name can be taken
+                # apart.
                 _, zone, name = ("", "", *rest.split("/"))[-3:]
                 self._by_name[name, zone].add(node.uid)
 

@@ -87,6 +87,7 @@ class ParkingController:
         try:
             found = await observe(self._client, self._source, now_us)
         except KubeError:
+            # A KubeError is a WorldError too, and no fault of the measurements.
             raise
         except WorldError as error:
             # Without measurements nothing is known to be idle; waking needs none.

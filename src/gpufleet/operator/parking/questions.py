@@ -206,6 +206,7 @@ def _parked_members(named: Named, name: str) -> list[Member]:
 async def _named(client: Client, name: str, namespace: str) -> Named:
     """The workload that is meant and its gang. Raises InputError where it is none or several."""
     kinds, plain = _read_name(name)
+    # All kinds, since members of its gang may be of any.
     listed = {kind: await list_workloads(client, kind, namespace) for kind in WAYS}
     matching = [(kind, one) for kind in kinds for one in listed[kind] if one.metadata.name == plain]
     top_level = [(kind, one) for kind, one in matching if not is_made_by_another(one)]
@@ -238,9 +239,11 @@ def _read_name(name: str) -> tuple[Sequence[Kind], str]:
         raise InputError("no name", value=name, expected=EXPECTED)
     if not slash:
         return tuple(WAYS), plain
+    # kubectl names kinds with their group, as in ``statefulset.apps/NAME``.
     word = word.lower().partition(".")[0]
     if word in KINDS_BY_WORD:
         return (KINDS_BY_WORD[word],), plain
+    # ``ds`` is the short name of a DaemonSet and no plural.
     other = OTHER_KINDS.get(word.removesuffix("s") if word != "ds" else word)
     if other is not None:
         raise InputError(f"a {other} is not parked: {refusal_of(other)}", value=name, expected=EXPECTED)
