@@ -92,6 +92,7 @@ class ConfiguredAccess:
             # The pair may not fit at this moment: a certificate and its key are replaced one after the other.
             if self._context is None:
                 raise
+            # Told once, and not with each new connection.
             if str(problem) != self._tls_problem:
                 _log.warning("what was read before stays in use: %s", problem)
             self._tls_problem = str(problem)
@@ -117,6 +118,7 @@ class ConfiguredAccess:
         """When what the files hold now ends; what an exec plugin gives is renewed by it."""
         user = self._user
         found: list[Expiry | None] = []
+        # Read for its end alone: what is wrong with it is told where it is used.
         with contextlib.suppress(SettingsError):
             token = self._token_of_file(user.token_file) if user.token_file else user.token
             found.append(token_expiry("token", token or ""))
@@ -244,6 +246,7 @@ class ConfiguredAccess:
                 if not self._token:
                     raise _unreadable("user.tokenFile", path, self._chosen.user_file, error) from error
                 _log.warning("%s cannot be read any more; its last token stays in use", path)
+            # Also after a failure: the file is tried again when the token is due, and not with each request.
             self._token_read_at_s = now_s
         return self._token
 
@@ -270,6 +273,7 @@ def in_cluster_access(
         raise SettingsError(
             "this is no pod", field="KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT", expected="both"
         )
+    # An IPv6 address stands in brackets in a URL.
     shown = f"[{host}]" if ":" in host else host
     # The token does without this file: only the default namespace is missed.
     with contextlib.suppress(OSError, UnfitFileError):
@@ -298,6 +302,7 @@ def _pem(data: str | None, name: str | None, file: Path, field: str) -> str:
     """PEM from a field's data, else from the file it names; data wins, as for kubectl."""
     if data:
         try:
+            # YAML may break the text into lines, which a strict decoder refuses.
             return base64.b64decode("".join(data.split()), validate=True).decode("ascii")
         except (binascii.Error, UnicodeDecodeError) as error:
             raise SettingsError(

@@ -85,6 +85,7 @@ class ExecPlugin:
         self._mode = settings.interactive_mode or ""
         if settings.api_version not in VERSIONS:
             raise self._wrong("apiVersion", settings.api_version, " or ".join(VERSIONS))
+        # v1beta1 may leave the mode out; v1 has to name one.
         if not self._mode and settings.api_version == VERSIONS[1]:
             self._mode = "IfAvailable"
         if self._mode not in MODES:

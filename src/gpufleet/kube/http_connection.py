@@ -146,6 +146,7 @@ class HttpConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """asyncio: the connection is gone."""
         if self._broken is None:
+            # An answer without a length is whole when its connection ends; any other is cut short then.
             try:
                 self._parser.end()
             except MalformedAnswerError as error:

@@ -165,6 +165,7 @@ class ResponseParser:
                 raise MalformedAnswerError(f"the answer is larger than {self.most_bytes} bytes")
             self._part = _Part.LENGTH if self._left else _Part.COMPLETE
         else:
+            # Without a length the answer ends with its connection (RFC 9112, section 6.3).
             self.keep_alive = False
             self._part = _Part.UNTIL_CLOSE
 

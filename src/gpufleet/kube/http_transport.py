@@ -102,6 +102,7 @@ class HttpTransport:
 
     async def _call_once(self, request: Request, deadline_s: float) -> Response:
         payload = await self._payload(request)
+        # The answer to a write is one object, whatever limit a reader has set.
         most_bytes = request.most_bytes if request.method in _READS else LARGEST_OBJECT_BYTES
         loop = asyncio.get_running_loop()
         # The connection used last is the one that the server has most probably not closed yet.

@@ -93,6 +93,7 @@ async def _guard(client: Client, namespace: str) -> InstallationFinding:
     except Forbidden as answer:
         if GUARD in answer.message:
             return InstallationFinding(good=True, sentence="a pod that names its own devices is refused")
+        # Another policy refused it first, so this one was not asked.
         said = printable(answer.message, 200)
         return InstallationFinding(
             good=False, sentence=f"it is not known whether a pod may name its own devices: {said}"

@@ -288,6 +288,7 @@ class Mirror(Generic[Object]):
             await self._pause(error)
             return
         self._take_list([], "")
+        # Its definition may be installed later.
         self._must_list = True
         self._problem = f"the server does not serve {self.kind.plural}.{self.kind.group}"
         await self._clock.sleep(self._pace.absent_pause_s * self._client.jitter.uniform(0.5, 1.0))

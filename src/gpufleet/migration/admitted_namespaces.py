@@ -76,6 +76,7 @@ def names_some(draft: Draft) -> bool:
 
 def limits_namespaces(draft: Draft, every: dict[str, Draft]) -> bool:
     """True if the queue, or one above it, names namespaces."""
+    # Objects of another system may name each other as parents.
     seen: set[str] = set()
     at: Draft | None = draft
     while at is not None and at.name not in seen:

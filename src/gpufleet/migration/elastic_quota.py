@@ -30,6 +30,7 @@ def convert(sources: Iterable[Source], notes: FieldNotes) -> tuple[Draft, ...]:
             drafts[draft.name] = draft
     if not drafts:
         return ()
+    # A namespace may have the name of the root.
     root = f"{ROOT}-root" if ROOT in drafts else ROOT
     for draft in drafts.values():
         draft.parent = root
@@ -57,6 +58,7 @@ def _amounts(source: Source, part: str, ours: str, notes: FieldNotes) -> dict[st
         if resource is None:
             notes.lost(source, field, "no quota counts this resource")
             continue
+        # Several of their resources may be one of ours: GPUs of two vendors are both GPUs.
         found[resource] = found.get(resource, ZERO) + amount
         notes.honoured(source, field, f"spec.quotas[{resource}].{ours}")
     return found

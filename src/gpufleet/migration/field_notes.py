@@ -81,6 +81,7 @@ def leaves(part: Any, path: str) -> Iterator[str]:
             yield from leaves(inner, f"{path}.{name}")
     elif isinstance(part, list) and part:
         for position, inner in enumerate(part):
+            # People know an item by its name, and its place in the list may change.
             named = isinstance(inner, dict) and isinstance(inner.get("name"), str)
             yield from leaves(inner, f"{path}[{inner['name'] if named else position}]")
     else:

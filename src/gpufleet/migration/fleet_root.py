@@ -48,6 +48,7 @@ def divide(drafts: Iterable[Draft], notes: FieldNotes) -> None:
     for draft in drafts:
         if draft.parent is not None:
             by_parent.setdefault(draft.parent, []).append(draft)
+    # Before any quota changes: the quota of a queue is a part of what is below its parent.
     below = {
         (draft.name, resource): _owed_below(by_parent.get(draft.name, []), resource)
         for draft in drafts
@@ -92,6 +93,7 @@ def place_under_a_root(drafts: list[Draft], fleet: Capacity) -> list[Draft]:
     """The queues, with a root above those that have no parent, for every resource that one of them names."""
     taken = {draft.name for draft in drafts}
     name = NAME
+    # One of the queues may have the name of the root.
     while name in taken:
         name = f"{name}-root"
     root = Draft(name, "the fleet")

@@ -25,6 +25,7 @@ def as_ours(source: Source, text: str, field: str) -> str:
     """A duration of Go in our notation, rounded up to milliseconds. Raises InputError for what Go would not
     read.
     """
+    # A number of any length would cost time before it is found to be too long.
     if len(text) > 64 or not _WHOLE.fullmatch(text):
         raise source.error("not a length of time", field, text, "one such as 10m or 1h30m")
     length_ns = sum(Fraction(number) * _NS[unit] for number, unit in _EACH.findall(text))

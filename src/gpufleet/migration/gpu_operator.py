@@ -239,6 +239,7 @@ def _selector(source: Source, draft: PolicyDraft, notes: FieldNotes) -> bool:
     required = source.mapping("spec", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     terms: list[Any] = required.get("nodeSelectorTerms", [])
     simple = {"In", "NotIn", "Exists", "DoesNotExist"}
+    # A label selector cannot say several terms, fields of nodes, or preferences.
     if len(terms) != 1 or set(terms[0]) - {"matchExpressions"} or set(affinity) - {_REQUIRED}:
         return False
     expressions = terms[0].get("matchExpressions", [])

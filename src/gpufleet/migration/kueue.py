@@ -90,6 +90,7 @@ def _cohort_names(cohorts: list[Source], queues: dict[str, Source]) -> dict[str,
     found: dict[str, str] = {}
     for name in sorted({name for name in named if name}):
         free = name
+        # Cohorts and ClusterQueues have names apart from each other; FleetQueues share one space of names.
         while free in taken:
             free = f"cohort-{free}"
         taken.add(free)

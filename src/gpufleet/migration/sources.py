@@ -35,6 +35,7 @@ class Source(msgspec.Struct, frozen=True):
             if not isinstance(found, dict):
                 raise self.error("not a map", ".".join(path), found, "a map")
             found = found.get(name)
+            # Null stands for a field that is not there, as for the API server.
             if found is None:
                 return None
         return found
@@ -70,6 +71,7 @@ class Source(msgspec.Struct, frozen=True):
 
     def quantity(self, value: Any, field: str) -> Quantity:
         """An amount of 0 or more, as the API server would read it."""
+        # By the exact type, because true and false are integers to Python.
         if type(value) not in (int, float, str):
             raise self.error("not an amount", field, value, "a quantity such as 8 or 80Gi")
         try:

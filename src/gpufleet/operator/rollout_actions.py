@@ -145,6 +145,7 @@ class RolloutActions:
         labels = written_state(facts, stamp)
         if stamp is not None and stamp.phase in VALIDATED:
             annotations[DRIVER_IMAGE_ANNOTATION] = stamp.target
+        # What was paused for the change of the driver runs again in every other phase.
         if stamp is None or stamp.phase is not RolloutPhase.CHANGING:
             labels |= resumed(facts.annotations, facts.labels)
             if PAUSED_ANNOTATION in facts.annotations:
@@ -194,6 +195,7 @@ class RolloutActions:
         metadata: dict[str, object] = {"uid": facts.uid, "labels": labels}
         paused = [one for one in labels if one != DRIVER_LABEL]
         if paused:
+            # With those that an earlier try has paused, so that all of them run again.
             known = facts.annotations.get(PAUSED_ANNOTATION, "").split(",")
             metadata["annotations"] = {PAUSED_ANNOTATION: ",".join(sorted({*known, *paused} - {""}))}
         await self._client.patch(NODES, name, {"metadata": metadata}, field_manager=ROLLOUT_MANAGER)
@@ -227,6 +229,7 @@ class RolloutActions:
     async def _delete_checks(self, pods: Sequence[HeldPod]) -> None:
         for pod in pods:
             found = pod.metadata
+            # A label alone, which any pod may bear, deletes none.
             if CHECK_LABEL not in found.labels or found.namespace != self._namespace or pod.is_ending:
                 continue
             try:

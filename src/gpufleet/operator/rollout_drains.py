@@ -193,10 +193,12 @@ class _Planned:
         for uid in self._of_node.holders:
             work = self._known.work.get(uid)
             if work is not None:
+                # Pods of one gang have one plan, which is carried out once.
                 works[work.name] = work
             elif uid in self._known.seen:
                 self._see_to_unplanned(uid)
             else:
+                # It came after the plan was made, and the next plan says what becomes of it.
                 self._kept[uid] = ""
         for work in works.values():
             self._see_to(work)

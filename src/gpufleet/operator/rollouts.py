@@ -315,6 +315,7 @@ class Asking:
         }
         holders = {name: [one for one in pods.get(name, ()) if is_holder(one)] for name in closed}
         busy = [name for name in closed if holders[name]]
+        # A plan has one deadline: the earliest, so that no node is planned beyond its own.
         deadline_us = min((closed[name] for name in busy), default=0)
         later = tuple(name for name in self._later if name not in closed)
         question = PlanningQuestion(tuple(busy), deadline_us, self._starts, later, AWAY_S)

@@ -118,6 +118,7 @@ class Operator:
                 LOG.warning("leadership is lost", extra={"problem": str(lost.exceptions[0])})
             finally:
                 self.leading = self.parking = self.projects = None
+                # Also after a failure, so that the next leader need not wait until the Lease has run out.
                 with contextlib.suppress(KubeError):
                     await self.lease.release()
 
@@ -215,6 +216,7 @@ class Following:
             group.create_task(self.rollouts.evictions.run())
             if self._planning is not None:
                 group.create_task(self._planning.run())
+            # No round before all is listed: what is not known yet would look as if it were missing.
             for mirror in self.mirrors:
                 await mirror.wait_listed()
             group.create_task(self._rounds())

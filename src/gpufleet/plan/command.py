@@ -67,6 +67,7 @@ def plan_of(question: Question, picture: Picture, settings: Settings, at: dt.dat
         for kind in (resources.NODES, resources.NODE_DEVICES, resources.CSI_NODES):
             copy.objects[kind] = {}
         pods = copy.objects.get(resources.PODS, {}).items()
+        # No node is left, so no pod runs: of those that did only the tried ones are there, and wait.
         copy.objects[resources.PODS] = {
             key: made_anew(pod, written_moment(at)) if pod.spec.node_name else pod
             for key, pod in pods

@@ -176,6 +176,8 @@ class Planning:
         What starts on no empty fleet of one type, since it needs work that runs beside it, is tried here by a
         few units of each kind. What they show is then true for all of that kind.
         """
+        # Twice, because what a few units show in the first judgement is true for all of their kind in the
+        # second.
         for _ in range(2):
             unable = [uid for uid in self.pods if not self._is_able(uid)]
             self.say("with more than enough nodes")
@@ -238,6 +240,8 @@ class Planning:
             if more is None or not any(more):
                 break
             counts = [count + one for count, one in zip(counts, more, strict=True)]
+        # Sizes promise room that gangs or relations do not get: more than enough is bought, and then taken
+        # away.
         return list(enough), self.judge(enough)
 
     def _left(self, counts: Sequence[int]) -> list[Bin]:
@@ -307,6 +311,7 @@ class Planning:
             alone = [count if at == index else 0 for at in range(len(self.types))]
             limits = [limit if at == index else 0 for at, limit in enumerate(enough)]
             counts, course = self._judged(alone, able, limits)
+            # Nodes of other types had to come, so this is no way with one type.
             if any(counts[at] for at in range(len(counts)) if at != index):
                 continue
             counts, course = self._reduced(counts, course, able)

@@ -77,12 +77,14 @@ def _count_bound(use: NodeUse, pod: Pod, *, reported: bool) -> None:
         granted = () if text is None else granted_devices(read_grant(text))
         for one in granted:
             _count(use, one.id, one.mig_profile, one.mig_start)
+        # What it has is counted by its place already.
         if granted or reported:
             return
         use.everything |= bool(pod.spec.resource_claims)
         use.profiles |= set(instances_of(pod))
         use.whole_cards |= bool(devices_held(pod.spec, (*GPU_RESOURCES, keys.GPU_SHARE)))
     except (InputError, ObjectError):
+        # A pod that cannot be read may have any device of its node.
         use.everything = True
 
 

@@ -139,6 +139,7 @@ def _entries(
 def _numbers(picture: Picture) -> dict[tuple[str, DeviceId], tuple[int, str]]:
     """The number of each card on its node, as its report lists them, and its model."""
     found = {}
+    # A card that is cut has several devices and counts once, where the first of them is listed.
     for report in picture.all(resources.NODE_DEVICES):
         models = {device_name(DeviceId(one.id)).card: one.model for one in report.spec.devices}
         for number, (card, name) in enumerate(models.items()):

@@ -103,6 +103,7 @@ class Changed:
         self.lost: list[Work] = []
         # Quotas before nodes: a mistyped queue shall be told before anything long is done.
         submission = Submission(self.picture, request.namespace, settings.scheduler_name, written_moment(at))
+        # Files before quotas: a queue that comes with a file may be given a quota by an option.
         for file in request.submit:
             had = len(submission.uids)
             submission.submit(file)

@@ -76,6 +76,7 @@ class Course:
         self._take_in()
         for wave in facts.waves:
             self.player.happen(wave)
+        # Before time passes, since changes of queues are told as of the first moment.
         self.usage: tuple[QueueUse, ...] = self.engine.queue_report()
         self._let_time_pass()
 

@@ -183,6 +183,7 @@ def _fresh(devices: report.NodeDevices, name: str) -> report.NodeDevices:
     fresh = []
     for device in devices.spec.devices:
         parts = device_name(DeviceId(device.id))
+        # Replicas and instances of one card stay on one card.
         card = ids.setdefault(parts.card, f"GPU-{_uid(f'{name}/{len(ids)}')}")
         own = msgspec.structs.replace(parts, card=DeviceId(card)).id
         well = msgspec.structs.replace(device, id=own, health=report.HEALTHY, health_reason="", taints=())
@@ -248,6 +249,7 @@ def remove_node(picture: Picture, name: str, created_at: str, scheduler_name: st
         key = (pod.metadata.namespace, pod.metadata.name)
         del pods[key]
         controller = pod.metadata.controller
+        # Pods of a DaemonSet and static pods belong to their node and go with it.
         ends = pod.terminal or pod.metadata.deletion_timestamp is not None
         if ends or (controller is not None and controller.kind in {"DaemonSet", "Node"}):
             continue

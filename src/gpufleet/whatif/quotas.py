@@ -68,6 +68,7 @@ def set_quota(picture: Picture, wanted: SetQuota) -> str:
     quotas[place] = msgspec.structs.replace(quotas[place], **{field: value})
     spec = msgspec.structs.replace(queue.spec, quotas=tuple(quotas))
     changed = msgspec.structs.replace(queue, spec=spec)
+    # Read for its errors alone: what the API server would refuse is told before anything is judged.
     read_fleet_queue(changed)
     picture.objects[resources.FLEET_QUEUES]["", queue.metadata.name] = changed
     name = harmless(queue.metadata.name)

@@ -65,6 +65,7 @@ class MigCalls(Nvml):
             try:
                 info = self._call("nvmlDeviceGetGpuInstanceProfileInfo", handle, number)
             except NotGivenError:
+                # The driver refuses the numbers of profiles that this card does not have.
                 continue
             named = _PROFILE_NAME.fullmatch(str(info.name))
             name = named[1] if named else ""

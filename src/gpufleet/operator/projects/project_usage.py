@@ -90,6 +90,7 @@ def _gpu_hours(source: Source, namespaces: Sequence[str], window: Window) -> dic
     found = dict.fromkeys(namespaces, 0.0)
     if not namespaces:
         return found
+    # Escaped twice: for the regular expression, and for the text of PromQL that it stands in.
     names = "|".join(re.escape(one).replace("\\", "\\\\") for one in namespaces)
     # A scrape that does not honour labels calls the namespace of the agent so, and the pod's exported.
     series = (

@@ -91,6 +91,7 @@ def given_up(node: RolloutNode, stamp: Stamp) -> tuple[Action, ...]:
 def _drain(node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us: int) -> NodeStep:
     # Before the deadline: a node that is empty goes on, however late it is.
     if node.drain.is_over:
+        # The stamp goes first: a process that ends in between sets the driver in the next phase again.
         after = _in_phase(stamp, RolloutPhase.CHANGING, now_us, settings.change_s)
         return NodeStep((WriteNode(node.name, after), SetDriver(node.name, stamp.target)), after.deadline_us)
     if now_us >= stamp.deadline_us:

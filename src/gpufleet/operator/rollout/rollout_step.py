@@ -145,6 +145,7 @@ class _Step:
             ):
                 continue
             after = msgspec.structs.replace(stamp, target=target)
+            # A node that is still being emptied goes on as it is: its driver was not touched yet.
             if stamp.phase not in DRAINING:
                 after = msgspec.structs.replace(
                     after,
@@ -152,6 +153,7 @@ class _Step:
                     since_us=self.now_us,
                     deadline_us=self.now_us + self.settings.change_s * US_PER_S,
                 )
+                # The check was of the image of before.
                 if node.check is not Check.ABSENT:
                     self.actions.append(DeleteCheck(node.name))
             self._write(node, WriteNode(node.name, after))
@@ -179,6 +181,7 @@ class _Step:
             if stamp.phase in DRAINING:
                 self._act(node, given_up(node, stamp))
             elif not stamp.previous:
+                # There is no driver of before to go back to.
                 continue
             elif stamp.phase in UNDER_WAY:
                 words = "another canary failed"
@@ -192,6 +195,8 @@ class _Step:
     def _step_nodes(self) -> None:
         for node, _ in list(self._own()):
             if node.name in self.taken:
+                # It was written in this step, which has one write for each node, so the next one comes at
+                # once.
                 self.wakes_us.append(self.now_us)
                 continue
             found = node_step(node, self.settings, self.now_us)

@@ -30,6 +30,7 @@ def check(window: Window) -> None:
     if len(window.cron.split()) != CRON_FIELDS:
         raise InputError("not five fields", field="schedule", value=window.cron, expected=expected)
     try:
+        # One time is asked for: a schedule such as that of 31 February has none.
         next(CronSim(window.cron, EPOCH))
     except (CronSimError, StopIteration) as error:
         problem = f"no time of a calendar: {error}" if str(error) else "no day of any year"
