@@ -92,6 +92,7 @@ class Mover:
         namespace, _, name = move.pod.partition("/")
         leaving = await self._still_there(move, namespace, name)
         siblings = await self._of_controller(leaving)
+        # The replacement is known by being none of these.
         before = {one.metadata.uid for one in siblings}
         victim = Victim(PodName(namespace, name, PodUid(move.uid)), WhyEvicted.MOVED.value)
         refusal = await self.evictions.evict(victim)

@@ -88,6 +88,7 @@ class Choosing:
         if len(ours) < 2 or not (started := self._helped(ours)):
             return None
         kept = list(ours)
+        # The dearest is tried first: it is left out where the others do without it.
         for at in sorted(ours, key=self._cost_alone, reverse=True):
             fewer = [one for one in kept if one != at]
             if fewer and (without := self._helped(fewer)):

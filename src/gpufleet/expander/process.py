@@ -62,6 +62,7 @@ class ExpanderOptions(msgspec.Struct, frozen=True):
 def run_process(options: ExpanderOptions) -> int:
     """Run until a signal comes; the exit code."""
     log_as_asked(options.log_level, options.log_format)
+    # Read for their errors alone: bad options are told before a cluster is asked.
     address_of(options.listen, "--listen")
     address_of(options.expander, "--expander")
     credentials = credentials_of(options.certificate, options.key)

@@ -92,6 +92,7 @@ class ExpanderService:
         ends_at_s = time.monotonic() + min(ANSWER_S, ANSWER_S if left_s is None else left_s) - RESERVE_S
         try:
             options = read_question(asked)
+            # One after the other: what the answer before has chosen counts as coming in this one.
             async with self._turn:
                 answered = await self._answer(options, ends_at_s)
         except InputError as error:

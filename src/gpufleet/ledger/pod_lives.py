@@ -168,6 +168,7 @@ def _decided(lives: Mapping[PodUid, PodLife], clashes: Iterable[Clash]) -> Itera
     ends = {uid: life.end_us for uid, life in lives.items()}
     for first, second in clashes:
         one, other = lives[first.uid], lives[second.uid]
+        # By its own end it was gone before the other one came.
         if one.end_us is not None and one.end_us <= other.bound_us:
             continue
         if first.epoch < second.epoch:

@@ -110,6 +110,7 @@ def checksum_path(path: Path) -> Path:
 def sealed_lines(path: Path) -> Iterator[bytes]:
     """The lines of a sealed month, heading first. Raises InputError for one that was changed."""
     content = read_regular(path, LIMIT_BYTES, field="LOG")
+    # Before DuckDB reads it: a file that was changed may be anything.
     _check(path, content)
     try:
         with duckdb.connect(":memory:") as database:

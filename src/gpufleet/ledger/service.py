@@ -59,6 +59,7 @@ class Ledger:
                 LOG.warning("leadership is lost", extra={"problem": str(lost.exceptions[0])})
             finally:
                 self.leading = None
+                # Also after a failure, so that the next leader need not wait until the Lease has run out.
                 with contextlib.suppress(KubeError):
                     await self.lease.release()
 

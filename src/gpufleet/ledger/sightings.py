@@ -59,6 +59,7 @@ class Sightings:
             case Gone():
                 return _keep(self._gone, (seen.kind, seen.uid), seen)
             case Listed():
+                # The index is of all lists, and is made anew when it is asked.
                 self._indexes.pop(seen.kind, None)
                 if seen.number not in self._lists[seen.kind]:
                     bisect.insort(self._numbers[seen.kind], seen.number)

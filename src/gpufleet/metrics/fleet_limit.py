@@ -117,6 +117,7 @@ class FleetLimit:
         if amount <= most:
             return values
         await self._say(autoscaler, metric, _sentence(amount / average, placed, waiting))
+        # As old as the oldest of what it stands for.
         return [ExternalValue({keys.METRIC_LIMIT: name}, most, min(one.at_s for one in values))]
 
     async def _get(self, kind: Kind, name: str, namespace: str, subresource: str = "") -> bytes:
@@ -138,6 +139,7 @@ class FleetLimit:
             )
         scale = decode(await self._get(kind, target.name, namespace, "scale"), _SCALE)
         selector = read_selector(scale.status.selector)
+        # An empty selector accepts every pod of the namespace, whatever made it.
         if not selector.requirements:
             raise InputError("selects every pod", field=f"{target.kind} {target.name}")
         return [pod for pod in self._objects.pods_of(namespace) if selector.accepts(pod.metadata.labels)]
@@ -197,6 +199,7 @@ def _event(regarding: Metadata, sentence: str, now: dt.datetime) -> dict[str, An
         "apiVersion": EVENTS.api_version,
         "kind": EVENTS.name,
         "metadata": {
+            # A name has at most 253 characters, and 17 are added.
             "name": f"{regarding.name[:200]}.{secrets.token_hex(8)}",
             "namespace": regarding.namespace,
         },

@@ -203,6 +203,7 @@ def _authority(options: MetricsOptions) -> str:
         return ""
     try:
         text = read_regular(path, PEM_BYTES_MAX, field="--pages-ca-file").decode("ascii")
+        # Read for its error alone: a bad file is told at the start, and not at the first page.
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
     except OSError as error:
         problem = "holds no certificate" if isinstance(error, ssl.SSLError) else "cannot be read"

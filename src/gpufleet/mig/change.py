@@ -134,11 +134,13 @@ def _within_mig(
 ) -> Call | InTheWay | Reached:
     there = {one.place: one for one in card.gpu_instances}
     surplus = [one for one in card.gpu_instances if one.place not in target]
+    # Surplus goes first: what is made may need its slices.
     for one in surplus:
         if not one.in_use:
             return _removal(one)
     if surplus and not change.going_back:
         return InTheWay(f"{_name(surplus[0].place)} is in use")
+    # A process that was killed between both calls has left a GPU instance without its compute instance.
     for place in sorted(target):
         found = there.get(place)
         if found is not None and not found.compute_instances:

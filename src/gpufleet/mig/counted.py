@@ -47,5 +47,6 @@ def _layouts(card: MigCard, layout: Layout, left: Sequence[str]) -> Iterator[Lay
     if sum(one.profile == profile.name for one in layout) == profile.maximum:
         return
     for start in card.geometry.free_starts(profile, card.geometry.taken(layout)):
+        # In one order alone, since equal instances in another order are the same layout.
         if not same or start < min(same):
             yield from _layouts(card, (*layout, MigInstance(start, profile.name)), left[1:])

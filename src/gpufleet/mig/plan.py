@@ -143,6 +143,7 @@ def _choice(cut: _Cut, name: str) -> tuple[Cost, _Cut, MigProfile, int] | None:
     """The best place for one more instance on a card, and what it costs."""
     card = cut.card
     profile = next((one for one in card.geometry.profiles if one.name == name), None)
+    # Some profiles can be made fewer times than they have starts.
     if profile is None or (profile.maximum < len(profile.starts) and _count(cut, name) == profile.maximum):
         return None
     places = places_of(card.geometry)
@@ -155,6 +156,7 @@ def _choice(cut: _Cut, name: str) -> tuple[Cost, _Cut, MigProfile, int] | None:
     if start is None:
         return None
     lost = places.room(cut.taken) - places.room(cut.taken | profile.slices(start))
+    # A card that this plan switches already costs no second switch.
     switches = not card.mig_enabled and not cut.planned
     return (int(switches), int(not ready), lost, -cut.taken.bit_count()), cut, profile, start
 

@@ -77,6 +77,7 @@ def optimal_bins(items: Sequence[Item], bins: Sequence[Bin]) -> tuple[Filled, ..
         _, chosen = best(left)
         if chosen is None:
             return None
+        # A full bin may have room for more of an item than is left.
         found.append(Filled(chosen.kind, tuple(map(min, left, chosen.held))))
         left = less(left, chosen.held)
     return tuple(found)

@@ -43,6 +43,7 @@ def judge(case: Case) -> Iterator[PreflightFinding]:
             "blacklist nouveau in the host's image and reboot",
         )
     held = [name for name in DRIVER_MODULES if name in modules and _holders(case, name) > 0]
+    # Only where no pod is known to hold a GPU: None is not known, and accuses no process of the host.
     if held and case.node.gpu_pods == ():
         counts = ", ".join(f"{name} ({_holders(case, name)} references)" for name in held)
         yield PreflightFinding(

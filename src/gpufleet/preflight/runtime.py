@@ -30,6 +30,7 @@ def judge(case: Case) -> Iterator[PreflightFinding]:
             f"the runtime was restarted {runtime.restarts} times since the node booted",
             "find out what restarts it: each restart may end a driver's pod while it loads",
         )
+    # Empty is a runtime that is known to have no proxy; None is not known.
     if case.host.proxy and runtime.proxy == "":
         yield PreflightFinding(
             "proxy-not-passed",

@@ -193,6 +193,7 @@ class Details:
     async def _devices(self, facts: list[PodFact]) -> tuple[list[WorkDevice], str]:
         found: list[WorkDevice] = []
         unknown = ""
+        # Each node is asked in turn while a person waits, so of a large gang only the first ones are.
         for node in sorted({fact.pod.spec.node_name for fact in facts if fact.pod.spec.node_name})[:8]:
             use, problem = await self._use_of(node)
             unknown = unknown or problem
@@ -210,6 +211,7 @@ class Details:
         whole = pod_use((metadata.namespace, metadata.name), use)
         found = []
         for one in grants:
+            # A grant does not say which of several parts of a card is which, and power is of the whole pod.
             parts = [part for part in measured.values() if part.card == str(one.id)]
             part = parts[0] if len(parts) == 1 else None
             found.append(

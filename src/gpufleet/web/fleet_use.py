@@ -128,6 +128,7 @@ class FleetUse:
 
 def _load(use: NodeUse) -> NodeLoad:
     ages = [card.sample_age_s for card in use.cards.values() if card.sample_age_s is not None]
+    # As old as the oldest of its cards.
     return NodeLoad(
         use.at_s - max(ages, default=0.0),
         {

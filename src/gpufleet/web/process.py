@@ -96,6 +96,7 @@ async def _live(
     async with asyncio.TaskGroup() as group:
         group.create_task(server.run())
         group.create_task(service.run())
+        # The URL is told when the page can be opened.
         await server.listening.wait()
         if request.url_file is not None:
             with atomic_write(request.url_file, is_private=True) as file:
@@ -115,6 +116,7 @@ def _listener(request: Request) -> socket.socket:
     family = socket.AF_INET6 if ":" in request.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
+        # A server that starts anew gets its port although connections of the one before still end.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((request.host, request.port))
         listener.listen(128)

@@ -159,6 +159,7 @@ class Routes:
             refusal = Refusal("too many pages watch at once", way_out="close one that is not needed")
             raise RefusedError(503, refusal)
         last_sent = sent_before(request.one_of("last-event-id"))
+        # A proxy such as nginx would otherwise collect events before it sends them on.
         fields = (NOT_KEPT, ("X-Accel-Buffering", "no"))
         if request.method == "HEAD":
             return Page((), "text/event-stream", fields=fields)

@@ -83,6 +83,7 @@ async def events(
         view_rows.watchers.add(woken)
         try:
             while True:
+                # Before the rows are read: what changes while they are sent wakes it again.
                 woken.clear()
                 now = _source_for(view_rows, source())
                 if now != last_told:

@@ -43,6 +43,7 @@ class VersionedRows:
         before = self._rows.get(key)
         if before is not None and before[1] == row:
             return False
+        # Put at the end, since ``since`` reads from the newest row back.
         self._rows.pop(key, None)
         self._rows[key] = (version, row)
         self._gone.pop(key, None)

@@ -59,6 +59,7 @@ def prices_of(offers: Iterable[Offer], currency: str, source: str) -> Imported:
             name = ":".join(
                 (source, offer.instance_type, offer.region, offer.zone or "*", offer.capacity_type)
             )
+            # A table may have several lines of one type at one place: the cheapest can be bought.
             known = with_gpus.get((name, scope))
             if known is None or offer.amount_micro < known.amount_micro:
                 with_gpus[name, scope] = offer
@@ -72,6 +73,7 @@ def prices_of(offers: Iterable[Offer], currency: str, source: str) -> Imported:
         if host_micro is None:
             left_out.add((offer.region, offer.capacity_type))
             continue
+        # The host is an estimate, which may be above the whole price.
         gpu_micro = max(0, offer.amount_micro - host_micro)
         prices.append(
             Price(

@@ -21,6 +21,7 @@ EXPECTED = (
 
 def read_prices(text: bytes, name: str) -> Imported:
     """The prices of a file. Raises InputError, naming the place, for what is none of these kinds."""
+    # The price list of AWS is one object of JSON; the others are tables.
     if text.lstrip()[:1] == b"{":
         return read_aws_price_list(text, name)
     try:

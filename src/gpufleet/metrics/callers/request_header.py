@@ -56,6 +56,7 @@ def read_front_proxy(written: AuthenticationMap | None) -> FrontProxy:
         if not authorities:
             problem = f"the ConfigMap {NAMESPACE}/{NAME} names no authority of the API server's front proxy"
             return FrontProxy(problem=problem)
+        # Read for its error alone: a text without certificates vouches for no caller.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(cadata=authorities)
         return FrontProxy(
             authorities,

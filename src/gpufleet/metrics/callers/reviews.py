@@ -55,16 +55,19 @@ class Reviews:
     async def caller_of(self, token: str) -> User | None:
         """The caller with this token; None if there is none, or the token has ended."""
         now_s = self._client.clock.monotonic_s()
+        # Of a token only its digest stays in memory.
         key = hashlib.sha256(token.encode()).digest()
         found = self._tokens.get(key, now_s)
         if found is None:
             found = await user_of_token(self._client, token)
+            # A refusal is not remembered: wrong tokens would push out those that count.
             if found is not None:
                 self._tokens.put(key, now_s, found)
         return found
 
     async def may(self, caller: User, attributes: Attributes) -> bool:
         """Whether the caller has the right."""
+        # As in the API server, where this group has every right.
         if ADMINISTRATORS in caller.groups:
             return True
         now_s = self._client.clock.monotonic_s()

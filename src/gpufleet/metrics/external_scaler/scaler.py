@@ -145,6 +145,7 @@ class ExternalScaler:
         amount = await self._amount(trigger, context)
         value = api.MetricValue(
             metricName=asked.metricName or trigger.metric,
+            # Rounded up: a reader of whole numbers would take a part of one for no work.
             metricValue=math.ceil(amount),
             metricValueFloat=amount,
         )

@@ -216,6 +216,7 @@ async def _interact(session: Session, parts: list[asyncio.Future[Any]]) -> int:
         except OSError:
             data = b""
         if not data:
+            # Nothing can be read any more: the terminal is gone.
             end(signal.SIGHUP)
         for key in reader.read(data):
             session.press(key)
@@ -240,6 +241,7 @@ async def _interact(session: Session, parts: list[asyncio.Future[Any]]) -> int:
                 if part.done():
                     part.result()
             await _woken(session, ESCAPE_S if reader.waits else TICK_S)
+            # What began like a sequence and did not go on was the key Escape.
             if reader.waits and not session.woken.is_set():
                 for key in reader.end():
                     session.press(key)

@@ -76,6 +76,7 @@ class Terminal:
 
     def draw(self, rows: Sequence[str]) -> None:
         """Show these rows; only what changed is written."""
+        # A screen of another size is drawn whole: the terminal has moved what was on it.
         is_same_size = len(rows) == len(self._rows)
         parts = [] if is_same_size else ["\x1b[2J"]
         for number, row in enumerate(rows):

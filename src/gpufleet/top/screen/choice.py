@@ -57,6 +57,7 @@ def pressed(choice: Choice, key: str, shown: Sequence[str], page: int) -> Choice
     """The choice after a key. ``shown`` are the keys of all lines in their order, ``page`` how many a screen
     has.
     """
+    # Before all else, since these keys end the view whatever is being typed.
     if key in {keys.INTERRUPT, keys.F10}:
         return replace(choice, is_over=True)
     choice = replace(choice, message="")

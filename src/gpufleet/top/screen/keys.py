@@ -91,6 +91,7 @@ class KeyReader:
         if text[0] != "\x1b":
             key = _CONTROLS.get(text[0], text[0])
             return (key if key.isprintable() else ""), 1
+        # The second one begins a sequence of its own.
         if text[1:2] == "\x1b":
             return ESCAPE, 1
         whole = _WHOLE.match(text, 1)

@@ -57,6 +57,7 @@ def wrapped(text: str, width: int, lines_max: int) -> list[str]:
     while rest and len(found) < lines_max - 1 and cell_len(rest) > width:
         head = (chop_cells(rest, width) or [""])[0]
         place = head.rfind(" ")
+        # At a space, unless more than half of the line would stay empty.
         head = head[:place] if place > width // 2 else head
         found.append(head)
         rest = rest[len(head) :].lstrip()
@@ -80,6 +81,7 @@ def placed(view: View[Any], width: int | None, *, wide: bool) -> list[tuple[Colu
     last = max((number for number, one in enumerate(columns) if one.share), default=-1)
     found, given = [], 0
     for number, one in enumerate(columns):
+        # The last one with a share gets what rounding leaves, so that a row fills the screen.
         more = spare - given if number == last else spare * one.share // shares if one.share else 0
         if one.most and number != last:
             more = min(more, max(0, one.most - one.width))

@@ -75,8 +75,10 @@ class Answers:
             return Reply(problem=Problem(str(error)))
         except ExceptionGroup as group:
             known, others = group.split((GpufleetError, OSError))
+            # A fault of ours must not be hidden by an error of the cluster that came with it.
             if known is None or others is not None:
                 raise
+            # Task groups wrap errors in groups; the innermost one has the words.
             first: BaseException = known
             while isinstance(first, BaseExceptionGroup):
                 first = first.exceptions[0]
@@ -153,6 +155,7 @@ async def _main(asked: Asked) -> None:
                 body = msgspec.json.encode(await answers.reply(_DECODER.decode(line)))
                 sys.stdout.buffer.write(LENGTH.pack(len(body)) + body)
                 sys.stdout.buffer.flush()
+                # Without its watches every further answer would be of an old cluster.
                 if following.done():
                     following.result()
         finally:

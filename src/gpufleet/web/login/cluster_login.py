@@ -134,6 +134,7 @@ class ClusterLogin:
         user = await whose()
         if user is None:
             raise RefusedError(401, OVER)
+        # Read before the rights are asked about: a namespace that comes meanwhile is seen to be new later.
         asked = self._state.namespaces()
         rights = await self._rights(user, asked)
         found = _Known(now_s, user, rights, None if rights.namespaces is None else asked)

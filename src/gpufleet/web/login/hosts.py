@@ -17,6 +17,7 @@ def check_host(request: Request, hosts: frozenset[str]) -> None:
     Without ``hosts`` every name is ours: the person is then found by a token or a cookie, which no other
     name has.
     """
+    # Of two names a proxy may have checked the other one.
     named = request.all_of("host")
     host = named[0].lower() if len(named) == 1 else ""
     if not host or (hosts and host not in hosts):

@@ -58,6 +58,7 @@ class TrustedProxy(msgspec.Struct, frozen=True):
             problem = "this address may not say who the user is"
             way_out = "name the proxy's address with --trusted-proxy, or send a bearer token"
             raise RefusedError(403, Refusal(problem, self.user_field, request.peer, way_out))
+        # Of several values one may be the client's own, which the proxy has let through.
         if len(names) != 1 or not names[0]:
             raise RefusedError(
                 403, Refusal("the proxy has to name one user", self.user_field, ", ".join(names)[:200])

@@ -23,6 +23,7 @@ def node_row(name: str, placed: list[PodFact], known: Known, rights: Rights) -> 
         return None
     cards = () if report is None else cards_of(report, placed, rights, has_all_pods=known.has_all_pods)
     is_cordoned = node.spec.unschedulable
+    # A node whose state is that of its unwell cards still takes work on the others.
     takes_work = not is_cordoned and (line.state == READY_STATE or bool(line.gpus_unwell))
     return NodeRow(
         name,
