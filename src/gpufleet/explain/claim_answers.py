@@ -31,6 +31,7 @@ def with_claims(answer: Answer, facts: Facts, pod: Pod) -> Answer:
     picture = facts.picture
     kinds = {one.kind for one in CLAIM_KINDS}
     forbidden = kinds.intersection(picture.forbidden)
+    # A server that does not serve rules of taints has none, which leaves no gap.
     unread = forbidden or kinds.intersection(picture.absent) - {resources.DEVICE_TAINT_RULES}
     if unread:
         names = listed(sorted(kind.plural for kind in unread))

@@ -82,6 +82,7 @@ def _refusal(
 ) -> NodeRefusal | None:
     bound = [one.nodes for one in claims.allocated.values() if one.nodes is not None]
     if not all(term.accepts(node.labels, node.name) for term in bound):
+        # Farther than any node without devices: what the pod has already is bound elsewhere.
         return NodeRefusal(node.name, (ELSEWHERE,), 2 * NO_DEVICE_COST)
     found = allocator.allocate(claims.waiting, held)
     if not isinstance(found, Refusal):

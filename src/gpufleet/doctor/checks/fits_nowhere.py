@@ -34,6 +34,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
     grows = may_grow(facts)
     asking: dict[tuple[Amounts, frozenset[str]], list[PodView]] = {}
     for pod in facts.waiting:
+        # Where nodes may be added, a young pod may wait for one that is still to come.
         if not grows or pod.age_s(facts.now) >= COMING_S:
             asking.setdefault((asked_by(pod.template), facts.cluster.taken(pod.template)), []).append(pod)
     words = {key: _impossible(facts, key[0], [empty[name] for name in key[1]]) for key in asking}

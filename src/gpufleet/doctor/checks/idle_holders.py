@@ -27,6 +27,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
             if why := _why(state):
                 title = workload.title if workload is not None else pod.title
                 found.setdefault((title, why), []).append((pod, state))
+                # One such container is enough: the pod counts once.
                 break
     for (title, why), group in found.items():
         yield _failure(title, why, group)

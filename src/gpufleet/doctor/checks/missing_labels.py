@@ -26,6 +26,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
             if not _has_product(node, PRODUCTS[vendor]):
                 lacking.setdefault(PRODUCTS[vendor], []).append(node)
     for label, nodes in lacking.items():
+        # A label that nothing writes and no node has is not used in this cluster.
         if label in written or any(label in one.labels for one in facts.gpu_nodes):
             yield _failure(facts, label, nodes)
     if with_gpus and not lacking:

@@ -132,8 +132,10 @@ class Automatic:
         left = self.budget.left(rules, at_us)
         due = [line for due_us, line in lines if due_us <= at_us and self._is_scattered(line)]
         units = movable(self.state, at_us, rules.queues) if due and left.moves else []
+        # Those that were looked at longest ago go first, so that each has its turn.
         due.sort(key=lambda line: (self._looked_at.get(line.key, NEVER_LOOKED).at_us, line.head()))
         if len(due) > SEARCHES_A_LOOK:
+            # More lines are due than one look searches, so the next one is due at once.
             self._ripe_us = at_us
         for line in due[:SEARCHES_A_LOOK] if units else ():
             self._looked_at[line.key] = LineCheck(at_us, self.state.changes.victims.count)

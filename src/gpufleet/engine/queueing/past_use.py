@@ -68,6 +68,7 @@ class PastUse:
         if before_us != queue.half_life_us:
             known = self._use.get(queue.name, {})
             for resource, use in known.items():
+                # Forgotten by the old half-life up to this moment, and by the new one from then on.
                 known[resource] = use.at(at_us, before_us).regauged(queue.half_life_us)
 
     def is_due(self) -> bool:

@@ -40,6 +40,7 @@ def _check_amounts(quota: Quota, field: str) -> None:
     check_range(quota.nominal, 0, AMOUNT_MAX, f"{field}: nominal")
     limits = (
         ("borrowing_limit", quota.borrowing_limit, AMOUNT_MAX),
+        # Only what a queue owns can be kept from others.
         ("lending_limit", quota.lending_limit, quota.nominal),
         ("hard_limit", quota.hard_limit, AMOUNT_MAX),
     )

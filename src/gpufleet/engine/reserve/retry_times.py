@@ -23,6 +23,7 @@ class RetryTimes:
             return
         self._number += 1
         self._due_us_by_key[key] = due_us
+        # The number tells entries of one moment apart, so that keys are never compared.
         heapq.heappush(self.heap, (due_us, self._number, key))
         if len(self.heap) > SWEEP_FIRST + 2 * len(self.waiting.lines):
             self._sweep()
@@ -31,6 +32,7 @@ class RetryTimes:
         """Lines that are due wake."""
         while self.heap and self.heap[0][0] <= at_us:
             due_us, _, key = heapq.heappop(self.heap)
+            # An entry of another moment is an old one: the newest counts.
             if self._due_us_by_key.get(key) == due_us:
                 del self._due_us_by_key[key]
                 line = self.waiting.lines.get(key)

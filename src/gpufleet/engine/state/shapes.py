@@ -42,6 +42,7 @@ class ShapeTable:
         self._free_rows: list[int] = []
         self._variants: dict[tuple[Shape, tuple[GpuModelName, ...]], Shape] = {}
         self._handle = Handle()
+        # Any size will do: ``_fit_rankings_to_fleet`` makes both larger.
         self._take_rankings(empty_rankings(8, 64))
         self._slot_by_row: dict[int, int] = {}
         self.when_new: Callable[[int, Shape], None] | None = None
