@@ -44,6 +44,7 @@ def read(text: str) -> tuple[Write, ...]:
         return tuple(of_lines(text.splitlines()))
     if isinstance(value, dict) and isinstance(value.get("items"), list):
         return of_objects(value["items"])
+    # A record of one write is a single line, and so is JSON as a whole too.
     if isinstance(value, dict) and "latest" not in value and "kind" in value and "metadata" not in value:
         return tuple(of_lines([text]))
     raise RecordError("neither a List of objects nor a record with one write a line")

@@ -28,6 +28,7 @@ def read(value: str | float) -> Fraction:
     if found is None or not any(letter.isdigit() for letter in found[1]):
         raise ValueError(f"{text!r} is no amount")
     number, unit = Fraction(found[1]), found[2] or ""
+    # "E" alone and "Ei" are units; with a number behind it the letter begins an exponent.
     if unit[:1] in {"e", "E"} and len(unit) > 1 and unit != "Ei":
         return number * Fraction(10) ** int(unit[1:])
     return number * SCALES.get(unit, Fraction(1))

@@ -59,6 +59,7 @@ class Containers:
                     parts = [
                         part for one in (first, second) for part in self._parts(one) if part.device == device
                     ]
+                    # Parts of a device are given out to be used at the same time.
                     if len(parts) == 2 and all(part.kind != grants.WHOLE for part in parts):
                         continue
                     if {first.pod_uid, second.pod_uid} <= rules.swapped:

@@ -60,6 +60,7 @@ class Devices:
     def _report(self, node: str, report: Document) -> list[str]:
         before, after = self._reported.get(node, {}), held_by_pod(report)
         self._reported[node] = after
+        # A report replaces the one before: a pod that it does not name holds nothing of the node any more.
         for uid in before:
             self._facts.pop(uid, None)
         self._facts.update(after)

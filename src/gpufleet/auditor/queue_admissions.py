@@ -74,6 +74,7 @@ class Admissions:
                 *self._namespace_access(admitted, queues, spaces, world),
                 *self._quota(admitted, queues, world),
             ]
+            # Which version the scheduler had seen is not known: a decision is right if any of them allows it.
             if not found:
                 return
             fewest = found if fewest is None or len(found) < len(fewest) else fewest

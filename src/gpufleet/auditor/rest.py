@@ -23,6 +23,7 @@ def disagreements(world: World, rules: Rules, evidence: Evidence) -> Iterator[Fi
             yield from _kubelet(pod, world, evidence.kubelets)
     for node, report in sorted(world.all(NODE_DEVICES).items()):
         for uid in held_by_pod(report):
+            # Devices that something else holds are reported under the name of their node, which is no pod.
             if not uid.startswith("others on ") and uid not in world.living:
                 yield Finding("I4", world.at_s, (node,), f"the report names {uid}, which is no living pod")
     yield from _strangers(world, evidence)

@@ -62,6 +62,8 @@ def check_driver(node: NodeFacts) -> Check:
             f"driver {node.driver_text} does not know {card}: the first branch is {row.first_branch}",
             (f"update the driver to branch {row.first_branch} or newer",),
         )
+    # Where no source states the first branch, the driver of the first toolkit is the oldest that surely knows
+    # it.
     first = PACKAGED.get((version(row.first_toolkit).major, version(row.first_toolkit).minor))
     if first is not None and node.driver < first[0]:
         return _unknown(

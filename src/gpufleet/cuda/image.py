@@ -103,6 +103,7 @@ def _leading(text: str) -> Toolkit | None:
     if found is None or toolkit is None:
         return None
     update = found[2]
+    # A last number of several digits, or of a version before 11, is that of a build and no update.
     if update is None or len(update) > 1 or toolkit.major < _FIRST_WITH_UPDATES:
         return toolkit
     return Toolkit(toolkit.major, toolkit.minor, int(update))

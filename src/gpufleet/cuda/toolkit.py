@@ -30,6 +30,7 @@ def check_toolkit(image: ImageFacts, node: NodeFacts) -> Check:
         )
     if node.driver is None:
         return _unknown(f"CUDA {told.toolkit} ({told.by}), and the driver is not known", "say the driver")
+    # Only of consumer cards is it certain; an unknown card may have forward compatibility.
     forward = node.kind is not NodeKind.CONSUMER
     verdict = supports(node.driver, told.toolkit, forward_compatible=forward)
     package = image.compatibility_package()

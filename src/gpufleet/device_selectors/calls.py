@@ -99,6 +99,7 @@ def called(
             for one in arguments:
                 if type(one) is _Raised:
                     raise one.error
+            # Where an argument is dynamic, its type is only known now, and chooses the overload.
             for overload in (only,) if only else every:
                 takes = overload.takes
                 if len(takes) == len(arguments) and all(map(has_type, arguments, takes)):

@@ -206,6 +206,7 @@ def _url(text: str) -> Url:
     # As Go's ParseRequestURI: an absolute URL or an absolute path.
     try:
         parts = urlsplit(text)
+        # Python reads the port only when it is asked for, and refuses a wrong one only then.
         _ = parts.port
     except ValueError as error:
         raise EvaluationError(f"URL parse error during conversion from string: {error}") from None

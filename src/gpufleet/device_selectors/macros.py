@@ -173,6 +173,7 @@ def _inserted(
 
 
 def _bound(name: str, value: Expression, result: Expression, offset: int) -> Expression:
+    # The language has no local names: the accumulator of a loop over nothing serves as one.
     return Comprehension(
         ListLiteral((), frozenset(), offset),
         UNUSED,

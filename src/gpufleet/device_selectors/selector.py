@@ -94,6 +94,7 @@ class Selector:
         except EvaluationError as error:
             return Verdict(is_match=False, cost=frame.cost, error=str(error))
         if type(found) is not bool:
+            # The words are those of Kubernetes' own scheduler (cel/compile.go), by which people search.
             words = f"CEL result of type {type(found).__name__} could not be converted to bool"
             return Verdict(is_match=False, cost=frame.cost, error=words)
         return Verdict(found, frame.cost)

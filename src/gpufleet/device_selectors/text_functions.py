@@ -47,6 +47,7 @@ def compiled(pattern: str) -> Any:
     import re2
 
     options = re2.Options()
+    # RE2 would write each faulty pattern of a user to standard error as well.
     options.log_errors = False
     try:
         return re2.compile(pattern, options)

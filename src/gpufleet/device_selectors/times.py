@@ -80,6 +80,7 @@ def timestamp_text(moment: Timestamp) -> str:
 
 def _in_zone(seconds: int, zone: str) -> dt.datetime:
     moment = _EPOCH + dt.timedelta(seconds=seconds)
+    # An offset is a zone too, and no database of zones has it by that name.
     match = re.fullmatch(r"([+-]?)(\d\d):(\d\d)", zone)
     if match:
         minutes = int(match.group(2)) * 60 + int(match.group(3))

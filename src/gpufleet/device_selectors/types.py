@@ -82,6 +82,7 @@ class Substitutions:
 
     def fits(self, given: tuple[Type, ...], wanted: tuple[Type, ...]) -> bool:
         """Each given type may stand for its wanted one; what that says of parameters is kept then."""
+        # A match that fails half-way must say nothing of parameters: the next overload is tried after it.
         before = dict(self._known)
         if len(given) == len(wanted) and all(
             self._fits(one, other) for one, other in zip(given, wanted, strict=True)

@@ -56,6 +56,7 @@ class CallThread:
                 # A timeout must not cancel the future: the thread sets it whenever the call comes back.
                 return await asyncio.shield(answer)
         except TimeoutError:
+            # The answer may have come in the same turn of the loop in which the time was over.
             if answer.done():
                 return answer.result()
             self._late = what

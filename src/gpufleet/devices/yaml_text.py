@@ -100,6 +100,7 @@ class _Document:
             found = self.sequence()
         else:
             found = self.mapping()
+        # The number of its values is kept too: each alias counts as all that it repeats.
         if event.anchor is not None:
             self.anchors[event.anchor] = (found, self.values - before)
         return found
@@ -145,6 +146,7 @@ class _Document:
         if not event.implicit[0]:
             return text
         old, new = _tag_of_old_yaml(text), _tag(text)
+        # Both versions read 010 as a number, the old one as eight and the new one as ten.
         if old != new or (new == "int" and not _ONE_INT.fullmatch(text)):
             self.refuse(
                 f"{printable(text)} means different things to different readers of YAML",

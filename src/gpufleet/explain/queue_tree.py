@@ -47,6 +47,7 @@ def in_tree_order(rows: list[QueueRow]) -> list[QueueRow]:
         order.append(row)
         level += reversed(children.get(row.name, []))
     quotas: dict[str, dict[str, int]] = {}
+    # From the bottom up: a child's sum must be whole before it goes into its parent's.
     for row in reversed(order):
         quotas[row.name] = {one.resource: _units(one) for one in row.resources}
         for child in children.get(row.name, []):

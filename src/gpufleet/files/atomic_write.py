@@ -58,6 +58,7 @@ def atomic_write(path: str | os.PathLike[str], *, is_private: bool = False) -> I
         raise FileWriteError(str(error)) from error
     except OSError as error:
         raise explained(target, error) from error
+    # The name is cut, or what is added to it could make it longer than a file system allows.
     beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.part")
     try:
         file = _create(beside, target, is_private=is_private)
@@ -65,6 +66,8 @@ def atomic_write(path: str | os.PathLike[str], *, is_private: bool = False) -> I
             with file:
                 yield file
                 file.flush()
+                # Before the rename: after a crash the name must not lead to content that never reached the
+                # disk.
                 os.fsync(file.fileno())
             beside.replace(target)
         except OSError as error:
@@ -139,6 +142,7 @@ def _check_target(target: Path, field: str = "") -> None:
 def _create(beside: Path, target: Path, *, is_private: bool) -> TextIO:
     mode = PRIVATE_MODE if is_private else NEW_FILE_MODE
     try:
+        # Never through a link, and never into a file that lies there already.
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     except OSError as error:
         raise explained(target, error) from error

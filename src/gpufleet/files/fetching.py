@@ -72,9 +72,11 @@ def fetched(
             with closing(_opened(opener, request, step_s)) as response:
                 yield response
         except (OSError, http.client.HTTPException, EOFError) as error:
+            # A connection that was cut fails in many ways, so the clock says what it was.
             if cutter.is_over:
                 raise TimeoutError(f"no whole answer within {total_s:g} s") from error
             raise
+        # An answer without a length ends without an error where it is cut, and would pass for a whole one.
         if cutter.is_over:
             raise TimeoutError(f"no whole answer within {total_s:g} s")
 

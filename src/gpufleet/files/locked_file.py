@@ -50,9 +50,11 @@ class LockedFile:
         size = self.size_bytes()
         try:
             left = memoryview(content)
+            # The system may take only a part of it at once.
             while left:
                 left = left[os.write(self._descriptor, left) :]
             os.fsync(self._descriptor)
+        # Ctrl-C counts too: no reader may find half of a line.
         except BaseException as error:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._descriptor, size)
@@ -78,6 +80,7 @@ def locked_to_append(path: str | os.PathLike[str]) -> Iterator[LockedFile]:
         if is_new:
             sync_folder(target.parent)
     finally:
+        # While the lock is held: the process that waits for it then finds the file gone, and opens a new one.
         if is_new and not file.size_bytes():
             target.unlink(missing_ok=True)
         os.close(descriptor)

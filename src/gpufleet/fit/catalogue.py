@@ -169,6 +169,8 @@ def _suggestion(text: str) -> str:
 def find_cards(text: str) -> tuple[CardEntry, ...]:
     """The cards that a name may stand for: "h100-80", a label's value, or a family of several sizes."""
     without = _FORM_FACTOR.sub("", text)
+    # People leave out the unit or "RTX", or write the form factor too; the first spelling that is known
+    # counts.
     spellings = (text, f"{text}GB", without, f"{without}GB", f"RTX-{text}")
     models_found = next(filter(None, map(gpu_model.matching, spellings)), ())
     names = {str(model.name) for model in models_found}

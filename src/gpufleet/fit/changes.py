@@ -73,6 +73,7 @@ def _other_numbers(serving: Serving, fits: Fits) -> Iterator[str]:
         if found is not None:
             yield f"keys and values in fp8: --kv fp8 ({count_words(found)})"
             return
+    # Two changes at once are proposed only where neither is enough alone.
     for name in SMALLER if smaller else ():
         found = fits(replace(serving, form=_form(name), kv="fp8"))
         if found is not None:
@@ -100,6 +101,7 @@ def _longest(model: Model, serving: Serving, fits: Fits) -> int:
 def _most(above: int, tries: Callable[[int], CardFit | None]) -> int:
     """The largest number below ``above`` that fits, 0 if not even 1 does."""
     low, high = 0, above - 1
+    # What fits with a number fits with every smaller one, so the range can be halved.
     while low < high:
         middle = (low + high + 1) // 2
         if tries(middle) is not None:

@@ -159,6 +159,7 @@ def _group(
         "metadata": {"name": name, "labels": _labels(name)},
         "spec": {
             "replicas": 1,
+            # A second group beside the first would need as many GPUs again.
             "rolloutStrategy": {
                 "type": "RollingUpdate",
                 "rollingUpdateConfiguration": {"maxUnavailable": 1, "maxSurge": 0},
@@ -203,6 +204,7 @@ def _refuse(model: Model, serving: Serving, card: CardEntry, found: CardFit) -> 
 
 def _container(model: Model, serving: Serving, found: CardFit, nodes: int) -> dict[str, Any]:
     weights_gib = math.ceil(total_bytes(model.facts, serving.form) / GIB)
+    # Each node loads its own part of the weights alone.
     held_gib = math.ceil(weights_gib / nodes) + HELD_GIB
     gpus = found.gpus // nodes
     waits_s = START_S + weights_gib / LOADED_GIB_PER_S

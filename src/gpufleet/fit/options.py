@@ -92,6 +92,7 @@ def serving_of(options: Options, model: Model) -> Serving:
     is_gguf = model.origin is Origin.GGUF or bool(options.weights and format_named(options.weights).is_gguf)
     usual = "llama.cpp" if is_gguf else "vllm"
     engine = engine_named(options.engine or usual)
+    # Asked for its refusal alone: the name of no type must not come further.
     element_bytes(options.kv)
     most = model.facts.context_max or CONTEXT
     return Serving(

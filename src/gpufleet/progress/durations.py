@@ -44,9 +44,11 @@ def record(step: Step, took_s: float) -> None:
     if took_s < step.least_s:
         return
     known = _recorded()
+    # To the end of the order: where there are too many, the steps that ran longest ago are dropped.
     known.pop(step.name, None)
     known[step.name] = round(took_s, 1)
     path = _file()
+    # Several programs may write at once; a reader always finds a whole file.
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -48,6 +48,7 @@ class ToLog:
         try:
             with repeating_every(IN_LOG_S, tell):
                 yield
+            # A step that failed says nothing about how long it takes.
             if step is not None:
                 record(step, time.monotonic() - begun_s)
         finally:

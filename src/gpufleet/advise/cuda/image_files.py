@@ -116,6 +116,7 @@ def read_json(path: Path) -> ImageFacts:
     """An image's configuration, or what `docker inspect` printed."""
     where = str(path)
     content = read_regular(path, MAXIMUM_BYTES)
+    # An image's configuration is an object, and what `docker inspect` prints is a list.
     document = _decode(content, where, "", Any)
     if isinstance(document, list):
         found = _decode(content, where, "", list[Inspected])
@@ -164,6 +165,7 @@ def _from_layout(store: Store, source: str, index: Index, tag: str | None, platf
 
 def _for_platform(found: list[Descriptor], platform: str, source: str) -> Descriptor:
     """The manifest to follow: the only one, or the one of the platform."""
+    # A statement about the build is listed like an image, with the system "unknown".
     told = [one for one in found if one.platform is not None and one.platform.os != "unknown"]
     if len(found) == 1:
         if told and "index" not in told[0].mediaType and str(told[0].platform) != platform:

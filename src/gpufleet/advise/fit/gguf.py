@@ -266,6 +266,7 @@ def config_of(head: Head, where: str) -> ModelConfig:
     found: dict[str, int] = {}
     for key, field in FIELDS.items():
         value = head.metadata.get(f"{kind}.{key}")
+        # Taking one number for all layers would count another model.
         if isinstance(value, int) and value > 0:
             found[field] = value
         elif isinstance(value, list):

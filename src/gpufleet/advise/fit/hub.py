@@ -52,6 +52,7 @@ def _fetched(address: str) -> bytes | None:
     try:
         asked = urllib.request.Request(address)  # noqa: S310  checked above
         with fetched(asked, step_s=TIMEOUT_S, total_s=TOTAL_S) as answer:
+            # One byte more than allowed, so that a file that is too large shows.
             body: bytes = answer.read(CONFIG_BYTES_MAX + 1)
     except urllib.error.HTTPError as error:
         if error.code == 404:

@@ -17,6 +17,7 @@ def all_parts(path: Path) -> list[Path]:
     if found is None:
         return [path]
     begins, _, count, ending = found.groups()
+    # Named by counting and not by listing: only so a missing one shows.
     parts = [path.with_name(f"{begins}{number:05}-of-{count}{ending}") for number in range(1, int(count) + 1)]
     missing = [part.name for part in parts if not part.is_file()]
     if missing or not parts:

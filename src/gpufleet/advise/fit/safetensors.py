@@ -30,6 +30,7 @@ def header_bytes(path: Path) -> int:
         tensors = msgspec.json.decode(head, type=dict[str, _Tensor])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"this is no safetensors file: {error}", where=printable(str(path))) from error
+    # "__metadata__" is a table of words beside the tensors, and has no bytes of weights.
     sizes = [
         one.data_offsets[1] - one.data_offsets[0] for name, one in tensors.items() if name != "__metadata__"
     ]

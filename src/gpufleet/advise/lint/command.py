@@ -201,9 +201,11 @@ def _write(readings: Sequence[Reading], fixed: Sequence[Reading]) -> str:
     """Write what changed; returns the mended text of standard input."""
     output = ""
     for old, new in zip(readings, fixed, strict=True):
+        # What came from standard input has no file to go back to.
         if new.source.name == STANDARD_INPUT:
             output = new.source.text
         elif new.source.text != old.source.text:
+            # The mark was kept out of the text; a file that had it keeps it.
             path = Path(new.source.name)
             mark = (
                 BYTE_ORDER_MARK

@@ -118,6 +118,7 @@ def _below(folder: Path, found: Inputs, excluded: Sequence[str], depth: int = 1)
     for entry in sorted(folder.iterdir()):
         if entry.name.startswith(".") or any(entry.match(pattern) for pattern in excluded):
             continue
+        # Links are left out: one that leads above itself would be followed as deep as folders may be.
         if entry.is_dir() and not entry.is_symlink():
             if entry.name in left_out:
                 continue

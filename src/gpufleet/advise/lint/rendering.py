@@ -52,6 +52,7 @@ def _argument(folder: Path) -> str:
 def _rendered(command: Sequence[str], field: str) -> bytes:
     said = " ".join([Path(command[0]).name, *command[1:]])
     try:
+        # Nothing may wait for a person: no input, and a limit of time.
         done = subprocess.run(  # noqa: S603  a program of PATH, by its own path, without a shell
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT_S, check=False
         )

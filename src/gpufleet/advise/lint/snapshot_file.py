@@ -57,6 +57,7 @@ def snapshot_objects(data: bytes, name: str) -> tuple[list[dict[str, Any]], tupl
     if header.snapshot != FORMAT:
         raise InputError("another format", where=name, value=header.snapshot, expected=FORMAT)
     readable = [one for one in objects if "unreadable" not in one]
+    # The header counts what was written, so that a file without its end is not taken for a smaller cluster.
     if len(readable) < sum(header.objects.values()):
         raise InputError("the file was cut off", where=name, expected=_EXPECTED)
     return readable, header.forbidden

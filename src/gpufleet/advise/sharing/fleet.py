@@ -70,6 +70,7 @@ def _devices(host: str, cards: dict[int, Card]) -> tuple[Device, ...]:
     found = []
     for index in range(max(cards) + 1):
         card = cards.get(index)
+        # An index of which nothing was measured needs a card too, or those above it would get other indices.
         model = GpuModelName((card or any_card).model)
         serves = Serves.ANY if card is not None and card.is_free else Serves.NOTHING
         found.append(_known(Device(DeviceId(f"{host}/{index}"), model, serves=serves)))

@@ -279,6 +279,7 @@ def _relieved(
             _send_back(choices, names, NOTHING_FREED)
         else:
             continue
+        # Other members may share a GPU in greater number, so their bound is worked out anew.
         holders.pop(key, None)
         return True
     return False

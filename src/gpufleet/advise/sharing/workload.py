@@ -150,6 +150,7 @@ def _replicas(samples: list[Sample], step_s: int) -> tuple[Replica, ...]:
         uses[instant] = max(uses.get(instant, 0), sample.gpu_milli)
         memory[sample.pod] = max(memory.get(sample.pod, 0), sample.memory_mib)
     places: list[list[str]] = []
+    # In the order in which they began: then there are only as many places as pods ran at once.
     for pod in sorted(pods, key=lambda name: (min(pods[name]), name)):
         # A pod that begins after another has ended takes its place: the workload has as many at once.
         free = next((place for place in places if max(pods[place[-1]]) < min(pods[pod])), None)

@@ -161,6 +161,7 @@ def _selected(entry: EntryText, fleet: Fleet, spot: Spot, notices: list[Notice])
             meant = nearest_name(entry.gpus.model)
             expected = f"a model; did you mean {meant}?" if meant else "a model such as H100-80GB"
             raise spot.at("model").refuse("no such model of GPU", entry.gpus.model, expected)
+        # A name may stand for several models, and so may what the driver calls the card.
         return [gpu for gpu in fleet.gpus if set(matching(gpu.product)) & set(wanted)]
     found: list[GpuFacts] = []
     for named in entry.gpus:
@@ -202,6 +203,7 @@ def _plan(gpu: GpuFacts, entry: EntryText, spot: Spot) -> SharingPlan:
 
 
 def _mode(gpu: GpuFacts, entry: EntryText, spot: Spot) -> Mode:
+    # Before the check: of all modes this one alone is for a card that is cut.
     if entry.mig is not None:
         return Mig(_layout(gpu, entry.mig, spot))
     check_uncut(gpu, spot)

@@ -162,6 +162,7 @@ def checked_layout(gpu: GpuFacts, instances: Iterable[MigInstance], spot: Spot) 
     layout = tuple(sorted(instances))
     try:
         board(gpu, spot).taken(layout)
+    # This one names its field already.
     except SharingError:
         raise
     except InputError as error:

@@ -168,6 +168,7 @@ def _replication(sharing: SharingText, where: str, notices: list[Notice]) -> Rep
         mps,
         _replicated(text, mps=mps, spot=spot.at("resources"), notices=notices),
         bool(text.rename_by_default),
+        # NVIDIA's plugin refuses more than one replica under MPS unless the file allows it.
         mps if one_at_most is None else one_at_most,
     )
 

@@ -71,6 +71,7 @@ class SimulatedPartitioner:
         place = gpu.bare_instances.pop(gpu_instance, None)
         if place is None:
             raise DriverError(f"Not Found: no GPU instance {gpu_instance} without compute instance")
+        # An instance that is made again at the same place has another UUID, so programs lose the old one.
         gpu.generation += 1
         made = gpu.made_instance(place, gpu_instance)
         gpu.instances = tuple(sorted((*(gpu.instances or ()), made), key=lambda one: one.gpu_instance))

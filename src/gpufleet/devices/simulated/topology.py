@@ -235,6 +235,7 @@ def _leaves(value: dict[str, object], under: str = "") -> list[str]:
         path = f"{under}{name}"
         if isinstance(inner, dict):
             found += _leaves(inner, f"{path}.")
+        # Empty entries only say how many devices there are, and that is honoured.
         elif path != "devices" or (isinstance(inner, list) and any(inner)):
             found.append(path)
     return found

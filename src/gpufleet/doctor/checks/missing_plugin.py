@@ -56,6 +56,7 @@ def _by_reason(nodes: list[NodeView], plugins: tuple[Daemon, ...]) -> dict[_Reas
 def _reason(node: NodeView, plugins: list[Daemon]) -> _Reason:
     if not plugins:
         return ("", "", None)
+    # A plugin that selects the node, and is only kept away by a taint, is nearer to it than any other.
     chosen = next((one for one in plugins if not one.unmet(node)), plugins[0])
     return (chosen.title, chosen.unmet(node), chosen.repelled_by(node))
 

@@ -28,6 +28,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
     look = "kubectl get pods -A -o wide -l app.kubernetes.io/component=agent"
     look += f" --field-selector spec.nodeName={names[0]}"
     mends = [Remedy("see whether the agent runs on the node, and why it does not report", look)]
+    # Without any report at all the definition may be what lacks, so that is looked at first.
     if not facts.of_kind("NodeDevices"):
         definition = "see whether the definition of the reports is there; helm upgrade puts it back"
         mends.insert(0, Remedy(definition, f"kubectl get crd {DEFINITION}"))

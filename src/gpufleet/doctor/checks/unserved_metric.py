@@ -40,6 +40,7 @@ def _unserved(facts: Facts, scaler: Scaler) -> Failure | None:
             mend = Remedy("install an adapter with a rule for the metric, or KEDA", _ADAPTER)
             return _failure(scaler, f"asks for {metric.name}, but no API serves {metric.group}", seen, mend)
         served = facts.metrics.get(metric.group)
+        # What a dead API serves is not known, and that it is dead is told by a check of its own.
         if metric.group in dead or metric.group != CUSTOM or not served or not _runs(scaler):
             continue
         names = sorted({one.rpartition("/")[2] for one in served})

@@ -126,6 +126,7 @@ async def _list(client: Client, kind: Kind, wanted: Wanted, found: Gathered) -> 
         try:
             pages = client.list_pages(kind, selection=wanted.selection)
             items = [raw async for page in pages for raw in page.items or ()]
+        # The server no longer has the version at which the first page was read, so the list begins anew.
         except Gone:
             if last:
                 raise

@@ -152,6 +152,7 @@ def logs_command(pod: PodView) -> str:
 def _state(field: Field) -> ContainerState:
     waiting = field.at("state", "waiting")
     ended = field.at("state", "terminated")
+    # A container that waits for its next start is explained by its last end.
     last = ended if ended.exists else field.at("lastState", "terminated")
     return ContainerState(
         field.at("name").text or "",

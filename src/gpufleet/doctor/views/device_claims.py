@@ -93,6 +93,7 @@ def _holdings(facts: Facts) -> tuple[Holding, ...]:
         )
         for claim in facts.of_kind("ResourceClaim", group=GROUP)
         for result in claim.root.at("status", "allocation", "devices", "results").items()
+        # A claim with admin access looks at a device that another claim may have, and holds nothing.
         if result.at("adminAccess").text != "true"
     )
 

@@ -60,6 +60,7 @@ def barriers_on_empty(
         engine.step(0, [PodAdded(Pod(uid, _shape(amounts, labels[names])))])
         cause = engine.cause(uid)
         found[amounts, names] = None if cause in {"", ABOUT_TO_RUN} else Barrier(cause, _way_out(engine, uid))
+        # Each pod is asked about alone, as if no other were there.
         engine.step(0, [PodRemoved(uid)])
     return found
 

@@ -70,6 +70,7 @@ def refusals(facts: Facts, *grounds: RefusalCause) -> tuple[PodRefusal, ...]:
 
 def _refusals(facts: Facts) -> tuple[PodRefusal, ...]:
     found = {}
+    # Conditions come last: they say what holds now, and replace what an event of the last hour said.
     for maker, message in (*_refusals_in_events(facts), *_refusals_in_conditions(facts)):
         workload = facts.gpu_workload_above(maker) or facts.infrastructure_above(maker)
         if workload is None or not message or _ends(facts, maker):
@@ -134,6 +135,7 @@ def _read(workload: Workload, maker: Manifest, message: str) -> PodRefusal:
 def _refusals_in_events(facts: Facts) -> Iterator[tuple[Manifest, str]]:
     makers = {one.title: one for one in facts.objects if one.templates}
     told = [one.root for one in facts.of_kind("Event") if one.root.at("reason").text == _REASON]
+    # Of several events about one object the latest stays.
     told.sort(key=lambda one: one.at("lastTimestamp").text or one.at("eventTime").text or "")
     for event in told:
         kind, namespace, name = (

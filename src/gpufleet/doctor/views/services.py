@@ -30,6 +30,7 @@ def silence(facts: Facts, namespace: str, name: str) -> str:
         if one.namespace == namespace and one.labels.get(_SERVICE) == name
     ]
     ready = any(
+        # The API says that an endpoint without this condition counts as ready.
         endpoint.at("conditions", "ready").text != "false"
         for one in slices
         for endpoint in one.root.at("endpoints").items()

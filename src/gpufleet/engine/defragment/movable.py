@@ -42,6 +42,7 @@ def may_move(state: EngineState, row: int, at_us: int) -> bool:
     queue = state.waiting.queues.get(pod.queue)
     if queue is None:
         return True
+    # A queue may state a time for each kind of eviction, and a move waits for the longer one.
     least_us = max(queue.preemption.preempt_after_us, queue.preemption.reclaim_after_us)
     return state.pods.started_at_us.get(row, at_us) + least_us <= at_us
 

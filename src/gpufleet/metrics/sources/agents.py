@@ -76,6 +76,7 @@ class Agents:
         agents = self._agents()
         tasks = {node: asyncio.create_task(self._read_one(node, agents.get(node))) for node in sorted(nodes)}
         if tasks:
+            # What came in time is kept, so that an agent that hangs costs only its own node's values.
             await asyncio.wait(tasks.values(), timeout=ALL_S)
         problems: dict[str, str] = {}
         for node, task in tasks.items():
@@ -83,6 +84,7 @@ class Agents:
                 task.cancel()
                 problems[node] = f"the agent of node {node} does not answer in time"
             elif (error := task.exception()) is not None:
+                # A fault of ours must be seen; it says nothing about the agent.
                 if not isinstance(error, WorldError):
                     raise error
                 problems[node] = f"the agent of node {node} cannot be read: {error}"
@@ -92,6 +94,7 @@ class Agents:
         page = await self._pages.page(self._url(node, agent))
         use = node_uses(page.samples, page.at_s, node).get(node, NodeUse(page.at_s))
         known = self._use.get(node)
+        # A page that was kept for a moment comes again as it was, and is no second measurement.
         if known is not None and known.at_s != use.at_s:
             apart_s = use.at_s - known.at_s
             if apart_s > APART_S[1]:

@@ -61,6 +61,7 @@ class Engines:
         if self._prometheus is not None:
             told = await self._prometheus.all_of(metric.name, namespace)
             problem = problem or told.problem
+            # A pod that was read itself must not count twice, and its own page is the newer one.
             read = {key.name for key in pods}
             readings += [one for one in told.readings if one.labels.get("pod") not in read]
         return FoundValues(tuple(readings), problem)

@@ -50,6 +50,7 @@ class PrometheusValues:
                 self._kept.pop(one)
             kept = now_s, asyncio.create_task(self._asked(metric, namespace))
             self._kept[key] = kept
+        # Others may wait for the same answer: who is cancelled must not end it for them.
         return await asyncio.shield(kept[1])
 
     async def of_pods(

@@ -104,6 +104,7 @@ def read_question(target: str) -> Question:
     if path in DOCUMENTS:
         return Document(path)
     words = [unquote(word) for word in path.split("/")[1:]]
+    # Judged after decoding: %2E%2E would pass for a name before it.
     if len(words) < 4 or words[0] != "apis" or any(word in {"", ".", ".."} for word in words):
         return NoSuchPath(path)
     query = parse_qs(parts.query, keep_blank_values=True, max_num_fields=100)

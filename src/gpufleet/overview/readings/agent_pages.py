@@ -104,6 +104,7 @@ class AgentPages:
         if agent is None:
             return await self._read(NODES.item(f"{node}:{METRICS_PORT}", subresource="proxy"))
         namespace, name = agent
+        # The scheme that worked last comes first: a wrong one costs a read of each agent.
         for scheme in sorted(SCHEMES, key=lambda one: one != self._scheme):
             # Without a port the server takes the pod's first, which is that of metrics.
             part = f"{scheme}{name}:" if scheme else name
@@ -112,6 +113,7 @@ class AgentPages:
             except (Forbidden, Unauthorized, NotFound, TransportError):
                 raise
             except KubeError:
+                # The first scheme may just be the wrong one; the answer to the second counts.
                 if scheme != self._scheme:
                     raise
             else:

@@ -35,9 +35,11 @@ def _answer(asked: EngineQuestion) -> EngineReply:
     try:
         return EngineReply(asyncio.run(_ask(asked)))
     except ExceptionGroup as group:
+        # A fault of ours must not be hidden by an error of the cluster that came with it.
         known, others = group.split((GpufleetError, OSError))
         if known is None or others is not None:
             raise
+        # Groups of tasks wrap errors in groups; only the innermost one has the words.
         first: BaseException = known
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]

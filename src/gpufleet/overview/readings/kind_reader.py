@@ -115,6 +115,7 @@ class KindReader(Generic[Object]):
                 position = page.metadata.resource_version
                 new = self._decoded(page.items or ())
                 partial.update(new)
+                # A list that begins anew must not show fewer objects than are shown already.
                 if len(partial) >= len(self._partial):
                     self._partial = partial
                     self.changes += 1

@@ -148,6 +148,7 @@ def quiet_since_s(series: Series, now_s: int) -> float | None:
     """Since when the use was below the bound without a gap until now; None if it is not."""
     since_s: float | None = None
     expected_s = now_s
+    # The newest come first, so that the first gap, or the first use, ends the quiet time.
     for at_s, value in sorted(zip(series.times_s, series.values, strict=True), reverse=True):
         if value >= IDLE_BELOW or expected_s - at_s > QUIET_STEP_S:
             break

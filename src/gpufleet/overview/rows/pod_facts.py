@@ -77,6 +77,7 @@ class PodFacts:
         named = named_queue(pod.metadata.labels, pod.metadata.annotations)
         grant = None if gpu.gpu_milli and named is not None else _grant(pod)
         milli: int | None = gpu.total_milli
+        # A share by memory has thousandths only through its grant: they follow from the GPU that it got.
         if not gpu.gpu_milli:
             milli = None if grant is None else _milli_by_memory(grant, devices.get(("", pod.spec.node_name)))
         queue = named[1] if named is not None else ""

@@ -108,6 +108,7 @@ class Prometheus:
             return f"{start} and points to {other}; name that server itself"
         try:
             body = self._read(error, error.headers.get("Content-Encoding", ""))
+        # The reason only comes on top: that the server refused has to be told in any case.
         except (OSError, http.client.HTTPException, WorldError):
             body = b""
         said = refusal(body)

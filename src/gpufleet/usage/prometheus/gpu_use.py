@@ -61,6 +61,7 @@ def gpu_use(source: Source, window: Window, namespaces: Collection[str] = ()) ->
     """
     asking = _Asking(source, window)
     targets = _targets(asking)
+    # Before the tracks: a pod known to ask for GPUs is no exporter, where labels leave that open.
     known = _known(asking)
     tracks = Tracks(window.step_s, targets, known.requests.keys())
     for series in asking.readings(USE):
@@ -100,6 +101,7 @@ def _known(asking: _Asking) -> KnownPods:
     for one in asking.facts(REQUESTS, f"{POD_LABELS}, container, exported_container, resource"):
         container = one.labels.get("exported_container") or one.labels.get("container", "")
         key = (named_pod(one.labels), container, one.labels.get("resource", ""))
+        # Two copies of kube-state-metrics may tell the same request: it must not be added up.
         of_container[key] = max(*one.values, of_container.get(key, 0.0), 0.0)
     requests: dict[PodName, dict[str, int]] = {}
     of_hosts: dict[PodName, dict[str, float]] = {}

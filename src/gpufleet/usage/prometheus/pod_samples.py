@@ -265,6 +265,7 @@ def _cards(tracks: Tracks, cut: Collection[str], judged: Collection[str], notes:
     found: list[Card] = []
     for cards in by_host.values():
         counts = Counter(instant for _, instants in cards for instant in instants)
+        # At one instant, and the latest of equal ones: a card that was replaced must not count twice.
         most = max(counts, key=lambda instant: (counts[instant], instant), default=None)
         found += {card for card, instants in cards if most in instants}
     return tuple(sorted(found))
