@@ -32,7 +32,7 @@ def namespace(value: Document) -> str:
 
 
 def note(value: Document, key: str) -> str | None:
-    """An annotation."""
+    """The value of an annotation; None where the object has none."""
     return mapping(value, "metadata", "annotations").get(key)
 
 

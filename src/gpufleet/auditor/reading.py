@@ -30,5 +30,5 @@ def mapping(value: Document, *path: str) -> dict[str, str]:
 
 
 def number(value: object, absent: int = 0) -> int:
-    """A whole number."""
+    """The value if it is a whole number; else what counts for an absent one."""
     return value if isinstance(value, int) and not isinstance(value, bool) else absent

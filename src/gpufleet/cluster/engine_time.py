@@ -18,7 +18,7 @@ class EngineTime:
         self._zero_us = int(clock.now().timestamp() * US_PER_S) - int(clock.monotonic_s() * US_PER_S)
 
     def now_us(self) -> int:
-        """The present."""
+        """The engine's time now, in microseconds since 1970."""
         return self.after_us(0.0)
 
     def after_us(self, seconds: float) -> int:

@@ -58,7 +58,7 @@ class CardListing:
         self._told: list[DeviceId] | None = None
 
     def tell(self) -> list[DrmCard]:
-        """The cards now."""
+        """The cards that the kernel shows now."""
         found = cards(self.roots, self.drivers)
         self._told = [card.place for card in found]
         return found

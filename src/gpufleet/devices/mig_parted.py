@@ -34,7 +34,7 @@ class EntryText(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
 
 
 class FileText(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
-    """The whole file."""
+    """A whole config file of mig-parted."""
 
     version: Literal["v1"]
     mig_configs: dict[str, tuple[EntryText, ...]]

@@ -45,7 +45,7 @@ class Partitioner(Protocol):
 
 
 def make_call(partitioner: Partitioner, uuid: DeviceId, call: Call) -> None:
-    """Ask it of the driver. Raises DriverError where it refuses."""
+    """Ask the driver for what the call says. Raises DriverError where it refuses."""
     match call:
         case SetMode(enabled):
             partitioner.set_mode(uuid, enabled=enabled)

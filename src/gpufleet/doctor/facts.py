@@ -80,7 +80,7 @@ class Facts:
 
     @cached_property
     def nodes(self) -> tuple[NodeView, ...]:
-        """Every node."""
+        """Every node of the cluster, as checks read it."""
         return node_views(self.of_kind("Node"), self.of_kind("NodeDevices"))
 
     @cached_property

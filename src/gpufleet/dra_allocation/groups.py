@@ -23,7 +23,7 @@ class GroupState:
         return True
 
     def add(self, uses: Iterable[CounterUse]) -> None:
-        """A device joins."""
+        """A device joins those that hold the counter sets."""
         for use in uses:
             common = self._common.setdefault(use.counter_set, [])
             groups = frozenset(use.compatibility_groups)

@@ -52,7 +52,7 @@ class Pool:
 
     @property
     def path(self) -> str:
-        """Driver and name."""
+        """The driver and the name of the pool, as one text."""
         return f"{self.driver}/{self.name}"
 
 

@@ -186,7 +186,7 @@ class QueueBar(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class QuotaLimit(enum.StrEnum):
-    """Which limit binds.
+    """The limit that keeps a workload from starting.
 
     ``NOMINAL``: what the queues of the tree state together is in use. ``LENDING``: the same, but some
     of them keep what they do not use, by their lending limits. ``BORROWING``: nominal amount and

@@ -61,7 +61,7 @@ class Asker(Protocol):
         ...
 
     def refused(self, refusal: EvictionRefusal) -> None:
-        """A pod stays."""
+        """A pod stays, for this reason."""
         ...
 
 

@@ -114,7 +114,7 @@ async def _live(options: ExpanderOptions, credentials: grpc.ServerCredentials, c
 
 
 class Expander:
-    """All parts."""
+    """All parts of the expander's process."""
 
     def __init__(
         self,

@@ -101,7 +101,7 @@ class AskedModel(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The whole answer."""
+    """The whole answer: the model, what was asked, and each card."""
 
     schema: int
     model: About

@@ -39,7 +39,7 @@ class BindingMeta(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class BindingTarget(msgspec.Struct, frozen=True):
-    """Which node."""
+    """The node that a pod is bound to."""
 
     name: str
     kind: str = "Node"

@@ -30,7 +30,7 @@ class Together(enum.Enum):
     MOST = "most"
 
     def of(self, amounts: Iterable[float]) -> float:
-        """One value of several; there is at least one."""
+        """Several values made one; there is at least one."""
         found = list(amounts)
         if self is Together.MOST:
             return max(found)

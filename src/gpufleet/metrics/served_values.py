@@ -75,7 +75,7 @@ class ServingLimits(Protocol):
 
 
 class Directory(Protocol):
-    """Which objects exist."""
+    """Knows which objects there are, and their labels."""
 
     def labels(self, key: ObjectKey) -> Mapping[str, str] | None:
         """The labels of an object; None if there is none."""

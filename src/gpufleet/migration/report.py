@@ -28,7 +28,7 @@ def report(system: str, queues: Sequence[str], policies: Sequence[str], notes: S
 
 
 def as_json(found: Report) -> str:
-    """One JSON object."""
+    """The report as one JSON object."""
     return json_text(found)
 
 

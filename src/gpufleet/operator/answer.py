@@ -121,7 +121,7 @@ class PolicyAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PolicyStatuses(msgspec.Struct, frozen=True):
-    """All policies."""
+    """The status of all policies."""
 
     schema: str
     policies: tuple[PolicyAnswer, ...]

@@ -58,7 +58,7 @@ def progress_sentence(progress: Progress) -> str:
 
 
 class RolloutEvents:
-    """Writes them."""
+    """Writes the Events of rollouts."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

@@ -85,7 +85,7 @@ NAMES = frozenset(
 
 
 class FiringAlerts:
-    """Asks the server."""
+    """The alerts that fire now, as a Prometheus server tells them."""
 
     def __init__(self, source: Source) -> None:
         self._source = source

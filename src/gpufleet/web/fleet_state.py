@@ -43,7 +43,7 @@ class EarlyChanges:
 
     @property
     def sink(self) -> Heard:
-        """Where readers tell."""
+        """The function that readers call with what they heard of."""
         return self.hear
 
 

@@ -20,7 +20,7 @@ NO_PROMETHEUS = "which alerts fire is not known: no Prometheus was named (--prom
 
 
 class Problems:
-    """The newest answer."""
+    """The newest answer about what is wrong, which all open pages share."""
 
     def __init__(self, asking: Asking, clock: Clock, alerts: FiringAlerts | None) -> None:
         self._asking = asking

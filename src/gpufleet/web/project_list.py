@@ -31,7 +31,7 @@ _PROJECT = msgspec.json.Decoder(GpuProject)
 
 
 class ProjectList:
-    """The newest answer."""
+    """The newest answer about projects, which all open pages share."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

@@ -73,7 +73,7 @@ class Parts(msgspec.Struct, frozen=True):
 
 
 class Routes:
-    """Answers requests."""
+    """All paths of the page's server, each with its answer."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts

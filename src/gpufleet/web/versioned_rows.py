@@ -59,7 +59,7 @@ class VersionedRows:
         return True
 
     def whole(self) -> list[bytes]:
-        """All rows."""
+        """All rows of the view."""
         return [row for _, row in self._rows.values()]
 
     def since(self, version: int) -> Since | None:

@@ -28,7 +28,7 @@ KINDS = frozenset(
 
 
 class Key(NamedTuple):
-    """One object."""
+    """What names an object."""
 
     group: str
     kind: str

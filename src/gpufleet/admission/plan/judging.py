@@ -83,7 +83,7 @@ def plan_from(objects: FleetObjects, question: Question, notes: Iterable[str] = 
 
 
 class _Judging:
-    """One namespace."""
+    """The judgement of the objects of one namespace."""
 
     def __init__(self, question: Question, namespace: Namespace) -> None:
         self._question = question

@@ -109,7 +109,7 @@ async def of_cluster(cluster: ClusterChoice, namespaces: tuple[str, ...], runtim
 
 
 class _Reading:
-    """One cluster."""
+    """The objects of one cluster, as they are read for a plan."""
 
     def __init__(self, client: Client, namespaces: tuple[str, ...]) -> None:
         self._client = client

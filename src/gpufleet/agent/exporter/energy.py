@@ -31,7 +31,7 @@ class GpuEnergy(msgspec.Struct):
 
 
 class EnergyCounters:
-    """All GPUs' accounts."""
+    """The energy counters of all GPUs, by pod."""
 
     def __init__(self) -> None:
         self._gpus: dict[DeviceId, GpuEnergy] = {}

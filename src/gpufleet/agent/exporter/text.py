@@ -59,7 +59,7 @@ def _escaped(value: str) -> str:
 
 
 def series(name: str, labels: str, value: Value) -> str:
-    """One line; empty where there is no value."""
+    """The line of one series; empty where there is no value."""
     shown = number(value)
     return f"{name}{{{labels}}} {shown}\n" if shown else ""
 

@@ -230,6 +230,7 @@ class VendorMonitor:
         """See which GPUs there are; look at new ones, and give each a loop."""
         try:
             fleet = await self._backend.fleet()
+        # Only the listing is late: GPUs that answer are looked at as before.
         except NoAnswerError as error:
             self._unlisted = str(error)
             return
@@ -237,6 +238,7 @@ class VendorMonitor:
         self._check_driver(fleet.driver)
         self.driver, self.links = fleet.driver, fleet.links
         new = self._listed(fleet)
+        # New GPUs are asked before they are told of, so that none is told as well unseen.
         await asyncio.gather(*(self._look(gpu) for gpu in new))
         self._changed()
         for gpu in self.gpus.values():
@@ -376,6 +378,7 @@ class VendorMonitor:
             if gpu is not None:
                 gpu.xid_seen(event.code, event.mig_uuid, self._clock.monotonic_s())
                 self._changed()
+            # An error that concerns a program alone does not say that a GPU may be gone.
             elif xid(event.code).action in (XidAction.NOTHING, XidAction.POD):
                 return
         # An error that names no GPU, or a change of hardware: any GPU may be gone.

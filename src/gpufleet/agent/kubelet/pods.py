@@ -126,7 +126,7 @@ class _Status(Structure, frozen=True):
 
     @property
     def containers(self) -> tuple[_ContainerStatus, ...]:
-        """Of all containers."""
+        """The statuses of all containers, those of init containers first."""
         return (*self.init_container_statuses, *self.container_statuses)
 
 

@@ -116,6 +116,7 @@ class NodeCondition:
 
     async def _write_condition(self, wanted: Condition, before: Condition | None) -> None:
         now = self._client.clock.now().astimezone(UTC)
+        # The API's conditions keep this time while the status stays, whatever the message says.
         since = before.last_transition_time if before and before.status == wanted.status else None
         told = msgspec.structs.replace(
             wanted, last_heartbeat_time=_text(now), last_transition_time=since or _text(now)

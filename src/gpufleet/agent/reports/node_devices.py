@@ -190,6 +190,7 @@ class NodeDevicesWriter:
         wanted = dated(found, None if seen is None else seen.spec, self._client.clock.now())
         if seen is not None and seen.spec == wanted:
             return False
+        # A write that fails may have happened all the same, so until it has succeeded nothing is sure.
         self._unsure = True
         self._seen = await (self._create(gpus.node, wanted) if seen is None else self._change(seen, wanted))
         self._unsure = False

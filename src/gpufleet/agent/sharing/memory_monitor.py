@@ -43,7 +43,7 @@ Offenders = dict[tuple[str, DeviceId], int]
 
 
 class MemoryMonitor:
-    """Keeps ``offenders``."""
+    """Keeps ``offenders``: the pods that use more GPU memory than their share."""
 
     def __init__(
         self,
@@ -69,6 +69,7 @@ class MemoryMonitor:
         found: Offenders = {}
         present: set[tuple[str, DeviceId]] = set()
         for uuid, reading in self.readings.value.items():
+            # Pods change between samples, and a reading that is judged again is no second sample.
             fresh = self._judged.get(uuid) != reading
             self._judged[uuid] = reading
             for usage in usages(uuid, reading, self.pods.value, self.whose):

@@ -187,6 +187,7 @@ class MpsDaemons:
             except (OSError, TimeoutError, DaemonError) as problem:
                 self.ready.publish(self.ready.value - {uuid})
                 self._tell(uuid, str(problem) or type(problem).__name__)
+            # Only after a while: a daemon that dies at once is started after longer and longer pauses.
             if self.clock.monotonic_s() - began_s >= STEADY_AFTER_S:
                 pause_s = PAUSE_FIRST_S
             await self.clock.sleep(pause_s)
@@ -198,6 +199,7 @@ class MpsDaemons:
         _make_folders(environment["CUDA_MPS_PIPE_DIRECTORY"], environment["CUDA_MPS_LOG_DIRECTORY"])
         if not await self._answers(uuid):
             await self._start(uuid)
+        # A daemon that was found running may have the limits of another plan.
         await self._command(uuid, f"set_default_active_thread_percentage {plan.threads_pct}")
         if plan.memory_mib is not None:
             await self._command(uuid, f"set_default_device_pinned_mem_limit 0 {plan.memory_mib}M")

@@ -24,7 +24,7 @@ class Ran(msgspec.Struct, frozen=True):
 
 
 class Programs(Protocol):
-    """Runs programs."""
+    """Runs programs of the node, each within a limit of time."""
 
     async def run(
         self, argv: Sequence[str], environment: Mapping[str, str], said: str, limit_s: float
@@ -59,6 +59,7 @@ class MachinePrograms:
                 async with asyncio.timeout(limit_s):
                     await process.communicate(said.encode())
             finally:
+                # Where it is too late, or the agent ends, no program is left that hangs.
                 if process.returncode is None:
                     process.kill()
                     await process.wait()

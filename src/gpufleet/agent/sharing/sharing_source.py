@@ -176,6 +176,7 @@ class SharingSource:
             # What the units of holders told is kept: under a later plan they may fit too.
             self.in_force |= {uuid: plan for uuid, plan in plans.items() if plan != wanted[uuid]}
             return Plans(plans, self._problems(held))
+        # Until the kubelet was asked, any GPU may be held, so the plans in force stay.
         wanted = sharing.plans if self.holders_known() else sharing.plans | self.in_force
         after = settled(gpus, self.in_force, wanted, held)
         if gpus:

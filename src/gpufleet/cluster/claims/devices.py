@@ -46,7 +46,7 @@ class Devices:
         return name in self.classes
 
     def class_names(self) -> Iterable[str]:
-        """All classes."""
+        """The names of all DeviceClasses."""
         return self.classes
 
 

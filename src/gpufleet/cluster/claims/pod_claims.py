@@ -28,7 +28,7 @@ class ClaimFacts(Protocol):
         ...
 
     def class_names(self) -> Iterable[str]:
-        """All classes."""
+        """The names of all DeviceClasses."""
         ...
 
 

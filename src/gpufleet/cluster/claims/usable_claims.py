@@ -36,7 +36,7 @@ class LookedUp:
         return True
 
     def class_names(self) -> Iterable[str]:
-        """All classes."""
+        """The names of all DeviceClasses."""
         return [one.metadata.name for one in self._lookup.all(resources.DEVICE_CLASSES)]
 
 

@@ -82,7 +82,7 @@ class Recorder:
         self.keys: set[ObjectKey] = set()
 
     def find(self, kind: Kind, name: str, namespace: str = "") -> Any | None:
-        """One object."""
+        """The object of a kind and a name, remembered as one that the pod depends on."""
         self.keys.add(ObjectKey(kind, namespace, name))
         return self.cluster.find(kind, name, namespace)
 

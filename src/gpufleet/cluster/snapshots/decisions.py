@@ -26,7 +26,7 @@ class Moment:
         return 0.0
 
     def now(self) -> dt.datetime:
-        """The moment."""
+        """The moment of the snapshot."""
         return self.at
 
     async def sleep(self, duration_s: float) -> None:

@@ -41,7 +41,7 @@ class Picture:
         self.absent: list[Kind] = []
 
     def find(self, kind: Kind, name: str, namespace: str = "") -> Any | None:
-        """One object."""
+        """The object of a kind and a name; None if there is none."""
         return self.objects.get(kind, {}).get((namespace, name))
 
     def all(self, kind: Kind) -> Iterable[Any]:

@@ -111,7 +111,7 @@ class EntryText(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
 
 
 class ConfigText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The whole document."""
+    """A whole document of our own format."""
 
     version: str
     pools: dict[str, tuple[EntryText, ...]]

@@ -9,7 +9,7 @@ import msgspec
 
 
 class PluginFlagsText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``flags.plugin``."""
+    """The part ``flags.plugin`` of the file."""
 
     pass_device_specs: bool | None = msgspec.field(default=None, name="passDeviceSpecs")
     device_list_strategy: str | tuple[str, ...] | None = msgspec.field(
@@ -35,7 +35,7 @@ class DiscoveryFlagsText(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
 
 class FlagsText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``flags``."""
+    """The part ``flags`` of the file."""
 
     mig_strategy: Literal["none", "single", "mixed"] | None = msgspec.field(default=None, name="migStrategy")
     fail_on_init_error: bool | None = msgspec.field(default=None, name="failOnInitError")
@@ -61,7 +61,7 @@ class NamedText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ResourcesText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``resources``."""
+    """The part ``resources`` of the file."""
 
     gpus: tuple[NamedText, ...] | None = None
     mig: tuple[NamedText, ...] | None = None
@@ -77,7 +77,7 @@ class ReplicatedText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReplicatedsText(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """``sharing.timeSlicing`` and ``sharing.mps``."""
+    """The parts ``sharing.timeSlicing`` and ``sharing.mps`` of the file."""
 
     resources: tuple[ReplicatedText, ...]
     rename_by_default: bool | None = None
@@ -85,21 +85,21 @@ class ReplicatedsText(msgspec.Struct, frozen=True, forbid_unknown_fields=True, r
 
 
 class SharingText(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """``sharing``."""
+    """The part ``sharing`` of the file."""
 
     time_slicing: ReplicatedsText | None = None
     mps: ReplicatedsText | None = None
 
 
 class ImexText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``imex``."""
+    """The part ``imex`` of the file."""
 
     channel_ids: tuple[int, ...] | None = msgspec.field(default=None, name="channelIDs")
     required: bool | None = None
 
 
 class HealthText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``health``, of the newest releases."""
+    """The part ``health`` of the file, of the newest releases."""
 
     disabled: bool | None = None
     event_types: tuple[str, ...] | None = msgspec.field(default=None, name="eventTypes")
@@ -108,7 +108,7 @@ class HealthText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PluginConfigText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The whole file."""
+    """The whole config file of NVIDIA's device plugin."""
 
     version: str | None = None
     flags: FlagsText | None = None

@@ -17,7 +17,7 @@ class ReadCondition:
 
     @property
     def is_true(self) -> bool:
-        """Whether it holds."""
+        """Whether the condition holds."""
         return self.status == "True"
 
 

@@ -43,7 +43,7 @@ class Amounts:
 
     @cached_property
     def devices(self) -> "Amounts":
-        """The devices alone."""
+        """The amounts of devices alone, without CPU and memory."""
         return Amounts(frozenset(one for one in self.items if is_device(one[0])))
 
 

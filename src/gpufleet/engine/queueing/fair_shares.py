@@ -33,7 +33,7 @@ class OwedAmount(msgspec.Struct, frozen=True):
 
 
 class FairShare(msgspec.Struct, frozen=True):
-    """One queue.
+    """How one queue stands among its siblings.
 
     ``share_milli`` is its dominant share divided by its weight, in thousandths rounded down, by which it is
     compared with its siblings; None where it comes after all others (weight 0, or more than there is to

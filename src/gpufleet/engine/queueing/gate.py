@@ -62,7 +62,7 @@ class Options(NamedTuple):
 
 
 class Gate:
-    """Asks the queues."""
+    """Asks the queues what they allow a workload."""
 
     def __init__(self, store: TableStore, fleet: Fleet, shapes: ShapeTable, charges: QueueCharges) -> None:
         self.store = store

@@ -22,7 +22,7 @@ Key = TypeVar("Key")
 
 
 class KeptOut(Generic[Key]):
-    """Lines by key."""
+    """The lines that quota keeps out, by key."""
 
     def __init__(self) -> None:
         self._number_by_key: dict[Key, int] = {}

@@ -74,7 +74,7 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def write_grant(grant: Grant) -> str:
-    """The annotation's text."""
+    """The grant as the text of an annotation."""
     containers = {
         part.container: tuple(_written(device) for device in part.devices) for part in grant.containers
     }

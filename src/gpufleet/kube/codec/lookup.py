@@ -10,7 +10,7 @@ class Lookup(Protocol):
     """Finds objects as they were last heard of; kinds that are not followed are never found."""
 
     def find(self, kind: Kind, name: str, namespace: str = "") -> Any | None:
-        """One object; None if it is not there, or cannot be read."""
+        """The object of a kind and a name; None if it is not there, or cannot be read."""
         ...
 
     def all(self, kind: Kind) -> Iterable[Any]:

@@ -25,7 +25,7 @@ NAME = "extension-apiserver-authentication"
 
 
 class AuthenticationMap(Structure, frozen=True):
-    """The ConfigMap."""
+    """The ConfigMap that says which authority, names and header fields count."""
 
     metadata: Metadata
     data: dict[str, str] = msgspec.field(default_factory=dict)

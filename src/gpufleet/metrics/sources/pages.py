@@ -49,7 +49,7 @@ class Reader(Protocol):
     """Reads the page at a URL as text; raises WorldError."""
 
     def __call__(self, url: str) -> str:
-        """The page."""
+        """The text of the page at a URL."""
         ...
 
 
@@ -110,7 +110,7 @@ class HttpReader:
             self._tls.check_hostname = False
 
     def __call__(self, url: str) -> str:
-        """The page."""
+        """The text of the page at a URL."""
         headers = {"User-Agent": f"gpufleet/{__version__}", "Accept": "text/plain"}
         request = urllib.request.Request(url, headers=headers)  # noqa: S310  the URLs are made here
         handlers = (_NoRedirect(), urllib.request.ProxyHandler({}))

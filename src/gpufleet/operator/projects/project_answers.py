@@ -70,7 +70,7 @@ class NewProject(msgspec.Struct, frozen=True):
     defaults: tuple[tuple[str, str], ...] = ()
 
     def manifest(self) -> dict[str, Any]:
-        """The object."""
+        """The project as an object of the API."""
         role = ProjectRole.OWNER.value
         owners = [
             *({"user": one, "role": role} for one in self.owners),

@@ -78,7 +78,7 @@ class Readings:
 
     @property
     def readers(self) -> list[KindReader[Any]]:
-        """One for each kind and namespace."""
+        """The readers, one for each kind and namespace."""
         return [self.nodes, self.devices, *self.pods]
 
     @property

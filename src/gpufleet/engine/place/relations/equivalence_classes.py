@@ -105,7 +105,7 @@ class EquivalenceClasses:
         return selection
 
     def drop(self, selection: Selection) -> None:
-        """One user less."""
+        """A selection has one user less; one without users is forgotten."""
         selection.users -= 1
         if selection.users:
             return
