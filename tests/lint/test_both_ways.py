@@ -122,6 +122,8 @@ EDGES = [
     ("GPU051", (RANGE % "cpu: 1}, max: {nvidia.com/gpu: 2").replace("Container", "Pod"), "", False),
     ("GPU051", QUOTA % "nvidia.com/gpu: 8", "", True),
     ("GPU051", QUOTA % "count/jobs.batch: 8", "", False),
+    ("GPU051", QUOTA % "requests.nvidia.com/a100: 8", "", False),
+    ("GPU051", QUOTA % "requests.nvidia.com/gpus: 8", "", True),
     ("GPU053", pod(limits="nvidia.com/gpus: 1"), "", True),
     ("GPU053", pod(limits="nvidia.com/GPU: 1"), "", True),
     ("GPU053", pod(limits="gpu: 1"), "", True),

@@ -43,6 +43,8 @@ RAY = (
     "apiVersion: ray.io/v1\nkind: RayCluster\nmetadata: {name: a}\n"
     "spec: {workerGroupSpecs: [{groupName: g, replicas: 1, template: {spec: {containers: [%s]}}}]}\n"
 )
+TWO = "nvidia.com/gpu: 2"
+INLINE = 'command: [python3, -c]\nargs: ["%s"]'
 IDLE = "image: ubuntu:22.04\ncommand: [bash, -c, %s]"
 HUB = "image: vllm/vllm-openai:v1\nargs: [%s]"
 KSERVE = "apiVersion: serving.kserve.io/v1\nkind: %s\nmetadata: {name: a}\nspec: {%s}\n"
@@ -239,6 +241,12 @@ CASES = [
     ("GPU021", pod("image: registry.k8s.io/pause:3.10", limits="nvidia.com/gpu: 8"), 0),
     ("GPU021", pod("image: oguzpastirmaci/gpu-burn:1", limits="nvidia.com/gpu: 8"), 0),
     ("GPU021", pod("image: example.org/pausedtrainer:1", limits="nvidia.com/gpu: 8"), 1),
+    ("GPU021", pod("image: nvidia/cuda:12.4.1-base-ubuntu22.04\ncommand: [nvidia-smi]", limits=TWO), 0),
+    ("GPU021", pod("image: nvidia/cuda:12.4.1-base-ubuntu22.04\ncommand: [sleep, '9']", limits=TWO), 1),
+    ("GPU021", pod(INLINE % "import torch\\nimport os, time\\ntorch.ones(1).to('cuda:1')", limits=TWO), 0),
+    ("GPU021", pod(INLINE % "import torch\\nfrom torch import distributed", limits=TWO), 1),
+    ("GPU021", pod(INLINE % "import torch\\nimport trainer", limits=TWO), 1),
+    ("GPU021", pod(INLINE % "exec(open('/train').read())", limits=TWO), 1),
     ("GPU021", TWO_TEMPLATE, 0),
     ("GPU021", deployment(TWO_SERVER, replicas=0), 0),
     ("GPU021", deployment(TWO_SERVER, replicas=0) + SCALED % "minReplicaCount: 0", 1),
@@ -373,6 +381,43 @@ def test_a_tracer_beside_the_container_with_the_gpu_is_warned_of_and_kept(
 def test_a_test_of_links_in_one_process_is_only_warned_of(command: str, severity: Severity) -> None:
     text = pod(f"command: [sh, -c, '{command}']", limits="nvidia.com/gpu: 2")
     assert [one.severity for one in report_of(text).findings if one.rule.id == "GPU021"] == [severity]
+
+
+@pytest.mark.parametrize(
+    ("container", "severity"),
+    [
+        ("args: [--model=m]", Severity.WARNING),
+        ("command: [sh, -c, 'vllm serve m']", Severity.WARNING),
+        ("args: [--model=m, --tensor-parallel-size=2]", Severity.ERROR),
+        ("args: [--model=m, -tp, '2']", Severity.ERROR),
+        ("args: [--config=/etc/vllm/config.yaml]", Severity.ERROR),
+        (
+            "command: [sh, -c, 'vllm serve m $MORE']\nenv: [{name: TENSOR_PARALLEL_SIZE, value: '2'}]",
+            Severity.ERROR,
+        ),
+    ],
+)
+def test_vllm_that_divides_no_model_is_only_warned_of(container: str, severity: Severity) -> None:
+    text = pod(f"image: vllm/vllm-openai:v0.11.0\n{container}", limits=TWO)
+    assert [one.severity for one in report_of(text).findings if one.rule.id == "GPU021"] == [severity]
+
+
+@pytest.mark.parametrize(
+    ("name", "severity"),
+    [
+        ("nvidia.com/a100", Severity.WARNING),
+        ("nvidia.com/rtx4090", Severity.WARNING),
+        ("nvidia.com/gpus", Severity.ERROR),
+        ("amd.com/mi300x", Severity.ERROR),
+        ("a100", Severity.ERROR),
+    ],
+)
+def test_a_kind_of_card_is_a_resource_where_a_device_plugin_was_told_to(
+    name: str, severity: Severity
+) -> None:
+    found = [one for one in report_of(pod(limits=f"{name}: 1")).findings if one.rule.id == "GPU053"]
+    assert [one.severity for one in found] == [severity]
+    assert [one.fix is None for one in found] == [severity is Severity.WARNING]
 
 
 @pytest.mark.parametrize(

@@ -106,3 +106,12 @@ def meant_gpu(name: str) -> str | None:
     if last not in {"gpu", "gpus"} and not gpu_model.matching(last):
         return None
     return _VENDORS.get(domain.removesuffix(".com").removeprefix("gpu."))
+
+
+def is_card_name(name: str) -> bool:
+    """Whether it is NVIDIA's name for one kind of card, such as nvidia.com/a100.
+
+    No device plugin offers one by itself; in clusters whose plugins were told to, it is right.
+    """
+    domain, _, last = name.casefold().rpartition("/")
+    return domain == "nvidia.com" and not is_gpu(name) and bool(gpu_model.matching(last))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.kube.meanings.gpu_resources import OLD_NVIDIA_GPU, meant_gpu
+from gpufleet.kube.meanings.gpu_resources import OLD_NVIDIA_GPU, is_card_name, meant_gpu
 from gpufleet.lint.edits.edits import Edit, Fix, Remove, Rename
 from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.context import Context
@@ -28,6 +28,9 @@ def misnamed(container: Container) -> dict[str, str]:
 
 def _of_container(container: Container) -> Iterator[RuleFinding]:
     for name, meant in misnamed(container).items():
+        if is_card_name(name):
+            yield _of_card(container, name, meant)
+            continue
         places = [container.field.at("resources", part) for part in ("limits", "requests")]
         there = [one for one in places if one.at(name).exists]
         edits: list[Edit] = [
@@ -39,6 +42,16 @@ def _of_container(container: Container) -> Iterator[RuleFinding]:
             f"write {meant}",
             Fix(f"write {meant} instead of {name}", tuple(edits)),
         )
+
+
+def _of_card(container: Container, name: str, meant: str) -> RuleFinding:
+    """A kind of card as a resource, which some clusters do offer: no fix, as it would break the pod there."""
+    return RuleFinding(
+        container.field.at("resources", "limits" if name in container.limits else "requests", name),
+        f"container {container.name} asks for {name}, which device plugins offer only where they are told to",
+        f"where no node offers it, write {meant} and choose the card by a label of nodes",
+        severity=Severity.WARNING,
+    )
 
 
 RULE = Rule(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.kube.meanings.gpu_resources import is_gpu, meant_gpu
+from gpufleet.kube.meanings.gpu_resources import is_card_name, is_gpu, meant_gpu
 from gpufleet.lint.edits.edits import Edit, Fix, Insert, Remove, Rename, Replace, removal
 from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest, has_gpu_pods
@@ -28,7 +28,9 @@ def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding]:
         return
     hard = manifest.root.at("spec", "hard")
     for name, field in hard.entries():
-        right = _REQUESTS + (meant_gpu(resource := _bounded(name)) or resource)
+        resource = _bounded(name)
+        # A kind of card as a resource is counted, where a device plugin offers it.
+        right = _REQUESTS + ((not is_card_name(resource) and meant_gpu(resource)) or resource)
         if is_gpu(right.removeprefix(_REQUESTS)) and name != right:
             edit: Edit = Remove(field) if hard.at(right).exists else Rename(field, right)
             says = f"bounds {name}, which Kubernetes does not count"

@@ -27,6 +27,16 @@ _MEASURES_LINKS = re.compile(
 )
 """The programs of nccl-tests and rccl-tests: one process drives all cards that it is told of."""
 _STARTS_MORE = re.compile(r"\b(mpirun|mpiexec|srun|orterun|torchrun|python[0-9.]*)\b")
+_SHOWS_CARDS = re.compile(r"\b(nvidia-smi|rocm-smi|clinfo)\b")
+_INLINE_PYTHON = re.compile(r"(\S*/)?python[0-9.]*")
+_IMPORTS = re.compile(
+    r"^\s*(?:import|from)\s+([\w., ]+?)(?:[ \t]+import\b.*)?$|;\s*import\s+([\w., ]+)", re.MULTILINE
+)
+_ONE_PROCESS = frozenset({"json", "math", "numpy", "os", "sys", "time", "torch"})
+"""Modules with which a program that says no more stays one process."""
+_MEETS = re.compile(r"distributed|DataLoader|DataParallel|multiprocessing|fork|nccl", re.IGNORECASE)
+_DIVIDES = re.compile(r"parallel|--?[tpd]p\b|--config", re.IGNORECASE)
+"""What divides a model among cards in vLLM, which else serves on one, or may do so out of sight."""
 _COMPUTES = re.compile(r"python|torch|mpi|deepspeed|accelerate|nccl|\.(py|sh)\b")
 
 
@@ -50,7 +60,8 @@ def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudg
             why = f"{container.device_count} GPUs" if container.device_count > 1 else "workers that load data"
             says = f"container {container.name} has {why} and the default /dev/shm of 64 MiB"
             advice = "mount an emptyDir with medium Memory and a sizeLimit at /dev/shm"
-            severity = Severity.WARNING if _only_measures_links(container) else None
+            needless = _only_measures_links(container) or _serves_on_one_card(container)
+            severity = Severity.WARNING if needless else None
             yield RuleFinding(
                 container.field, says, advice, fix if container is lacking[0] else None, severity
             )
@@ -74,10 +85,36 @@ def _lacks(container: Container) -> bool:
     words = " ".join(container.words)
     if container.image and container.image.only_holds_or_tests:
         return False
+    if _only_shows_cards(words) or _is_one_process(container):
+        return False
     if container.image and container.image.is_plain_system and _WAITS.search(words):
         # A shell that waits to be looked into computes nothing of its own.
         return _COMPUTES.search(words) is not None and container.device_count > 1
     return container.device_count > 1 or (container.has_gpu and bool(_LOADS_DATA.search(words)))
+
+
+def _only_shows_cards(words: str) -> bool:
+    """Whether it lists the node's cards and computes nothing, whatever its image holds."""
+    return bool(_SHOWS_CARDS.search(words)) and not _COMPUTES.search(words)
+
+
+def _is_one_process(container: Container) -> bool:
+    """Whether its whole program is written there, and starts no second process and no NCCL."""
+    words = container.words
+    if len(words) != 3 or not _INLINE_PYTHON.fullmatch(words[0]) or words[1] != "-c":
+        return False
+    found = [one for pair in _IMPORTS.findall(words[2]) for one in pair if one]
+    modules = {name.split(".")[0].strip() for line in found for name in line.split(",")}
+    return bool(modules) and modules <= _ONE_PROCESS and not _MEETS.search(words[2])
+
+
+def _serves_on_one_card(container: Container) -> bool:
+    """Whether it is vLLM without a word that divides the model: it serves on one card of those it has."""
+    image = container.image
+    if image is None or "vllm" not in image.text:
+        return False
+    told = [*container.words, *(one.name for one in container.env)]
+    return bool(container.words) and not _DIVIDES.search(" ".join(told))
 
 
 def _only_measures_links(container: Container) -> bool:
