@@ -403,6 +403,19 @@ def test_vllm_that_divides_no_model_is_only_warned_of(container: str, severity: 
 
 
 @pytest.mark.parametrize(
+    ("container", "severity"),
+    [
+        ("image: 'example.org/detector:1'", Severity.WARNING),
+        ("image: 'example.org/detector:1', args: [--gpus=2]", Severity.ERROR),
+        ("image: 'ghcr.io/huggingface/text-generation-inference:3.0'", Severity.ERROR),
+    ],
+)
+def test_a_server_out_of_sight_is_only_warned_of(container: str, severity: Severity) -> None:
+    text = deployment(f"{{containers: [{{name: c, {container}, {TWO_GPUS}}}]}}", replicas=1)
+    assert [one.severity for one in report_of(text).findings if one.rule.id == "GPU021"] == [severity]
+
+
+@pytest.mark.parametrize(
     ("name", "severity"),
     [
         ("nvidia.com/a100", Severity.WARNING),

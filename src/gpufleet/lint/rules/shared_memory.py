@@ -37,6 +37,8 @@ _ONE_PROCESS = frozenset({"json", "math", "numpy", "os", "sys", "time", "torch"}
 _MEETS = re.compile(r"distributed|DataLoader|DataParallel|multiprocessing|fork|nccl", re.IGNORECASE)
 _DIVIDES = re.compile(r"parallel|--?[tpd]p\b|--config", re.IGNORECASE)
 """What divides a model among cards in vLLM, which else serves on one, or may do so out of sight."""
+_MANY_CARDS = re.compile(r"vllm|sglang|text-generation|triton|tensorrt|lmdeploy|deepspeed|/nim/|ollama")
+"""Images of servers that divide models among cards."""
 _COMPUTES = re.compile(r"python|torch|mpi|deepspeed|accelerate|nccl|\.(py|sh)\b")
 
 
@@ -60,8 +62,9 @@ def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudg
             why = f"{container.device_count} GPUs" if container.device_count > 1 else "workers that load data"
             says = f"container {container.name} has {why} and the default /dev/shm of 64 MiB"
             advice = "mount an emptyDir with medium Memory and a sizeLimit at /dev/shm"
-            needless = _only_measures_links(container) or _serves_on_one_card(container)
-            severity = Severity.WARNING if needless else None
+            unsure = _only_measures_links(container) or _serves_on_one_card(container)
+            unsure = unsure or (manifest.kind == "Deployment" and _starts_out_of_sight(container))
+            severity = Severity.WARNING if unsure else None
             yield RuleFinding(
                 container.field, says, advice, fix if container is lacking[0] else None, severity
             )
@@ -115,6 +118,12 @@ def _serves_on_one_card(container: Container) -> bool:
         return False
     told = [*container.words, *(one.name for one in container.env)]
     return bool(container.words) and not _DIVIDES.search(" ".join(told))
+
+
+def _starts_out_of_sight(container: Container) -> bool:
+    """Whether only an image that is not known says what runs: it may be a server of one process."""
+    text = container.image.text if container.image else ""
+    return bool(text) and not container.words and not _MANY_CARDS.search(text)
 
 
 def _only_measures_links(container: Container) -> bool:
