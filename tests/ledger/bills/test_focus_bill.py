@@ -56,6 +56,13 @@ def test_times_are_read_as_providers_write_them(period: str) -> None:
     assert (found.service, found.is_correction) == ("EC2", True)
 
 
+@pytest.mark.parametrize("cell", ["of\x0cone", "of\x85one", "of\u2028one", '"of\none"', '"of, ""one"""'])
+def test_a_cell_may_hold_any_character(cell: str) -> None:
+    heading = f"{HEADING},ChargeDescription"
+    found = read_bills([bill(f"{GOOD},{cell}", f"{GOOD},plain", heading=heading)])
+    assert [one.amount_micro for one in found.lines] == [1_000_000, 1_000_000]
+
+
 @pytest.mark.parametrize(
     ("lines", "words"),
     [

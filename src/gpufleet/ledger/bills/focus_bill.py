@@ -5,6 +5,7 @@
 """
 
 import csv
+import io
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
@@ -56,7 +57,8 @@ def _rows(content: bytes, name: str) -> Iterator[tuple[str, Row]]:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError("not text", where=name, expected=EXPECTED) from error
-    rows = csv.DictReader(text.splitlines(), strict=True)
+    # A cell may hold any character, also one at which Python would split lines.
+    rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     try:
         missing = [column for column in REQUIRED if column not in (rows.fieldnames or ())]
         if missing:
@@ -84,12 +86,11 @@ def _line(row: Row, where: str) -> ExactLine:
             "the period ends before it begins", where=where, field=PERIOD[1], value=row[PERIOD[1]],
             expected=f"a moment after {row[PERIOD[0]]}",
         )  # fmt: skip
-    service = " ".join(filter(None, (row.get("ServiceName", ""), row.get("ChargeDescription", ""))))
     return ExactLine(
         BilledResource(row["ResourceId"], row.get("ResourceName", ""), row.get("AvailabilityZone", "")),
         Span(begin_us, end_us),
         _amount(row["EffectiveCost"], where),
-        row.get("ServiceName", "") or service,
+        row.get("ServiceName", "") or row.get("ChargeDescription", ""),
         row.get("ChargeClass", "") == CORRECTION,
         row.get("CommitmentDiscountStatus", "") == UNUSED,
     )
