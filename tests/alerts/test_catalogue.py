@@ -174,6 +174,7 @@ def test_the_documents_name_every_metric() -> None:
         (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
         for page in (
             "admission",
+            "expander",
             "fleet-policies",
             "metrics",
             "metrics-apis",
