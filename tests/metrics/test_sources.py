@@ -160,6 +160,8 @@ def test_an_engine_is_read_where_its_annotations_say() -> None:
         pod("one", address="10.0.0.5"),
         pod("one", address="10.0.0.5", annotations={"gpufleet.io/metrics-port": "http"}),
         pod("one", address="10.0.0.5", annotations={"gpufleet.io/metrics-port": "80000"}),
+        pod("one", address="10.0.0.5", annotations={"gpufleet.io/metrics-port": "000080999"}),
+        pod("one", address="10.0.0.5", annotations={"gpufleet.io/metrics-port": "000080" + "0" * 5000}),
         pod("one", address="", annotations={"gpufleet.io/metrics-port": "8000"}),
         engine("one", "10.0.0.5", host_network=True),
     ],

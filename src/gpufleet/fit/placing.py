@@ -202,7 +202,11 @@ def longest(model: Model, serving: Serving, card: CardEntry, division: Division)
         else:
             high = middle - 1
     found = least + low * CONTEXT_STEP
-    return most if low == steps and most - found < CONTEXT_STEP else found
+    # The last step is shorter than the others, and no less may go wrong in it.
+    longer = replace(serving, context=most)
+    is_last = low == steps and most > found
+    fits_all = is_last and not any(doubts_of(model, longer, memory_of(model, longer, card, division)))
+    return most if fits_all else found
 
 
 def speed_of(model: Model, serving: Serving, card: CardEntry, division: Division) -> Speed:

@@ -244,9 +244,10 @@ class RolloutActions:
             if self._asked.get(uid) == version:
                 # The watch has not shown the question yet: another one would move its end.
                 continue
-            self._asked[uid] = version
             text = written_question(now, EPOCH + dt.timedelta(microseconds=before_us))
             await self._annotate(pod, {keys.CHECKPOINT_REQUESTED: text})
+            # Noted after the write: a question that could not be written is asked in the next round.
+            self._asked[uid] = version
 
     async def _ask_to_move(self, pod: HeldPod, target: NodeName | None) -> None:
         """None: it is to stay. What the pod says already is not written again."""

@@ -21,6 +21,10 @@ WRITES: dict[str, dict[str, str]] = {
         "persistentvolumeclaims": "patch",
         "persistentvolumes": "patch",
         "events.events.k8s.io": "create",
+        # A claim's finalizer, its devices and users, and the right that Kubernetes 1.36 asks for beside it.
+        "resourceclaims.resource.k8s.io": "patch",
+        "resourceclaims/status.resource.k8s.io": "patch",
+        "resourceclaims/binding.resource.k8s.io": "patch",
     },
     "Role gpufleet-scheduler": {
         "leases.coordination.k8s.io": "create",

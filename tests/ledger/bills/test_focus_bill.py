@@ -48,6 +48,7 @@ def test_amounts_are_read_as_they_are_written(text: str, micro: int) -> None:
         "2026-10-01 00:00:00 UTC,2026-10-02 00:00:00 UTC",
         "2026-10-01,2026-10-02",
         "2026-10-01T00:00:00,2026-10-02T00:00:00",
+        "2026-09-30T19:00:00-05:00,2026-10-02T02:00:00+02:00",
     ],
 )
 def test_times_are_read_as_providers_write_them(period: str) -> None:

@@ -157,16 +157,19 @@ class _Reading:
         return list(found.values())
 
     async def _list(self, kind: Kind) -> None:
+        is_whole = True
         for namespace in self._namespaces or ("",):
             try:
-                self._found.objects.knows_all_pods |= kind.name == POD[1]
                 async for page in self._client.list_pages(kind, namespace=namespace):
                     for raw in page.items or ():
                         self._add(kind, raw)
             except (Forbidden, NotFound) as error:
-                self._found.objects.knows_all_pods = False
+                is_whole = False
                 place = f" of {namespace}" if namespace else ""
                 self._found.notes.append(f"{kind.resource}{place} are left out: {error.message}")
+        if kind.name == POD[1]:
+            # One namespace that may not be read is enough: a pod of it may be the one that is asked about.
+            self._found.objects.knows_all_pods = is_whole
 
     def _add(self, kind: Kind, raw: msgspec.Raw) -> None:
         body = decode(bytes(raw), _BODY)

@@ -100,12 +100,15 @@ PERIOD = ("ChargePeriodStart", "ChargePeriodEnd")
 """Columns of the time that a line is for, the end exclusive."""
 
 
+_ZONE = re.compile(r"(Z|[+-][0-9]{2}:[0-9]{2})$")
+
+
 def _moment(text: str, field: str, where: str) -> int:
     """A moment; exports without a zone are in UTC, as the specification asks."""
     written = text.removesuffix(" UTC").replace(" ", "T")
     if "T" not in written:
         written = f"{written}T00:00:00"
-    if not written.endswith("Z") and "+" not in written:
+    if not _ZONE.search(written):
         written += "Z"
     try:
         return microseconds(written)

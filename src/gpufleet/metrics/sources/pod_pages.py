@@ -1,5 +1,6 @@
 """Where a pod's page of metrics is."""
 
+import re
 from urllib.parse import quote
 
 from gpufleet.kube import keys
@@ -8,6 +9,8 @@ from gpufleet.metrics.cluster_objects import PodFacts
 PATH_CHARACTERS_MAX = 200
 """Longer ones are no paths of metrics, and would stand in every message."""
 
+_PORT = re.compile("[0-9]{1,5}")
+
 
 def engine_url(pod: PodFacts) -> str:
     """The page that the pod's annotations name; "" where they name none that may be read.
@@ -15,7 +18,7 @@ def engine_url(pod: PodFacts) -> str:
     A pod in its node's network is left out: its owner could name any port of the node.
     """
     written = pod.metadata.annotations.get(keys.METRICS_PORT, "")
-    if not written.isascii() or not written.isdecimal() or not 0 < int(written[:6]) < 65_536:
+    if not _PORT.fullmatch(written) or not 0 < int(written) < 65_536:
         return ""
     if pod.spec.host_network or not pod.status.pod_ip or pod.has_ended:
         return ""
