@@ -18,7 +18,7 @@ from gpufleet.explain.queue_answer import ReservationRow, ResourceRow
 from gpufleet.web import documents
 from gpufleet.whatif import answer as whatif
 from manual.web_use import use_of
-from tests.web.sample_fleet import AT, projects
+from tests.web.sample_fleet import AT
 
 NOW = dt.datetime.fromisoformat(AT)
 CARDS = 8
@@ -471,11 +471,6 @@ def problems() -> documents.ProblemsDocument:
     return documents.ProblemsDocument(AT, False, (gone, silent), (), (alert,))
 
 
-def encoded(rows: list[object]) -> tuple[msgspec.Raw, ...]:
-    """Rows as the server sends them."""
-    return tuple(msgspec.Raw(msgspec.json.encode(row)) for row in rows)
-
-
 def documents_of(size: int) -> dict[str, object]:
     """Every document of a fleet of so many nodes, by the names of the samples."""
     fleet = PictureFleet(size)
@@ -486,17 +481,20 @@ def documents_of(size: int) -> dict[str, object]:
         "work": [*fleet.work.values(), *fleet.waiting_rows()],
         "decisions": list(fleet.decisions()),
     }
+    running = next(row for row in fleet.work.values() if row.gpus == CARDS)
     return {
-        **{f"view-{view}": documents.ViewEvent(view, encoded(rows)) for view, rows in views.items()},
+        **{
+            f"view-{view}": documents.ViewEvent(
+                view, tuple(msgspec.Raw(msgspec.json.encode(row)) for row in rows)
+            )
+            for view, rows in views.items()
+        },
         "source": documents.Source(documents.SourceState.LIVE, AT, queues_as_of=AT),
         "about": documents.About("0.1.0", cluster="west-1"),
         "node": node(fleet),
         "plan": plan(),
         "problems": problems(),
-        "projects": projects(),
         "use": use_of(fleet.nodes),
         "work-waits": explained(fleet),
-        "work-runs": documents.WorkDocument(
-            AT, next(one for one in fleet.work.values() if one.gpus == CARDS)
-        ),
+        "work-runs": documents.WorkDocument(AT, running),
     }

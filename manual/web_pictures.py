@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from manual.web_fleet import documents_of
 from tests.chromium import chromium
+from tests.web.sample_fleet import projects
 from tests.web.sample_server import serving
 from tests.web.watched_page import address, watched
 
@@ -76,12 +77,16 @@ def enlarge(page: "Page", times: int) -> None:
         page.wait_for_timeout(DRAWN_MS)
 
 
+def samples_of(nodes: int) -> Mapping[str, object]:
+    """All that the page's server serves of a fleet of so many nodes."""
+    return {**documents_of(nodes), "projects": projects()}
+
+
 def main() -> None:
     """Write all pictures to the documents' folder."""
     with chromium() as browser:
         for nodes in (SMALL, LARGE):
-            samples: Mapping[str, object] = documents_of(nodes)
-            with serving(samples=samples) as server:
+            with serving(samples=samples_of(nodes)) as server:
                 for shot in SHOTS:
                     if shot.nodes == nodes:
                         (PICTURES / f"{shot.name}.png").write_bytes(take(browser, server.url, shot))
