@@ -71,7 +71,7 @@ class Served:
     async def ask(self, asked: api.BestOptionsRequest, timeout_s: float = 60.0) -> list[str]:
         """The groups that the autoscaler goes on with."""
         return await best_options(
-            f"localhost:{self.service.port}", self.authority.identity.certificate, asked, timeout_s
+            f"localhost:{self.service.listener.port}", self.authority.identity.certificate, asked, timeout_s
         )
 
     def count(self, outcome: str) -> float:
@@ -86,7 +86,7 @@ def serving(fleet: Fleet, folder: Path, story: Callable[[Served], Awaitable[None
     async def run() -> None:
         served = Served(fleet, folder)
         async with at_work(served.service.run()), asyncio.timeout(120):
-            await served.service.listening.wait()
+            await served.service.listener.listening.wait()
             await story(served)
 
     asyncio.run(run())

@@ -36,8 +36,8 @@ def scaling(values: Values, story: Story) -> None:
         everything = served(Objects({}), values, metric(QUEUE, external=True))
         scaler = ExternalScaler(everything, "127.0.0.1:0", poll_every_s=0.01)
         async with at_work(scaler.run()), asyncio.timeout(30):
-            await scaler.listening.wait()
-            async with grpc.aio.insecure_channel(f"127.0.0.1:{scaler.port}") as channel:
+            await scaler.listener.listening.wait()
+            async with grpc.aio.insecure_channel(f"127.0.0.1:{scaler.listener.port}") as channel:
                 await story(channel)
 
     asyncio.run(run())

@@ -33,8 +33,14 @@ def answers(folder: Path, *amounts: float) -> dict[str, Any]:
         values = Values(external={QUEUE: FoundValues(series)})
         scaler = ExternalScaler(served(Objects({}), values, metric(QUEUE, external=True)), "127.0.0.1:0")
         async with at_work(scaler.run()), asyncio.timeout(60):
-            await scaler.listening.wait()
-            words = (str(folder), f"127.0.0.1:{scaler.port}", f"metric={QUEUE}", "target=2.5", "activation=3")
+            await scaler.listener.listening.wait()
+            words = (
+                str(folder),
+                f"127.0.0.1:{scaler.listener.port}",
+                f"metric={QUEUE}",
+                "target=2.5",
+                "activation=3",
+            )
             command = (sys.executable, "-m", "tests.metrics.keda.client", *words)
             client = await asyncio.create_subprocess_exec(
                 *command, cwd=ROOT, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE

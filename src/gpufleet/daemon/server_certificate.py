@@ -9,6 +9,7 @@ import logging
 import ssl
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from gpufleet.files.regular import read_regular
 from gpufleet.model.model_errors import InputError
@@ -20,8 +21,20 @@ FILE_BYTES_MAX = 2**20
 PROTOCOLS = ("http/1.1",)
 """Clients that prefer HTTP/2 are told in the handshake that it is not served."""
 
-CERTIFICATE_OPTION = "--metrics-certificate"
-KEY_OPTION = "--metrics-key"
+
+class PairOptions(NamedTuple):
+    """The options of a command that name the files, as its errors name them."""
+
+    certificate: str
+    key: str
+
+
+METRICS_OPTIONS = PairOptions("--metrics-certificate", "--metrics-key")
+"""Of daemons whose metrics are one thing among others that they do."""
+
+OWN_OPTIONS = PairOptions("--certificate", "--key")
+"""Of commands that are servers first of all."""
+
 _CERTIFICATE_FORM = "a PEM certificate, followed by those that signed it"
 _KEY_FORM = "the certificate's key as PEM, without a password"
 
@@ -41,9 +54,17 @@ class ServerCertificate:
     no certificate is asked for.
     """
 
-    def __init__(self, certificate: Path, key: Path, clients: Callable[[], str] = _no_clients) -> None:
+    def __init__(
+        self,
+        certificate: Path,
+        key: Path,
+        clients: Callable[[], str] = _no_clients,
+        *,
+        options: PairOptions = METRICS_OPTIONS,
+    ) -> None:
         self._certificate = certificate
         self._key = key
+        self._options = options
         self._clients = clients
         self._trusted = clients()
         self.pem: tuple[bytes, bytes] = (b"", b"")
@@ -75,9 +96,9 @@ class ServerCertificate:
         return tuple((one.st_ino, one.st_mtime_ns, one.st_size) for one in found)
 
     def _load(self) -> ssl.SSLContext:
-        shown = _text(self._certificate, CERTIFICATE_OPTION, _CERTIFICATE_FORM)
-        _check_certificates(shown, self._certificate)
-        key = _text(self._key, KEY_OPTION, _KEY_FORM)
+        shown = _text(self._certificate, self._options.certificate, _CERTIFICATE_FORM)
+        _check_certificates(shown, self._certificate, self._options.certificate)
+        key = _text(self._key, self._options.key, _KEY_FORM)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         # Each renegotiation costs the server a signature and the client next to nothing.
@@ -94,19 +115,23 @@ class ServerCertificate:
             problem, expected = "holds no key that can be used", _KEY_FORM
             if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
                 problem, expected = "is the key of another certificate", f"the key of {self._certificate}"
-            raise InputError(problem, field=KEY_OPTION, where=str(self._key), expected=expected) from error
+            raise InputError(
+                problem, field=self._options.key, where=str(self._key), expected=expected
+            ) from error
         self.pem = (key.encode(), shown.encode())
         return context
 
 
-def certificate_of(certificate: Path | None, key: Path | None) -> ServerCertificate | None:
+def certificate_of(
+    certificate: Path | None, key: Path | None, options: PairOptions = METRICS_OPTIONS
+) -> ServerCertificate | None:
     """The certificate that the two options name; None where neither does. Raises InputError."""
     if certificate is None and key is None:
         return None
     if certificate is None or key is None:
-        missing = CERTIFICATE_OPTION if certificate is None else KEY_OPTION
+        missing = options.certificate if certificate is None else options.key
         raise InputError("a certificate and a key come together", field=missing, expected="both, or neither")
-    return ServerCertificate(certificate, key)
+    return ServerCertificate(certificate, key, options=options)
 
 
 def _text(path: Path, field: str, expected: str) -> str:
@@ -119,13 +144,13 @@ def _text(path: Path, field: str, expected: str) -> str:
         raise InputError("is no PEM", field=field, where=str(path), expected=expected) from error
 
 
-def _check_certificates(text: str, path: Path) -> None:
+def _check_certificates(text: str, path: Path, field: str) -> None:
     """Refuse a file without certificates by its own name: loaded with its key, the key might be blamed."""
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
     except (ssl.SSLError, ValueError) as error:
         raise InputError(
-            "holds no certificate", field=CERTIFICATE_OPTION, where=str(path), expected=_CERTIFICATE_FORM
+            "holds no certificate", field=field, where=str(path), expected=_CERTIFICATE_FORM
         ) from error
 
 

@@ -22,7 +22,7 @@ from gpufleet.daemon.http_server import Accepted, Health, HttpServer, Page
 from gpufleet.daemon.json_log import log_as_asked
 from gpufleet.daemon.listening import address_of
 from gpufleet.daemon.metrics_page import metrics_page
-from gpufleet.daemon.server_certificate import ServerCertificate
+from gpufleet.daemon.server_certificate import OWN_OPTIONS, ServerCertificate
 from gpufleet.daemon.signals import live_until_signal
 from gpufleet.expander.answering import Answering
 from gpufleet.expander.expander_record import ExpanderRecord
@@ -30,7 +30,6 @@ from gpufleet.expander.judgement import Seen
 from gpufleet.expander.service import ExpanderService
 from gpufleet.kube.client import Client
 from gpufleet.kube.connection import ClusterChoice, check_choice, connect
-from gpufleet.model.model_errors import InputError
 from gpufleet.overview.readings.followed_picture import FollowedPicture
 from gpufleet.plan.instance_types import Catalogue, catalogue_of
 from gpufleet.whatif.course import Course
@@ -73,7 +72,7 @@ def run_process(options: ExpanderOptions) -> int:
 
 def credentials_of(certificate: Path, key: Path) -> grpc.ServerCredentials:
     """What handshakes are done with: the files as they are at each. Raises InputError for a bad pair."""
-    pair = _checked(certificate, key)
+    pair = ServerCertificate(certificate, key, options=OWN_OPTIONS)
     in_use = pair.pem
 
     def renewed() -> grpc.ServerCertificateConfiguration | None:
@@ -88,20 +87,6 @@ def credentials_of(certificate: Path, key: Path) -> grpc.ServerCredentials:
     # The stubs do not know that None leaves the pair in use, as the documentation says.
     fetch = cast("Callable[[], grpc.ServerCertificateConfiguration]", renewed)
     return grpc.dynamic_ssl_server_credentials(grpc.ssl_server_certificate_configuration([in_use]), fetch)
-
-
-def _checked(certificate: Path, key: Path) -> ServerCertificate:
-    """The pair. Raises InputError that names the options of this command."""
-    try:
-        return ServerCertificate(certificate, key)
-    except InputError as error:
-        raise InputError(
-            error.problem,
-            field=error.field.replace("--metrics-", "--"),
-            value=error.value,
-            expected=error.expected,
-            where=error.where,
-        ) from error
 
 
 async def _live(options: ExpanderOptions, credentials: grpc.ServerCredentials, catalogue: Catalogue) -> int:
@@ -131,7 +116,7 @@ class Expander:
         self._is_prepared = False
         self.record = ExpanderRecord()
         self.service = ExpanderService(
-            self.look, Answering(catalogue), self.record, _grpc_address(options.expander), credentials
+            self.look, Answering(catalogue), self.record, options.expander, credentials
         )
         host, port = address_of(options.listen, "--listen")
         self.server = HttpServer(
@@ -167,8 +152,3 @@ class Expander:
 
     def _own_metrics(self, _: Accepted) -> Page:
         return metrics_page(self.record.registry)
-
-
-def _grpc_address(text: str) -> str:
-    host, port = address_of(text, "--expander")
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

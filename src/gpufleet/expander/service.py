@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
+from gpufleet.daemon.grpc_listener import GrpcListener
 from gpufleet.expander.answering import Answered, Answering
 from gpufleet.expander.expander_record import ExpanderRecord
 from gpufleet.expander.judgement import Seen
@@ -55,12 +56,8 @@ class ExpanderService:
         self._look = look
         self._answering = answering
         self._record = record
-        self._address = address
-        self._credentials = credentials
         self._turn = asyncio.Lock()
-        self.port = 0
-        """Where it listens, once ``listening`` is set."""
-        self.listening = asyncio.Event()
+        self.listener = GrpcListener(address, "--expander", close_s=CLOSE_S, credentials=credentials)
 
     async def run(self) -> None:
         """Serve. Raises InputError where the address cannot be listened on."""
@@ -70,20 +67,7 @@ class ExpanderService:
         )
         handlers = grpc.method_handlers_generic_handler(SERVICE, {"BestOptions": handler})
         server.add_generic_rpc_handlers((handlers,))
-        try:
-            self.port = server.add_secure_port(self._address, self._credentials)
-        except RuntimeError as error:
-            expected = "a free port of this machine"
-            raise InputError(
-                "cannot be listened on", field="--expander", value=self._address, expected=expected
-            ) from error
-        await server.start()
-        self.listening.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            # A task of its own: one that is cancelled while it stops the server would leave it half stopped.
-            await asyncio.shield(asyncio.create_task(server.stop(CLOSE_S)))
+        await self.listener.serve(server)
 
     async def _best_options(
         self, asked: api.BestOptionsRequest, context: "Context"

@@ -128,9 +128,7 @@ class MetricsApis:
             others=metrics_api.answer,
         )
         self._scaler = (
-            None
-            if options.external_scaler is None
-            else ExternalScaler(self.values, _grpc_address(options.external_scaler))
+            None if options.external_scaler is None else ExternalScaler(self.values, options.external_scaler)
         )
 
     async def run(self) -> None:
@@ -184,11 +182,6 @@ def _checked_urls(urls: tuple[str, ...]) -> tuple[str, ...]:
                 expected="an address such as http://10.0.0.7:9401",
             )
     return tuple(one.rstrip("/") for one in urls)
-
-
-def _grpc_address(text: str) -> str:
-    host, port = address_of(text, "--external-scaler")
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _prometheus(options: MetricsOptions) -> PrometheusValues | None:

@@ -9,7 +9,7 @@ from gpufleet import __version__
 from gpufleet.cluster.settings import Settings
 from gpufleet.daemon.http_server import Accepted, Health, HttpLimits, HttpServer, Page
 from gpufleet.daemon.json_log import log_as_asked
-from gpufleet.daemon.server_certificate import ServerCertificate, certificate_of
+from gpufleet.daemon.server_certificate import OWN_OPTIONS, ServerCertificate, certificate_of
 from gpufleet.daemon.signals import live_until_signal
 from gpufleet.files.atomic_write import atomic_write, check_target
 from gpufleet.kube.connection import Connection, check_choice, connect
@@ -49,7 +49,7 @@ def run_process(request: Request, tell: Callable[[str], None]) -> int:
     check(request)
     if request.url_file is not None:
         check_target(request.url_file, "--url-file")
-    certificate = _certificate(request)
+    certificate = certificate_of(request.certificate, request.key, OWN_OPTIONS)
     log_as_asked(request.log_level, request.log_format)
     check_choice(request.cluster)
     try:
@@ -60,20 +60,6 @@ def run_process(request: Request, tell: Callable[[str], None]) -> int:
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]
         raise first from group
-
-
-def _certificate(request: Request) -> ServerCertificate | None:
-    """The certificate of the request. Raises InputError that names the options of this command."""
-    try:
-        return certificate_of(request.certificate, request.key)
-    except InputError as error:
-        raise InputError(
-            error.problem,
-            field=error.field.replace("--metrics-", "--"),
-            value=error.value,
-            expected=error.expected,
-            where=error.where,
-        ) from error
 
 
 async def _run(request: Request, certificate: ServerCertificate | None, tell: Callable[[str], None]) -> int:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import grpc
 import msgspec
 
+from gpufleet.daemon.grpc_listener import GrpcListener
 from gpufleet.kube.codec.selector_text import EVERYTHING, read_selector
 from gpufleet.metrics.external_scaler import external_scaler_pb2 as api
 from gpufleet.metrics.served_values import NoValueError, ServedValues
@@ -84,11 +85,8 @@ class ExternalScaler:
 
     def __init__(self, values: ServedValues, address: str, *, poll_every_s: float = POLL_EVERY_S) -> None:
         self._values = values
-        self._address = address
         self._poll_every_s = poll_every_s
-        self.port = 0
-        """Where it listens, once ``listening`` is set."""
-        self.listening = asyncio.Event()
+        self.listener = GrpcListener(address, "--external-scaler", close_s=CLOSE_S)
 
     async def run(self) -> None:
         """Serve. Raises InputError where the address cannot be listened on."""
@@ -102,20 +100,7 @@ class ExternalScaler:
             "GetMetrics": _one(self._metrics, api.GetMetricsRequest),
         }
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
-        try:
-            self.port = server.add_insecure_port(self._address)
-        except RuntimeError as error:
-            expected = "a free port of this machine"
-            raise InputError(
-                "cannot be listened on", field="--external-scaler", value=self._address, expected=expected
-            ) from error
-        await server.start()
-        self.listening.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            # A task of its own: one that is cancelled while it stops the server would leave it half stopped.
-            await asyncio.shield(asyncio.create_task(server.stop(CLOSE_S)))
+        await self.listener.serve(server)
 
     async def _is_active(self, asked: api.ScaledObjectRef, context: "Context") -> api.IsActiveResponse:
         trigger = await _read(asked, context)
