@@ -50,10 +50,10 @@ SERVER_PROGRAMS_GIB = 0.2
 """What exporters and the driver's own services hold on a server's card."""
 
 DISPLAY_PROGRAMS_GIB = 0.5
-"""The same on a card that can have a display."""
+"""What programs hold on a card that can have a display."""
 
 DESKTOP_PROGRAMS_GIB = 1.0
-"""The same on a card of at most 16 GB that can have a display, which mostly has one."""
+"""What programs hold on a card of at most 16 GB that can have a display: most such cards have one."""
 
 DESKTOP_CARD_BYTES = 16 * GIB
 """Servers' cards that small have no display output; the others are mostly in desktops."""

@@ -1,4 +1,4 @@
-"""Who holds GPUs and does not use them: jobs by what of their GPUs was idle, the most money first.
+"""Jobs that hold GPUs without using them, by the idle part of their GPUs; the most money comes first.
 
 Only measured time counts: of a job whose use is not known nothing is called idle.
 """

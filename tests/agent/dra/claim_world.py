@@ -46,7 +46,7 @@ class ClaimServer:
         return Response(404, {}, msgspec.json.encode(status))
 
     async def open(self, request: Request, *, timeout_s: float) -> ResponseStream:
-        """None: nothing is watched."""
+        """A watch: what is tested here opens none, so one that is opened fails the test."""
         raise NotImplementedError
 
     async def close(self) -> None:

@@ -37,7 +37,7 @@ class ForgetfulServer:
         return Response(201, {}, msgspec.json.encode(body))
 
     async def open(self, request: Request, *, timeout_s: float) -> ResponseStream:
-        """None: nothing is watched."""
+        """A watch: what is tested here opens none, so one that is opened fails the test."""
         raise NotImplementedError
 
     async def close(self) -> None:

@@ -21,7 +21,7 @@ from gpufleet.model import gpu_model
 from gpufleet.model.model_errors import InputError
 
 HELD_MIB = 1024
-"""Who holds more of a GPU than a display does computes on it: that GPU is left out."""
+"""A program that holds more memory of a GPU than a display needs computes on it: that GPU is left out."""
 
 
 class MachineAnswer(msgspec.Struct, frozen=True):
