@@ -25,6 +25,7 @@ from gpufleet.defragment.plan import SCHEMA, DefragmentPlan, Fits, PlannedMove
 from gpufleet.engine.defragment.consolidation import Defragmentation
 from gpufleet.engine.defragment.moves import Move
 from gpufleet.engine.scheduler import Engine
+from gpufleet.kube.codec.times import whole_time
 from gpufleet.kube.connection import ClusterChoice
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.model.identifiers import GangName, PodUid
@@ -64,7 +65,7 @@ def plan_of(
         engine.step(engine_time_us(at), wave)
     missing = gaps(kind.plural for kind in picture.forbidden)
     notes = (missing,) if missing else ()
-    when = at.astimezone(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    when = whole_time(at.astimezone(dt.UTC))
     say("looking for moves")
     if entry is not None:
         moves = moves_for(engine, entry, request)

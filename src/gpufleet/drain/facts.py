@@ -29,7 +29,7 @@ from gpufleet.engine.event import MoveAsked
 from gpufleet.engine.scheduler import Engine
 from gpufleet.kube import keys, resources
 from gpufleet.kube.codec.field_path import harmless
-from gpufleet.kube.codec.times import microseconds
+from gpufleet.kube.codec.times import microseconds, whole_time
 from gpufleet.kube.connection import ClusterChoice
 from gpufleet.model.gang import gang_title
 from gpufleet.model.identifiers import NodeName, PodUid
@@ -75,7 +75,7 @@ def plan_of(
     say("looking for places")
     missing = gaps(kind.plural for kind in picture.forbidden)
     notes = (missing,) if missing else ()
-    when = at.astimezone(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    when = whole_time(at.astimezone(dt.UTC))
     with engine.relocating() as places:
         return plan_drain(question_of(request, facts, engine, now_us), places, when, notes)
 

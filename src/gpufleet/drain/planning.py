@@ -25,6 +25,7 @@ from gpufleet.drain.planning_question import PlanningAnswer, PlanningQuestion
 from gpufleet.drain.question import US_PER_S, DrainRules
 from gpufleet.files.regular import read_standard_input
 from gpufleet.kube import resources
+from gpufleet.kube.codec.times import whole_time
 from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.model.model_errors import GpufleetError
 
@@ -56,7 +57,7 @@ def answer_on(
     if not closed.nodes:
         return PlanningAnswer(None, starts)
     with engine.relocating() as places:
-        when = at.astimezone(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        when = whole_time(at.astimezone(dt.UTC))
         plan = plan_drain(question_of(closed, facts, engine, now_us), places, when)
         return PlanningAnswer(plan, starts)
 

@@ -24,6 +24,7 @@ from gpufleet.files.atomic_write import NO_ROOM, atomic_write, explained
 from gpufleet.files.files_errors import FileWriteError
 from gpufleet.ledger.bills.billed_hours import BILLED, CORRECTION
 from gpufleet.ledger.cost_rows import OTHERS, PROVISIONAL, CostRow
+from gpufleet.ledger.costs import COLUMNS as GROUPINGS
 from gpufleet.ledger.costs import LABEL, TEAM, WASTE, Cost, Key, Sum, ordered
 from gpufleet.ledger.node_hour import HOUR_US, NO_DEVICE, UNSEEN
 from gpufleet.ledger.spans import Span
@@ -128,15 +129,16 @@ def _batches(rows: Iterable[CostRow]) -> Iterator[dict[str, Any]]:
         yield _arrays(cells)
 
 
+_NAMES = tuple(GROUPINGS[name] for name in ("namespace", "pod", "queue", "owner", "gang"))
+"""What columns say of a pod, as rows are put together by it."""
+
+
 def _cells(row: CostRow) -> tuple[object, ...]:
     pod = row.pod
     whose: tuple[str | None, ...] = (None,) * 7
     if pod is not None:
-        owner = f"{pod.namespace}/{pod.owner}" if pod.owner else ""
-        gang = f"{pod.namespace}/{pod.gang}" if pod.gang else ""
-        name = f"{pod.namespace}/{pod.name}"
         labels = _ENCODE(dict(pod.labels)).decode()
-        whose = pod.uid, pod.namespace, name, pod.queue, owner, gang, labels
+        whose = (pod.uid, *(read(row) for read in _NAMES), labels)
     return (
         row.hour_us,
         row.node,

@@ -13,6 +13,7 @@ from gpufleet.cluster.snapshots.sources import on_cluster, on_snapshot
 from gpufleet.cluster.watching.picture import Picture
 from gpufleet.devices.mig_parted import EntryText, MigConfigs, wanted_layout
 from gpufleet.kube import resources
+from gpufleet.kube.codec.times import whole_time
 from gpufleet.kube.connection import ClusterChoice
 from gpufleet.kube.objects.node import Node
 from gpufleet.kube.objects.pod import Pod
@@ -188,7 +189,7 @@ def _fleet(picture: Picture) -> _Fleet:
 
 
 def _moment(at: dt.datetime) -> str:
-    return at.astimezone(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return whole_time(at.astimezone(dt.UTC))
 
 
 def _changed(steps: Iterable[Step], cards: Iterable[MigCard]) -> Iterator[PlannedCard]:

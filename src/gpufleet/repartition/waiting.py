@@ -17,7 +17,6 @@ from gpufleet.model.resource_names import MIG_PREFIX, is_mig_instance
 from gpufleet.model.shape import Shape
 from gpufleet.model.taint import CORDON, Taint, untolerated
 
-ENDED = ("Succeeded", "Failed")
 SHARED_SUFFIX = ".shared"
 """Instances under such a name are given to several pods at a time; which, only the node's agent knows."""
 
@@ -41,8 +40,8 @@ def profile_of(resource: str) -> str:
 
 def waits(pod: Pod) -> bool:
     """Whether a pod waits for a node and could be given one."""
-    ended = pod.status.phase in ENDED or pod.metadata.deletion_timestamp
-    return not (pod.spec.node_name or ended or pod.gated)
+    ends = pod.terminal or pod.metadata.deletion_timestamp
+    return not (pod.spec.node_name or ends or pod.gated)
 
 
 def wanted(pods: Iterable[Pod], nodes: Iterable[Node]) -> tuple[list[Wanted], list[str]]:

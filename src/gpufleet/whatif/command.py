@@ -13,6 +13,7 @@ from gpufleet.cluster.snapshots.document import engine_time_us
 from gpufleet.cluster.snapshots.sources import on_cluster, on_snapshot
 from gpufleet.cluster.watching.picture import Picture
 from gpufleet.kube import resources
+from gpufleet.kube.codec.times import whole_time
 from gpufleet.kube.connection import ClusterChoice
 from gpufleet.kube.objects.node import Node
 from gpufleet.kube.objects.pod import Pod
@@ -79,7 +80,7 @@ def answer_of(request: Request, picture: Picture, settings: Settings, at: dt.dat
 
 def written_moment(at: dt.datetime) -> str:
     """A moment as the answers write it."""
-    return at.astimezone(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return whole_time(at.astimezone(dt.UTC))
 
 
 def notes_of(picture: Picture, before: Course, after: Course) -> list[str]:

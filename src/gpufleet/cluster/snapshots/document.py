@@ -16,6 +16,7 @@ from gpufleet.cluster.snapshots.lines import object_line, read_line, unreadable_
 from gpufleet.cluster.watching.mirrors import WATCHED
 from gpufleet.cluster.watching.picture import Picture
 from gpufleet.engine.instruction import AnyInstruction
+from gpufleet.kube.codec.times import whole_time
 from gpufleet.kube.resources import Kind
 from gpufleet.model.model_errors import InputError, printable
 
@@ -97,7 +98,7 @@ def written(
     header = Header(
         FORMAT,
         __version__,
-        taken_at.astimezone(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        whole_time(taken_at.astimezone(dt.UTC)),
         engine_time_us(taken_at),
         settings.scheduler_name,
         settings.policy,
