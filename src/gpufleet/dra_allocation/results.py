@@ -31,6 +31,14 @@ class AllocatedDevice:
     is_share: bool = False
     taken: Mapping[str, Quantity] = field(default_factory=dict)
 
+    def excludes(self, other: "AllocatedDevice") -> bool:
+        """True if two claims may not both have these: one device that is not for several.
+
+        Access for administration excludes no other and is excluded by none.
+        """
+        for_administration = self.admin_access or other.admin_access
+        return self.id == other.id and not for_administration and not (self.is_share and other.is_share)
+
 
 @dataclass(frozen=True, slots=True)
 class AllocatedConfiguration:

@@ -6,7 +6,8 @@ them.
 """
 
 import logging
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 from gpufleet.dra_allocation.claims import DeviceClass, ResourceClaim
 from gpufleet.dra_allocation.results import AllocatedDevice, Allocation
@@ -34,6 +35,7 @@ from gpufleet.kube.objects.resource_claims import ResourceClaimObject
 from gpufleet.kube.resources import Kind
 
 LOG = logging.getLogger(__name__)
+Read = TypeVar("Read", DeviceClass, ResourceSlice)
 KINDS = (
     resources.RESOURCE_CLAIMS,
     resources.RESOURCE_SLICES,
@@ -68,7 +70,7 @@ class ClaimTracker:
         self.claims: dict[str, SeenClaim] = {}
         self._slices: dict[str, ResourceSlice] = {}
         self._classes: dict[str, DeviceClass] = {}
-        self._holders: dict[DeviceId, dict[str, bool]] = {}
+        self._holders: dict[DeviceId, dict[str, AllocatedDevice]] = {}
         # Dictionaries without values stand for sets in order, so that every run tells in one order.
         self._changed: dict[HeardOf, None] = {}
         self._unreadable: dict[HeardOf, None] = {}
@@ -106,9 +108,8 @@ class ClaimTracker:
         return [
             other
             for device in devices
-            if not device.admin_access
-            for other, is_share in self._holders.get(device.id, {}).items()
-            if other != path and not (is_share and device.is_share)
+            for other, theirs in self._holders.get(device.id, {}).items()
+            if other != path and device.excludes(theirs)
         ]
 
     def _class(self, name: str) -> list[Event]:
@@ -119,12 +120,7 @@ class ClaimTracker:
                 read = read_device_class(found)
             except ObjectError as problem:
                 LOG.warning("a device class cannot be read", extra={"problem": str(problem)})
-        if read is None:
-            return [DeviceClassRemoved(name)] if self._classes.pop(name, None) is not None else []
-        if self._classes.get(name) == read:
-            return []
-        self._classes[name] = read
-        return [DeviceClassSet(read)]
+        return _news(self._classes, name, read, DeviceClassSet, DeviceClassRemoved)
 
     def _slices_read(self, names: list[str]) -> list[Event]:
         if not names:
@@ -141,12 +137,7 @@ class ClaimTracker:
                 (read,) = with_taint_rules([read_resource_slice(found)], rules)
             except ObjectError as problem:
                 LOG.warning("a slice of devices cannot be read", extra={"problem": str(problem)})
-        if read is None:
-            return [ResourceSliceRemoved(name)] if self._slices.pop(name, None) is not None else []
-        if self._slices.get(name) == read:
-            return []
-        self._slices[name] = read
-        return [ResourceSliceSet(read)]
+        return _news(self._slices, name, read, ResourceSliceSet, ResourceSliceRemoved)
 
     def _is_unreadable(self, kind: Kind, name: str) -> bool:
         return HeardOf(kind, "", name) in self._unreadable
@@ -164,7 +155,7 @@ class ClaimTracker:
         self.claims[path] = seen
         for device in () if seen.allocation is None else seen.allocation.devices:
             if not device.admin_access:
-                self._holders.setdefault(device.id, {})[path] = device.is_share
+                self._holders.setdefault(device.id, {})[path] = device
         if before is not None and before[1:3] == seen[1:3]:
             return []
         return [ResourceClaimSet(seen.claim, seen.allocation)]
@@ -175,6 +166,22 @@ class ClaimTracker:
             holders.pop(path, None)
             if not holders:
                 self._holders.pop(device.id, None)
+
+
+def _news(
+    known: dict[str, Read],
+    name: str,
+    read: Read | None,
+    appears: Callable[[Read], Event],
+    goes: Callable[[str], Event],
+) -> list[Event]:
+    """What is new of an object that is read as a whole; None where it is gone or cannot be read."""
+    if read is None:
+        return [goes(name)] if known.pop(name, None) is not None else []
+    if known.get(name) == read:
+        return []
+    known[name] = read
+    return [appears(read)]
 
 
 def _asked(found: ResourceClaimObject) -> ResourceClaim:

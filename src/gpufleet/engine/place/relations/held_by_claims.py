@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from gpufleet.dra_allocation.held import HeldDevices
-from gpufleet.dra_allocation.results import AllocatedDevice, Allocation
+from gpufleet.dra_allocation.results import Allocation
 from gpufleet.engine.place.relations.device_catalogue import PoolName
 
 
@@ -39,7 +39,7 @@ class HeldByClaims:
     def is_disputed(self, claim: str, allocation: Allocation) -> bool:
         """True if another claim holds one of these devices as well, and it is not for several."""
         return any(
-            _excludes(theirs, ours)
+            theirs.excludes(ours)
             for ours in allocation.devices
             for other, has in self._by_pool.get((ours.id.driver, ours.id.pool), {}).items()
             if other != claim
@@ -50,8 +50,3 @@ class HeldByClaims:
 def _pools(allocation: Allocation | None) -> dict[PoolName, None]:
     devices = () if allocation is None else allocation.devices
     return dict.fromkeys((one.id.driver, one.id.pool) for one in devices)
-
-
-def _excludes(one: AllocatedDevice, other: AllocatedDevice) -> bool:
-    for_administration = one.admin_access or other.admin_access
-    return one.id == other.id and not for_administration and not (one.is_share and other.is_share)
