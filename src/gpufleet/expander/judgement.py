@@ -54,9 +54,9 @@ class Judgement:
         self.coming = tuple(one for one, count in still if count)
         self._coming_counts = [count for _, count in still if count]
         nodes = [*(one.node for one in options), *(one.node for one in self.coming)]
-        self._types = [self._adding(index, node) for index, node in enumerate(nodes)]
+        types = [self._adding(index, node) for index, node in enumerate(nodes)]
         facts = Facts(seen.picture.copied(), seen.settings, Moment(seen.at))
-        self._read_once = PurchasedNodes(facts, self._types)
+        self._read_once = PurchasedNodes(facts, types)
         base = self._course(())
         late = late_pods(base, self._now_us)
         self.pods: dict[PodUid, Pod] = {uid: base.meanings[uid] for uid in late if uid in base.meanings}
@@ -80,15 +80,7 @@ class Judgement:
             raise WorldError("the engine needs longer for an answer than the autoscaler waits")
         chosen = [count if at in options else 0 for at, count in enumerate(self._option_counts)]
         counts = [*chosen, *self._coming_counts]
-        facts = self._read_once.facts_with(counts)
-        return Course(facts or self._read_anew(counts), self._now_us, 0)
-
-    def _read_anew(self, counts: Sequence[int]) -> Facts:
-        picture = self._seen.picture.copied()
-        for add, count in zip(self._types, counts, strict=True):
-            if count:
-                add(picture, count)
-        return Facts(picture, self._seen.settings, Moment(self._seen.at))
+        return Course(self._read_once.facts_of(counts), self._now_us, 0)
 
 
 def _add(begin: str, template: NodeTemplate, picture: Picture, count: int) -> list[str]:

@@ -62,6 +62,10 @@ def plan_of(question: Question, picture: Picture, settings: Settings, at: dt.dat
     nodes = changed.picture.objects.get(resources.NODES, {})
     types = named(question.catalogue.types, (name for _, name in nodes))
 
+    read_once = PurchasedNodes(
+        Facts(changed.picture.copied(), settings, Moment(at)), [partial(_add_of_type, one) for one in types]
+    )
+
     def attempt(counts: Sequence[int], tried: Collection[PodUid], left_out: Collection[PodUid]) -> Course:
         copy = changed.picture.copied()
         for kind in (resources.NODES, resources.NODE_DEVICES, resources.CSI_NODES):
@@ -73,23 +77,12 @@ def plan_of(question: Question, picture: Picture, settings: Settings, at: dt.dat
             for key, pod in pods
             if pod.metadata.uid in tried or not (pod.spec.node_name or pod.metadata.uid in left_out)
         }
-        facts = facts_of(copy, counts)
+        facts = read_once.read_anew(copy, counts)
         facts.waves = [[_alone(event) for event in wave] for wave in facts.waves]
         return Course(facts, now_us, by_us)
 
-    read_once = PurchasedNodes(
-        Facts(changed.picture.copied(), settings, Moment(at)), [partial(_add_of_type, one) for one in types]
-    )
-
     def judge(counts: Sequence[int]) -> Course:
-        facts = read_once.facts_with(counts)
-        return Course(facts or facts_of(changed.picture.copied(), counts), now_us, by_us)
-
-    def facts_of(copy: Picture, counts: Sequence[int]) -> Facts:
-        for one, count in zip(types, counts, strict=True):
-            if count:
-                _add_of_type(one, copy, count)
-        return Facts(copy, settings, Moment(at))
+        return Course(read_once.facts_of(counts), now_us, by_us)
 
     found = Planning(types, now_us + by_us, judge, attempt, say).found()
     return _answer(question, types, found, changed, at)

@@ -37,6 +37,17 @@ class PurchasedNodes:
         self._says_more = bool(facts.gangs.levels())
         """Whether a new node is news of more than itself: what is kept is then not all of it."""
 
+    def facts_of(self, counts: Sequence[int]) -> Facts:
+        """The facts with so many nodes of each type, read anew where new nodes change more than these."""
+        return self.facts_with(counts) or self.read_anew(self._before.copied(), counts)
+
+    def read_anew(self, picture: Picture, counts: Sequence[int]) -> Facts:
+        """The facts of another picture, into which so many nodes of each type are put."""
+        for add, count in zip(self._types, counts, strict=True):
+            if count:
+                add(picture, count)
+        return Facts(picture, self._facts.settings, self._facts.clock)
+
     def facts_with(self, counts: Sequence[int]) -> Facts | None:
         """The facts with so many nodes of each type.
 
