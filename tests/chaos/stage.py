@@ -49,6 +49,9 @@ POLL_EVERY_S = 0.5
 KUBELETS_LATE_AFTER_S = 15.0
 """KWOK repeats a write that failed after ever longer pauses. A new version of a pod has it look at once."""
 
+ACTS_WITHIN_S = 20.0
+"""A fault that lies in wait for a request may meet none in its few seconds where the server is slow."""
+
 FEW_WAITING = 20
 """Nothing that is ever played leaves more pods without a node at rest; the judge is spared a closer look."""
 
@@ -202,6 +205,9 @@ class Stage:
                     for fault in faults:
                         live = fault.act(self, lasts_s) if isinstance(fault, LiveFault) else None
                         acting.create_task(live or asyncio.sleep(lasts_s))
+                # One that has still not acted then is a broken promise, which the test names.
+                with contextlib.suppress(TimeoutError):
+                    await self.until(lambda: all(fault.acted for fault in faults), ACTS_WITHIN_S)
                 enough.set()
         finally:
             for fault in faults:
