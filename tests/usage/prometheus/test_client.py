@@ -138,6 +138,8 @@ def test_a_file_without_a_token(content: str, tmp_path: Path) -> None:
     [
         (401, b"", (), "access denied; name a file with a token"),
         (403, b"no", (), "access denied"),
+        (302, b"", (("Location", "http://[x"),), "answers 302 and points to no address; name that server"),
+        (302, b"", (), "answers 302 and points to no address"),
         (404, b"404 page not found", (), "no Prometheus there; check the address, and whether it has"),
         (500, b"<html>", (), "answers 500: '<html>'; the query was up"),
         (

@@ -4,7 +4,7 @@ The paths are those of ``sigs.k8s.io/custom-metrics-apiserver``; whatever is non
 ``Question.attributes`` is what the caller needs the right for, as the API server would work it out.
 """
 
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote
 
 import msgspec
 
@@ -83,6 +83,9 @@ class NoSuchPath(msgspec.Struct, frozen=True):
         return Attributes("get", self.path)
 
 
+QUERY_FIELDS_MAX = 100
+"""Clients of these APIs send two selectors and a few options of lists; each field costs time to read."""
+
 Question = AboutObjects | AboutNothing | Document | NoSuchPath
 
 DOCUMENTS = (
@@ -98,16 +101,17 @@ DOCUMENTS = (
 
 
 def read_question(target: str) -> Question:
-    """What a path with its query asks for. Raises InputError for a selector that is none."""
-    parts = urlsplit(target)
-    path = parts.path.rstrip("/") or "/"
+    """What a path with its query asks for. Raises InputError for a query or a selector that is none."""
+    # Not read as a URL: "//apis/..." would name a host and no path.
+    path_text, _, query_text = target.partition("?")
+    path = path_text.rstrip("/") or "/"
     if path in DOCUMENTS:
         return Document(path)
     words = [unquote(word) for word in path.split("/")[1:]]
     # Judged after decoding: %2E%2E would pass for a name before it.
     if len(words) < 4 or words[0] != "apis" or any(word in {"", ".", ".."} for word in words):
         return NoSuchPath(path)
-    query = parse_qs(parts.query, keep_blank_values=True, max_num_fields=100)
+    query = _read_query(query_text)
     group, version, rest = words[1], words[2], words[3:]
     if group == CUSTOM and version in CUSTOM_VERSIONS:
         return _about_objects(path, version, rest, query)
@@ -115,6 +119,13 @@ def read_question(target: str) -> Question:
         if len(rest) == 3 and rest[0] == NAMESPACES:
             return AboutNothing(rest[2], rest[1], _selector(query, "labelSelector"))
     return NoSuchPath(path)
+
+
+def _read_query(text: str) -> dict[str, list[str]]:
+    try:
+        return parse_qs(text, keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX)
+    except ValueError as error:
+        raise InputError("too many fields", field="query", expected=f"at most {QUERY_FIELDS_MAX}") from error
 
 
 def _about_objects(path: str, version: str, rest: list[str], query: dict[str, list[str]]) -> Question:

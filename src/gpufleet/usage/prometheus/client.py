@@ -103,9 +103,9 @@ class Prometheus:
             )
         # A redirect is not followed: a token would go to a server that was not named.
         if error.code in {301, 302, 303, 307, 308}:
-            place = urlsplit(error.headers.get("Location", ""))
-            other = printable(f"{place.scheme}://{place.netloc}{place.path}")
-            return f"{start} and points to {other}; name that server itself"
+            return (
+                f"{start} and points to {_place_of(error.headers.get('Location'))}; name that server itself"
+            )
         try:
             body = self._read(error, error.headers.get("Content-Encoding", ""))
         # The reason only comes on top: that the server refused has to be told in any case.
@@ -157,3 +157,14 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *_: object) -> None:
         """Follow no redirect."""
+
+
+def _place_of(location: str | None) -> str:
+    """Where a redirect points, without its query, which may hold secrets."""
+    try:
+        place = urlsplit(location or "")
+    except ValueError:
+        place = None
+    if place is None or not place.netloc:
+        return "no address"
+    return printable(f"{place.scheme}://{place.netloc}{place.path}")
