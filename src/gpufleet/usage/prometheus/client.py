@@ -155,8 +155,17 @@ class Prometheus:
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """A redirect is an error like any other."""
 
-    def redirect_request(self, *_: object) -> None:
-        """Follow no redirect."""
+    def http_error_302(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+    ) -> None:
+        """Follow no redirect, and do not read where it points: that may be no address."""
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
 
 def _place_of(location: str | None) -> str:
