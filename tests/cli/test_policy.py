@@ -72,7 +72,9 @@ def test_a_node_that_keeps_its_driver_by_a_label_is_told(
     nodes.write_text(text.replace(label, 'nvidia.com/gpu-driver-upgrade.skip: "true"'), encoding="utf-8")
     assert main(["policy", "plan", "--offline", BOTH[0], str(nodes)]) == 0
     out = capsys.readouterr().out.splitlines()
-    assert "  its driver stays as it is by its label nvidia.com/gpu-driver-upgrade.skip" in out
+    assert (
+        "  its driver and its runtime stay as they are by its label nvidia.com/gpu-driver-upgrade.skip" in out
+    )
     assert "Rollout of all-gpus: 3 nodes; 1 canary alone, watched for 10m, then 2 waves of 1 node" in out
 
 

@@ -11,7 +11,7 @@ import pytest
 from gpufleet.localkube.node import driver_stand_ins
 from gpufleet.localkube.node.driver_stand_ins import DRIVERS, REPOSITORY
 from gpufleet.model.fleet_policy import Driver, DriverSource
-from gpufleet.operator.rollout_objects import daemon_set, driver_key
+from gpufleet.operator.rollout_objects import daemon_set, image_key
 
 BASE = b"a layer with a shell"
 
@@ -53,7 +53,7 @@ def test_each_is_there_under_its_name_with_the_digest(blobs: dict[str, bytes]) -
 
 
 def test_no_two_have_one_digest_though_two_do_the_same(blobs: dict[str, bytes]) -> None:
-    keys = {driver_key(name) for name in images(blobs)}
+    keys = {image_key(name) for name in images(blobs)}
     assert len(keys) == len(DRIVERS)
 
 

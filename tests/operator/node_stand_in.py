@@ -14,9 +14,9 @@ from typing import Any, Self
 import msgspec
 
 from gpufleet.model.fleet_policy import UPGRADE_STATE_LABEL
-from gpufleet.operator.node_objects import ROLLOUT_ANNOTATION
+from gpufleet.operator.node_objects import DRIVER_LABEL, ROLLOUT_ANNOTATION, TOOLKIT_LABEL
 from gpufleet.operator.rollout.stamp import RolloutPhase, Stamp
-from gpufleet.operator.rollout_objects import CHECK_LABEL, DRIVER_LABEL
+from gpufleet.operator.rollout_objects import CHECK_LABEL
 from gpufleet.preflight.facts import EVICTION_BY_CONTROLLER
 from tests.kube.manifests.real_server import Person
 from tests.operator.real_server import NODES, Stage
@@ -127,6 +127,8 @@ class NodeStandIn:
             drivers = [one for one in pods if DRIVER_LABEL in one["metadata"].get("labels", {})]
             runs = any(one["spec"].get("nodeName") == node and _is_ready(one) for one in drivers)
             self._tell(pod, path, {"phase": "Succeeded" if runs else "Failed", "message": "no devices"})
+        elif TOOLKIT_LABEL in metadata.get("labels", {}):
+            self._drive(pod, path)
         elif DRIVER_LABEL in metadata.get("labels", {}):
             self._manage(pod, node)
             self._drive(pod, path)

@@ -3,7 +3,7 @@
 from gpufleet.model.fleet_policy import FleetPolicy
 from gpufleet.operator.assignment import Assigned, RefusalKind, assign, nodes_by_refusal, with_nodes
 from gpufleet.operator.node_facts import NodeFacts
-from tests.operator.builders import DIGEST, OTHER_DIGEST, node, policy
+from tests.operator.builders import DIGEST, OTHER_DIGEST, TOOLKIT, node, policy
 
 
 def assigned(*policies: FleetPolicy, nodes: tuple[NodeFacts, ...] = ()) -> list[Assigned]:
@@ -49,6 +49,21 @@ def test_drivers_of_two_policies_contradict_each_other() -> None:
     other = {"source": "Image", "image": OTHER_DIGEST}
     (found,) = assigned(policy("first", driver=image), policy("second", driver=other))
     assert [one.field for one in found.refusals] == ["driver"]
+
+
+def test_the_images_of_one_node_come_from_one_policy() -> None:
+    """A node is in one rollout at a time: the other would wait for its end for ever."""
+    runtime = {"mode": "Toolkit", "image": TOOLKIT}
+    image = {"source": "Image", "image": DIGEST}
+    (found,) = assigned(policy("first", driver=image), policy("second", runtime=runtime))
+    (refusal,) = found.refusals
+    assert (refusal.kind, refusal.refused) == (RefusalKind.TWO_ROLLOUTS, ("first", "second"))
+    assert refusal.sentence() == (
+        "first and second bring one node its driver and its toolkit, which is one rollout; "
+        "name both in one of them"
+    )
+    (found,) = assigned(policy("first", driver={"source": "Host"}), policy("second", runtime=runtime))
+    assert found.refusals == ()
 
 
 def test_taints_of_one_key_with_different_effects_are_different_fields() -> None:

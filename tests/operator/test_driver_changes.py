@@ -13,7 +13,7 @@ from gpufleet.model.identifiers import NodeName
 from gpufleet.operator.rollout.actions import SetDriver
 from gpufleet.operator.rollout_actions import RolloutActions, SeenNode
 from gpufleet.operator.rollout_drains import RefusedEvictions
-from gpufleet.operator.rollout_objects import HeldPod, driver_key
+from gpufleet.operator.rollout_objects import HeldPod, image_key
 from tests.kube.scripted_transport import ScriptedTransport, answer
 from tests.kube.virtual_time import run_virtually
 from tests.operator.builders import DIGEST, OTHER_DIGEST, node
@@ -48,8 +48,8 @@ def pod(name: str, *, by_claim: bool = False, **parts: Any) -> HeldPod:
     return msgspec.structs.replace(found, holds_by_claim=by_claim)
 
 
-OLD = pod("driver-old", labels={DRIVER: driver_key(OTHER_DIGEST)})
-LABELS = {PLUGIN: "true", DCGM: "true", DRIVER: driver_key(OTHER_DIGEST)}
+OLD = pod("driver-old", labels={DRIVER: image_key(OTHER_DIGEST)})
+LABELS = {PLUGIN: "true", DCGM: "true", DRIVER: image_key(OTHER_DIGEST)}
 
 
 def test_the_part_that_gives_claims_outlives_all_pods_that_have_any() -> None:
@@ -63,11 +63,11 @@ def test_it_is_paused_once_no_pod_has_a_claim_on_gpus_and_the_driver_of_before_l
 
 
 def test_a_claim_keeps_no_driver_where_that_part_does_not_run() -> None:
-    without = {DCGM: "true", DRIVER: driver_key(OTHER_DIGEST)}
+    without = {DCGM: "true", DRIVER: image_key(OTHER_DIGEST)}
     assert written(without, OLD, pod("work", by_claim=True)) == {DCGM: PAUSED, DRIVER: None}
 
 
 def test_the_new_driver_comes_when_the_one_of_before_has_left() -> None:
     paused = {PLUGIN: PAUSED, DCGM: PAUSED}
     assert written(paused, OLD) is None
-    assert written(paused) == {DRIVER: driver_key(DIGEST)}
+    assert written(paused) == {DRIVER: image_key(DIGEST)}

@@ -148,7 +148,6 @@ def test_a_driver_of_the_image_that_is_in_place_is_no_change() -> None:
     assert ways(plan(there, policy(driver={"source": "Image", "image": OTHER_DIGEST})).changes) == [
         Way.ROLLOUT
     ]
-    assert ways(plan(there, policy(driver={"source": "Host"})).changes) == [Way.ROLLOUT]
 
 
 def test_a_driver_of_the_host_is_a_persons_to_change() -> None:
@@ -160,10 +159,40 @@ def test_a_driver_of_the_host_is_a_persons_to_change() -> None:
     assert unknown.changes[0].before is None
 
 
-def test_a_toolkit_needs_a_rollout_and_so_does_its_end() -> None:
-    assert ways(plan(node(), policy(runtime={"mode": "Toolkit", "image": TOOLKIT})).changes) == [Way.ROLLOUT]
-    there = node(annotations={"gpufleet.io/toolkit-image": TOOLKIT})
-    assert ways(plan(there, policy(runtime={"mode": "CDI"})).changes) == [Way.ROLLOUT]
+ASKS_TOOLKIT = {"mode": "Toolkit", "image": TOOLKIT}
+
+
+def with_runtime(found: NodeFacts, told: str) -> NodeFacts:
+    """A node whose kubelet tells this runtime."""
+    system = msgspec.structs.replace(found.system, container_runtime_version=told)
+    return msgspec.structs.replace(found, system=system)
+
+
+@pytest.mark.parametrize(
+    ("told", "way"),
+    [
+        ("containerd://2.1.4", Way.ROLLOUT),
+        ("containerd://1.7.27", Way.ROLLOUT),
+        ("containerd://2.1.4-k3s1", Way.PERSON),
+        ("cri-o://1.33.0", Way.PERSON),
+        ("", Way.PERSON),
+    ],
+)
+def test_a_toolkit_comes_by_a_rollout_to_containerd_and_elsewhere_a_person_is_told_why(
+    told: str, way: Way
+) -> None:
+    (change,) = plan(with_runtime(node(), told), policy(runtime=ASKS_TOOLKIT)).changes
+    assert change.way is way
+    assert ("use CDI" in change.note) == (way is Way.PERSON)
+
+
+def test_what_a_rollout_brought_and_no_policy_wants_is_a_persons_to_take_away() -> None:
+    """A rollout brings one image in place of another, so nothing would ever come of waiting for one."""
+    there = {"gpufleet.io/toolkit-image": TOOLKIT, "gpufleet.io/driver-image": DIGEST}
+    found = plan(node(annotations=there), policy(runtime={"mode": "CDI"}, driver={"source": "Host"}))
+    assert ways(found.changes) == [Way.PERSON, Way.PERSON]
+    for change, label in zip(found.changes, ("gpufleet.io/driver", "gpufleet.io/toolkit"), strict=True):
+        assert f"take its label {label} " in change.note
 
 
 @pytest.mark.parametrize(
@@ -180,9 +209,7 @@ def test_a_toolkit_needs_a_rollout_and_so_does_its_end() -> None:
 )
 def test_cdi_is_there_only_where_the_runtime_is_known_to_have_it_on(told: str, ways_on: list[Way]) -> None:
     """containerd has it on from 2.0 (its pull request 9621); what is not known is a person's to look at."""
-    system = msgspec.structs.replace(node().system, container_runtime_version=told)
-    there = msgspec.structs.replace(node(), system=system)
-    assert ways(plan(there, policy(runtime={"mode": "CDI"})).changes) == ways_on
+    assert ways(plan(with_runtime(node(), told), policy(runtime={"mode": "CDI"})).changes) == ways_on
 
 
 def test_a_label_of_driver_managers_keeps_the_driver_as_it_is_and_nothing_else() -> None:

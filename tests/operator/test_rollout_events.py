@@ -15,7 +15,8 @@ STAMP = Stamp(FleetPolicyName("p"), "image", "", RolloutPhase.CHANGING, NOON_US,
 
 def test_a_phase_is_told_once_with_its_deadline() -> None:
     assert (
-        node_sentence(None, STAMP) == "its driver changes (image), at the latest until 2026-01-01T12:00:00Z"
+        node_sentence(None, STAMP)
+        == "its driver or toolkit changes (image), at the latest until 2026-01-01T12:00:00Z"
     )
     assert node_sentence(STAMP, STAMP) == ""
 
@@ -30,7 +31,7 @@ def test_what_keeps_work_from_leaving_is_told_again_when_it_is_another_thing() -
 
 def test_a_node_that_is_back_has_no_deadline() -> None:
     back = msgspec.structs.replace(STAMP, phase=RolloutPhase.RETURNED)
-    assert node_sentence(STAMP, back) == "it is back in service with the new driver (image)"
+    assert node_sentence(STAMP, back) == "it is back in service with the new image (image)"
 
 
 def test_the_state_of_a_rollout_is_told_with_its_reason() -> None:

@@ -14,7 +14,8 @@ from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.transport import Request, Response, ResponseStream, Transport
 from gpufleet.localkube.cluster import LocalCluster
-from gpufleet.operator.rollout_objects import DRIVER_LABEL, driver_key
+from gpufleet.operator.node_objects import DRIVER_LABEL, TOOLKIT_LABEL
+from gpufleet.operator.rollout_objects import image_key
 from gpufleet.operator.service import Following
 from tests.kube.manifests.real_server import Person
 from tests.operator.node_stand_in import SYSTEM_PODS, VALIDATOR, NodeStandIn
@@ -30,6 +31,21 @@ from tests.operator.real_server import (
 )
 
 OLD, NEW, BROKEN = (f"registry.example.com/driver@sha256:{digit * 64}" for digit in "123")
+TOOLKIT = f"registry.example.com/toolkit@sha256:{'4' * 64}"
+NODE_INFO = dict.fromkeys(
+    (
+        "architecture",
+        "bootID",
+        "kernelVersion",
+        "kubeProxyVersion",
+        "kubeletVersion",
+        "machineID",
+        "operatingSystem",
+        "osImage",
+        "systemUUID",
+    ),
+    "",
+)
 QUICK = {"soak": "1s", "drainTimeout": "60s", "changeTimeout": "5s", "validationTimeout": "20s"}
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/gpufleet-system/resourceclaims"
 DAEMON_SETS = "/apis/apps/v1/namespaces/gpufleet-system/daemonsets"
@@ -147,7 +163,7 @@ def test_a_canary_that_fails_goes_back_by_itself_and_the_next_image_succeeds_aro
     async def story(client: Client) -> None:
         async with following(client):
             await until(lambda: state_of(stage, policy) == (OLD, "Done"), "the first driver is there")
-            assert drivers(stage) == [driver_key(OLD)] * 2
+            assert drivers(stage) == [image_key(OLD)] * 2
             for node in (first, second):
                 assert stage.of(node)["metadata"]["annotations"]["gpufleet.io/driver-image"] == OLD
             assert stage.labels(first)[VALIDATES] == "true"
@@ -159,7 +175,7 @@ def test_a_canary_that_fails_goes_back_by_itself_and_the_next_image_succeeds_aro
             rolled_back = ("Failed", "RolloutRolledBack")
             await until(lambda: phase(stage, policy, first) == rolled_back, "the failed node is named")
             assert phase(stage, policy, second)[0] == "NeedsRollout"
-            assert drivers(stage) == [driver_key(OLD)] * 2
+            assert drivers(stage) == [image_key(OLD)] * 2
             assert not any(is_cordoned(stage, node) for node in stage.nodes)
 
             uid = work(stage, second, "work")
@@ -167,7 +183,7 @@ def test_a_canary_that_fails_goes_back_by_itself_and_the_next_image_succeeds_aro
             claim(stage, "claimed", by_claim)
             wanted(stage, NEW, canaries=1)
             await until(lambda: state_of(stage, policy) == (NEW, "Done"), "the next image succeeds")
-            assert drivers(stage) == [driver_key(NEW)] * 2
+            assert drivers(stage) == [image_key(NEW)] * 2
             left = {one["metadata"]["uid"] for one in stage.admin.ask("GET", SYSTEM_PODS)[1]["items"]}
             assert not {uid, by_claim} & left
             await until(lambda: stage.condition(policy, "Ready") == ("True", "AsThePolicySays"), "ready")
@@ -191,6 +207,45 @@ def _message(stage: Stage, policy: str) -> str:
     return " ".join(one.get("message", "") for one in stage.status(policy).get("nodes", []))
 
 
+def test_a_toolkit_comes_with_its_driver_and_a_broken_one_goes_back_alone(
+    installed: LocalCluster,
+    stage: Stage,
+    nodes: NodeStandIn,
+) -> None:
+    nodes.works.add(TOOLKIT)
+    node = stage.node("a")
+    # A real kubelet tells its runtime; the stand-in of other tests tells none.
+    told = {"nodeInfo": {**NODE_INFO, "containerRuntimeVersion": "containerd://2.1.4"}}
+    assert stage.admin.merge(f"{NODES}/{node}/status", {"status": told})[0] == 200
+    nodes.beat()
+    runtime = {"mode": "Toolkit", "image": TOOLKIT}
+    driver = {"source": "Image", "image": OLD}
+    policy = stage.policy("p", driver=driver, runtime=runtime, rollout={**QUICK, "canaries": 0})
+
+    def images() -> tuple[str, str]:
+        labels = stage.labels(node)
+        return labels.get(DRIVER_LABEL, ""), labels.get(TOOLKIT_LABEL, "")
+
+    async def story(client: Client) -> None:
+        async with following(client):
+            both = f"{OLD} and toolkit {TOOLKIT}"
+            await until(lambda: state_of(stage, policy) == (both, "Done"), "driver and toolkit are there")
+            assert images() == (image_key(OLD), image_key(TOOLKIT))
+            annotations = stage.of(node)["metadata"]["annotations"]
+            assert annotations["gpufleet.io/driver-image"] == OLD
+            assert annotations["gpufleet.io/toolkit-image"] == TOOLKIT
+            await until(lambda: stage.condition(policy, "Ready") == ("True", "AsThePolicySays"), "ready")
+
+            body = {"spec": {"runtime": {"image": BROKEN}}}
+            assert stage.admin.merge(f"{POLICIES}/{policy}", body)[0] == 200
+            rolled_back = ("Failed", "RolloutRolledBack")
+            await until(lambda: phase(stage, policy, node) == rolled_back, "the toolkit of before is back")
+            assert images() == (image_key(OLD), image_key(TOOLKIT))
+
+    play(installed, story)
+    assert not is_cordoned(stage, node)
+
+
 def test_nodes_that_cannot_go_along_stop_nobody_and_stay_as_they_are(
     installed: LocalCluster,
     stage: Stage,
@@ -207,10 +262,10 @@ def test_nodes_that_cannot_go_along_stop_nobody_and_stay_as_they_are(
             await until(lambda: gone in nodes.begun, "the first node is under way")
             stage.nodes.remove(gone)
             assert stage.admin.ask("DELETE", f"{NODES}/{gone}")[0] == 200
-            await until(lambda: stage.labels(well).get(DRIVER_LABEL) == driver_key(NEW), "the other goes on")
+            await until(lambda: stage.labels(well).get(DRIVER_LABEL) == image_key(NEW), "the other goes on")
             late = stage.node("e")
             nodes.beat()
-            await until(lambda: stage.labels(late).get(DRIVER_LABEL) == driver_key(NEW), "a new one too")
+            await until(lambda: stage.labels(late).get(DRIVER_LABEL) == image_key(NEW), "a new one too")
             await until(lambda: not is_cordoned(stage, late), "it returns")
 
     play(installed, story)
@@ -294,7 +349,7 @@ def test_killed_at_every_write_a_rollout_ends_as_it_would_have(
         assert kills > 20
 
     play(installed, story)
-    assert drivers(stage) == [driver_key(NEW)] * 2
+    assert drivers(stage) == [image_key(NEW)] * 2
     assert not any(is_cordoned(stage, node) for node in names)
     assert sorted(evictions.values()) == [1, 1]
     assert nodes.deadlines_us

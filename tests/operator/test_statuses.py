@@ -49,6 +49,11 @@ LAID_OUT = ("nvidia.com/mig.config",)
         (policy(driver={"source": "Image", "image": DIGEST}), node(), (Phase.NEEDS_ROLLOUT, "RolloutNeeded")),
         (policy(driver={"source": "Host"}), node(), (Phase.NEEDS_PERSON, "HostDriver")),
         (policy(runtime={"mode": "CDI"}), node(), (Phase.NEEDS_PERSON, "HostRuntime")),
+        (
+            policy(runtime={"mode": "Toolkit", "image": DIGEST}),
+            node(),
+            (Phase.NEEDS_PERSON, "HostRuntime"),
+        ),
         (policy(migLayout="all-1g"), node(labels=MIG, ours=LAID_OUT), (Phase.PENDING, "MigLayoutPending")),
         (
             policy(migLayout="all-1g"),

@@ -113,7 +113,7 @@ def node_lines(node: PlannedNode) -> Iterator[str]:
     yield from (f"conflict  {one}" for one in node.conflicts)
     yield from map(_change_line, node.changes)
     if node.keeps_driver:
-        yield f"its driver stays as it is by its label {SKIP_DRIVER_LABEL}"
+        yield f"its driver and its runtime stay as they are by its label {SKIP_DRIVER_LABEL}"
     for one in node.preflight:
         yield f"preflight {one.severity}: {one.message} ({one.rule}); {one.way_out}"
     if not (node.refused or node.conflicts or node.changes or node.keeps_driver):

@@ -15,6 +15,7 @@ from gpufleet.model.identifiers import FleetPolicyName
 from gpufleet.model.label_syntax import check_label_key, check_label_value
 from gpufleet.model.labels import LabelSelector
 from gpufleet.model.model_errors import InputError
+from gpufleet.model.node_images import NodeImages
 from gpufleet.model.rollout_settings import RolloutSettings
 from gpufleet.model.taint import Taint
 
@@ -144,7 +145,7 @@ class FleetPolicy(msgspec.Struct, frozen=True):
     """What one policy says. None, "" and empty tuples are fields that it does not name.
 
     ``sharing_config`` names a sharing config of the agents, ``mig_layout`` a layout of the MIG manager.
-    ``rollout`` says how the driver's image goes through the nodes.
+    ``rollout`` says how the images of driver and toolkit go through the nodes.
     """
 
     name: FleetPolicyName
@@ -160,9 +161,8 @@ class FleetPolicy(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         for field, text in (("sharingConfig", self.sharing_config), ("migLayout", self.mig_layout)):
             check_label_value(text, field)
-        brings_driver = self.driver is not None and self.driver.source is DriverSource.IMAGE
-        if self.rollout is not None and not brings_driver:
-            expected = "a driver of source Image, which is what a rollout brings, or no rollout"
+        if self.rollout is not None and not self.images.parts:
+            expected = "a driver of source Image or a runtime of mode Toolkit, or no rollout"
             raise InputError("settings of a rollout that cannot be", field="rollout", expected=expected)
         for key, value in self.labels:
             _check_label(key, value)
@@ -177,6 +177,15 @@ class FleetPolicy(msgspec.Struct, frozen=True):
                     value=value,
                     expected="another label in nodeSelector: this one would change which nodes are selected",
                 )
+
+    @property
+    def images(self) -> NodeImages:
+        """The images that a rollout is to bring; without any the policy has no rollout."""
+        # With source Host and mode CDI the images are empty.
+        return NodeImages(
+            "" if self.driver is None else self.driver.image,
+            "" if self.runtime is None else self.runtime.image,
+        )
 
     def written_labels(self) -> Iterator[tuple[str, str]]:
         """Every label that the policy writes on its nodes, with those of fields of their own."""

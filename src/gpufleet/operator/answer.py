@@ -13,8 +13,8 @@ STATUS_SCHEMA = "gpufleet.io/policy-status/v1"
 class PlannedChange(msgspec.Struct, frozen=True, rename="camel"):
     """One field before and after; null where it is not there or not known.
 
-    ``way`` is write (the operator writes it at once), rollout (the operator brings it node by node;
-    runtimes, and drivers of the host in place of an image, not yet) or person (a person has to do it).
+    ``way`` is write (the operator writes it at once), rollout (the operator brings it node by node) or person
+    (a person has to do it).
     ``policy`` is null where no policy asks for it any more.
     """
 
@@ -38,7 +38,7 @@ class PlannedFinding(msgspec.Struct, frozen=True, rename="camel"):
 class PlannedNode(msgspec.Struct, frozen=True, rename="camel"):
     """A node with what would change, and what stands in the way.
 
-    ``keeps_driver``: another driver is wanted, and a label on the node keeps the one of before.
+    ``keeps_driver``: another driver or toolkit is wanted, and a label on the node keeps the one of before.
     """
 
     node: str
@@ -76,7 +76,7 @@ class PassedOver(msgspec.Struct, frozen=True):
 
 
 class PlannedRollout(msgspec.Struct, frozen=True, rename="camel"):
-    """How the driver of a policy would go through the nodes that need it.
+    """How driver and toolkit of a policy would go through the nodes that need them.
 
     First the ``canaries`` alone, watched for ``soak_seconds``; then ``waves`` of ``nodes_at_once``. One node
     takes at most ``node_seconds_most``, and all of them ``seconds_most``, without the time outside of

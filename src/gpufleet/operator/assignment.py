@@ -24,6 +24,7 @@ class RefusalKind(enum.Enum):
     CONTRADICTION = "Contradiction"
     OVERLAP = "Overlap"
     SELECTOR = "WritesSelector"
+    TWO_ROLLOUTS = "TwoRollouts"
 
 
 class PolicyRefusal(msgspec.Struct, frozen=True):
@@ -54,6 +55,11 @@ class PolicyRefusal(msgspec.Struct, frozen=True):
                 f"{harmless(self.first)} writes {self.field}, which {harmless(self.second)} selects nodes by;"
                 " select by a label that no policy writes"
             )
+        if self.kind is RefusalKind.TWO_ROLLOUTS:
+            return (
+                f"{both} bring one node its {self.first_says} and its {self.second_says}, "
+                "which is one rollout; name both in one of them"
+            )
         if self.kind is RefusalKind.OVERLAP:
             return f"{both} both set {self.field} to {self.first_says}; keep it in one of them"
         return (
@@ -82,7 +88,11 @@ def assign(policies: Iterable[FleetPolicy], nodes: Iterable[NodeFacts]) -> dict[
             found[node.name] = Assigned(node.name, selecting)
             continue
         names = {one.name for one in selecting}
-        refusals = (*(one for one in writers if one.first in names), *_field_refusals(selecting))
+        refusals = (
+            *(one for one in writers if one.first in names),
+            *_field_refusals(selecting),
+            *_rollout_refusals(selecting),
+        )
         refused = {name for one in refusals for name in one.refused}
         holding = tuple(one for one in selecting if one.name not in refused)
         found[node.name] = Assigned(node.name, selecting, holding, refusals)
@@ -140,6 +150,17 @@ def _field_refusals(policies: tuple[FleetPolicy, ...]) -> Iterator[PolicyRefusal
         for second, other in sayings[1:]:
             kind = RefusalKind.OVERLAP if value == other else RefusalKind.CONTRADICTION
             yield PolicyRefusal(kind, field, first, second, value, other)
+
+
+def _rollout_refusals(policies: tuple[FleetPolicy, ...]) -> Iterator[PolicyRefusal]:
+    """A node is in one rollout at a time, and its stamp has one policy: so all images are of one."""
+    bringing = [one for one in policies if one.images.parts]
+    for other in bringing[1:]:
+        first, parts = bringing[0], other.images.parts
+        # What both bring is refused as the field that both name.
+        if not set(first.images.parts) & set(parts):
+            says, others = (" and ".join(one) for one in (first.images.parts, parts))
+            yield PolicyRefusal(RefusalKind.TWO_ROLLOUTS, "the rollout", first.name, other.name, says, others)
 
 
 def _selector_refusals(policies: list[FleetPolicy]) -> Iterator[PolicyRefusal]:

@@ -58,7 +58,7 @@ def figures_of(
             nodes[name, one.phase] = one.nodes
         progress = progress_of(found)
         # The status of a policy may tell of a rollout although the policy asks for no driver any more.
-        if progress is None or name not in state.policies or state.policies[name].driver is None:
+        if progress is None or name not in state.policies or not state.policies[name].images.parts:
             continue
         stamps = [one.stamp for one in state.nodes.values() if one.stamp is not None]
         own = [one for one in stamps if one.policy == name]

@@ -3,8 +3,8 @@
 Labels go by the managers that the API server remembers, taints by the annotation that names them; the cordon
 of a rollout that was cut off goes, and so do annotations and conditions under gpufleet.io, and the keys in
 which driver managers read how far a rollout is. What others wrote stays: a label that a person set, a cordon
-of an administrator, a taint of another controller. A driver that a policy brought stays too, with its
-DaemonSet and the label that chooses it: running pods need it.
+of an administrator, a taint of another controller. A driver or toolkit that a policy brought stays too, with
+its DaemonSet and the label that chooses it: running pods need it.
 ``gpufleet leave`` calls it, and the chart calls that after ``helm uninstall``.
 """
 

@@ -18,6 +18,9 @@ TAINTS_ANNOTATION = "gpufleet.io/policy-taints"
 DRIVER_IMAGE_ANNOTATION = "gpufleet.io/driver-image"
 """The driver's image by digest that a rollout has put on a node and found to work."""
 
+DRIVER_LABEL, TOOLKIT_LABEL = "gpufleet.io/driver", "gpufleet.io/toolkit"
+"""On a node: the driver and the toolkit whose pods are to run there. On their pods: which one they bring."""
+
 ROLLOUT_ANNOTATION = "gpufleet.io/rollout"
 """Where a node is in a rollout: a ``Stamp`` as JSON."""
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from gpufleet.model.fleet_policy import Driver, FleetPolicy
+from gpufleet.model.fleet_policy import Driver, DriverSource, FleetPolicy
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.taint import Taint
 from gpufleet.operator.node_facts import NodeFacts
@@ -16,7 +16,7 @@ from gpufleet.operator.plan import NodePlan, Way
 from gpufleet.operator.upgrade_protocol import own_keys
 from gpufleet.preflight.facts import Case, ClusterState, HostFacts, ImageFacts, NodeState
 from gpufleet.preflight.finding import PreflightFinding
-from gpufleet.preflight.judging import judge
+from gpufleet.preflight.judging import judge, judge_toolkit
 
 SYSTEM_ID = "feature.node.kubernetes.io/system-os_release.ID"
 SYSTEM_VERSION = "feature.node.kubernetes.io/system-os_release.VERSION_ID"
@@ -47,9 +47,13 @@ def findings_of(
     facts: NodeFacts, plan: NodePlan, policies: Iterable[FleetPolicy], known: KnownFacts = NOTHING_MORE
 ) -> tuple[PreflightFinding, ...]:
     """What stands in the way of the rollout that a node needs; nothing where it needs none."""
-    asking = {one.policy for one in plan.changes if one.field == "driver" and one.way is Way.ROLLOUT}
-    wanted = next((one.driver for one in policies if one.name in asking and one.driver is not None), None)
-    return () if wanted is None else judge(case_of(facts, wanted, known))
+    asking = {one.policy: one.field for one in plan.changes if one.way is Way.ROLLOUT}
+    asked = [one for one in policies if one.name in asking]
+    for policy in asked:
+        if policy.driver is not None and policy.driver.source is DriverSource.IMAGE:
+            return judge(case_of(facts, policy.driver, known))
+    # The toolkit alone: the driver stays, wherever it comes from.
+    return judge_toolkit(case_of(facts, Driver(DriverSource.HOST), known)) if asked else ()
 
 
 def case_of(facts: NodeFacts, wanted: Driver, known: KnownFacts = NOTHING_MORE) -> Case:

@@ -10,14 +10,13 @@ import enum
 import msgspec
 
 from gpufleet.kube.codec.times import whole_time
-from gpufleet.model.fleet_policy import SKIP_DRIVER_LABEL, DriverSource, FleetPolicy
+from gpufleet.model.fleet_policy import SKIP_DRIVER_LABEL, FleetPolicy
 from gpufleet.operator.node_facts import NodeFacts
 from gpufleet.operator.plan import Change, NodePlan, Way, mig_state
 from gpufleet.operator.rollout.stamp import UNDER_WAY, RolloutPhase
 from gpufleet.operator.rollout.windows import EPOCH
 
 MIG_SUCCESS, MIG_FAILED = "success", "failed"
-NO_ROLLOUT = "this version of the operator changes no runtimes, and takes no driver away"
 WAITS = "waits for its turn in the rollout"
 
 
@@ -71,7 +70,7 @@ def phase_of(facts: NodeFacts, plan: NodePlan, policy: FleetPolicy, seen: str = 
 
 def _of_stamp(facts: NodeFacts, policy: FleetPolicy, seen: str) -> NodePhase | None:
     """Where a node is in the rollout of a policy; None where it is in none, or came through it well."""
-    if facts.stamp_problem and policy.driver is not None:
+    if facts.stamp_problem and policy.images.parts:
         return NodePhase(Phase.FAILED, "UnreadableStamp", facts.stamp_problem)
     stamp = facts.stamp
     if stamp is None or stamp.policy != policy.name:
@@ -83,7 +82,7 @@ def _of_stamp(facts: NodeFacts, policy: FleetPolicy, seen: str) -> NodePhase | N
         told = f"{way} {stamp.target}, at the latest until {until}{f': {words}' if words else ''}"
         return NodePhase(Phase.ROLLING_OUT, stamp.phase.value, told)
     has_failed = stamp.phase is RolloutPhase.FAILED
-    wanted = None if policy.driver is None else policy.driver.image
+    wanted = policy.images.text() or None
     # The failure of another image says nothing of the one that is wanted now.
     if wanted in {stamp.target, stamp.failed_target} and (has_failed or stamp.failed_target == wanted):
         return NodePhase(Phase.FAILED, f"Rollout{stamp.phase.value}", stamp.reason)
@@ -100,19 +99,15 @@ def _of_changes(plan: NodePlan, policy: FleetPolicy, seen: str) -> NodePhase | N
         found = [one for one in changes if one.way is way]
         if found:
             words = [_change_words(one) for one in found]
-            told = words
-            if way is Way.ROLLOUT:
-                is_brought = policy.driver is not None and policy.driver.source is DriverSource.IMAGE
-                is_all = is_brought and all(one.field == "driver" for one in found)
-                told = [*words, (seen or WAITS) if is_all else NO_ROLLOUT]
+            told = [*words, seen or WAITS] if way is Way.ROLLOUT else words
             return NodePhase(phase, reason or f"Host{found[0].field.capitalize()}", "; ".join(told))
     return None
 
 
 def _of_skip(plan: NodePlan, policy: FleetPolicy) -> NodePhase | None:
-    if not plan.keeps_driver or policy.driver is None:
+    if not plan.keeps_driver or not policy.images.parts:
         return None
-    message = f"its driver stays as it is by its label {SKIP_DRIVER_LABEL}"
+    message = f"its driver and its runtime stay as they are by its label {SKIP_DRIVER_LABEL}"
     return NodePhase(Phase.OPTED_OUT, "DriverSkipLabel", message)
 
 

@@ -20,12 +20,18 @@ from gpufleet.model.fleet_policy import (
 from gpufleet.model.identifiers import FleetPolicyName, NodeName
 from gpufleet.operator.assignment import Assigned, PolicyRefusal
 from gpufleet.operator.node_facts import NodeFacts, TaintKey
+from gpufleet.operator.node_objects import DRIVER_IMAGE_ANNOTATION, DRIVER_LABEL, TOOLKIT_LABEL
+from gpufleet.preflight.facts import TOOLKIT_IMAGE_ANNOTATION
 
 CONTAINERD_WITH_CDI = 2
 """The first version of containerd that has CDI on unless its configuration turns it off.
 
 CRI-O has it on in every version that a supported Kubernetes runs with.
 """
+
+
+OWN_CONFIGURATION = ("k3s", "rke2")
+"""Parts of versions of containerd whose configuration its distribution writes anew at each start."""
 
 
 class Way(enum.Enum):
@@ -79,8 +85,8 @@ class NodePlan(msgspec.Struct, frozen=True):
     """What is to become of one node.
 
     ``written`` is what the operator keeps there when all is written; None where it writes nothing at all,
-    because the node opted out. ``keeps_driver``: it lacks the driver of a policy, and a label on it keeps the
-    one of before.
+    because the node opted out. ``keeps_driver``: it lacks the driver or the toolkit of a policy, and a label
+    on it keeps what is there.
     """
 
     node: NodeName
@@ -144,12 +150,9 @@ class _Planner:
         for taint in policy.taints:
             self._taint((taint.key, taint.effect), taint.value, policy.name)
         if policy.driver is not None:
-            change = _driver_change(self.facts, policy.driver)
-            if change is not None and change.way is Way.ROLLOUT and self.facts.keeps_driver:
-                self.keeps_driver, change = True, None
-            self._changed(change, policy.name)
+            self._changed(self._kept(_driver_change(self.facts, policy.driver)), policy.name)
         if policy.runtime is not None:
-            self._changed(_runtime_change(self.facts, policy.runtime), policy.name)
+            self._changed(self._kept(_runtime_change(self.facts, policy.runtime)), policy.name)
 
     def take_back(self) -> None:
         """What is ours and asked for no more."""
@@ -196,6 +199,13 @@ class _Planner:
         elif found != value:
             self.conflicts.append(Conflict(field, found, value, (), policy))
 
+    def _kept(self, change: Change | None) -> Change | None:
+        """A change; None where a label of the node keeps its rollouts off."""
+        if change is None or change.way is not Way.ROLLOUT or not self.facts.keeps_driver:
+            return change
+        self.keeps_driver = True
+        return None
+
     def _changed(self, change: Change | None, policy: FleetPolicyName) -> None:
         if change is not None:
             self.changes.append(msgspec.structs.replace(change, policy=policy))
@@ -228,8 +238,8 @@ def _driver_change(facts: NodeFacts, wanted: Driver) -> Change | None:
             return None
         return Change("driver", before, driver_words(wanted), Way.ROLLOUT)
     if facts.driver_image:
-        note = "the driver of the image has to leave first"
-        return Change("driver", before, driver_words(wanted), Way.ROLLOUT, note=note)
+        note = _leave_words("the driver of the image", DRIVER_LABEL, DRIVER_IMAGE_ANNOTATION)
+        return Change("driver", before, driver_words(wanted), Way.PERSON, note=note)
     if facts.driver is None:
         note = "nothing reports a driver: install one on the host, or choose source Image"
         return Change("driver", None, driver_words(wanted), Way.PERSON, note=note)
@@ -243,12 +253,31 @@ def _runtime_change(facts: NodeFacts, wanted: Runtime) -> Change | None:
     before = f"Toolkit {facts.toolkit_image}" if facts.toolkit_image else None
     if wanted.mode is RuntimeMode.CDI:
         if facts.toolkit_image:
-            note = "the toolkit has to leave first"
-            return Change("runtime", before, wanted.mode.value, Way.ROLLOUT, note=note)
+            note = _leave_words("the toolkit", TOOLKIT_LABEL, TOOLKIT_IMAGE_ANNOTATION)
+            return Change("runtime", before, wanted.mode.value, Way.PERSON, note=note)
         return _cdi_change(facts.system.container_runtime_version)
     if facts.toolkit_image == wanted.image:
         return None
-    return Change("runtime", before, f"{wanted.mode.value} {wanted.image}", Way.ROLLOUT)
+    after, why = f"{wanted.mode.value} {wanted.image}", _no_toolkit(facts.system.container_runtime_version)
+    if why:
+        return Change("runtime", before, after, Way.PERSON, note=why)
+    return Change("runtime", before, after, Way.ROLLOUT)
+
+
+def _leave_words(what: str, label: str, annotation: str) -> str:
+    """What a person does, since a rollout only ever brings one image in place of another."""
+    return f"{what} stays: drain the node, then take its label {label} and its annotation {annotation} off"
+
+
+def _no_toolkit(told: str) -> str:
+    """Why a toolkit is not brought to this runtime, or "" where it is."""
+    name, _, version = told.partition("://")
+    if name != "containerd":
+        found = told or "what is not known"
+        return f"a toolkit is brought to containerd alone, and the node runs {found}: use CDI"
+    if any(one in version for one in OWN_CONFIGURATION):
+        return f"containerd {version} writes its configuration anew at each start: use CDI"
+    return ""
 
 
 def _cdi_change(told: str) -> Change | None:

@@ -1,4 +1,4 @@
-"""How a driver would go through the nodes of each policy: in which waves, and for how long at most.
+"""How driver and toolkit would go through the nodes of each policy: in which waves, and for how long at most.
 
 A wave is as many nodes as may be under way at a time. Which nodes a wave has is not told: the engine chooses
 them while the rollout goes, those first that lose least. ``rollout.rollout_step`` follows the same settings.
@@ -6,7 +6,7 @@ them while the rollout goes, those first that lose least. ``rollout.rollout_step
 
 from collections.abc import Iterator, Mapping
 
-from gpufleet.model.fleet_policy import DriverSource, FleetPolicy
+from gpufleet.model.fleet_policy import FleetPolicy
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.rollout_settings import RolloutSettings
 from gpufleet.operator.answer import PassedOver, PlannedRollout
@@ -20,10 +20,10 @@ Findings = Mapping[NodeName, tuple[PreflightFinding, ...]]
 
 
 def planned_rollouts(state: FleetState, findings: Findings) -> Iterator[PlannedRollout]:
-    """The rollout of each policy with nodes that need another driver, by name."""
+    """The rollout of each policy with nodes that need another driver or toolkit, by name."""
     for name in sorted(state.policies):
         policy = state.policies[name]
-        if policy.driver is None or policy.driver.source is not DriverSource.IMAGE:
+        if not policy.images.parts:
             continue
         selected = [node for node, plan in state.plans.items() if name in plan.policies]
         pending = [node for node in selected if _needs_rollout(state.plans[node], policy)]
@@ -34,11 +34,11 @@ def planned_rollouts(state: FleetState, findings: Findings) -> Iterator[PlannedR
 
 
 def _needs_rollout(plan: NodePlan, policy: FleetPolicy) -> bool:
-    return any(one.field == "driver" and one.way is Way.ROLLOUT for one in plan.of_policy(policy.name))
+    return any(one.way is Way.ROLLOUT for one in plan.of_policy(policy.name))
 
 
 def _canaries_passed(state: FleetState, policy: FleetPolicy, selected: list[NodeName]) -> int:
-    image = "" if policy.driver is None else policy.driver.image
+    image = policy.images.text()
     stamps = [stamp for node in selected if (stamp := state.nodes[node].stamp) is not None]
     return sum(one.is_canary and one.target == image and one.phase is RolloutPhase.RETURNED for one in stamps)
 

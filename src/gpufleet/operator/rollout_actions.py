@@ -25,6 +25,7 @@ from gpufleet.kube.resources import DAEMON_SETS, FLEET_POLICIES, NODES, PODS
 from gpufleet.kube.status import AlreadyExists, Conflict, NotFound
 from gpufleet.model.fleet_policy import DEPLOY_PREFIX, Driver
 from gpufleet.model.identifiers import NodeName, PodUid
+from gpufleet.model.node_images import DRIVER, TOOLKIT, NodeImages, images_of
 from gpufleet.model.pod_name import PodName
 from gpufleet.operator.node_facts import ROLLOUT_MANAGER, NodeFacts
 from gpufleet.operator.node_objects import DRIVER_IMAGE_ANNOTATION, PAUSED_ANNOTATION, ROLLOUT_ANNOTATION
@@ -44,20 +45,20 @@ from gpufleet.operator.rollout.stamp import Progress, RolloutPhase, Stamp
 from gpufleet.operator.rollout.windows import EPOCH
 from gpufleet.operator.rollout_drains import RefusedEvictions, is_holder
 from gpufleet.operator.rollout_events import RolloutEvents
+from gpufleet.operator.rollout_images import LABEL_OF_PART, minded_parts, part_of
 from gpufleet.operator.rollout_objects import (
     CHECK_LABEL,
-    DRIVER_LABEL,
     HeldPod,
     check_name,
     check_pod,
     check_resource,
     daemon_set,
-    daemon_set_name,
-    driver_key,
+    image_key,
     is_turned_away,
 )
-from gpufleet.operator.rollout_observing import drivers_of
+from gpufleet.operator.rollout_toolkit import toolkit_daemon_set
 from gpufleet.operator.upgrade_protocol import PAUSED, written_annotations, written_state
+from gpufleet.preflight.facts import TOOLKIT_IMAGE_ANNOTATION
 
 LOG = logging.getLogger(__name__)
 RUNS = "true"
@@ -67,6 +68,7 @@ RUNS = "true"
 NEVER_PAUSED = (f"{DEPLOY_PREFIX}driver", f"{DEPLOY_PREFIX}operands")
 DRA_DRIVER = f"{DEPLOY_PREFIX}dra-driver"
 VALIDATED = {RolloutPhase.RETURNED, RolloutPhase.ROLLED_BACK}
+ANNOTATION_OF_PART = {DRIVER: DRIVER_IMAGE_ANNOTATION, TOOLKIT: TOOLKIT_IMAGE_ANNOTATION}
 EVICTED_FOR = "driver-rollout"
 """The reason of evictions, for the log."""
 
@@ -111,7 +113,7 @@ class RolloutActions:
             case WriteNode(name, stamp, cordon):
                 await self._write_node(seen.nodes[name], stamp, cordon=cordon)
             case SetDriver(name, image):
-                await self._set_driver(seen, name, image, driver)
+                await self._set_images(seen, name, images_of(image), driver)
             case StartCheck(name, image):
                 await self._start_check(seen, name, image)
             case DeleteCheck(name):
@@ -144,7 +146,9 @@ class RolloutActions:
         annotations = {ROLLOUT_ANNOTATION: written_stamp(stamp), **written_annotations(facts, stamp)}
         labels = written_state(facts, stamp)
         if stamp is not None and stamp.phase in VALIDATED:
-            annotations[DRIVER_IMAGE_ANNOTATION] = stamp.target
+            there = images_of(stamp.target)
+            for part in minded_parts(facts.stamp, there):
+                annotations[ANNOTATION_OF_PART[part]] = there.of(part) or None
         # What was paused for the change of the driver runs again in every other phase.
         if stamp is None or stamp.phase is not RolloutPhase.CHANGING:
             labels |= resumed(facts.annotations, facts.labels)
@@ -167,45 +171,64 @@ class RolloutActions:
             said = {"node": facts.name, "phase": stamp.phase.value, "image": stamp.target}
             LOG.info("a node goes on in a rollout", extra={**said, "problem": stamp.reason})
 
-    async def _set_driver(self, seen: SeenNode, name: NodeName, image: str, driver: Driver | None) -> None:
-        """The pods of another driver leave first: two drivers of one kernel would meet in it."""
+    async def _set_images(
+        self, seen: SeenNode, name: NodeName, images: NodeImages, driver: Driver | None
+    ) -> None:
+        """Pause what holds the device, then have each part leave or come."""
         facts = seen.nodes[name]
-        wanted, key = driver_key(image), facts.labels.get(DRIVER_LABEL)
         # The node may have been written a moment ago, so its own version is no condition here.
         pods = seen.pods.get(name, ())
         operands = running_operands(facts)
         waits = DRA_DRIVER in operands and any(one.holds_by_claim and not one.has_ended for one in pods)
         labels: dict[str, str | None] = dict.fromkeys(operands, PAUSED)
-        drivers = drivers_of(facts, pods, self._namespace)
-        there = (*drivers.wanted, *drivers.leaving)
-        others = [one for one in there if one.metadata.labels[DRIVER_LABEL] != wanted]
         if waits:
             # Without this part no kubelet takes back what claims have, and their pods, also those of other
             # parts, never end.
             del labels[DRA_DRIVER]
-        elif others:
-            if key is not None:
-                labels[DRIVER_LABEL] = None
-        elif key != wanted:
-            if driver is not None:
-                await self._make_daemon_set(driver, image)
-            labels[DRIVER_LABEL] = wanted
+        else:
+            for part in minded_parts(facts.stamp, images):
+                labels |= await self._set_part(facts, pods, part, images.of(part), driver)
         if not labels:
             return
         metadata: dict[str, object] = {"uid": facts.uid, "labels": labels}
-        paused = [one for one in labels if one != DRIVER_LABEL]
+        paused = [one for one in labels if one not in LABEL_OF_PART.values()]
         if paused:
             # With those that an earlier try has paused, so that all of them run again.
             known = facts.annotations.get(PAUSED_ANNOTATION, "").split(",")
             metadata["annotations"] = {PAUSED_ANNOTATION: ",".join(sorted({*known, *paused} - {""}))}
         await self._client.patch(NODES, name, {"metadata": metadata}, field_manager=ROLLOUT_MANAGER)
 
-    async def _make_daemon_set(self, driver: Driver, image: str) -> None:
-        """Looked for first: a write that changes nothing is no write."""
-        try:
-            await self._client.get(DAEMON_SETS, daemon_set_name(image), namespace=self._namespace)
-        except NotFound:
+    async def _set_part(
+        self, facts: NodeFacts, pods: Sequence[HeldPod], part: str, image: str, driver: Driver | None
+    ) -> dict[str, str | None]:
+        """The change of the label of one part; none where it is right, or where another has not left.
+
+        The pods of another image leave first: two drivers would meet in one kernel, and two toolkits in one
+        configuration.
+        """
+        label = LABEL_OF_PART[part]
+        wanted, key = image_key(image) if image else None, facts.labels.get(label)
+        there = part_of(facts, pods, self._namespace, part)
+        others = [one for one in (*there.wanted, *there.leaving) if one.metadata.labels[label] != wanted]
+        if key == wanted:
+            return {}
+        if others or wanted is None:
+            return {} if key is None else {label: None}
+        await self._make_daemon_set(part, image, driver)
+        return {label: wanted}
+
+    async def _make_daemon_set(self, part: str, image: str, driver: Driver | None) -> None:
+        """Looked for first: a write that changes nothing is no write. A driver of no policy has its own."""
+        if part == TOOLKIT:
+            body = toolkit_daemon_set(self._namespace, image)
+        elif driver is not None:
             body = daemon_set(self._namespace, driver, image)
+        else:
+            return
+        name: str = body["metadata"]["name"]
+        try:
+            await self._client.get(DAEMON_SETS, name, namespace=self._namespace)
+        except NotFound:
             await self._client.create(DAEMON_SETS, body, namespace=self._namespace)
 
     async def _start_check(self, seen: SeenNode, node: NodeName, image: str) -> None:

@@ -19,22 +19,22 @@ ACTION = "RollingOut"
 WARNED_PHASES = frozenset({RolloutPhase.STUCK, RolloutPhase.ROLLED_BACK, RolloutPhase.FAILED})
 WARNED_STATES = frozenset({RolloutState.ROLLING_BACK, RolloutState.STOPPED})
 PHASES = {
-    RolloutPhase.CORDONED: "no new work comes, since its driver changes",
+    RolloutPhase.CORDONED: "no new work comes, since its driver or toolkit changes",
     RolloutPhase.WAITING: "its work is waited for",
     RolloutPhase.ASKING: "its work is asked to write a checkpoint",
     RolloutPhase.EVICTING: "its work is told to leave",
     RolloutPhase.STUCK: "something keeps its work from leaving",
-    RolloutPhase.CHANGING: "its driver changes",
-    RolloutPhase.VALIDATING: "a pod checks its driver",
-    RolloutPhase.RETURNED: "it is back in service with the new driver",
-    RolloutPhase.ROLLED_BACK: "it is back in service with the driver of before",
+    RolloutPhase.CHANGING: "its driver or toolkit changes",
+    RolloutPhase.VALIDATING: "a pod checks its driver and runtime",
+    RolloutPhase.RETURNED: "it is back in service with the new image",
+    RolloutPhase.ROLLED_BACK: "it is back in service with the image of before",
     RolloutPhase.FAILED: "it is left as it is",
 }
 STATES = {
     RolloutState.CANARY: "the first nodes are under way",
     RolloutState.SOAKING: "the first nodes are watched",
     RolloutState.ROLLING: "the other nodes follow",
-    RolloutState.ROLLING_BACK: "the first nodes get the driver of before",
+    RolloutState.ROLLING_BACK: "the first nodes get the image of before",
     RolloutState.STOPPED: "no further node begins",
     RolloutState.DONE: "every node that can be changed is",
 }

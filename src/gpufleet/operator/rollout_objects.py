@@ -23,10 +23,9 @@ from gpufleet.kube.objects.pod import (
 from gpufleet.kube.objects.structure import Structure
 from gpufleet.model.fleet_policy import Driver, KernelModules
 from gpufleet.model.identifiers import NodeName
+from gpufleet.model.node_images import images_of
 from gpufleet.model.resource_names import GPU_RESOURCES, is_part_of_gpu
-
-DRIVER_LABEL = "gpufleet.io/driver"
-"""On a node: the driver whose pod is to run there. On pods and DaemonSets: which driver they bring."""
+from gpufleet.operator.node_objects import DRIVER_LABEL, TOOLKIT_LABEL
 
 CHECK_LABEL = "gpufleet.io/driver-check"
 """On a check pod: the driver that it checks."""
@@ -54,6 +53,7 @@ HELD_ANNOTATIONS = (
     CHECK_NODE,
     keys.MOVE_TO,
 )
+HELD_LABELS = (DRIVER_LABEL, TOOLKIT_LABEL, CHECK_LABEL)
 DAEMON_SET = "DaemonSet"
 APP_LABEL, VALIDATOR = "app", "nvidia-operator-validator"
 """The label of the pods by which NVIDIA's operator validates a node: they are ready once all works there."""
@@ -71,7 +71,7 @@ class HeldMetadata(Metadata, frozen=True):
             if key in HELD_ANNOTATIONS or key == keys.MIRROR
         }
         msgspec.structs.force_setattr(self, "annotations", kept)
-        labels = {key: self.labels[key] for key in (DRIVER_LABEL, CHECK_LABEL) if key in self.labels}
+        labels = {key: self.labels[key] for key in HELD_LABELS if key in self.labels}
         if self.labels.get(APP_LABEL) == VALIDATOR:
             labels[APP_LABEL] = VALIDATOR
         msgspec.structs.force_setattr(self, "labels", labels)
@@ -208,14 +208,14 @@ def is_turned_away(pod: HeldPod) -> bool:
     return pod.status.phase == FAILED and (reason in KUBELET_REASONS or reason.startswith("OutOf"))
 
 
-def driver_key(image: str) -> str:
-    """The value of ``DRIVER_LABEL`` that stands for an image by digest."""
+def image_key(image: str) -> str:
+    """The value of ``DRIVER_LABEL`` and ``TOOLKIT_LABEL`` that stands for an image by digest."""
     return image.rpartition(":")[2][:DIGEST_DIGITS]
 
 
 def daemon_set_name(image: str) -> str:
     """The name of the DaemonSet of an image."""
-    return f"gpufleet-driver-{driver_key(image)[:NAME_DIGITS]}"
+    return f"gpufleet-driver-{image_key(image)[:NAME_DIGITS]}"
 
 
 def check_name(node: NodeName, image: str) -> str:
@@ -229,7 +229,7 @@ def daemon_set(namespace: str, driver: Driver, image: str) -> dict[str, Any]:
 
     Its pods are never replaced by the controller of DaemonSets: a driver changes by a rollout alone.
     """
-    key = driver_key(image)
+    key = image_key(image)
     labels = {keys.APPLICATION: "gpufleet-driver", DRIVER_LABEL: key}
     return {
         "apiVersion": "apps/v1",
@@ -313,12 +313,13 @@ def check_resource(allocatable: Mapping[str, str]) -> str | None:
 def check_pod(
     namespace: str, node: NodeName, image: str, resource: str, scheduler_name: str
 ) -> dict[str, Any]:
-    """A pod that asks for one ``resource`` of the node and has the driver name it.
+    """A pod that asks for one ``resource`` of the node and has the driver name it. ``image`` is what came.
 
     The scheduler places it on this node alone: agents give devices to pods that it placed and to no others.
-    It tolerates the cordon. It runs the driver's image, which is on the node already; ``nvidia-smi``
-    comes with the GPU.
+    It tolerates the cordon. It runs the driver's image, or a toolkit's that came alone, which is on the node
+    already; ``nvidia-smi`` comes with the GPU.
     """
+    images = images_of(image)
     share = {keys.GPU_FRACTION: CHECK_FRACTION} if resource == keys.GPU_SHARE else {}
     only_there = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [only_there]}}
@@ -328,7 +329,7 @@ def check_pod(
         "metadata": {
             "name": check_name(node, image),
             "namespace": namespace,
-            "labels": {keys.APPLICATION: "gpufleet-driver-check", CHECK_LABEL: driver_key(image)},
+            "labels": {keys.APPLICATION: "gpufleet-driver-check", CHECK_LABEL: image_key(image)},
             "annotations": {CHECK_NODE: node, **share},
         },
         "spec": {
@@ -341,7 +342,7 @@ def check_pod(
             "containers": [
                 {
                     "name": "check",
-                    "image": image,
+                    "image": images.driver or images.toolkit,
                     "command": ["nvidia-smi", "-L"],
                     "resources": {"limits": {resource: "1"}},
                     # ``nvidia-smi`` says on its output what is wrong, and the status of the policy tells

@@ -1,50 +1,30 @@
-"""What is seen of a node for the step of a rollout: its driver, its check pod and what stands in the way.
+"""What is seen of a node for the step of a rollout: its images, its check pod and what stands in the way.
 
-The label says which driver is to be there, the pod of that driver whether it is. ``rollouts`` asks this for
+Labels say which driver and toolkit are to be there, their pods whether they are. ``rollouts`` asks this for
 each node and gives the answers to ``rollout.rollout_step``.
 """
 
-from collections.abc import Sequence
-
-import msgspec
+from collections.abc import Mapping, Sequence
 
 from gpufleet.kube.objects.pod import FAILED, SUCCEEDED
 from gpufleet.model.fleet_policy import FleetPolicy
+from gpufleet.model.node_images import NodeImages, images_of
 from gpufleet.operator.node_facts import NodeFacts
 from gpufleet.operator.node_preflight import findings_of
 from gpufleet.operator.plan import NodePlan
 from gpufleet.operator.rollout.observed import Check, Drain, RolloutNode
+from gpufleet.operator.rollout.stamp import RolloutPhase
+from gpufleet.operator.rollout_images import SeenPart, images_there, minded_parts, part_of
 from gpufleet.operator.rollout_objects import (
     APP_LABEL,
     CHECK_LABEL,
     DAEMON_SET,
-    DRIVER_LABEL,
     VALIDATOR,
     HeldPod,
     check_name,
-    driver_key,
     is_turned_away,
 )
 from gpufleet.preflight.finding import FindingSeverity
-
-
-class SeenDrivers(msgspec.Struct, frozen=True):
-    """The driver pods of one node: those of the driver that its label names, and those of others."""
-
-    wanted: tuple[HeldPod, ...] = ()
-    leaving: tuple[HeldPod, ...] = ()
-
-
-def drivers_of(facts: NodeFacts, pods: Sequence[HeldPod], namespace: str) -> SeenDrivers:
-    """The driver pods that run on a node."""
-    key = facts.labels.get(DRIVER_LABEL, "")
-    found = [
-        one
-        for one in pods
-        if one.metadata.namespace == namespace and DRIVER_LABEL in one.metadata.labels and not one.has_ended
-    ]
-    wanted = tuple(one for one in found if one.metadata.labels[DRIVER_LABEL] == key and not one.is_ending)
-    return SeenDrivers(wanted, tuple(one for one in found if one not in wanted))
 
 
 def observed(
@@ -56,27 +36,45 @@ def observed(
     wanted_image: str = "",
     blocker: str = "",
 ) -> RolloutNode:
-    """One node as a rollout to this image sees it."""
-    seen = drivers_of(facts, pods, namespace)
-    image = _image(facts, wanted_image)
+    """One node as a rollout to these images sees it."""
+    wanted = images_of(wanted_image)
+    stamp = facts.stamp
+    parts = minded_parts(stamp, wanted)
+    seen = {part: part_of(facts, pods, namespace, part) for part in parts}
+    image = images_there(facts, parts, wanted)
+    # What is to run: a part that only leaves needs no pod. A node that came through has what is wanted now.
+    is_through = stamp is None or (stamp.phase is RolloutPhase.RETURNED and bool(wanted.parts))
+    goal = wanted if stamp is None or is_through else images_of(stamp.target)
     check, check_words = _check(facts, pods, namespace)
-    pod = seen.wanted[0] if seen.wanted else None
     return RolloutNode(
         name=facts.name,
-        image=image,
+        image=image.text(),
         stamp=facts.stamp,
         is_ready=facts.is_ready,
         is_cordoned=facts.is_cordoned,
         has_opted_out=facts.has_opted_out,
-        # Two drivers cannot be in one kernel: the new one works only when the old one has left.
-        runs=None if pod is None else pod.is_ready and not seen.leaving,
-        driver_words=_driver_words(seen),
+        runs=_all_run(seen, goal),
+        driver_words=_words(seen, goal),
         blocker=facts.stamp_problem or blocker,
         drain=drain,
         check=check,
         check_words=check_words,
         is_skipped=facts.keeps_driver,
     )
+
+
+def _all_run(seen: Mapping[str, SeenPart], goal: NodeImages) -> bool | None:
+    """Whether everything that is to run works; None where that is not known, or nothing is to run."""
+    states = [one.runs if part in goal.parts else not one.leaving for part, one in seen.items()]
+    if False in states:
+        return False
+    return True if goal.parts and None not in states else None
+
+
+def _words(seen: Mapping[str, SeenPart], goal: NodeImages) -> str:
+    """What is said of parts that do not run, the driver first: a toolkit waits for it."""
+    said = (one.words(part) for part, one in seen.items() if part in goal.parts or one.leaving)
+    return next((one for one in said if one), "")
 
 
 def blocker_of(facts: NodeFacts, plan: NodePlan, policy: FleetPolicy) -> str:
@@ -86,28 +84,6 @@ def blocker_of(facts: NodeFacts, plan: NodePlan, policy: FleetPolicy) -> str:
             return refusal.sentence()
     findings = findings_of(facts, plan, (policy,))
     return next((one.message for one in findings if one.severity is FindingSeverity.BLOCKS), "")
-
-
-def _image(facts: NodeFacts, wanted: str) -> str:
-    """The image that the node's label stands for, "" where it has none or one that is not known."""
-    key = facts.labels.get(DRIVER_LABEL, "")
-    stamp = facts.stamp
-    # A label has room for a part of the digest alone, so the image is looked for among those that may be
-    # there.
-    of_stamp = () if stamp is None else (stamp.target, stamp.previous, stamp.failed_target)
-    return next(
-        (one for one in (*of_stamp, facts.driver_image, wanted) if one and driver_key(one) == key), ""
-    )
-
-
-def _driver_words(seen: SeenDrivers) -> str:
-    """What is said of a driver that does not run."""
-    if seen.leaving:
-        return f"the driver of before has not left: pod {seen.leaving[0].metadata.name}"
-    if not seen.wanted:
-        return "its pod does not run on the node"
-    pod = seen.wanted[0]
-    return "" if pod.is_ready else pod.words() or f"pod {pod.metadata.name} is not ready"
 
 
 def _check(facts: NodeFacts, pods: Sequence[HeldPod], namespace: str) -> tuple[Check, str]:

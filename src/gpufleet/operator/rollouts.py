@@ -19,7 +19,7 @@ from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.objects import fleet_policies as wire
 from gpufleet.kube.objects.resource_claims import ResourceClaimObject
 from gpufleet.kube.status import Conflict, NotFound
-from gpufleet.model.fleet_policy import Driver, DriverSource, FleetPolicy
+from gpufleet.model.fleet_policy import Driver, FleetPolicy
 from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.model.phrases import subject
 from gpufleet.model.rollout_settings import RolloutSettings
@@ -136,8 +136,8 @@ class Rollouts:
         dues_s: list[float] = []
         for found in objects:
             policy = state.policies.get(found.metadata.name)
-            if policy is not None and policy.driver is not None and policy.driver.image:
-                dues_s += await self._policy_turn(state, found, policy, policy.driver, seen, drains, words)
+            if policy is not None and policy.images.parts:
+                dues_s += await self._policy_turn(state, found, policy, seen, drains, words)
         dues_s += await self._without_policy(state, seen, drains)
         if self._planning is not None and self._asking.is_sure:
             due_s = self._planning.look(*self._asking.question(state, by_node))
@@ -158,12 +158,12 @@ class Rollouts:
         state: FleetState,
         found: wire.FleetPolicy,
         policy: FleetPolicy,
-        driver: Driver,
         seen: SeenNode,
         drains: Drains,
         words: dict[NodeName, str],
     ) -> list[float]:
         """A round of one policy; the seconds after which the next one is due, if any."""
+        target = policy.images.text()
         names = [name for name, plan in state.plans.items() if policy.name in plan.policies]
         nodes = tuple(
             observed(
@@ -171,7 +171,7 @@ class Rollouts:
                 seen.pods.get(name, ()),
                 drains.drain_of(name, state.nodes[name].stamp),
                 self._namespace,
-                wanted_image=driver.image,
+                wanted_image=target,
                 blocker=blocker_of(state.nodes[name], state.plans[name], policy),
             )
             for name in names
@@ -186,7 +186,7 @@ class Rollouts:
         step = rollout_step(
             RolloutInput(
                 policy.name,
-                driver.image,
+                target,
                 policy.rollout or RolloutSettings(),
                 nodes,
                 now_us,
@@ -200,7 +200,7 @@ class Rollouts:
             self._planning.began(policy.name)
         whole = True
         for action in step.actions:
-            whole = await self._carry_out(action, seen, driver, found)
+            whole = await self._carry_out(action, seen, policy.driver, found)
             # The order matters: what rests on an action that failed is not done.
             if not whole:
                 break
@@ -347,13 +347,13 @@ def _drain_words(drain: Drain) -> str:
 
 
 def _is_led(state: FleetState, facts: NodeFacts) -> bool:
-    """Whether a policy brings the node the driver that its stamp is about, or may, once it can be read."""
+    """Whether a policy brings the node what its stamp is about, or may, once it can be read."""
     assert facts.stamp is not None  # noqa: S101 - the caller asks only then
     name, plan = facts.stamp.policy, state.plans.get(facts.name)
     if name in state.problems:
         return True
     policy = state.policies.get(name)
-    brings = policy is not None and policy.driver is not None and policy.driver.source is DriverSource.IMAGE
+    brings = policy is not None and bool(policy.images.parts)
     return brings and plan is not None and name in plan.policies
 
 

@@ -189,7 +189,7 @@ class Following:
         self.policies = Mirror(client, FLEET_POLICIES, _POLICY, self._on_policy, optional=True)
         self.nodes = Mirror(client, NODES, _NODE, self._on_node)
         self.reports = Mirror(client, NODE_DEVICES, _REPORT, self._on_report, optional=True)
-        # Followed from the first policy on that brings a driver: all else needs no pods.
+        # Followed from the first policy on that brings an image: all else needs no pods.
         self.pods = Mirror(client, PODS, _POD, self._on_pod)
         self.claims = Mirror(client, RESOURCE_CLAIMS, _CLAIM, self._on_claim, optional=True)
         self._planning = None if planner is None else Planning(planner, client.clock, self._changed.set)
@@ -249,7 +249,7 @@ class Following:
         if self._follows_pods or self._group is None:
             return
         state = self.state()
-        brings = any(one.driver is not None and one.driver.image for one in state.policies.values())
+        brings = any(one.images.parts for one in state.policies.values())
         if brings or any(one.stamp is not None for one in state.nodes.values()):
             self._follows_pods = True
             for mirror in (self.pods, self.claims):

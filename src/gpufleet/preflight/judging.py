@@ -1,19 +1,38 @@
 """All rules over one case: what blocks first, then what warns, then what is not known."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from gpufleet.model.fleet_policy import DriverSource
 from gpufleet.preflight import kernel, modules, node_state, other_operators, runtime
 from gpufleet.preflight.facts import Case
 from gpufleet.preflight.finding import FindingSeverity, PreflightFinding
 
-RULES = (modules.judge, kernel.judge, runtime.judge, other_operators.judge, node_state.judge)
+Rule = Callable[[Case], Iterator[PreflightFinding]]
+RULES: tuple[Rule, ...] = (
+    modules.judge,
+    kernel.judge,
+    runtime.judge,
+    other_operators.judge,
+    node_state.judge,
+)
+TOOLKIT_RULES: tuple[Rule, ...] = (runtime.judge, node_state.judge)
+"""A toolkit touches no module of the kernel, and needs no image that fits it."""
+
 ORDER = {severity: height for height, severity in enumerate(FindingSeverity)}
 
 
 def judge(case: Case) -> tuple[PreflightFinding, ...]:
     """The findings of all rules, the gravest first."""
-    found = [finding for rule in RULES for finding in rule(case)]
+    return _judged(case, RULES)
+
+
+def judge_toolkit(case: Case) -> tuple[PreflightFinding, ...]:
+    """The findings about a toolkit that comes while the driver stays, the gravest first."""
+    return _judged(case, TOOLKIT_RULES)
+
+
+def _judged(case: Case, rules: tuple[Rule, ...]) -> tuple[PreflightFinding, ...]:
+    found = [finding for rule in rules for finding in rule(case)]
     return tuple(sorted((*found, *unknown(case)), key=lambda one: (ORDER[one.severity], one.rule)))
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.model.fleet_policy import DEPLOY_PREFIX, UPGRADE_STATE_LABEL
+from gpufleet.model.fleet_policy import DEPLOY_PREFIX, UPGRADE_STATE_LABEL, DriverSource
 from gpufleet.model.phrases import listed
 from gpufleet.preflight.facts import Case
 from gpufleet.preflight.finding import FindingSeverity, PreflightFinding
@@ -51,7 +51,7 @@ def _labels(case: Case) -> Iterator[PreflightFinding]:
             f"an upgrade by another operator stands at {state}",
             "let it finish, or end it and take its labels away",
         )
-    if labels.get(DEPLOY_DRIVER) == PRE_INSTALLED:
+    if labels.get(DEPLOY_DRIVER) == PRE_INSTALLED and case.wanted.source is DriverSource.IMAGE:
         yield PreflightFinding(
             "host-driver-labelled",
             FindingSeverity.BLOCKS,

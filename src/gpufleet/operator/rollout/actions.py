@@ -58,7 +58,7 @@ class Leave(msgspec.Struct, frozen=True, tag=True):
 
 
 class SetDriver(msgspec.Struct, frozen=True, tag=True):
-    """The driver of a node is to be this image."""
+    """The driver of a node, and where one comes its toolkit, is to be this image (``model.node_images``)."""
 
     node: NodeName
     image: str

@@ -51,7 +51,8 @@ UNDER_WAY = DRAINING | {RolloutPhase.CHANGING, RolloutPhase.VALIDATING}
 class Stamp(msgspec.Struct, frozen=True):
     """Where one node is in a rollout; moments in microseconds since 1970.
 
-    ``target`` is the image that comes, ``previous`` the one that was there, "" where none of ours was.
+    ``target`` is the image that comes, or both (``model.node_images``), ``previous`` what was there, "" where
+    none of ours was.
     ``began_us`` is when the drain began, and ``place_until_us`` until when work that fits nowhere else is
     waited for, 0 for no end before the deadline. ``is_rollback``: the node is on its way back, and ``target``
     is its image of before. ``is_cordon_ours``: the rollout cordoned the node, so the rollout takes the cordon
