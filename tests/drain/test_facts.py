@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from gpufleet.cli.main import ExitCode, main
+from gpufleet.kube import resources
+from gpufleet.kube.objects.resource_claims import ResourceClaimObject
+from gpufleet.kube.objects.resource_slices import DeviceClassObject, ResourceSliceObject
 from tests.cluster.snapshots.small_snapshots import Fleet
 
 
@@ -63,6 +66,52 @@ def test_pods_of_the_node_and_work_without_gpus_may_stay(
     path = found.write(tmp_path / "fleet")
     assert list(plan(capsys, path, "gpu-1")) == ["pod default/web"]
     assert plan(capsys, path, "gpu-1", "--only-gpus") == {}
+
+
+DRA = "gpu.nvidia.com"
+
+
+def with_claims() -> Fleet:
+    """A pod on gpu-1 that has two of the devices there by a claim; gpu-2 and gpu-3 have as many free."""
+    found = fleet()
+    device_class = {"metadata": {"name": DRA}, "spec": {"selectors": []}}
+    found.put(resources.DEVICE_CLASSES, DeviceClassObject, device_class)
+    for name in ("gpu-1", "gpu-2", "gpu-3"):
+        pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+        named = [{"name": "gpu-0"}, {"name": "gpu-1"}]
+        body = {"driver": DRA, "nodeName": name, "pool": pool, "devices": named}
+        found.put(resources.RESOURCE_SLICES, ResourceSliceObject, {"metadata": {"name": name}, "spec": body})
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "claims", "uid": "uid-of-claims", "controller": True}
+    asked = {"name": "gpus", "exactly": {"deviceClassName": DRA, "allocationMode": "ExactCount", "count": 2}}
+    results = [
+        {"request": "gpus", "driver": DRA, "pool": "gpu-1", "device": device} for device in ("gpu-0", "gpu-1")
+    ]
+    field = {"key": "metadata.name", "operator": "In", "values": ["gpu-1"]}
+    reach = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    claim = {
+        "metadata": {"name": "claims-x", "namespace": "default", "uid": "c", "ownerReferences": [owner]},
+        "spec": {"devices": {"requests": [asked]}},
+        "status": {
+            "allocation": {"devices": {"results": results}, "nodeSelector": reach},
+            "reservedFor": [{"resource": "pods", "name": "claims", "uid": "uid-of-claims"}],
+        },
+    }
+    found.put(resources.RESOURCE_CLAIMS, ResourceClaimObject, claim)
+    named_claim = [{"name": "gpu", "resourceClaimName": "claims-x"}]
+    found.pod("claims", gpus=0, node="gpu-1", job="claims", resourceClaims=named_claim)
+    return found
+
+
+def test_a_pod_with_a_claim_holds_gpus_and_moves_to_where_its_claim_can_be_served(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = with_claims().write(tmp_path / "fleet")
+    (way, *targets) = plan(capsys, path, "gpu-1", "--only-gpus")["pod default/claims"]
+    assert way == "moves"
+    assert targets in (["gpu-2"], ["gpu-3"])
+    assert main(["drain", "gpu-1", "-o", "json", "--snapshot", str(path)]) == ExitCode.DONE
+    (work,) = json.loads(capsys.readouterr().out)["work"]
+    assert work["gpus"] == 2
 
 
 def test_a_node_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

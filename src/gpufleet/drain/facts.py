@@ -6,7 +6,7 @@ place before any other is sought.
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -22,6 +22,7 @@ from gpufleet.cluster.snapshots.decisions import Moment
 from gpufleet.cluster.snapshots.document import engine_time_us
 from gpufleet.cluster.snapshots.sources import on_cluster, on_snapshot
 from gpufleet.cluster.watching.picture import Picture
+from gpufleet.drain.claimed_gpus import claimed_milli
 from gpufleet.drain.plan import NO_CONTROLLER, DrainPlan
 from gpufleet.drain.planner import plan_drain
 from gpufleet.drain.question import MILLI_PER_GPU, DrainNode, DrainQuestion, DrainRules, PodThere, RunningWork
@@ -107,27 +108,29 @@ def check_nodes(request: DrainRequest, picture: Picture) -> None:
 def question_of(request: DrainRequest, facts: Facts, engine: Engine, now_us: int) -> DrainQuestion:
     """All work that runs, and the nodes that are to be drained, each once."""
     units: defaultdict[str, list[Entry]] = defaultdict(list)
+    claimed = claimed_milli(facts.picture.all(resources.RESOURCE_CLAIMS))
     for uid, entry in facts.pods.entries.items():
-        if entry.place is PodStage.PLACED and entry.meaning is not None and _is_work(entry, request):
+        if entry.place is PodStage.PLACED and entry.meaning is not None and _is_work(entry, request, claimed):
             # A rank that was told to end is waited for; the gang is what has come in its place.
             leaves = entry.object.metadata.deletion_timestamp is not None
             gang = None if leaves else entry.meaning.gang
             units[uid if gang is None else gang].append(entry)
-    work = tuple(_work(entries, facts, engine, now_us) for entries in units.values())
+    work = tuple(_work(entries, claimed, facts, engine, now_us) for entries in units.values())
     nodes = dict.fromkeys(NodeName(name) for name in request.nodes)
     later = frozenset(NodeName(name) for name in request.later)
     return DrainQuestion(now_us, tuple(_node(facts, name) for name in nodes), work, request.rules, later)
 
 
-def _is_work(entry: Entry, request: DrainRequest) -> bool:
+def _is_work(entry: Entry, request: DrainRequest, claimed: Mapping[PodUid, int]) -> bool:
     controller = entry.object.metadata.controller
     if controller is not None and controller.kind in OF_THE_NODE:
         return False
-    return bool(_gpu_milli(entry)) or not request.only_gpus
+    return bool(_gpu_milli(entry, claimed)) or not request.only_gpus
 
 
-def _gpu_milli(entry: Entry) -> int:
-    return 0 if entry.meaning is None else entry.meaning.shape.gpu.total_milli
+def _gpu_milli(entry: Entry, claimed: Mapping[PodUid, int]) -> int:
+    own = 0 if entry.meaning is None else entry.meaning.shape.gpu.total_milli
+    return own + claimed.get(PodUid(entry.object.metadata.uid), 0)
 
 
 def _node(facts: Facts, name: NodeName) -> DrainNode:
@@ -135,13 +138,17 @@ def _node(facts: Facts, name: NodeName) -> DrainNode:
     return DrainNode(name, 0 if known is None else len(known.devices) * MILLI_PER_GPU)
 
 
-def _work(entries: Sequence[Entry], facts: Facts, engine: Engine, now_us: int) -> RunningWork:
+def _work(
+    entries: Sequence[Entry], claimed: Mapping[PodUid, int], facts: Facts, engine: Engine, now_us: int
+) -> RunningWork:
     """A gang or a single pod as it runs."""
     meanings = [entry.meaning for entry in entries if entry.meaning is not None]
     leaves = entries[0].object.metadata.deletion_timestamp is not None
     gang = None if leaves else meanings[0].gang
     pods = tuple(
-        PodThere(PodUid(one.object.metadata.uid), one.object.metadata.path, one.node, _gpu_milli(one))
+        PodThere(
+            PodUid(one.object.metadata.uid), one.object.metadata.path, one.node, _gpu_milli(one, claimed)
+        )
         for one in entries
     )
     ends = [_ends_at_us(entry, engine, now_us) for entry in entries]

@@ -234,7 +234,7 @@ class _Planned:
                 self._keep(work, f"{work.name} stays: {work.why}")
 
     def _see_to_unplanned(self, uid: PodUid) -> None:
-        """A pod of which the plan knows nothing to wait for, such as one with GPUs by a claim."""
+        """A pod of which the plan knows nothing to wait for, such as one that its scheduler cannot read."""
         pod = self._pods[uid]
         if pod.metadata.controller is None:
             self._kept[uid] = f"pod {pod.metadata.path} stays: {NO_CONTROLLER}"

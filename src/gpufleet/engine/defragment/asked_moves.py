@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from gpufleet.engine.arrays.layout import PodState
+from gpufleet.engine.defragment.left_claims import leave_claims, left_with
 from gpufleet.engine.defragment.moves import Relocation, by_size, placed_on
 from gpufleet.engine.defragment.replacements import Replacements
 from gpufleet.engine.event import MoveAsked
@@ -94,6 +95,7 @@ class AskedMoves:
         tables, cells = state.store.tables, state.pods.eviction_columns.cells
         lost = {row: int(work_lost(tables, cells, row, at_us)) for row in rows}
         with state.trial() as trial:
+            leave_claims(state, trial, rows)
             trial.release_all(rows)
             for row in by_size(state, rows):
                 node = state.fleet.row_by_name.get(self.targets[state.pods.pod_at(row).uid])
@@ -106,7 +108,8 @@ class AskedMoves:
     def _move(self, found: list[Relocation]) -> list[AnyInstruction]:
         state = self.state
         told: list[AnyInstruction] = []
-        places = [one.place._replace(row=self.replacements.make(one.row)) for one in found]
+        left = left_with(state, [one.row for one in found])
+        places = [self.replacements.made_for(one.place, left) for one in found]
         for one, place in zip(found, places, strict=True):
             pod = state.pods.pod_at(one.row)
             state.departures.evict(pod.uid)

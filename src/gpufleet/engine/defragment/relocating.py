@@ -11,6 +11,7 @@ import numpy as np
 
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
+from gpufleet.engine.defragment.left_claims import leave_claims
 from gpufleet.engine.defragment.moves import by_size, least_broken_up, placed_on
 from gpufleet.engine.engine_errors import BrokenInvariantError
 from gpufleet.engine.lifecycle.engine_state import EngineState
@@ -42,6 +43,8 @@ class Relocating:
         """Let pods end: their room is free. Pods that are gone already change nothing."""
         rows = [row for row in self._rows(uids) if row not in self._gone]
         self._gone.update(rows)
+        # Before their rows are free: who uses a claim is told by the pods that have a place.
+        leave_claims(self.state, self._trial, self._gone)
         self._trial.release_all(rows)
 
     def has_room(self, uids: Iterable[PodUid], closed: Collection[NodeName]) -> bool:
@@ -83,6 +86,7 @@ class Relocating:
         state = self.state
         with state.trial() as attempt:
             own = {row: state.pods.node_row(row) for row in rows}
+            leave_claims(state, attempt, {*rows, *self._gone})
             attempt.release_all(rows)
             better = scope[~np.isin(scope, last)]
             # Those that may stay where they are come first, or others would take their room.

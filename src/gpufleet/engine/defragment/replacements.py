@@ -12,12 +12,13 @@ the places up again before its first decision. A move whose victim does not leav
 stays, and no place is kept.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
 
 from gpufleet.engine.arrays.layout import PodState
+from gpufleet.engine.defragment.left_claims import claims_of
 from gpufleet.engine.event import ReplacementsRecalled
 from gpufleet.engine.instruction import (
     AnyInstruction,
@@ -36,9 +37,11 @@ from gpufleet.engine.lifecycle.nominations import (
     placement_of,
     recalled_placement,
 )
+from gpufleet.engine.place.relations.place_choice import PlaceChoice
 from gpufleet.engine.preempt.leaving import Leaving
 from gpufleet.model.identifiers import GangName, NodeName, PodUid
 from gpufleet.model.pod import Pod
+from gpufleet.model.shape import Shape
 
 KEPT_FOR_US = 120_000_000
 """How long a place is kept once its pod has gone, for a controller that takes its time."""
@@ -60,6 +63,19 @@ class Replacement:
     until_us: int | None = None
 
 
+def with_claims(shape: Shape, paths: tuple[str, ...]) -> Shape:
+    """A shape with these resource claims."""
+    relations = msgspec.structs.replace(shape.relations, device_claims=paths)
+    return msgspec.structs.replace(shape, relations=relations)
+
+
+def with_names(choice: PlaceChoice | None, names: Mapping[str, str]) -> PlaceChoice | None:
+    """What was chosen with a place, for claims of other names."""
+    if choice is None or not choice.devices:
+        return choice
+    return choice._replace(devices=tuple((names.get(path, path), has) for path, has in choice.devices))
+
+
 class Replacements:
     """All places that are kept for moved pods.
 
@@ -77,11 +93,22 @@ class Replacements:
         # A dictionary without values stands for a set in order, so that every run tells in one order.
         self.changed: dict[NodeName, None] = {}
 
-    def make(self, victim: int) -> int:
-        """A row like that of a victim, without a place."""
+    def make(self, victim: int, left: Collection[str] = ()) -> int:
+        """A row like that of a victim, without a place; it has other claims in place of those ``left``."""
         known = self.state.pods.pod_at(victim)
         like = msgspec.structs.replace(known, uid=PodUid(f"{known.uid}/moved"), leaving=False, gang=None)
+        asked = known.shape.relations.device_claims
+        if asked:
+            claims = self.state.neighbours.device_claims
+            names = tuple(claims.stand_in(path) if path in left else path for path in asked)
+            like = msgspec.structs.replace(like, shape=with_claims(known.shape, names))
         return self._add(like, known.uid, known.gang).row
+
+    def made_for(self, place: Placement, left: Collection[str]) -> Placement:
+        """A row like that of a victim, and the victim's new place as that of this row."""
+        row, claims = self.make(place.row, left), self.state.neighbours.device_claims
+        named = {path: claims.stand_in(path) for path in left}
+        return place._replace(row=row, choice=with_names(place.choice, named))
 
     def _add(self, like: Pod, victim: PodUid, gang: GangName | None) -> Replacement:
         state = self.state
@@ -123,6 +150,10 @@ class Replacements:
         state.neighbours.forget(row)
         state.queues.remove_pod(row, uid)
         del state.replacements[row]
+        others = {path for other in self.by_row for path in claims_of(state, other)}
+        for path in pod.shape.relations.device_claims:
+            if path not in others:
+                state.neighbours.device_claims.drop_stand_in(path)
 
     def take_over(self, row: int) -> None:
         """A pod has come: if one like it was moved, the place is its."""
@@ -133,6 +164,8 @@ class Replacements:
         if found is None:
             return
         place = placement_of(state, found.row)._replace(row=row)
+        own = zip(claims_of(state, found.row), claims_of(state, row), strict=True)
+        place = place._replace(choice=with_names(place.choice, dict(own)))
         queue = state.queue_of(row)
         state.eviction_immunity.take(queue, [pod.uid], {state.pods.pod_at(found.row).uid: queue})
         waits_for = (found.victim,) if found.victim in state.pods.row_by_uid else ()
@@ -151,8 +184,19 @@ class Replacements:
         like = self.state.pods.pod_at(one.row)
         seen = (like.namespace, like.queue, like.priority, like.labels, one.gang)
         return seen == (pod.namespace, pod.queue, pod.priority, pod.labels, pod.gang) and (
-            like.shape == pod.shape
+            self._asks_alike(like.shape, pod.shape)
         )
+
+    def _asks_alike(self, one: Shape, other: Shape) -> bool:
+        """Whether both need the same, though by claims of other names."""
+        ours, theirs = one.relations.device_claims, other.relations.device_claims
+        if not ours and not theirs:
+            return one == other
+        known = self.state.neighbours.device_claims.known
+        if not all(path in known for path in (*ours, *theirs)):
+            return False
+        asks = [[known[path].asks for path in paths] for paths in (ours, theirs)]
+        return asks[0] == asks[1] and with_claims(one, ()) == with_claims(other, ())
 
     def origin(self, uid: PodUid) -> MovedFrom | None:
         """The moved pod whose place a pod that is bound now has taken over, None if there is none."""
@@ -249,6 +293,10 @@ class Replacements:
 
     def _lasts(self, kept: ReplacementPlace, at_us: int) -> bool:
         """True unless the time of a place is over, or the pod that was to leave for it stays."""
+        claims = kept.like.shape.relations.device_claims
+        if not all(path in self.state.neighbours.device_claims.known for path in claims):
+            # What stood for the claims of the pod that is to come is not written down.
+            return False
         stays = kept.victim in self.state.pods.row_by_uid
         if stays and self.state.departures.is_departing(kept.victim):
             stays = False

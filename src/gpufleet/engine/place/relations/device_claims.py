@@ -27,6 +27,9 @@ from gpufleet.engine.state.eligibility import nodes_of_affinity
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.model.labels import NodeAffinity
 
+STAND_IN = "~moved"
+"""The end of names of claims that are no objects; no object's name has such a character."""
+
 
 class KnownClaim(NamedTuple):
     """A claim as the API server has it; ``asks`` is what it asks for, equal for claims that are alike."""
@@ -46,6 +49,23 @@ class DeviceClaims:
         self.held = HeldByClaims()
         self.known: dict[str, KnownClaim] = {}
         self._chosen: dict[str, dict[int, Allocation]] = {}
+        self._left: frozenset[str] = frozenset()
+
+    @property
+    def left(self) -> frozenset[str]:
+        """Claims whose pods leave: what the API server says that they have is free.
+
+        A controller makes such pods anew with claims that ask for the same; until then what is chosen for
+        these claims stands for what those are to get.
+        """
+        return self._left
+
+    @left.setter
+    def left(self, paths: frozenset[str]) -> None:
+        before = {path: self.allocation_of(path) for path in sorted(self._left ^ paths)}
+        self._left = paths
+        for path, had in before.items():
+            self._replace(path, had, self.allocation_of(path))
 
     def set_claim(self, claim: ResourceClaim, allocation: Allocation | None) -> bool:
         """A claim is there or changed; False where that helps no pod that waits."""
@@ -59,6 +79,18 @@ class DeviceClaims:
         self._replace(path, had, has)
         # A pod waits for claims that are known. That one has by now what was chosen for it helps none.
         return before is not None and (before.claim != claim or had != has)
+
+    def stand_in(self, path: str) -> str:
+        """A claim that asks for the same, for a pod that is to come with a claim of its own; its path."""
+        known = self.known[path]
+        claim = replace(known.claim, name=f"{known.claim.name}{STAND_IN}")
+        self.known.setdefault(claim.path, KnownClaim(claim, None, known.asks))
+        return claim.path
+
+    def drop_stand_in(self, path: str) -> None:
+        """The pod has come, or no place is kept for it any more."""
+        if path.endswith(STAND_IN):
+            self.remove_claim(path)
 
     def remove_claim(self, path: str) -> bool:
         """A claim is gone; False where it had no devices."""
@@ -74,7 +106,7 @@ class DeviceClaims:
     def allocation_of(self, path: str) -> Allocation | None:
         """What a claim has, or is to get with a pod that has a place."""
         known = self.known.get(path)
-        if known is not None and known.allocation is not None:
+        if known is not None and known.allocation is not None and path not in self._left:
             return known.allocation
         return next(iter(self._chosen.get(path, {}).values()), None)
 
@@ -114,7 +146,7 @@ class DeviceClaims:
 
     def choose(self, paths: tuple[str, ...], node_row: int) -> ClaimedDevices | None:
         """Devices for each claim that has none yet; None where the node has none for them together."""
-        open_claims = [known for known in map(self.known.get, paths) if known and known.allocation is None]
+        open_claims = [known for known in map(self.known.get, paths) if known and self._is_open(known)]
         chosen = {known.claim.path: self.allocation_of(known.claim.path) for known in open_claims}
         waiting = [known for known in open_claims if chosen[known.claim.path] is None]
         if waiting:
@@ -124,6 +156,9 @@ class DeviceClaims:
                 return None
             chosen.update((known.claim.path, one) for known, one in zip(waiting, found, strict=True))
         return tuple((path, allocation) for path, allocation in chosen.items() if allocation is not None)
+
+    def _is_open(self, known: KnownClaim) -> bool:
+        return known.allocation is None or known.claim.path in self._left
 
     def _serving(self, waiting: Sequence[KnownClaim], within: BoolArray | None) -> BoolArray:
         """The nodes that serve these claims together; of nodes outside of ``within`` it is not said."""

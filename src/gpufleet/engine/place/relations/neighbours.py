@@ -372,6 +372,16 @@ class Neighbours:
         choice = self.claims.choice_by_row.get(row)
         return () if choice is None else choice.volumes
 
+    @property
+    def left_claims(self) -> frozenset[str]:
+        """The resource claims whose devices are free, since their pods leave."""
+        return self.device_claims.left
+
+    @left_claims.setter
+    def left_claims(self, paths: frozenset[str]) -> None:
+        self.device_claims.left = paths
+        self.changes += 1
+
     def claimed_by(self, row: int) -> ClaimedDevices:
         """The resource claims of a pod, and the devices chosen for them."""
         choice = self.claims.choice_by_row.get(row)
