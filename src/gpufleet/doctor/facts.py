@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from gpufleet.doctor.objects.nodes import NodeView, node_views
 from gpufleet.doctor.objects.pods import PodView
-from gpufleet.doctor.objects.workloads import Workload, workload_titles, workloads_of
+from gpufleet.doctor.objects.workloads import OwnerChains, Workload
 from gpufleet.lint.objects.cluster import Cluster
 from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
@@ -128,12 +128,20 @@ class Facts:
     @cached_property
     def all_workloads(self) -> tuple[Workload, ...]:
         """All objects that make pods and have no owner that was listed."""
-        return workloads_of(self.objects, self.pods)
+        return self._owner_chains.workloads(self.pods)
 
     @cached_property
     def gpu_workloads(self) -> tuple[Workload, ...]:
         """The workloads with pods that ask for GPUs."""
         return tuple(one for one in self.workloads if one.asks_for_gpu)
+
+    @cached_property
+    def _title_above(self) -> dict[str, str]:
+        return {pod.title: work.title for work in self.all_workloads for pod in work.pods}
+
+    def works_above(self, titles: Iterable[str]) -> frozenset[str]:
+        """The titles of the workloads that these pods, given by title, belong to."""
+        return frozenset(self._title_above[one] for one in titles if one in self._title_above)
 
     @cached_property
     def waiting_by_selection(self) -> dict[frozenset[str], frozenset[str]]:
@@ -146,8 +154,12 @@ class Facts:
         return {taken: frozenset(titles) for taken, titles in found.items()}
 
     @cached_property
+    def _owner_chains(self) -> OwnerChains:
+        return OwnerChains(self.objects)
+
+    @cached_property
     def _workload_titles(self) -> dict[str, str]:
-        return workload_titles(self.objects)
+        return self._owner_chains.titles()
 
     @cached_property
     def _gpu_workloads_by_title(self) -> dict[str, Workload]:

@@ -40,7 +40,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
                     "kubectl get pods -A -l app.kubernetes.io/component=scheduler -o wide",
                 ),
             ),
-            held_up | {one.title for one in facts.workloads if any(pod.title in held_up for pod in one.pods)},
+            held_up | facts.works_above(held_up),
         )
 
 

@@ -1,6 +1,6 @@
 """GPU pods that wait while GPUs are free, because pods without GPUs hold CPU or memory beside them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gpufleet.doctor.check import Check, Failure, Layer, Point, Remedy, listed
@@ -28,29 +28,34 @@ class CrowdedNode:
 
 def judge(facts: Facts) -> Iterator[Failure]:
     """All such pods together, with the nodes that would have room for them."""
-    crowded = {
-        one.name: _crowd(facts, one) for one in facts.gpu_nodes if one.is_ready and not one.is_cordoned
-    }
+    crowds = Crowds(facts)
+    open_nodes = [one for one in facts.gpu_nodes if one.is_ready and not one.is_cordoned]
     stuck: dict[str, PodView] = {}
-    nodes: dict[str, str] = {}
+    nodes: dict[str, tuple[CrowdedNode, str]] = {}
     # Of thousands of pods a few differ in what they ask for, select and tolerate.
-    known: dict[_Needs, dict[str, str]] = {}
+    known: dict[_Needs, dict[str, tuple[CrowdedNode, str]]] = {}
     for pod in facts.waiting:
         template = pod.template
         needs = asked_by(template), _tolerated(template), facts.cluster.taken(template)
         if needs not in known:
-            mine = [one for name, one in crowded.items() if name in needs[2]]
-            open_to_it = [one for one in mine if not _repels(one.node, template)]
-            known[needs] = _held(needs[0], open_to_it)
+            mine = [one for one in open_nodes if one.name in needs[2]]
+            known[needs] = _held(needs[0], map(crowds.on, _open_to(template, mine)))
         if known[needs]:
             stuck[pod.title] = pod
             nodes.update(known[needs])
     if stuck:
-        yield _failure(facts, stuck, [(crowded[name], lacked) for name, lacked in nodes.items()])
+        yield _failure(facts, stuck, list(nodes.values()))
 
 
-def _repels(node: NodeView, template: PodTemplate) -> bool:
-    return untolerated(node.taints, tolerations_on(node.seen, template)) is not None
+def _open_to(template: PodTemplate, nodes: Iterable[NodeView]) -> Iterator[NodeView]:
+    """The nodes whose taints the pod tolerates. Of thousands of nodes a few differ in their taints."""
+    repels: dict[tuple[object, bool], bool] = {}
+    for one in nodes:
+        sort = one.taints, one.seen.completes_tolerations
+        if sort not in repels:
+            repels[sort] = untolerated(one.taints, tolerations_on(one.seen, template)) is not None
+        if not repels[sort]:
+            yield one
 
 
 def _tolerated(template: PodTemplate) -> tuple[str, ...]:
@@ -58,19 +63,43 @@ def _tolerated(template: PodTemplate) -> tuple[str, ...]:
     return tuple(sorted(str(data_of(one.node)) for one in template.tolerations if one.node is not None))
 
 
-def _held(asked: Amounts, nodes: list[CrowdedNode]) -> dict[str, str]:
+def _held(asked: Amounts, nodes: Iterable[CrowdedNode]) -> dict[str, tuple[CrowdedNode, str]]:
     """The nodes on which the pod would fit without guests, and what lacks there; none if it fits anyway."""
-    if not asked.devices.items or any(not one.free.lacks(asked) for one in nodes):
-        return {}
-    freed = [one for one in nodes if not one.free.lacks(asked.devices) and not one.without.lacks(asked)]
-    return {one.node.name: one.free.lacks(asked)[0] for one in freed}
+    found: dict[str, tuple[CrowdedNode, str]] = {}
+    # Of thousands of nodes a few differ in what is free. A node of the second sort lacks GPUs, which no
+    # guest holds.
+    lacking: dict[Amounts, tuple[str, ...]] = {}
+    without_gpus: set[Amounts] = set()
+    for one in nodes if asked.devices.items else ():
+        free = one.free
+        if free not in lacking:
+            lacking[free] = free.lacks(asked)
+            if not lacking[free]:
+                return {}
+            without_gpus |= {free} if free.lacks(asked.devices) else set()
+        if free not in without_gpus and not one.without.lacks(asked):
+            found[one.node.name] = one, lacking[free][0]
+    return found
 
 
-def _crowd(facts: Facts, node: NodeView) -> CrowdedNode:
-    pods = facts.pods_by_node.get(node.name, [])
-    guests = tuple(one for one in pods if is_guest(one))
-    without = offered_by(node.seen).less(asked_by(one.template) for one in pods if not is_guest(one))
-    return CrowdedNode(node, without.less(asked_by(one.template) for one in guests), without, guests)
+class Crowds:
+    """The nodes with what is free on them, each worked out when a pod that might go there is asked about."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._known: dict[str, CrowdedNode] = {}
+
+    def on(self, node: NodeView) -> CrowdedNode:
+        """The node with its guests."""
+        if node.name not in self._known:
+            self._known[node.name] = self._counted(node)
+        return self._known[node.name]
+
+    def _counted(self, node: NodeView) -> CrowdedNode:
+        pods = self._facts.pods_by_node.get(node.name, [])
+        guests = tuple(one for one in pods if is_guest(one))
+        without = offered_by(node.seen).less(asked_by(one.template) for one in pods if not is_guest(one))
+        return CrowdedNode(node, without.less(asked_by(one.template) for one in guests), without, guests)
 
 
 def is_guest(pod: PodView) -> bool:
@@ -86,7 +115,6 @@ def _failure(facts: Facts, stuck: dict[str, PodView], crowded: list[tuple[Crowde
         held = one.without.of(lacked) - one.free.of(lacked)
         guests = listed(guest.title for guest in one.guests)
         seen.append(f"{one.node.name}: {shown(lacked, held)} held by {guests}, which ask for no GPU")
-    works = {work.title for work in facts.gpu_workloads if any(one.title in stuck for one in work.pods)}
     return Failure(
         f"{listed(stuck)}: pods without GPUs hold the CPU or memory beside free GPUs on {listed(names)}",
         tuple(stuck),
@@ -103,7 +131,7 @@ def _failure(facts: Facts, stuck: dict[str, PodView], crowded: list[tuple[Crowde
                 ),
             ),
         ),
-        frozenset(stuck) | works,
+        frozenset(stuck) | facts.works_above(stuck),
     )
 
 

@@ -34,14 +34,13 @@ def judge(facts: Facts) -> Iterator[Failure]:
             found.setdefault(pod.verdict, []).append(pod)
     for says, pods in found.items():
         titles = tuple(one.title for one in pods)
-        above = {one.title for one in facts.workloads if any(pod.title in titles for pod in one.pods)}
         first = pods[0]
         yield Failure(
             f"{listed(titles)}: {says}",
             titles,
             (f"PodScheduled=False {first.conditions['PodScheduled'].reason}",),
             (Remedy("see what helps", f"gpufleet explain pod/{first.manifest.name} -n {first.namespace}"),),
-            frozenset(titles) | above,
+            frozenset(titles) | facts.works_above(titles),
         )
 
 

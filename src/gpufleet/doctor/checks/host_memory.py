@@ -1,12 +1,14 @@
 """GPU containers that are killed again and again for want of host memory."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from gpufleet.doctor.check import Check, Failure, Layer, Point, Remedy
+from gpufleet.doctor.check import Check, Failure, Layer, Point, Remedy, listed
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.kubectl import get_command
 from gpufleet.doctor.objects.pods import ContainerState, PodView
 from gpufleet.doctor.objects.status import age_s
+from gpufleet.doctor.objects.workloads import Workload
 from gpufleet.model.phrases import counted
 
 _END = "OOMKilled"
@@ -18,35 +20,48 @@ _TIMES = 2
 
 
 def judge(facts: Facts) -> Iterator[Failure]:
-    """Each workload with such containers, once."""
-    told: set[str] = set()
+    """The workloads with such containers; those with the same limit have one cause."""
+    found: dict[tuple[str, str], dict[str, KilledPod]] = {}
     for pod in facts.pods:
-        workload = facts.gpu_workload_above(pod.manifest)
         killed = next((one for one in pod.containers if one.last_end == _END), None)
-        if workload is None or killed is None or killed.restarts < _TIMES or workload.title in told:
+        if killed is None or killed.restarts < _TIMES or (pod.is_ready and not _was_lately(facts, pod)):
+            # One that is ready again recovered, long ago.
             continue
-        if pod.is_ready and not _was_lately(facts, pod):
-            # It recovered, long ago.
-            continue
-        told.add(workload.title)
-        limit = _limit(pod, killed)
-        others = [one.title for one in workload.pods if any(c.last_end == _END for c in one.containers)]
-        yield Failure(
-            f"{workload.title}: {killed.name} was killed "
-            f"{counted(killed.restarts, 'time')} for memory of the host",
-            (workload.title,),
-            (
-                f"{pod.title}: OOMKilled, {counted(killed.restarts, 'restart')}",
-                f"memory limit: {limit or 'none of its own'}",
+        workload = facts.gpu_workload_above(pod.manifest)
+        if workload is not None:
+            alike = found.setdefault((killed.name, _limit(pod, killed)), {})
+            alike.setdefault(workload.title, KilledPod(workload, pod, killed.restarts))
+    for (name, limit), pods in found.items():
+        yield _failure(name, limit, tuple(pods.values()))
+
+
+@dataclass(frozen=True)
+class KilledPod:
+    """The first pod of a workload that was seen to be killed, and how often it began anew."""
+
+    workload: Workload
+    pod: PodView
+    restarts: int
+
+
+def _failure(name: str, limit: str, killed: tuple[KilledPod, ...]) -> Failure:
+    titles = tuple(one.workload.title for one in killed)
+    times = counted(max(one.restarts for one in killed), "time")
+    alike = (pod for one in killed for pod in one.workload.pods)
+    others = (pod.title for pod in alike if any(each.last_end == _END for each in pod.containers))
+    seen = tuple(f"{one.pod.title}: OOMKilled, {counted(one.restarts, 'restart')}" for one in killed)
+    return Failure(
+        f"{listed(titles)}: {name} was killed {times} for memory of the host",
+        titles,
+        (f"memory limit: {limit or 'none of its own'}", *seen),
+        (
+            Remedy(
+                "raise its memory limit; loading a model takes about its size, and /dev/shm counts too",
+                get_command(killed[0].workload.manifest).replace("kubectl get", "kubectl edit", 1),
             ),
-            (
-                Remedy(
-                    "raise its memory limit; loading a model takes about its size, and /dev/shm counts too",
-                    get_command(workload.manifest).replace("kubectl get", "kubectl edit", 1),
-                ),
-            ),
-            frozenset({workload.title, pod.title, *others}),
-        )
+        ),
+        frozenset({*titles, *(one.pod.title for one in killed), *others}),
+    )
 
 
 def _was_lately(facts: Facts, pod: PodView) -> bool:
@@ -74,4 +89,5 @@ CHECK = Check(
     "The host's memory ran out, not the GPU's: each start loads the model anew and ends the same way.",
     judge,
     ("Pod",),
+    written=True,
 )

@@ -86,9 +86,8 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
             known = next(_troubles((*(one.message for one in pod.containers), *events)), None)
             if known is not None:
                 found.setdefault((name, known[0]), []).append((pod, known[1]))
-    owners = {pod.title: work.title for work in facts.all_workloads for pod in work.pods}
     for (node, trouble), refused in found.items():
-        yield _failure(node, trouble, refused, owners)
+        yield _failure(facts, node, trouble, refused)
     if not found and any(pod.asks_for_gpu for pods in facts.pods_by_node.values() for pod in pods):
         yield Good("container runtimes give GPU pods their devices")
 
@@ -97,11 +96,9 @@ def _troubles(messages: tuple[str, ...]) -> Iterator[tuple[Trouble, str]]:
     return ((one, text) for one in TROUBLES for text in messages if one.words.search(text))
 
 
-def _failure(
-    node: str, trouble: Trouble, refused: list[tuple[PodView, str]], owners: dict[str, str]
-) -> Failure:
+def _failure(facts: Facts, node: str, trouble: Trouble, refused: list[tuple[PodView, str]]) -> Failure:
     titles = tuple(pod.title for pod, _ in refused)
-    above = {owners[title] for title in titles if title in owners}
+    above = facts.works_above(titles)
     return Failure(
         f"{listed(titles)}: {trouble.means} ({node})",
         titles,

@@ -81,14 +81,13 @@ def _has_free_volume(facts: Facts, class_name: str) -> bool:
 
 def _failure(facts: Facts, namespace: str, name: str, pods: list[PodView], why: str) -> Failure:
     titles = tuple(one.title for one in pods)
-    works = {work.title for work in facts.gpu_workloads if any(one.title in titles for one in work.pods)}
     classes = ", ".join(sorted(one.name for one in facts.of_kind("StorageClass"))) or "none"
     return Failure(
         f"{listed(titles)}: the volume claim {namespace}/{name} cannot be met: {why}",
         titles,
         (f"PersistentVolumeClaim {namespace}/{name}: {why}", f"StorageClasses: {classes}"),
         (_mend(facts, namespace, name, why),),
-        frozenset(titles) | works,
+        frozenset(titles) | facts.works_above(titles),
     )
 
 

@@ -41,7 +41,6 @@ def judge(facts: Facts) -> Iterator[Failure]:
         meant = nearest(name, sorted(at_work | {SCHEDULER_NAME}))
         way = f"; did you mean {meant}?" if meant else ""
         mine = frozenset(titles)
-        works = {one.title for one in facts.gpu_workloads if any(pod.title in mine for pod in one.pods)}
         yield Failure(
             f"{listed(titles)}: to be placed by {name}, of which nothing is heard",
             titles,
@@ -56,7 +55,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
                     f"{get_command(pods[0].manifest)} -o yaml",
                 ),
             ),
-            mine | works,
+            mine | facts.works_above(mine),
         )
 
 

@@ -7,9 +7,8 @@ import msgspec
 from gpufleet.kube.resources import Kind
 from gpufleet.kube.write_bodies import LAST_APPLIED
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.source.fields import Field
-from gpufleet.lint.source.json_values import node_of
 from gpufleet.lint.source.text import SourceText
+from gpufleet.lint.source.wire_fields import WireField
 
 SOURCE = SourceText("cluster", "")
 
@@ -22,7 +21,7 @@ def manifest_of(kind: Kind, raw: bytes | msgspec.Raw) -> Manifest:
     if kind.name == "Node":
         # Which images a node has is longer than all else it says.
         _drop(body, "status", "images")
-    return Manifest(SOURCE, Field(node_of({**body, "apiVersion": kind.api_version, "kind": kind.name})))
+    return Manifest(SOURCE, WireField({**body, "apiVersion": kind.api_version, "kind": kind.name}))
 
 
 def _drop(body: object, *path: str) -> None:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 
 from gpufleet.doctor.objects.status import ReadCondition, conditions
 from gpufleet.kube.meanings.gpu_resources import is_gpu, is_whole_gpu
@@ -15,6 +14,7 @@ from gpufleet.lint.source.fields import Field
 from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.resource_names import is_mig_instance
 from gpufleet.model.taint import Taint
+from gpufleet.model.worked_out_once import worked_out_once
 
 _PROMISES = re.compile(
     r"nvidia\.com/gpu\.(present|product|count)|amd\.com/gpu\..+|gpu\.intel\.com/.+"
@@ -51,7 +51,7 @@ class NodeView:
         """The node's name."""
         return self.manifest.name
 
-    @cached_property
+    @worked_out_once
     def seen(self) -> ClusterNode:
         """The node in the form that rules of ``lint`` read."""
         return ClusterNode(self.manifest)
@@ -66,7 +66,7 @@ class NodeView:
         """The node's taints that keep pods away."""
         return self.seen.taints
 
-    @cached_property
+    @worked_out_once
     def conditions(self) -> dict[str, ReadCondition]:
         """The node's conditions by type."""
         return conditions(self.manifest.root.at("status"))
@@ -87,38 +87,38 @@ class NodeView:
         """Whether it is played by a local cluster, without a machine behind it."""
         return self.manifest.annotation(KWOK_NODE) is not None
 
-    @cached_property
+    @worked_out_once
     def capacity(self) -> dict[str, int]:
         """GPU resources that the kubelet knows of, by name; also those with none."""
         return _gpus(self.manifest.root.at("status", "capacity"))
 
-    @cached_property
+    @worked_out_once
     def allocatable(self) -> dict[str, int]:
         """GPU resources that pods may have, by name; also those with none."""
         return _gpus(self.manifest.root.at("status", "allocatable"))
 
-    @cached_property
+    @worked_out_once
     def whole_gpus(self) -> int:
         """How many whole GPUs (or what looks like them) pods may have."""
         return sum(count for name, count in self.allocatable.items() if is_whole_gpu(name))
 
-    @cached_property
+    @worked_out_once
     def offers(self) -> bool:
         """Whether pods can get any GPU, or a part of one, here."""
         return any(self.allocatable.values())
 
-    @cached_property
+    @worked_out_once
     def mig_names(self) -> frozenset[str]:
         """The MIG resources that it offers."""
         return frozenset(name for name, count in self.allocatable.items() if is_mig_instance(name) and count)
 
-    @cached_property
+    @worked_out_once
     def vendors(self) -> frozenset[Vendor]:
         """The makers of its GPUs, as its resources and labels name them."""
         names = (*self.capacity, *self.labels)
         return frozenset(vendor for name in names for word, vendor in _MAKERS if word.match(name))
 
-    @cached_property
+    @worked_out_once
     def promise(self) -> str:
         """The label, or else the report, that says that the node has GPUs; empty if nothing does."""
         for name, value in sorted(self.labels.items()):
@@ -131,7 +131,7 @@ class NodeView:
         """Whether it has GPUs, or says that it ought to."""
         return bool(self.promise or any(self.capacity.values()) or self.offers)
 
-    @cached_property
+    @worked_out_once
     def device_fields(self) -> tuple[Field, ...]:
         """The devices that its agent reports."""
         return tuple(self.devices.root.at("spec", "devices").items()) if self.devices is not None else ()

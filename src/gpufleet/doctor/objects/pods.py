@@ -2,13 +2,13 @@
 
 import datetime as dt
 from dataclasses import dataclass
-from functools import cached_property
 
 from gpufleet.doctor.objects.status import ReadCondition, age_s, conditions
 from gpufleet.kube.meanings.group_names import named_groups
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.source.fields import Field
+from gpufleet.model.worked_out_once import worked_out_once
 
 _ENDED = frozenset({"Succeeded", "Failed"})
 
@@ -45,7 +45,7 @@ class PodView:
         """The pod's namespace."""
         return self.manifest.namespace
 
-    @cached_property
+    @worked_out_once
     def template(self) -> PodTemplate:
         """The pod's template in the form that rules of ``lint`` read."""
         return self.manifest.templates[0]
@@ -55,47 +55,47 @@ class PodView:
         """The pod's labels."""
         return self.manifest.labels
 
-    @cached_property
+    @worked_out_once
     def node(self) -> str:
         """The node that it was given, empty if none."""
         return self.root.at("spec", "nodeName").text or ""
 
-    @cached_property
+    @worked_out_once
     def phase(self) -> str:
         """The pod's phase."""
         return self.root.at("status", "phase").text or ""
 
-    @property
+    @worked_out_once
     def has_ended(self) -> bool:
         """Whether it holds nothing any more."""
         return self.phase in _ENDED
 
-    @property
+    @worked_out_once
     def is_leaving(self) -> bool:
         """Whether it was told to end."""
         return self.root.at("metadata", "deletionTimestamp").exists
 
-    @property
+    @worked_out_once
     def waits(self) -> bool:
         """Whether it was given no node yet, and still wants one."""
         return not self.node and not self.has_ended and not self.is_leaving
 
-    @property
+    @worked_out_once
     def asks_for_gpu(self) -> bool:
         """Whether it is to be given a GPU or a part of one."""
         return self.template.asks_for_gpu
 
-    @cached_property
+    @worked_out_once
     def asked_names(self) -> frozenset[str]:
         """The GPU resources it asks for, by name."""
         return frozenset(name for one in self.template.all_containers for name in one.gpu_names)
 
-    @property
+    @worked_out_once
     def scheduler(self) -> str:
         """The scheduler that is to find a node for it."""
         return self.root.at("spec", "schedulerName").text or "default-scheduler"
 
-    @cached_property
+    @worked_out_once
     def owner(self) -> str:
         """What made it, as "Job train"; itself if nothing did."""
         for one in self.root.at("metadata", "ownerReferences").items():
@@ -103,25 +103,25 @@ class PodView:
                 return f"{one.at('kind').text} {one.at('name').text}"
         return f"Pod {self.manifest.name}"
 
-    @cached_property
+    @worked_out_once
     def group_names(self) -> frozenset[str]:
         """The PodGroups that it names, in the words of any scheduler."""
         native = self.root.at("spec", "schedulingGroup", "podGroupName").text
         named = named_groups(self.template.labels, self.template.annotations, native)
         return frozenset(name for way, name in named if way.api_group and name)
 
-    @cached_property
+    @worked_out_once
     def conditions(self) -> dict[str, ReadCondition]:
         """The pod's conditions by type."""
         return conditions(self.root.at("status"))
 
-    @property
+    @worked_out_once
     def is_ready(self) -> bool:
         """Whether all its containers are well."""
         ready = self.conditions.get("Ready")
         return ready is not None and ready.is_true
 
-    @cached_property
+    @worked_out_once
     def verdict(self) -> str:
         """What the pod's scheduler said of it, empty if nothing."""
         found = self.conditions.get("PodScheduled")
@@ -131,7 +131,7 @@ class PodView:
         """Seconds since it was made; 0 where that is not told."""
         return age_s(self.root.at("metadata", "creationTimestamp"), now) or 0.0
 
-    @cached_property
+    @worked_out_once
     def containers(self) -> tuple[ContainerState, ...]:
         """What the kubelet tells of its containers."""
         status = self.root.at("status")

@@ -13,28 +13,39 @@ class ReadCondition:
     status: str
     reason: str
     message: str
-    since: dt.datetime | None
+    since_text: str
 
     @property
     def is_true(self) -> bool:
         """Whether the condition holds."""
         return self.status == "True"
 
+    @property
+    def since(self) -> dt.datetime | None:
+        """Since when it is so; None where that is not told."""
+        return read_time(self.since_text)
+
 
 def conditions(status: Field) -> dict[str, ReadCondition]:
     """The conditions of an object by their type."""
     found = {}
     for one in status.at("conditions").items():
-        state, reason, message = (one.at(name).text or "" for name in ("status", "reason", "message"))
-        since = time_of(one.at("lastTransitionTime"))
-        found[one.at("type").text or ""] = ReadCondition(state, reason, message, since)
+        told = one.texts()
+        state, reason, message = (told.get(name, "") for name in ("status", "reason", "message"))
+        since = told.get("lastTransitionTime", "")
+        found[told.get("type", "")] = ReadCondition(state, reason, message, since)
     return found
 
 
 def time_of(field: Field) -> dt.datetime | None:
     """A time of the API (RFC 3339); None where there is none that can be read."""
+    return read_time(field.text or "")
+
+
+def read_time(text: str) -> dt.datetime | None:
+    """The time that a text says (RFC 3339); None where it says none."""
     try:
-        found = dt.datetime.fromisoformat(field.text or "")
+        found = dt.datetime.fromisoformat(text)
     except ValueError:
         return None
     return found if found.tzinfo is not None else None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gpufleet.doctor.objects.pods import PodView
 from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.model.worked_out_once import worked_out_once
 
 # Types of conditions with which jobs of several projects say that they are over.
 _DONE = frozenset({"Complete", "Failed", "Succeeded", "Finished", "Completed"})
@@ -25,57 +26,63 @@ class Workload:
         """How people name it."""
         return self.manifest.title
 
-    @property
+    @worked_out_once
     def uses_gpu(self) -> bool:
         """Whether its pods run on GPUs."""
         return any(one.uses_gpu for one in self.manifest.templates)
 
-    @property
+    @worked_out_once
     def asks_for_gpu(self) -> bool:
         """Whether its pods are to be given GPUs."""
         return any(one.asks_for_gpu for one in self.manifest.templates)
 
-    @property
+    @worked_out_once
     def is_infrastructure(self) -> bool:
         """Whether it is a part of the GPU stack itself."""
         return any(one.is_gpu_infrastructure for one in self.manifest.templates)
 
-    @property
+    @worked_out_once
     def affects(self) -> frozenset[str]:
         """The workload's pods that wait, and the workload itself."""
         return frozenset({self.title, *(one.title for one in self.pods if not one.is_ready)})
 
 
-def workload_titles(objects: Iterable[Manifest]) -> dict[str, str]:
-    """For each object that makes pods, or is one, the title of the workload that it is a part of."""
-    makers = [one for one in objects if one.templates]
-    by_key = {(one.kind, one.namespace, one.name): one for one in makers}
-    return {one.title: _root(one, by_key).title for one in makers}
+class OwnerChains:
+    """The objects that make pods, or are pods, and what made each of them."""
 
+    def __init__(self, objects: Iterable[Manifest]) -> None:
+        self.makers = tuple(one for one in objects if one.templates)
+        self._by_key = {(one.kind, one.namespace, one.name): one for one in self.makers}
+        # Thousands of pods have the same few owners: what made each object is sought once.
+        self._above = {id(one): self._sought(one) for one in self.makers}
 
-def workloads_of(objects: Iterable[Manifest], pods: Iterable[PodView]) -> tuple[Workload, ...]:
-    """Each workload that has not ended."""
-    makers = [one for one in objects if one.templates]
-    by_key = {(one.kind, one.namespace, one.name): one for one in makers}
-    below: dict[int, list[PodView]] = {}
-    for pod in pods:
-        if not pod.has_ended:
-            below.setdefault(id(_root(pod.manifest, by_key)), []).append(pod)
-    return tuple(
-        Workload(one, tuple(below.get(id(one), ())))
-        for one in makers
-        if _root(one, by_key) is one and not _has_ended(one)
-    )
+    def _sought(self, manifest: Manifest) -> Manifest | None:
+        return next((self._by_key[key] for key in _makers(manifest) if key in self._by_key), None)
 
+    def root(self, manifest: Manifest) -> Manifest:
+        """The outermost object that made this one, as far as it is among those that were listed."""
+        for _ in range(10):  # chains of owners are shorter, and a circle ends here too
+            above = self._above[id(manifest)]
+            if above is None:
+                return manifest
+            manifest = above
+        return manifest
 
-def _root(manifest: Manifest, by_key: dict[tuple[str, str, str], Manifest]) -> Manifest:
-    """The outermost object that made this one, as far as it is among those that were listed."""
-    for _ in range(10):  # chains of owners are shorter, and a circle ends here too
-        above = next((by_key[key] for key in _makers(manifest) if key in by_key), None)
-        if above is None:
-            return manifest
-        manifest = above
-    return manifest
+    def titles(self) -> dict[str, str]:
+        """For each object the title of the workload that it is a part of."""
+        return {one.title: self.root(one).title for one in self.makers}
+
+    def workloads(self, pods: Iterable[PodView]) -> tuple[Workload, ...]:
+        """Each workload that has not ended, with its pods."""
+        below: dict[int, list[PodView]] = {}
+        for pod in pods:
+            if not pod.has_ended:
+                below.setdefault(id(self.root(pod.manifest)), []).append(pod)
+        return tuple(
+            Workload(one, tuple(below.get(id(one), ())))
+            for one in self.makers
+            if self.root(one) is one and not _has_ended(one)
+        )
 
 
 def _makers(manifest: Manifest) -> Iterator[tuple[str, str, str]]:

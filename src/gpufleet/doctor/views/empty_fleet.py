@@ -53,7 +53,7 @@ def barriers_on_empty(
     asked = list(dict.fromkeys(wanted))
     labels = {names: f"selection-{number}" for number, (_, names) in enumerate(asked)}
     engine = Engine(find_policy(POLICY))
-    engine.step(0, [NodeSet(_node(one.name, offered_when_well(one.seen), labels)) for one in facts.nodes])
+    engine.step(0, [NodeSet(_node(name, offered, labels)) for name, offered in _sorts(facts, labels)])
     found: dict[object, Barrier | None] = {}
     for number, (amounts, names) in enumerate(asked):
         uid = PodUid(str(number))
@@ -63,6 +63,19 @@ def barriers_on_empty(
         # Each pod is asked about alone, as if no other were there.
         engine.step(0, [PodRemoved(uid)])
     return found
+
+
+def _sorts(facts: Facts, selections: Iterable[Selection]) -> list[tuple[str, Amounts]]:
+    """One node, with what it offers, of all that offer the same and are selected alike.
+
+    Empty, they are one and the same to a pod, and to build thousands in the engine takes seconds.
+    """
+    wanted = tuple(selections)
+    found: dict[tuple[Amounts, frozenset[Selection]], str] = {}
+    for one in facts.nodes:
+        chosen = frozenset(names for names in wanted if one.name in names)
+        found.setdefault((offered_when_well(one.seen), chosen), one.name)
+    return [(name, offered) for (offered, _), name in found.items()]
 
 
 def _way_out(engine: "Engine", uid: PodUid) -> str:

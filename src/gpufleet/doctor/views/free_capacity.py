@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from gpufleet.kube.meanings.gpu_resources import is_device
 from gpufleet.lint.objects.amounts import amount
@@ -54,8 +54,13 @@ def amounts(by_name: Mapping[str, int]) -> Amounts:
 
 def asked_by(template: PodTemplate) -> Amounts:
     """What a pod asks for of CPU, memory and devices."""
-    asked = ((name, one.nano) for name, one in template.requests.items() if _counts(name))
-    return amounts({name: nano for name, nano in asked if nano})
+    return _counted(tuple((name, one.nano) for name, one in template.requests.items()))
+
+
+# Of thousands of pods a few ask for something else.
+@lru_cache(maxsize=4096)
+def _counted(asked: tuple[tuple[str, int], ...]) -> Amounts:
+    return amounts({name: nano for name, nano in asked if nano and _counts(name)})
 
 
 def offered_by(node: ClusterNode) -> Amounts:

@@ -23,12 +23,17 @@ class Program(enum.Enum):
 
 def pods_of(facts: Facts, program: Program) -> tuple[PodView, ...]:
     """The pods of a program that have not ended."""
-    return tuple(
-        one
-        for one in facts.pods
-        if not one.has_ended
-        and any(
-            each.image is not None and program.value.search(each.image.repository)
-            for each in one.template.containers
-        )
-    )
+    by_repository = facts.once(_by_repository).items()
+    pods = (one for name, found in by_repository if program.value.search(name) for one in found)
+    # A pod with two containers of the program counts once.
+    return tuple({id(one): one for one in pods}.values())
+
+
+def _by_repository(facts: Facts) -> dict[str, list[PodView]]:
+    """The pods that have not ended by the images that they run."""
+    found: dict[str, list[PodView]] = {}
+    for pod in facts.pods:
+        for one in pod.template.containers if not pod.has_ended else ():
+            if one.image is not None:
+                found.setdefault(one.image.repository, []).append(pod)
+    return found

@@ -3,12 +3,12 @@
 import enum
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.objects.pods import PodView
-from gpufleet.lint.objects.cluster import node_terms, tolerations_on
+from gpufleet.lint.objects.cluster import tolerations_on
 from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.device_plugins import is_for_other_devices, vendors_of
 from gpufleet.lint.objects.manifest import Manifest
@@ -62,13 +62,19 @@ def _parts_of_container(container: Container) -> frozenset[StackPart]:
     if container.image is None:
         return frozenset()
     repository = container.image.repository
-    found = frozenset(part for part, image in _IMAGES.items() if image.search(repository))
+    found = _parts_of_image(repository)
     if StackPart.PLUGIN in found:
         if is_for_other_devices(repository):
             return found - {StackPart.PLUGIN}
         told = " ".join((container.image.tag, container.name, *container.words))
         found = next((parts for word, parts in _PLUGIN_IMAGE_FOR if word.search(told)), found)
     return found
+
+
+# Pods of a cluster repeat a few hundred images.
+@lru_cache(maxsize=4096)
+def _parts_of_image(repository: str) -> frozenset[StackPart]:
+    return frozenset(part for part, image in _IMAGES.items() if image.search(repository))
 
 
 _TOLERATED_BY_ALL_DAEMONS = frozenset(
@@ -134,7 +140,7 @@ class Daemon:
 
     def unmet(self, node: NodeView) -> str:
         """The first label that its pods select and that the node does not have; empty if it has all."""
-        terms = node_terms(self.template)
+        terms = self.template.node_terms
         unmet = [
             next((one.requirement for one in term if not one.requirement.accepts(node.labels)), None)
             for term in terms

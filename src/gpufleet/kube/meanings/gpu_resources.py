@@ -2,6 +2,7 @@
 
 import enum
 import re
+from functools import lru_cache
 
 from gpufleet.kube import keys
 from gpufleet.model import gpu_model
@@ -62,6 +63,7 @@ UNITS = {
 """Every resource but those of MIG, of which each profile has its own."""
 
 
+@lru_cache(maxsize=4096)
 def unit_of(name: str) -> ResourceUnit | None:
     """What a unit of the resource is; None where it is no GPU."""
     if is_mig_instance(name):

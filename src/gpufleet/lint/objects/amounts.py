@@ -1,6 +1,7 @@
 """Amounts of resources as they are written: what is no amount counts for nothing here."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from gpufleet.lint.source.fields import Field
 from gpufleet.model.model_errors import InputError
@@ -31,6 +32,36 @@ def container_amounts(container: Field) -> ContainerAmounts:
 
 def effective_amounts(pod: PodAmounts) -> Amounts:
     """What a pod asks for, as kube-scheduler adds it up."""
+    return dict(_effective(_HashablePod(pod)))
+
+
+class _HashablePod:
+    """The amounts of a pod as a key: of thousands of pods a few ask for something else."""
+
+    __slots__ = ("_key", "pod")
+
+    def __init__(self, pod: PodAmounts) -> None:
+        self.pod = pod
+        self._key = (
+            tuple(map(_key_of, pod.containers)),
+            tuple(map(_key_of, pod.init_containers)),
+            *(tuple(one.items()) for one in (pod.pod_requests, pod.pod_limits, pod.overhead)),
+        )
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _HashablePod) and self._key == other._key
+
+
+def _key_of(container: ContainerAmounts) -> tuple[object, ...]:
+    return (container.restartable, tuple(container.requests.items()), tuple(container.limits.items()))
+
+
+@lru_cache(maxsize=4096)
+def _effective(key: _HashablePod) -> Amounts:
+    pod = key.pod
     return effective_requests(
         [_of_container(one) for one in pod.containers],
         [(_of_container(one), one.restartable) for one in pod.init_containers],

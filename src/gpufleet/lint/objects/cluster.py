@@ -6,18 +6,17 @@ without any object nothing is known, unless ``kinds`` says that it was listed.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 from gpufleet.kube.meanings.gpu_resources import is_gpu
 from gpufleet.lint.objects.amounts import amount
 from gpufleet.lint.objects.device_plugins import ANNOUNCING_KINDS, Announcers, announcers
 from gpufleet.lint.objects.manifest import Manifest, by_kind
 from gpufleet.lint.objects.pods import PodTemplate
-from gpufleet.lint.source.fields import Field
-from gpufleet.model.labels import Operator, Requirement
+from gpufleet.model.labels import Requirement
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.quantity import Quantity
 from gpufleet.model.taint import NO_SCHEDULE, Taint, Toleration
+from gpufleet.model.worked_out_once import worked_out_once
 
 # Labels that managed clusters put on every node of theirs.
 _MANAGED = ("cloud.google.com/gke-", "eks.amazonaws.com/", "kubernetes.azure.com/")
@@ -39,14 +38,14 @@ class ClusterNode:
         """The node's labels."""
         return self.manifest.labels
 
-    @cached_property
+    @worked_out_once
     def gpus(self) -> dict[str, int]:
         """How much it has of each GPU resource, by name; those that it has none of are left out."""
         fields = self.manifest.root.at("status", "allocatable").entries()
         found = {name: amount(field.text) for name, field in fields if is_gpu(name)}
         return {name: one.value() for name, one in found.items() if one is not None and one.nano > 0}
 
-    @property
+    @worked_out_once
     def completes_tolerations(self) -> bool:
         """Whether it is of a managed service with a server that adds the toleration for a resource that is
         asked.
@@ -60,7 +59,7 @@ class ClusterNode:
         """How much of this resource pods may have; None where the node does not say."""
         return amount(self.manifest.root.at("status", "allocatable", name).text)
 
-    @cached_property
+    @worked_out_once
     def taints(self) -> tuple[Taint, ...]:
         """The node's taints that keep pods away; a malformed one keeps no pod away."""
         found = []
@@ -94,16 +93,16 @@ class Cluster:
         """The cluster's objects of these kinds."""
         return (one for kind in kinds for one in self._by_kind.get(kind, ()))
 
-    @cached_property
+    @worked_out_once
     def _by_kind(self) -> dict[str, list[Manifest]]:
         return by_kind(self.manifests)
 
-    @cached_property
+    @worked_out_once
     def announcers(self) -> Announcers:
         """The programs that tell its kubelets about GPUs."""
         return announcers(self.of_kind(*ANNOUNCING_KINDS, "Node"))
 
-    @cached_property
+    @worked_out_once
     def _pods_by_node(self) -> dict[str, list[Manifest]]:
         found: dict[str, list[Manifest]] = {}
         for one in self.manifests:
@@ -116,22 +115,19 @@ class Cluster:
         """The pods that were placed on this node."""
         return tuple(self._pods_by_node.get(node.name, ()))
 
-    @cached_property
+    @worked_out_once
     def nodes(self) -> tuple[ClusterNode, ...]:
         """The cluster's nodes."""
         return tuple(ClusterNode(one) for one in self.manifests if one.kind == "Node")
 
-    @cached_property
-    def _labels(self) -> dict[str, frozenset[str]]:
-        found: dict[str, set[str]] = {}
-        for node in self.nodes:
-            for name, value in node.labels.items():
-                found.setdefault(name, set()).add(value)
-        return {name: frozenset(values) for name, values in found.items()}
+    @worked_out_once
+    def values_by_label(self) -> dict[str, frozenset[str]]:
+        """The values that nodes have of each label."""
+        return {name: frozenset(values) for name, values in self._names_by_label.items()}
 
     def values_of(self, label: str) -> frozenset[str]:
         """The values that nodes have of a label."""
-        return self._labels.get(label, frozenset())
+        return self.values_by_label.get(label, frozenset())
 
     def nodes_for(self, template: PodTemplate) -> tuple[ClusterNode, ...]:
         """The nodes that have every GPU resource that the pod asks for, and as many devices of each."""
@@ -139,14 +135,14 @@ class Cluster:
 
     def candidates(self, template: PodTemplate) -> tuple[ClusterNode, ...]:
         """The nodes with the GPU resources that the pod asks for, as far as its selection takes them."""
-        key = (_asked(template), _selection(template))
+        key = (_asked(template), template.selection)
         if key not in self._candidates:
             self._candidates[key] = self.selected(template, self._having(key[0]))
         return self._candidates[key]
 
     def sorts_of_candidates(self, template: PodTemplate, labels: tuple[str, ...]) -> tuple[ClusterNode, ...]:
         """One candidate for each combination of values that these labels have."""
-        key = (_asked(template), _selection(template), labels)
+        key = (_asked(template), template.selection, labels)
         if key not in self._sorts:
             found: dict[tuple[str | None, ...], ClusterNode] = {}
             for node in self.candidates(template):
@@ -161,45 +157,81 @@ class Cluster:
 
     def taken(self, template: PodTemplate) -> frozenset[str]:
         """The names of all nodes that the pod's selection takes, whatever they have."""
-        terms = _selection(template)
+        terms = template.selection
         if terms not in self._taken:
-            self._taken[terms] = frozenset(
-                node.name
-                for node in self.nodes
-                if any(all(one.accepts(node.labels) for one in term) for term in terms)
-            )
+            self._taken[terms] = frozenset[str]().union(*map(self.meeting, terms))
         return self._taken[terms]
+
+    def meeting(self, requirements: Iterable[Requirement]) -> frozenset[str]:
+        """The names of the nodes that meet all of these requirements."""
+        found = self._names
+        for one in requirements:
+            found &= self._meeting_one(one)
+        return found
+
+    def _meeting_one(self, requirement: Requirement) -> frozenset[str]:
+        """Each value that nodes have of the label is compared once, however many nodes have it."""
+        if requirement not in self._met:
+            by_value = self._names_by_label.get(requirement.key, {})
+            met = (names for value, names in by_value.items() if requirement.accepts_value(value))
+            found = frozenset[str]().union(*met)
+            if requirement.accepts_value(None):
+                found |= self._names.difference(*by_value.values())
+            self._met[requirement] = found
+        return self._met[requirement]
+
+    @worked_out_once
+    def _names(self) -> frozenset[str]:
+        return frozenset(one.name for one in self.nodes)
+
+    @worked_out_once
+    def _names_by_label(self) -> dict[str, dict[str, set[str]]]:
+        found: dict[str, dict[str, set[str]]] = {}
+        for node in self.nodes:
+            for name, value in node.labels.items():
+                found.setdefault(name, {}).setdefault(value, set()).add(node.name)
+        return found
+
+    @worked_out_once
+    def _met(self) -> dict[Requirement, frozenset[str]]:
+        return {}
 
     # Of thousands of pods a few differ in what they select and ask for.
 
-    @cached_property
+    @worked_out_once
     def _taken(self) -> "dict[_Selection, frozenset[str]]":
         return {}
 
-    @cached_property
+    @worked_out_once
     def _candidates(self) -> "dict[tuple[_Asked, _Selection], tuple[ClusterNode, ...]]":
         return {}
 
-    @cached_property
+    @worked_out_once
     def _sorts(self) -> "dict[tuple[_Asked, _Selection, tuple[str, ...]], tuple[ClusterNode, ...]]":
         return {}
 
-    @cached_property
+    @worked_out_once
     def _by_asked(self) -> "dict[_Asked, tuple[ClusterNode, ...]]":
         return {}
 
     def _having(self, asked: "_Asked") -> tuple[ClusterNode, ...]:
         if asked not in self._by_asked:
-            self._by_asked[asked] = tuple(
-                node
-                for node in self.nodes
-                if node.gpus and all(node.gpus.get(name, 0) >= count for name, count in asked)
-            )
+            # Of thousands of nodes a few differ in their GPUs.
+            sorts = {gpus for gpus in {one for one, _ in self._nodes_by_gpus} if _suffice(dict(gpus), asked)}
+            self._by_asked[asked] = tuple(node for gpus, node in self._nodes_by_gpus if gpus in sorts)
         return self._by_asked[asked]
+
+    @worked_out_once
+    def _nodes_by_gpus(self) -> "tuple[tuple[frozenset[tuple[str, int]], ClusterNode], ...]":
+        return tuple((frozenset(one.gpus.items()), one) for one in self.nodes)
 
 
 _Asked = frozenset[tuple[str, int]]
 """GPU resources with how many devices one pod needs of each; of what is no device, at least one unit."""
+
+
+def _suffice(gpus: dict[str, int], asked: _Asked) -> bool:
+    return bool(gpus) and all(gpus.get(name, 0) >= count for name, count in asked)
 
 
 def _asked(template: PodTemplate) -> _Asked:
@@ -208,10 +240,6 @@ def _asked(template: PodTemplate) -> _Asked:
 
 
 _Selection = tuple[tuple[Requirement, ...], ...]
-
-
-def _selection(template: PodTemplate) -> _Selection:
-    return tuple(tuple(one.requirement for one in term) for term in node_terms(template))
 
 
 def tolerations(template: PodTemplate) -> tuple[Toleration, ...]:
@@ -233,42 +261,3 @@ def tolerations_on(node: ClusterNode, template: PodTemplate) -> tuple[Toleration
     names = sorted({name for one in template.all_containers for name in one.gpu_names})
     added = (Toleration(name, "Exists", "", NO_SCHEDULE) for name in names)
     return (*tolerations(template), *added)
-
-
-@dataclass(frozen=True)
-class NodeConditionFact:
-    """A requirement on nodes, and where it stands."""
-
-    field: Field
-    requirement: Requirement
-
-
-def node_terms(template: PodTemplate) -> tuple[tuple[NodeConditionFact, ...], ...]:
-    """The ways in which a pod may select its node, each with all its conditions; one is enough."""
-    always = [
-        condition
-        for name, field in template.spec.at("nodeSelector").entries()
-        if (condition := _condition(field, name, "In", [field.text or ""])) is not None
-    ]
-    required = template.spec.at("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
-    terms = required.at("nodeSelectorTerms").items()
-    if not terms:
-        return (tuple(always),)
-    return tuple((*always, *_of_term(term)) for term in terms)
-
-
-def _of_term(term: Field) -> list[NodeConditionFact]:
-    found = []
-    for one in term.at("matchExpressions").items():
-        values = [value.text or "" for value in one.at("values").items()]
-        condition = _condition(one, one.at("key").text or "", one.at("operator").text or "", values)
-        if condition is not None:
-            found.append(condition)
-    return found
-
-
-def _condition(field: Field, key: str, operator: str, values: list[str]) -> NodeConditionFact | None:
-    try:
-        return NodeConditionFact(field, Requirement(key, Operator(operator), tuple(values)))
-    except ValueError:
-        return None

@@ -2,12 +2,12 @@
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
 
 from gpufleet.kube.meanings.gpu_resources import is_device, is_gpu
 from gpufleet.lint.objects.amounts import amount
 from gpufleet.lint.objects.images import ImageReference, read_image
 from gpufleet.lint.source.fields import Field
+from gpufleet.model.worked_out_once import worked_out_once
 
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]*)\)")
 
@@ -48,29 +48,29 @@ class Container:
         """The container's name; of a container without one, its place."""
         return self.field.at("name").text or self.field.path
 
-    @cached_property
+    @worked_out_once
     def image(self) -> ImageReference | None:
         """The image, taken apart."""
         text = self.field.at("image").text
         return read_image(text) if text else None
 
-    @cached_property
+    @worked_out_once
     def limits(self) -> dict[str, Field]:
         """Limits by name of the resource."""
         return dict(self.field.at("resources", "limits").entries())
 
-    @cached_property
+    @worked_out_once
     def requests(self) -> dict[str, Field]:
         """Requests by name of the resource."""
         return dict(self.field.at("resources", "requests").entries())
 
-    @cached_property
+    @worked_out_once
     def gpu_names(self) -> tuple[str, ...]:
         """The GPU resources it asks for, in limits or requests, with an amount other than zero."""
         names = dict.fromkeys((*self.limits, *self.requests))
         return tuple(name for name in names if is_gpu(name) and self._asked(name) != 0)
 
-    @cached_property
+    @worked_out_once
     def device_count(self) -> int:
         """How many GPUs, instances and shares it asks for together."""
         return sum(self._asked(name) or 0 for name in self.gpu_names if is_device(name))
@@ -80,7 +80,7 @@ class Container:
         found = amount(field.text) if field is not None else None
         return None if found is None else found.value()
 
-    @cached_property
+    @worked_out_once
     def has_claims(self) -> bool:
         """Whether it is given devices by resource claims (DRA)."""
         return bool(self.field.at("resources", "claims").items())
@@ -90,7 +90,7 @@ class Container:
         """Whether it is given a GPU by its resources."""
         return bool(self.gpu_names) or self.has_claims
 
-    @cached_property
+    @worked_out_once
     def env(self) -> tuple[Variable, ...]:
         """The container's variables."""
         entries = ((one, one.at("name").text) for one in self.field.at("env").items())
@@ -100,7 +100,7 @@ class Container:
         """The variable of this name; the last where there are several, as that one counts."""
         return next((one for one in reversed(self.env) if one.name == name), None)
 
-    @cached_property
+    @worked_out_once
     def mounts(self) -> tuple[Mount, ...]:
         """What is mounted where."""
         return tuple(
@@ -108,7 +108,7 @@ class Container:
             for one in self.field.at("volumeMounts").items()
         )
 
-    @cached_property
+    @worked_out_once
     def words(self) -> tuple[str, ...]:
         """Command and arguments, as far as they are written here.
 
@@ -127,7 +127,7 @@ class Container:
 
         return _REFERENCE.sub(value, word)
 
-    @cached_property
+    @worked_out_once
     def memory_limit_bytes(self) -> int | None:
         """The limit of memory."""
         field = self.limits.get("memory")

@@ -2,8 +2,10 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gpufleet.lint.objects.placeholders import has_placeholder
+from gpufleet.model.worked_out_once import worked_out_once
 
 
 @dataclass(frozen=True)
@@ -35,14 +37,14 @@ class ImageReference:
         """Whether it holds GPUs and does nothing, or tests each GPU by itself."""
         return _HOLDS_OR_TESTS.search(self.repository) is not None
 
-    @property
+    @worked_out_once
     def is_for_gpus(self) -> bool:
         """Whether what is inside is built to compute on a GPU."""
         return FOR_GPUS.search(self.repository) is not None or (
             FRAMEWORK.search(self.repository) is not None and GPU_TAG.search(self.tag) is not None
         )
 
-    @property
+    @worked_out_once
     def is_gpu_infrastructure(self) -> bool:
         """Whether it is a part of the GPU stack itself, which reaches devices by design."""
         return INFRASTRUCTURE.search(self.repository) is not None
@@ -76,8 +78,9 @@ INFRASTRUCTURE = re.compile(
 )
 
 
+@lru_cache(maxsize=4096)
 def read_image(text: str) -> ImageReference:
-    """The parts of a reference: registry and path, tag, digest."""
+    """The parts of a reference: registry and path, tag, digest. Pods of a cluster repeat a few hundred."""
     rest, _, digest = text.partition("@")
     # A colon before the last slash is the port of the registry.
     head, slash, last = rest.rpartition("/")

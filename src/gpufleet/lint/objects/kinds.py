@@ -49,6 +49,9 @@ KINDS = {
 PATTERN_GROUPS = frozenset({"kyverno.io", "policies.kyverno.io", "templates.gatekeeper.sh"})
 """Policies hold patterns of pods and no pods."""
 
+GROUPS_WITHOUT_PODS = PATTERN_GROUPS | {"gpufleet.io"}
+"""Groups with no kind that makes pods: gpufleet's own reports are as many as there are nodes."""
+
 DEPTH_MAX = 40
 """Deeper than any object of a controller; bounds what hostile input costs."""
 
@@ -60,7 +63,7 @@ def is_of_kubernetes(group: str, kind: str) -> bool:
 
 def templates_by_shape(group: str, kind: str, root: Field) -> Iterator[PodTemplate]:
     """The pod templates in an object of a kind that is not Kubernetes' own."""
-    if is_of_kubernetes(group, kind) or group in PATTERN_GROUPS:
+    if is_of_kubernetes(group, kind) or group in GROUPS_WITHOUT_PODS:
         return
     for field in _mappings(root, DEPTH_MAX):
         if _is_pod_spec(field):

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.objects.template_paths import pod_templates
@@ -11,6 +10,7 @@ from gpufleet.lint.source.nodes import Mapping, Sequence
 from gpufleet.lint.source.parse import Parsed
 from gpufleet.lint.source.text import Problem, SourceText
 from gpufleet.model.model_errors import shortened
+from gpufleet.model.worked_out_once import worked_out_once
 
 TITLE_CHARACTERS_MAX = 600
 """Namespace and name have at most 253 characters each where a server takes them."""
@@ -24,40 +24,40 @@ class Manifest:
     root: Field
     document: int = 0
 
-    @cached_property
+    @worked_out_once
     def group(self) -> str:
         """The API group, without version."""
         version = self.root.at("apiVersion").text or ""
         return version.rpartition("/")[0]
 
-    @cached_property
+    @worked_out_once
     def kind(self) -> str:
         """The kind."""
         return self.root.at("kind").text or ""
 
-    @cached_property
+    @worked_out_once
     def name(self) -> str:
         """The object's name, or the beginning of it where the server is to complete it."""
         metadata = self.root.at("metadata")
         return metadata.at("name").text or metadata.at("generateName").text or ""
 
-    @cached_property
+    @worked_out_once
     def namespace(self) -> str:
         """The object's namespace, empty if none is written."""
         return self.root.at("metadata", "namespace").text or ""
 
-    @property
+    @worked_out_once
     def title(self) -> str:
         """How people name it."""
         place = f"{self.namespace}/{self.name}" if self.namespace else self.name
         return shortened(f"{self.kind} {place}".rstrip(), TITLE_CHARACTERS_MAX)
 
-    @cached_property
+    @worked_out_once
     def templates(self) -> tuple[PodTemplate, ...]:
         """The object's pod templates."""
         return pod_templates(self.group, self.kind, self.root)
 
-    @cached_property
+    @worked_out_once
     def labels(self) -> dict[str, str]:
         """The object's own labels."""
         return {name: one.text or "" for name, one in self.root.at("metadata", "labels").entries()}

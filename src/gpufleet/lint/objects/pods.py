@@ -1,14 +1,16 @@
 """A pod template as rules read it: containers, volumes, selection, and whether it is about GPUs."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from gpufleet.kube.meanings.gpu_resources import is_device
 from gpufleet.kube.meanings.shares import says_share
 from gpufleet.lint.objects.amounts import container_amounts, effective_amounts
 from gpufleet.lint.objects.containers import Container
+from gpufleet.lint.objects.node_selection import NodeTerms, node_terms
 from gpufleet.lint.source.fields import Field
+from gpufleet.model.labels import Requirement
 from gpufleet.model.requests import Amounts, PodAmounts
+from gpufleet.model.worked_out_once import worked_out_once
 
 # Only device plugins and drivers mount these from the node.
 PLUGIN_FOLDERS = (
@@ -64,7 +66,7 @@ class PodTemplate:
         """Whether what the container gets is all written here: to some, a preset or a runtime adds mounts."""
         return not self.is_completed and container.field.key not in self.model_servers
 
-    @cached_property
+    @worked_out_once
     def containers(self) -> tuple[Container, ...]:
         """The containers that run side by side, sidecars among them."""
         init = self.spec.at("initContainers").items()
@@ -74,18 +76,18 @@ class PodTemplate:
             *(Container(one) for one in init if one.at("restartPolicy").text == "Always"),
         )
 
-    @cached_property
+    @worked_out_once
     def init_containers(self) -> tuple[Container, ...]:
         """The containers that end before the others start."""
         init = self.spec.at("initContainers").items()
         return tuple(Container(one, is_init=True) for one in init if one.at("restartPolicy").text != "Always")
 
-    @cached_property
+    @worked_out_once
     def all_containers(self) -> tuple[Container, ...]:
         """Every container."""
         return (*self.containers, *self.init_containers)
 
-    @cached_property
+    @worked_out_once
     def volumes(self) -> tuple[Volume, ...]:
         """The pod's volumes."""
         return tuple(Volume(one, one.at("name").text or "") for one in self.spec.at("volumes").items())
@@ -94,26 +96,36 @@ class PodTemplate:
         """The volume of this name."""
         return next((one for one in self.volumes if one.name == name), None)
 
-    @cached_property
+    @worked_out_once
     def tolerations(self) -> tuple[Field, ...]:
         """The pod's tolerations."""
         return tuple(self.spec.at("tolerations").items())
+
+    @worked_out_once
+    def node_terms(self) -> NodeTerms:
+        """The ways in which the pod may select its node."""
+        return node_terms(self.spec)
+
+    @worked_out_once
+    def selection(self) -> tuple[tuple[Requirement, ...], ...]:
+        """The same without the places where it is written: pods that select alike have equal ones."""
+        return tuple(tuple(one.requirement for one in term) for term in self.node_terms)
 
     def annotation(self, name: str) -> str | None:
         """The annotation of this name."""
         return self.metadata.at("annotations", name).text
 
-    @cached_property
+    @worked_out_once
     def labels(self) -> dict[str, str]:
         """The labels of the pods."""
         return self.metadata.at("labels").texts()
 
-    @cached_property
+    @worked_out_once
     def annotations(self) -> dict[str, str]:
         """The annotations of the pods."""
         return self.metadata.at("annotations").texts()
 
-    @cached_property
+    @worked_out_once
     def amounts(self) -> PodAmounts:
         """All amounts as they are written."""
         resources = self.spec.at("resources")
@@ -126,18 +138,18 @@ class PodTemplate:
             self.spec.at("overhead").texts(),
         )
 
-    @cached_property
+    @worked_out_once
     def requests(self) -> Amounts:
         """What one pod asks for altogether, by name of the resource."""
         return effective_amounts(self.amounts)
 
-    @cached_property
+    @worked_out_once
     def asked_devices(self) -> dict[str, int]:
         """How many devices one pod asks for, by name of the resource."""
         found = ((name, count) for name, count in self.requests.items() if is_device(name))
         return {name: count.value() for name, count in found if count.nano > 0}
 
-    @cached_property
+    @worked_out_once
     def asks_for_gpu(self) -> bool:
         """Whether it is given a GPU or a part of one, in whichever words."""
         return (
@@ -146,17 +158,17 @@ class PodTemplate:
             or says_share(self.labels, self.annotations)
         )
 
-    @cached_property
+    @worked_out_once
     def uses_gpu(self) -> bool:
         """Whether it asks for a GPU, or runs what computes on one."""
         return self.asks_for_gpu or any(one.image and one.image.is_for_gpus for one in self.all_containers)
 
-    @cached_property
+    @worked_out_once
     def device_count(self) -> int:
         """The GPUs, instances and shares that one pod holds."""
         return sum(self.asked_devices.values())
 
-    @cached_property
+    @worked_out_once
     def is_gpu_infrastructure(self) -> bool:
         """Whether it is a part of the GPU stack, such as a plugin, which reaches devices by design."""
         paths = [volume.host_path or "" for volume in self.volumes]

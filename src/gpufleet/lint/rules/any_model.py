@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from gpufleet.kube.meanings.node_labels import CARD_LABELS, PRODUCT_LABELS
-from gpufleet.lint.objects.cluster import node_terms
 from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.rule import CLUSTER_NEEDED, Rule, RuleFinding, Scope, Severity, Unjudged
@@ -17,7 +16,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudg
         if context.cluster is None or not context.cluster.knows("Node"):
             yield Unjudged(template.spec, CLUSTER_NEEDED)
             continue
-        terms = node_terms(template)
+        terms = template.node_terms
         models = {
             node.labels.get(label)
             for node in context.cluster.nodes_for(template)

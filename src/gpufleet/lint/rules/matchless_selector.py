@@ -2,21 +2,22 @@
 
 from collections.abc import Iterator
 
-from gpufleet.lint.objects.cluster import Cluster, NodeConditionFact, node_terms
+from gpufleet.lint.objects.cluster import Cluster
 from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest, has_gpu_pods
+from gpufleet.lint.objects.node_selection import NodeConditionFact
 from gpufleet.lint.rule import CLUSTER_NEEDED, Rule, RuleFinding, Scope, Severity, Unjudged
 from gpufleet.model.label_advice import advise
 
 
 def _concerns(manifest: Manifest) -> bool:
-    return has_gpu_pods(manifest) and any(any(node_terms(one)) for one in manifest.templates)
+    return has_gpu_pods(manifest) and any(any(one.node_terms) for one in manifest.templates)
 
 
 def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudged]:
     """Each template that selects no node, at the first condition that nothing meets."""
     for template in manifest.templates:
-        terms = node_terms(template)
+        terms = template.node_terms
         if not template.uses_gpu or not any(terms):
             continue
         cluster = context.cluster
@@ -30,15 +31,11 @@ def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudg
 
 
 def _meets(cluster: Cluster, conditions: tuple[NodeConditionFact, ...]) -> bool:
-    return any(all(one.requirement.accepts(node.labels) for one in conditions) for node in cluster.nodes)
+    return bool(cluster.meeting(one.requirement for one in conditions))
 
 
 def _remark(cluster: Cluster, condition: NodeConditionFact) -> RuleFinding:
-    known: dict[str, set[str | None]] = {}
-    for node in cluster.nodes:
-        for key, value in node.labels.items():
-            known.setdefault(key, set()).add(value)
-    (advice,) = advise([condition.requirement], known)
+    (advice,) = advise([condition.requirement], cluster.values_by_label)
     near = advice.nearest_value or advice.nearest_key
     way = f"did you mean {near}?" if near else "kubectl get nodes --show-labels shows what there is"
     return RuleFinding(condition.field, f"no node has {condition.requirement}", way)

@@ -10,7 +10,6 @@ from gpufleet.fit.question import Model, Serving
 from gpufleet.fit.ranges import GIB
 from gpufleet.fit.search import on_card
 from gpufleet.kube.meanings.node_labels import CARD_LABELS, NVIDIA_PRODUCT, card_name
-from gpufleet.lint.objects.cluster import node_terms
 from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
@@ -101,7 +100,7 @@ def _cards(template: PodTemplate, container: Container, context: Context) -> tup
         return ()
     named = {
         (one.requirement.key, value)
-        for term in node_terms(template)
+        for term in template.node_terms
         for one in term
         if one.requirement.key in CARD_LABELS and one.requirement.operator is Operator.IN
         for value in one.requirement.values

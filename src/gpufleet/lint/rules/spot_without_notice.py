@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from gpufleet.lint.edits.edits import Fix, setting
-from gpufleet.lint.objects.cluster import node_terms
 from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
@@ -38,7 +37,7 @@ def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
 def _chooses_spot(template: PodTemplate) -> bool:
     return any(
         _SPOT.get(one.requirement.key) in one.requirement.values
-        for term in node_terms(template)
+        for term in template.node_terms
         for one in term
         if one.requirement.key in _SPOT
     )

@@ -19,9 +19,18 @@ def node_of(value: object) -> Node:
             return Sequence(tuple(map(node_of, value)), flow=True, start=0, end=0)
         case str():
             return Scalar(value, Style.QUOTED, 0, 0)
-        case bool():
-            return Scalar("true" if value else "false", Style.PLAIN, 0, 0)
-        case None:
-            return Scalar("null", Style.PLAIN, 0, 0)
         case _:
-            return Scalar(str(value), Style.PLAIN, 0, 0)
+            return Scalar(text_of(value) or "null", Style.PLAIN, 0, 0)
+
+
+def text_of(value: object) -> str | None:
+    """A single value of JSON as it is written; None of null, a list and a mapping."""
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case None | dict() | list():
+            return None
+        case _:
+            return str(value)

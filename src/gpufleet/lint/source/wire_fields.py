@@ -1,0 +1,104 @@
+"""Fields of objects that came as JSON: the values are read where they are, and no tree is made of them.
+
+A cluster sends thousands of objects, and advice reads a few fields of each. ``json_values`` makes the tree of
+a value for the few readers that ask for ``node``.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from gpufleet.lint.source.fields import Field
+from gpufleet.lint.source.json_values import node_of, text_of
+from gpufleet.lint.source.nodes import Scalar, Style
+
+_MISSING: Final = object()
+_Way = tuple[str | int, ...]
+
+
+class WireField(Field):
+    """One place in an object of JSON. ``node``, ``parent`` and ``key`` are worked out for whoever asks."""
+
+    __slots__ = ("_above", "_value", "_way")
+
+    def __init__(self, value: object, above: "WireField | None" = None, way: _Way = ()) -> None:
+        # The fields of the class above stay unset: its own __init__ is not called, as most are never read.
+        self._value = value
+        self._above = above
+        self._way = way
+
+    def __getattr__(self, name: str) -> Any:
+        """Work out a field that was not read before; Python asks here only where a slot is empty."""
+        match name:
+            case "node":
+                self.node = None if self._value is _MISSING else node_of(self._value)
+            case "parent":
+                above = self._above
+                self.parent = above if above is None else above.at(*map(str, self._way[:-1]))
+            case "key":
+                self.key = self._way[-1] if self._way else ""
+            case "key_node":
+                is_named = bool(self._way) and isinstance(self._way[-1], str) and self._value is not _MISSING
+                self.key_node = Scalar(str(self._way[-1]), Style.QUOTED, 0, 0) if is_named else None
+            case _:
+                raise AttributeError(name)
+        return getattr(self, name)
+
+    def at(self, *keys: str) -> "WireField":
+        """The field under these names, which may be missing."""
+        value = self._value
+        for key in keys:
+            value = value.get(key, _MISSING) if isinstance(value, dict) else _MISSING
+        return WireField(value, self, keys) if keys else self
+
+    def items(self) -> "list[Field]":
+        """The items of a list; none of anything else."""
+        if not isinstance(self._value, list):
+            return []
+        return [WireField(item, self, (index,)) for index, item in enumerate(self._value)]
+
+    def entries(self) -> "Iterator[tuple[str, Field]]":
+        """The fields of a mapping by name; none of anything else."""
+        if isinstance(self._value, dict):
+            for name, value in self._value.items():
+                yield name, WireField(value, self, (name,))
+
+    def texts(self) -> dict[str, str]:
+        """The single values of a mapping, such as labels, by name."""
+        if not isinstance(self._value, dict):
+            return {}
+        found = ((name, text_of(one)) for name, one in self._value.items())
+        return {name: text for name, text in found if text is not None}
+
+    @property
+    def exists(self) -> bool:
+        """Whether a value stands here; null is none, as Kubernetes drops it."""
+        return self._value is not _MISSING and self._value is not None
+
+    @property
+    def text(self) -> str | None:
+        """A single value as JSON writes it; None where there is none."""
+        value = self._value
+        if isinstance(value, str):
+            return value
+        return None if value is _MISSING else text_of(value)
+
+    @property
+    def integer(self) -> int | None:
+        """A whole number; None where there is none."""
+        value = self._value
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    @property
+    def is_true(self) -> bool:
+        """Whether true stands here."""
+        return self._value is True
+
+    @property
+    def offset(self) -> int:
+        """Where the field stands: values of the wire have no place in a text."""
+        return 0
+
+    @property
+    def keys(self) -> _Way:
+        """The way from the root of the object."""
+        return self._way if self._above is None else (*self._above.keys, *self._way)

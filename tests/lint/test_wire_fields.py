@@ -1,0 +1,78 @@
+"""Fields of JSON read as the same text does when it is parsed; only places in a text are not there."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from gpufleet.lint.source.fields import Field
+from gpufleet.lint.source.nodes import data_of
+from gpufleet.lint.source.parse import parse
+from gpufleet.lint.source.text import SourceText
+from gpufleet.lint.source.wire_fields import WireField
+
+BODY = {
+    "metadata": {"name": "a", "labels": {"nvidia.com/gpu.present": "true", "count": 3, "none": None}},
+    "spec": {
+        "containers": [{"name": "main", "stdin": True, "ports": [80, 2.5]}, "no mapping"],
+        "replicas": 0,
+        "paused": False,
+        "empty": {},
+        "nothing": None,
+        "text": "",
+    },
+}
+TEXT = json.dumps(BODY)
+
+
+def parsed() -> Field:
+    return Field(parse(SourceText("a.json", TEXT)).documents[0])
+
+
+def all_below(field: Field) -> Iterator[Field]:
+    yield field
+    for one in (*(child for _, child in field.entries()), *field.items()):
+        yield from all_below(one)
+
+
+def test_every_field_reads_as_in_the_text() -> None:
+    read = list(zip(all_below(WireField(BODY)), all_below(parsed()), strict=True))
+    assert len(read) == 21
+    for wire, text in read:
+        assert (wire.path, wire.key, wire.keys) == (text.path, text.key, text.keys)
+        assert (wire.exists, wire.text, wire.integer, wire.is_true, wire.texts()) == (
+            text.exists,
+            text.text,
+            text.integer,
+            text.is_true,
+            text.texts(),
+        ), text.path
+        assert wire.node is not None
+        assert text.node is not None
+        assert data_of(wire.node) == data_of(text.node)
+
+
+@pytest.mark.parametrize(
+    "keys", [("spec",), ("spec", "nothing"), ("spec", "absent"), ("spec", "replicas", "below"), ()]
+)
+def test_a_path_leads_to_the_same_field_with_the_same_fields_around_it(keys: tuple[str, ...]) -> None:
+    wire, text = WireField(BODY).at(*keys), parsed().at(*keys)
+    assert (wire.path, wire.exists, wire.node is None) == (text.path, text.exists, text.node is None)
+    assert (wire.key_node is None) == (text.key_node is None)
+    above, above_text = wire.parent, text.parent
+    assert (above is None) == (above_text is None)
+    if above is not None and above_text is not None:
+        assert (above.path, above.texts()) == (above_text.path, above_text.texts())
+
+
+def test_an_item_knows_the_list_around_it() -> None:
+    item = WireField(BODY).at("spec", "containers").items()[0]
+    assert item.path == "spec.containers[0]"
+    assert item.parent is not None
+    assert item.parent.path == "spec.containers"
+    assert item.at("name").path == "spec.containers[0].name"
+
+
+def test_a_slot_that_fields_do_not_have_is_none() -> None:
+    with pytest.raises(AttributeError):
+        _ = WireField(BODY).absent
