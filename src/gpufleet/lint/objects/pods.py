@@ -108,7 +108,7 @@ class PodTemplate:
 
     @worked_out_once
     def selection(self) -> tuple[tuple[Requirement, ...], ...]:
-        """The same without the places where it is written: pods that select alike have equal ones."""
+        """What the pod selects, without places in the text: equal for pods that select alike."""
         return tuple(tuple(one.requirement for one in term) for term in self.node_terms)
 
     def annotation(self, name: str) -> str | None:

@@ -16,7 +16,7 @@ _Way = tuple[str | int, ...]
 
 
 class WireField(Field):
-    """One place in an object of JSON. ``node``, ``parent`` and ``key`` are worked out for whoever asks."""
+    """One place in an object of JSON. ``node``, ``parent`` and ``key`` are worked out when they are read."""
 
     __slots__ = ("_above", "_value", "_way")
 
