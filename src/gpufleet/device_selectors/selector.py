@@ -12,6 +12,7 @@ from gpufleet.device_selectors.cel_errors import EvaluationError, ExpressionErro
 from gpufleet.device_selectors.checking import Environment, checked
 from gpufleet.device_selectors.parsing import parsed
 from gpufleet.device_selectors.planning import planned
+from gpufleet.device_selectors.reads import names_read
 from gpufleet.device_selectors.steps import Frame, Step
 from gpufleet.device_selectors.types import ANY, BOOL, DYN, QUANTITY, STRING, Type, map_of
 from gpufleet.device_selectors.values import DefaultMap, Value, Version
@@ -85,6 +86,8 @@ class Selector:
 
     expression: str
     _step: Step
+    reads: frozenset[str] | None = None
+    """Names of the attributes and capacities that it reads; None where it may read any."""
 
     def verdict(self, device: DeviceView, cost_max: int = COST_MAX) -> Verdict:
         """Ask it of a device. Raises CostExceededError above the limit."""
@@ -104,10 +107,11 @@ class Selector:
 def selector(expression: str, features: Features = DEFAULT_FEATURES) -> Selector:
     """Compile a selector. Raises ExpressionError with the place of what is wrong."""
     attribute = DYN if features.has_list_attributes else ANY
-    found = checked(parsed(expression), _environment(features, attribute))
+    tree = parsed(expression)
+    found = checked(tree, _environment(features, attribute))
     if found.type not in {BOOL, attribute}:
         raise ExpressionError(f"must evaluate to bool or the unknown type, not {found.type}")
-    return Selector(expression, planned(found))
+    return Selector(expression, planned(found), names_read(tree))
 
 
 def _environment(features: Features, attribute: Type) -> Environment:

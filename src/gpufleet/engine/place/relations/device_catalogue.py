@@ -12,11 +12,9 @@ from gpufleet.dra_allocation.claims import DeviceClass
 from gpufleet.dra_allocation.pools import SliceIndex
 from gpufleet.dra_allocation.preference import LeastLoss
 from gpufleet.dra_allocation.slices import NodeFacts, ResourceSlice
+from gpufleet.engine.place.relations.alike_nodes import AlikeNodes, PoolName
 from gpufleet.engine.place.relations.node_answers import NodeAnswers
 from gpufleet.model.node import Node
-
-PoolName = tuple[str, str]
-"""A driver, and the name of a pool of its."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,9 +33,9 @@ class DeviceCatalogue:
         self.slices: dict[str, ResourceSlice] = {}
         self.classes: dict[str, DeviceClass] = {}
         self._by_pool: dict[PoolName, dict[str, ResourceSlice]] = {}
+        self.alike_nodes = AlikeNodes(self._by_pool)
         self._index: SliceIndex | None = None
         self._nodes: dict[str, NodeDevices] = {}
-        self._nodes_by_pool: dict[PoolName, dict[str, None]] = {}
 
     def set_slice(self, one: ResourceSlice) -> bool:
         """A slice is there or changed; False where it was known so."""
@@ -47,6 +45,7 @@ class DeviceCatalogue:
         self.slices[one.name] = one
         pool = (one.driver, one.pool.name)
         self._by_pool.setdefault(pool, {})[one.name] = one
+        self.alike_nodes.add(one)
         self._forget_nodes_of(pool)
         return True
 
@@ -57,6 +56,7 @@ class DeviceCatalogue:
             return False
         pool = (one.driver, one.pool.name)
         self._forget_nodes_of(pool)
+        self.alike_nodes.remove(one)
         del self._by_pool[pool][name]
         if not self._by_pool[pool]:
             del self._by_pool[pool]
@@ -82,21 +82,23 @@ class DeviceCatalogue:
         found = self._nodes.get(node.name)
         if found is None:
             found = self._nodes[node.name] = self._devices_of(node)
-            for pool in found.pools:
-                self._nodes_by_pool.setdefault(pool, {})[node.name] = None
         return found
 
     def forget(self, nodes: Iterable[str]) -> None:
         """These nodes were described anew: they may reach other slices."""
+        nodes = list(nodes)
+        self.alike_nodes.forget(nodes)
         for name in nodes:
-            known = self._nodes.pop(name, None)
-            for pool in () if known is None else known.pools:
-                self._nodes_by_pool[pool].pop(name, None)
+            self._nodes.pop(name, None)
 
     def held_anew(self, pools: Iterable[PoolName]) -> None:
         """Other devices of these pools are held than before."""
         for pool in pools:
-            self._answers.forget(self._nodes_by_pool.get(pool, ()))
+            nodes = self._nodes_of(pool)
+            if nodes is None:
+                self._answers.forget_all()
+            else:
+                self._answers.forget(nodes)
 
     def _devices_of(self, node: Node) -> NodeDevices:
         if self._index is None:
@@ -107,15 +109,20 @@ class DeviceCatalogue:
 
     def _forget_nodes_of(self, pool: PoolName) -> None:
         self._index = None
-        reaches = [one.reach for one in self._by_pool[pool].values()]
-        nodes = {"" if reach is None else reach.node_name for reach in reaches}
-        if len(nodes) == 1 and nodes != {""}:
+        nodes = self._nodes_of(pool)
+        if nodes is not None and len(nodes) == 1:
             self.forget(nodes)
             self._answers.forget(nodes)
         else:
             self._forget_all()
 
+    def _nodes_of(self, pool: PoolName) -> set[str] | None:
+        """The nodes on which a pool lies; None where it is not on single nodes."""
+        reaches = [one.reach for one in self._by_pool.get(pool, {}).values()]
+        nodes = {"" if reach is None else reach.node_name for reach in reaches}
+        return None if "" in nodes else nodes
+
     def _forget_all(self) -> None:
         self._nodes.clear()
-        self._nodes_by_pool.clear()
+        self.alike_nodes.forget_all()
         self._answers.forget_all()

@@ -6,7 +6,7 @@ of the pod: as long as it has that place, no other claim gets these devices, and
 where they can be used. What the API server says of a claim goes before what was chosen.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from gpufleet.dra_allocation.allocation_errors import ClaimError
 from gpufleet.dra_allocation.claims import ResourceClaim
+from gpufleet.dra_allocation.likeness import asks_for_one_device
 from gpufleet.dra_allocation.results import Allocation, Refusal
 from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
 from gpufleet.engine.node_reasons.claim_devices import BIT as CLAIM_DEVICES
@@ -26,6 +27,7 @@ from gpufleet.engine.place.relations.place_choice import ClaimedDevices
 from gpufleet.engine.state.eligibility import nodes_of_affinity
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.model.labels import NodeAffinity
+from gpufleet.model.node import Node
 
 STAND_IN = "~moved"
 """The end of names of claims that are no objects; no object's name has such a character."""
@@ -167,12 +169,27 @@ class DeviceClaims:
         unknown = answers == UNKNOWN
         if within is not None:
             unknown &= within
+        # Of nodes with alike devices one is asked: of thousands of nodes there are a few kinds.
+        by_likeness: dict[Hashable, int] = {}
+        asks_for_one = asks_for_one_device((known.claim for known in waiting), self.catalogue.classes)
         for row in np.flatnonzero(unknown).tolist():
             node = self.fleet.nodes[row]
-            if node is not None:
+            if node is None:
+                continue
+            likeness = None if asks_for_one else self._likeness(node)
+            answer = by_likeness.get(likeness)
+            if answer is None:
                 serves = self._allocate(self.catalogue.of(node), waiting) is not None
-                answers[row] = SERVES if serves else REFUSES
+                answer = SERVES if serves else REFUSES
+                if likeness is not None:
+                    by_likeness[likeness] = answer
+            answers[row] = answer
         return answers == SERVES
+
+    def _likeness(self, node: Node) -> Hashable | None:
+        """What alike nodes have in common now; None where a node is to be asked itself."""
+        found = self.catalogue.alike_nodes.of(node)
+        return None if found is None else (found.common, self.held.likeness(found.pools))
 
     def _follow_nodes(self) -> None:
         """A node that is described anew may reach other slices than before."""

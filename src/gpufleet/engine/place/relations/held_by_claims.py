@@ -1,10 +1,10 @@
 """Which devices are held, by which claims: the allocations of every claim, by pool."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Iterator
 
 from gpufleet.dra_allocation.held import HeldDevices
 from gpufleet.dra_allocation.results import Allocation
-from gpufleet.engine.place.relations.device_catalogue import PoolName
+from gpufleet.engine.place.relations.alike_nodes import PoolName
 
 
 class HeldByClaims:
@@ -36,6 +36,14 @@ class HeldByClaims:
             found.update(self._by_pool.get(pool, {}))
         return HeldDevices.of(found.values())
 
+    def likeness(self, pools: Iterable[PoolName]) -> Hashable:
+        """What alike nodes have in common whose pools, in turn, are held alike."""
+        return tuple(
+            (place, tuple(sorted(_taken(allocations.values(), pool))))
+            for place, pool in enumerate(pools)
+            if (allocations := self._by_pool.get(pool))
+        )
+
     def is_disputed(self, claim: str, allocation: Allocation) -> bool:
         """True if another claim holds one of these devices as well, and it is not for several."""
         return any(
@@ -45,6 +53,17 @@ class HeldByClaims:
             if other != claim
             for theirs in has.devices
         )
+
+
+def _taken(
+    allocations: Iterable[Allocation], pool: PoolName
+) -> Iterator[tuple[str, bool, tuple[tuple[str, int], ...]]]:
+    """By device of a pool, whether it is held as a share and how much of it."""
+    for allocation in allocations:
+        for one in allocation.devices:
+            if one.id[:2] == pool and not one.admin_access:
+                taken = tuple(sorted((name, amount.nano) for name, amount in one.taken.items()))
+                yield one.id.device, one.is_share, taken
 
 
 def _pools(allocation: Allocation | None) -> dict[PoolName, None]:
