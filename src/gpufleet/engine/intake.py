@@ -191,7 +191,8 @@ class Intake:
         state = self.state
         row = state.pods.add(pod)
         state.number_arrival(row)
-        state.neighbours.add(row)
+        if state.shapes.some_ask:
+            state.neighbours.add(row)
         return row
 
     def _describe_anew(self, row: int, pod: Pod) -> None:

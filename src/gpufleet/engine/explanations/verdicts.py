@@ -5,8 +5,6 @@ completed with what reservations have to do with it. ``cycle`` tells it with a r
 asked.
 """
 
-from collections.abc import Iterator
-
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.explanations.reservation_report import ReservationReport
 from gpufleet.engine.instruction import GangUnschedulable, Unschedulable, Verdict
@@ -42,15 +40,13 @@ class Verdicts:
                 found = self._of_others(row)
         return self.reservation_report.complete(found, row, at_us)
 
-    def of_unreported(self, line: Line, at_us: int) -> Iterator[Unschedulable]:
+    def of_unreported(self, line: Line, at_us: int) -> list[Unschedulable]:
         """Why the pods of a parked line wait that have not heard it yet."""
-        state, verdict = self.state, None
-        alike = self._are_alike_in_a_line()
-        for sequence, row in line.unreported.items():
-            if state.waiting.is_waiting(line, sequence, row):
-                if verdict is None or not alike:
-                    verdict = self.of(row, at_us)
-                yield Unschedulable(state.pods.pod_at(row).uid, verdict)
+        rows, pod_at = self.state.waiting.unreported_rows(line), self.state.pods.pod_at
+        if rows and self._are_alike_in_a_line():
+            verdict = self.of(rows[0], at_us)
+            return [Unschedulable(pod_at(row).uid, verdict) for row in rows]
+        return [Unschedulable(pod_at(row).uid, self.of(row, at_us)) for row in rows]
 
     def _are_alike_in_a_line(self) -> bool:
         """True if nothing tells the pods of a line apart: no reservation or neighbour, no namespace that a

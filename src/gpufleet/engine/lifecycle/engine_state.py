@@ -262,17 +262,18 @@ class EngineState:
     def assign_queue(self, row: int) -> None:
         """A pod is charged to its queue, if any queue is described."""
         if self.queues.is_active:
-            self.queues.assign(row, self.named_queue(row))
+            pod = self.pods.pod_at(row)
+            self.queues.assign(row, pod.queue if pod.gang is None else self.named_queue(row))
 
     def line_of(self, row: int) -> LineKey:
         """The line in which a pod without a gang waits, or would wait.
 
         That of its shape, or, where pods that look like it were set apart, theirs.
         """
-        pod = self.pods.pod_at(row)
-        shape = self.store.tables.pods.item(layout.POD_SHAPE, row)
-        # By place: a named tuple takes four times as long by name, and this is done for every pod.
-        key = LineKey(pod.queue, pod.priority, shape, None, (), False, "", pod.preempts, not pod.preemptible)
+        pod, shape = self.pods.pod_at(row), self.store.tables.pods.item(layout.POD_SHAPE, row)
+        # Past its own ``__new__``, which takes four times as long: every pod that comes asks for its line.
+        fields = pod.queue, pod.priority, shape, None, (), False, "", pod.preempts, not pod.preemptible, 0, ""
+        key = tuple.__new__(LineKey, fields)
         if pod.run_time_us is not None or pod.run_time_max_us is not None or pod.interruptible:
             key = key._replace(run_time_class=run_time_class(pod))
         if self.learned.queues and self.learned.learns(pod.queue, pod):
@@ -369,8 +370,7 @@ class EngineState:
     def placed(self, row: int) -> None:
         """A pod no longer waits: it has a place."""
         pod = self.pods.pod_at(row)
-        if self.queues.is_active:
-            self.queues.assign(row, pod.queue if pod.gang is None else self.named_queue(row))
+        self.assign_queue(row)
         self.changes.note(Change.POD_PLACED)
         if pod.leaving:
             self.departures.announce(pod.uid)

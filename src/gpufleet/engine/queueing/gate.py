@@ -380,8 +380,10 @@ class Gate:
 
     def _used(self, counts: Int64Array, row: int, column: int) -> int:
         """What a queue is charged for work that runs: a place that is kept is charged, and not used yet."""
-        pods = self.store.tables.pods
-        nominated = np.fromiter(sorted(self.nominated_rows()), np.int64)
+        pods, rows = self.store.tables.pods, sorted(self.nominated_rows())
+        if not rows:
+            return int(counts[row, column])
+        nominated = np.fromiter(rows, np.int64)
         is_kept = (pods[layout.POD_STATE, nominated] == layout.PodState.NOMINATED) & (
             pods[layout.POD_NODE, nominated] != layout.NOT_SET
         )
@@ -401,5 +403,8 @@ class Gate:
         tree, counted = self.charges.tree, self.store.tables.queue_counted[:, column]
         guaranteed = tree.guaranteed[:, column]
         idle = (guaranteed != layout.NO_LIMIT) & (guaranteed > counted)
+        # Asked for each queue of a refused backlog, and where queues lend what they have none keeps any.
+        if not idle.any():
+            return False
         idle[list(tree.path(queue_row))] = False
         return bool((idle & (tree.root == tree.root[queue_row])).any())

@@ -65,15 +65,19 @@ class QueueCharges:
         """
         if not self.is_active:
             return
-        name = self._admitting(row, name)
-        before = self.queue_row(row)
+        if self.pods.pod_at(row).foreign:
+            name = self._admitting(row, name)
+        cells = self.store.tables.pods
+        before = cells.item(layout.POD_QUEUE, row)
         if before != layout.NOT_SET and self.tree.name_at(before) == name:
             # Most pods that get their place: it was their queue while they waited.
             return
-        is_placed = self.pods.node_row(row) is not None
+        is_placed = cells.item(layout.POD_NODE, row) != layout.NOT_SET
         if before == layout.NOT_SET and not is_placed:
             # Most pods that come: nothing of theirs is charged anywhere.
-            self.store.tables.pods[layout.POD_QUEUE, row] = self.tree.hold(name)
+            queue_row = self.tree.hold(name)
+            # Read anew: the tables may have grown for a queue that was not known.
+            self.store.tables.pods[layout.POD_QUEUE, row] = queue_row
             return
         if before != layout.NOT_SET and is_placed and not self._may_move(row, name):
             self._charged_elsewhere[row] = None

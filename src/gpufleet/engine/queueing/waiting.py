@@ -127,7 +127,7 @@ class WaitingLines:
         self._parked_by_queue: dict[QueueName, dict[LineKey, None]] = {}
         self._heads: dict[QueueName, list[tuple[Head, LineKey]]] = {}
         self._entry_by_row: dict[int, Entry] = {}
-        self._sequence = 0
+        self.last_sequence = 0
         self._parked = 0
         self._called = 0
         self.unreported: dict[LineKey, None] = {}
@@ -136,15 +136,10 @@ class WaitingLines:
         """The queue of that name; one that is not described has priority 0."""
         return self.queues.get(name) or Queue(name)
 
-    @property
-    def last_sequence(self) -> int:
-        """The number of the last arrival."""
-        return self._sequence
-
     def next_sequence(self) -> int:
         """The number of an arrival: what came first among equal times."""
-        self._sequence += 1
-        return self._sequence
+        self.last_sequence += 1
+        return self.last_sequence
 
     def put(self, key: LineKey, pod_row: int, created_at_us: int, name: str, sequence: int) -> None:
         """A pod takes its place in a line (a gang is put once, under any row of its own)."""
@@ -153,11 +148,14 @@ class WaitingLines:
             line = self.lines[key] = Line(key)
         # With the key that the line has: equal keys of a hundred thousand pods are one object.
         entry = (created_at_us, name, sequence, line.key, pod_row)
-        heapq.heappush(line.waiting, entry)
-        line.unreported[sequence] = pod_row
-        self.unreported[line.key] = None
+        waiting, unreported = line.waiting, line.unreported
+        heapq.heappush(waiting, entry)
+        if not unreported or key.gang is not None:
+            # A line with pods that have not heard is noted already, and its key takes long to look up.
+            self.unreported[line.key] = None
+        unreported[sequence] = pod_row
         self._entry_by_row[pod_row] = entry
-        if len(line.waiting) > line.sweep_at or len(line.unreported) > line.sweep_at:
+        if len(waiting) > line.sweep_at or len(unreported) > line.sweep_at:
             self._sweep(line)
         # Behind the first of a line that stands in its queue nothing changes there.
         if not line.parked and (line.offered is None or line.waiting[0] is entry):
@@ -195,6 +193,18 @@ class WaitingLines:
             return False
         # Most are the very key of the line, which spares the comparison of all its fields.
         return entry[3] is line.key or entry[3] == line.key
+
+    def unreported_rows(self, line: Line) -> list[int]:
+        """The pods of a line that wait and have not heard yet why, in the order of their arrival there."""
+        # ``is_waiting`` for all of them: a call for each of a hundred thousand takes several times as long.
+        entries, key = self._entry_by_row, line.key
+        return [
+            row
+            for sequence, row in line.unreported.items()
+            if (entry := entries.get(row)) is not None
+            and entry[2] == sequence
+            and (entry[3] is key or entry[3] == key)
+        ]
 
     def trim(self, line: Line) -> bool:
         """Drop pods from the front of a line that no longer wait; False if none is left."""

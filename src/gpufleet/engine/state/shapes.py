@@ -38,6 +38,8 @@ class ShapeTable:
         self.row_by_shape: dict[Shape, int] = {}
         self._pods: list[int] = []
         self._asks: list[bool] = []
+        # True once a shape has come that asks something of other pods: most fleets never see one.
+        self.some_ask = False
         self._idle_rows: dict[int, None] = {}
         self._free_rows: list[int] = []
         self._variants: dict[tuple[Shape, tuple[GpuModelName, ...]], Shape] = {}
@@ -107,6 +109,7 @@ class ShapeTable:
             self._pods.append(0)
             self._asks.append(False)
         self._asks[row] = asks_anything(shape)
+        self.some_ask |= self._asks[row]
         self.row_by_shape[shape] = row
         self._write(row, shape)
         return row

@@ -12,6 +12,7 @@ from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.engine.instruction import ModelsTried, Verdict
+from gpufleet.engine.place.refusal.shape_verdicts import ShapeVerdicts
 from gpufleet.engine.place.refusal.survey_cache import SurveyCache
 from gpufleet.engine.place.refusal.verdict import judge, judge_each
 from gpufleet.engine.place.relations.neighbours import Neighbours
@@ -33,12 +34,15 @@ class Judging:
         self.neighbours = neighbours
         self.gate = gate
         self.surveys = SurveyCache(store, shapes)
+        self.shape_verdicts = ShapeVerdicts(self.surveys, neighbours)
 
     def verdict(self, row: int, models: Models = ()) -> Verdict:
         """Why a pod fits nowhere as of now, on these models if any are given."""
         shape_row = self._shape_row(row)
         reasons = self.neighbours.reasons_beyond_room(row)
-        verdict = self.gate.complete(self._judge(shape_row, models, reasons), row)
+        asks_alike = not models and not len(reasons)
+        judged = self.shape_verdicts.of(shape_row) if asks_alike else self._judge(shape_row, models, reasons)
+        verdict = self.gate.complete(judged, row)
         order = () if models else self.shapes.shape_at(shape_row).gpu.model_order
         return verdict if not order else msgspec.structs.replace(verdict, models_tried=self.tried(row, order))
 
