@@ -11,7 +11,6 @@ import itertools
 import os
 import shutil
 import tempfile
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from gpufleet.files.files_errors import FileWriteError
 from gpufleet.ledger.bills.billed_hours import BILLED, CORRECTION
 from gpufleet.ledger.cost_rows import OTHERS, PROVISIONAL, CostRow
 from gpufleet.ledger.costs import COLUMNS as GROUPINGS
-from gpufleet.ledger.costs import LABEL, TEAM, WASTE, Cost, Key, Sum, ordered
+from gpufleet.ledger.costs import LABEL, TEAM, Cost, Key, Part, put_together
 from gpufleet.ledger.node_hour import HOUR_US, NO_DEVICE, UNSEEN
 from gpufleet.ledger.spans import Span
 from gpufleet.ledger.stamps import US_PER_S
@@ -235,29 +234,22 @@ class Charges:
                 )
         # A part of an hour at the begin stands at the begin of its hour.
         since_us = begin_us // HOUR_US * HOUR_US
-        groups, waste, total = defaultdict[Key, Sum](Sum), defaultdict[Key, Sum](Sum), Sum()
-        for key, part in self._parts(by, since_us, end_us):
-            for sum_ in (
-                groups[key],
-                total,
-                *([waste[part.bucket, part.reason]] if part.bucket in WASTE else []),
-            ):
-                sum_.add_sums(part.bucket, part.quantity, part.unpriced, part.amount_micro)
+        groups, waste, total = put_together(self._parts(by, since_us, end_us))
         unseen, unreported_micro = self._unseen(since_us, end_us)
-        nodes_micro = total.group(()).amount_micro or 0
+        nodes_micro = total.amount_micro or 0
         return Cost(
             span,
             self.currency,
             tuple(by),
-            ordered(groups),
-            ordered(waste),
-            total.group(()),
+            groups,
+            waste,
+            total,
             nodes_micro,
             unseen,
             unreported_micro,
         )
 
-    def _parts(self, by: Sequence[str], begin_us: int, end_us: int) -> Iterator[tuple[Key, "_Part"]]:
+    def _parts(self, by: Sequence[str], begin_us: int, end_us: int) -> Iterator[tuple[Key, str, str, Part]]:
         """Sums by what is asked for and by all that figures differ by, in one reading of the rows."""
         keys, labels = _expressions(by)
         # No more columns than these: each takes its part of the time of an answer.
@@ -275,8 +267,8 @@ class Charges:
             for row in database.execute(text, given).fetchall():
                 bucket, reason, quantity, amount, unpriced = row[len(keys) :]
                 amount_micro = None if amount is None else int(amount)
-                part = _Part(bucket, reason, int(quantity), int(unpriced), amount_micro)
-                yield tuple(row[: len(keys)]), part
+                part = Part(int(quantity), int(unpriced), amount_micro)
+                yield tuple(row[: len(keys)]), bucket, reason, part
 
     def _unseen(self, begin_us: int, end_us: int) -> tuple[int, int]:
         """The quantity that no pod is known to hold, and the amount of nodes without a report."""
@@ -288,16 +280,6 @@ class Charges:
             given = [NO_DEVICE, self._paths, begin_us, end_us, UNSEEN]
             ((quantity, amount),) = database.execute(text, given).fetchall()
             return int(quantity), int(amount)
-
-
-class _Part(msgspec.Struct, frozen=True):
-    """Rows of one bucket and reason together."""
-
-    bucket: str
-    reason: str
-    quantity: int
-    unpriced: int
-    amount_micro: int | None
 
 
 def _heading(path: Path) -> ChargesHeading:

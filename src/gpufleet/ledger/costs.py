@@ -6,7 +6,7 @@ that time. Hours without a price have hours of GPUs and no amount.
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -115,17 +115,16 @@ class Answer:
 
     def __init__(self, by: Sequence[str]) -> None:
         self._by = tuple(by)
-        self._groups, self._waste = Grouping(by), Grouping(WASTE_BY)
-        self._total = Sum()
+        self._columns = [column(name) for name in by]
+        self._parts: dict[tuple[Key, str, str], Part] = defaultdict(Part)
         self._unseen = 0
         self._unreported_micro = 0
 
     def add(self, row: CostRow) -> None:
         """One more row."""
-        self._groups.add(row)
-        self._total.add(row)
-        if row.bucket in WASTE:
-            self._waste.add(row)
+        key = tuple([one(row) for one in self._columns])
+        # Once a row; figures, waste and total are sums of these parts.
+        self._parts[key, row.bucket, row.reason].add(row)
         if row.reason == UNSEEN and row.pod is None:
             self._unseen += row.quantity
             if row.device == NO_DEVICE:
@@ -133,33 +132,52 @@ class Answer:
 
     def cost(self, span: Span, currency: str, nodes_micro: int) -> Cost:
         """All of them, as the cost of a time."""
+        groups, waste, total = put_together(
+            (key, bucket, reason, part) for (key, bucket, reason), part in self._parts.items()
+        )
         return Cost(
             span,
             currency,
             self._by,
-            self._groups.groups(),
-            self._waste.groups(),
-            self._total.group(()),
+            groups,
+            waste,
+            total,
             nodes_micro,
             self._unseen,
             self._unreported_micro,
         )
 
 
-class Grouping:
-    """Rows put together by what they have in common."""
+class Part:
+    """Rows of one group, bucket and reason; ``amount_micro`` is None where no row has an amount."""
 
-    def __init__(self, by: Sequence[str]) -> None:
-        self._columns = [column(name) for name in by]
-        self._sums: dict[Key, Sum] = defaultdict(Sum)
+    __slots__ = ("amount_micro", "quantity", "unpriced")
+
+    def __init__(self, quantity: int = 0, unpriced: int = 0, amount_micro: int | None = None) -> None:
+        self.quantity = quantity
+        self.unpriced = unpriced
+        self.amount_micro = amount_micro
 
     def add(self, row: CostRow) -> None:
         """One more row."""
-        self._sums[tuple(one(row) for one in self._columns)].add(row)
+        self.quantity += row.quantity
+        if row.amount_micro is None:
+            self.unpriced += row.quantity
+        else:
+            self.amount_micro = row.amount_micro + (self.amount_micro or 0)
 
-    def groups(self) -> tuple[Group, ...]:
-        """The groups, what costs most first."""
-        return ordered(self._sums)
+
+def put_together(
+    parts: Iterable[tuple[Key, str, str, Part]],
+) -> tuple[tuple[Group, ...], tuple[Group, ...], Group]:
+    """The groups, the waste by bucket and reason, and the total, of parts by key, bucket and reason."""
+    groups, waste, total = defaultdict[Key, Sum](Sum), defaultdict[Key, Sum](Sum), Sum()
+    for key, bucket, reason, part in parts:
+        groups[key].add(bucket, part)
+        total.add(bucket, part)
+        if bucket in WASTE:
+            waste[bucket, reason].add(bucket, part)
+    return ordered(groups), ordered(waste), total.group(())
 
 
 class Sum:
@@ -172,20 +190,15 @@ class Sum:
         self.other_micro: int | None = None
         self.waste_micro: int | None = None
 
-    def add(self, row: CostRow) -> None:
-        """One more row."""
-        self.add_sums(
-            row.bucket, row.quantity, row.quantity if row.amount_micro is None else 0, row.amount_micro
-        )
-
-    def add_sums(self, bucket: str, quantity: int, unpriced: int, amount: int | None) -> None:
-        """Rows of one bucket, of whose quantity a part has no price."""
-        self.quantity += quantity
-        self.unpriced += unpriced
+    def add(self, bucket: str, part: Part) -> None:
+        """Rows of one bucket."""
+        amount = part.amount_micro
+        self.quantity += part.quantity
+        self.unpriced += part.unpriced
         if bucket == Bucket.USED:
-            self.used += quantity
+            self.used += part.quantity
         elif bucket == Bucket.UNMEASURED:
-            self.unmeasured += quantity
+            self.unmeasured += part.quantity
         if amount is None:
             return
         if bucket in HOSTS:

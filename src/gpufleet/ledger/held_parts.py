@@ -66,15 +66,17 @@ def charges(parts: Sequence[Fraction]) -> tuple[tuple[int, ...], int]:
     """
     if not parts:
         return (), CARD_PARTS
-    return _charges(tuple(parts))
+    return _charges(tuple(map(Fraction.as_integer_ratio, parts)))
 
 
 @functools.lru_cache(maxsize=65_536)
-def _charges(parts: tuple[Fraction, ...]) -> tuple[tuple[int, ...], int]:
+def _charges(ratios: tuple[tuple[int, int], ...]) -> tuple[tuple[int, ...], int]:
     """What each part pays of a card, and what is left of it.
 
-    Answers are kept, since few combinations of parts make up most of a month.
+    Answers are kept, since few combinations of parts make up most of a month. They are kept by whole
+    numbers, because fractions take many times as long to be found again.
     """
+    parts = [Fraction(*ratio) for ratio in ratios]
     held = sum(parts, Fraction(0))
     free = max(WHOLE, held) - held
     # ``apportion`` takes whole weights: floats would not add up to the card.

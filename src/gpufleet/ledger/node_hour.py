@@ -23,7 +23,7 @@ from gpufleet.ledger.buckets import (
 from gpufleet.ledger.held_parts import CARD_PARTS, charges
 from gpufleet.ledger.money import apportion, rounded
 from gpufleet.ledger.price_book import Price, PriceBook, PricedNode, PriceSpan, PriceUnit
-from gpufleet.ledger.spans import Span, pieces
+from gpufleet.ledger.spans import Span, end_us, pieces
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
 
@@ -112,6 +112,9 @@ class NodeHour(msgspec.Struct, frozen=True):
     host_micro: int
 
 
+MILLI_PARTS = CARD_PARTS // WHOLE_GPU_MILLI
+"""Trillionths of a card in a thousandth."""
+
 UNSEEN = "unseen"
 """The reason in rows of what no pod is known to hold, of a time in which pods were not followed."""
 
@@ -139,12 +142,10 @@ def _gpu_rows(records: NodeRecords, spans: Sequence[PriceSpan]) -> tuple[list[Le
     # Parts of one node's price are equal for all its GPUs; this multiple keeps them whole numbers.
     equal = math.lcm(*range(1, len(records.devices) + 1))
     cost = 0
-    known: dict[DeviceId, _DeviceRecords] = {}
+    known = _by_device(records)
     for span, devices in _device_spans(records, spans):
         cost += _gpu_cost(span, len(devices))
         for device in devices:
-            if device not in known:
-                known[device] = _of_device(records, device)
             weights = _device_weights(known[device], span)
             scale = _scale(span.price, equal, len(devices))
             for key, weight in weights.items():
@@ -182,6 +183,9 @@ def _divided_money(weights: Weights, cost: int) -> tuple[dict[RowKey, int], int]
 
 def _quantities(weights: Weights) -> dict[RowKey, int]:
     """Of one device: they add up to a thousand for each microsecond of it."""
+    if not any(weight % MILLI_PARTS for weight in weights.values()):
+        # Whole thousandths have no remainder to divide, and few cards are held in other parts.
+        return {key: weight // MILLI_PARTS for key, weight in weights.items()}
     keys = sorted(weights)
     existed = sum(weights.values()) // CARD_PARTS
     return dict(zip(keys, apportion(WHOLE_GPU_MILLI * existed, [weights[key] for key in keys]), strict=True))
@@ -209,22 +213,34 @@ class _DeviceRecords(msgspec.Struct, frozen=True):
     changes: frozenset[int]
 
 
-def _of_device(records: NodeRecords, device: DeviceId) -> _DeviceRecords:
-    holdings = tuple(one for one in records.holdings if one.device == device)
-    busy = tuple(one for one in records.busy if one.device == device)
+def _by_device(records: NodeRecords) -> dict[DeviceId, _DeviceRecords]:
+    holdings: dict[DeviceId, list[Holding]] = defaultdict(list)
+    for holding in records.holdings:
+        holdings[holding.device].append(holding)
+    busy: dict[DeviceId, list[BusySpan]] = defaultdict(list)
+    for measured in records.busy:
+        busy[measured.device].append(measured)
+    devices = {device.id for device in records.devices}
+    return {one: _of_device(records, one, holdings.get(one, ()), busy.get(one, ())) for one in devices}
+
+
+def _of_device(
+    records: NodeRecords, device: DeviceId, holdings: Iterable[Holding], busy: Iterable[BusySpan]
+) -> _DeviceRecords:
     states = tuple(one for one in records.free_states if one.device in (None, device))
     changes = {at for one in holdings for at in one.bounds()}
     known = (*(one.span for one in busy), *(one.span for one in states))
     changes.update(at for times in (*known, *records.unseen) for at in times.bounds())
-    return _DeviceRecords(device, holdings, busy, states, records.unseen, frozenset(changes))
+    return _DeviceRecords(device, tuple(holdings), tuple(busy), states, records.unseen, frozenset(changes))
 
 
 def _device_weights(known: _DeviceRecords, span: PriceSpan) -> Weights:
     """The buckets of one GPU over a time with one price."""
     weights: Weights = defaultdict(int)
     price_id = _id(span.price)
+    times = [(one.span.from_us, end_us(one.span), one) for one in known.holdings]
     for start, end in pieces(span.from_us, span.until_us, known.changes):
-        held = _in_order((one for one in known.holdings if one.span.covers(start)), start)
+        held = _in_order([one for since, until, one in times if since <= start < until], start)
         charged, free = charges([one.part for one in held])
         for bucket, pod_uid, reason, is_estimated, amount in _held_parts(held, charged, known.busy, start):
             key = RowKey(known.device, bucket, pod_uid, reason, price_id, is_estimated)
@@ -240,12 +256,11 @@ def _device_weights(known: _DeviceRecords, span: PriceSpan) -> Weights:
     return {key: weight for key, weight in weights.items() if weight}
 
 
-def _in_order(held: Iterable[Holding], at_us: int) -> list[Holding]:
+def _in_order(held: list[Holding], at_us: int) -> list[Holding]:
     """What is held; equal ones come to equal rows, whatever the order in which they were given."""
-    found = list(held)
-    if len(found) > 1:
-        found.sort(key=lambda one: (one.pod_uid, one.part, one.phase(at_us) or "", one.is_estimated(at_us)))
-    return found
+    if len(held) > 1:
+        held.sort(key=lambda one: (one.pod_uid, one.part, one.phase(at_us) or "", one.is_estimated(at_us)))
+    return held
 
 
 Part = tuple[Bucket, PodUid, str, bool, int]
@@ -274,7 +289,7 @@ def _free_parts(states: Iterable[FreeState], free: int, at_us: int, *, is_seen: 
     now = [state for state in states if state.span.covers(at_us)]
     now.sort(key=lambda state: (FREE_ORDER.index(state.bucket), state.reason))
     for state in now:
-        limit = free if state.milli is None else state.milli * (CARD_PARTS // WHOLE_GPU_MILLI)
+        limit = free if state.milli is None else state.milli * MILLI_PARTS
         # States may overlap: each takes of what those before it have left.
         taken = min(free, limit)
         free -= taken
@@ -287,6 +302,8 @@ def _free_parts(states: Iterable[FreeState], free: int, at_us: int, *, is_seen: 
 
 def _host_rows(holdings: Iterable[HostHolding], spans: Iterable[PriceSpan]) -> tuple[list[HostRow], int]:
     by_pod = sorted(holdings, key=lambda one: (one.pod_uid, one.part))
+    # Plain numbers, since each is compared at every change of the hour.
+    times = [(one.span.from_us, end_us(one.span), one) for one in by_pod]
     changes = {at for one in by_pod for at in one.span.bounds()}
     weights: dict[tuple[PodUid, str], int] = defaultdict(int)
     cost = 0
@@ -295,12 +312,14 @@ def _host_rows(holdings: Iterable[HostHolding], spans: Iterable[PriceSpan]) -> t
         cost += host_micro * (span.until_us - span.from_us)
         # A gap has no price to weigh by, and its rows have no amount; they only have to be there.
         scale = host_micro if span.price is not None else 1
+        price_id = _id(span.price)
         for start, end in pieces(span.from_us, span.until_us, changes):
-            held = [one for one in by_pod if one.span.covers(start)]
+            held = [one for since, until, one in times if since <= start < until]
             charged, free = charges([one.part for one in held])
-            owners = [(one.pod_uid, amount) for one, amount in zip(held, charged, strict=True)]
-            for pod_uid, amount in (*owners, (NO_POD, free)):
-                weights[pod_uid, _id(span.price)] += amount * (end - start) * scale
+            scaled = (end - start) * scale
+            for one, amount in zip(held, charged, strict=True):
+                weights[one.pod_uid, price_id] += amount * scaled
+            weights[NO_POD, price_id] += free * scaled
     priced = sorted(key for key, weight in weights.items() if key[1] and weight)
     total = rounded(cost, HOUR_US)
     amounts = dict(zip(priced, apportion(total, [weights[key] for key in priced]), strict=True))
