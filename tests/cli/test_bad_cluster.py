@@ -4,6 +4,7 @@ A kubeconfig that cannot be used is bad input (code 2). A server that cannot be 
 credentials is the world failing (code 3).
 """
 
+import asyncio
 import datetime as dt
 import http.server
 import json
@@ -21,6 +22,7 @@ from cryptography.x509.oid import NameOID
 
 from gpufleet.cli import parameters as kinds
 from gpufleet.cli.main import ExitCode, main
+from gpufleet.kube.clock import MachineClock
 from tests.cli.command_parameters import LINES, parameters, write_good_files
 
 ASKING = sorted({one.command for one in parameters() if one.asked.type is kinds.KUBECONFIG})
@@ -45,6 +47,12 @@ def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     write_good_files(tmp_path)
+    # A command tries six times before it gives up; its pauses, of 2.5 s in sum, are not what is asked here.
+    monkeypatch.setattr(MachineClock, "sleep", _short_sleep)
+
+
+async def _short_sleep(_: MachineClock, seconds: float) -> None:
+    await asyncio.sleep(seconds / 50)
 
 
 def refusal(name: str, capsys: pytest.CaptureFixture[str], code: ExitCode) -> str:
