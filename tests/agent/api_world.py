@@ -126,9 +126,9 @@ class AgentWorld:
         encoded = b"" if body is None else msgspec.json.encode(body)
         return self.server.answer(Request(method, path, encoded, content_type=patch), user).status
 
-    def report(self) -> Object | None:
-        """This node's NodeDevices as the server has it."""
-        answer = self.server.answer(Request("GET", REPORT), "system:masters")
+    def report(self, path: str = REPORT) -> Object | None:
+        """This node's NodeDevices, or another object, as the server has it."""
+        answer = self.server.answer(Request("GET", path), "system:masters")
         found: Object = msgspec.json.decode(answer.body)
         return found if answer.status == 200 else None
 

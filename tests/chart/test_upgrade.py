@@ -13,7 +13,7 @@ import pytest
 from gpufleet.cli.main import main
 from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.kube.definition_skew import missing_fields
-from gpufleet.kube.resources import FLEET_POLICIES, FLEET_QUEUES, GPU_PROJECTS, NODE_DEVICES
+from gpufleet.kube.resources import OWN_KINDS
 from gpufleet.localkube import simulated_nodes
 from gpufleet.localkube.access.api import APPLY
 from gpufleet.localkube.cluster import LocalCluster
@@ -28,7 +28,7 @@ from tests.kube.manifests.real_server import PODS, Person, a_grant
 from tests.localkube.cluster import a_cluster
 from tests.localkube.real_node import awaited
 
-KINDS = (FLEET_QUEUES, NODE_DEVICES, FLEET_POLICIES, GPU_PROJECTS)
+KINDS = OWN_KINDS
 API = "gpufleet.io/v1alpha1"
 NODES = "/api/v1/nodes"
 RIGHTS = ("ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")

@@ -131,6 +131,22 @@ def test_cards_for_claims_need_rights_and_folders_and_only_then(default: list[Ob
     assert subject == {"kind": "ServiceAccount", "name": "gpufleet-agent", "namespace": "gpu"}
 
 
+def test_folders_with_data_are_mounted_for_reading_at_their_own_paths(default: list[Object]) -> None:
+    (plain,) = agent_pod(default)["containers"]
+    pod = agent_pod(rendered({"agent.data.folders": ["/var/lib/models", "/mnt/data"]}))
+    (container,) = pod["containers"]
+    assert set(container["args"]) - set(plain["args"]) == {
+        "--data-folder=/var/lib/models",
+        "--data-folder=/mnt/data",
+    }
+    folders = {its["name"]: its["hostPath"]["path"] for its in pod["volumes"] if "hostPath" in its}
+    mounts = [its for its in container["volumeMounts"] if its["name"].startswith("data-")]
+    assert [(its["mountPath"], folders[its["name"]], its["readOnly"]) for its in mounts] == [
+        ("/var/lib/models", "/var/lib/models", True),
+        ("/mnt/data", "/mnt/data", True),
+    ]
+
+
 def test_every_option_is_one_that_the_program_knows(default: list[Object], full: list[Object]) -> None:
     for objects in (default, full):
         for spec in pod_specs(objects).values():
@@ -197,6 +213,7 @@ def test_what_is_set_arrives(full: list[Object]) -> None:
         "/etc/cdi",
         "/data/gpufleet",
         "/data/mps",
+        "/mnt/models",
         "/dev/shm",  # noqa: S108
     }
     assert {its["metadata"]["labels"]["team"] for its in full} == {"platform"}

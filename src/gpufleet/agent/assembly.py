@@ -9,6 +9,8 @@ import random
 from collections.abc import Awaitable, Callable
 
 from gpufleet.agent.claim_services import ClaimServices, has_prepared_claims
+from gpufleet.agent.data.data_folders import FoundData, read_folders
+from gpufleet.agent.data.node_data_writer import NodeDataWriter
 from gpufleet.agent.dra.card_delivery import read_choice
 from gpufleet.agent.events.credential_events import CredentialEvents
 from gpufleet.agent.events.lost_holder_events import LostHolderEvents
@@ -38,6 +40,7 @@ from gpufleet.agent.sharing.sharing_source import SharingOptions
 from gpufleet.agent.state.node_state import Holders, NodePods
 from gpufleet.agent.state.topic import Topic
 from gpufleet.agent.supervisor import AgentPart, Supervisor, said
+from gpufleet.daemon.daemon_thread import in_daemon_thread
 from gpufleet.kube.client import Client
 from gpufleet.kube.expiry_watch import ExpiryWatch
 from gpufleet.model.gpu_catalogue import Vendor
@@ -163,9 +166,13 @@ class Agent:
             machine_file=self.settings.machine_type_file,
             discovery=self.sharing.source.discovery,
         )
+        data = NodeDataWriter(
+            self.client, self.settings.node, self._read_data if self.settings.data_folder else None
+        )
         return [
             AgentPart("GPU monitor", self._watch, lambda: gpus.value.problems),
             AgentPart("node devices", report.run, lambda: said(report.problem)),
+            AgentPart("node data", data.run, lambda: said(data.problem)),
             AgentPart("labels", labels.run, lambda: said(labels.problem)),
             AgentPart("Xid events", notes.run),
             AgentPart("lost holder events", lost.run),
@@ -173,6 +180,10 @@ class Agent:
             AgentPart("credential events", credentials.run),
             AgentPart("node condition", condition.run, lambda: said(condition.problem)),
         ]
+
+    async def _read_data(self) -> FoundData:
+        # In a thread of its own: a network disk that hangs must not stop the agent, nor its end.
+        return await in_daemon_thread(lambda: read_folders(self.settings.data_folder))
 
     def _claims(self) -> list[AgentPart]:
         """What gives cards to claims, where a setting leaves them some or claims still have some."""

@@ -38,6 +38,7 @@ class AgentSettings(msgspec.Struct, frozen=True):
     ``require_grant`` gives whole devices to pods with a grant alone. ``device_list_strategy`` is how
     containers get devices; ``as-configured`` follows what the sharing configuration says.
     ``dra_cards`` are the cards that go to resource claims and not to the device plugin.
+    ``data_folder`` are folders with models and datasets, which NodeData then tells of.
     ``metrics_certificate`` and ``metrics_key`` make the server of metrics and probes speak HTTPS.
     ``mps_exclusive_process`` allows the compute mode of GPUs to be set while they are shared by MPS.
     """
@@ -67,6 +68,7 @@ class AgentSettings(msgspec.Struct, frozen=True):
     require_grant: bool = False
     device_list_strategy: tuple[str, ...] = ("cdi-cri",)
     dra_cards: str = "none"
+    data_folder: tuple[Path, ...] = ()
     metrics: MetricsSettings = MetricsSettings()
     log_level: str = "info"
     log_format: str | None = None

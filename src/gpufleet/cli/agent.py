@@ -141,6 +141,13 @@ METRICS = (
     help="Cards for resource claims (DRA) and not for the device plugin: none, all, or indexes and UUIDs.",
 )
 @click.option(
+    "--data-folder",
+    type=PATH,
+    multiple=True,
+    metavar="FOLDER",
+    help="A folder with models or datasets, such as a cache of Hugging Face's hub; NodeData tells of them.",
+)
+@click.option(
     "--counters",
     type=COUNTERS,
     metavar="FILE",

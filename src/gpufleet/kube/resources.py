@@ -116,7 +116,8 @@ NODE_DEVICES = Kind("gpufleet.io", "v1alpha1", "nodedevices", "NodeDevices", nam
 FLEET_QUEUES = Kind("gpufleet.io", "v1alpha1", "fleetqueues", "FleetQueue", namespaced=False)
 FLEET_POLICIES = Kind("gpufleet.io", "v1alpha1", "fleetpolicies", "FleetPolicy", namespaced=False)
 GPU_PROJECTS = Kind("gpufleet.io", "v1alpha1", "gpuprojects", "GpuProject", namespaced=False)
-OWN_KINDS = (NODE_DEVICES, FLEET_QUEUES, FLEET_POLICIES, GPU_PROJECTS)
+NODE_DATA = Kind("gpufleet.io", "v1alpha1", "nodedata", "NodeData", namespaced=False)
+OWN_KINDS = (NODE_DEVICES, NODE_DATA, FLEET_QUEUES, FLEET_POLICIES, GPU_PROJECTS)
 # Node Feature Discovery's, where that is installed.
 NODE_FEATURES = Kind("nfd.k8s-sigs.io", "v1alpha1", "nodefeatures", "NodeFeature")
 CUSTOM_RESOURCE_DEFINITIONS = Kind(

@@ -154,6 +154,7 @@ BUILT_IN = (
 
 CUSTOM = (
     custom("gpufleet.io", "v1alpha1", "nodedevices", "NodeDevices", namespaced=False),
+    custom("gpufleet.io", "v1alpha1", "nodedata", "NodeData", namespaced=False),
     custom("gpufleet.io", "v1alpha1", "fleetqueues", "FleetQueue", namespaced=False),
     custom("gpufleet.io", "v1alpha1", "fleetpolicies", "FleetPolicy", namespaced=False),
     custom("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup"),

@@ -3,10 +3,10 @@
 import datetime as dt
 import time
 
+from gpufleet.daemon.daemon_thread import in_daemon_thread
 from gpufleet.kube.codec.times import whole_time
 from gpufleet.model.model_errors import GpufleetError
 from gpufleet.usage.prometheus.client import Source
-from gpufleet.usage.prometheus.daemon_thread import in_daemon_thread
 from gpufleet.usage.prometheus.moment import values_at
 from gpufleet.web.documents import AlertRow
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from gpufleet.daemon.daemon_thread import in_daemon_thread
 from gpufleet.kube.codec.times import whole_time
 from gpufleet.model.model_errors import GpufleetError
 from gpufleet.model.phrases import counted
@@ -19,7 +20,6 @@ from gpufleet.usage.agent_series import BUSY, MEMORY, MEMORY_USED, SAMPLE_AGE, i
 from gpufleet.usage.agent_use import NodeUse
 from gpufleet.usage.prometheus.answer import CLUSTER
 from gpufleet.usage.prometheus.client import Source
-from gpufleet.usage.prometheus.daemon_thread import in_daemon_thread
 from gpufleet.usage.prometheus.moment import values_at
 from gpufleet.web.documents import FleetUseDocument, NodeRow, NodeUseRow
 from gpufleet.web.fleet_state import FleetState

@@ -10,6 +10,7 @@ import pytest
 
 from gpufleet.devices.sharing.nvidia_places import NVIDIA_CONFIG_MAPS
 from gpufleet.kube.manifests import AGENT_ACCOUNT, DEFAULT_IDENTITY
+from gpufleet.kube.objects.node_data import DataEntry, DataFolder, NodeDataSpec, encode_node_data
 from gpufleet.localkube.access.api import JSON, Api
 from gpufleet.localkube.agent_identity import ACCOUNT, agent_kubeconfig
 from gpufleet.localkube.cluster import LocalCluster
@@ -20,6 +21,7 @@ from tests.localkube.cluster import a_cluster
 
 NODES = "/api/v1/nodes"
 DEVICES = "/apis/gpufleet.io/v1alpha1/nodedevices"
+DATA = "/apis/gpufleet.io/v1alpha1/nodedata"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 HERE, THERE = "node-here", "node-there"
@@ -124,6 +126,20 @@ def test_it_reports_the_devices_of_its_own_node_alone(agent: Bearer, admin: Pers
     kind = "application/apply-patch+yaml"
     assert agent.ask("PATCH", f"{DEVICES}/{HERE}{apply}", report(HERE), kind)[0] == 200
     assert refused(agent.ask("PATCH", f"{DEVICES}/{THERE}{apply}", report(THERE), kind), "no other node")
+
+
+def test_it_tells_of_the_data_of_its_own_node_alone(agent: Bearer) -> None:
+    def data(node: str) -> dict[str, Any]:
+        entry = DataEntry("model", "Qwen/Qwen3-8B", 16_400_000_000, True, "/data/hub", "a" * 40, ("main",))
+        spec = NodeDataSpec((entry,), 0, (DataFolder("/data", 10**12, 10**11),))
+        found: dict[str, Any] = msgspec.json.decode(encode_node_data(node, spec))
+        return found
+
+    status, made = agent.ask("POST", DATA, data(HERE))
+    assert status == 201
+    # The definition keeps every field that is written.
+    assert made["spec"] == data(HERE)["spec"]
+    assert refused(agent.ask("POST", DATA, data(THERE)), "the agent of the node node-here")
 
 
 def a_slice(name: str, node: str | None) -> dict[str, Any]:

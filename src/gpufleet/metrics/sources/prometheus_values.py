@@ -10,12 +10,12 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from gpufleet.daemon.daemon_thread import in_daemon_thread
 from gpufleet.metrics.reading import ObjectKey, Reading
 from gpufleet.metrics.served_values import FoundValues
 from gpufleet.metrics.sources.pages import KEPT_S
 from gpufleet.model.model_errors import GpufleetError
 from gpufleet.usage.prometheus.client import Source
-from gpufleet.usage.prometheus.daemon_thread import in_daemon_thread
 from gpufleet.usage.prometheus.labels import named_pod
 from gpufleet.usage.prometheus.moment import values_at
 

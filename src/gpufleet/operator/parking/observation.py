@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from gpufleet.daemon.daemon_thread import in_daemon_thread
 from gpufleet.kube.client import Client
 from gpufleet.kube.objects.metadata import Metadata, PartialObject
 from gpufleet.kube.resources import NAMESPACES, PODS, Kind
@@ -31,7 +32,6 @@ from gpufleet.operator.parking.workloads import (
     unit_of_pod,
 )
 from gpufleet.usage.prometheus.client import Source
-from gpufleet.usage.prometheus.daemon_thread import in_daemon_thread
 from gpufleet.usage.prometheus.labels import PodName
 
 US_PER_S = 10**6

@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 
+from gpufleet.daemon.daemon_thread import in_daemon_thread
 from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.model.device_id import device_name
 from gpufleet.model.identifiers import DeviceId
@@ -22,7 +23,6 @@ from gpufleet.usage.metrics_page import SeriesValue
 from gpufleet.usage.prometheus.access import Access
 from gpufleet.usage.prometheus.answer import CLUSTER, Series
 from gpufleet.usage.prometheus.client import MOMENT_BYTES_MAX, Prometheus, Source
-from gpufleet.usage.prometheus.daemon_thread import in_daemon_thread
 from gpufleet.usage.prometheus.labels import named_pod
 from gpufleet.usage.prometheus.moment import values_at
 from gpufleet.usage.prometheus.window import Window

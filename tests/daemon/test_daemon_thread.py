@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
+from gpufleet.daemon.daemon_thread import in_daemon_thread
 from gpufleet.model.model_errors import WorldError
-from gpufleet.usage.prometheus.daemon_thread import in_daemon_thread
 
 
 def test_the_result_comes_out() -> None:

@@ -1,4 +1,4 @@
-"""Work that waits for a server, in a thread that the end of the program does not wait for."""
+"""Work that waits for a server or a disk, in a thread that the end of the program does not wait for."""
 
 import asyncio
 import threading
@@ -24,5 +24,5 @@ async def in_daemon_thread(work: Callable[[], Value]) -> Value:
         except BaseException as error:  # noqa: BLE001  it comes out where the result is awaited
             future.set_exception(error)
 
-    threading.Thread(target=run, name="prometheus", daemon=True).start()
+    threading.Thread(target=run, daemon=True).start()
     return await asyncio.wrap_future(future)

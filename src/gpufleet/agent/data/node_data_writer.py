@@ -1,0 +1,127 @@
+"""Writes this node's NodeData: the models and datasets in the folders that the agent is told to read.
+
+The folders are read once a minute. A write follows only where
+something differs, carries the version that it was decided on, and leaves the smallest entries out where the
+object would become too large. Without folders a report of before is emptied: copies that are not watched any
+more would be believed.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from gpufleet.agent.data.data_folders import FoundData
+from gpufleet.kube.answer import AnswerUnreadable, decode
+from gpufleet.kube.backoff import ONE_TRY, Backoff, RetryLimits
+from gpufleet.kube.client import Client
+from gpufleet.kube.kube_errors import KubeError
+from gpufleet.kube.objects.metadata import OwnerReference, PartialObject
+from gpufleet.kube.objects.node_data import NodeData, NodeDataSpec, decode_node_data, encode_node_data
+from gpufleet.kube.resources import NODE_DATA, NODES
+from gpufleet.kube.status import NotFound
+
+LOG = logging.getLogger(__name__)
+EVERY_S = 60.0
+"""A copy of many gigabytes takes minutes, and each look costs a pass over the folders."""
+
+COMPARED_EVERY = 10
+"""After so many rounds without a write the object is read again: others may have changed it."""
+
+ENTRIES_BYTES_MAX = 56 << 10
+"""The entries of one NodeData, so that the whole object stays below 64 KiB."""
+
+ENTRIES_MAX = 1024
+"""As many as the definition of NodeData takes."""
+
+# Between tries to write, ever longer while the API server is away; no pod waits for this report.
+PAUSES = RetryLimits(first_s=1.0, longest_s=60.0)
+_NODE = msgspec.json.Decoder(PartialObject)
+_ENTRY = msgspec.json.Encoder()
+
+
+class NodeDataWriter:
+    """Keeps the object equal to the folders while ``run`` runs. ``read`` reads them, and may take its time;
+    None where there are no folders.
+    """
+
+    def __init__(self, client: Client, node: str, read: Callable[[], Awaitable[FoundData]] | None) -> None:
+        self.problem = ""
+        """Why the report may be out of date; empty while it is as it should be."""
+        self._client = client
+        self._node = node
+        self._read = read
+        self._seen: NodeData | None = None
+        self._rounds_left = 0
+
+    async def run(self) -> None:
+        """Write until cancelled; failures of the world are tried again."""
+        backoff = Backoff(PAUSES, self._client.jitter)
+        while True:
+            found = FoundData() if self._read is None else await self._read()
+            try:
+                await self._write_if_needed(spec_of(found))
+            except KubeError as error:
+                self._rounds_left = 0
+                if not self.problem:
+                    LOG.warning("NodeData is not written", extra={"problem": str(error)})
+                self.problem = f"NodeData of the node {self._node} is not written: {error}"
+                await self._client.clock.sleep(backoff.next_s())
+                continue
+            self.problem = ""
+            backoff.reset()
+            # Agents that started together do not read a disk they share at one moment.
+            await self._client.clock.sleep(EVERY_S * self._client.jitter.uniform(1.0, 1.2))
+
+    async def _write_if_needed(self, wanted: NodeDataSpec) -> None:
+        """Make the object equal to what the folders hold. Raises KubeError."""
+        if self._rounds_left == 0:
+            self._seen = await self._there()
+        seen = self._seen
+        if seen is None and wanted == NodeDataSpec():
+            return
+        if seen is None or seen.spec != wanted:
+            # A write that fails may have happened all the same.
+            self._rounds_left = 0
+            self._seen = await (self._create(wanted) if seen is None else self._change(seen, wanted))
+            self._rounds_left = COMPARED_EVERY
+        self._rounds_left = (self._rounds_left or COMPARED_EVERY) - 1
+
+    async def _there(self) -> NodeData | None:
+        try:
+            answer = await self._client.get(NODE_DATA, self._node, retry_limits=ONE_TRY)
+        except NotFound:
+            return None
+        try:
+            return decode_node_data(answer)
+        except AnswerUnreadable:
+            # Whatever stands there, it is written over: no report has so many left out.
+            return NodeData(decode(answer, _NODE).metadata, NodeDataSpec(omitted=-1))
+
+    async def _create(self, wanted: NodeDataSpec) -> NodeData:
+        """NotFound here means that the server does not know the kind."""
+        node = await self._client.get(NODES, self._node, retry_limits=ONE_TRY)
+        # The report goes when its node goes.
+        owner = OwnerReference("v1", "Node", self._node, decode(node, _NODE).metadata.uid)
+        body = encode_node_data(self._node, wanted, owner=owner)
+        return decode_node_data(
+            await self._client.create(NODE_DATA, body, name=self._node, retry_limits=ONE_TRY)
+        )
+
+    async def _change(self, seen: NodeData, wanted: NodeDataSpec) -> NodeData:
+        body = encode_node_data(self._node, wanted, resource_version=seen.metadata.resource_version)
+        return decode_node_data(await self._client.patch(NODE_DATA, self._node, body, retry_limits=ONE_TRY))
+
+
+def spec_of(found: FoundData) -> NodeDataSpec:
+    """The report of what was found: the largest entries first, as many as the object may have."""
+    entries = sorted(
+        found.entries, key=lambda one: (-one.size_bytes, one.kind, one.name, one.revision, one.folder)
+    )
+    left_bytes, kept = ENTRIES_BYTES_MAX, 0
+    for entry in entries[:ENTRIES_MAX]:
+        left_bytes -= len(_ENTRY.encode(entry)) + 1
+        if left_bytes < 0:
+            break
+        kept += 1
+    return NodeDataSpec(tuple(entries[:kept]), len(entries) - kept, found.folders)

@@ -1,0 +1,97 @@
+"""NodeData: the models and datasets that lie in folders of a node, and the room that is left there.
+
+Written by the node's agent alone, cluster-scoped, named as the node. An object of its own beside NodeDevices,
+since it changes at another pace: at most once a minute, and a placement never waits for it. ``manifests``
+holds the definition that the API server checks.
+"""
+
+import msgspec
+
+from gpufleet.kube.answer import decode
+from gpufleet.kube.objects.metadata import Metadata, OwnerReference
+from gpufleet.kube.objects.structure import Structure
+from gpufleet.kube.resources import NODE_DATA
+
+MODEL = "model"
+DATASET = "dataset"
+DATA_KINDS = (MODEL, DATASET)
+
+
+class DataEntry(Structure, frozen=True):
+    """One revision of a model or a dataset in a folder.
+
+    ``branches`` are those of the hub that pointed to the revision when it was copied. ``size_bytes`` is what
+    is there, also of a copy that is not ``complete``.
+    """
+
+    kind: str
+    name: str
+    size_bytes: int = msgspec.field(name="bytes")
+    complete: bool
+    folder: str
+    revision: str = ""
+    branches: tuple[str, ...] = ()
+
+
+class DataFolder(Structure, frozen=True):
+    """A folder that the agent reads. Sizes are those of its file system, None where that is not known."""
+
+    path: str
+    size_bytes: int | None = msgspec.field(default=None, name="bytes")
+    free_bytes: int | None = None
+    problem: str = ""
+
+
+class NodeDataSpec(Structure, frozen=True):
+    """The report: entries with the largest first, and how many smaller ones are left out."""
+
+    entries: tuple[DataEntry, ...] = ()
+    omitted: int = 0
+    folders: tuple[DataFolder, ...] = ()
+
+
+class NodeData(Structure, frozen=True):
+    """A node's models and datasets."""
+
+    metadata: Metadata
+    spec: NodeDataSpec = NodeDataSpec()
+
+
+class _WrittenMetadata(Structure, frozen=True):
+    name: str
+    resource_version: str = ""
+    owner_references: tuple[OwnerReference, ...] = ()
+
+
+class _WrittenSpec(msgspec.Struct, frozen=True):
+    entries: tuple[DataEntry, ...]
+    omitted: int
+    folders: tuple[DataFolder, ...]
+
+
+class _Written(msgspec.Struct, frozen=True, rename="camel"):
+    api_version: str
+    kind: str
+    metadata: _WrittenMetadata
+    spec: _WrittenSpec
+
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(NodeData)
+
+
+def encode_node_data(
+    name: str, spec: NodeDataSpec, *, resource_version: str = "", owner: OwnerReference | None = None
+) -> bytes:
+    """The report as it is created, or as a merge patch of the version that is there.
+
+    An empty list is written too: it says that there are none.
+    """
+    metadata = _WrittenMetadata(name, resource_version, () if owner is None else (owner,))
+    written = _WrittenSpec(spec.entries, spec.omitted, spec.folders)
+    return _ENCODER.encode(_Written(NODE_DATA.api_version, NODE_DATA.name, metadata, written))
+
+
+def decode_node_data(body: bytes) -> NodeData:
+    """The object as the server has it. Raises AnswerUnreadable."""
+    return decode(body, _DECODER)
