@@ -155,6 +155,7 @@ def scheduler_page(waiting: int, *, leads: int = 1) -> str:
     return (
         f"gpufleet_scheduler_leader {leads}\n"
         'gpufleet_scheduler_queue_active{queue="team-a"} 1\n'
+        "gpufleet_scheduler_queue_figures_age_seconds 5\ngpufleet_scheduler_waiting_figures_age_seconds 6\n"
         f'gpufleet_scheduler_queue_pending_pods{{queue="team-a",reason="quota"}} {waiting}\n'
         'gpufleet_scheduler_oldest_wait_seconds{queue="team-a",cause="quota"} 90.5\n'
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpufleet.metrics.reading import ObjectKey
+from gpufleet.metrics.reading import ObjectKey, why_not_served
 from gpufleet.metrics.served_values import FoundValues
 from gpufleet.metrics.sources import prometheus_values
 from gpufleet.metrics.sources.prometheus_values import PrometheusValues
@@ -27,6 +27,7 @@ class Server:
 
     def __init__(self, labels: dict[str, str] = LABELS, age_s: float | None = 12.0) -> None:
         self.labels, self.age_s = labels, age_s
+        self.value: float | None = 3.0
         self.asked: list[str] = []
         self.problem: Exception | None = None
         self.hangs = threading.Event()
@@ -39,10 +40,11 @@ class Server:
             raise self.problem
         if self.hangs.is_set():
             threading.Event().wait(0.5)
-        value = 3.0 if self.age_s is None or "timestamp(" not in promql else NOW_S - self.age_s
-        if self.age_s is None and "timestamp(" in promql:
-            return
-        yield PrometheusAnswer((Series(self.labels, array("q", [window.first_s]), array("d", [value])),))
+        age_s = self.age_s
+        answer = (None if age_s is None else NOW_S - age_s) if "timestamp(" in promql else self.value
+        if answer is not None:
+            point = array("q", [window.first_s]), array("d", [answer])
+            yield PrometheusAnswer((Series(self.labels, *point),))
 
 
 def told(server: Server) -> FoundValues:
@@ -72,8 +74,18 @@ def test_a_pod_is_the_one_that_the_series_names() -> None:
     assert list(found) == keys[:1]
 
 
-def test_a_series_without_a_time_has_no_value() -> None:
-    assert told(Server(age_s=None)) == FoundValues()
+def test_a_series_without_a_time_is_not_served() -> None:
+    """It is not left out either: the sum over the others would be too small."""
+    (reading,) = told(Server(age_s=None)).readings
+    assert why_not_served(reading, NOW_S, 25.0) == "its value has no time"
+
+
+def test_a_series_that_is_no_number_is_not_served() -> None:
+    """Prometheus answers NaN, which is no point of the decoded answer, and the time of the scrape."""
+    server = Server()
+    server.value = None
+    (reading,) = told(server).readings
+    assert why_not_served(reading, NOW_S, 25.0) == "its value is no number"
 
 
 def test_a_refusal_is_told() -> None:

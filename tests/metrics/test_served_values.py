@@ -49,9 +49,16 @@ def test_what_is_no_number_is_not_served(amount: float) -> None:
     assert amounts(ALL, one=measured(amount), two=measured(1)) == {"two": 1}
 
 
-@pytest.mark.parametrize("age_s", [-60.0, math.nan, -math.inf])
-def test_a_time_that_cannot_be_is_not_believed(age_s: float) -> None:
-    with pytest.raises(NoValueError, match="time that is not reached yet"):
+@pytest.mark.parametrize(
+    ("age_s", "why"),
+    [
+        (-60.0, "a time that is not reached yet"),
+        (-math.inf, "a time that is not reached"),
+        (math.nan, "no time"),
+    ],
+)
+def test_a_time_that_cannot_be_is_not_believed(age_s: float, why: str) -> None:
+    with pytest.raises(NoValueError, match=f"its value has {why}"):
         amounts(FIRST, one=measured(1, age_s=age_s))
 
 

@@ -5,13 +5,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from gpufleet.metrics.catalogue import BY_NAME
+from gpufleet.metrics.catalogue import BY_NAME, From
 from gpufleet.metrics.cluster_objects import ClusterObjects
 from gpufleet.metrics.reading import ObjectKey
-from gpufleet.metrics.served_values import FoundValues
+from gpufleet.metrics.served_values import FoundValues, NoValueError, ServedValues
 from gpufleet.metrics.sources.agents import Agents
 from gpufleet.metrics.sources.engines import Engines
 from gpufleet.metrics.sources.queues import Queues
+from gpufleet.metrics.wire.questions import AboutObjects
 from tests.metrics.cluster_at_hand import (
     NAMESPACE,
     Clock,
@@ -174,6 +175,34 @@ def test_a_pod_that_says_no_place_is_not_read(written: dict[str, object]) -> Non
     assert (found, texts.read) == ({}, [])
 
 
+@pytest.mark.parametrize(
+    ("page", "why"),
+    [
+        (f"{WAITING} 3 1000\n", "its value is .* s old"),
+        (f'{WAITING}{{engine="0"}} 3\n{WAITING}{{engine="1"}} NaN\n', "its value is no number"),
+        (f"{WAITING} 3\n{WAITING} 4\n", f"a series of {WAITING} is there twice"),
+        ("<html>Please log in</html>", f"its page of metrics has no {WAITING}"),
+    ],
+    ids=["with a time of 1970", "a part that is no number", "twice", "of a login"],
+)
+def test_a_page_that_cannot_be_believed_is_no_number(page: str, why: str) -> None:
+    known, clock = objects([engine("one", "10.0.0.5")]), Clock()
+    engines = Engines(known, pages(PageTexts({"http://10.0.0.5:8000/metrics": page}), clock))
+    values = ServedValues(BY_NAME, known, {From.ENGINE: engines}, clock, old_after_s=25.0)
+    asked = AboutObjects("v1beta2", WAITING, "pods", "one", "default")
+    with pytest.raises(NoValueError, match=why):
+        asyncio.run(values.about_objects(asked))
+
+
+def test_a_pod_without_the_metric_leaves_the_sum_over_others_alone() -> None:
+    known = objects([engine("one", "10.0.0.5"), engine("gateway", "10.0.0.7")])
+    texts = {"http://10.0.0.5:8000/metrics": VLLM, "http://10.0.0.7:8000/metrics": "up 1\n"}
+    found = asyncio.run(
+        Engines(known, pages(PageTexts(texts), Clock())).external(BY_NAME[WAITING], "default")
+    )
+    assert ([one.amount for one in found.readings], found.problem) == ([3, 4], "")
+
+
 def test_without_an_object_each_series_carries_its_pod() -> None:
     known = objects(
         [
@@ -198,9 +227,12 @@ def test_a_ready_pod_that_does_not_answer_makes_the_sum_unknown() -> None:
     assert asyncio.run(source.external(BY_NAME[WAITING], "default")).problem.startswith("pod two: its page")
 
 
-def scheduler(waiting: int, leads: int = 1) -> str:
+AGES = "gpufleet_scheduler_queue_figures_age_seconds 4\ngpufleet_scheduler_waiting_figures_age_seconds 9\n"
+
+
+def scheduler(waiting: int, leads: int = 1, ages: str = AGES) -> str:
     return (
-        f"gpufleet_scheduler_leader {leads}\n"
+        f"gpufleet_scheduler_leader {leads}\n{ages}"
         'gpufleet_scheduler_queue_active{queue="a"} 1\ngpufleet_scheduler_queue_active{queue="idle"} 1\n'
         f'gpufleet_scheduler_queue_pending_pods{{queue="a",reason="quota"}} {waiting}\n'
         'gpufleet_scheduler_queue_pending_pods{queue="a",reason="nodes"} 1\n'
@@ -237,12 +269,25 @@ def test_what_waits_is_told_by_the_scheduler_that_leads() -> None:
         ((None,), "no scheduler that leads could be read: its page of metrics cannot be read"),
         ((scheduler(5, leads=0),), "no scheduler that leads could be read"),
         ((scheduler(5), scheduler(6)), "two schedulers say that they lead"),
+        ((scheduler(5, ages=""),), "the scheduler that leads does not say how old its figures are"),
     ],
 )
 def test_why_queues_are_unknown(texts: tuple[str | None, ...], problem: str) -> None:
     found = of_queues("gpufleet_queue_pending_pods", *texts)
     assert found.readings == ()
     assert problem in found.problem
+
+
+@pytest.mark.parametrize(
+    ("metric", "age_s"), [("gpufleet_queue_pending_pods", 4), ("gpufleet_queue_oldest_wait_seconds", 9)]
+)
+def test_what_waits_is_as_old_as_the_scheduler_says(metric: str, age_s: float) -> None:
+    assert {one.at_s for one in of_queues(metric, scheduler(5)).readings} == {Clock().now_s - age_s}
+
+
+def test_a_scheduler_without_queues_knows_of_none() -> None:
+    found = of_queues("gpufleet_queue_pending_pods", "gpufleet_scheduler_leader 1\n")
+    assert (found.readings, found.problem) == ((), "")
 
 
 def test_a_scheduler_with_an_old_view_is_not_believed() -> None:

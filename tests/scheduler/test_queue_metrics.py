@@ -1,5 +1,6 @@
 """What Prometheus hears of queues: the figures by hand, and a bounded number of series whatever people do."""
 
+from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -8,7 +9,7 @@ from gpufleet.engine.instruction import QueueBar, WhyBarred
 from gpufleet.model.identifiers import QueueName, QuotaResource
 from gpufleet.scheduler.bounded_labels import OTHERS
 from gpufleet.scheduler.metrics import Metrics
-from gpufleet.scheduler.queue_metrics import COUNTED_MAX, QUEUES_MAX
+from gpufleet.scheduler.queue_metrics import COUNTED_MAX, QUEUES_MAX, QueueMetrics
 from tests.explain.test_seeing_queues import crowded
 from tests.scheduler.world import World, in_world
 
@@ -67,6 +68,19 @@ def test_amounts_are_in_the_unit_of_quotas() -> None:
     assert series(metrics, "used") == {("a", "gpu"): 7.5, ("a", "gpu-memory"): 80.0 * 2**30}
     # Nobody worked out what it is owed: that is not 0.
     assert series(metrics, "fair_share") == {}
+
+
+def test_figures_say_how_old_they_are() -> None:
+    """A process that hangs serves its last page for a while, and autoscalers act on it."""
+    now_s = 100.0
+    registry = CollectorRegistry()
+    metrics = QueueMetrics(registry, lambda: now_s)
+    assert b"figures_age" not in generate_latest(registry)
+    metrics.update([queue("a")])
+    now_s = 107.5
+    assert b"gpufleet_scheduler_queue_figures_age_seconds 7.5\n" in generate_latest(registry)
+    metrics.clear()
+    assert b"figures_age" not in generate_latest(registry)
 
 
 def test_a_queue_that_is_not_in_force_is_0() -> None:

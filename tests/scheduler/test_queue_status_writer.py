@@ -62,6 +62,7 @@ class Case:
         self.pending = dict.fromkeys(self.names, 0)
         self.records: dict[str, tuple[NominationStatus, ...]] = {}
         self.immune: dict[str, tuple[str, ...]] = {}
+        self.reported_s: list[float] = []
         self.is_busy = False
         self.leads = True
         self.way = SpoiltWay(
@@ -87,6 +88,7 @@ class Case:
         """What the engine says: so many pods wait in each queue, with these places kept, and these pods are
         not evicted for it.
         """
+        self.reported_s.append(self.clock.monotonic_s())
         return [
             QueueFigures(
                 QueueName(name),
@@ -234,14 +236,19 @@ def test_without_the_lease_nothing_is_written() -> None:
     in_case(story)
 
 
-def test_while_binds_are_under_way_figures_wait_for_at_most_six_turns() -> None:
-    """Five turns are left out in a row, so a busy scheduler still tells within half a minute."""
+def test_while_binds_are_under_way_statuses_wait_for_at_most_six_turns() -> None:
+    """Five turns are left out in a row, so a busy scheduler still writes within half a minute. What
+    autoscalers read is reported all the same, with at most the pause and a second in between.
+    """
 
     async def story(case: Case) -> None:
         case.is_busy = True
         case.pending["q000"] = 4
         await case.clock.sleep(5 * TURN_EVERY_S)
         assert case.way.asked == []
+        pauses_s = [later - earlier for earlier, later in itertools.pairwise(case.reported_s)]
+        assert max(pauses_s) <= TURN_EVERY_S + 1
+        assert case.reported_s[-1] >= case.clock.monotonic_s() - TURN_EVERY_S - 1
         await case.clock.sleep(3 * TURN_EVERY_S)
         assert case.told() == case.pending
 

@@ -1,6 +1,7 @@
 """What Prometheus hears of work that waits: its age by queue and cause, what never fits, gangs in part."""
 
 import pytest
+from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -15,6 +16,7 @@ from gpufleet.engine.instruction import (
 )
 from gpufleet.model.identifiers import QueueName, QuotaResource
 from gpufleet.scheduler.metrics import Metrics
+from gpufleet.scheduler.waiting_metrics import WaitingFigures, WaitingMetrics
 from tests.scheduler.test_bound_terms import in_queue
 from tests.scheduler.test_eviction_planner import add_queue
 from tests.scheduler.test_reservations import a_gang_that_waits
@@ -32,6 +34,17 @@ def series(metrics: Metrics, name: str) -> Series:
         for sample in family.samples
         if sample.name == f"gpufleet_scheduler_{name}"
     }
+
+
+def test_figures_say_how_old_they_are() -> None:
+    now_s = 100.0
+    registry = CollectorRegistry()
+    metrics = WaitingMetrics(registry, lambda: now_s)
+    metrics.update(WaitingFigures(1.0))
+    now_s = 109.0
+    assert b"gpufleet_scheduler_waiting_figures_age_seconds 9.0\n" in generate_latest(registry)
+    metrics.update(None)
+    assert b"figures_age" not in generate_latest(registry)
 
 
 def test_the_oldest_wait_is_told_by_queue_and_cause() -> None:

@@ -66,6 +66,8 @@ def why_not_served(one: Reading, now_s: float, old_after_s: float) -> str:
     if not 0 <= one.amount <= AMOUNT_MAX:
         return f"its value cannot be true: {one.amount:g}"
     age_s = now_s - one.at_s
+    if math.isnan(age_s):
+        return "its value has no time"
     if not math.isfinite(age_s) or age_s < -AHEAD_S:
         return "its value has a time that is not reached yet"
     if age_s > old_after_s:

@@ -4,6 +4,7 @@ The age of a value is noted when it is asked for, whether or not it is served: a
 autoscalers get nothing because everything is old.
 """
 
+import math
 from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter
@@ -45,6 +46,8 @@ class ServingRecord(Collector):
     def note(self, metric: str, age_s: float, *, served: bool) -> None:
         """A value was asked for."""
         self._values.labels("served" if served else "refused").inc()
+        if not math.isfinite(age_s):
+            return
         now_s = self._now()
         at_s, before_s = self._ages.get(metric, (now_s, age_s))
         # Of values that were asked for together, the oldest counts.

@@ -6,6 +6,7 @@ queue stand at 0 before its first event, which ``increase`` would miss otherwise
 is gone, and of a scheduler that does not lead, are absent.
 """
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -58,8 +59,10 @@ AMOUNTS: dict[str, tuple[str, Amount]] = {
 class QueueMetrics(Collector):
     """Tells Prometheus of the queues."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._figures: tuple[QueueFigures, ...] = ()
+    def __init__(self, registry: CollectorRegistry, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
+        # Figures and their moment are replaced together: the endpoint's thread reads both.
+        self._reported: tuple[tuple[QueueFigures, ...], float] = ((), now_s())
         self._left_out = 0
         self._counted: set[str] = set()
         self._evicted = BoundedLabels()
@@ -91,7 +94,7 @@ class QueueMetrics(Collector):
         # By name, so that the queues with series are the same ones from one look to the next.
         by_name = sorted(every, key=lambda one: one.queue)
         self._left_out = max(0, len(every) - QUEUES_MAX)
-        self._figures = tuple(by_name[:QUEUES_MAX])
+        self._reported = (tuple(by_name[:QUEUES_MAX]), self._now_s())
         self._count([str(one.queue) for one in by_name])
         return every
 
@@ -126,7 +129,14 @@ class QueueMetrics(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Asked from the endpoint's thread: what is looked at is never changed, only replaced."""
-        figures = self._figures
+        figures, reported_s = self._reported
+        if figures:
+            # Autoscalers act on these figures, and a scheduler that hangs still serves its last page.
+            yield GaugeMetricFamily(
+                f"{PREFIX}_figures_age_seconds",
+                "Time since the figures of queues were reported",
+                value=max(0.0, self._now_s() - reported_s),
+            )
         for field, (text, amount) in AMOUNTS.items():
             yield _amounts(f"{PREFIX}_{field}", text, amount, figures)
         share = GaugeMetricFamily(

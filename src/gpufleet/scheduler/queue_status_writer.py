@@ -134,12 +134,18 @@ class QueueStatusWriter:
                     # same.
                     self._skipped += 1
                     last_s = began_s
+                    # Autoscalers act on what is reported, so only the writes are left out.
+                    self.report()
+                    pause_s = self._pause_after(began_s)
                     continue
             self._skipped, self._known_troubles, last_s = 0, troubles, began_s
             # The report is made once a turn for all queues; it costs a look at every waiting pod.
             writes = self.differences()
-            pause_s = max(TURN_EVERY_S, (clock.monotonic_s() - began_s) / PART_OF_THE_LOOP)
+            pause_s = self._pause_after(began_s)
             await self._take_turn(writes)
+
+    def _pause_after(self, began_s: float) -> float:
+        return max(TURN_EVERY_S, (self.client.clock.monotonic_s() - began_s) / PART_OF_THE_LOOP)
 
     def _troubles_now(self) -> object:
         return self.troubles(), tuple(sorted(self.queues.problems.items()))

@@ -5,8 +5,9 @@ A wait that grows is a matter of age, not of number, so each queue and cause has
 what was seen last. A scheduler that does not lead knows none of it, so all series are absent then.
 """
 
+import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -73,20 +74,26 @@ class ReportedCause(msgspec.Struct, frozen=True):
 class WaitingMetrics(Collector):
     """Tells Prometheus of work that waits."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._figures: WaitingFigures | None = None
+    def __init__(self, registry: CollectorRegistry, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
+        # Figures and their moment are replaced together: the endpoint's thread reads both.
+        self._updated: tuple[WaitingFigures | None, float] = (None, now_s())
         self._queues = BoundedLabels()
         registry.register(self)
 
     def update(self, figures: WaitingFigures | None) -> None:
         """The figures as of now; None where this process knows of none."""
-        self._figures = figures
+        self._updated = (figures, self._now_s())
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Asked from the endpoint's thread: what is looked at is never changed, only replaced."""
-        figures = self._figures
+        figures, updated_s = self._updated
         if figures is None:
             return
+        age_s = max(0.0, self._now_s() - updated_s)
+        yield _family(
+            "waiting_figures_age_seconds", "Time since work that waits was looked at", (), {(): age_s}
+        )
         oldest: dict[tuple[str, str], float] = defaultdict(float)
         never: Counter[tuple[str, str]] = Counter()
         for pod in figures.pods:

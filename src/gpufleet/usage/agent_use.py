@@ -91,7 +91,7 @@ class NodeUse(msgspec.Struct):
 def node_uses(samples: Iterable[SeriesValue], at_s: float, node: str = "") -> dict[str, NodeUse]:
     """What the samples say, by node; ``node`` is where they are from if they do not name one."""
     found: dict[str, NodeUse] = {}
-    for name, labels, value in samples:
+    for name, labels, value, _ in samples:
         uuid, instance = labels.get("uuid"), labels.get("mig_id", "")
         where = node or labels.get("node") or labels.get("exported_node")
         if uuid is None or not where:

@@ -1,9 +1,9 @@
 """Figures of serving engines and gateways: by direct read of the pods that say where their page is, or from
 Prometheus for all others.
 
-An engine's own figure is as new as the read. Without an object it is told of each series of each ready pod,
-with the pod's name and ``app`` among its labels: a pod that just starts has no queue, but one that is ready
-and does not answer makes the sum unknown.
+An engine's own figure is as new as the read, or has the time that its page gives it. Without an object it
+is told of each series of each ready pod, with the pod's name and ``app`` among its labels: a pod that just
+starts has no queue, but one that is ready and does not answer makes the sum unknown.
 """
 
 import asyncio
@@ -40,6 +40,8 @@ class Engines:
         pods = {key: self._objects.pods.get(key.name, key.namespace) for key in objects}
         direct = {key: pod for key, pod in pods.items() if pod is not None and engine_url(pod)}
         found = dict(await self._read(metric, direct))
+        absent = FoundValues(problem=f"its page of metrics has no {metric.name}")
+        found |= {key: absent for key, one in found.items() if not one.readings and not one.problem}
         others = [key for key in objects if key not in direct]
         if self._prometheus is not None and others:
             found |= await self._prometheus.of_pods(metric.name, others[0].namespace, others)
@@ -84,8 +86,13 @@ class Engines:
             page = await self._pages.page(engine_url(pod))
         except WorldError as error:
             return FoundValues(problem=str(error))
+        # A page that gives a value a time may have it from long ago.
         return FoundValues(
-            tuple(Reading(one.value, page.at_s, one.labels) for one in page.samples if one.name == metric)
+            tuple(
+                Reading(one.value, page.at_s if one.at_s is None else one.at_s, one.labels)
+                for one in page.samples
+                if one.name == metric
+            )
         )
 
 

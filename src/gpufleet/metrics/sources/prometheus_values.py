@@ -1,12 +1,13 @@
 """Values from a Prometheus server, with the time at which it scraped them.
 
 A query tells a value of up to five minutes ago as if it were of now, so ``timestamp`` is asked for beside it,
-and a series without such a time has no value. The server is asked in a thread, within a few seconds; two
+and a series without such a time is not served. The server is asked in a thread, within a few seconds; two
 questions at once for one metric are one.
 """
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -92,11 +93,11 @@ class PrometheusValues:
         ]
         amounts = self._points(" or ".join(either))
         times = self._points(" or ".join(f"timestamp({one})" for one in either))
+        # A series that is no number has a time alone. It is not left out: a sum would be too small then.
         return FoundValues(
             tuple(
-                Reading(amount, times[labels], _plain(labels))
-                for labels, amount in amounts.items()
-                if labels in times
+                Reading(amounts.get(labels, math.nan), times.get(labels, math.nan), _plain(labels))
+                for labels in amounts | times
             )
         )
 

@@ -1,8 +1,8 @@
 """How much waits in a queue and for how long, from the page of the scheduler that leads.
 
 A page counts while its scheduler leads and says that its view is fresh (/readyz). Two that lead at once
-contradict each other, so then nothing is known. Figures are those of its last look, at most seven seconds
-before.
+contradict each other, so then nothing is known. Figures are as old as the page says: a scheduler that hangs
+serves its last ones for a while.
 """
 
 import asyncio
@@ -21,12 +21,15 @@ LEADER = "gpufleet_scheduler_leader"
 ACTIVE = "gpufleet_scheduler_queue_active"
 PENDING = "gpufleet_scheduler_queue_pending_pods"
 OLDEST_WAIT = "gpufleet_scheduler_oldest_wait_seconds"
-NAMES = frozenset({LEADER, ACTIVE, PENDING, OLDEST_WAIT})
-COMPONENT = "app.kubernetes.io/component"
-POLL_EVERY_S = 7.0
-"""How old the scheduler's own look may be when it is told: its pause, and a beat of a second."""
+PENDING_AGE = "gpufleet_scheduler_queue_figures_age_seconds"
+OLDEST_WAIT_AGE = "gpufleet_scheduler_waiting_figures_age_seconds"
+AGES = {catalogue.QUEUE_PENDING: PENDING_AGE, catalogue.QUEUE_WAIT: OLDEST_WAIT_AGE}
+"""The metric that says how old the figures are, by the metric that is asked for."""
 
+NAMES = frozenset({LEADER, ACTIVE, PENDING, OLDEST_WAIT, *AGES.values()})
+COMPONENT = "app.kubernetes.io/component"
 NO_LEADER = "no scheduler that leads could be read"
+NO_AGE = "the scheduler that leads does not say how old its figures are"
 
 
 class Queues:
@@ -51,20 +54,31 @@ class Queues:
         self, metric: Metric, objects: Sequence[ObjectKey]
     ) -> Mapping[ObjectKey, FoundValues]:
         """What is known of each queue."""
-        page, problem = await self._leader()
-        if page is None:
+        known, problem = await self._known(metric)
+        if known is None:
             return dict.fromkeys(objects, FoundValues(problem=problem))
-        known = _figures(page, metric.name)
         absent = FoundValues(problem="the scheduler tells nothing of this queue")
-        return {key: known.get(key.name, absent) for key in objects}
+        return {key: FoundValues((known[key.name],)) if key.name in known else absent for key in objects}
 
     async def external(self, metric: Metric, namespace: str) -> FoundValues:  # noqa: ARG002  queues are in none
         """All queues, with their names as labels."""
+        known, problem = await self._known(metric)
+        if known is None:
+            return FoundValues(problem=problem)
+        return FoundValues(tuple(known[name] for name in sorted(known)))
+
+    async def _known(self, metric: Metric) -> tuple[dict[str, Reading] | None, str]:
+        """A reading for each queue, by its name; None, with the reason, where nothing is known."""
         page, problem = await self._leader()
         if page is None:
-            return FoundValues(problem=problem)
-        figures = _figures(page, metric.name)
-        return FoundValues(tuple(one for name in sorted(figures) for one in figures[name].readings))
+            return None, problem
+        amounts = _amounts(page, metric.name)
+        age_s = next((one.value for one in page.samples if one.name == AGES[metric.name]), None)
+        if age_s is None:
+            # Of no queue there are no figures that could be old.
+            return (None, NO_AGE) if amounts else ({}, "")
+        at_s = page.at_s - age_s
+        return {queue: Reading(amount, at_s, {"queue": queue}) for queue, amount in amounts.items()}, ""
 
     async def _leader(self) -> tuple[Page | None, str]:
         urls = self._urls or self._schedulers()
@@ -100,8 +114,8 @@ def _leads(page: Page) -> bool:
     return any(one.name == LEADER and one.value == 1 for one in page.samples)
 
 
-def _figures(page: Page, metric: str) -> dict[str, FoundValues]:
-    """One reading for each queue that the scheduler knows: nothing that waits is 0, and known to be."""
+def _amounts(page: Page, metric: str) -> dict[str, float]:
+    """One amount for each queue that the scheduler knows: nothing that waits is 0, and known to be."""
     amounts = {one.labels.get("queue", ""): 0.0 for one in page.samples if one.name == ACTIVE}
     for one in page.samples:
         queue = one.labels.get("queue", "")
@@ -109,7 +123,4 @@ def _figures(page: Page, metric: str) -> dict[str, FoundValues]:
             amounts[queue] += one.value
         if metric == catalogue.QUEUE_WAIT and one.name == OLDEST_WAIT and queue in amounts:
             amounts[queue] = max(amounts[queue], one.value)
-    at_s = page.at_s - POLL_EVERY_S
-    return {
-        queue: FoundValues((Reading(amount, at_s, {"queue": queue}),)) for queue, amount in amounts.items()
-    }
+    return amounts
