@@ -20,6 +20,9 @@ BUSY_RATIO, AGE_S, WAITING = 0.4, 3.0, 7.0
 """What is true: the busy ratio of a card, the age of its sample, and the requests that wait."""
 
 LATE_S = 0.15
+UNREACHED = "fetch series for store-1: connection refused"
+"""As a server says that asks several stores, of which one is away."""
+
 CACHED_S = 3600
 """So old are the points that a cache answers with."""
 
@@ -42,6 +45,7 @@ class Lie(enum.Enum):
     CACHED = "answers with points of an hour ago"
     OTHER_CLUSTER = "tells of other cards on nodes of the same name"
     TWO_CLUSTERS = "tells of two clusters"
+    IN_PART = "answers with what it reached, and a warning"
 
 
 def truth(query: str, now_s: float) -> Series:
@@ -142,7 +146,10 @@ class _Handler(BaseHTTPRequestHandler):
             told: object = value if self.server.lie is Lie.WRONG_TYPES else f"{value}"
             points = [[at_s - away_s, told] for at_s in range(first_s, last_s + 1, step_s)]
             result.append({"metric": labels, "values": points})
-        return json.dumps({"status": "success", "data": {"resultType": "matrix", "result": result}}).encode()
+        found = {"status": "success", "data": {"resultType": "matrix", "result": result}}
+        if self.server.lie is Lie.IN_PART:
+            found |= {"warnings": [UNREACHED]}
+        return json.dumps(found).encode()
 
     def _answer(self, body: bytes, missing: int = 0) -> None:
         self.send_response(200)

@@ -26,6 +26,7 @@ from tests.usage.prometheus.lying_server import (
     CARDS,
     ENGINE,
     NODE,
+    UNREACHED,
     WAITING,
     Lie,
     LyingServer,
@@ -45,6 +46,7 @@ SENTENCES = {
     Lie.WRONG_TYPES: "does not answer as Prometheus does",
     Lie.CACHED: "answers about another time than it was asked for (-3600 s)",
     Lie.TWO_CLUSTERS: "has series of 2 clusters (east, west); name one of them (--prometheus-cluster)",
+    Lie.IN_PART: f"answers with a warning, so something may be missing: '{UNREACHED}'",
 }
 """What is said of a server that cannot be believed at all, by all who ask it."""
 
@@ -207,7 +209,9 @@ def test_a_server_that_is_late_again_and_again_is_left(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    "lie", [one for one in SENTENCES if one not in {Lie.HANGS, Lie.ENDLESS}], ids=lambda lie: lie.name.lower()
+    "lie",
+    [one for one in SENTENCES if one not in {Lie.HANGS, Lie.ENDLESS, Lie.IN_PART}],
+    ids=lambda lie: lie.name.lower(),
 )
 def test_a_command_ends_with_the_sentence(
     lie: Lie, server: LyingServer, capsys: pytest.CaptureFixture[str]
@@ -216,6 +220,15 @@ def test_a_command_ends_with_the_sentence(
     said = capsys.readouterr().err
     assert SENTENCES[lie] in said
     assert server.url in said
+
+
+@pytest.mark.parametrize("lie", [Lie.IN_PART], ids=["in_part"])
+def test_advice_from_a_part_of_the_past_says_so(
+    server: LyingServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a window of days something is often missing, so the advice stands with a note."""
+    assert used(server) == 0
+    assert f"{server.url} warns: {UNREACHED}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("lie", [Lie.HIGH, Lie.NEGATIVE, Lie.NOT_A_NUMBER], ids=lambda lie: lie.name.lower())
