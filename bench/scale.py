@@ -35,8 +35,8 @@ ANSWER_S_MAX = 5.0
 STORIES, STORY_S = 1_000, 4 * 3600
 """Seeds of gangs that begin without nodes, and how long each story goes on at most."""
 
-TOGETHER, GANGS_TOGETHER = 100, 3
-"""Stories of several gangs that wait for the same groups: these need more looks of the autoscaler."""
+GANGS_TOGETHER = 3
+"""Gangs that wait for the same groups, in as many stories; in half of these the expander restarts."""
 
 SMALL_PROBLEMS, LARGER_PROBLEMS = 400, 60
 BEYOND_MAX = 0.05
@@ -97,13 +97,23 @@ def _plan() -> list[Figure]:
 def _from_zero() -> list[Figure]:
     """Gangs from zero nodes beside the stand-in for Cluster Autoscaler, with the expander and without."""
     exact = [_runs(seed, with_the_expander(), 1) for seed in range(STORIES)]
-    several = [_runs(seed, with_the_expander(), GANGS_TOGETHER) for seed in range(TOGETHER)]
-    without = [_runs(seed, alone(Random(seed)), GANGS_TOGETHER) for seed in range(TOGETHER)]
-    wrong = sum(run.bought - run.failed != len(run.running) for run in exact)
+    several = [
+        _runs(seed, with_the_expander(Random(seed) if seed % 2 else None), GANGS_TOGETHER)
+        for seed in range(STORIES)
+    ]
+    without = [_runs(seed, alone(Random(seed)), GANGS_TOGETHER) for seed in range(STORIES)]
+    wrong = _with_a_node_too_many(exact)
     together = f"{GANGS_TOGETHER} gangs together, nodes bought of those that work"
     return [
         figure(
             f"stories of one gang from zero nodes with a node too many, of {STORIES:,}", wrong, "", "lower", 0
+        ),
+        figure(
+            f"stories of {GANGS_TOGETHER} gangs together with a node too many, of {STORIES:,}",
+            _with_a_node_too_many(several),
+            "",
+            "lower",
+            0,
         ),
         figure(f"{together}, with the expander", _bought_of_used(several), "ratio", "lower", 1.0),
         figure(f"{together}, the stand-in alone", _bought_of_used(without), "ratio", "lower"),
@@ -114,6 +124,10 @@ def _runs(seed: int, choose: Choose, gangs: int) -> StandIn:
     run = story(seed, choose, gangs)
     run.run(STORY_S)
     return run
+
+
+def _with_a_node_too_many(runs: Sequence[StandIn]) -> int:
+    return sum(run.bought - run.failed != len(run.running) for run in runs)
 
 
 def _bought_of_used(runs: Sequence[StandIn]) -> float:

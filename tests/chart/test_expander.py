@@ -1,4 +1,4 @@
-"""What the chart installs of the expander: nothing by default, no right to write, and its authority."""
+"""What the chart installs of the expander: nothing by default, one right to write, and its authority."""
 
 import base64
 
@@ -17,9 +17,12 @@ def test_without_the_value_nothing_of_it_is_installed() -> None:
     assert of_expander(rendered()) == []
 
 
-def test_it_only_reads() -> None:
-    bindings = [its for its in of_expander(rendered(EXPANDER)) if its["kind"].endswith("Binding")]
-    assert [its["roleRef"]["name"] for its in bindings] == ["gpufleet-explain"]
+def test_it_reads_and_writes_the_status_of_pods_alone() -> None:
+    objects = rendered(EXPANDER)
+    bindings = [its for its in of_expander(objects) if its["kind"].endswith("Binding")]
+    assert [its["roleRef"]["name"] for its in bindings] == ["gpufleet-explain", "gpufleet-expander-decisions"]
+    rules = one(objects, "ClusterRole", "gpufleet-expander-decisions")["rules"]
+    assert rules == [{"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]}]
 
 
 def test_the_autoscaler_finds_the_authority_in_its_own_namespace() -> None:

@@ -10,6 +10,7 @@ import datetime as dt
 import time
 from collections.abc import Callable, Sequence
 from random import Random
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -18,10 +19,14 @@ from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.snapshots.decisions import Moment
 from gpufleet.cluster.snapshots.document import engine_time_us
+from gpufleet.cluster.waiting_reasons import is_postponed
 from gpufleet.expander.answering import Answering
+from gpufleet.expander.decisions import POSTPONED_FOR, Decision
 from gpufleet.expander.judgement import Seen
 from gpufleet.expander.protocol.question import OfferedPod, Option
-from gpufleet.kube.resources import NODES
+from gpufleet.kube.codec.chosen_nodes import write_chosen_nodes
+from gpufleet.kube.objects.pod import NODES_CHOSEN, Pod, PodCondition
+from gpufleet.kube.resources import NODES, PODS
 from gpufleet.model.identifiers import PodUid
 from gpufleet.whatif.course import Course
 from tests.cluster.snapshots.small_snapshots import AT, Fleet
@@ -33,10 +38,18 @@ LATE_MOST_S = 14 * 60
 
 BACKOFF_S = 300
 FAILS = 0.15
+RESTARTS = 0.1
 GPUS = 8
 
-Choose = Callable[[Sequence[Option], Seen], Sequence[int]]
-"""The options that are left of those that are offered."""
+
+class Chosen(NamedTuple):
+    """The options that are left of those that are offered, and what is written of pods."""
+
+    options: Sequence[int]
+    decisions: Sequence[tuple[Pod, Decision]] = ()
+
+
+Choose = Callable[[Sequence[Option], Seen], Chosen]
 
 
 class Group(msgspec.Struct):
@@ -82,8 +95,15 @@ class StandIn:
         self._random = random
         self._choose = choose
         self._at_s = 0.0
+        self._moved_at_s = 0.0
         for one in work:
             self._write(one)
+        self.can_start_one = any(self._fits(gang) for gang in {one.gang for one in work})
+
+    def _fits(self, gang: str) -> bool:
+        """Whether the groups may have as many nodes as a gang has members for them."""
+        wanted = [one.group for one in self.waiting.values() if one.gang == gang]
+        return all(wanted.count(group.name) <= group.size_max for group in self.groups)
 
     def run(self, duration_s: float) -> None:
         """Let so much time pass, or less where nothing more can happen."""
@@ -91,18 +111,22 @@ class StandIn:
             if self._nodes_come():
                 self._bind()
             options = self._options()
-            chosen = self._choose(options, self._seen()) if options else ()
-            if chosen:
-                self._buy(options[chosen[0]])
+            chosen = self._choose(options, self._seen()) if options else Chosen(())
+            for pod, decision in chosen.decisions:
+                self._decide(pod.metadata.name, decision)
+            if chosen.options:
+                self._buy(options[chosen.options[0]])
             elif self._is_at_rest():
                 return
             self._at_s += LOOK_EVERY_S
 
     def _is_at_rest(self) -> bool:
-        """Whether no node is on its way and no group is left alone for a while."""
+        """Whether no node is on its way, no group is left alone, and what was postponed was offered again."""
         pending = any(one.set_up_at_s > self._at_s for one in self.joined.values())
         alone = any(group.left_alone_until_s > self._at_s for group in self.groups)
-        return not (self.coming or pending or alone)
+        if self.coming or pending or alone:
+            self._moved_at_s = self._at_s
+        return self._at_s - self._moved_at_s > POSTPONED_FOR.total_seconds() + LOOK_EVERY_S
 
     @property
     def empty_nodes(self) -> int:
@@ -112,6 +136,19 @@ class StandIn:
     def started(self, gang: str) -> int:
         """How many members of a gang run."""
         return sum(name.startswith(f"{gang}-") for name in self.running)
+
+    def _decide(self, name: str, decision: Decision) -> None:
+        """What the expander writes of a pod."""
+        pods = self.fleet.picture.objects[PODS]
+        pod = pods["default", name]
+        condition = PodCondition(NODES_CHOSEN, *write_chosen_nodes(decision))
+        pods["default", name] = replace(pod, status=replace(pod.status, conditions=(condition,)))
+
+    def _is_postponed(self, name: str) -> bool:
+        """Whether the scheduler does not show the autoscaler that the pod needs a node."""
+        return is_postponed(
+            self.fleet.picture.objects[PODS]["default", name], engine_time_us(self._seen().at)
+        )
 
     def _seen(self) -> Seen:
         return Seen(self.fleet.picture, Settings(identity="test"), AT + dt.timedelta(seconds=self._at_s))
@@ -174,7 +211,8 @@ class StandIn:
         for group in self.groups:
             free = sum(one.group is group and name not in used for name, one in self.joined.items())
             on_the_way = sum(one.group is group for one in self.coming)
-            needy = [one for one in self.waiting.values() if one.group == group.name][free + on_the_way :]
+            shown = [one for one in self.waiting.values() if not self._is_postponed(one.name)]
+            needy = [one for one in shown if one.group == group.name][free + on_the_way :]
             count = min(len(needy), group.size_max - group.size)
             if count > 0 and group.left_alone_until_s <= self._at_s:
                 pods = tuple(OfferedPod(PodUid(f"uid-of-{one.name}"), "gpufleet") for one in needy[:count])
@@ -191,21 +229,24 @@ class StandIn:
             self.bought += 1
 
 
-def with_the_expander() -> Choose:
-    """The choice of ``gpufleet expander``."""
+def with_the_expander(restarts: Random | None = None) -> Choose:
+    """The choice of ``gpufleet expander``, which forgets what it chose before about every tenth question."""
     answering = Answering(CATALOGUE)
 
-    def choose(options: Sequence[Option], seen: Seen) -> Sequence[int]:
+    def choose(options: Sequence[Option], seen: Seen) -> Chosen:
+        nonlocal answering
+        if restarts is not None and restarts.random() < RESTARTS:
+            answering = Answering(CATALOGUE)
         answered = answering.answer(seen, options, time.monotonic() + 3600)
         answering.sent(answered)
-        return answered.choice.options
+        return Chosen(answered.choice.options, answered.decisions)
 
     return choose
 
 
 def alone(random: Random) -> Choose:
     """The autoscaler's own choice without another rule: any option."""
-    return lambda options, _: [random.randrange(len(options))]
+    return lambda options, _: Chosen([random.randrange(len(options))])
 
 
 def story(seed: int, choose: Choose, gangs: int = 1) -> StandIn:

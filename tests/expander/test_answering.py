@@ -6,10 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from gpufleet.cluster.settings import Settings
+from gpufleet.cluster.snapshots.document import engine_time_us
 from gpufleet.expander.answering import Answering
 from gpufleet.expander.choice import Outcome
 from gpufleet.expander.judgement import Seen
+from gpufleet.expander.protocol.question import Option
 from gpufleet.expander.template_nodes import template_of
+from gpufleet.kube.codec.chosen_nodes import NodesComing, Postponed
 from gpufleet.kube.objects.node import Taint
 from gpufleet.kube.resources import NODE_DEVICES, NODES
 from tests.cluster.snapshots.small_snapshots import AT, Fleet
@@ -135,7 +138,7 @@ def test_nodes_that_are_coming_are_not_bought_again() -> None:
     fleet, answering, _ = chosen_once()
     late = gang(fleet, "later", 2)
     answer = answered(fleet, option("h100", 1, late[0]), answering=answering, after_s=10)
-    assert (answer.choice.outcome, answer.coming_nodes) == (Outcome.VETOED, 2)
+    assert (answer.choice.options, answer.coming_nodes) == ((), 2)
 
 
 def test_what_the_autoscaler_has_given_up_is_bought_anew() -> None:
@@ -155,6 +158,30 @@ def test_after_fifteen_minutes_nothing_is_coming() -> None:
     fleet.pod("other", gpus=8)
     answer = answered(fleet, option("h100", 1, "other"), answering=answering, after_s=15 * 60 + 1)
     assert answer.coming_nodes == 0
+
+
+def two_gangs_for_five_nodes() -> tuple[Fleet, Option]:
+    """Gangs of three and of four nodes' size, for a group that may have five."""
+    fleet = a_fleet()
+    first, second = gang(fleet, "first", 3), gang(fleet, "second", 4)
+    return fleet, option("h100", 5, *first, *second[:2])
+
+
+def test_a_gang_that_starts_with_none_of_the_nodes_is_postponed_before_any_is_bought() -> None:
+    fleet, offer = two_gangs_for_five_nodes()
+    answer = answered(fleet, offer)
+    assert (answer.choice.outcome, answer.choice.options) == (Outcome.POSTPONED, ())
+    names = {pod.metadata.name for pod, decision in answer.decisions if isinstance(decision, Postponed)}
+    assert names == {f"second-{number}" for number in range(4)}
+
+
+def test_nodes_that_were_chosen_are_kept_for_the_gang_for_fifteen_minutes() -> None:
+    fleet = a_fleet()
+    answer = answered(fleet, option("h100", 2, *gang(fleet, "train", 2)))
+    at_us = engine_time_us(AT)
+    expected = NodesComing("h100", at_us, at_us + 15 * 60_000_000)
+    found = {pod.metadata.name: decision for pod, decision in answer.decisions}
+    assert found == {"train-0": expected, "train-1": expected}
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,14 @@ tells the same stories over 1,000 seeds.
 
 from random import Random
 
-from tests.expander.autoscaler_stand_in import StandIn, alone, story, with_the_expander
+import pytest
+
+from tests.expander.autoscaler_stand_in import Choose, StandIn, alone, story, with_the_expander
 
 DURATION_S = 4 * 3600
 SEEDS = range(15)
+TOGETHER = 3
+SEEDS_TOGETHER = range(5, 15)
 
 
 def fits(run: StandIn) -> bool:
@@ -25,6 +29,24 @@ def test_a_gang_gets_its_nodes_exactly_and_one_that_can_never_be_whole_gets_none
         run.run(DURATION_S)
         found = (run.bought - run.failed, len(run.running), run.empty_nodes)
         assert found == (expected, expected, 0), f"seed {seed}"
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["without restarts", "with restarts"])
+def test_several_gangs_together_get_as_many_nodes_as_they_use(*, restarts: bool) -> None:
+    """Some fit beside others and some do not, nodes join minutes apart, and groups fail for a while."""
+    runs = [
+        told(seed, with_the_expander(Random(seed) if restarts else None), TOGETHER) for seed in SEEDS_TOGETHER
+    ]
+    for seed, run in zip(SEEDS_TOGETHER, runs, strict=True):
+        assert (run.bought - run.failed, run.empty_nodes) == (len(run.running), 0), f"seed {seed}"
+    # What is asked for here could be had by buying nothing.
+    assert all(run.running for run in runs if run.can_start_one)
+
+
+def told(seed: int, choose: Choose, gangs: int) -> StandIn:
+    run = story(seed, choose, gangs)
+    run.run(DURATION_S)
+    return run
 
 
 def test_the_stand_in_alone_buys_for_gangs_that_can_never_be_whole() -> None:

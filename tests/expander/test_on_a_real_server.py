@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpufleet.expander.protocol import expander_pb2 as api
+from gpufleet.kube.objects.pod import NODES_CHOSEN
 from gpufleet.localkube import manifests
 from gpufleet.localkube.access.api import Api
 from gpufleet.localkube.access.certificates import Authority
@@ -27,6 +28,7 @@ from tests.waiting import until
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 PODS, NODES = "/api/v1/namespaces/default/pods", "/api/v1/nodes"
 ACCOUNT = "the-expander"
+DECISIONS = "gpufleet-expander-decisions"
 RAW = 2
 """The field of runtime.Unknown that holds the object; four bytes of a mark stand before the message."""
 
@@ -85,7 +87,12 @@ def grant_rights(server: Api) -> None:
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "gpufleet-explain"}
     subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": ACCOUNT}
     binding = {"metadata": {"name": ACCOUNT}, "roleRef": role, "subjects": [subject]}
-    server.call("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)
+    rights = "/apis/rbac.authorization.k8s.io/v1"
+    server.call("POST", f"{rights}/clusterrolebindings", binding)
+    rule = {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]}
+    server.call("POST", f"{rights}/clusterroles", {"metadata": {"name": DECISIONS}, "rules": [rule]})
+    decisions = {"metadata": {"name": DECISIONS}, "roleRef": {**role, "name": DECISIONS}}
+    server.call("POST", f"{rights}/clusterrolebindings", {**decisions, "subjects": [subject]})
 
 
 @contextlib.contextmanager
@@ -143,5 +150,20 @@ def test_half_a_gang_is_vetoed_and_nodes_for_the_whole_are_chosen(
             answer = best_options(f"localhost:{port}", authority.identity.certificate, asked, timeout_s=60)
             return asyncio.run(answer)
 
+        def says(name: str, kind: str) -> str:
+            """The reason of a condition of a pod."""
+            with cluster.api() as server:
+                conditions = server.call("GET", f"{PODS}/{name}")["status"].get("conditions", [])
+            return next((str(one["reason"]) for one in conditions if one["type"] == kind), "")
+
+        with cluster.api() as server:
+            waits = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no"}
+            for name in ("train-0", "train-1"):
+                server.call("PATCH", f"{PODS}/{name}/status", {"status": {"conditions": [waits]}}, MERGE)
         assert goes_on_with(half) == []
+        # The autoscaler is not asked for it any more, both members of it.
+        for name in ("train-0", "train-1"):
+            until(lambda: says(name, NODES_CHOSEN) == "Postponed", 60, "nothing is written of the gang")  # noqa: B023
+            assert says(name, "PodScheduled") == "WaitingForTurn"
         assert goes_on_with(half, whole) == ["whole"]
+        until(lambda: says("train-1", NODES_CHOSEN) == "NodesComing", 60, "nothing is written of the choice")

@@ -9,12 +9,14 @@ import pytest
 
 from gpufleet.cluster.settings import Settings
 from gpufleet.expander.answering import Answered, Answering
+from gpufleet.expander.decisions import Decision
 from gpufleet.expander.expander_record import ExpanderRecord
 from gpufleet.expander.judgement import Seen
 from gpufleet.expander.process import credentials_of
 from gpufleet.expander.protocol import expander_pb2 as api
 from gpufleet.expander.protocol.question import Option
 from gpufleet.expander.service import ExpanderService
+from gpufleet.kube.objects.pod import Pod
 from gpufleet.localkube.access.certificates import Authority
 from gpufleet.model.model_errors import WorldError
 from gpufleet.plan.instance_types import Catalogue
@@ -47,6 +49,7 @@ class Served:
         self.authority = Authority.new("expander")
         self.record = ExpanderRecord()
         self.is_away = False
+        self.decided: list[tuple[Pod, Decision]] = []
         self.answering = GatedAnswering(CATALOGUE)
         self.renew()
         self.service = ExpanderService(
@@ -55,6 +58,7 @@ class Served:
             self.record,
             "127.0.0.1:0",
             credentials_of(folder / "tls.crt", folder / "tls.key"),
+            lambda answered: self.decided.extend(answered.decisions),
         )
 
     def renew(self) -> None:

@@ -204,6 +204,7 @@ class EngineEvents:
             pod_events += result
         for kind, change in seen:
             if kind == resources.PODS:
+                self.nodes.kept.hear(change)
                 pod_events += self._pod(change, first)
         # After the pods that changed themselves: those are read with all that is new already.
         pod_events += self.pods.read_again(touched)
@@ -230,6 +231,7 @@ class EngineEvents:
         """What is new of these nodes and of those that changes of these concern, which are added to them."""
         changed = self.pods.take_changed()  # What a node has to give depends on what its pods hold.
         nodes |= dict.fromkeys(name for name in changed if self.nodes.depends_on(name, changed[name]))
+        nodes |= dict.fromkeys(self.nodes.take_kept(self.queues.now_us()))
         nodes |= dict.fromkeys(
             # A copy, because the dict grows while it is walked.
             other

@@ -16,6 +16,8 @@ from gpufleet.engine.explanations.causes import (
     GANG_SHORT,
     GANG_UNKNOWN,
 )
+from gpufleet.kube.codec.chosen_nodes import Postponed, read_chosen_nodes
+from gpufleet.kube.objects.pod import Pod
 
 UNSCHEDULABLE = "Unschedulable"
 """Nodes would help; the word is kube-scheduler's."""
@@ -35,6 +37,17 @@ _BY_CAUSE = {
     **dict.fromkeys((GANG_SHORT, GANG_UNKNOWN, GANG_MALFORMED), WAITING_FOR_GANG),
     **dict.fromkeys((ABOUT_TO_RUN, BACKOFF, BEHIND_OTHERS), WAITING_FOR_TURN),
 }
+
+
+def is_postponed(pod: Pod, now_us: int) -> bool:
+    """Whether the nodes that can be bought now are for other work, so that none are asked for."""
+    said = read_chosen_nodes(pod)
+    return isinstance(said, Postponed) and now_us < said.until_us
+
+
+def as_shown(reason: str, pod: Pod, now_us: int) -> str:
+    """The reason that a pod shows autoscalers: while it is postponed, nodes are not asked for."""
+    return WAITING_FOR_TURN if reason == UNSCHEDULABLE and is_postponed(pod, now_us) else reason
 
 
 def waiting_reason(cause: str, *, never_fits: bool) -> str:

@@ -7,21 +7,24 @@ import msgspec
 
 from gpufleet.expander.choice import Choice, Choosing, Outcome
 from gpufleet.expander.coming_nodes import ComingNodes
+from gpufleet.expander.decisions import Decision, decisions
 from gpufleet.expander.judgement import Judgement, Seen
 from gpufleet.expander.protocol.question import Option
+from gpufleet.kube.objects.pod import Pod
 from gpufleet.plan.instance_types import Catalogue
 
 
 class Answered(msgspec.Struct, frozen=True):
     """What came of a question; ``coming_nodes`` counted as there.
 
-    ``coming`` is what is on its way once the answer is sent.
+    ``coming`` is what is on its way once the answer is sent, and ``decisions`` what is then written of pods.
     """
 
     choice: Choice
     coming_nodes: int
     took_s: float
     coming: tuple[ComingNodes, ...]
+    decisions: tuple[tuple[Pod, Decision], ...]
 
 
 class Answering:
@@ -41,15 +44,13 @@ class Answering:
         """The choice among these options. Raises WorldError where there is no time for one."""
         began_s = time.monotonic()
         judgement = Judgement(seen, options, self._coming, ends_at_s)
-        choosing = Choosing(
-            options, judgement.pods, judgement.started, self._catalogue, seen.settings.scheduler_name
-        )
-        choice = choosing.choice()
+        choice = Choosing(options, judgement, self._catalogue, seen.settings.scheduler_name).choice()
         coming = judgement.coming
         if choice.outcome is Outcome.CHOSEN:
             (chosen,) = (options[at] for at in choice.options)
             coming += (ComingNodes(chosen.group, chosen.node, chosen.node_count, choice.pods, seen.at),)
-        return Answered(choice, judgement.coming_nodes, time.monotonic() - began_s, coming)
+        decided = decisions(choice, options, judgement, seen.at)
+        return Answered(choice, judgement.coming_nodes, time.monotonic() - began_s, coming, decided)
 
     def sent(self, answered: Answered) -> None:
         """The autoscaler gets this answer."""

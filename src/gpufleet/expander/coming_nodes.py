@@ -1,12 +1,14 @@
 """Nodes that were chosen and have not joined yet: they count as there, so that nothing is bought twice.
 
-The autoscaler counts them too, and offers no pods that fit them. Where it offers such pods again, it has
-given nodes up, and they count no more.
+The autoscaler counts them too, and offers no pods that fit them. Which pods these are is its choice: of pods
+that are alike it may offer those for which nodes were chosen, and leave out others. So pods are counted and
+not named. Where fewer pods of a kind are left out than have nodes on their way, it has given nodes up, and
+they count no more.
 """
 
 import datetime as dt
-from collections.abc import Collection
-from fractions import Fraction
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -14,6 +16,7 @@ from gpufleet.cluster.watching.picture import Picture
 from gpufleet.expander.template_nodes import joined
 from gpufleet.kube.objects.node import Node
 from gpufleet.model.identifiers import PodUid
+from gpufleet.model.shape import Shape
 
 JOINS_WITHIN = dt.timedelta(minutes=15)
 """The autoscaler's --max-node-provision-time: it gives up nodes that did not join by then."""
@@ -28,10 +31,64 @@ class ComingNodes(msgspec.Struct, frozen=True):
     pods: frozenset[PodUid]
     at: dt.datetime
 
-    def still_coming(self, picture: Picture, offered: Collection[PodUid], now: dt.datetime) -> int:
-        """How many of the nodes will still come, where these pods are offered."""
-        if now - self.at > JOINS_WITHIN:
-            return 0
-        again = sum(uid in offered for uid in self.pods)
-        given_up = -(-Fraction(self.node_count * again, max(1, len(self.pods))) // 1)
-        return max(0, self.node_count - int(given_up) - joined(self.node, picture, self.at))
+
+class Offered(msgspec.Struct, frozen=True):
+    """Which kind each pod is of that is shown as one that nodes would help, and which are offered."""
+
+    kinds: Mapping[PodUid, Shape]
+    pods: frozenset[PodUid]
+
+
+def still_coming(
+    coming: Sequence[ComingNodes], offered: Offered, picture: Picture, now: dt.datetime
+) -> tuple[list[int], bool]:
+    """How many nodes of each purchase, the oldest first, will still come, and whether that is unclear.
+
+    It is where pods are offered for which nodes are on their way, or more that are alike are left out than
+    these nodes explain: pods beyond what a group may have then hide that nodes were given up.
+
+    A node that joined is of the oldest purchase that lacks one. Pods that the autoscaler leaves out have room
+    on nodes that joined first, and then on those that it still counts.
+    """
+    own = [one.pods - _chosen_again(coming, at) for at, one in enumerate(coming)]
+    expected = [_share(one.node_count, len(pods), one) for one, pods in zip(coming, own, strict=True)]
+    there = _joined_of_each(coming, expected, picture)
+    left_out = Counter(kind for uid, kind in offered.kinds.items() if uid not in offered.pods)
+    without: list[Counter[Shape]] = []
+    for one, pods, nodes in zip(coming, own, there, strict=True):
+        waiting = [offered.kinds[uid] for uid in sorted(pods) if uid in offered.kinds]
+        # Pods that run have the first places.
+        running = len(pods) - len(waiting)
+        placed = max(0, _share(nodes, len(one.pods), one, of=one.node_count) - running)
+        left_out -= Counter(waiting[:placed])
+        without.append(Counter(waiting[placed:]))
+    counts = []
+    for one, lacking, count, nodes in zip(coming, without, expected, there, strict=True):
+        counted = lacking & left_out
+        left_out -= counted
+        given_up = _share(one.node_count, (lacking - counted).total(), one)
+        late = now - one.at > JOINS_WITHIN
+        counts.append(0 if late else max(0, count - nodes - given_up))
+    expecting = frozenset(kind for one in without for kind in one)
+    offers_expecting = any(uid in offered.pods for pods in own for uid in pods)
+    return counts, offers_expecting or not expecting.isdisjoint(left_out)
+
+
+def _chosen_again(coming: Sequence[ComingNodes], at: int) -> frozenset[PodUid]:
+    """The pods for which nodes were chosen after this purchase: their first nodes have failed."""
+    return frozenset[PodUid]().union(*(one.pods for one in coming[at + 1 :]))
+
+
+def _share(amount: int, part: int, one: ComingNodes, *, of: int = 0) -> int:
+    """So much of an amount as a part is of the purchase's pods, or of its nodes, rounded up."""
+    return -(-amount * part // max(1, of or len(one.pods)))
+
+
+def _joined_of_each(coming: Sequence[ComingNodes], expected: Sequence[int], picture: Picture) -> list[int]:
+    counted = set[str]()
+    found = []
+    for one, count in zip(coming, expected, strict=True):
+        there = [name for name in joined(one.node, picture, one.at) if name not in counted][:count]
+        counted.update(there)
+        found.append(len(there))
+    return found

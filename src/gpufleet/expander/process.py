@@ -1,6 +1,6 @@
 """The expander as a process: the cluster by watches, the gRPC server, probes and metrics, and signals.
 
-It writes nothing. One replica answers: what is on its way is remembered in it.
+It writes conditions of waiting pods alone. One replica answers: what is on its way is remembered in it.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ from gpufleet.daemon.metrics_page import metrics_page
 from gpufleet.daemon.server_certificate import OWN_OPTIONS, ServerCertificate
 from gpufleet.daemon.signals import live_until_signal
 from gpufleet.expander.answering import Answering
+from gpufleet.expander.decision_writer import WRITES_AT_ONCE, DecisionWriter
 from gpufleet.expander.expander_record import ExpanderRecord
 from gpufleet.expander.judgement import Seen
 from gpufleet.expander.service import ExpanderService
@@ -35,8 +36,8 @@ from gpufleet.plan.instance_types import Catalogue, catalogue_of
 from gpufleet.whatif.course import Course
 
 LOG = logging.getLogger(__name__)
-CONNECTIONS = len(WATCHED) + 2
-"""A watch of each kind, and the scheduler's Lease."""
+CONNECTIONS = len(WATCHED) + 2 + WRITES_AT_ONCE
+"""A watch of each kind, the scheduler's Lease, and writes about pods."""
 
 REQUEST_LIMIT_S = 30.0
 """As other daemons wait for the API server."""
@@ -115,8 +116,9 @@ class Expander:
         self._picture = FollowedPicture(client)
         self._is_prepared = False
         self.record = ExpanderRecord()
+        self.writer = DecisionWriter(client)
         self.service = ExpanderService(
-            self.look, Answering(catalogue), self.record, options.expander, credentials
+            self.look, Answering(catalogue), self.record, options.expander, credentials, self.writer.add
         )
         host, port = address_of(options.listen, "--listen")
         self.server = HttpServer(
@@ -130,6 +132,7 @@ class Expander:
             group.create_task(self.server.run())
             group.create_task(self._prepare())
             group.create_task(self.service.run())
+            group.create_task(self.writer.run())
 
     async def look(self) -> Seen:
         """The cluster as it is now. Raises WorldError where it cannot be read."""

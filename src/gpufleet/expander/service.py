@@ -43,7 +43,10 @@ Look = Callable[[], Awaitable[Seen]]
 
 
 class ExpanderService:
-    """Answers at an address until it is cancelled. ``look`` gives the cluster as it is now."""
+    """Answers at an address until it is cancelled.
+
+    ``look`` gives the cluster as it is now, and ``decided`` is given each answer that is sent.
+    """
 
     def __init__(
         self,
@@ -52,10 +55,12 @@ class ExpanderService:
         record: ExpanderRecord,
         address: str,
         credentials: grpc.ServerCredentials,
+        decided: Callable[[Answered], None],
     ) -> None:
         self._look = look
         self._answering = answering
         self._record = record
+        self._decided = decided
         self._turn = asyncio.Lock()
         self.listener = GrpcListener(address, "--expander", close_s=CLOSE_S, credentials=credentials)
 
@@ -98,6 +103,7 @@ class ExpanderService:
         if time.monotonic() > ends_at_s:
             raise WorldError("the answer is too late: the autoscaler waits no longer")
         self._answering.sent(answered)
+        self._decided(answered)
         return answered
 
     def _failed(self, error: GpufleetError) -> None:

@@ -54,12 +54,13 @@ def gpus_of(node: Node) -> tuple[tuple[str, str], ...]:
     return tuple((name, amounts[name]) for name in GPU_RESOURCES if amounts.get(name, "0") != "0")
 
 
-def joined(template: Node, picture: Picture, since: dt.datetime) -> int:
-    """How many nodes like the template came since then and are ready to be used."""
-    return sum(
-        of_same_group(template, node) and _came_since(node, since) and _is_set_up(node, template)
+def joined(template: Node, picture: Picture, since: dt.datetime) -> list[str]:
+    """The nodes like the template that came since then and are ready to be used."""
+    return [
+        node.metadata.name
         for node in picture.all(resources.NODES)
-    )
+        if of_same_group(template, node) and _came_since(node, since) and _is_set_up(node, template)
+    ]
 
 
 def _came_since(node: Node, since: dt.datetime) -> bool:

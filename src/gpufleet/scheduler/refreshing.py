@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from gpufleet.cluster.engine_time import EngineTime
 from gpufleet.cluster.pods.pod_entry import Entry, PodStage
 from gpufleet.cluster.pods.pod_tracker import PodTracker
 from gpufleet.cluster.verdict_words import GANG_MALFORMED, words_for_gang, words_for_pod
-from gpufleet.cluster.waiting_reasons import waiting_reason
+from gpufleet.cluster.waiting_reasons import as_shown, waiting_reason
 from gpufleet.engine.explanations.causes import cause_of, cause_of_gang, never_fits
 from gpufleet.engine.instruction import GangUnschedulable
 from gpufleet.engine.scheduler import Engine
@@ -103,6 +104,7 @@ class Refreshing:
             if not problem:
                 answer = answers.of_gang(gang, size, entry.meaning.shape)
         reason = waiting_reason(answer.cause, never_fits=answer.never_fits)
+        reason = as_shown(reason, entry.object, EngineTime(self.clock).now_us())
         return bool(answer.words) and self.reporter.still_waits(
             entry.name, reason, answer.words, answer.cause, never_fits=answer.never_fits
         )

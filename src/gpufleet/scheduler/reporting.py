@@ -165,18 +165,19 @@ class Reporter:
         if said.event_cause != cause and now_s - said.event_at_s >= CAUSE_PAUSE_S:
             self._event(pod, _failed(message), of_waiting=True)
             said.event_at_s, said.event_cause = now_s, cause
-        if said.message == message and not self._was_overwritten(pod, message):
+        if said.message == message and not self._was_overwritten(pod, reason, message):
             return False
         said.message = message
         self._condition(pod, reason, message)
         return True
 
-    def _was_overwritten(self, pod: PodName, message: str) -> bool:
-        """True if another writer has written the condition since we did."""
+    def _was_overwritten(self, pod: PodName, reason: str, message: str) -> bool:
+        """True if the condition says other words, or shows another reason, than what is to be said."""
         waiting_pod = self.waiting_pod(pod)
         if waiting_pod is None or not waiting_pod.readable or pod.uid in self._conditions:
             return False
-        return waiting_pod.condition is None or waiting_pod.condition.message != message
+        found = waiting_pod.condition
+        return found is None or (found.reason, found.message) != (reason, message)
 
     def warns(self, pod: PodName, reason: str, note: str) -> None:
         """Something else that the owner of a pod should know."""

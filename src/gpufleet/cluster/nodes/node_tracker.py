@@ -7,6 +7,7 @@ understood costs the node its work with GPUs and nothing else (``node_gpus``).
 """
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -14,6 +15,7 @@ import msgspec
 
 from gpufleet.cluster.nodes import replacement_records
 from gpufleet.cluster.nodes.disputed_devices import DisputedDevices
+from gpufleet.cluster.nodes.kept_nodes import KeptNodes, group_of, joined_at_us
 from gpufleet.cluster.nodes.node_gpus import (
     HeldOnNode,
     UnknownHeld,
@@ -101,6 +103,7 @@ class NodeTracker:
         self.problems: dict[NodeName, str] = {}
         self.unread_reports: dict[NodeName, str] = {}
         self.pods: OnNodes = NoPods()
+        self.kept = KeptNodes()
         # Nodes of which the words of an earlier leader were taken in; kept apart from ``known``, which lacks
         # nodes that cannot be read.
         self._seen: set[NodeName] = set()
@@ -172,6 +175,13 @@ class NodeTracker:
             case _:
                 return self.claims.without_report(name, ())
 
+    def take_kept(self, now_us: int) -> list[NodeName]:
+        """The nodes that are kept for chosen work since this was asked, or no longer are."""
+        changed = self.kept.take_changed(now_us)
+        found = self.cluster.all(resources.NODES) if changed else ()
+        kept = [one for one in found if joined_at_us(one) >= changed.get(group_of(one), math.inf)]
+        return [NodeName(one.metadata.name) for one in kept]
+
     def depends_on(self, name: NodeName, devices: set[DeviceId]) -> bool:
         """Whether pods with these devices, which came or went, change what the node has to give."""
         known = self.known.get(name)
@@ -239,7 +249,7 @@ class NodeTracker:
     def _update_own(self, name: NodeName, written: wire.Node, report: NodeDevices | None) -> list[Event]:
         """What a node's objects mean for itself, and for those that showed what it has."""
         try:
-            node = self._read(name, written, report)
+            node = self.kept.read(written, self._read(name, written, report))
         except ObjectError as problem:
             self._report(name, str(problem))
             return []

@@ -13,11 +13,13 @@ from typing import Any, Protocol
 import msgspec
 
 from gpufleet.cluster.claims.usable_claims import usable_claims
+from gpufleet.cluster.nodes.kept_nodes import TOLERATION
 from gpufleet.cluster.pods.dependencies import Dependencies, ObjectKey
 from gpufleet.cluster.pods.effective_terms import as_bound, ignored
 from gpufleet.cluster.pods.held_devices import devices_of
 from gpufleet.cluster.queues.queue_tracker import QueueTracker
 from gpufleet.kube import keys, resources
+from gpufleet.kube.codec.chosen_nodes import NodesComing, read_chosen_nodes
 from gpufleet.kube.codec.eviction_terms import is_preemptible
 from gpufleet.kube.codec.gang_terms import Membership
 from gpufleet.kube.codec.grant import granted_devices, read_grant
@@ -133,7 +135,8 @@ class PodReader:
             queues=self.queues.of_namespace(pod.metadata.namespace),
             preemptible=_may_be_evicted(pod, lookup),
         )
-        return with_claims(found, claims) if claims else found
+        found = with_claims(found, claims) if claims else found
+        return with_chosen_nodes(found) if isinstance(read_chosen_nodes(pod), NodesComing) else found
 
     def read_placed(self, pod: Pod) -> Placed:
         """A pod that has a node, placed by any scheduler.
@@ -288,6 +291,12 @@ def with_claims(pod: model.Pod, claims: tuple[str, ...]) -> model.Pod:
     """The pod, which is placed with devices for these claims."""
     relations = msgspec.structs.replace(pod.shape.relations, device_claims=claims)
     return msgspec.structs.replace(pod, shape=msgspec.structs.replace(pod.shape, relations=relations))
+
+
+def with_chosen_nodes(pod: model.Pod) -> model.Pod:
+    """The pod, for which nodes that join are kept."""
+    tolerations = (*pod.shape.tolerations, TOLERATION)
+    return msgspec.structs.replace(pod, shape=msgspec.structs.replace(pod.shape, tolerations=tolerations))
 
 
 def held_by(waits: tuple[Wait, ...]) -> Held:

@@ -93,7 +93,7 @@ def write_distrust(distrust: Distrust) -> Said:
     pause = f"the next pause lasts {distrust.next_pause_us // 1_000_000} s"
     if not distrust.until_us:
         return Said("False", "KubeletTrusted", f"new pods are placed there as on any node; {pause}")
-    what = f"nothing new is placed there until {_written(distrust.until_us)}"
+    what = f"nothing new is placed there until {written_moment(distrust.until_us)}"
     return Said("True", "KubeletRejectsPods", f"its kubelet turned pods away; {what}; {pause}")
 
 
@@ -104,7 +104,7 @@ def read_distrust(node: Node) -> Distrust | None:
         return None
     if said.status == "True":
         found = _LEFT_ALONE.fullmatch(said.message)
-        return None if found is None else Distrust(_read(found[1]), int(found[2]) * 1_000_000)
+        return None if found is None else Distrust(read_moment(found[1]), int(found[2]) * 1_000_000)
     found = _TRUSTED.fullmatch(said.message)
     return None if found is None else Distrust(0, int(found[1]) * 1_000_000)
 
@@ -114,7 +114,7 @@ def write_refused_volumes(refused: tuple[RefusedVolume, ...]) -> Said:
     if not refused:
         return Said("False", "NodesTriedAgain", "no node is left out for a claim")
     words = [
-        f"claim {one.claim} got no volume on node {one.node}, left out until {_written(one.until_us)}"
+        f"claim {one.claim} got no volume on node {one.node}, left out until {written_moment(one.until_us)}"
         # The last ones, which are left out for longest.
         for one in refused[-NODES_MAX:]
     ]
@@ -128,13 +128,13 @@ def read_refused_volumes(pod: Pod) -> tuple[RefusedVolume, ...]:
         return ()
     parts = (_REFUSED.fullmatch(part) for part in said.message.split("; ")[:NODES_MAX])
     return tuple(
-        RefusedVolume(part[1], NodeName(part[2]), _read(part[3])) for part in parts if part is not None
+        RefusedVolume(part[1], NodeName(part[2]), read_moment(part[3])) for part in parts if part is not None
     )
 
 
 def write_refused_eviction(cause: str, until_us: int) -> Said:
     """The condition of a pod that was to be evicted and stays. ``cause`` is a word such as ``forbidden``."""
-    words = f"its eviction was refused ({cause}), and is not asked for again until {_written(until_us)}"
+    words = f"its eviction was refused ({cause}), and is not asked for again until {written_moment(until_us)}"
     return Said("True", "EvictionRefused", words)
 
 
@@ -147,7 +147,7 @@ def read_refused_eviction(pod: Pod) -> int:
     if said is None or said.status != "True" or len(said.message) > LENGTH_MAX:
         return 0
     found = _STAYS.fullmatch(said.message)
-    return 0 if found is None else _read(found[1])
+    return 0 if found is None else read_moment(found[1])
 
 
 def write_bind_pause(pause: BindPause) -> Said:
@@ -166,7 +166,7 @@ def read_bind_pause(pod: Pod) -> BindPause | None:
     if said is None or said.status != "True" or len(said.message) > LENGTH_MAX:
         return None
     found = _PAUSES.fullmatch(said.message)
-    return None if found is None else BindPause(int(found[1]), _read(found[2]))
+    return None if found is None else BindPause(int(found[1]), read_moment(found[2]))
 
 
 def write_short_gang(short: ShortGang | None) -> Said:
@@ -188,7 +188,7 @@ def read_short_gang(pod: Pod) -> ShortGang | None:
     found = _SHORT.fullmatch(said.message)
     if found is None:
         return None
-    since_us = None if found[1] is None else _read(found[1])
+    since_us = None if found[1] is None else read_moment(found[1])
     return ShortGang(since_us, int(found[2] or 0), found[3] == _JOIN)
 
 
@@ -196,11 +196,12 @@ def _written_exactly(at_us: int) -> str:
     return micro_time(START_OF_1970 + dt.timedelta(microseconds=at_us))
 
 
-def _written(at_us: int) -> str:
+def written_moment(at_us: int) -> str:
+    """A moment in whole seconds."""
     return whole_time(START_OF_1970 + dt.timedelta(microseconds=at_us))
 
 
-def _read(text: str) -> int:
+def read_moment(text: str) -> int:
     """A time of the right form may still be none, such as the 31st of February: it counts as long ago."""
     try:
         return microseconds(text)

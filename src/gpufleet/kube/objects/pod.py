@@ -36,6 +36,9 @@ GANG_SHORT = "gpufleet.io/GangShort"
 NOMINATED = "gpufleet.io/Nominated"
 """The condition of a waiting pod of no FleetQueue that says which place is kept for it."""
 
+NODES_CHOSEN = "gpufleet.io/NodesChosen"
+"""The condition of a waiting pod that says whether nodes were chosen for it, or none are asked for."""
+
 KUBELET_REASONS = frozenset(
     {"UnexpectedAdmissionError", "TopologyAffinityError", "NodeAffinity", "AdmissionFailed"}
 )
@@ -51,6 +54,7 @@ CONDITIONS = (
     BIND_REFUSED,
     GANG_SHORT,
     NOMINATED,
+    NODES_CHOSEN,
 )
 ALWAYS = "Always"
 
