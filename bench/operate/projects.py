@@ -33,8 +33,10 @@ MEMORY_MOST_MIB, READY_MOST_S, REPAIRED_MOST_S = 80.0, 5.0, 10.0
 """The limits of the project."""
 
 STEP_S = 0.02
-PATIENCE_S = 600.0
-"""For all projects together: each is some ten objects, and a server takes some hundred a second."""
+PATIENCE_S = 120.0
+"""For so long may no project more become ready. Each is some ten objects, and a server that has other work
+takes some ten a second.
+"""
 
 SETTLE_S = 5.0
 """Until a process that has started holds what it holds with no projects."""
@@ -42,8 +44,8 @@ SETTLE_S = 5.0
 GROUP = "/apis/gpufleet.io/v1alpha1/gpuprojects"
 NOTES = (
     (
-        f"projects: {PROJECTS} of one namespace each, an owner and three members, on a real API server; "
-        f"the longest of {TRIES} tries"
+        f"projects: {PROJECTS} (or --projects) of one namespace each, an owner and three members, on a real "
+        f"API server; the longest of {TRIES} tries"
     ),
 )
 
@@ -72,27 +74,31 @@ def project(name: str) -> dict[str, Any]:
     }
 
 
-def figures() -> list[Figure]:
+def figures(projects: int = PROJECTS) -> list[Figure]:
     """Memory first, then times beside all projects."""
+    tries = min(TRIES, projects)
     with _cluster() as cluster, cluster.api() as api, _operator(cluster) as operator:
         time.sleep(SETTLE_S)
         before_mib = cost(operator.pid).peak_mib
-        say(f"making {PROJECTS} projects")
-        began_s = time.monotonic()
-        for number in range(PROJECTS):
+        say(f"making {projects} projects")
+        began_s, began_cpu_s = time.monotonic(), cost(cluster.pid("kube-apiserver")).cpu_s
+        for number in range(projects):
             api.call("POST", GROUP, project(f"team-{number}"))
-        _await(lambda: _ready_count(api) == PROJECTS, "all projects are ready")
+        _await_all(api, projects)
         all_s = time.monotonic() - began_s
+        # Other work of the machine makes projects wait, and changes little of this.
+        each_cpu_s = (cost(cluster.pid("kube-apiserver")).cpu_s - began_cpu_s) / projects
         after_mib = cost(operator.pid).peak_mib
         say("ready and repaired")
-        ready_s = [_until_ready(api, f"new-{number}") for number in range(TRIES)]
-        chosen = random.Random(SEED).sample(range(PROJECTS), TRIES)
+        ready_s = [_until_ready(api, f"new-{number}") for number in range(tries)]
+        chosen = random.Random(SEED).sample(range(projects), tries)
         repaired_s = [_until_repaired(api, f"team-{number}") for number in chosen]
     return [
-        figure("projects: memory of 1,000", after_mib - before_mib, "MiB", "lower", MEMORY_MOST_MIB),
+        figure(f"projects: memory of {projects:,}", after_mib - before_mib, "MiB", "lower", MEMORY_MOST_MIB),
         figure("projects: one is ready", max(ready_s), "s", "lower", READY_MOST_S),
         figure("projects: drift is repaired", max(repaired_s), "s", "lower", REPAIRED_MOST_S),
-        figure("projects: 1,000 at once are ready", all_s, "s", "lower"),
+        figure(f"projects: {projects:,} at once are ready", all_s, "s", "lower"),
+        figure("projects: processor time of the server for one", each_cpu_s * 1000, "ms", "lower"),
     ]
 
 
@@ -119,6 +125,18 @@ def _operator(cluster: LocalCluster) -> Iterator[Child]:
         yield started
     finally:
         started.stop()
+
+
+def _await_all(api: Api, projects: int) -> None:
+    ready, since_s = 0, time.monotonic()
+    while ready < projects:
+        count = _ready_count(api)
+        if count > ready:
+            ready, since_s = count, time.monotonic()
+        if time.monotonic() - since_s > PATIENCE_S:
+            raise WorldError(
+                f"{ready} of {projects} projects are ready, and none more for {PATIENCE_S:.0f} s"
+            )
 
 
 def _ready_count(api: Api) -> int:

@@ -243,6 +243,33 @@ TRIALS += [
     ),
 ]
 
+PARKING = "gpufleet_operator_parking_unmeasured_work{}"
+SOON_UNDONE = "gpufleet_operator_parks_soon_undone_total{}"
+TRIALS += [
+    Trial(
+        "ParkingUnmeasured",
+        "warning",
+        {PARKING: steady(0, 90)},
+        {PARKING: steady(0, 10) + steady(2, 80)},
+        {},
+        "Of 2 pieces of work with a rule it is not known whether they are idle",
+        69,
+        70,
+        67,
+    ),
+    Trial(
+        "ParkingTooSoon",
+        "warning",
+        {SOON_UNDONE: rising(0, 0, 20) + steady(1, 70)},
+        {SOON_UNDONE: steady(0, 60) + steady(4, 30)},
+        {},
+        "Parked work came back within 15 minutes 4 times in a day",
+        59,
+        60,
+        57,
+    ),
+]
+
 YOUNG: Scraped = {
     f"gpufleet_pod_gpu_held_ratio{{{HOLDS}}}": steady(None, 40) + steady(1, 60),
     f"gpufleet_pod_gpu_used_ratio{{{HOLDS}}}": steady(None, 40) + steady(0.01, 60),

@@ -63,6 +63,8 @@ NAMES = frozenset(
         "NodeCordoned",
         "NodesUnreported",
         "ObjectsUnreadable",
+        "ParkingTooSoon",
+        "ParkingUnmeasured",
         "PodNeverFits",
         "QueueStarved",
         "QuotaNeverSuffices",
