@@ -215,3 +215,31 @@ def test_writes_whose_answers_are_lost_give_no_device_twice_and_lose_none() -> N
         assert all(given[name] == f"{world.node_of(f'p{name}')}/d0" for name in bound)
 
     in_world(story)
+
+
+def test_a_quota_counts_claims_of_running_pods_also_for_the_next_scheduler() -> None:
+    key = "gpu.deviceclass.resource.k8s.io/devices"
+    quotas = [{"resource": key, "nominal": 1}]
+    described = {"apiVersion": "gpufleet.io/v1alpha1", "kind": "FleetQueue", "metadata": {"name": "a"}}
+
+    async def story(world: World) -> None:
+        world.add({**described, "spec": {"quotas": quotas}})
+        device_class(world)
+        devices(world, "n", "d0", "d1")
+        labels = {"gpufleet.io/queue": "a"}
+        claim(world, "x")
+        pod(world, "first", "x", labels=labels)
+        await world.settle()
+        assert world.node_of("first") == "n"
+        await world.stop()
+        world.start()
+        claim(world, "y")
+        pod(world, "second", "y", labels=labels)
+        await world.settle(60.0)
+        assert "waits for quota" in world.why("second")
+        assert world.node_of("second") == ""
+        world.finish("first")
+        await world.settle()
+        assert world.node_of("second") == "n"
+
+    in_world(story)

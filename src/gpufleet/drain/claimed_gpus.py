@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from gpufleet.drain.question import MILLI_PER_GPU
-from gpufleet.kube.meanings.gpu_drivers import is_gpu_driver
 from gpufleet.kube.objects.resource_claims import ResourceClaimObject
+from gpufleet.model.gpu_drivers import is_gpu_driver
 from gpufleet.model.identifiers import PodUid
 
 

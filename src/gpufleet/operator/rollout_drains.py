@@ -13,8 +13,8 @@ import msgspec
 from gpufleet.drain.checkpoints import question_on, saves_on_request
 from gpufleet.drain.plan import NO_CONTROLLER, Way, WorkPlan, short_words
 from gpufleet.eviction.plan import EvictionRefusal, Victim
-from gpufleet.kube.meanings.gpu_drivers import is_gpu_driver
 from gpufleet.kube.objects.resource_claims import ResourceClaimObject
+from gpufleet.model.gpu_drivers import is_gpu_driver
 from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.model.model_errors import printable
 from gpufleet.operator.rollout.actions import PodPlace

@@ -40,6 +40,7 @@ class Bout(PlannedTree):
     def _shape(self, ask: tuple[tuple[str, int], ...]) -> int:
         row = self._shapes.setdefault(ask, len(self._shapes))
         self.store.make_room("shape_charges", row + 1)
+        self.store.make_room("shape_claims", row + 1)
         for resource, amount in ask:
             self.store.tables.shape_charges[row, self.column(resource)] = amount
         return row

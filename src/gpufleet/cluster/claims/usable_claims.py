@@ -40,6 +40,13 @@ class LookedUp:
         return [one.metadata.name for one in self._lookup.all(resources.DEVICE_CLASSES)]
 
 
+def named_claims(pod: Pod) -> tuple[str, ...]:
+    """The claims of a pod by name with namespace, each once, as far as those of templates are made."""
+    made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses}
+    names = (use.resource_claim_name or made.get(use.name) for use in pod.spec.resource_claims)
+    return tuple(dict.fromkeys(f"{pod.metadata.namespace}/{name}" for name in names if name))
+
+
 def usable_claims(pod: Pod, lookup: Lookup) -> tuple[str, ...] | Wait:
     """The claims of a pod by name with namespace, each once, or what it waits for."""
     if not pod.spec.resource_claims:

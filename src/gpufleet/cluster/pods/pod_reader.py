@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from gpufleet.cluster.claims.usable_claims import usable_claims
+from gpufleet.cluster.claims.usable_claims import named_claims, usable_claims
 from gpufleet.cluster.nodes.kept_nodes import TOLERATION
 from gpufleet.cluster.pods.dependencies import Dependencies, ObjectKey
 from gpufleet.cluster.pods.effective_terms import as_bound, ignored
@@ -200,6 +200,9 @@ class PodReader:
             meaning = read_placed_pod(
                 bare, gang=gang, namespace_labels=labels, queues=queues, preemptible=preemptible
             )
+        claims = named_claims(pod)
+        if claims:
+            meaning = with_claims(meaning, claims)
         granted = self._granted(pod)
         if not granted or agrees(meaning.shape.gpu, granted):
             return meaning

@@ -1,7 +1,7 @@
 """Which GPUs a cluster offers: under which names of resources, and by DRA."""
 
 from gpufleet.doctor.facts import Facts
-from gpufleet.kube.meanings.gpu_drivers import is_gpu_driver
+from gpufleet.model.gpu_drivers import is_gpu_driver
 
 
 def offered_names(facts: Facts) -> frozenset[str]:

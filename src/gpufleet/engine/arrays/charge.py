@@ -1,7 +1,8 @@
 """Charging a pod: what it is given is counted along the path of its queue, through the journal.
 
 The charge of a GPU resource depends on the devices given, so it follows the booking: ``placing``
-charges after the devices are written and discharges before they are taken away. ``total`` counts
+charges after the devices are written and discharges before they are taken away. What claims of devices are
+charged stands by shape (``queueing.claim_charges``). ``total`` counts
 everything below a queue; ``counted`` only what a queue does not cover by what it is guaranteed
 (``tree``). ``protected`` is what pods that may not be evicted are charged, counted once: at the nearest
 queue that states the resource, against its own nominal amount (``available``). Usage always follows
@@ -76,7 +77,7 @@ def charged(tables: Tables, pod: int, column: int) -> int:
     shape = tables.pods[layout.POD_SHAPE, pod]
     if kind == layout.CHARGE_BY_SHAPE:
         return int(tables.shape_charges[shape, column])
-    amount = 0
+    amount = tables.shape_claims[shape, column]
     for index in range(tables.shapes[layout.SHAPE_GPU_COUNT, shape]):
         amount += device_charge(tables, shape, tables.pod_devices[pod, index], column)
     return int(amount)

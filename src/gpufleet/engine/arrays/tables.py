@@ -39,6 +39,7 @@ class Tables(NamedTuple):
     queue_limits: Cube
     quota_columns: Grid
     shape_charges: Grid
+    shape_claims: Grid
     model_prices: Line
 
 
@@ -73,6 +74,7 @@ GROWTH = {
     "queue_limits": (1, 0),
     "quota_columns": (1, layout.NOT_SET),
     "shape_charges": (0, 0),
+    "shape_claims": (0, 0),
     "model_prices": (0, layout.ONE_PRICE_MILLI),
 }
 
@@ -105,6 +107,7 @@ class TableStore:
             queue_limits=np.zeros((layout.LIMIT_KINDS, 8, 4), np.int64),
             quota_columns=np.full((layout.QUOTA_COLUMNS, 4), layout.NOT_SET, np.int64),
             shape_charges=np.zeros((64, 4), np.int64),
+            shape_claims=np.zeros((64, 4), np.int64),
             model_prices=np.full(8, layout.ONE_PRICE_MILLI, np.int64),
         )
 
@@ -147,7 +150,7 @@ class TableStore:
         """Room for that many queues and quota resources."""
         for field in ("queues", "queue_counted", "queue_total", "queue_protected", "queue_limits"):
             self.make_room(field, rows)
-        for field in ("queue_counted", "queue_total", "queue_protected", "shape_charges"):
+        for field in ("queue_counted", "queue_total", "queue_protected", "shape_charges", "shape_claims"):
             self.make_room(field, columns, axis=1)
         self.make_room("queue_limits", columns, axis=2)
         self.make_room("quota_columns", columns)

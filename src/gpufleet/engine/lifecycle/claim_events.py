@@ -10,6 +10,7 @@ from typing import Any
 from gpufleet.engine import event
 from gpufleet.engine.lifecycle.changes import Change
 from gpufleet.engine.lifecycle.engine_state import EngineState
+from gpufleet.engine.place.relations.charged_claims import ChargedClaims
 
 Handler = Callable[[Any], None]
 
@@ -18,11 +19,21 @@ def claim_handlers(state: EngineState) -> dict[type[event.Event], Handler]:
     """What takes in each kind of event about claims."""
     claims = state.neighbours.device_claims
     catalogue = claims.catalogue
+    charged = ChargedClaims(claims)
+    charges = state.queues.resources.claims
+    charges.requests_of = charged.of
 
     def noting(take: Callable[[Any], bool]) -> Handler:
         def handle(happened: Any) -> None:
             state.neighbours.changes += 1
-            if take(happened):
+            helps = take(happened)
+            if isinstance(happened, event.ResourceClaimSet):
+                charges.claim_changed(happened.claim.path)
+            elif isinstance(happened, event.ResourceClaimRemoved):
+                charges.claim_changed(happened.claim)
+            elif charged.kinds_changed():
+                charges.kinds_changed()
+            if helps:
                 state.changes.note(Change.CLAIMED_DEVICES)
 
         return handle

@@ -7,6 +7,8 @@ is never carried over from sums of another tree. ``gate`` decides by it.
 
 from collections.abc import Callable
 
+import numpy as np
+
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.charge import charge, recount, writes_for_charge
 from gpufleet.engine.arrays.tables import TableStore
@@ -127,7 +129,7 @@ class QueueCharges:
         ``name_of`` tells the queue of the pod in a row.
         """
         if not self.tree.is_stale and not (self.is_active and self.resources.kinds_changed()):
-            return False
+            return self._charge_claims_anew()
         # Where the tree was stale this was not asked above, and the kinds have to be taken over all the same.
         self.resources.kinds_changed()
         self.tree.settle()
@@ -149,7 +151,7 @@ class QueueCharges:
         if active == self.is_active:
             return False
         self.is_active = active
-        self.shapes.when_new = self.resources.write if active else None
+        self._follow_shapes(active=active)
         for row, pod in enumerate(self.pods.pods):
             if pod is None:
                 continue
@@ -160,6 +162,35 @@ class QueueCharges:
                 self.tree.drop(self.queue_row(row))
                 self.store.tables.pods[layout.POD_QUEUE, row] = layout.NOT_SET
         return True
+
+    def _follow_shapes(self, *, active: bool) -> None:
+        """Shapes that come are charged from now on, or not any more."""
+        claims = self.resources.claims
+        self.shapes.when_new = self.resources.begin if active else None
+        self.shapes.when_gone = claims.forget if active else None
+        for row, shape in enumerate(self.shapes.shapes):
+            if shape is not None:
+                (claims.note if active else claims.forget)(row, shape)
+
+    def _charge_claims_anew(self) -> bool:
+        """Pods are charged what their claims have, or ask for, by now; False if that is what it was."""
+        resources, tables = self.resources, self.store.tables
+        is_changed = False
+        for row, shape in resources.claims.take_changed().items():
+            after = resources.claims.of(shape, resources.column_by_name)
+            if np.array_equal(after, tables.shape_claims[row]):
+                continue
+            is_changed = True
+            pods = tables.pods
+            of_shape = (pods[layout.POD_SHAPE] == row) & (pods[layout.POD_STATE] != 0)
+            placed = np.flatnonzero(of_shape & (pods[layout.POD_NODE] != layout.NOT_SET)).tolist()
+            for pod in placed:
+                self._charge_if_placed(pod, -1)
+            resources.write(row, shape)
+            for pod in placed:
+                self._charge_if_placed(pod, 1)
+        self.changes += is_changed
+        return is_changed
 
     def _move_charges(self, name_of: Callable[[int], QueueName]) -> None:
         """What stayed where it was charged goes to the queue that it names, where that admits it by now.

@@ -3,7 +3,7 @@
 A resource has a column as long as some queue names it; a column whose name is not used any more goes to
 the next name. What follows from a shape alone (CPU, memory, extended resources, MIG slices) is
 worked out once a shape; what follows from the devices given is left to ``charge``, which finds here
-only the least that it can come to.
+only the least that it can come to. ``claim_charges`` adds what claims of devices are charged.
 """
 
 import re
@@ -16,6 +16,7 @@ from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.numbering import Numbering
 from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.engine.engine_errors import EventError
+from gpufleet.engine.queueing.claim_charges import ClaimCharges
 from gpufleet.engine.state.bounds import check_range
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.engine.state.shapes import ShapeTable
@@ -114,6 +115,7 @@ class QuotaResources:
         self.shapes = shapes
         self._columns: Numbering[QuotaResource] = Numbering()
         self._kinds: tuple[DeviceKind, ...] = ()
+        self.claims = ClaimCharges(store, fleet)
 
     @property
     def column_by_name(self) -> dict[QuotaResource, int]:
@@ -152,6 +154,7 @@ class QuotaResources:
             # one.
             self.store.tables.quota_columns[:, column] = layout.NOT_SET
             self.store.tables.shape_charges[:, column] = 0
+            self.store.tables.shape_claims[:, column] = 0
 
     def _open(self, column: int, resource: QuotaResource) -> None:
         kind = GPU_KINDS.get(resource, layout.CHARGE_BY_SHAPE)
@@ -173,16 +176,25 @@ class QuotaResources:
 
     def write_all(self) -> None:
         """The charges of every shape in use, by every column."""
+        self.claims.take_changed()
         for row, shape in enumerate(self.shapes.shapes):
             if shape is not None:
                 self.write(row, shape)
 
+    def begin(self, row: int, shape: Shape) -> None:
+        """A shape came."""
+        self.claims.note(row, shape)
+        self.write(row, shape)
+
     def write(self, row: int, shape: Shape) -> None:
         """The charges of one shape: exact, or the least where they depend on the device."""
-        self.store.tables.shape_charges[row] = self.least(shape)
+        tables = self.store.tables
+        of_claims = self.claims.of(shape, self.column_by_name)
+        tables.shape_charges[row] = self.least(shape) + of_claims
+        tables.shape_claims[row] = of_claims
 
     def least(self, shape: Shape) -> Int64Array:
-        """By column, the least that a pod of the shape is charged wherever it runs."""
+        """By column, the least that a pod of the shape is charged wherever it runs, but for its claims."""
         least = np.zeros(self.store.tables.shape_charges.shape[1], np.int64)
         for resource, column in self.column_by_name.items():
             # Bounded here, so that sums in kernels stay within 64 bits.

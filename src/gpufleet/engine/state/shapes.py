@@ -48,6 +48,7 @@ class ShapeTable:
         self._take_rankings(empty_rankings(8, 64))
         self._slot_by_row: dict[int, int] = {}
         self.when_new: Callable[[int, Shape], None] | None = None
+        self.when_gone: Callable[[int, Shape], None] | None = None
 
     def _take_rankings(self, rankings: Rankings) -> None:
         """Use these from now on; ``rankings_handle`` are the same as a kernel's argument.
@@ -93,6 +94,8 @@ class ShapeTable:
         shape = self.shape_at(row)
         del self.row_by_shape[shape]
         self.fleet.drop_amounts(shape.resources)
+        if self.when_gone is not None:
+            self.when_gone(row, shape)
         self.shapes[row] = None
         self._free_rows.append(row)
         slot = self._slot_by_row.pop(row, None)
@@ -117,7 +120,7 @@ class ShapeTable:
     def _write(self, row: int, shape: Shape) -> None:
         amounts = self.fleet.hold_amounts(shape.resources, pods=1)
         models = [self.fleet.model_code(model) for model in shape.gpu.models]
-        for field in ("shapes", "shape_resources", "shape_models", "shape_charges"):
+        for field in ("shapes", "shape_resources", "shape_models", "shape_charges", "shape_claims"):
             self.store.make_room(field, row + 1)
         self.store.make_room("pod_devices", shape.gpu.count, axis=1)
         tables = self.store.tables

@@ -9,6 +9,9 @@ from gpufleet.lint.objects.manifest import Manifest, has_gpu_pods
 from gpufleet.lint.rule import Rule, RuleFinding, Severity
 from gpufleet.lint.source.fields import Field
 
+DEVICES_OF_CLASS = ".deviceclass.resource.k8s.io/devices"
+"""The end of a key that counts the devices that claims ask for of a class."""
+
 NONE = "0"
 """A default of no GPU, which keeps a maximum from being the default."""
 
@@ -31,7 +34,11 @@ def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding]:
         resource = _bounded(name)
         # A kind of card as a resource is counted, where a device plugin offers it.
         right = _REQUESTS + ((not is_card_name(resource) and meant_gpu(resource)) or resource)
-        if is_gpu(right.removeprefix(_REQUESTS)) and name != right:
+        is_about_devices = is_gpu(right.removeprefix(_REQUESTS))
+        if resource.endswith(DEVICES_OF_CLASS):
+            # With a prefix Kubernetes takes the prefix for the beginning of the class's name.
+            right, is_about_devices = resource, True
+        if is_about_devices and name != right:
             edit: Edit = Remove(field) if hard.at(right).exists else Rename(field, right)
             says = f"bounds {name}, which Kubernetes does not count"
             # What looks like a bound and bounds nothing is worse than none.

@@ -1,5 +1,6 @@
 """Which nodes have alike devices for claims, so that one of them can answer for all of them."""
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -36,23 +37,44 @@ class AlikeNodes:
     def __init__(self, by_pool: Mapping[PoolName, SlicesByName]) -> None:
         self._by_pool = by_pool
         self._contents: Numbering[Hashable] = Numbering()
+        self._users: Counter[int] = Counter()
         self._known: dict[str, _Known] = {}
         self._local: dict[str, dict[str, ResourceSlice]] = {}
         self._shared: dict[str, ResourceSlice] = {}
         self._nodes: dict[str, NodeLikeness | None] = {}
+        self.kinds: dict[int, ResourceSlice] = {}
+        """A slice of each content that there is."""
+        self.kind_changes = 0
 
     def add(self, one: ResourceSlice) -> None:
         """A slice is there that was not known."""
         found: SliceContent = content_of(one)
-        self._known[one.name] = _Known(self._contents.hold(found.content), found.single)
+        number = self._contents.hold(found.content)
+        self._known[one.name] = _Known(number, found.single)
+        self._users[number] += 1
+        if self._users[number] == 1:
+            self.kinds[number] = one
+            self.kind_changes += 1
         self._of_same_reach(one)[one.name] = one
 
     def remove(self, one: ResourceSlice) -> None:
         """A slice is gone."""
-        self._contents.drop(self._known.pop(one.name).number)
+        number = self._known.pop(one.name).number
+        self._contents.drop(number)
+        self._users[number] -= 1
+        if not self._users[number]:
+            del self._users[number]
+            del self.kinds[number]
+            self.kind_changes += 1
         del self._of_same_reach(one)[one.name]
         if one.reach is not None and not self._local.get(one.reach.node_name, True):
             del self._local[one.reach.node_name]
+
+    def contents_by_node(self) -> set[tuple[int, ...]]:
+        """The numbers of the contents that a node may reach, for each kind of node; shared slices for all."""
+        shared = [self._known[name].number for name in self._shared]
+        local = ([self._known[name].number for name in here] for here in (*self._local.values(), {}))
+        return {tuple(sorted([*shared, *numbers])) for numbers in local}
 
     def _of_same_reach(self, one: ResourceSlice) -> dict[str, ResourceSlice]:
         if one.reach is None or not one.reach.node_name:

@@ -32,6 +32,7 @@ class DeviceCatalogue:
         self._answers = answers
         self.slices: dict[str, ResourceSlice] = {}
         self.classes: dict[str, DeviceClass] = {}
+        self.class_changes = 0
         self._by_pool: dict[PoolName, dict[str, ResourceSlice]] = {}
         self.alike_nodes = AlikeNodes(self._by_pool)
         self._index: SliceIndex | None = None
@@ -67,6 +68,7 @@ class DeviceCatalogue:
         if self.classes.get(one.name) == one:
             return False
         self.classes[one.name] = one
+        self.class_changes += 1
         self._forget_all()
         return True
 
@@ -74,8 +76,13 @@ class DeviceCatalogue:
         """A class is gone; False where it was not known."""
         if self.classes.pop(name, None) is None:
             return False
+        self.class_changes += 1
         self._forget_all()
         return True
+
+    def slices_of(self, pool: PoolName) -> Iterable[ResourceSlice]:
+        """The slices of a pool."""
+        return self._by_pool.get(pool, {}).values()
 
     def of(self, node: Node) -> NodeDevices:
         """What a node can reach."""
