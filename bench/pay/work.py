@@ -11,7 +11,7 @@ from gpufleet.files.lines import BoundedLines
 from gpufleet.ledger.charges import ChargesHeading, write_charges
 from gpufleet.ledger.cost_rows import CostRow, hours_of, rows_of
 from gpufleet.ledger.costs import cost_of
-from gpufleet.ledger.interval_log import IntervalLog, Intervals
+from gpufleet.ledger.interval_log import ByNode, IntervalLog
 from gpufleet.ledger.log_file import EXPECTED, read_log
 from gpufleet.ledger.spans import Span
 
@@ -25,12 +25,12 @@ def span_of(days: int) -> Span:
     return Span(months.START_US, months.START_US + days * months.DAY_US)
 
 
-def intervals_of(path: Path) -> Intervals:
+def intervals_of(path: Path) -> ByNode:
     """The intervals of a file of observations."""
     log = IntervalLog()
     with BoundedLines(path, expected=EXPECTED) as lines:
         read_log(lines, str(path), log)
-    return log.intervals()
+    return log.by_node()
 
 
 def work_out(path: Path, days: int) -> None:
@@ -50,10 +50,10 @@ def charges_of(path: Path) -> Path:
     return path.with_suffix(".parquet")
 
 
-def rows_in(intervals: Intervals, days: int) -> Iterator[CostRow]:
+def rows_in(intervals: ByNode, days: int) -> Iterator[CostRow]:
     """All rows of the month."""
-    pods = {pod.uid: pod for pod in intervals.pods}
-    for records in intervals.nodes:
+    for node in intervals.each():
+        records, pods = node.records, node.pods
         for hour in hours_of(records, months.book(), span_of(days)):
             yield from rows_of(hour, records.priced_as.gpu_model, pods)
 

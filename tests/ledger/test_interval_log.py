@@ -274,6 +274,16 @@ def expected_states(world: World, node: NodeName, minute: int) -> set[tuple[Devi
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_one_node_after_the_other_has_the_same_intervals(seed: int) -> None:
+    log = log_of(World(seed).seen)
+    whole, each = log.intervals(), list(log.by_node().each())
+    assert tuple(node.records for node in each) == whole.nodes
+    pods = {pod.uid: pod for pod in whole.pods}
+    for node in each:
+        assert node.pods == {one.pod_uid: pods[one.pod_uid] for one in node.records.host_holdings}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_shuffled_doubled_and_late_observations_give_the_same_bytes(seed: int) -> None:
     world = World(seed)
     expected = encoded(log_of(world.seen).intervals())

@@ -8,7 +8,7 @@ from gpufleet.files.regular import MEBIBYTE, read_regular
 from gpufleet.ledger.bills.bill_lines import Bill
 from gpufleet.ledger.bills.billed_hours import WITHOUT_BILL, Division, divide
 from gpufleet.ledger.bills.focus_bill import read_bills
-from gpufleet.ledger.interval_log import Intervals
+from gpufleet.ledger.interval_log import ByNode
 from gpufleet.ledger.node_hour import HOUR_US
 from gpufleet.ledger.price_book import PriceBook
 from gpufleet.ledger.spans import Span
@@ -25,7 +25,7 @@ def hours_within(span: Span) -> Span:
 
 
 def billed(
-    paths: Sequence[Path], intervals: Intervals, book: PriceBook, span: Span
+    paths: Sequence[Path], intervals: ByNode, book: PriceBook, span: Span
 ) -> tuple[Division, tuple[str, ...]]:
     """What was billed for each hour, and notes on it. Raises InputError."""
     if not paths:
@@ -35,7 +35,7 @@ def billed(
     if book.currency and bill.currency and book.currency != bill.currency:
         expected = f"{book.currency}, as the prices are in"
         raise InputError("a bill in another currency", field="--bill", value=bill.currency, expected=expected)
-    division = divide(bill, intervals.nodes, book)
+    division = divide(bill, intervals.without_pods(), book)
     return division, tuple(_notes(bill, division, span))
 
 

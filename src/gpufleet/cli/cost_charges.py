@@ -66,8 +66,8 @@ def write_rows(known: Known, book: PriceBook, span: Span, division: Division, pa
 
 
 def _rows(known: Known, book: PriceBook, span: Span, division: Division) -> Iterator[CostRow]:
-    pods = {pod.uid: pod for pod in known.intervals.pods}
-    for records in known.intervals.nodes:
+    for node in known.intervals.each():
+        records, pods = node.records, node.pods
         for hour in hours_of(records, book, span, division):
             yield from rows_of(hour, records.priced_as.gpu_model, pods)
     yield from other_rows(division, span)

@@ -15,7 +15,7 @@ from gpufleet.kube.connection import ClusterChoice
 from gpufleet.ledger import log_file
 from gpufleet.ledger.cluster_reading import RIGHTS, seen_in
 from gpufleet.ledger.costs import COLUMNS, LABEL
-from gpufleet.ledger.interval_log import IntervalLog, Intervals
+from gpufleet.ledger.interval_log import ByNode, IntervalLog
 from gpufleet.ledger.price_book import PriceBook
 from gpufleet.ledger.price_files.recognised import book_of, read_prices
 from gpufleet.ledger.spans import Span
@@ -53,7 +53,7 @@ class Known(msgspec.Struct, frozen=True):
     ``cluster`` is the UID of the namespace kube-system; "" where this person may not get it.
     """
 
-    intervals: Intervals
+    intervals: ByNode
     until_us: int
     cluster: str
     notes: tuple[str, ...] = ()
@@ -99,7 +99,7 @@ def known(logs: Sequence[Path], save: Path | None, choice: ClusterChoice) -> Kno
             )
         log = _saved(save, log, origin)
     cluster = "" if origin is None else origin.cluster
-    return Known(log.intervals(), log.known_until_us(), cluster, notes)
+    return Known(log.by_node(), log.known_until_us(), cluster, notes)
 
 
 def _saved(save: Path, log: IntervalLog, origin: log_file.Origin) -> IntervalLog:

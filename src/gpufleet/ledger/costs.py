@@ -13,7 +13,7 @@ import msgspec
 from gpufleet.ledger.bills.billed_hours import WITHOUT_BILL, Division
 from gpufleet.ledger.buckets import Bucket
 from gpufleet.ledger.cost_rows import HOST_IDLE, HOSTS, OTHERS, UNUSED, CostRow, hours_of, other_rows, rows_of
-from gpufleet.ledger.interval_log import Intervals, LedgerPod
+from gpufleet.ledger.interval_log import ByNode, LedgerPod
 from gpufleet.ledger.node_hour import NO_DEVICE, UNSEEN
 from gpufleet.ledger.price_book import PriceBook
 from gpufleet.ledger.spans import Span
@@ -94,13 +94,13 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 def cost_of(
-    intervals: Intervals, book: PriceBook, span: Span, by: Sequence[str], division: Division = WITHOUT_BILL
+    intervals: ByNode, book: PriceBook, span: Span, by: Sequence[str], division: Division = WITHOUT_BILL
 ) -> Cost:
     """The cost of a time that has an end. Hours that it cuts count in part; with a bill none may be cut."""
-    pods = {pod.uid: pod for pod in intervals.pods}
     answer = Answer(by)
     nodes_micro = 0
-    for records in intervals.nodes:
+    for node in intervals.each():
+        records, pods = node.records, node.pods
         for hour in hours_of(records, book, span, division):
             nodes_micro += hour.gpu_micro + hour.host_micro
             for row in rows_of(hour, records.priced_as.gpu_model, pods):

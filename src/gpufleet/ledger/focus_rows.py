@@ -18,7 +18,7 @@ import msgspec
 from gpufleet.ledger.bills.billed_hours import CORRECTION, WITHOUT_BILL, Division
 from gpufleet.ledger.buckets import Bucket
 from gpufleet.ledger.cost_rows import HOST, HOST_IDLE, hours_of
-from gpufleet.ledger.interval_log import Intervals, LedgerPod
+from gpufleet.ledger.interval_log import ByNode, LedgerPod
 from gpufleet.ledger.money import MICRO_UNITS, apportion
 from gpufleet.ledger.months import begin_us, month_of
 from gpufleet.ledger.months import end_us as month_end_us
@@ -145,7 +145,7 @@ Origin = tuple[str, str]
 
 
 def focus_rows(
-    intervals: Intervals,
+    intervals: ByNode,
     book: PriceBook,
     span: Span,
     account: str,
@@ -157,9 +157,9 @@ def focus_rows(
     ``account`` is the billing account: the UID of the cluster. Hours without a price are no charges. What was
     billed for no node is none of ours to split: it has no row.
     """
-    pods = {pod.uid: pod for pod in intervals.pods}
     currency = book.currency or division.currency
-    for records in intervals.nodes:
+    for node in intervals.each():
+        records, pods = node.records, node.pods
         for hour in hours_of(records, book, span, division):
             charge = _charge(records, hour, currency, span, account)
             for (price_id, kind), parts in sorted(_origins(hour).items()):

@@ -8,8 +8,9 @@ free is not for use.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from typing import Protocol
 
 import msgspec
 
@@ -19,7 +20,7 @@ from gpufleet.ledger.granted_parts import card_parts
 from gpufleet.ledger.held_parts import dominant
 from gpufleet.ledger.node_hour import HostHolding, NodeRecords
 from gpufleet.ledger.node_versions import model_name
-from gpufleet.ledger.pod_lives import PodLife, pod_lives
+from gpufleet.ledger.pod_lives import PodLife, PodLives
 from gpufleet.ledger.price_book import PricedNode
 from gpufleet.ledger.sightings import Sightings
 from gpufleet.ledger.spans import Span, end_us, outside
@@ -41,11 +42,37 @@ class LedgerPod(msgspec.Struct, frozen=True):
     labels: tuple[tuple[str, str], ...]
 
 
+class NodeIntervals(msgspec.Struct, frozen=True):
+    """The intervals of a node, and the pods in them."""
+
+    records: NodeRecords
+    pods: Mapping[PodUid, LedgerPod]
+
+
+class ByNode(Protocol):
+    """Intervals that are read one node after the other."""
+
+    def each(self) -> Iterator[NodeIntervals]:
+        """All of each node, in order."""
+
+    def without_pods(self) -> Sequence[NodeRecords]:
+        """What is known of each node beside its pods."""
+
+
 class Intervals(msgspec.Struct, frozen=True):
     """All intervals, by node and in order, and the pods in them."""
 
     nodes: tuple[NodeRecords, ...]
     pods: tuple[LedgerPod, ...]
+
+    def each(self) -> Iterator[NodeIntervals]:
+        """All of each node, in order."""
+        pods = {pod.uid: pod for pod in self.pods}
+        return (NodeIntervals(records, pods) for records in self.nodes)
+
+    def without_pods(self) -> Sequence[NodeRecords]:
+        """What is known of each node; that its pods are there too does no harm."""
+        return self.nodes
 
 
 class IntervalLog:
@@ -108,6 +135,10 @@ class IntervalLog:
         """What happened to each node, and whose the pods are."""
         return _Derivation(self._sightings, self.busy()).intervals()
 
+    def by_node(self) -> ByNode:
+        """The same, one node after the other, for a month of a large fleet. The log may not change then."""
+        return _Derivation(self._sightings, self.busy())
+
 
 class _NodeLife(msgspec.Struct, frozen=True):
     versions: tuple[NodeVersion, ...]
@@ -128,8 +159,8 @@ class _Derivation:
         for node in sorted(self._nodes, key=lambda one: (one.span.from_us, one.newest.uid)):
             self._named[node.newest.node].append(node)
         spans = {name: [one.span for one in nodes] for name, nodes in self._named.items()}
-        self._lives = pod_lives(sightings, spans)
-        self._whole = dict(gangs_whole(self._lives))
+        self._lives = PodLives(sightings, spans)
+        self._whole = dict(gangs_whole(self._lives.in_gangs()))
         self._reserved = reservations(sightings)
         self._busy: dict[PodUid, list[BusySpan]] = defaultdict(list)
         for span in busy:
@@ -138,13 +169,21 @@ class _Derivation:
         for versions in sightings.reports():
             for version in versions:
                 self._reports[self._node_at(version.node, version.at_us)].append(version)
-        self._pods: dict[str, list[PodLife]] = defaultdict(list)
-        for life in self._lives:
-            self._pods[self._node_at(life.pod.node, life.bound_us)].append(life)
 
     def intervals(self) -> Intervals:
-        pods = tuple(_ledger_pod(life.pod) for life in self._lives)
-        return Intervals(tuple(self._records(one) for one in self._nodes), pods)
+        pods = [_ledger_pod(life.pod) for name in self._lives.nodes() for life in self._lives.on(name)]
+        nodes = tuple(found.records for found in self.each())
+        return Intervals(nodes, tuple(sorted(pods, key=lambda pod: pod.uid)))
+
+    def each(self) -> Iterator[NodeIntervals]:
+        for node in self._nodes:
+            name, uid = node.newest.node, node.newest.uid
+            lives = [life for life in self._lives.on(name) if self._node_at(name, life.bound_us) == uid]
+            pods = {life.pod.uid: _ledger_pod(life.pod) for life in lives}
+            yield NodeIntervals(self._records(node, lives), pods)
+
+    def without_pods(self) -> Sequence[NodeRecords]:
+        return [self._records(node, ()) for node in self._nodes]
 
     def _node_at(self, name: NodeName, at_us: int) -> str:
         """The uid of the node of that name: the youngest one of that moment, else the first, else ""."""
@@ -153,9 +192,8 @@ class _Derivation:
         found = then[-1] if then else next(iter(named), None)
         return "" if found is None else found.newest.uid
 
-    def _records(self, node: _NodeLife) -> NodeRecords:
+    def _records(self, node: _NodeLife, pods: Sequence[PodLife]) -> NodeRecords:
         newest = node.newest
-        pods = self._pods[newest.uid]
         reports = self._reports[newest.uid]
         times = report_spans(self._sightings, reports)
         states = free_states(
@@ -184,7 +222,7 @@ class _Derivation:
                 pod.uid,
                 one.part,
                 Span(life.bound_us, life.end_us),
-                gang_whole_us=self._whole.get(pod.uid),
+                gang_whole_us=self._whole.get(pod.uid) if pod.gang else life.bound_us,
                 started_us=pod.started_us,
                 ready_us=pod.ready_us,
                 has_readiness_probe=pod.has_readiness_probe,

@@ -36,18 +36,61 @@ class PodLife(msgspec.Struct, frozen=True):
     seen_until_us: int | None = None
 
 
-def pod_lives(sightings: Sightings, node_spans: Mapping[NodeName, Sequence[Span]]) -> tuple[PodLife, ...]:
-    """The life of each bound pod, by uid. ``node_spans`` are the lives of the nodes of each name."""
-    pods = [pod for pod in map(_put_together, sightings.pods()) if pod.bound_us is not None and pod.node]
-    certain = {pod.uid: _certain_end(sightings, pod) for pod in pods}
+class PodLives:
+    """The lives of the pods of one node after the other: those of all nodes are too many to hold at once."""
+
+    def __init__(self, sightings: Sightings, node_spans: Mapping[NodeName, Sequence[Span]]) -> None:
+        """``node_spans`` are the lives of the nodes of each name."""
+        self._sightings = sightings
+        self._node_spans = node_spans
+        self._uids: dict[NodeName, list[PodUid]] = defaultdict(list)
+        self._with_gangs: set[NodeName] = set()
+        for versions in sightings.pods():
+            bound = _bound(versions)
+            if bound.bound_us is not None and bound.node:
+                self._uids[bound.node].append(bound.uid)
+                if bound.gang:
+                    self._with_gangs.add(bound.node)
+        self._vanished: dict[PodUid, list[int]] = defaultdict(list)
+        for uid, at_us in _vanished_holders(sightings):
+            self._vanished[uid].append(at_us)
+
+    def nodes(self) -> Iterator[NodeName]:
+        """The names of the nodes that pods were bound to."""
+        return iter(self._uids)
+
+    def on(self, node: NodeName) -> tuple[PodLife, ...]:
+        """The lives of the pods of a node, by uid."""
+        pods, certain = [], {}
+        for uid in self._uids.get(node, ()):
+            pod = _put_together(self._sightings.versions_of_pod(uid))
+            pods.append(pod)
+            # Beside its versions, since what was seen of a pod is unpacked then.
+            certain[uid] = _certain_end(self._sightings, pod)
+        return _lives(self._sightings, pods, certain, self._node_spans.get(node, ()), self._vanished)
+
+    def in_gangs(self) -> Iterator[PodLife]:
+        """The lives of the members of gangs."""
+        for node in sorted(self._with_gangs):
+            yield from (life for life in self.on(node) if life.pod.gang)
+
+
+def _lives(
+    sightings: Sightings,
+    pods: Sequence[PodVersion],
+    certain: Mapping[PodUid, int | None],
+    node_spans: Sequence[Span],
+    vanished: Mapping[PodUid, Sequence[int]],
+) -> tuple[PodLife, ...]:
     clashes = list(_clashes(pods, certain))
     proofs: dict[PodUid, list[int]] = defaultdict(list)
-    for uid, at_us in (*_vanished_holders(sightings), *_granted_anew(clashes)):
+    for uid, at_us in _granted_anew(clashes):
         proofs[uid].append(at_us)
     lives = {}
     for pod in pods:
         bound = pod.bound_us or 0
-        ends = [span.until_us for span in node_spans.get(pod.node, ()) if span.covers(bound)]
+        proofs[pod.uid] += vanished.get(pod.uid, ())
+        ends = [span.until_us for span in node_spans if span.covers(bound)]
         proofs[pod.uid] += [end for end in ends if end is not None]
         lives[pod.uid] = _life(sightings, pod, certain[pod.uid], proofs[pod.uid])
     return tuple(
@@ -58,6 +101,12 @@ def pod_lives(sightings: Sightings, node_spans: Mapping[NodeName, Sequence[Span]
     )
 
 
+def _bound(versions: tuple[PodVersion, ...]) -> PodVersion:
+    """The newest version with a grant, or else the newest one."""
+    granted = [one for one in versions if one.bound_us is not None]
+    return granted[-1] if granted else versions[-1]
+
+
 def _put_together(versions: tuple[PodVersion, ...]) -> PodVersion:
     """The newest version, with the first of each moment that any version has."""
 
@@ -65,8 +114,7 @@ def _put_together(versions: tuple[PodVersion, ...]) -> PodVersion:
         moments = [getattr(one, name) for one in versions]
         return min((moment for moment in moments if moment is not None), default=None)
 
-    granted = [one for one in versions if one.bound_us is not None]
-    bound = granted[-1] if granted else versions[-1]
+    bound = _bound(versions)
     moments = {name: first(name) for name in MOMENTS}
     was_ready = any(one.was_ready for one in versions)
     was_started = any(one.was_started for one in versions)

@@ -7,12 +7,13 @@ intervals from the set, never from the order of arrival.
 
 import bisect
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
 import msgspec
 
 from gpufleet.ledger.list_index import ListIndex
+from gpufleet.ledger.packed_pods import PackedPods
 from gpufleet.ledger.spans import Span, joined
 from gpufleet.ledger.versions import (
     KINDS,
@@ -44,8 +45,9 @@ class Sightings:
     """Versions by kind, object and number, with deletions and lists."""
 
     def __init__(self) -> None:
+        self._pods = PackedPods()
         self._versions: dict[ObjectKind, dict[str, dict[int, ObjectVersion]]] = {
-            kind: defaultdict(dict) for kind in ObjectKind
+            kind: defaultdict(dict) for kind in ObjectKind if kind is not ObjectKind.POD
         }
         self._gone: dict[tuple[ObjectKind, str], Gone] = {}
         self._lists: dict[ObjectKind, dict[int, Listed]] = {kind: {} for kind in ObjectKind}
@@ -56,6 +58,14 @@ class Sightings:
     def take(self, seen: Observation) -> bool:
         """One more observation, or one that is known; whether it changes anything."""
         match seen:
+            case PodVersion():
+                return _keep(self._pods.to_change(seen.uid).versions, seen.number, seen)
+            case Gone(kind=ObjectKind.POD):
+                pod = self._pods.to_change(seen.uid)
+                if pod.gone is not None and not _is_earlier(seen, pod.gone):
+                    return False
+                pod.gone = seen
+                return True
             case Gone():
                 return _keep(self._gone, (seen.kind, seen.uid), seen)
             case Listed():
@@ -76,10 +86,11 @@ class Sightings:
     def all(self) -> Iterator[Observation]:
         """Every observation, in an order that follows from the set alone."""
         for kind in ObjectKind:
-            for uid in sorted(self._versions[kind]):
-                versions = self._versions[kind][uid]
+            for uid in self._uids(kind):
+                versions = self._versions_of(kind, uid)
                 yield from (versions[number] for number in sorted(versions))
-        yield from (self._gone[key] for key in sorted(self._gone))
+        for kind in sorted(ObjectKind):
+            yield from self._all_gone(kind)
         for kind in sorted(self._lists):
             yield from (self._lists[kind][number] for number in self._numbers[kind])
         yield from (self._followed[key] for key in sorted(self._followed))
@@ -101,7 +112,12 @@ class Sightings:
 
     def pods(self) -> Iterator[tuple[PodVersion, ...]]:
         """The versions of each pod, oldest first."""
-        return self._of(ObjectKind.POD, PodVersion)
+        return (self.versions_of_pod(uid) for uid in self._uids(ObjectKind.POD))
+
+    def versions_of_pod(self, uid: str) -> tuple[PodVersion, ...]:
+        """The versions of one pod, oldest first."""
+        versions = self._pods.of(uid).versions
+        return tuple([versions[number] for number in sorted(versions)])
 
     def nodes(self) -> Iterator[tuple[NodeVersion, ...]]:
         """The versions of each node, oldest first."""
@@ -121,9 +137,30 @@ class Sightings:
             found = (versions[number] for number in sorted(versions))
             yield tuple(one for one in found if isinstance(one, type_))
 
+    def _uids(self, kind: ObjectKind) -> Iterator[str]:
+        """The objects of which a version was seen, in order."""
+        if kind is ObjectKind.POD:
+            return (uid for uid in self._pods.uids() if self._pods.of(uid).versions)
+        return iter(sorted(self._versions[kind]))
+
+    def _versions_of(self, kind: ObjectKind, uid: str) -> Mapping[int, ObjectVersion]:
+        if kind is ObjectKind.POD:
+            return self._pods.of(uid).versions
+        return self._versions[kind].get(uid, {})
+
+    def _gone_of(self, kind: ObjectKind, uid: str) -> Gone | None:
+        return self._pods.of(uid).gone if kind is ObjectKind.POD else self._gone.get((kind, uid))
+
+    def _all_gone(self, kind: ObjectKind) -> Iterator[Gone]:
+        """The deletions that were seen, in order."""
+        if kind is ObjectKind.POD:
+            found = (self._pods.of(uid).gone for uid in self._pods.uids())
+            return (gone for gone in found if gone is not None)
+        return (self._gone[key] for key in sorted(self._gone) if key[0] is kind)
+
     def last_seen_us(self, kind: ObjectKind, uid: str) -> int:
         """The latest moment at which an object was there for certain."""
-        moments = [one.at_us for one in self._versions[kind].get(uid, {}).values()]
+        moments = [one.at_us for one in self._versions_of(kind, uid).values()]
         return max(self._index(kind).last_with_us(uid), max(moments, default=0))
 
     def list_before(self, kind: ObjectKind, number: int) -> Listed | None:
@@ -139,11 +176,11 @@ class Sightings:
 
     def end(self, kind: ObjectKind, uid: str) -> End | None:
         """When an object was gone: its deletion, or the first list that it is missing from."""
-        gone = self._gone.get((kind, uid))
+        gone = self._gone_of(kind, uid)
         if gone is not None:
             return End(gone.at_us, is_seen=True)
         # A list that is older than a version of the object says nothing of its end.
-        newest = max(self._versions[kind].get(uid, {}), default=0)
+        newest = max(self._versions_of(kind, uid), default=0)
         at_us = self._index(kind).first_without_us(uid, newest)
         return None if at_us is None else End(at_us, is_seen=False)
 
@@ -172,14 +209,17 @@ class Sightings:
         follows from all of them. Intervals before that time cannot be derived any more.
         """
         for kind in ObjectKind:
-            gone = {uid for uid in self._versions[kind] if self._was_gone(kind, uid, before_us)}
+            gone = {uid for uid in self._uids(kind) if self._was_gone(kind, uid, before_us)}
             if kind is ObjectKind.POD:
-                needed = {gang for uid in self._versions[kind].keys() - gone for gang in self._gangs(uid)}
-                gone = {uid for uid in gone if not needed & self._gangs(uid)}
-            for uid in gone:
-                del self._versions[kind][uid]
-                self._gone.pop((kind, uid), None)
-            if kind is not ObjectKind.POD:
+                there = (uid for uid in self._uids(kind) if uid not in gone)
+                needed = {gang for uid in there for gang in self._gangs(uid)}
+                for uid in gone:
+                    if not needed & self._gangs(uid):
+                        self._pods.drop(uid)
+            else:
+                for uid in gone:
+                    del self._versions[kind][uid]
+                    self._gone.pop((kind, uid), None)
                 for versions in self._versions[kind].values():
                     old = sorted(number for number, one in versions.items() if one.at_us <= before_us)
                     for number in old[:-1]:
@@ -201,24 +241,26 @@ class Sightings:
 
     def _gangs(self, uid: str) -> frozenset[tuple[str, str]]:
         """The gang that versions of a pod name, with its namespace."""
-        versions = self._versions[ObjectKind.POD][uid].values()
-        return frozenset(
-            (one.namespace, one.gang) for one in versions if isinstance(one, PodVersion) and one.gang
-        )
+        versions = self._pods.of(uid).versions.values()
+        return frozenset((one.namespace, one.gang) for one in versions if one.gang)
 
     def _ends_by_lists(self, kind: ObjectKind) -> set[int]:
         """The moments of lists that are what says that an object which is still kept was gone."""
-        ends = (self.end(kind, uid) for uid in self._versions[kind])
+        ends = (self.end(kind, uid) for uid in self._uids(kind))
         return {end.at_us for end in ends if end is not None and not end.is_seen}
 
 
 def _keep(kept: dict[Key, Stamped], key: Key, seen: Stamped) -> bool:
     """Keep the earlier one of what is known and what is seen; whether that is another one than before."""
     known = kept.get(key)
-    if known is not None and (known == seen or _moment(known) <= _moment(seen)):
+    if known is not None and not _is_earlier(seen, known):
         return False
     kept[key] = seen
     return True
+
+
+def _is_earlier(seen: ObjectVersion | Gone | Listed, known: ObjectVersion | Gone | Listed) -> bool:
+    return seen != known and _moment(seen) < _moment(known)
 
 
 def _moment(seen: ObjectVersion | Gone | Listed) -> tuple[int, bytes]:
