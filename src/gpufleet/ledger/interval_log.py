@@ -136,7 +136,7 @@ class IntervalLog:
         return _Derivation(self._sightings, self.busy()).intervals()
 
     def by_node(self) -> ByNode:
-        """The same, one node after the other, for a month of a large fleet. The log may not change then."""
+        """Intervals one node after the other, for many pods. The log may not change meanwhile."""
         return _Derivation(self._sightings, self.busy())
 
 

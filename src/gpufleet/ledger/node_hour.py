@@ -247,7 +247,7 @@ def _device_weights(known: _DeviceRecords, span: PriceSpan) -> Weights:
             weights[key] += amount * (end - start)
         if not free:
             continue
-        is_seen = not any(one.covers(start) for one in known.unseen)
+        is_seen = not (known.unseen and any(one.covers(start) for one in known.unseen))
         for bucket, pod_uid, reason, is_estimated, amount in _free_parts(
             known.states, free, start, is_seen=is_seen
         ):
@@ -287,7 +287,8 @@ def _held_parts(
 
 def _free_parts(states: Iterable[FreeState], free: int, at_us: int, *, is_seen: bool) -> Iterator[Part]:
     now = [state for state in states if state.span.covers(at_us)]
-    now.sort(key=lambda state: (FREE_ORDER.index(state.bucket), state.reason))
+    if len(now) > 1:
+        now.sort(key=lambda state: (FREE_ORDER.index(state.bucket), state.reason))
     for state in now:
         limit = free if state.milli is None else state.milli * MILLI_PARTS
         # States may overlap: each takes of what those before it have left.

@@ -86,6 +86,7 @@ _CHANGE: Any = msgspec.defstruct(
     rename={name: chr(ord("A") + place) for place, name in enumerate(_NAMES)},
 )
 _ENCODE = msgspec.msgpack.Encoder().encode
+_UNSET = msgspec.UNSET
 _DECODER: Any = msgspec.msgpack.Decoder(tuple[tuple[_CHANGE, ...], tuple[int, int] | None])
 
 
@@ -104,10 +105,11 @@ def _packed(seen: SeenPod) -> bytes:
 def _unpacked(uid: PodUid, packed: bytes) -> SeenPod:
     changes, gone = _DECODER.decode(packed)
     versions: dict[int, PodVersion] = {}
-    values = _FIRST
+    values = list(_FIRST)
     for change in changes:
-        pairs = zip(msgspec.structs.astuple(change), values, strict=True)
-        values = tuple([old if value is msgspec.UNSET else value for value, old in pairs])
+        for place, value in enumerate(msgspec.structs.astuple(change)):
+            if value is not _UNSET:
+                values[place] = value
         version = PodVersion(uid, *values)
         versions[version.number] = version
     return SeenPod(versions, None if gone is None else Gone(ObjectKind.POD, uid, *gone))

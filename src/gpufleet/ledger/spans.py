@@ -26,8 +26,9 @@ class Span(msgspec.Struct, frozen=True):
 
 def pieces(start: int, end: int, changes: Iterable[int]) -> Iterator[tuple[int, int]]:
     """A time, cut wherever something changes in it."""
-    moments = sorted({start, end, *(at for at in changes if start < at < end)})
-    return itertools.pairwise(moments)
+    inner = {at for at in changes if start < at < end}
+    # Most hours of a card have no change.
+    return itertools.pairwise(sorted({start, end, *inner}) if inner or start >= end else (start, end))
 
 
 def joined(spans: Iterable[Span]) -> list[Span]:
