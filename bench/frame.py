@@ -1,13 +1,15 @@
 """How soon ``gpufleet top`` shows its first lines at 10,000 nodes, and how soon it answers a key.
 
 The view runs at a pseudo-terminal, as a person starts it, and asks a server of this module over HTTP: lists
-in pages, watches in which nothing happens, no agent. The server is a process of its own with its pages made
-before, so a server's own work is not in the figures. ``bench.see`` publishes them.
+in pages, no agent, and watches in which nothing happens but that each kubelet writes its node now and then.
+The server is a process of its own with its pages made before, so a server's own work is not in the figures.
+``bench.see`` publishes them.
 
 Run as ``python -m bench.frame`` it is the server: it prints its port, and ends with its input.
 """
 
 import contextlib
+import datetime as dt
 import os
 import statistics
 import subprocess
@@ -38,6 +40,18 @@ KEYS = 60
 """Enough for the slowest twentieth to be three of them."""
 WATCH_S = 600.0
 """Longer than the measurement."""
+
+REPORT_EVERY_S = 300.0
+"""So often a kubelet writes the status of its node where nothing changes (``nodeStatusReportFrequency``)."""
+
+AT_ONCE = 10
+"""So many of these updates come together."""
+
+IMAGES = [
+    {"names": [f"registry.example/team/image-{number}@sha256:{number:064x}"], "sizeBytes": 1_000_000 + number}
+    for number in range(50)
+]
+"""A kubelet names as many in the status (``nodeStatusMaxImages``)."""
 
 
 def pod(number: int) -> Body:
@@ -98,12 +112,23 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Type", "application/json")
             self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
-            time.sleep(WATCH_S)
+            if asked.path == NODES.collection():
+                self._tell_that_nodes_are_well()
+            else:
+                time.sleep(WATCH_S)
         else:
             self._send(200, known[int(query.get("continue", ["0"])[0])])
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
+
+    def _tell_that_nodes_are_well(self) -> None:
+        """Each node in its turn."""
+        pause_s = REPORT_EVERY_S * AT_ONCE / NODE_COUNT
+        for first in range(0, round(WATCH_S / pause_s) * AT_ONCE, AT_ONCE):
+            time.sleep(pause_s)
+            lines = b"".join(_update(number) + b"\n" for number in range(first, first + AT_ONCE))
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(lines), lines))
 
     def _send(self, code: int, body: bytes) -> None:
         self.send_response(code)
@@ -111,6 +136,16 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+
+def _update(number: int) -> bytes:
+    """What the watch says when a node was written for the ``number``th time since the lists."""
+    its = node(number % NODE_COUNT)
+    its["metadata"] |= {"uid": f"nodes-{number % NODE_COUNT}", "resourceVersion": str(number + 2)}
+    seen = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    its["status"]["conditions"] = [{"type": "Ready", "status": "True", "lastHeartbeatTime": seen}]
+    its["status"]["images"] = IMAGES
+    return msgspec.json.encode({"type": "MODIFIED", "object": its})
 
 
 class Server(ThreadingHTTPServer):
