@@ -1,4 +1,7 @@
-"""How long the kubelet waits for claims, and what the agent takes with both deliveries: `make bench-dra`.
+"""Claims of devices: how fast pods with claims are placed, and how long the kubelet waits: `make bench-dra`.
+
+Pods with claims are placed by gpufleet and by kube-scheduler (``dra_bursts``); devices are read and chosen
+(``dra_devices``); claims are prepared by the agent, which is measured here.
 
 The agent runs as a process of its own on eight simulated H100, cut into seven instances each. Half of them go
 to claims, half to the device plugin. Claims are objects of a real API server; they are prepared and taken
@@ -7,19 +10,24 @@ back over the driver's socket, as the kubelet does it.
 
 import asyncio
 import itertools
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import grpc
 import msgspec
 
+from bench import dra_bursts, dra_devices
 from bench.agent.arena import NODE, START_WAIT_S, Load, Running, an_agent, api_server
 from bench.agent.trials import percentile
-from bench.figures import figure, publish
+from bench.figures import Figure, figure, publish
 from gpufleet.agent.dra.device_pools import pool_name
 from gpufleet.agent.kubelet.kubelet_api import dra_plugin_pb2 as api
+from gpufleet.cli.main import run_program
+from gpufleet.cli.parameters import OneOf
 from gpufleet.localkube.access.api import Api, Object
 from gpufleet.localkube.cluster import LocalCluster
 
@@ -110,33 +118,47 @@ async def prepared(running: Running, cluster: LocalCluster) -> Times:
     return times
 
 
-async def measured(cluster: LocalCluster) -> None:
-    """Run and publish."""
+async def prepared_by_agent(cluster: LocalCluster) -> list[Figure]:
+    """What the kubelet waits for, and what the agent takes."""
     async with an_agent(cluster, LOAD) as running:
         before_s = running.cpu_s()
         times = await prepared(running, cluster)
         cpu_ms = 1000 * (running.cpu_s() - before_s) / len(times.prepare_ms)
         resident_mib, peak_mib = running.resident_mib(), running.peak_mib()
-    publish(
-        "dra",
-        [
-            figure("prepare p50", percentile(times.prepare_ms, 0.5), "ms", "lower"),
-            figure("prepare p99", percentile(times.prepare_ms, 0.99), "ms", "lower", 50),
-            figure("prepare of a prepared claim p99", percentile(times.again_ms, 0.99), "ms", "lower"),
-            figure("take back p99", percentile(times.unprepare_ms, 0.99), "ms", "lower"),
-            figure("agent's processor time a claim, all three calls", cpu_ms, "ms", "lower"),
-            figure("resident memory, both deliveries", resident_mib, "MiB", "lower", 80),
-            figure("most memory ever", peak_mib, "MiB", "lower"),
-        ],
-        [f"{len(times.prepare_ms)} claims, one after the other; {LOAD.name}"],
-    )
+    return [
+        figure("prepare p50", percentile(times.prepare_ms, 0.5), "ms", "lower"),
+        figure("prepare p99", percentile(times.prepare_ms, 0.99), "ms", "lower", 50),
+        figure("prepare of a prepared claim p99", percentile(times.again_ms, 0.99), "ms", "lower"),
+        figure("take back p99", percentile(times.unprepare_ms, 0.99), "ms", "lower"),
+        figure("agent's processor time a claim, all three calls", cpu_ms, "ms", "lower"),
+        figure("resident memory, both deliveries", resident_mib, "MiB", "lower", 80),
+        figure("most memory ever", peak_mib, "MiB", "lower"),
+    ]
 
 
-def main() -> None:
-    """Start a control plane and an agent, and measure."""
-    with api_server() as cluster:
-        asyncio.run(measured(cluster))
+PARTS = ("agent", "devices", "bursts")
+
+
+def measured(part: str, *, small: bool) -> Iterator[Figure]:
+    """The figures of a part."""
+    if part == "agent":
+        with api_server() as cluster:
+            yield from asyncio.run(prepared_by_agent(cluster))
+    elif part == "devices":
+        yield from dra_devices.measured()
+    else:
+        yield from dra_bursts.measured(small=small, say=lambda words: click.echo(words, err=True))
+
+
+@click.command()
+@click.option("--small", is_flag=True, help="Few nodes and pods: shows that all of it runs.")
+@click.argument("parts", nargs=-1, type=OneOf(PARTS))
+def main(small: bool, parts: tuple[str, ...]) -> None:
+    """Measure PARTS: agent, devices, bursts; all of them where none is named."""
+    figures = [one for part in parts or PARTS for one in measured(part, small=small)]
+    claims = f"prepare: {ROUNDS * 28} claims, one after the other; {LOAD.name}"
+    publish("dra", figures, [claims] if "agent" in (parts or PARTS) else [])
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_program(main, program="python -m bench.dra"))

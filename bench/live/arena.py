@@ -45,6 +45,8 @@ EVENT_PATHS = (
 )
 AT_NOW = {"gracePeriodSeconds": 0}
 KINDS: Mapping[str, Kind] = {
+    "ResourceClaim": resources.RESOURCE_CLAIMS,
+    "ResourceSlice": resources.RESOURCE_SLICES,
     "Node": resources.NODES,
     "Pod": resources.PODS,
     "PodGroup": resources.POD_GROUPS_V1BETA1,
