@@ -136,7 +136,7 @@ async def prepared_by_agent(cluster: LocalCluster) -> list[Figure]:
     ]
 
 
-PARTS = ("agent", "devices", "bursts")
+PARTS = ("agent", "devices", *dra_bursts.LOADS)
 
 
 def measured(part: str, *, small: bool) -> Iterator[Figure]:
@@ -147,14 +147,14 @@ def measured(part: str, *, small: bool) -> Iterator[Figure]:
     elif part == "devices":
         yield from dra_devices.measured()
     else:
-        yield from dra_bursts.measured(small=small, say=lambda words: click.echo(words, err=True))
+        yield from dra_bursts.measured(part, small=small, say=lambda words: click.echo(words, err=True))
 
 
 @click.command()
 @click.option("--small", is_flag=True, help="Few nodes and pods: shows that all of it runs.")
 @click.argument("parts", nargs=-1, type=OneOf(PARTS))
 def main(small: bool, parts: tuple[str, ...]) -> None:
-    """Measure PARTS: agent, devices, bursts; all of them where none is named."""
+    """Measure PARTS: agent, devices, whole-cards, partitionable; all of them where none is named."""
     figures = [one for part in parts or PARTS for one in measured(part, small=small)]
     claims = f"prepare: {ROUNDS * 28} claims, one after the other; {LOAD.name}"
     publish("dra", figures, [claims] if "agent" in (parts or PARTS) else [])

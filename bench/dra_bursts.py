@@ -5,10 +5,11 @@ no claim of one is left to the other. A pod counts once its Binding is written, 
 claim's devices.
 """
 
+import itertools
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -22,6 +23,10 @@ from gpufleet.model.model_errors import WorldError
 
 DRIVER = "gpu.nvidia.com"
 CARDS = 8
+CARDS_TO_CUT = 2
+SLICES_OF_A_CARD = 2
+"""One with its counters, and one with its devices."""
+
 STALL_S = 120.0
 """A burst in which nothing was bound for so long is over."""
 
@@ -74,8 +79,8 @@ def whole_cards(node: str) -> Iterator[Object]:
 
 
 def cards_to_cut(node: str) -> Iterator[Object]:
-    """A node with eight cards that are cut as claims come, each a pool with shared counters."""
-    for one in slices(devices_as_listed):
+    """A node with two cards that are cut as claims come, each a pool with shared counters."""
+    for one in itertools.islice(slices(devices_as_listed), SLICES_OF_A_CARD * CARDS_TO_CUT):
         spec = json.loads(msgspec.json.encode(one.spec))
         spec["nodeName"] = node
         spec["pool"]["name"] = f"{node}/{spec['pool']['name'].rpartition('/')[2]}"
@@ -98,13 +103,15 @@ def profile(number: int) -> str:
     return f'device.attributes["{DRIVER}"].?profile.orValue("") == "{name}"'
 
 
-def loads(*, small: bool) -> tuple[Load, ...]:
-    """Both bursts; ``small`` shows that they run and not how fast."""
-    nodes, pods, cut = (10, 20, 10) if small else (500, 2_000, 500)
-    return (
-        Load("whole cards", nodes, pods, whole_cards, whole, 2.0),
-        Load("partitionable devices", nodes, cut, cards_to_cut, profile, 20.0),
-    )
+LOADS = {
+    "whole-cards": Load("whole cards", 500, 2_000, whole_cards, whole, 2.0),
+    "partitionable": Load("partitionable devices", 500, 500, cards_to_cut, profile, 20.0),
+}
+"""By the name under which a part is asked for."""
+
+SMALL_NODES = 10
+SMALL_PODS = 20
+"""Shows that a burst runs, and not how fast."""
 
 
 def claim(name: str, selector: str) -> Object:
@@ -165,15 +172,17 @@ def burst(load: Load, who: Contender) -> Burst:
         return Burst(len(story.bound_s), load.pods, bind_s, spent.cpu_s)
 
 
-def measured(*, small: bool, say: Callable[[str], None]) -> Iterator[Figure]:
-    """The figures of both bursts; targets are for the full size."""
-    for load in loads(small=small):
-        found: dict[str, Burst] = {}
-        for who in BOTH:
-            began_s = time.monotonic()
-            found[who.name] = burst(load, who)
-            say(f"{load.name}, {who.name}: {found[who.name]}, {time.monotonic() - began_s:.0f} s in all")
-        yield from _figures(load, found, judged=not small)
+def measured(part: str, *, small: bool, say: Callable[[str], None]) -> Iterator[Figure]:
+    """The figures of a burst; targets are for the full size."""
+    load = LOADS[part]
+    if small:
+        load = replace(load, nodes=SMALL_NODES, pods=SMALL_PODS)
+    found: dict[str, Burst] = {}
+    for who in BOTH:
+        began_s = time.monotonic()
+        found[who.name] = burst(load, who)
+        say(f"{load.name}, {who.name}: {found[who.name]}, {time.monotonic() - began_s:.0f} s in all")
+    yield from _figures(load, found, judged=not small)
 
 
 def _figures(load: Load, found: dict[str, Burst], *, judged: bool) -> Sequence[Figure]:
