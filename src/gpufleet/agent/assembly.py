@@ -19,6 +19,7 @@ from gpufleet.agent.events.variable_events import VariableEvents
 from gpufleet.agent.events.xid_events import XidPodEvents
 from gpufleet.agent.exporter.exporter import Topics
 from gpufleet.agent.exporter_server import exporter, server
+from gpufleet.agent.gpus.backends import partitioner
 from gpufleet.agent.gpus.gpu_monitor import GpuMonitor
 from gpufleet.agent.gpus.health_record import HealthRecord
 from gpufleet.agent.gpus.simulated_users import SimulatedUsers
@@ -29,6 +30,9 @@ from gpufleet.agent.kubelet.process_owners import pod_of
 from gpufleet.agent.kubelet_services import KubeletServices
 from gpufleet.agent.labels.publisher import LabelPublisher
 from gpufleet.agent.machine_access import MachineAccess
+from gpufleet.agent.mig.card_driver import ThreadedCardDriver
+from gpufleet.agent.mig.change_records import ChangesOnDisk
+from gpufleet.agent.mig.node_layouts import LayoutWorld, NodeLayouts
 from gpufleet.agent.reports.node_condition import NodeCondition
 from gpufleet.agent.reports.node_devices import NodeDevicesWriter
 from gpufleet.agent.reports.reported_xids import reported_xids
@@ -37,7 +41,7 @@ from gpufleet.agent.sharing.mps import MpsOptions
 from gpufleet.agent.sharing.nvidia_config_maps import Place
 from gpufleet.agent.sharing.sharing import Sharing, SharingSetup
 from gpufleet.agent.sharing.sharing_source import SharingOptions
-from gpufleet.agent.state.node_state import Holders, NodePods
+from gpufleet.agent.state.node_state import Held, Holders, NodePods
 from gpufleet.agent.state.topic import Topic
 from gpufleet.agent.supervisor import AgentPart, Supervisor, said
 from gpufleet.daemon.daemon_thread import in_daemon_thread
@@ -78,11 +82,13 @@ class Agent:
         pods = Pods(client, settings.node, self.pods)
         choice = read_choice(settings.dra_cards)
         self.claims: ClaimServices | None = None
-        self.by_plugin = self.monitor.gpus
+        self.layouts = self._node_layouts()
+        gpus = self.monitor.gpus if self.layouts is None else self.layouts.offered.topic
+        self.by_plugin = gpus
         """The cards that containers get from the device plugin: all that do not go to claims."""
         # Claims that were prepared under another choice keep their cards until they are taken back.
         if not choice.is_empty or has_prepared_claims(settings):
-            self.claims = ClaimServices(settings, choice, self.monitor.gpus, access, client)
+            self.claims = ClaimServices(settings, choice, gpus, access, client)
             self.by_plugin = self.claims.delivery.by_plugin
         self.kubelet = KubeletServices(
             settings, self.by_plugin, pods, self.pods, self.holders, access, client
@@ -92,6 +98,7 @@ class Agent:
             *self._facts(),
             *self.kubelet.parts(),
             *self._claims(),
+            *self._layouts(),
             *self._metrics(),
             *self._simulation(),
         ]
@@ -188,6 +195,43 @@ class Agent:
     def _claims(self) -> list[AgentPart]:
         """What gives cards to claims, where a setting leaves them some or claims still have some."""
         return [] if self.claims is None else self.claims.parts(self.kubelet, self.holders, self.pods)
+
+    def _node_layouts(self) -> NodeLayouts | None:
+        """What brings cards to the layouts that the Node says, where a setting asks for it."""
+        settings, access = self.settings, self.access
+        if not settings.mig_layouts:
+            return None
+        records = ChangesOnDisk(settings.state_folder, access.boot_id, access.disk)
+        driver = ThreadedCardDriver(partitioner(access.machine))
+        # Asked late: the kubelet's side is made after it.
+        return NodeLayouts(self.client, settings.node, self.monitor.gpus, driver, records, self._layout_world)
+
+    def _layout_world(self) -> LayoutWorld:
+        kubelet = self.kubelet
+        obstacle = "" if self.claims is None else "cards of this node go to claims (--dra-cards)"
+        return LayoutWorld(
+            self.pods,
+            self._held_now,
+            lambda: kubelet.whole,
+            lambda: obstacle,
+            kubelet.registrar.follow_now,
+            self.monitor.list_anew,
+        )
+
+    async def _held_now(self) -> Holders:
+        """What containers hold, and what Allocate was answered with that none has taken up yet."""
+        answers = self.kubelet.memory.answers
+        holders = await self.kubelet.watch.ask()
+        return (*holders, *(Held("", "", "", one.resource, one.units) for one in answers))
+
+    def _layouts(self) -> list[AgentPart]:
+        layouts = self.layouts
+        if layouts is None:
+            return []
+        return [
+            AgentPart("offered GPUs", layouts.offered.run),
+            AgentPart("MIG layouts", layouts.run, lambda: said(layouts.problem)),
+        ]
 
     def _metrics(self) -> list[AgentPart]:
         """The page of metrics, and the server that sends it and answers probes."""

@@ -40,6 +40,7 @@ class AgentSettings(msgspec.Struct, frozen=True):
     ``dra_cards`` are the cards that go to resource claims and not to the device plugin.
     ``data_folder`` are folders with models and datasets, which NodeData then tells of.
     ``metrics_certificate`` and ``metrics_key`` make the server of metrics and probes speak HTTPS.
+    ``mig_layouts`` has cards cut as the Node says.
     ``mps_exclusive_process`` allows the compute mode of GPUs to be set while they are shared by MPS.
     """
 
@@ -68,6 +69,7 @@ class AgentSettings(msgspec.Struct, frozen=True):
     require_grant: bool = False
     device_list_strategy: tuple[str, ...] = ("cdi-cri",)
     dra_cards: str = "none"
+    mig_layouts: bool = False
     data_folder: tuple[Path, ...] = ()
     metrics: MetricsSettings = MetricsSettings()
     log_level: str = "info"

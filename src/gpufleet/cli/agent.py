@@ -74,6 +74,11 @@ METRICS = (
     help="Set the compute mode of cards that are shared by MPS, a setting of the card.",
 )
 @click.option(
+    "--mig-layouts",
+    is_flag=True,
+    help="Cut cards into MIG instances as the Node's annotation gpufleet.io/mig-layouts says.",
+)
+@click.option(
     "--simulated",
     type=MACHINE,
     help="A machine described in this file, in place of the real GPUs.",

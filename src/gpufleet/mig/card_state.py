@@ -29,9 +29,9 @@ class CardState(msgspec.Struct, frozen=True):
     in_use: bool = False
 
     def with_held(self, held: Collection[MigInstance], *, card: bool = False) -> "CardState":
-        """The state where these instances, or the card itself, count as in use whatever the driver says."""
+        """The state where these instances, or the card with all of them, count as in use in any case."""
         instances = tuple(
-            msgspec.structs.replace(one, in_use=True) if one.place in held else one
+            msgspec.structs.replace(one, in_use=True) if card or one.place in held else one
             for one in self.gpu_instances
         )
         return msgspec.structs.replace(self, gpu_instances=instances, in_use=self.in_use or card)

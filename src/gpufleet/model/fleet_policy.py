@@ -47,6 +47,9 @@ MIG_LAYOUT_LABEL = "nvidia.com/mig.config"
 MIG_STATE_LABEL = "nvidia.com/mig.config.state"
 """The label in which the MIG manager says what became of a layout: pending, rebooting, success or failed."""
 
+MIG_MANAGER_LABEL = "nvidia.com/gpu.deploy.mig-manager"
+"""The label by which NVIDIA's GPU operator runs its MIG Manager on a node; "false" where it does not."""
+
 SHARING_CONFIG_LABEL = "nvidia.com/device-plugin.config"
 """The label by which agents and NVIDIA's device plugin choose among sharing configs."""
 

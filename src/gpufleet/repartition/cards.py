@@ -18,6 +18,7 @@ from gpufleet.kube.objects.pod import Pod
 from gpufleet.mig.cards import CardInstance, MigCard, ModeSwitch
 from gpufleet.model import gpu_model
 from gpufleet.model.device_id import device_name
+from gpufleet.model.fleet_policy import MIG_MANAGER_LABEL
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.mig import Layout, MigGeometry, MigInstance
 from gpufleet.model.mig_boards import BOARDS
@@ -28,10 +29,6 @@ from gpufleet.repartition.waiting import instances_of
 
 ARCHITECTURE_WITH_RESET = "Ampere"
 """NVIDIA's architecture on which a switch of the MIG mode takes a reset."""
-
-
-MIG_MANAGER_LABEL = "nvidia.com/gpu.deploy.mig-manager"
-"""The label by which NVIDIA's GPU operator runs its MIG Manager on a node; "false" where it does not."""
 
 
 class NodeUse(msgspec.Struct):

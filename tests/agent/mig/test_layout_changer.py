@@ -74,6 +74,10 @@ class Card:
             raise DriverError(f"Insufficient Resources: {call}")
         self.operate(lambda: make_call(self.partitioner, uuid, call))
 
+    async def what_is_held(self, _: DeviceId) -> HeldOnCard:
+        """What pods hold."""
+        return self.held
+
     async def write(self, change: LayoutChange) -> None:
         """As ChangeRecords."""
         self.operate(
@@ -93,7 +97,7 @@ class Card:
     def run(self, change: LayoutChange) -> Outcome:
         """One process after the other, until one ends by itself; each goes on with the record."""
         while True:
-            changer = LayoutChanger(self, self, SetClock(Moment()), lambda _: self.held)
+            changer = LayoutChanger(self, self, SetClock(Moment()), self.what_is_held)
             self.operations = 0
             try:
                 return asyncio.run(changer.carry_out(self.record or change, self.geometry))

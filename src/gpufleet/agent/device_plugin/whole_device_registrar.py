@@ -79,6 +79,10 @@ class WholeDeviceRegistrar:
             allocator.delivery = delivery
         await self._apply()
 
+    async def follow_now(self) -> None:
+        """Have what is given and offered follow from the GPUs as they are told now."""
+        await self._apply()
+
     async def _follow(self) -> None:
         async for _ in self._known.gpus.follow():
             await self._apply()
@@ -104,7 +108,8 @@ class WholeDeviceRegistrar:
                 await self._registration.offer(self._allocator(resource, units), named)
             # A list, because allocators are taken out on the way.
             for resource in [name for name in self._allocators if name not in offered]:
-                del self._allocators[resource]
+                # A call that is under way is answered by it, and must not give what is there no more.
+                self._allocators.pop(resource).units = units
                 await self._registration.withdraw(resource)
 
     def _allocator(self, resource: str, units: Units) -> WholeDeviceAllocator:

@@ -10,16 +10,19 @@ from pathlib import Path
 
 from gpufleet.agent.gpus.vendor_monitor import AsyncBackend
 from gpufleet.devices.backend import Backend
-from gpufleet.devices.device_errors import MachineError
+from gpufleet.devices.device_errors import DriverError, MachineError
 from gpufleet.devices.drm_cards import Roots
+from gpufleet.devices.partitioner import Partitioner
 from gpufleet.devices.simulated.backend import SimulatedBackend
 from gpufleet.devices.simulated.description import Description, read_description
 from gpufleet.devices.simulated.machine import Machine, Users
+from gpufleet.devices.simulated.partitioner import SimulatedPartitioner
 from gpufleet.devices.simulated.topology import read_topology
 from gpufleet.devices.threaded_backend import ThreadedBackend
 from gpufleet.devices.yaml_text import SIZE_MAX_BYTES
 from gpufleet.files.regular import read_regular
 from gpufleet.model.gpu_catalogue import Vendor
+from gpufleet.model.identifiers import DeviceId
 
 Backends = Mapping[Vendor, Callable[[], AsyncBackend]]
 TOPOLOGY_MARKS = (b"nodePools", b"gpuProduct")
@@ -44,6 +47,20 @@ def real_backends(
 def simulated_backends(machine: Machine) -> Backends:
     """The machine's, as its vendor's."""
     return {machine.description.vendor: lambda: ThreadedBackend(SimulatedBackend(machine))}
+
+
+def partitioner(machine: Machine | None) -> Partitioner:
+    """What cuts cards into MIG instances: of the simulated machine, or NVIDIA's."""
+    if machine is not None:
+        return SimulatedPartitioner(machine)
+    from gpufleet.devices.nvidia.partitioner import NvidiaPartitioner
+
+    return NvidiaPartitioner(_refuse_reset)
+
+
+def _refuse_reset(uuid: DeviceId) -> None:
+    # NVML has no call for it; people reset a card with the driver's own program.
+    raise DriverError(f"the agent cannot reset a card: run nvidia-smi --gpu-reset -i {uuid} on the node")
 
 
 def read_machine(file: Path, node: str, users: Users, clock_s: Callable[[], float]) -> Machine:

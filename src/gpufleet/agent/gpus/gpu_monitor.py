@@ -38,6 +38,9 @@ NEW_S = 5.0
 RENEWED_WITHIN_S = 1.0
 """A look takes milliseconds, and waits for the one before it. A GPU that hangs is not waited for."""
 
+LISTED_WITHIN_S = 30.0
+"""A cold driver takes 10 s to find its MIG instances."""
+
 # Errors of another boot are over: drivers and GPUs began anew.
 BOOT_ID = "sys/kernel/random/boot_id"
 
@@ -121,6 +124,11 @@ class GpuMonitor:
                 async for readings in self.readings.follow():
                     if not any(one.is_from_before(before_s) for one in readings.values()):
                         return
+
+    async def list_anew(self) -> None:
+        """Wait until ``gpus`` is as the drivers say after this call. Raises TimeoutError."""
+        async with asyncio.timeout(LISTED_WITHIN_S):
+            await asyncio.gather(*(vendor.list_anew() for vendor in self._vendors if vendor.gpus))
 
     def _tell_xid(self, event: XidEvent) -> None:
         self.on_xid(event)

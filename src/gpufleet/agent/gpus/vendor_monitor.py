@@ -19,6 +19,7 @@ import msgspec
 
 from gpufleet.agent.gpus.health_record import GpuRecord
 from gpufleet.agent.gpus.monitored_gpu import MonitoredGpu
+from gpufleet.agent.state.topic import Topic
 from gpufleet.devices.backend import Event, XidEvent
 from gpufleet.devices.device_errors import DriverError, GpuLostError, NoAnswerError
 from gpufleet.devices.facts import Driver, Fleet, Link
@@ -146,6 +147,8 @@ class VendorMonitor:
         self._session_driver: Driver | None = None
         self._loops: dict[DeviceId, asyncio.Task[None]] = {}
         self._list_again = asyncio.Event()
+        self._lists_begun = 0
+        self._lists_done = Topic(0)
         self._wake = {uuid: asyncio.Event() for uuid in self.gpus}
         self._unasked = set(self.gpus)
         self._told: dict[tuple[DeviceId | None, int], float] = {}
@@ -159,6 +162,14 @@ class VendorMonitor:
     @functools.cached_property
     def _backend(self) -> AsyncBackend:
         return self._make()
+
+    async def list_anew(self) -> None:
+        """Wait until the GPUs were listed by a question to the driver that began after this call."""
+        wanted = self._lists_begun + 1
+        self._list_again.set()
+        async for done in self._lists_done.follow():
+            if done >= wanted:
+                return
 
     def look_at_old(self, before_s: float) -> None:
         """Look soon at each GPU whose readings are from before this time."""
@@ -228,6 +239,8 @@ class VendorMonitor:
 
     async def _list(self, group: asyncio.TaskGroup) -> None:
         """See which GPUs there are; look at new ones, and give each a loop."""
+        self._lists_begun += 1
+        number = self._lists_begun
         try:
             fleet = await self._backend.fleet()
         # Only the listing is late: GPUs that answer are looked at as before.
@@ -241,6 +254,7 @@ class VendorMonitor:
         # New GPUs are asked before they are told of, so that none is told as well unseen.
         await asyncio.gather(*(self._look(gpu) for gpu in new))
         self._changed()
+        self._lists_done.publish(number)
         for gpu in self.gpus.values():
             if gpu.uuid not in self._loops:
                 self._loops[gpu.uuid] = group.create_task(self._keep_looking(gpu))

@@ -5,7 +5,7 @@ asked, after the outcome was told: a process that is killed before that finds th
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import msgspec
@@ -44,7 +44,7 @@ class ChangeRecords(Protocol):
 
 
 class HeldOnCard(msgspec.Struct, frozen=True):
-    """What is held on a card by pods and claims, whether their programs run or not."""
+    """What is held on a card, whether programs run or not; ``card`` is all of it, with its instances."""
 
     places: frozenset[MigInstance] = frozenset()
     card: bool = False
@@ -66,7 +66,7 @@ class LayoutChanger:
         driver: CardDriver,
         records: ChangeRecords,
         clock: Clock,
-        held: Callable[[DeviceId], HeldOnCard],
+        held: Callable[[DeviceId], Awaitable[HeldOnCard]],
     ) -> None:
         self.driver = driver
         self.records = records
@@ -74,11 +74,15 @@ class LayoutChanger:
         self.held = held
 
     async def carry_out(self, change: LayoutChange, geometry: MigGeometry) -> Outcome:
-        """Bring the card to the layout, or back. Raises DriverError where the driver does not answer."""
+        """Bring the card to the layout, or back.
+
+        Raises DriverError where the driver does not answer, and what ``held`` raises; the record stays then.
+        """
         await self.records.write(change)
         while True:
-            held = self.held(change.card)
             card = await self.driver.card_state(change.card)
+            # Asked last, so that nothing is waited for between its answer and the call.
+            held = await self.held(change.card)
             found = next_call(change, card.with_held(held.places, card=held.card), geometry)
             if isinstance(found, Reached):
                 return Outcome(not change.going_back, change.target, change.problem)

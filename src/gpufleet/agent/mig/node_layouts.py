@@ -1,0 +1,257 @@
+"""The cards of this node are brought to the layouts that its Node says, and the Node says how far they are.
+
+    annotation gpufleet.io/mig-layouts -> nothing in use in the way -> withheld from the kubelet -> record on
+    the disk -> calls to the driver (``layout_changer``) -> offered -> gpufleet.io/mig-layout-states
+
+Something in use in the way is waited for, and nothing is withheld meanwhile. What a driver refused is tried
+again after ``RETRY_S``. One card changes at a time.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from gpufleet.agent.mig.change_records import ChangesOnDisk
+from gpufleet.agent.mig.held_on_card import held_on_card
+from gpufleet.agent.mig.layout_changer import CardDriver, HeldOnCard, LayoutChanger
+from gpufleet.agent.mig.offered_gpus import OfferedGpus
+from gpufleet.agent.state.node_state import Gpu, Holders, NodeGpus, NodePods
+from gpufleet.agent.state.topic import Topic
+from gpufleet.devices.health import Verdict
+from gpufleet.devices.sharing.plan import Exclusive, Mig
+from gpufleet.kube.backoff import ONE_TRY
+from gpufleet.kube.client import Client
+from gpufleet.kube.listing import Selection
+from gpufleet.kube.mirror import Mirror
+from gpufleet.kube.mirror_changes import Change
+from gpufleet.kube.objects.metadata import Metadata
+from gpufleet.kube.objects.structure import Structure
+from gpufleet.kube.resources import NODES
+from gpufleet.mig.change import LayoutChange, layout_of
+from gpufleet.mig.wanted import (
+    LAYOUTS_ANNOTATION,
+    STATES_ANNOTATION,
+    CardLayoutState,
+    LayoutState,
+    States,
+    Wanted,
+    read_wanted,
+)
+from gpufleet.model import gpu_model
+from gpufleet.model.fleet_policy import MIG_MANAGER_LABEL
+from gpufleet.model.gpu_catalogue import Vendor
+from gpufleet.model.identifiers import DeviceId
+from gpufleet.model.mig import Layout, MigGeometry
+from gpufleet.model.mig_boards import BOARDS
+from gpufleet.model.model_errors import InputError, WorldError
+
+LOG = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 5.0
+"""Pods end without a word to this part."""
+
+RETRY_S = 300.0
+"""After a change that failed: a driver that refuses mostly goes on refusing."""
+
+
+class _Node(Structure, frozen=True):
+    metadata: Metadata
+
+
+class LayoutWorld(msgspec.Struct, frozen=True):
+    """What a change asks of the other parts of the agent.
+
+    ``ask`` says what containers hold now, or were just given; it raises WorldError or TimeoutError. ``known``
+    says whether pods and holders are known as far as there are any. ``obstacle`` says why no layout of this
+    node may change, "" where they may. ``offer`` returns once nothing is given any more that is withheld, and
+    ``list_anew`` once the GPUs are told as their driver has them now; it raises TimeoutError.
+    """
+
+    pods: Topic[NodePods]
+    ask: Callable[[], Awaitable[Holders]]
+    known: Callable[[], bool]
+    obstacle: Callable[[], str]
+    offer: Callable[[], Awaitable[None]]
+    list_anew: Callable[[], Awaitable[None]]
+
+
+class NodeLayouts:
+    """Follows the Node while ``run`` runs. ``problem`` says what keeps it from that."""
+
+    def __init__(
+        self,
+        client: Client,
+        node: str,
+        gpus: Topic[NodeGpus],
+        driver: CardDriver,
+        records: ChangesOnDisk,
+        world: Callable[[], LayoutWorld],
+    ) -> None:
+        self.problem = ""
+        self._client = client
+        self._node = node
+        self._gpus = gpus
+        self._driver = driver
+        self._records = records
+        self._world = world
+        withheld = {card: change.withheld for card, change in records.changes.items()}
+        self.offered = OfferedGpus(gpus, withheld)
+        self.states: States = {}
+        self._failed: dict[DeviceId, tuple[Layout | None, float]] = {}
+        self.said: Metadata | None = None
+        """The Node's words as they were read last."""
+
+        self._mirror = Mirror(
+            client,
+            NODES,
+            msgspec.json.Decoder(_Node),
+            self._changed,
+            selection=Selection(fields=f"metadata.name={node}"),
+        )
+        self._news = asyncio.Event()
+
+    async def run(self) -> None:
+        """Follow the Node until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._mirror.run())
+            group.create_task(self._keep())
+
+    def _changed(self, _: Change[_Node]) -> None:
+        found = self._mirror.get(self._node)
+        self.said = None if found is None else found.metadata
+        self._news.set()
+
+    async def _keep(self) -> None:
+        while True:
+            self._news.clear()
+            try:
+                await self.look()
+                self.problem = ""
+            except (WorldError, TimeoutError, OSError) as error:
+                self.problem = f"MIG layouts are not changed: {str(error) or 'no answer'}"
+                LOG.warning("MIG layouts are not changed", extra={"problem": str(error)})
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY_S):
+                    await self._news.wait()
+
+    async def look(self) -> None:
+        """Bring each card as far as it can be. Raises WorldError, TimeoutError and OSError."""
+        said = self.said
+        if said is None or not self._gpus.value.boot_id or not self._world().known():
+            return
+        wanted = await self._wanted(said)
+        self.states = {card: state for card, state in self.states.items() if card in wanted}
+        # A change that was begun is ended first, whatever is wanted now.
+        for change in tuple(self._records.changes.values()):
+            await self._carry_out(change)
+        for card, layout in wanted.items():
+            if not self._recently_failed(card, layout):
+                await self._bring(card, layout)
+        await self._tell()
+
+    async def _wanted(self, said: Metadata) -> Wanted:
+        """What the Node says; nothing where MIG Manager is, or what is written there cannot be read."""
+        text = said.annotations.get(LAYOUTS_ANNOTATION, "")
+        if text and said.labels.get(MIG_MANAGER_LABEL, "false") != "false":
+            raise LayoutsRefusedError("NVIDIA's MIG Manager changes the layouts of this node")
+        if text and (obstacle := self._world().obstacle()):
+            raise LayoutsRefusedError(obstacle)
+        try:
+            return read_wanted(text)
+        except InputError as error:
+            raise LayoutsRefusedError(str(error)) from error
+
+    def _recently_failed(self, card: DeviceId, layout: Layout | None) -> bool:
+        failed, at_s = self._failed.get(card, (None, -RETRY_S))
+        return failed == layout and self._client.clock.monotonic_s() - at_s < RETRY_S
+
+    async def _bring(self, card: DeviceId, wanted: Layout | None) -> None:
+        """Begin a change, unless the card has the layout or something is in the way."""
+        gpu = self._gpus.value.gpu(card)
+        reason = "there is no such card on this node" if gpu is None else _why_not(gpu, wanted)
+        if reason or gpu is None:
+            self.states[card] = CardLayoutState(LayoutState.FAILED, reason)
+            return
+        state = await self._driver.card_state(card)
+        layout = layout_of(state)
+        if layout == wanted and len(layout or ()) == len(state.gpu_instances):
+            self.states[card] = CardLayoutState(LayoutState.SUCCESS)
+            return
+        held = await self._held(card)
+        state = state.with_held(held.places, card=held.card)
+        in_the_way = [
+            one.place for one in state.gpu_instances if one.in_use and one.place not in (wanted or ())
+        ]
+        if in_the_way or (state.in_use and state.mig_enabled != (wanted is not None)):
+            names = ", ".join(f"{one.profile}@{one.start}" for one in in_the_way) or "the card"
+            self.states[card] = CardLayoutState(LayoutState.WAITING, f"{names} is in use")
+            return
+        await self._carry_out(LayoutChange(card, layout, wanted))
+
+    async def _carry_out(self, change: LayoutChange) -> None:
+        """Bring one card to its layout or back; it is offered again once it is known how it is."""
+        card = change.card
+        self.states[card] = CardLayoutState(LayoutState.PENDING)
+        await self._tell()
+        gpu = self._gpus.value.gpu(card)
+        geometry = None if gpu is None else _geometry(gpu)
+        if geometry is None:
+            self.states[card] = CardLayoutState(LayoutState.FAILED, "the card is gone")
+            return
+        self.offered.withhold(card, change.withheld)
+        await self._world().offer()
+        changer = LayoutChanger(self._driver, self._records, self._client.clock, self._held)
+        outcome = await changer.carry_out(change, geometry)
+        # An instance that was made anew has another UUID: the old one must not be offered again.
+        await self._world().list_anew()
+        self._records.forget(card)
+        self.offered.release(card)
+        done = LayoutState.SUCCESS if outcome.reached else LayoutState.FAILED
+        self.states[card] = CardLayoutState(done, outcome.problem)
+        if not outcome.reached:
+            self._failed[card] = change.wanted, self._client.clock.monotonic_s()
+
+    async def _held(self, card: DeviceId) -> HeldOnCard:
+        """What is held on a card now, by the kubelet and by the pods of the API."""
+        world, node = self._world(), self._gpus.value
+        holders = await world.ask()
+        gpu = node.gpu(card)
+        if gpu is None:
+            raise LayoutsRefusedError(f"{card} is gone")
+        return held_on_card(gpu, node, holders, world.pods.value)
+
+    async def _tell(self) -> None:
+        """Write the states where the Node says others. Raises WorldError."""
+        text = msgspec.json.encode(self.states).decode() if self.states else ""
+        if self.said is None or self.said.annotations.get(STATES_ANNOTATION, "") == text:
+            return
+        body = {"metadata": {"annotations": {STATES_ANNOTATION: text or None}}}
+        await self._client.patch(NODES, self._node, body, retry_limits=ONE_TRY)
+
+
+class LayoutsRefusedError(WorldError):
+    """Layouts that are not carried out on this node as it is."""
+
+
+def _geometry(gpu: Gpu) -> MigGeometry | None:
+    model = gpu_model.find(gpu.facts.product)
+    return None if model is None else BOARDS.get(model.name)
+
+
+def _why_not(gpu: Gpu, wanted: Layout | None) -> str:
+    """Why a card is not brought to a layout, "" where it is."""
+    geometry = _geometry(gpu)
+    if gpu.facts.vendor is not Vendor.NVIDIA or geometry is None:
+        return f"{gpu.facts.product} cannot be cut"
+    if not isinstance(gpu.plan.mode, Exclusive | Mig):
+        return "the card is shared"
+    if gpu.health is not Verdict.HEALTHY:
+        return f"the card is {gpu.health.value}: {gpu.reason}"
+    try:
+        geometry.taken(wanted or ())
+    except InputError as error:
+        return str(error)
+    return ""

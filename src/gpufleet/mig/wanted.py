@@ -1,0 +1,69 @@
+"""The layouts that the cards of a node shall have, as its annotation says them, and how far they are.
+
+    {"GPU-a": ["2g.20gb@2", "3g.40gb@4"], "GPU-b": null}
+
+An instance is its profile with the memory slice where it begins. A card of null shall be out of MIG mode,
+and a card that is not named stays as it is.
+"""
+
+import enum
+
+import msgspec
+
+from gpufleet.mig.mig_errors import MigPlanError
+from gpufleet.model.identifiers import DeviceId
+from gpufleet.model.mig import Layout, MigInstance
+
+LAYOUTS_ANNOTATION = "gpufleet.io/mig-layouts"
+"""On a Node, written by people and programs that want layouts."""
+
+STATES_ANNOTATION = "gpufleet.io/mig-layout-states"
+"""On a Node, written by its agent."""
+
+Wanted = dict[DeviceId, Layout | None]
+
+
+class LayoutState(enum.Enum):
+    """How far a card is, in the words of ``nvidia.com/mig.config.state`` where there are some."""
+
+    WAITING = "waiting"
+    """Something in use is in the way; nothing was touched."""
+
+    PENDING = "pending"
+    SUCCESS = "success"
+    FAILED = "failed"
+    """The card has its layout before, or what the driver left of it."""
+
+
+class CardLayoutState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The state of one card, and why it is not as wanted."""
+
+    state: LayoutState
+    problem: str = ""
+
+
+States = dict[DeviceId, CardLayoutState]
+
+_WANTED = msgspec.json.Decoder(dict[DeviceId, tuple[str, ...] | None])
+
+
+def read_wanted(text: str) -> Wanted:
+    """The layouts of an annotation; none for no text. Raises MigPlanError."""
+    if not text:
+        return {}
+    try:
+        found = _WANTED.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        expected = '{"GPU-a": ["3g.40gb@4"], "GPU-b": null}'
+        raise MigPlanError(f"no layouts: {error}", field=LAYOUTS_ANNOTATION, expected=expected) from None
+    return {
+        card: None if places is None else tuple(sorted(map(_place, places))) for card, places in found.items()
+    }
+
+
+def _place(text: str) -> MigInstance:
+    profile, _, start = text.partition("@")
+    if not (profile and start.isascii() and start.isdigit() and len(start) < 3):
+        expected = "a profile and its first memory slice, as in 3g.40gb@4"
+        raise MigPlanError("no instance", field=LAYOUTS_ANNOTATION, value=text, expected=expected)
+    return MigInstance(int(start), profile)
