@@ -14,6 +14,7 @@ COUNTERS = ("_total", "_count", "_sum", "_bucket", "_fail_open_count")
 ENDS_AT = {
     "AdmissionSlow": 12,
     "BindFailures": 19,
+    "ExpanderFails": 17,
     "GPUMemoryNearFull": 19,
     "GPUPCIeNarrow": 30,
     "GPUPCIeReplays": 18,
