@@ -32,6 +32,7 @@ NAMES = frozenset(
         "BindFailures",
         "CredentialEnds",
         "CredentialEndsSoon",
+        "ExpanderFails",
         "GPUCapacityLost",
         "GPUDriversDiffer",
         "GPUGone",
