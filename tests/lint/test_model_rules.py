@@ -27,6 +27,7 @@ def on(label: str, card: str, *words: str) -> str:
 
 
 SGLANG, TGI = "lmsysorg/sglang:v0.5.4", "ghcr.io/huggingface/text-generation-inference:3.3.4"
+TRTLLM = "nvcr.io/nvidia/tensorrt-llm/release:1.0.0"
 TRITON = "nvcr.io/nvidia/tritonserver:25.06-trtllm-python-py3"
 
 
@@ -74,6 +75,11 @@ CASES = [
     ("GPU048", server("openai/gpt-oss-20b", "--dtype=bfloat16", TWO_K), CARDS % A100, "passed"),
     ("GPU048", pod("image: own/thing:1\nargs: [--model, x]"), CARDS % A100, "passed"),
     ("GPU048", on(GKE, "nvidia-tesla-t4", SMALL), "", "found"),
+    ("GPU048", other(TRTLLM, "trtllm-serve", LARGE), CARDS % A100, "found"),
+    ("GPU048", other(TRTLLM, "trtllm-serve", "serve", LARGE), CARDS % A100, "found"),
+    ("GPU048", other(TRTLLM, "trtllm-serve", SMALL), CARDS % A100, "unjudged"),
+    ("GPU048", other(TRTLLM, "trtllm-serve", LARGE, "--tp_size", "'4'", count=4), CARDS % A100, "unjudged"),
+    ("GPU048", other(TRTLLM, "trtllm-serve", LARGE, "--config", "f.yaml"), CARDS % A100, "unjudged"),
     ("GPU048", on(GKE, "nvidia-tesla-a100", LARGE), "", "found"),
     ("GPU048", on(GKE, "nvidia-h200-141gb", SMALL, "--max-model-len", "8k"), "", "passed"),
     ("GPU048", on("gpu.nvidia.com/class", "A100_NVLINK_80GB", LARGE), "", "found"),

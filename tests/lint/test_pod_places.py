@@ -73,6 +73,12 @@ CASES = [
         [("", 2)],
     ),
     (
+        "serving.kubeflow.org/v1alpha2",
+        "InferenceService",
+        "spec: {default: {predictor: {minReplicas: 2, triton: {image: i}}}, canary: {predictor: {onnx: {}}}}",
+        [("", 2), ("", 1)],
+    ),
+    (
         "argoproj.io/v1alpha1",
         "Workflow",
         "spec: {templates: [{name: one, container: {image: i}}, {name: two, script: {image: i}}]}",

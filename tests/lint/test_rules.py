@@ -20,6 +20,11 @@ def deployment(template_spec: str, *, replicas: int = 2) -> str:
     )
 
 
+def launched(line: str, gpus: int) -> str:
+    """A pod of a trainer that runs this command."""
+    return pod(f"image: trainer:1\ncommand: [sh, -c, '{line}']", limits=f"nvidia.com/gpu: {gpus}")
+
+
 def served(server: str, line: str, gpus: int, more: str = "") -> str:
     """A pod of this server, whose arguments are the words of the line."""
     words = ", ".join(f"'{word}'" for word in line.split())
@@ -132,6 +137,11 @@ CASES = [
     ("GPU003", KSERVE % ("ServingRuntime", "containers: [{name: c, image: 'vllm/vllm-openai:v1'}]"), 0),
     ("GPU003", KSERVE % ("InferenceService", "predictor: {containers: [{image: 'nvidia/cuda:12'}]}"), 1),
     ("GPU004", pod("env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]"), 0),
+    ("GPU005", pod("env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]"), 1),
+    ("GPU004", pod("env: [{name: NVIDIA_VISIBLE_DEVICES, value: '0,1'}]"), 0),
+    ("GPU005", pod("env: [{name: NVIDIA_VISIBLE_DEVICES, value: '0,1'}]"), 1),
+    ("GPU005", pod("env: [{name: NVIDIA_VISIBLE_DEVICES, value: void}]"), 0),
+    ("GPU005", pod("env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]", limits="amd.com/gpu: 1"), 0),
     ("GPU004", pod("env: [{name: NVIDIA_VISIBLE_DEVICES, value: none}]", limits=""), 0),
     ("GPU004", pod("env: [{name: NVIDIA_VISIBLE_DEVICES, value: GPU-1}]", limits=""), 1),
     ("GPU004", pod("env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]", PLUGIN, limits=""), 0),
@@ -212,6 +222,20 @@ CASES = [
     ),
     ("GPU025", pod("image: a:1\ncommand: [vllm, serve, a, -tp, '2']", limits="nvidia.com/gpu: 4"), 1),
     ("GPU025", served("text-generation-inference", "--num-shard 4", 2), 1),
+    ("GPU025", launched("accelerate launch --num_processes 8 x.py", 4), 1),
+    ("GPU025", launched("accelerate launch --num_processes=8 --num_machines=2 x.py", 4), 0),
+    ("GPU025", launched("accelerate launch --num_processes 8 --config_file f.yaml x.py", 4), 0),
+    # The eighth GPU is vLLM's, which serves what the training asks.
+    ("GPU025", launched("accelerate launch --num_processes 7 x.py --use_vllm", 8), 0),
+    ("GPU025", launched("deepspeed --num_gpus 8 x.py", 4), 1),
+    ("GPU025", launched("deepspeed --num_gpus 8 --num_nodes 2 x.py", 8), 0),
+    ("GPU025", launched("deepspeed --include localhost:0,1 x.py", 4), 0),
+    # Ranks of MPI may share a GPU, as those of LAMMPS do.
+    ("GPU025", launched("mpirun -np 8 lmp -sf gpu", 1), 0),
+    ("GPU025", launched("trtllm-serve org/model --tp_size 4", 2), 1),
+    ("GPU025", launched("trtllm-serve org/model --tp_size 2", 2), 0),
+    ("GPU025", launched("mpirun -np 16 trtllm-llmapi-launch trtllm-serve org/model --tp_size 16", 8), 0),
+    ("GPU025", launched("trtllm-serve org/model --tp_size 4 --extra_llm_api_options f.yaml", 2), 0),
     ("GPU023", LIMITED % ("", INDEXED + SHARDS), 0),
     ("GPU023", (LIMITED % ("", INDEXED)).replace("[{name: c,", MASTER), 1),
     ("GPU023", (LIMITED % ("", INDEXED)).replace("{containers", "{subdomain: a, containers"), 1),

@@ -73,19 +73,25 @@ def _whole_numbers() -> str:
     return _where_gpu_pods(_of_containers("true", both))
 
 
+def _given(name: str) -> str:
+    """Whether the device plugin of the resource may set the variable itself."""
+    return " || ".join(f"{name}.startsWith({literal(one)})" for one in visible_devices_bypass.GIVEN)
+
+
 def _visible_devices() -> str:
-    given = " || ".join(f"k.startsWith({literal(one)})" for one in visible_devices_bypass.GIVEN)
-    named = f"v.?name.orValue('') == {literal(VISIBLE_DEVICES)} && !c.gpus.exists(k, {given})"
+    named = f"v.?name.orValue('') == {literal(VISIBLE_DEVICES)} && !c.gpus.exists(k, {_given('k')})"
     others = f"v.?name.orValue('') in {literals(visible_devices_bypass.BESIDE_A_GPU_TOO)}"
     shows = f"({_FROM_ELSEWHERE} || !({_VALUE} in {literals(HIDING_VALUES)}))"
     return _of_containers(_IS_WORKLOAD, _any_variable(f"(({named}) || {others}) && {shows}"))
 
 
 def _hard_coded_index() -> str:
-    picks = (
-        f"v.?name.orValue('') in {literals(VARIABLES)} && !{_FROM_ELSEWHERE} && {begins_with(_VALUE, PICKS)}"
-    )
-    return _where_gpu_pods(_of_containers(_IS_WORKLOAD, _any_variable(picks)))
+    picks = f"v.?name.orValue('') in {literals(VARIABLES)} && {begins_with(_VALUE, PICKS)}"
+    given = f"c.gpus.exists(k, {_given('k')})"
+    opens = f"v.?name.orValue('') == {literal(VISIBLE_DEVICES)} && {given}"
+    opens += f" && !({_VALUE} in {literals(HIDING_VALUES)})"
+    wrong = f"!{_FROM_ELSEWHERE} && (({picks}) || ({opens}))"
+    return _where_gpu_pods(_of_containers(_IS_WORKLOAD, _any_variable(wrong)))
 
 
 def _privileged() -> str:

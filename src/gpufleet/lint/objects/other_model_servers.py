@@ -1,7 +1,8 @@
 """What the command line of a server of language models other than vLLM says: which model, over how many GPUs.
 
-SGLang and Text Generation Inference are read. How they spend memory beside the weights is not known here, so
-only weights that are too large alone are a finding. Triton keeps models in a repository that no manifest has.
+SGLang, TensorRT-LLM and Text Generation Inference are read. How they spend memory beside the weights is not
+known here, so only weights that are too large alone are a finding. Triton keeps models in a repository that
+no manifest has.
 """
 
 import re
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from gpufleet.fit.options import Options, catalogue_model, serving_of
 from gpufleet.fit.question import Model, Serving
 from gpufleet.lint.objects.containers import Container
-from gpufleet.lint.objects.server_parts import NODES, SGLANG, STAGES, TENSOR, TGI, server_of, sizes_of
+from gpufleet.lint.objects.server_parts import NODES, SGLANG, STAGES, TENSOR, TGI, TRTLLM, server_of, sizes_of
 from gpufleet.lint.objects.vllm_command import options_of
 from gpufleet.model.model_errors import InputError
 
@@ -34,6 +35,12 @@ _SERVERS = {
         ("quantization", "torchao-config", "dtype"),
         frozenset({"cpu-offload-gb", "load-format", "ep", "ep-size", "expert-parallel-size"}),
     ),
+    TRTLLM: _Server(
+        "TensorRT-LLM",
+        ("model",),
+        (),
+        frozenset({"extra-llm-api-options", "config", "ep-size", "moe-expert-parallel-size"}),
+    ),
     TGI: _Server(
         "Text Generation Inference", ("model-id",), ("quantize", "dtype"), frozenset({"lora-adapters"})
     ),
@@ -52,7 +59,7 @@ class OtherServed:
 
 
 def other_served(container: Container) -> OtherServed | None:
-    """What a container serves with SGLang, Text Generation Inference or Triton; None for anything else."""
+    """What a container serves with one of these, or with Triton; None for anything else."""
     image = container.image.repository if container.image else ""
     words = " ".join(container.words).split()
     if "tritonserver" in (*words, *re.split("[/:]", image)):
@@ -68,6 +75,8 @@ def other_served(container: Container) -> OtherServed | None:
         tensor = variables.get("num-shard", str(container.device_count))
     else:
         tensor = "1"
+        if name == TRTLLM:
+            options = {"model": _after_command(words), **options}
     model = _first(options, server.model)
     told = _first(options, server.formats)
     is_known = model and told in ("", "auto") and server.unknown.isdisjoint(options)
@@ -84,6 +93,13 @@ def other_served(container: Container) -> OtherServed | None:
 
 def _first(options: dict[str, str], names: tuple[str, ...]) -> str:
     return next((options[name] for name in names if options.get(name)), "")
+
+
+def _after_command(words: list[str]) -> str:
+    """The model of ``trtllm-serve [serve] MODEL``; empty where an option comes first."""
+    place = next((number for number, word in enumerate(words) if word.endswith("trtllm-serve")), len(words))
+    after = [word for word in words[place + 1 : place + 3] if word != "serve"]
+    return after[0] if after and not after[0].startswith("-") else ""
 
 
 def _environment(container: Container) -> dict[str, str]:

@@ -21,7 +21,7 @@ _SHARED = {
     "dp": DATA,
     "nnodes": NODES,
 }
-SGLANG, TGI = "sglang", "tgi"
+SGLANG, TGI, TRTLLM = "sglang", "tgi", "trtllm"
 _SPELLINGS = {
     "vllm": {
         **_SHARED,
@@ -32,6 +32,12 @@ _SPELLINGS = {
     },
     SGLANG: {**_SHARED, "tp-size": TENSOR, "pp-size": STAGES, "dp-size": DATA},
     TGI: {"num-shard": TENSOR},
+    TRTLLM: {
+        "tp-size": TENSOR,
+        "tensor-parallel-size": TENSOR,
+        "pp-size": STAGES,
+        "pipeline-parallel-size": STAGES,
+    },
     "lmdeploy": {"tp": TENSOR, "dp": DATA, "nnodes": NODES},
 }
 """What each server calls a size."""
@@ -46,6 +52,7 @@ _COMMANDS = {
     "vllm": re.compile(r"(^|[\s/])vllm serve\b|vllm\.entrypoints\."),
     SGLANG: re.compile(r"sglang\.launch_server|(^|[\s/])sglang serve\b"),
     TGI: re.compile(r"text-generation-launcher"),
+    TRTLLM: re.compile(r"(^|[\s/])trtllm-serve\b"),
     "lmdeploy": re.compile(r"lmdeploy serve api_server"),
 }
 _OTHER_ENTRY = re.compile(r"\.entrypoints\.|_router|\brouter\b|\bproxy\b|\bbench\b|\bmock\b|\.py\b")
@@ -54,8 +61,11 @@ _OTHER_ENTRY = re.compile(r"\.entrypoints\.|_router|\brouter\b|\bproxy\b|\bbench
 _PART_OF_GPUS = re.compile(r"(CUDA|HIP|ROCR|ASCEND_RT)_VISIBLE_DEVICES|base-gpu-id|gpu-id-step|device-ids")
 """Words after which a process takes not all GPUs of its container."""
 
-_OVER_RAY = re.compile(r"\bray start\b|(executor|data-parallel)-backend ray\b")
-"""With Ray, ranks may be in other pods."""
+_OVER_OTHERS = re.compile(
+    r"\bray start\b|(executor|data-parallel)-backend ray\b|\bmpirun\b|\bsrun\b|trtllm-llmapi-launch"
+    r"|--extra-llm-api-options\b"
+)
+"""With Ray and MPI ranks may be in other pods, and TensorRT-LLM reads sizes from a file too."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +85,7 @@ def counts_all(container: Container) -> bool:
 def parts_of(container: Container) -> Parts | None:
     """How the server of a container divides its work; None where there is none or it gives no numbers."""
     line, server = _line_of(container), server_of(container)
-    if server is None or _OVER_RAY.search(line.replace("_", "-")) or not counts_all(container):
+    if server is None or _OVER_OTHERS.search(line.replace("_", "-")) or not counts_all(container):
         return None
     sizes = sizes_of(container, server)
     if sizes is None or not (sizes.keys() - {NODES}):

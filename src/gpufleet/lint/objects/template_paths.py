@@ -76,6 +76,13 @@ _PREDICTOR = tuple(
     for part in ("predictor", "transformer", "explainer")
 )
 
+# KServe's first version had a predictor for all requests and one for a part of them.
+_FIRST_PREDICTORS = tuple(
+    TemplatePath(f"spec.{way}.{part}", (f"spec.{way}.{part}.minReplicas",), bare=True, model_servers=_SERVERS)
+    for way in ("default", "canary")
+    for part in ("predictor", "transformer", "explainer")
+)
+
 
 def _argo(under: str) -> tuple[TemplatePath, ...]:
     """Steps of a workflow have one container, beside fields of a pod's spec."""
@@ -123,7 +130,7 @@ PLACES: dict[tuple[str, str], tuple[TemplatePath, ...]] = {
     ("ray.io", "RayService"): _ray("spec.rayClusterConfig"),
     ("serving.kserve.io", "InferenceService"): _PREDICTOR,
     # The group that KServe had while it was a part of Kubeflow.
-    ("serving.kubeflow.org", "InferenceService"): _PREDICTOR,
+    ("serving.kubeflow.org", "InferenceService"): (*_PREDICTOR, *_FIRST_PREDICTORS),
     ("argoproj.io", "Workflow"): _argo("spec"),
     ("argoproj.io", "WorkflowTemplate"): _argo("spec"),
     ("argoproj.io", "ClusterWorkflowTemplate"): _argo("spec"),

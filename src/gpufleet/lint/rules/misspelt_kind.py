@@ -1,4 +1,4 @@
-"""GPU055: the kind of an object is a slip for one that the API group has, such as Deploment."""
+"""GPU055: the kind is a slip for one that the API group has, such as Deploment, or is of another group."""
 
 from collections.abc import Iterator
 
@@ -25,12 +25,28 @@ def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
     meant = nearest(manifest.kind, kinds) if manifest.kind else None
     if meant is not None:
         field = manifest.root.at("kind")
-        group = manifest.group or "the core API"
         yield RuleFinding(
             field,
-            f"{group} has no kind {manifest.kind}, so the server refuses the object",
+            f"{_named(manifest)} has no kind {manifest.kind}, so the server refuses the object",
             f"write {meant}",
             Fix(f"write {meant} instead of {manifest.kind}", (Replace(field, meant),)),
+        )
+    elif "." not in manifest.group:
+        yield from _in_another_group(manifest)
+
+
+def _named(manifest: Manifest) -> str:
+    return manifest.group or "the core API"
+
+
+def _in_another_group(manifest: Manifest) -> Iterator[RuleFinding]:
+    """The group, where Kubernetes has the kind in another: groups of other controllers have a dot."""
+    groups = [group for group, kinds in KINDS.items() if manifest.kind in kinds]
+    if groups:
+        yield RuleFinding(
+            manifest.root.at("apiVersion"),
+            f"{_named(manifest)} has no kind {manifest.kind}, so the server refuses the object",
+            f"write {groups[0]}/v1" if groups[0] else "write v1",
         )
 
 

@@ -24,7 +24,10 @@ BESIDE_A_GPU_TOO = frozenset(
 """Variables that show devices which were not given, also to a container that has some."""
 
 GIVEN = ("nvidia.com/", "gpufleet.io/")
-"""Resources for which the device plugin sets the variable itself, after the pod's own value."""
+"""Resources for which a device plugin may set the variable itself.
+
+Whether the pod's own value opens more beside them depends on how devices are injected: GPU005 warns of it.
+"""
 
 
 def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:

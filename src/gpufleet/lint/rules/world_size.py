@@ -12,6 +12,11 @@ from gpufleet.lint.rule import Rule, RuleFinding, Severity
 
 # How launchers spell the number of processes of one pod.
 _PER_NODE = re.compile(r"--?(?:nproc[-_]per[-_]node|num_processes_per_node)[= ]+(\S+)")
+_DEEPSPEED = re.compile(r"(?:^|[\s/])deepspeed\s(?:.*\s)?--num[-_]gpus[= ]+(\S+)")
+_ACCELERATE = re.compile(r"(?:^|[\s/])accelerate launch\s(?:.*\s)?--num[-_]processes[= ]+(\S+)")
+_MACHINES = re.compile(r"--num[-_]machines[= ]+(\S+)")
+_ELSEWHERE = re.compile(r"--config[-_]file\b|--cpu\b|--main[-_]process[-_]ip\b|--machine[-_]rank\b")
+"""Options of accelerate with which its machines, or whether they compute on GPUs, may stand elsewhere."""
 
 
 def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
@@ -25,6 +30,8 @@ def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
                 continue
             field = container.field.at("args" if container.field.at("args").exists else "command")
             processes = _processes(container)
+            if processes is None:
+                processes = _too_many(container, count)
             if processes is not None and processes != count:
                 started = "1 process" if processes == 1 else f"{processes} processes"
                 says = f"container {container.name} starts {started} and has {_gpus(count)}"
@@ -56,6 +63,28 @@ def _processes(container: Container) -> int | None:
     if len(said) != 1 or not counts_all(container):
         return None
     return int(said[0]) if re.fullmatch(r"[0-9]{1,6}", said[0]) else None
+
+
+def _too_many(container: Container, count: int) -> int | None:
+    """The processes that DeepSpeed or accelerate starts where they are more than the GPUs.
+
+    Fewer are left alone: with both, the other GPUs are as a rule for a server beside the training.
+    """
+    line = " ".join(container.words)
+    deepspeed, accelerate = _DEEPSPEED.findall(line), _ACCELERATE.findall(line)
+    if len(deepspeed) + len(accelerate) != 1 or not counts_all(container):
+        return None
+    machines = "1"
+    if accelerate:
+        said = _MACHINES.findall(line)
+        if len(said) > 1 or (_ELSEWHERE.search(line) and not said):
+            return None
+        machines = said[0] if said else "1"
+    numbers = (*deepspeed, *accelerate, machines)
+    if not all(re.fullmatch(r"[1-9][0-9]{0,5}", one) for one in numbers):
+        return None
+    processes = -(-int(numbers[0]) // int(machines))
+    return processes if processes > count else None
 
 
 RULE = Rule("GPU025", "As many processes as GPUs", Severity.ERROR, check)
