@@ -86,7 +86,7 @@ ENTRIES = (
     Entry(
         "pod-runtime-class.yaml",
         "runtimeClassName nvidia, NVIDIA_VISIBLE_DEVICES=all beside a limit",
-        (PRIORITY,),
+        ("GPU005", PRIORITY),
         Runs("gpu-test"),
         real=Runs("gpu-test"),
     ),
