@@ -29,7 +29,10 @@ REGISTERED = "registered with the kubelet"
 class AgentProcess:
     """The agent of a cluster's real node. ``machine`` and ``sharing`` are the texts of its files."""
 
-    def __init__(self, cluster: LocalCluster, folder: Path, machine: str, sharing: str) -> None:
+    def __init__(
+        self, cluster: LocalCluster, folder: Path, machine: str, sharing: str, *options: str
+    ) -> None:
+        self._options = options
         self.folder = folder
         self.state = folder / "state"
         self.boot_id: Path | None = None
@@ -70,6 +73,7 @@ class AgentProcess:
             f"--cdi-folder={self._node.cdi_dir}",
             "--metrics-address=127.0.0.1:0",
             "--log-format=json",
+            *self._options,
         ]
         if self.boot_id is not None:
             script = f'mount --bind "$0" {BOOT_ID} && exec "$@"'

@@ -1,0 +1,72 @@
+"""On a real kubelet a card is cut as the Node says, a pod runs on it, and the card is whole again."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from gpufleet.localkube.cluster import LocalCluster
+from gpufleet.localkube.node.configuration import NODE_NAME
+from gpufleet.localkube.node_agent import await_resource
+from gpufleet.mig.wanted import LAYOUTS_ANNOTATION, STATES_ANNOTATION
+from gpufleet.model.resource_names import NVIDIA_GPU
+from tests.agent.agent_process import AgentProcess
+from tests.localkube.cluster import a_scheduled_real_node
+from tests.localkube.real_node import await_pod, awaited, delete_pod, run_pod
+
+CARD = "GPU-0000000a-5b7c-4e2f-9a51-5d3f8a0c0c5f"
+MACHINE = f"gpuProduct: NVIDIA-H100-80GB-HBM3\ngpuMemory: 81559\ngpus:\n- {{id: {CARD}}}\n"
+SHARING = "version: v1\nflags: {migStrategy: mixed}\n"
+NODE = f"/api/v1/nodes/{NODE_NAME}"
+PROFILE = "nvidia.com/mig-2g.20gb"
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalCluster, AgentProcess]]:
+    """A real node with one card, and an agent that cuts it."""
+    folder = tmp_path_factory.mktemp("mig")
+    with a_scheduled_real_node(folder, "mig") as cluster:
+        agent = AgentProcess(cluster, folder, MACHINE, SHARING, "--mig-layouts")
+        agent.start()
+        try:
+            await_resource(cluster, NVIDIA_GPU, 1)
+            yield cluster, agent
+        finally:
+            agent.kill()
+
+
+def want(cluster: LocalCluster, layout: list[str] | None) -> None:
+    """Write on the Node which layout the card shall have."""
+    body = {"metadata": {"annotations": {LAYOUTS_ANNOTATION: json.dumps({CARD: layout})}}}
+    with cluster.api() as api:
+        api.call("PATCH", NODE, body, content_type="application/merge-patch+json")
+
+
+def await_state(cluster: LocalCluster, agent: AgentProcess, state: str) -> None:
+    """Return once the agent says so of the card."""
+
+    def said() -> bool:
+        with cluster.api() as api:
+            found = api.call("GET", NODE)["metadata"]["annotations"].get(STATES_ANNOTATION, "{}")
+        return bool(json.loads(found).get(CARD, {}).get("state") == state)
+
+    awaited(f"the card is {state}", said, agent.story)
+
+
+def test_a_card_is_cut_for_a_pod_and_whole_again(node: tuple[LocalCluster, AgentProcess]) -> None:
+    cluster, agent = node
+    want(cluster, ["2g.20gb@2", "3g.40gb@4"])
+    await_state(cluster, agent, "success")
+    await_resource(cluster, PROFILE, 1)
+    await_resource(cluster, NVIDIA_GPU, 0)
+    run_pod(cluster, "user", "exec sleep 100000", {"limits": {PROFILE: "1"}})
+    await_pod(cluster, "user", "Running")
+    want(cluster, None)
+    await_state(cluster, agent, "waiting")
+    agent.kill()
+    agent.start()
+    await_state(cluster, agent, "waiting")
+    assert await_pod(cluster, "user", "Running")
+    delete_pod(cluster, "user")
+    await_state(cluster, agent, "success")
+    await_resource(cluster, NVIDIA_GPU, 1)
