@@ -44,6 +44,9 @@ NOT_STATE = {
     ("Turns", "_terms_by_row"): "worked out anew after a change of the tree",
     ("Turns", "_as_of"): "says for which tree the terms were worked out",
     ("Turns", "_asks"): "what shapes are charged, worked out when it is asked for",
+    ("Turns", "_called_contestants"): "worked out anew where the first of a line is another",
+    ("Turns", "_lasting_keys"): "keys of queues, worked out anew where use or contestant is another",
+    ("Turns", "_counted_then"): "says for which use the keys were worked out",
 }
 """Attributes by the name of their class, and why they are no state."""
 CACHES = (Handle, SurveyCache, ShapeVerdicts, QueueShares)

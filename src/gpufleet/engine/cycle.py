@@ -28,7 +28,7 @@ from gpufleet.engine.preempt.victims import (
     NoVictims,
     VictimSearch,
 )
-from gpufleet.engine.queueing.waiting import LineKey
+from gpufleet.engine.queueing.line import LineKey
 from gpufleet.engine.reserve.refused_together import RefusedTogether
 from gpufleet.engine.reserve.reservations import Reservations, earliest
 from gpufleet.engine.serving.carrying_out import CarryingOut

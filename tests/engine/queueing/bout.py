@@ -3,9 +3,10 @@
 from gpufleet.engine.arrays.charge import charge_path, writes_for_charge
 from gpufleet.engine.queueing.available import binding_limit
 from gpufleet.engine.queueing.leaving_use import LeavingUse
+from gpufleet.engine.queueing.line import Line, LineKey
 from gpufleet.engine.queueing.past_use import PastUse
 from gpufleet.engine.queueing.turns import Turns
-from gpufleet.engine.queueing.waiting import Line, LineKey, WaitingLines
+from gpufleet.engine.queueing.waiting import WaitingLines
 from gpufleet.model.identifiers import QueueName
 from gpufleet.model.queue import Queue
 from tests.engine.queueing.tree_builder import PlannedTree

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet.engine.queueing.entitlements import Level, top_down
+from gpufleet.engine.queueing.line import Head
 from gpufleet.engine.queueing.shares import QueueShares
 from gpufleet.engine.queueing.turns import Contestant
-from gpufleet.engine.queueing.waiting import Head
 from gpufleet.model.queue import GPU, Quota
 from tests.engine.queueing.bout import Bout
 from tests.engine.queueing.tree_builder import queue

@@ -1,6 +1,7 @@
 """A line of interchangeable work ends with its last workload, and another may then stand for its key."""
 
-from gpufleet.engine.queueing.waiting import LineKey, WaitingLines
+from gpufleet.engine.queueing.line import LineKey
+from gpufleet.engine.queueing.waiting import WaitingLines
 from gpufleet.model.identifiers import QueueName
 
 KEY = LineKey(QueueName("team"), 0, 7)

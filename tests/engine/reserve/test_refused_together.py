@@ -1,13 +1,13 @@
 """Lines that are refused together are refused as they would be in turn, and are not visited one by one."""
 
 import random
-from collections.abc import Iterable
 
 import pytest
 
 from gpufleet.engine import event
+from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.instruction import AnyInstruction, Bind, Evict
-from gpufleet.engine.queueing.waiting import Line
+from gpufleet.engine.queueing.line import Line
 from gpufleet.engine.serving.pods import PodLines
 from gpufleet.model.identifiers import PodUid, QueueName
 from gpufleet.model.queue import CPU, GPU, PreemptionPolicy, Queue, Quota, VictimScope
@@ -22,8 +22,8 @@ def in_turn(monkeypatch: pytest.MonkeyPatch, story: Story) -> Story:
     """The story with an engine in which every line that is called is visited in its turn."""
     waiting = story.engine.state.waiting
 
-    def wake_each(lines: Iterable[Line]) -> None:
-        for line in lines:
+    def wake_each(numbers: Int64Array) -> None:
+        for line in [waiting.kept_out.key_at(number) for number in numbers.tolist()]:
             waiting.wake(line.key)
 
     monkeypatch.setattr(waiting, "call", wake_each)

@@ -28,7 +28,7 @@ from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Nominations, Placement
 from gpufleet.engine.place.workloads.workload import WorkloadName
 from gpufleet.engine.preempt.victims import UnplacedWorkload
-from gpufleet.engine.queueing.waiting import Line, LineKey
+from gpufleet.engine.queueing.line import Line, LineKey
 from gpufleet.model.defragmentation import DefragmentationRules
 
 CHECK_EVERY_US = 10_000_000

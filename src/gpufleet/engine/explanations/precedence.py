@@ -11,6 +11,7 @@ from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.explanations.queue_report import NOMINATED, RESERVED
 from gpufleet.engine.explanations.waiting_order import Queued
 from gpufleet.engine.lifecycle.engine_state import EngineState
+from gpufleet.engine.queueing.line import Head
 from gpufleet.engine.queueing.turns import (
     BEYOND_WHAT_IS_OWED,
     TOP,
@@ -19,7 +20,6 @@ from gpufleet.engine.queueing.turns import (
     WITHOUT_WEIGHT,
     lacks_its_own,
 )
-from gpufleet.engine.queueing.waiting import Head
 from gpufleet.model.identifiers import QueueName
 
 HAVE_PLACES = (NOMINATED, RESERVED)

@@ -11,7 +11,7 @@ from gpufleet.engine.instruction import QueueBar
 from gpufleet.engine.lifecycle.departures import Nomination
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.queueing.available import binding_limit
-from gpufleet.engine.queueing.waiting import Line
+from gpufleet.engine.queueing.line import Line
 from gpufleet.model.identifiers import QueueName, QuotaResource
 
 BACKOFF = "backoff"

@@ -12,7 +12,7 @@ from gpufleet.engine.instruction import (
 )
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.place.choose.ranking import best_node_by_handle
-from gpufleet.engine.queueing.waiting import SeenLabels
+from gpufleet.engine.queueing.line import SeenLabels
 from gpufleet.engine.reserve.guests import Holder
 from gpufleet.engine.reserve.reservations import HeldReservation, Reservations
 from gpufleet.engine.state.gang_members import Members

@@ -9,7 +9,7 @@ from gpufleet.engine.arrays import layout
 from gpufleet.engine.explanations.reservation_report import ReservationReport
 from gpufleet.engine.instruction import GangUnschedulable, Unschedulable, Verdict
 from gpufleet.engine.lifecycle.engine_state import EngineState
-from gpufleet.engine.queueing.waiting import Line, SeenLabels
+from gpufleet.engine.queueing.line import Line, SeenLabels
 from gpufleet.engine.reserve.reservations import Reservations
 from gpufleet.engine.state.gang_members import Members
 from gpufleet.model.identifiers import NodeName

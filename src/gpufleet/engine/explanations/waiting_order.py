@@ -15,7 +15,7 @@ from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.explanations.queue_report import BACKOFF, INCOMPLETE, kept_for, reason_of, rows_of
 from gpufleet.engine.lifecycle.engine_state import EngineState, turn_us
-from gpufleet.engine.queueing.waiting import Head
+from gpufleet.engine.queueing.line import Head
 from gpufleet.model.identifiers import GangName, PodUid, QueueName
 
 

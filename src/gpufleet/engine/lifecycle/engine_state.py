@@ -31,10 +31,11 @@ from gpufleet.engine.policy import Policy
 from gpufleet.engine.queueing.future_quota import FutureQuota
 from gpufleet.engine.queueing.gate import Gate
 from gpufleet.engine.queueing.leaving_use import LeavingUse
+from gpufleet.engine.queueing.line import Line, LineKey, run_time_class
 from gpufleet.engine.queueing.past_use import PastUse
 from gpufleet.engine.queueing.queue_charges import QueueCharges
 from gpufleet.engine.queueing.turns import Turns
-from gpufleet.engine.queueing.waiting import Line, LineKey, WaitingLines, run_time_class
+from gpufleet.engine.queueing.waiting import WaitingLines
 from gpufleet.engine.state.domains import Domains
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.engine.state.gang_members import Members

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from gpufleet.engine.lifecycle.changes import Change
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt.victims import NoEvictionPlan
-from gpufleet.engine.queueing.waiting import Line
+from gpufleet.engine.queueing.line import Line
 
 SEARCHES_A_STEP_MAX = 64
 """How many failed searches a step repeats at most; the others come in the next steps, in turn."""
@@ -78,13 +78,15 @@ class SearchRetries:
         """Wake as many of the lines since whose search something has changed as a step may look at."""
         changes = self._all_noted_at = self.changes.count
         searches = 0
-        for line, failed_at in list(self._failed_at.items()):
-            if line.called:
+        # Without their counts: thousands of pairs would be made for the few lines that are looked at.
+        for line in list(self._failed_at):
+            beside = line.beside
+            if beside is not None and beside.is_called:
                 # It takes its turn in this step anyway, and what fails then is noted anew.
                 continue
             if not line.parked:
                 self.forget(line)
-            elif failed_at != changes:
+            elif self._failed_at[line] != changes:
                 if searches == SEARCHES_A_STEP_MAX:
                     # A step must end; the rest is looked at in the next one.
                     self._search_on_at_us = at_us + SEARCH_ON_AFTER_US

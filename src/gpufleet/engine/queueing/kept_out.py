@@ -20,6 +20,9 @@ from gpufleet.engine.queueing.available import who_fits
 
 Key = TypeVar("Key")
 
+NO_NUMBERS: Int64Array = np.zeros(0, np.int64)
+"""The numbers of no line."""
+
 
 class KeptOut(Generic[Key]):
     """The lines that quota keeps out, by key."""
@@ -27,6 +30,7 @@ class KeptOut(Generic[Key]):
     def __init__(self) -> None:
         self._number_by_key: dict[Key, int] = {}
         self._keys: list[Key | None] = []
+        self._changed: dict[int, None] = {}
         self._free: list[int] = []
         self._queues: Int64Array = np.full(16, layout.NOT_SET, np.int64)
         self._asked: Int64Array = np.zeros((16, 4), np.int64)
@@ -48,6 +52,7 @@ class KeptOut(Generic[Key]):
             self._make_room(number + 1, len(asked))
             self._number_by_key[key] = number
             self._keys[number] = key
+        self._changed[number] = None
         self._queues[number] = queue_row
         # The number may be that of a line that is gone, and ``asked`` shorter than the row.
         self._asked[number] = 0
@@ -72,6 +77,7 @@ class KeptOut(Generic[Key]):
         number = self._number_by_key.pop(key, None)
         if number is not None:
             self._keys[number] = None
+            self._changed[number] = None
             self._queues[number] = layout.NOT_SET
             self._free.append(number)
 
@@ -79,22 +85,44 @@ class KeptOut(Generic[Key]):
         """Every line, in the order in which they came."""
         return list(self._number_by_key)
 
-    def take_fitting(self, store: TableStore) -> list[Key]:
-        """The lines that may have what they need since usage fell; it has been looked at then."""
+    def take_fitting(self, store: TableStore) -> Int64Array:
+        """The numbers of lines that may have what they need since usage fell; it has been looked at then."""
         fell = store.tables.queues[layout.QUEUE_FELL]
         if not fell.any():
-            return []
-        found = list(self._fitting(store, fell))
+            return NO_NUMBERS
+        found = self._fitting(store, fell)
         fell[:] = 0
         return found
 
     def fitting(self, store: TableStore) -> Iterable[Key]:
         """The lines that may have what they need now, wherever usage fell."""
-        return self._fitting(store, np.ones_like(store.tables.queues[layout.QUEUE_FELL]))
+        found = self._fitting(store, np.ones_like(store.tables.queues[layout.QUEUE_FELL]))
+        return map(self.key_at, found.tolist())
 
-    def _fitting(self, store: TableStore, trees: Int64Array) -> Iterable[Key]:
+    def _fitting(self, store: TableStore, trees: Int64Array) -> Int64Array:
         if not self._number_by_key:
-            return ()
+            return NO_NUMBERS
         found = np.zeros(len(self._queues), np.int64)
         count = who_fits(store.tables, trees, self._queues, self._asked, self._protected, found)
-        return (key for number in found[:count].tolist() if (key := self._keys[number]) is not None)
+        return found[:count]
+
+    def key_at(self, number: int) -> Key:
+        """The line of a number in use."""
+        key = self._keys[number]
+        if key is None:
+            raise KeyError(number)
+        return key
+
+    def number_of(self, key: Key) -> int:
+        """The number of a line."""
+        return self._number_by_key[key]
+
+    def queue_rows(self, numbers: Int64Array) -> Int64Array:
+        """The rows of the queues of lines, by number."""
+        return self._queues[numbers]
+
+    def take_changed(self) -> set[int]:
+        """The numbers that were given, given again or given back since this was last asked."""
+        changed = set(self._changed)
+        self._changed.clear()
+        return changed

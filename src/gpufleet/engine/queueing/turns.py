@@ -26,15 +26,22 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from gpufleet.engine.arrays import layout
+from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.engine.queueing.leaving_use import LeavingUse
+from gpufleet.engine.queueing.line import Entry, Head, Line
 from gpufleet.engine.queueing.past_use import MEAN_SCALE, PastUse
 from gpufleet.engine.queueing.shares import NOT_LIMITED, QueueShares, RawShare, dominant, is_within
 from gpufleet.engine.queueing.tree import QueueTree
-from gpufleet.engine.queueing.waiting import Head, Line, WaitingLines
+from gpufleet.engine.queueing.waiting import WaitingLines
 from gpufleet.engine.state.gang_members import Members
 from gpufleet.model.identifiers import GangName, QueueName
+
+NO_AMOUNTS: Int64Array = np.zeros((0, 0), np.int64)
+"""The use of no queue."""
 
 TOP = layout.NOT_SET
 """Above all roots."""
@@ -74,6 +81,13 @@ head.
 
 The weight divides what is left over, so it is 0 here for what stays within the nominal amounts.
 """
+
+
+class LastingKey(NamedTuple):
+    """A queue's entry in the heap of the queue above it, while its use and this contestant are the same."""
+
+    contestant: Contestant
+    entry: tuple[Key, int]
 
 
 # The classes of right, the best first.
@@ -116,6 +130,10 @@ class Turns:
         self._measured_now: dict[int, Measured] = {}
         self._rejoining: dict[QueueName, None] = {}
         self._any_leaves = False
+        # What holds for the queues of called lines until their first workload or their use is another.
+        self._called_contestants: dict[int, tuple[Entry, Contestant]] = {}
+        self._lasting_keys: dict[int, LastingKey] = {}
+        self._counted_then = NO_AMOUNTS
 
     def begin(self, at_us: int) -> None:
         """Every queue with work that is not parked takes part."""
@@ -141,7 +159,49 @@ class Turns:
         rows = {self._enter(name): None for name in self._queues_with_work()}
         leaving = self.leaving.begin()
         self._any_leaves = bool(leaving)
-        self._settle_upwards(rows | dict.fromkeys(leaving))
+        self._forget_keys_of_other_use()
+        if leaving:
+            self._settle_upwards(rows | dict.fromkeys(leaving))
+        else:
+            self._settle_upwards(self._settle_lasting(rows))
+
+    def _forget_keys_of_other_use(self) -> None:
+        """Forget the keys of queues whose use is not what it was when turns began the last time."""
+        counted, then = self.store.tables.queue_counted, self._counted_then
+        if self._any_leaves or counted.shape != then.shape:
+            self._lasting_keys.clear()
+        else:
+            for row in np.flatnonzero((counted != then).any(axis=1)).tolist():
+                self._lasting_keys.pop(row, None)
+        self._counted_then = counted.copy()
+
+    def _settle_lasting(self, rows: dict[int, None]) -> dict[int, None]:
+        """The keys of these queues, most of which are those of the last time; the queues above them."""
+        above: dict[int, None] = {}
+        keys, heaps, lasting = self._keys, self._heaps, self._lasting_keys
+        for row in rows:
+            if row not in self._lines:
+                continue
+            contestant, terms = self._contestants[row], self._terms_by_row.get(row) or self._terms(row)
+            known = lasting.get(row)
+            if known is None or known.contestant is not contestant:
+                known = LastingKey(contestant, (self._key(row, contestant), row))
+                # What counts the past holds for this moment only.
+                if not terms.half_life_us:
+                    lasting[row] = known
+            keys[row] = known.entry[0]
+            heap = heaps.get(terms.parent)
+            if heap is None:
+                heap = heaps[terms.parent] = []
+            heap.append(known.entry)
+            above[terms.parent] = None
+        for heap in heaps.values():
+            heapq.heapify(heap)
+        for row in rows:
+            if row not in self._lines:
+                above[self._settle_alone(row)] = None
+        above.pop(TOP, None)
+        return above
 
     def _settle_upwards(self, rows: dict[int, None]) -> None:
         """The keys of these queues and of all above them.
@@ -167,6 +227,8 @@ class Turns:
         if self._as_of != self.tree.changes:
             self._terms_by_row.clear()
             self._measured.clear()
+            self._called_contestants.clear()
+            self._lasting_keys.clear()
             self._as_of = self.tree.changes
 
     def offer(self, name: QueueName) -> None:
@@ -188,8 +250,18 @@ class Turns:
             self._lines.pop(row, None)
         else:
             self._lines[row] = line
-            self._contestants[row] = Contestant(line.offered or line.head(), self._ask(line))
+            self._contestants[row] = self._contestant(row, line)
         return row
+
+    def _contestant(self, row: int, line: Line) -> Contestant:
+        """The first workload of a line of the queue of a row."""
+        if line.offered is not None or line.key.gang is not None:
+            return Contestant(line.offered or line.head(), self._ask(line))
+        # A line that was called stands under no turn: its first workload says all.
+        first, known = line.waiting[0], self._called_contestants.get(row)
+        if known is None or known[0] is not first:
+            known = self._called_contestants[row] = (first, Contestant(line.head(), self._ask(line)))
+        return known[1]
 
     def rest(self, name: QueueName) -> None:
         """A queue that was served takes no further part: its head holds back all behind it."""

@@ -12,105 +12,16 @@ such entries is swept, so that work which comes and goes behind a blocked head c
 
 import heapq
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
+from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.queueing.kept_out import KeptOut
-from gpufleet.model.identifiers import GangName, QueueName
-from gpufleet.model.pod import Pod
+from gpufleet.engine.queueing.line import SWEEP_FIRST, CalledLines, Entry, Head, Line, LineKey
+from gpufleet.engine.queueing.line_calls import LineCalls
+from gpufleet.model.identifiers import QueueName
 from gpufleet.model.queue import Queue
 
 Group = TypeVar("Group")
-
-SeenLabels = tuple[()] | tuple[str, tuple[tuple[str, str], ...]]
-"""What other pods' selectors see of a pod, or nothing where that does not matter."""
-
-CLASS_BITS = 5
-"""The leading bits of a run time that count."""
-
-SWEEP_FIRST = 64
-"""A heap of fewer entries is not worth sweeping."""
-
-CALLED_TOGETHER_MAX = 64
-"""How many lines of a queue are called at most: each turn looks at all of them. Further lines are woken."""
-
-
-class Head(NamedTuple):
-    """The turn of a workload inside its queue; smaller goes first.
-
-    The API tells to the second when something was made. What was made in the same second goes by ``name``,
-    which every reader of the API sees; ``sequence``, the order of arrival here, tells only equal names apart.
-    """
-
-    minus_priority: int
-    created_at_us: int
-    name: str
-    sequence: int
-
-
-class LineKey(NamedTuple):
-    """What the workloads of a line have in common.
-
-    ``apart`` is set for pods that others' anti-affinity keeps out: the namespace and labels by which
-    it does. ``late`` is set for pods that came when their queue was draining already, ``refused`` to the
-    namespace of pods whose queue did not admit it. ``preempts`` is False
-    for pods that may evict none, ``protected`` set for those that may not be evicted; the members of a gang
-    each say that themselves.
-    ``run_time_class`` tells pods apart that say how long they run, or that they may be interrupted: such ones
-    may run where others may not. So does ``template``, for pods whose run time is learned.
-    """
-
-    queue: QueueName
-    priority: int
-    shape_row: int
-    gang: GangName | None = None
-    apart: SeenLabels = ()
-    late: bool = False
-    refused: str = ""
-    preempts: bool = True
-    protected: bool = False
-    run_time_class: int = 0
-    template: str = ""
-
-
-Entry = tuple[int, str, int, LineKey, int]
-"""A workload in a line: when it was made, its name, its sequence, the key of the line, and its pod row.
-
-Entries of one line have one key, so it decides no comparison.
-"""
-
-
-@dataclass(slots=True, eq=False)
-class Line:
-    """Interchangeable workloads; ``waiting`` is a heap.
-
-    ``unreported`` are pods that have not heard yet why they wait, each row by its sequence. ``offered`` is
-    the turn under which the line stands in its queue, at the latest its head's. ``holds_back`` tells of a
-    parked line that nothing behind it in a strict queue may overtake it. ``called`` is set for a parked line
-    that takes its turn all the same (``WaitingLines.call``). ``refused_first`` is the entry that was its
-    first when quota kept it out the last time. ``closed`` is set once its last workload has left: another
-    line stands for its key then, or none.
-    """
-
-    key: LineKey
-    waiting: list[Entry] = field(default_factory=list)
-    parked: bool = False
-    called: bool = False
-    closed: bool = False
-    holds_back: bool = False
-    unreported: dict[int, int] = field(default_factory=dict)
-    offered: Head | None = None
-    sweep_at: int = SWEEP_FIRST
-    refused_first: Entry | None = None
-
-    def head(self) -> Head:
-        """The turn of the first workload."""
-        created_at_us, name, sequence, _, _ = self.waiting[0]
-        return Head(-self.key.priority, created_at_us, name, sequence)
-
-    def take_unreported(self, sequence: int) -> bool:
-        """True if the workload of this sequence had not heard yet why it waits; it counts as told then."""
-        return self.unreported.pop(sequence, None) is not None
 
 
 class WaitingLines:
@@ -122,7 +33,8 @@ class WaitingLines:
         self.parked_by_shape: dict[int, dict[LineKey, None]] = {}
         self.parked_gangs: dict[LineKey, None] = {}
         self.kept_out: KeptOut[Line] = KeptOut()
-        self.called: dict[QueueName, list[Line]] = {}
+        self.called: dict[QueueName, CalledLines] = {}
+        self._calls = LineCalls(self.kept_out)
         self.reserved_heads: dict[QueueName, Head] = {}
         self._parked_by_queue: dict[QueueName, dict[LineKey, None]] = {}
         self._heads: dict[QueueName, list[tuple[Head, LineKey]]] = {}
@@ -146,8 +58,7 @@ class WaitingLines:
         line = self.lines.get(key)
         if line is None:
             line = self.lines[key] = Line(key)
-        # With the key that the line has: equal keys of a hundred thousand pods are one object.
-        entry = (created_at_us, name, sequence, line.key, pod_row)
+        entry = (created_at_us, name, sequence, line, pod_row)
         waiting, unreported = line.waiting, line.unreported
         heapq.heappush(waiting, entry)
         if not unreported or key.gang is not None:
@@ -157,6 +68,8 @@ class WaitingLines:
         self._entry_by_row[pod_row] = entry
         if len(waiting) > line.sweep_at or len(unreported) > line.sweep_at:
             self._sweep(line)
+        if line.beside is not None and line.waiting[0] is entry:
+            line.beside.spoil()
         # Behind the first of a line that stands in its queue nothing changes there.
         if not line.parked and (line.offered is None or line.waiting[0] is entry):
             self._offer(line)
@@ -175,13 +88,15 @@ class WaitingLines:
 
     def take_out(self, pod_row: int) -> None:
         """A pod no longer waits; its entry is dropped when it comes up."""
-        self._entry_by_row.pop(pod_row, None)
+        entry = self._entry_by_row.pop(pod_row, None)
+        if entry is not None and entry[3].beside is not None:
+            entry[3].beside.spoil()
 
     def withdraw(self, pod_row: int) -> None:
         """A pod leaves although it was not its turn: its line ends with its last pod."""
         entry = self._entry_by_row.pop(pod_row, None)
         if entry is not None:
-            self.trim(self.lines[entry[3]])
+            self.trim(entry[3])
 
     def is_waiting(self, line: Line, sequence: int, pod_row: int) -> bool:
         """True if the pod of this row and sequence still waits in this line.
@@ -189,21 +104,16 @@ class WaitingLines:
         A pod that was described anew keeps its sequence and may wait in another line.
         """
         entry = self._entry_by_row.get(pod_row)
-        if entry is None or entry[2] != sequence:
-            return False
-        # Most are the very key of the line, which spares the comparison of all its fields.
-        return entry[3] is line.key or entry[3] == line.key
+        return entry is not None and entry[2] == sequence and entry[3] is line
 
     def unreported_rows(self, line: Line) -> list[int]:
         """The pods of a line that wait and have not heard yet why, in the order of their arrival there."""
         # ``is_waiting`` for all of them: a call for each of a hundred thousand takes several times as long.
-        entries, key = self._entry_by_row, line.key
+        entries = self._entry_by_row
         return [
             row
             for sequence, row in line.unreported.items()
-            if (entry := entries.get(row)) is not None
-            and entry[2] == sequence
-            and (entry[3] is key or entry[3] == key)
+            if (entry := entries.get(row)) is not None and entry[2] == sequence and entry[3] is line
         ]
 
     def trim(self, line: Line) -> bool:
@@ -214,6 +124,8 @@ class WaitingLines:
             if entries.get(entry[-1]) is entry:
                 return True
             heapq.heappop(waiting)
+            if line.beside is not None:
+                line.beside.spoil()
         self._close(line)
         return False
 
@@ -234,6 +146,8 @@ class WaitingLines:
             return
         self.lines.pop(line.key, None)
         line.closed = True
+        # An entry knows its line: without this they would keep each other.
+        line.refused_first = None
         if line.parked:
             self._unpark(line)
 
@@ -241,8 +155,10 @@ class WaitingLines:
         if line.parked:
             self._parked -= 1
         line.parked = False
-        self._called -= line.called
-        line.called = False
+        if line.beside is not None:
+            self._called -= line.beside.is_called
+            line.beside.spoil()
+            line.beside = None
         self.parked_gangs.pop(line.key, None)
         self.kept_out.discard(line)
         take_from(self.parked_by_shape, line.key.shape_row, line.key)
@@ -328,35 +244,29 @@ class WaitingLines:
         parked = [self.lines[key] for keys in self._parked_by_queue.values() for key in keys]
         return [line for line in parked if not line.called and self.trim(line)]
 
-    def call(self, lines: Iterable[Line]) -> None:
+    def call(self, numbers: Int64Array) -> None:
         """The queues of lines that quota keeps out may have more: these take their turn.
 
-        Most lines that are called are not served, because the quota is gone before. So a line stays parked
-        until it is its turn and it is woken. Where one line holds back others, and for a gang, which is
-        retimed, that would not be the same, so these are woken at once.
+        ``numbers`` are theirs in ``kept_out``. Most lines that are called are not served, because the quota
+        is gone before. So a line stays parked until it is its turn and it is woken. Where one line holds back
+        others, and for a gang, which is retimed, that would not be the same, so these are woken at once.
         """
-        called, queues = self.called, self.queues
-        for line in lines:
-            if line.called:
-                continue
-            key = line.key
-            beside = called.get(key.queue)
-            if beside is not None and key.gang is None and len(beside) < CALLED_TOGETHER_MAX:
-                beside.append(line)
-            else:
-                queue = queues.get(key.queue)
-                if queue is None or queue.strict or key.gang is not None or beside is not None:
-                    self.wake(key)
-                    continue
-                called[key.queue] = [line]
-            line.called = True
-            self._called += 1
+        found, woken = self._calls.by_queue(numbers, self._wakes_at_once)
+        for line in woken:
+            self.wake(line.key)
+        for lines in found:
+            lines.is_called = True
+            self.called[lines.queue] = lines
+            self._called += len(lines.lines)
+
+    def _wakes_at_once(self, name: QueueName) -> bool:
+        queue = self.queues.get(name)
+        return queue is None or queue.strict
 
     def end_calls(self) -> None:
         """Lines that were called stay parked: it was not their turn, or they were refused together."""
         for lines in self.called.values():
-            for line in lines:
-                line.called = False
+            lines.is_called = False
         self._called = 0
         self.called.clear()
 
@@ -371,11 +281,13 @@ class WaitingLines:
 
     def _first_called(self, name: QueueName) -> Line | None:
         """The parked line of a queue that was called and has the best turn."""
+        together = self.called[name]
+        known = together.first
+        if known is not None and self._entry_by_row.get(known[-1]) is known:
+            return known[3]
         while True:
             first, entry, priority = None, None, 0
-            for line in self.called[name]:
-                if not line.called:
-                    continue
+            for line in together.left():
                 one, theirs = line.waiting[0], line.key.priority
                 if entry is None or theirs > priority or (theirs == priority and one < entry):
                     first, entry, priority = line, one, theirs
@@ -383,6 +295,7 @@ class WaitingLines:
                 return None
             # What stands for no waiting pod any more is dropped, and then another may be first.
             if self.trim(first) and first.waiting[0] is entry:
+                together.first = entry
                 return first
 
     def _first_awake(self, name: QueueName) -> Line | None:
@@ -442,19 +355,6 @@ class WaitingLines:
         """The lines that are not parked."""
         entries = (entry for heads in self._heads.values() for entry in heads)
         return (line for entry in entries if (line := self._offered_at(*entry)) is not None)
-
-
-def run_time_class(pod: Pod) -> int:
-    """A number for pods whose run times differ by less than a sixteenth, so that there are few lines; it is
-    negative for those that may be interrupted.
-    """
-    said = [length_us for length_us in (pod.run_time_us, pod.run_time_max_us) if length_us is not None]
-    run_time_us = min(said, default=0)
-    length = run_time_us.bit_length()
-    # The length of the number and its leading bits: 58 min 10 s to 60 min 23 s are one class, say.
-    found = length << CLASS_BITS | run_time_us >> max(0, length - CLASS_BITS)
-    # 0 is a class too, and has no negative.
-    return -1 - found if pod.interruptible else found
 
 
 def take_from(groups: dict[Group, dict[LineKey, None]], group: Group, key: LineKey) -> None:

@@ -6,10 +6,12 @@ reservations look at it again. Where that is so for all work that is left in the
 one look at all of it. ``cycle`` asks after a refusal, and goes on in turns where this does not hold.
 """
 
+from itertools import chain
+
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt.search_retries import SearchRetries
 from gpufleet.engine.preempt.victims import NoVictims, VictimSearch
-from gpufleet.engine.queueing.waiting import Line
+from gpufleet.engine.queueing.line import CalledLines, Line
 from gpufleet.engine.reserve.reservations import Reservations
 
 
@@ -50,12 +52,15 @@ class RefusedTogether:
         if not self._lack_quota():
             return False
         waiting = self.state.waiting
-        called = [line for lines in waiting.called.values() for line in lines if line.called]
+        settled = [together for together in waiting.called.values() if together.is_settled]
+        others = [together.left() for together in waiting.called.values() if not together.is_settled]
         # Pods that wait no more are dropped first: a line may end with them.
-        lines = waiting.trimmed([*called, *waiting.awake()])
-        if not (self._find_no_victims(lines) and self.reservations.none_is_near(lines, at_us)):
+        lines = waiting.trimmed([*chain.from_iterable(others), *waiting.awake()])
+        if not self._find_no_victims(lines, settled):
             return False
-        self._refuse(lines)
+        if not self.reservations.none_is_near(lines, settled, at_us):
+            return False
+        self._refuse(lines, settled)
         return True
 
     def _lack_quota(self) -> bool:
@@ -81,10 +86,12 @@ class RefusedTogether:
         row = line.waiting[0][-1]
         return self.state.gate.keeps_out(row) and self.state.gate.bar(row) is None
 
-    def _find_no_victims(self, lines: list[Line]) -> bool:
+    def _find_no_victims(self, lines: list[Line], settled: list[CalledLines]) -> bool:
         queues, victims = self.state.waiting.queues, self.victims
         # Loops: a generator that is asked for thousands of lines takes several times as long.
-        kinds = dict.fromkeys([line.key[:2] for line in lines])
+        kinds = dict.fromkeys([(line.key.queue, line.key.priority) for line in lines])
+        for together in settled:
+            kinds.update(dict.fromkeys(together.kinds))
         if victims.finds_none_in_fleet([(queues[name], priority) for name, priority in kinds], self.state):
             return True
         for name, priority in kinds:
@@ -92,15 +99,25 @@ class RefusedTogether:
                 return False
         return True
 
-    def _refuse(self, lines: list[Line]) -> None:
+    def _refuse(self, lines: list[Line], settled: list[CalledLines]) -> None:
         """What a visit to each of these changes."""
-        if self.evicts:
-            self.search_retries.note_alike(lines)
         waiting = self.state.waiting
-        room_matters = bool(waiting.parked_by_shape)
+        if self.evicts:
+            self.search_retries.note_alike(chain(*[together.lines for together in settled], lines))
+        if waiting.parked_by_shape:
+            self._take_from_those_that_lack_room()
         for line in lines:
-            if room_matters and line.parked and waiting.waits_for_room(line.key):
-                # It lacks quota alone by now: room does not help it.
-                waiting.wake(line.key)
             if not line.parked:
+                self.state.keep_out(line, self.state.workloads.first_of(line))
+        for together in waiting.called.values():
+            if not together.is_settled:
+                together.settle()
+
+    def _take_from_those_that_lack_room(self) -> None:
+        """Lines that were called lack quota alone by now: room does not help them."""
+        waiting = self.state.waiting
+        called = [line for together in waiting.called.values() for line in together.left()]
+        for line in called:
+            if waiting.waits_for_room(line.key):
+                waiting.wake(line.key)
                 self.state.keep_out(line, self.state.workloads.first_of(line))

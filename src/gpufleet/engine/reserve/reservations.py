@@ -22,7 +22,7 @@ from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import Nominations, is_welcome, placement_of
 from gpufleet.engine.preempt.overtime import Overtime
 from gpufleet.engine.preempt.victims import UnplacedWorkload
-from gpufleet.engine.queueing.waiting import Head, Line, LineKey
+from gpufleet.engine.queueing.line import CalledLines, Head, Line, LineKey
 from gpufleet.engine.reserve.expected_ends import ExpectedEnds
 from gpufleet.engine.reserve.guests import Guests, Holder
 from gpufleet.engine.reserve.planning import FuturePlace, Planner
@@ -232,13 +232,19 @@ class Reservations:
         self.dues.note(line.key, tried_us + TRY_AGAIN_US)
         return False
 
-    def none_is_near(self, lines: Iterable[Line], at_us: int) -> bool:
+    def none_is_near(self, lines: Iterable[Line], settled: Iterable[CalledLines], at_us: int) -> bool:
         """True if nothing is reserved, and none of these lines of described queues has waited for long enough
-        to reserve a place. When each of them has is noted then, as ``hold`` does it.
+        to reserve a place. When each of them has is noted then, as ``hold`` does it, and was for ``settled``.
         """
         if self.held_by_holder or self.former or self.guests.has_promises:
             return False
         queues, news = self.state.waiting.queues, []
+        for together in settled:
+            after_us = queues[together.queue].reserve_after_us
+            if after_us is None or together.oldest_us is None:
+                continue
+            if together.oldest_us + after_us <= at_us:
+                return False
         name, after_us = None, None
         for line in lines:
             key = line.key

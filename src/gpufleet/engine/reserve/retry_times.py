@@ -2,7 +2,8 @@
 
 import heapq
 
-from gpufleet.engine.queueing.waiting import LineKey, WaitingLines
+from gpufleet.engine.queueing.line import LineKey
+from gpufleet.engine.queueing.waiting import WaitingLines
 
 SWEEP_FIRST = 64
 """So many more than there are lines are not worth sweeping."""

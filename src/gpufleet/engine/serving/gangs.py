@@ -6,7 +6,7 @@ What is left of a gang that has started waits behind all work that has not.
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.explanations.verdicts import Verdicts
 from gpufleet.engine.place.workloads.gang_workload import GangWorkload
-from gpufleet.engine.queueing.waiting import Line, LineKey
+from gpufleet.engine.queueing.line import Line, LineKey
 from gpufleet.engine.serving.carrying_out import CarryingOut
 from gpufleet.engine.serving.other_ways import OtherWays
 from gpufleet.engine.state.gang_members import Members

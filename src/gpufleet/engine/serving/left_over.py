@@ -10,7 +10,7 @@ from gpufleet.engine.arrays import layout
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt.leaving import Leaving
 from gpufleet.engine.preempt.victims import EvictionPlan
-from gpufleet.engine.queueing.waiting import Line
+from gpufleet.engine.queueing.line import Line
 
 WOKEN_MAX = 64
 """So many parked lines have another look for one plan at most: a step must end."""

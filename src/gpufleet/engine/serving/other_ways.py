@@ -8,7 +8,7 @@ from gpufleet.engine.lifecycle.nominations import Nominations
 from gpufleet.engine.place.workloads.workload import Workload
 from gpufleet.engine.preempt.search_retries import SearchRetries
 from gpufleet.engine.preempt.victims import EvictionPlan, NoEvictionPlan, UnplacedWorkload, VictimSearch
-from gpufleet.engine.queueing.waiting import Line
+from gpufleet.engine.queueing.line import Line
 from gpufleet.engine.reserve.backfill import Backfill
 from gpufleet.engine.reserve.reservations import Reservations
 from gpufleet.engine.serving.carrying_out import CarryingOut

@@ -9,7 +9,7 @@ from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.explanations.verdicts import Verdicts
 from gpufleet.engine.instruction import Unschedulable
 from gpufleet.engine.place.choose.placement import NO_NODES, place_pod_by_handle
-from gpufleet.engine.queueing.waiting import Line
+from gpufleet.engine.queueing.line import Line
 from gpufleet.engine.serving.carrying_out import CarryingOut
 from gpufleet.engine.serving.other_ways import OtherWays
 

@@ -17,7 +17,7 @@ from gpufleet.engine.place.choose.trial import Trial
 from gpufleet.engine.place.gangs.gang_places import DomainPlan, GangPlaces
 from gpufleet.engine.place.refusal.judging import Judging
 from gpufleet.engine.queueing.gate import Gate
-from gpufleet.engine.queueing.waiting import SeenLabels
+from gpufleet.engine.queueing.line import SeenLabels
 from gpufleet.engine.state.gang_members import Members
 from gpufleet.engine.state.model_order import ALL_AT_ONCE, Models, groups_of
 from gpufleet.model.identifiers import GangName

@@ -8,7 +8,7 @@ from gpufleet.engine.place.gangs.gangs import Gangs
 from gpufleet.engine.place.workloads.gang_workload import GangWorkload
 from gpufleet.engine.place.workloads.single_pod import SinglePod
 from gpufleet.engine.place.workloads.workload import Workload
-from gpufleet.engine.queueing.waiting import Line
+from gpufleet.engine.queueing.line import Line
 from gpufleet.engine.state.gang_members import Members
 from gpufleet.engine.state.pods import PodTable
 from gpufleet.model.gang import Gang
