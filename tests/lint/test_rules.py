@@ -483,22 +483,6 @@ def test_a_privilege_by_which_a_card_of_rdma_is_opened_is_told_and_kept(containe
     assert fixed(text, "GPU006") == text
 
 
-def test_a_quota_that_counts_nothing_is_an_error_and_a_missing_priority_information() -> None:
-    quota = (
-        "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q}\nspec: {hard: {limits.amd.com/gpu: 2}}\n"
-    )
-    plain = pod().replace("  priorityClassName: work", "")
-    severities = {one.rule.id: one.severity for one in report_of(f"{quota}---\n{plain}").findings}
-    assert (severities["GPU051"], severities["GPU036"]) == (Severity.ERROR, Severity.INFO)
-
-
-def test_a_quota_of_devices_of_a_class_has_no_prefix() -> None:
-    key = "gpu.nvidia.com.deviceclass.resource.k8s.io/devices"
-    text = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q}\nspec: {hard: {%s: 2}}\n"
-    assert fixed(text % f"requests.{key}") == text % key
-    assert [one for one in report_of(text % key).findings if one.rule.id == "GPU051"] == []
-
-
 def test_what_is_fixed_in_one_document_leaves_the_others() -> None:
     good = pod("image: a:1  # kept as it is")
     bad = pod("securityContext: {privileged: true, runAsUser: 0}")

@@ -90,8 +90,7 @@ class EngineState:
         self.replacements: dict[int, None] = {}
         self.changes = Changes()
         self._evictions_counted = 0
-        self.steps = 0
-        self.stepped_at_us = 0
+        self.steps, self.stepped_at_us = 0, 0
         self.has_valuation = False
         self.placed_in_step = PlacedInStep(self.pods.eviction_columns)
         # A list, not a dictionary: it has a number for each pod that is known, 180,000 of a large fleet.
