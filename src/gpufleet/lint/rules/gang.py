@@ -21,6 +21,11 @@ _MARKS = (
 )
 _GANG_SCHEDULERS = frozenset({"volcano", "kai-scheduler", "gpufleet"})
 """Schedulers that see by the owner that pods of a training job belong together."""
+_GATES = "gke.io/topology-aware-auto-"
+"""What gates of GKE's scheduler for topology begin with, which opens those of a whole job at once."""
+_OPERATORS_GANG = re.compile(r"--gang-scheduler-name[= ](?!none\b)\S")
+"""By this the training operator makes a gang of each job, whatever the job says."""
+_OPERATED = frozenset({"PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob"})
 _HERE = r"(?!localhost\b|127\.|\[?::1)"
 """What follows names no place of the pod's own."""
 _MEET = re.compile(
@@ -97,7 +102,25 @@ def _wait(manifest: Manifest) -> str:
     return f"no fewer than {least} of its pods start"
 
 
-def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
+def _is_gated(template: PodTemplate) -> bool:
+    gates = (one.at("name").text or "" for one in template.spec.at("schedulingGates").items())
+    return any(one.startswith(_GATES) for one in gates)
+
+
+def _operator_makes_gangs(manifest: Manifest, context: Context) -> bool:
+    """Whether an operator that is read in this run is told to make gangs of all its jobs."""
+    if manifest.kind not in _OPERATED:
+        return False
+    containers = (
+        container
+        for deployment in context.of_kind("Deployment")
+        for template in deployment.templates
+        for container in template.containers
+    )
+    return any(_OPERATORS_GANG.search(" ".join(one.words)) for one in containers)
+
+
+def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding]:
     """The object, if nothing of it or of its pods names a gang or a queue."""
     places = [manifest.root.at("metadata"), *(one.metadata for one in manifest.templates)]
     marked = any(
@@ -110,6 +133,8 @@ def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
     native = any(
         one.spec.at(name).exists for one in manifest.templates for name in ("workloadRef", "schedulingGroup")
     )
+    scheduled = scheduled or any(_is_gated(one) for one in manifest.templates)
+    scheduled = scheduled or _operator_makes_gangs(manifest, context)
     operator = manifest.root.at("spec", "runPolicy", "schedulingPolicy").exists
     if not (marked or scheduled or native or operator):
         says = f"{_wait(manifest)}, and nothing places them together"

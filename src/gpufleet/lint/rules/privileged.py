@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gpufleet.lint.edits.edits import Append, Edit, Fix, Insert, Replace, removal
+from gpufleet.lint.objects.administration import administers_cards
 from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.fast_links import asks_for_link, mounts_link
@@ -21,6 +22,9 @@ _SPEAKS_RDMA = re.compile(r"NCCL_IB_(?!DISABLE).*|UCX_NET_DEVICES|FI_PROVIDER|FI
 
 _KERNEL = re.compile(r"/(sys|proc|lib/modules)(/|$)")
 _FOR_TRACERS = "run it in a pod of its own, or give it the capabilities it needs (BPF, PERFMON, SYS_PTRACE)"
+_FOR_ADMINISTRATORS = "run what sets up cards as a DaemonSet of the GPU stack, and not beside workloads"
+_SEES_CARDS = re.compile(r"\b(nvidia-smi|rocm-smi|amd-smi|dcgmi)\b")
+"""Programs that read what cards there are: without privileges only those that their container is given."""
 
 
 def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
@@ -32,7 +36,9 @@ def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
             field = container.field.at("securityContext", "privileged")
             if field.is_true:
                 says = f"container {container.name} of a GPU workload is privileged"
-                if _traces_the_node(template, container):
+                if administers_cards(container):
+                    yield RuleFinding(field, says, _FOR_ADMINISTRATORS, severity=Severity.WARNING)
+                elif _traces_the_node(template, container):
                     yield RuleFinding(field, says, _FOR_TRACERS, severity=Severity.WARNING)
                 else:
                     yield RuleFinding(field, says, *_way_out(template, container, field))
@@ -47,6 +53,9 @@ def _traces_the_node(template: PodTemplate, container: Container) -> bool:
 
 
 def _way_out(template: PodTemplate, container: Container, field: Field) -> tuple[str, Fix | None]:
+    if not container.has_gpu and _SEES_CARDS.search(" ".join(container.words)):
+        # Without its privileges it would see no card: how many it is to see, it does not say.
+        return "drop it, and ask in its limits for the GPUs that it reads", None
     does = f"make container {container.name} unprivileged"
     if asks_for_link(container):
         advice = f"drop it; RDMA needs the capability {LOCKS} and the network card that it asks for"

@@ -20,7 +20,10 @@ _STAYS = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "ReplicationContr
 PLACE = "/dev/shm"  # noqa: S108  where every runtime has it, in the container
 VOLUME = "dshm"
 _COMPLETED = "what KServe adds to its pods: the preset or the runtime that they are merged with"
-_LOADS_DATA = re.compile(r"--?(num[-_]workers|dataloader[-_]num[-_]workers|workers)[= ]+[1-9]|DataLoader")
+_LOADS_DATA = re.compile(r"--?(num[-_]workers|dataloader[-_]num[-_]workers)[= ]+[1-9]|DataLoader")
+_HAS_WORKERS = re.compile(r"--?workers[= ]+[1-9]")
+_TRAINS = re.compile(r"train|torch|yolo|imagenet|epochs|python", re.IGNORECASE)
+"""With these, workers load data: a server or a simulation has other ones."""
 _WAITS = re.compile(r"\b(sleep|nvidia-smi|rocm-smi|clinfo|tail -f)\b")
 _MEASURES_LINKS = re.compile(
     r"\b(all_reduce|all_gather|alltoall|broadcast|gather|hypercube|reduce|reduce_scatter|scatter|sendrecv)_perf\b"
@@ -35,9 +38,15 @@ _IMPORTS = re.compile(
 _ONE_PROCESS = frozenset({"json", "math", "numpy", "os", "sys", "time", "torch"})
 """Modules with which a program that says no more stays one process."""
 _MEETS = re.compile(r"distributed|DataLoader|DataParallel|multiprocessing|fork|nccl", re.IGNORECASE)
+_IS_A_RANK = re.compile(r"init_process_group\(")
+_STARTS_RANKS = re.compile(r"DataLoader|DataParallel\b|multiprocessing|fork|spawn")
+"""What starts further processes in a program that is one rank of several, and else one process."""
+_DRIVES_ALL_ALONE = re.compile(r"ollama|llama[-_.]?cpp")
+"""Images of servers that divide models among cards in one process."""
+_ONLY_A_SCRIPT = re.compile(r"(\S*/)?python[0-9.]* \S+\.py")
 _DIVIDES = re.compile(r"parallel|--?[tpd]p\b|--config", re.IGNORECASE)
 """What divides a model among cards in vLLM, which else serves on one, or may do so out of sight."""
-_MANY_CARDS = re.compile(r"vllm|sglang|text-generation|triton|tensorrt|lmdeploy|deepspeed|/nim/|ollama")
+_MANY_CARDS = re.compile(r"vllm|sglang|text-generation|triton|tensorrt|lmdeploy|deepspeed|/nim/")
 """Images of servers that divide models among cards."""
 _COMPUTES = re.compile(r"python|torch|mpi|deepspeed|accelerate|nccl|\.(py|sh)\b")
 
@@ -90,10 +99,18 @@ def _lacks(container: Container) -> bool:
         return False
     if _only_shows_cards(words) or _is_one_process(container):
         return False
+    if container.image and _DRIVES_ALL_ALONE.search(container.image.text):
+        return False
     if container.image and container.image.is_plain_system and _WAITS.search(words):
         # A shell that waits to be looked into computes nothing of its own.
         return _COMPUTES.search(words) is not None and container.device_count > 1
-    return container.device_count > 1 or (container.has_gpu and bool(_LOADS_DATA.search(words)))
+    return container.device_count > 1 or (container.has_gpu and _loads_data(container))
+
+
+def _loads_data(container: Container) -> bool:
+    words = " ".join(container.words)
+    told = f"{words} {container.image.text if container.image else ''}"
+    return bool(_LOADS_DATA.search(words) or (_HAS_WORKERS.search(words) and _TRAINS.search(told)))
 
 
 def _only_shows_cards(words: str) -> bool:
@@ -108,7 +125,10 @@ def _is_one_process(container: Container) -> bool:
         return False
     found = [one for pair in _IMPORTS.findall(words[2]) for one in pair if one]
     modules = {name.split(".")[0].strip() for line in found for name in line.split(",")}
-    return bool(modules) and modules <= _ONE_PROCESS and not _MEETS.search(words[2])
+    if not modules or not modules <= _ONE_PROCESS:
+        return False
+    meets = _STARTS_RANKS if _IS_A_RANK.search(words[2]) else _MEETS
+    return not meets.search(words[2])
 
 
 def _serves_on_one_card(container: Container) -> bool:
@@ -121,9 +141,11 @@ def _serves_on_one_card(container: Container) -> bool:
 
 
 def _starts_out_of_sight(container: Container) -> bool:
-    """Whether only an image that is not known says what runs: it may be a server of one process."""
+    """Whether an image that is not known says what runs, or a script in it: it may be one process."""
     text = container.image.text if container.image else ""
-    return bool(text) and not container.words and not _MANY_CARDS.search(text)
+    words = " ".join(container.words)
+    hidden = not words or _ONLY_A_SCRIPT.fullmatch(words) is not None
+    return bool(text) and hidden and not _MANY_CARDS.search(text)
 
 
 def _only_measures_links(container: Container) -> bool:

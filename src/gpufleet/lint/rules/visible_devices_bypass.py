@@ -1,12 +1,14 @@
 """GPU004: GPUs are taken by an environment variable, past the scheduler.
 
-What it finds is what gpufleet's policies refuse on a cluster (``kube/manifests/device-access.yaml``).
+What it finds is what gpufleet's policies refuse on a cluster (``kube/manifests/device-access.yaml``); of what
+sets up cards it only warns.
 """
 
 from collections.abc import Iterator
 
 from gpufleet.kube.keys import HIDING_VALUES, VISIBLE_DEVICES
 from gpufleet.lint.edits.edits import Fix, removal
+from gpufleet.lint.objects.administration import administers_cards
 from gpufleet.lint.objects.containers import Container, Variable
 from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest, has_workload_pods
@@ -28,6 +30,9 @@ GIVEN = ("nvidia.com/", "gpufleet.io/")
 
 Whether the pod's own value opens more beside them depends on how devices are injected: GPU005 warns of it.
 """
+
+
+_FOR_ADMINISTRATORS = "run what sets up cards as a DaemonSet of the GPU stack, and not beside workloads"
 
 
 def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
@@ -55,6 +60,8 @@ def _remark(container: Container, variable: Variable) -> RuleFinding:
         says = f"container {container.name} takes GPUs by {VISIBLE_DEVICES}={value} and asks for none"
     else:
         says = f"container {container.name} takes devices by {variable.name}={value}"
+    if administers_cards(container):
+        return RuleFinding(variable.field, says, _FOR_ADMINISTRATORS, severity=Severity.WARNING)
     advice = "remove the variable and ask for GPUs in limits, so that they are counted and not given twice"
     does = f"remove {variable.name} from container {container.name}"
     return RuleFinding(variable.field, says, advice, Fix(does, (removal(variable.field),)))
