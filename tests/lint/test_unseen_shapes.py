@@ -56,7 +56,7 @@ def severities(rule: str, *texts: str) -> list[Severity]:
         ("nvidia-smi -i 0 -mig 1", Severity.WARNING),
         ("nvidia-cuda-mps-control -d", Severity.WARNING),
         ("nvidia-smi -L", Severity.ERROR),
-        ("nvidia-smi; rm -r /tmp/a", Severity.ERROR),
+        ("nvidia-smi; rm -r old", Severity.ERROR),
         ("python train.py", Severity.ERROR),
     ],
 )
