@@ -17,6 +17,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import msgspec
+
 from gpufleet.agent.device_plugin import cdi
 from gpufleet.agent.device_plugin.share_files import ShareGiven, read_given
 from gpufleet.agent.kubelet.kubelet_checkpoint import read_checkpoint
@@ -189,11 +191,7 @@ class Churn:
         for pod in pods:
             uid = pod["metadata"]["uid"]
             self.names[uid] = pod["metadata"]["name"]
-            text = pod["metadata"].get("annotations", {}).get("gpufleet.io/grant")
-            if text is not None and uid not in self.grants:
-                grant = read_grant(text)
-                assert [one.container for one in grant.containers] == [CONTAINER]
-                self.grants[uid] = granted_devices(grant)
+            self._note_grant(pod)
             if pod["status"].get("phase") == "Failed" and uid not in self._deleted:
                 self.failed[uid] = why_it_failed(pod["status"])
         return pods
@@ -248,4 +246,17 @@ class Churn:
             return
         self._deleted.add(uid)
         with self.cluster.api() as api:
-            api.request("DELETE", f"{PODS}/{name}", {"gracePeriodSeconds": 2})
+            status, answer = api.request("DELETE", f"{PODS}/{name}", {"gracePeriodSeconds": 2})
+        ended = msgspec.json.decode(answer)
+        # It may have been bound since it was looked at, and have started before it ends. An object that goes
+        # at once may be answered by a Status alone.
+        if status < 300 and ended["kind"] == "Pod":
+            self._note_grant(ended)
+
+    def _note_grant(self, pod: Object) -> None:
+        uid = pod["metadata"]["uid"]
+        text = pod["metadata"].get("annotations", {}).get("gpufleet.io/grant")
+        if text is not None and uid not in self.grants:
+            grant = read_grant(text)
+            assert [one.container for one in grant.containers] == [CONTAINER]
+            self.grants[uid] = granted_devices(grant)
