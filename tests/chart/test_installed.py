@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from gpufleet.kube.resources import OWN_KINDS
 from gpufleet.localkube.access.api import Object
 from gpufleet.localkube.access.certificates import Identity
 from gpufleet.localkube.cluster import LocalCluster
@@ -426,8 +427,7 @@ def test_an_uninstall_leaves_running_pods_and_the_definitions_and_nothing_on_nod
     in_cluster(in_use, "uninstall", RELEASE)
     assert written(in_use) == {"NodeDevices"}
     awaited("no pods", lambda: not [pod for name in COMPONENTS for pod in component(in_use, name)])
-    plurals = ("fleetpolicies", "fleetqueues", "gpuprojects", "nodedevices")
-    only = {("CustomResourceDefinition", f"{plural}.gpufleet.io") for plural in plurals}
+    only = {("CustomResourceDefinition", f"{kind.plural}.gpufleet.io") for kind in OWN_KINDS}
     awaited(
         "nothing but the definitions", lambda: of_release(in_use) == only, lambda: str(of_release(in_use))
     )
