@@ -9,6 +9,7 @@ import msgspec
 
 from gpufleet.kube.answer import decode
 from gpufleet.kube.objects.metadata import Metadata, OwnerReference
+from gpufleet.kube.objects.node_report import encode_report
 from gpufleet.kube.objects.structure import Structure
 from gpufleet.kube.resources import NODE_DATA
 
@@ -57,26 +58,12 @@ class NodeData(Structure, frozen=True):
     spec: NodeDataSpec = NodeDataSpec()
 
 
-class _WrittenMetadata(Structure, frozen=True):
-    name: str
-    resource_version: str = ""
-    owner_references: tuple[OwnerReference, ...] = ()
-
-
 class _WrittenSpec(msgspec.Struct, frozen=True):
     entries: tuple[DataEntry, ...]
     omitted: int
     folders: tuple[DataFolder, ...]
 
 
-class _Written(msgspec.Struct, frozen=True, rename="camel"):
-    api_version: str
-    kind: str
-    metadata: _WrittenMetadata
-    spec: _WrittenSpec
-
-
-_ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(NodeData)
 
 
@@ -87,9 +74,8 @@ def encode_node_data(
 
     An empty list is written too: it says that there are none.
     """
-    metadata = _WrittenMetadata(name, resource_version, () if owner is None else (owner,))
     written = _WrittenSpec(spec.entries, spec.omitted, spec.folders)
-    return _ENCODER.encode(_Written(NODE_DATA.api_version, NODE_DATA.name, metadata, written))
+    return encode_report(NODE_DATA, name, written, resource_version, owner)
 
 
 def decode_node_data(body: bytes) -> NodeData:

@@ -9,6 +9,7 @@ import msgspec
 
 from gpufleet.kube.answer import decode
 from gpufleet.kube.objects.metadata import Metadata, OwnerReference
+from gpufleet.kube.objects.node_report import encode_report
 from gpufleet.kube.objects.structure import Structure
 from gpufleet.kube.resources import NODE_DEVICES
 
@@ -120,12 +121,6 @@ class NodeDevices(Structure, frozen=True):
     spec: NodeDevicesSpec
 
 
-class _WrittenMetadata(Structure, frozen=True):
-    name: str
-    resource_version: str = ""
-    owner_references: tuple[OwnerReference, ...] = ()
-
-
 class _WrittenSpec(msgspec.Struct, frozen=True):
     boot_id: str = msgspec.field(name="bootID")
     driver: str
@@ -134,14 +129,6 @@ class _WrittenSpec(msgspec.Struct, frozen=True):
     offered_since: str | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="offeredSince")
 
 
-class _Written(msgspec.Struct, frozen=True, rename="camel"):
-    api_version: str
-    kind: str
-    metadata: _WrittenMetadata
-    spec: _WrittenSpec
-
-
-_ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(NodeDevices)
 
 
@@ -152,10 +139,9 @@ def encode_node_devices(
 
     An empty list is written too: it says that there are none.
     """
-    metadata = _WrittenMetadata(name, resource_version, () if owner is None else (owner,))
     since = spec.offered_since or msgspec.UNSET
     written = _WrittenSpec(spec.boot_id, spec.driver, spec.devices, spec.holders, since)
-    return _ENCODER.encode(_Written(NODE_DEVICES.api_version, NODE_DEVICES.name, metadata, written))
+    return encode_report(NODE_DEVICES, name, written, resource_version, owner)
 
 
 def decode_node_devices(body: bytes) -> NodeDevices:
