@@ -94,7 +94,10 @@ def found(cluster: LocalCluster, *, led: bool = False) -> dict[str, bool]:
 def test_on_a_bare_cluster_everything_is_missing(bare: LocalCluster) -> None:
     said = found(bare)
     assert list(said.values()) == [False, False, False, False, True]
-    assert any("would drop NodeDevices, FleetQueue, FleetPolicy, GpuProject" in sentence for sentence in said)
+    assert any(
+        "would drop NodeDevices, NodeData, FleetQueue, FleetPolicy, GpuProject" in sentence
+        for sentence in said
+    )
     assert "the kind NodeDevices is not served: install the chart with crds.install=true" in said
     assert any("gpufleet-grant-guard is not in force" in sentence for sentence in said)
     assert any(sentence.startswith("no scheduler leads") for sentence in said)
