@@ -50,6 +50,8 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         with running.api() as api:
             manifests.install(api)
             simulated_nodes.create(running, SimulatedNodes(2, 8, gpu_model("H100-80GB")))
+            # The agent measures card by card: its first page may have some of them.
+            until(lambda: len(cards_of(agent)) == 8)
             # The simulated cards are those that the agent tells of.
             report = api.call("GET", f"{NODE_DEVICES}/{NODE}")
             for device, uuid in zip(report["spec"]["devices"], cards_of(agent), strict=True):
