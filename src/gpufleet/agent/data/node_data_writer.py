@@ -12,14 +12,13 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from gpufleet.agent.data.data_folders import FoundData
-from gpufleet.kube.answer import AnswerUnreadable, decode
-from gpufleet.kube.backoff import ONE_TRY, Backoff, RetryLimits
+from gpufleet.agent.state.node_object import NodeObject
+from gpufleet.kube.backoff import Backoff, RetryLimits
 from gpufleet.kube.client import Client
 from gpufleet.kube.kube_errors import KubeError
-from gpufleet.kube.objects.metadata import OwnerReference, PartialObject
+from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.node_data import NodeData, NodeDataSpec, decode_node_data, encode_node_data
-from gpufleet.kube.resources import NODE_DATA, NODES
-from gpufleet.kube.status import NotFound
+from gpufleet.kube.resources import NODE_DATA
 
 LOG = logging.getLogger(__name__)
 EVERY_S = 60.0
@@ -36,7 +35,6 @@ ENTRIES_MAX = 1024
 
 # Between tries to write, ever longer while the API server is away; no pod waits for this report.
 PAUSES = RetryLimits(first_s=1.0, longest_s=60.0)
-_NODE = msgspec.json.Decoder(PartialObject)
 _ENTRY = msgspec.json.Encoder()
 
 
@@ -49,6 +47,7 @@ class NodeDataWriter:
         self.problem = ""
         """Why the report may be out of date; empty while it is as it should be."""
         self._client = client
+        self._object = NodeObject(client, NODE_DATA, encode_node_data, decode_node_data, _unreadable)
         self._node = node
         self._read = read
         self._seen: NodeData | None = None
@@ -76,41 +75,25 @@ class NodeDataWriter:
     async def _write_if_needed(self, wanted: NodeDataSpec) -> None:
         """Make the object equal to what the folders hold. Raises KubeError."""
         if self._rounds_left == 0:
-            self._seen = await self._there()
+            self._seen = await self._object.read(self._node)
         seen = self._seen
         if seen is None and wanted == NodeDataSpec():
             return
         if seen is None or seen.spec != wanted:
             # A write that fails may have happened all the same.
             self._rounds_left = 0
-            self._seen = await (self._create(wanted) if seen is None else self._change(seen, wanted))
+            self._seen = await (
+                self._object.create(self._node, wanted)
+                if seen is None
+                else self._object.change(seen.metadata, wanted)
+            )
             self._rounds_left = COMPARED_EVERY
         self._rounds_left = (self._rounds_left or COMPARED_EVERY) - 1
 
-    async def _there(self) -> NodeData | None:
-        try:
-            answer = await self._client.get(NODE_DATA, self._node, retry_limits=ONE_TRY)
-        except NotFound:
-            return None
-        try:
-            return decode_node_data(answer)
-        except AnswerUnreadable:
-            # Whatever stands there, it is written over: no report has so many left out.
-            return NodeData(decode(answer, _NODE).metadata, NodeDataSpec(omitted=-1))
 
-    async def _create(self, wanted: NodeDataSpec) -> NodeData:
-        """NotFound here means that the server does not know the kind."""
-        node = await self._client.get(NODES, self._node, retry_limits=ONE_TRY)
-        # The report goes when its node goes.
-        owner = OwnerReference("v1", "Node", self._node, decode(node, _NODE).metadata.uid)
-        body = encode_node_data(self._node, wanted, owner=owner)
-        return decode_node_data(
-            await self._client.create(NODE_DATA, body, name=self._node, retry_limits=ONE_TRY)
-        )
-
-    async def _change(self, seen: NodeData, wanted: NodeDataSpec) -> NodeData:
-        body = encode_node_data(self._node, wanted, resource_version=seen.metadata.resource_version)
-        return decode_node_data(await self._client.patch(NODE_DATA, self._node, body, retry_limits=ONE_TRY))
+def _unreadable(there: Metadata) -> NodeData:
+    # No report has so many left out.
+    return NodeData(there, NodeDataSpec(omitted=-1))
 
 
 def spec_of(found: FoundData) -> NodeDataSpec:

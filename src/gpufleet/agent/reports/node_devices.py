@@ -17,16 +17,16 @@ import msgspec
 from gpufleet.agent.reports.node_report import node_report
 from gpufleet.agent.reports.service import dated
 from gpufleet.agent.sharing.memory_monitor import Offenders
+from gpufleet.agent.state.node_object import NodeObject
 from gpufleet.agent.state.node_state import Holders, NodeGpus, NodePods
 from gpufleet.agent.state.topic import Topic, any_change
-from gpufleet.kube.answer import AnswerUnreadable, decode
-from gpufleet.kube.backoff import ONE_TRY, Backoff, RetryLimits
+from gpufleet.kube.backoff import Backoff, RetryLimits
 from gpufleet.kube.client import Client
 from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.listing import Selection
 from gpufleet.kube.mirror import Mirror, Pace
 from gpufleet.kube.mirror_changes import Appeared, Change, Changed, Listed, Vanished
-from gpufleet.kube.objects.metadata import OwnerReference, PartialObject
+from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.node_devices import (
     NodeDevices,
     NodeDevicesSpec,
@@ -34,8 +34,8 @@ from gpufleet.kube.objects.node_devices import (
     encode_node_devices,
 )
 from gpufleet.kube.replica import is_newer
-from gpufleet.kube.resources import NODE_DEVICES, NODES
-from gpufleet.kube.status import NotFound, StatusError
+from gpufleet.kube.resources import NODE_DEVICES
+from gpufleet.kube.status import StatusError
 
 LOG = logging.getLogger(__name__)
 # A pod that starts changes pods, holders and GPUs at once: one write tells all.
@@ -54,7 +54,6 @@ LOOKED_FOR_EVERY_S = 5.0
 PAUSES = RetryLimits(first_s=0.2, longest_s=10.0)
 # Where NodeDevices are not defined yet.
 PACE = Pace(absent_pause_s=15.0)
-_NODE = msgspec.json.Decoder(PartialObject)
 
 
 class NodeDevicesWriter:
@@ -76,6 +75,7 @@ class NodeDevicesWriter:
         offered_since: Topic[str] | None = None,
     ) -> None:
         self._client = client
+        self._object = NodeObject(client, NODE_DEVICES, encode_node_devices, decode_node_devices, _unreadable)
         self._gpus = gpus
         self._holders = holders
         self._pods = pods
@@ -182,7 +182,7 @@ class NodeDevicesWriter:
         gpus = self._gpus.value
         # After a failed write, or one by another client, it is not known what is there.
         if self._unsure:
-            self._seen = await self._read(gpus.node)
+            self._seen = await self._object.read(gpus.node)
             self._unsure = False
         seen = self._seen
         since = self._offered_since.value or ("" if seen is None else seen.spec.offered_since)
@@ -192,34 +192,14 @@ class NodeDevicesWriter:
             return False
         # A write that fails may have happened all the same, so until it has succeeded nothing is sure.
         self._unsure = True
-        self._seen = await (self._create(gpus.node, wanted) if seen is None else self._change(seen, wanted))
+        self._seen = await (
+            self._object.create(gpus.node, wanted)
+            if seen is None
+            else self._object.change(seen.metadata, wanted)
+        )
         self._unsure = False
         return True
 
-    async def _read(self, node: str) -> NodeDevices | None:
-        try:
-            answer = await self._client.get(NODE_DEVICES, node, retry_limits=ONE_TRY)
-        except NotFound:
-            return None
-        try:
-            return decode_node_devices(answer)
-        except AnswerUnreadable:
-            # Whatever stands there, it is written over.
-            return NodeDevices(decode(answer, _NODE).metadata, NodeDevicesSpec(boot_id="unreadable"))
 
-    async def _create(self, node: str, wanted: NodeDevicesSpec) -> NodeDevices:
-        """NotFound here means that the server does not know the kind."""
-        body = encode_node_devices(node, wanted, owner=await self._owner(node))
-        answer = await self._client.create(NODE_DEVICES, body, name=node, retry_limits=ONE_TRY)
-        return decode_node_devices(answer)
-
-    async def _change(self, seen: NodeDevices, wanted: NodeDevicesSpec) -> NodeDevices:
-        name, version = seen.metadata.name, seen.metadata.resource_version
-        body = encode_node_devices(name, wanted, resource_version=version)
-        answer = await self._client.patch(NODE_DEVICES, name, body, retry_limits=ONE_TRY)
-        return decode_node_devices(answer)
-
-    async def _owner(self, node: str) -> OwnerReference:
-        """The report goes when its node goes."""
-        uid = decode(await self._client.get(NODES, node, retry_limits=ONE_TRY), _NODE).metadata.uid
-        return OwnerReference("v1", "Node", node, uid)
+def _unreadable(there: Metadata) -> NodeDevices:
+    return NodeDevices(there, NodeDevicesSpec(boot_id="unreadable"))
