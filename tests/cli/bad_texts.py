@@ -26,6 +26,7 @@ _POLICY = Bad(("", "no-such"))
 _DURATION = Bad(("", "soon", "-1", "1.5s"), PROMETHEUS, without="use.csv")
 _UNTIL = Bad(("", "yesterday"), PROMETHEUS)
 _WORK = Bad(("", "job/train", "team/lab", "deployment/"))
+_LAYOUTS = Bad(("", "GPU-a", "GPU-a=", "=whole", "GPU-a=3g.40gb@x", "GPU-a=3g.40gb@4,1g.10gb"))
 _URL = Bad(("no address", "ftp://here"))
 
 _PROJECT = Bad(("", "a b", "Vision", "x" * 64))
@@ -89,6 +90,12 @@ TEXTS: dict[str, Bad] = {
     "snapshot --policy": _POLICY,
     "mig plan --context": _CONTEXT,
     "mig plan --config": ANY,
+    "mig plan --node": ANY,
+    "mig plan CARD=LAYOUT": _LAYOUTS,
+    "mig apply --context": _CONTEXT,
+    "mig apply --config": ANY,
+    "mig apply --node": ANY,
+    "mig apply CARD=LAYOUT": _LAYOUTS,
     "plan --remove-node": ANY,
     "plan --remove-pool": ANY,
     "plan --set-quota": Bad(("", "x", "q.gpu=much", "q.gpus=1", "q.gpu.hard=-1", "q.gpu=none", "a.b=1")),

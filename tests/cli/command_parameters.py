@@ -55,6 +55,7 @@ LINES = {
     "snapshot": "--kubeconfig config",
     "plan": "--kubeconfig config",
     "mig plan": "--kubeconfig config",
+    "mig apply": "--kubeconfig config",
     "whatif": "--add-nodes 1 --kubeconfig config",
     "drain": "a-node --kubeconfig config",
     "defragment": "--kubeconfig config",

@@ -30,6 +30,7 @@ COMMANDS = {
     "plan-catalogue": "plan --catalogue {} --kubeconfig {kubeconfig}",
     "plan-snapshot": "plan --snapshot {}",
     "mig-plan-config": "mig plan --config all-balanced --config-file {}",
+    "mig-apply-config": "mig apply --config all-balanced --config-file {} --kubeconfig {kubeconfig}",
     "mig-plan-snapshot": "mig plan --snapshot {}",
     "plan-submit": "plan --submit {}",
     "whatif-submit": "whatif --submit {}",

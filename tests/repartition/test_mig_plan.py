@@ -15,8 +15,16 @@ from gpufleet.kube import keys, resources
 from gpufleet.kube.objects.node import Node
 from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import Pod
+from gpufleet.mig.mig_errors import MigPlanError
 from gpufleet.repartition.answer import RepartitionPlan
-from gpufleet.repartition.command import QUEUES_NOT_ASKED, WantedConfig, plan_of, plan_of_config
+from gpufleet.repartition.command import (
+    QUEUES_NOT_ASKED,
+    WantedConfig,
+    plan_of,
+    plan_of_config,
+    plan_of_given,
+)
+from gpufleet.repartition.given_layouts import read_given
 from tests.conventions.project import ROOT
 
 CONFIGS = """
@@ -85,6 +93,13 @@ def configured(name: str, *objects: Written) -> RepartitionPlan:
     """The plan for a config of the file above."""
     config = WantedConfig(read_mig_configs(CONFIGS, "config.yaml"), name)
     return plan_of_config(config, pictured(*objects), Settings(identity="test"), AT, lambda _: None)
+
+
+def given(layouts: list[str], *objects: Written) -> RepartitionPlan:
+    """The plan for layouts that are given."""
+    return plan_of_given(
+        read_given(layouts), pictured(*objects), Settings(identity="test"), AT, lambda _: None
+    )
 
 
 def pictured(*objects: Written) -> Picture:
@@ -272,3 +287,32 @@ def test_a_bound_pod_with_claims_may_have_any_instance_until_it_is_reported() ->
     holder = {"device": "GPU-a", "podUID": "bound", "kind": "mig", "migProfile": "1g.10gb", "migStart": 4}
     reported = a_report(*devices, holders=(holder,))
     assert [one.pod for one in planned(a_node(), reported, bound, waits).instances] == ["team/waits"]
+
+
+def test_given_layouts_are_planned_around_what_is_in_use() -> None:
+    """With places they are as given; without, what is in use stays, and the rest goes beside it."""
+    held = {"device": "GPU-a", "podUID": "other", "kind": "mig", "migProfile": "3g.40gb", "migStart": 4}
+    devices = [a_device("GPU-a", "3g.40gb@4"), a_device("GPU-b", "1g.10gb@6")]
+    objects = a_node(), a_report(*devices, holders=(held,))
+    found = given(["GPU-a=3g.40gb,2g.20gb,1g.10gb", "GPU-b=whole"], *objects)
+    cut, whole = found.cards
+    assert whole.wish is None
+    assert cut.wish is not None
+    assert "3g.40gb@4" in cut.wish
+    assert sorted(one.partition("@")[0] for one in cut.wish) == ["1g.10gb", "2g.20gb", "3g.40gb"]
+    assert [one.wish for one in given(["GPU-b=3g.40gb@0"], *objects).cards] == [("3g.40gb@0",)]
+    with pytest.raises(MigPlanError, match=r"3g\.40gb at 4 of GPU-a is in use"):
+        given(["GPU-a=whole"], *objects)
+    with pytest.raises(MigPlanError, match="no report of a node has such a card"):
+        given(["GPU-c=whole"], *objects)
+
+
+def test_nodes_that_are_not_named_keep_their_cards() -> None:
+    nodes = [a_node("gpu-1"), a_node("gpu-2")]
+    reports = [a_report(a_device(f"GPU-{one}"), node=f"gpu-{one}") for one in (1, 2)]
+    picture = pictured(*nodes, *reports, a_pod("waits", "1g.10gb"))
+    settings = Settings(identity="test")
+    found = plan_of(picture, settings, AT, lambda _: None, nodes=("gpu-2",))
+    assert [one.node for one in found.cards] == ["gpu-2"]
+    with pytest.raises(MigPlanError, match="there is no such node"):
+        plan_of(picture, settings, AT, lambda _: None, nodes=("gpu-3",))

@@ -19,16 +19,21 @@ ACTIONS = {
 }
 
 
-def show(plan: RepartitionPlan, output: str) -> None:
-    """Print the plan, on standard output."""
+def show(plan: RepartitionPlan, output: str, *, changes: bool = False) -> None:
+    """Print the plan, on standard output; ``changes`` says that it is carried out then."""
     if output == "json":
         echo_json(plan)
         return
-    for line in lines(plan):
+    for line in lines(plan, changes=changes):
         echo_line(line)
 
 
-def lines(plan: RepartitionPlan) -> Iterator[str]:
+def tell(line: str) -> None:
+    """How far the cards are, as it happens, on standard error."""
+    echo_line(line, err=True)
+
+
+def lines(plan: RepartitionPlan, *, changes: bool = False) -> Iterator[str]:
     """The whole text."""
     if plan.config and not plan.cards:
         yield f"No card would be cut anew for {plan.config}."
@@ -45,7 +50,8 @@ def lines(plan: RepartitionPlan) -> Iterator[str]:
         yield from wrapped(f"Left out: {' '.join(filter(None, (left.node, left.card)))}, {left.reason}", 4)
     for note in plan.notes:
         yield from wrapped(f"Note: {note}", 6)
-    yield UNCHANGED
+    if not changes:
+        yield UNCHANGED
 
 
 def _cards(plan: RepartitionPlan) -> Iterator[str]:

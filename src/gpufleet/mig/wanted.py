@@ -36,15 +36,20 @@ class LayoutState(enum.Enum):
 
 
 class CardLayoutState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The state of one card, and why it is not as wanted."""
+    """The state of one card, and why it is not as wanted.
+
+    ``layout`` is the one that it speaks of: a wish that the agent has not read yet has no state.
+    """
 
     state: LayoutState
     problem: str = ""
+    layout: tuple[str, ...] | msgspec.UnsetType | None = msgspec.UNSET
 
 
 States = dict[DeviceId, CardLayoutState]
 
 _WANTED = msgspec.json.Decoder(dict[DeviceId, tuple[str, ...] | None])
+_STATES = msgspec.json.Decoder(States)
 
 
 def read_wanted(text: str) -> Wanted:
@@ -57,11 +62,34 @@ def read_wanted(text: str) -> Wanted:
         expected = '{"GPU-a": ["3g.40gb@4"], "GPU-b": null}'
         raise MigPlanError(f"no layouts: {error}", field=LAYOUTS_ANNOTATION, expected=expected) from None
     return {
-        card: None if places is None else tuple(sorted(map(_place, places))) for card, places in found.items()
+        card: None if places is None else tuple(sorted(map(read_place, places)))
+        for card, places in found.items()
     }
 
 
-def _place(text: str) -> MigInstance:
+def write_wanted(wanted: Wanted) -> str:
+    """The annotation's text."""
+    return msgspec.json.encode({card: layout_texts(layout) for card, layout in wanted.items()}).decode()
+
+
+def read_states(text: str) -> States:
+    """How far the cards are; none for no text. Raises MigPlanError."""
+    if not text:
+        return {}
+    try:
+        return _STATES.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        expected = "what the agent of the node writes"
+        raise MigPlanError(f"no states: {error}", field=STATES_ANNOTATION, expected=expected) from None
+
+
+def layout_texts(layout: Layout | None) -> tuple[str, ...] | None:
+    """A layout as it is written; None for a card out of MIG mode."""
+    return None if layout is None else tuple(f"{one.profile}@{one.start}" for one in layout)
+
+
+def read_place(text: str) -> MigInstance:
+    """An instance with its place. Raises MigPlanError."""
     profile, _, start = text.partition("@")
     if not (profile and start.isascii() and start.isdigit() and len(start) < 3):
         expected = "a profile and its first memory slice, as in 3g.40gb@4"

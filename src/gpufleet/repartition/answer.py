@@ -4,6 +4,9 @@ import msgspec
 
 SCHEMA = "gpufleet.io/mig-plan/v1"
 
+DISABLE_MIG = "disable-mig"
+"""How the actions begin that bring a card out of MIG mode."""
+
 
 class PlannedStep(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One step on one card; ``profile`` and ``start`` are those of an instance.
@@ -25,6 +28,11 @@ class PlannedCard(msgspec.Struct, frozen=True, rename="camel"):
     before: tuple[str, ...]
     after: tuple[str, ...]
     steps: tuple[PlannedStep, ...]
+
+    @property
+    def wish(self) -> tuple[str, ...] | None:
+        """The layout as the annotation of its Node has it; None is a card out of MIG mode."""
+        return None if any(one.action.startswith(DISABLE_MIG) for one in self.steps) else self.after
 
 
 class PlannedInstance(msgspec.Struct, frozen=True, rename="camel"):

@@ -19,6 +19,7 @@ from gpufleet.kube.objects.node import Node
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.mig.cards import MigCard
 from gpufleet.mig.counted import counted_layout
+from gpufleet.mig.mig_errors import MigPlanError
 from gpufleet.mig.plan import MigPlan, plan
 from gpufleet.mig.steps import MakeInstance, RemoveInstance, Step, SwitchMode, layout_after, steps_to
 from gpufleet.model import gpu_model
@@ -38,6 +39,7 @@ from gpufleet.repartition.answer import (
     WithoutInstance,
 )
 from gpufleet.repartition.cards import cards_of
+from gpufleet.repartition.given_layouts import GivenLayout, layout_on
 from gpufleet.repartition.pci_devices import pci_devices
 from gpufleet.repartition.waiting import wanted
 
@@ -57,6 +59,28 @@ class WantedConfig(msgspec.Struct, frozen=True):
     name: str = ""
 
 
+class PlanQuestion(msgspec.Struct, frozen=True):
+    """What is planned: a config, or layouts that are given, or what pods wait for where there is neither.
+
+    ``nodes`` are all where it is empty.
+    """
+
+    config: WantedConfig | None = None
+    given: tuple[GivenLayout, ...] = ()
+    nodes: tuple[str, ...] = ()
+
+    def answering(self) -> Answering:
+        """The function of a picture that answers it. Raises InputError for an unknown config."""
+        if self.config is not None:
+            if self.config.name:
+                # A wrong name is told before the cluster is read.
+                self.config.configs.named(self.config.name)
+            return partial(plan_of_config, self.config, nodes=self.nodes)
+        if self.given:
+            return partial(plan_of_given, self.given, nodes=self.nodes)
+        return partial(plan_of, nodes=self.nodes)
+
+
 class _Fleet(msgspec.Struct, frozen=True):
     """The cards of a cluster, those that are left out, and nodes by name."""
 
@@ -65,33 +89,55 @@ class _Fleet(msgspec.Struct, frozen=True):
     left_out: tuple[LeftOut, ...]
 
 
-def of_snapshot(lines: Iterable[bytes], where: str, config: WantedConfig | None = None) -> RepartitionPlan:
-    """The plan for a snapshot. Raises InputError for a config that is not in its file."""
-    return on_snapshot(lines, where, _answering(config))
+def of_snapshot(lines: Iterable[bytes], where: str, question: PlanQuestion) -> RepartitionPlan:
+    """The plan for a snapshot. Raises InputError."""
+    return on_snapshot(lines, where, question.answering())
 
 
-def of_cluster(
-    cluster: ClusterChoice, settings: Settings, config: WantedConfig | None = None
+def of_cluster(cluster: ClusterChoice, settings: Settings, question: PlanQuestion) -> RepartitionPlan:
+    """The plan for a cluster as it is now. Raises InputError."""
+    return on_cluster(cluster, settings, question.answering())
+
+
+def plan_of_given(
+    given: tuple[GivenLayout, ...],
+    picture: Picture,
+    _settings: Settings,
+    at: dt.datetime,
+    say: Say,
+    *,
+    nodes: tuple[str, ...] = (),
 ) -> RepartitionPlan:
-    """The plan for a cluster as it is now. Raises InputError for a config that is not in its file."""
-    return on_cluster(cluster, settings, _answering(config))
-
-
-def _answering(config: WantedConfig | None) -> Answering:
-    if config is None:
-        return plan_of
-    if config.name:
-        # A wrong name is told before the cluster is read.
-        config.configs.named(config.name)
-    return partial(plan_of_config, config)
+    """What would be cut so that cards are as given. Raises InputError where one cannot be."""
+    say("planning the cards")
+    fleet = _fleet(picture, nodes)
+    cards = {one.id: one for one in fleet.cards}
+    left_out = {one.card: one.reason for one in fleet.left_out}
+    steps: list[Step] = []
+    for one in given:
+        card = cards.get(one.card)
+        if card is None:
+            reason = left_out.get(one.card, "no report of a node has such a card that can be cut")
+            raise MigPlanError(reason, field="CARD=LAYOUT", value=one.card)
+        steps += steps_to(card, layout_on(card, one))
+    missing = gaps(kind.plural for kind in picture.forbidden)
+    changed = tuple(_changed(steps, fleet.cards))
+    notes = (missing,) if missing else ()
+    return RepartitionPlan(SCHEMA, _moment(at), changed, (), (), (), notes, "the layouts that are given")
 
 
 def plan_of_config(
-    config: WantedConfig, picture: Picture, _settings: Settings, at: dt.datetime, say: Say
+    config: WantedConfig,
+    picture: Picture,
+    _settings: Settings,
+    at: dt.datetime,
+    say: Say,
+    *,
+    nodes: tuple[str, ...] = (),
 ) -> RepartitionPlan:
     """What would be cut so that the cards are as a config says. Raises InputError for its name."""
     say("planning the cards")
-    fleet = _fleet(picture)
+    fleet = _fleet(picture, nodes)
     left_out = list(fleet.left_out)
     steps: list[Step] = []
     numbers = _numbers(picture)
@@ -149,10 +195,12 @@ def _numbers(picture: Picture) -> dict[tuple[str, DeviceId], tuple[int, str]]:
     return found
 
 
-def plan_of(picture: Picture, _settings: Settings, at: dt.datetime, say: Say) -> RepartitionPlan:
+def plan_of(
+    picture: Picture, _settings: Settings, at: dt.datetime, say: Say, *, nodes: tuple[str, ...] = ()
+) -> RepartitionPlan:
     """What would be cut in a picture of a cluster for the pods that wait there."""
     say("planning the cards")
-    fleet = _fleet(picture)
+    fleet = _fleet(picture, nodes)
     notes = []
     asked, problems = wanted(picture.all(resources.PODS), fleet.nodes)
     if missing := gaps(kind.plural for kind in picture.forbidden):
@@ -173,8 +221,13 @@ def plan_of(picture: Picture, _settings: Settings, at: dt.datetime, say: Say) ->
     )
 
 
-def _fleet(picture: Picture) -> _Fleet:
+def _fleet(picture: Picture, only: tuple[str, ...]) -> _Fleet:
+    """The cards of these nodes, of all where none is named. Raises InputError for an unknown node."""
     nodes = sorted(picture.all(resources.NODES), key=lambda one: one.metadata.name)
+    for name in only:
+        if all(name != one.metadata.name for one in nodes):
+            raise MigPlanError("there is no such node", field="--node", value=name)
+    nodes = [one for one in nodes if not only or one.metadata.name in only]
     bound: dict[str, list[Pod]] = {}
     for pod in picture.all(resources.PODS):
         bound.setdefault(pod.spec.node_name, []).append(pod)

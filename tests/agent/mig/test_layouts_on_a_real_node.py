@@ -1,10 +1,13 @@
-"""On a real kubelet a card is cut as the Node says, a pod runs on it, and the card is whole again."""
+"""On a real kubelet a card is cut for a pod that waits, the pod runs, and the card is whole again."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 
+from gpufleet.cli.main import ExitCode
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.node.configuration import NODE_NAME
 from gpufleet.localkube.node_agent import await_resource
@@ -36,7 +39,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalCluste
 
 
 def want(cluster: LocalCluster, layout: list[str] | None) -> None:
-    """Write on the Node which layout the card shall have."""
+    """Write on the Node which layout the card shall have, whatever is in use."""
     body = {"metadata": {"annotations": {LAYOUTS_ANNOTATION: json.dumps({CARD: layout})}}}
     with cluster.api() as api:
         api.call("PATCH", NODE, body, content_type="application/merge-patch+json")
@@ -53,14 +56,27 @@ def await_state(cluster: LocalCluster, agent: AgentProcess, state: str) -> None:
     awaited(f"the card is {state}", said, agent.story)
 
 
+def mig(cluster: LocalCluster, *words: str, code: ExitCode = ExitCode.DONE) -> tuple[str, str]:
+    """What ``gpufleet mig`` says on standard output and on standard error."""
+    command = [sys.executable, "-m", "gpufleet", "mig", *words, "--kubeconfig", str(cluster.kubeconfig)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == code, done.stderr
+    return done.stdout, done.stderr
+
+
 def test_a_card_is_cut_for_a_pod_and_whole_again(node: tuple[LocalCluster, AgentProcess]) -> None:
     cluster, agent = node
-    want(cluster, ["2g.20gb@2", "3g.40gb@4"])
-    await_state(cluster, agent, "success")
-    await_resource(cluster, PROFILE, 1)
-    await_resource(cluster, NVIDIA_GPU, 0)
-    run_pod(cluster, "user", "exec sleep 100000", {"limits": {PROFILE: "1"}})
+    limits = {"limits": {PROFILE: "1"}}
+    run_pod(cluster, "user", "exec sleep 100000", limits, nodeName="", schedulerName="gpufleet")
+    # The report of the cards is written a moment after the kubelet counts them.
+    awaited("a plan", lambda: "1 pod would have room" in mig(cluster, "plan")[0], agent.story)
+    shown, progress = mig(cluster, "apply")
+    assert "enable MIG, make 2g.20gb@" in shown
+    assert progress.endswith("1 card as planned\n")
     await_pod(cluster, "user", "Running")
+    await_resource(cluster, NVIDIA_GPU, 0)
+    _, told = mig(cluster, "apply", f"{CARD}=whole", code=ExitCode.BAD_INPUT)
+    assert "is in use" in told
     want(cluster, None)
     await_state(cluster, agent, "waiting")
     agent.kill()

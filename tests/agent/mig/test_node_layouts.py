@@ -141,7 +141,8 @@ def test_a_card_is_cut_used_and_whole_again(tmp_path: Path) -> None:
         assert node.offered() == [node.gpu.uuid]
         seen: list[list[str]] = []
         node.before_call = lambda _: seen.append(node.offered())
-        assert await node.look(["2g.20gb@2", "3g.40gb@4"]) == CardLayoutState(LayoutState.SUCCESS)
+        said = await node.look(["2g.20gb@2", "3g.40gb@4"])
+        assert said == CardLayoutState(LayoutState.SUCCESS, layout=("2g.20gb@2", "3g.40gb@4"))
         assert node.layout == at("2g.20gb@2", "3g.40gb@4")
         assert seen
         assert not any(seen), "something was offered while the card changed"
@@ -224,6 +225,7 @@ def test_nothing_changes_where_the_node_says_what_cannot_be(
         node.layouts.said = Metadata(annotations=annotations, labels=labels)
         with pytest.raises(LayoutsRefusedError, match=problem):
             await node.layouts.look()
+        assert all(problem in one.problem for one in node.layouts.states.values())
 
     on_node(tmp_path, story)
 

@@ -38,6 +38,7 @@ from gpufleet.mig.wanted import (
     LayoutState,
     States,
     Wanted,
+    layout_texts,
     read_wanted,
 )
 from gpufleet.model import gpu_model
@@ -55,6 +56,9 @@ LOOK_EVERY_S = 5.0
 
 RETRY_S = 300.0
 """After a change that failed: a driver that refuses mostly goes on refusing."""
+
+
+MIG_MANAGER_WORDS = "NVIDIA's MIG Manager changes the layouts of this node"
 
 
 class _Node(Structure, frozen=True):
@@ -153,16 +157,23 @@ class NodeLayouts:
         await self._tell()
 
     async def _wanted(self, said: Metadata) -> Wanted:
-        """What the Node says; nothing where MIG Manager is, or what is written there cannot be read."""
-        text = said.annotations.get(LAYOUTS_ANNOTATION, "")
-        if text and said.labels.get(MIG_MANAGER_LABEL, "false") != "false":
-            raise LayoutsRefusedError("NVIDIA's MIG Manager changes the layouts of this node")
-        if text and (obstacle := self._world().obstacle()):
-            raise LayoutsRefusedError(obstacle)
+        """What the Node says. Raises LayoutsRefusedError where it cannot be read or carried out."""
         try:
-            return read_wanted(text)
+            wanted = read_wanted(said.annotations.get(LAYOUTS_ANNOTATION, ""))
         except InputError as error:
             raise LayoutsRefusedError(str(error)) from error
+        manager = said.labels.get(MIG_MANAGER_LABEL, "false") != "false"
+        refusal = MIG_MANAGER_WORDS if manager else self._world().obstacle()
+        if wanted and refusal:
+            # Who wrote the wish waits for a state, and does not see the readiness of this process.
+            for card, layout in wanted.items():
+                self._say(card, layout, LayoutState.FAILED, refusal)
+            await self._tell()
+            raise LayoutsRefusedError(refusal)
+        return wanted
+
+    def _say(self, card: DeviceId, layout: Layout | None, state: LayoutState, problem: str = "") -> None:
+        self.states[card] = CardLayoutState(state, problem, layout_texts(layout))
 
     def _recently_failed(self, card: DeviceId, layout: Layout | None) -> bool:
         failed, at_s = self._failed.get(card, (None, -RETRY_S))
@@ -173,12 +184,12 @@ class NodeLayouts:
         gpu = self._gpus.value.gpu(card)
         reason = "there is no such card on this node" if gpu is None else _why_not(gpu, wanted)
         if reason or gpu is None:
-            self.states[card] = CardLayoutState(LayoutState.FAILED, reason)
+            self._say(card, wanted, LayoutState.FAILED, reason)
             return
         state = await self._driver.card_state(card)
         layout = layout_of(state)
         if layout == wanted and len(layout or ()) == len(state.gpu_instances):
-            self.states[card] = CardLayoutState(LayoutState.SUCCESS)
+            self._say(card, wanted, LayoutState.SUCCESS)
             return
         held = await self._held(card)
         state = state.with_held(held.places, card=held.card)
@@ -187,19 +198,19 @@ class NodeLayouts:
         ]
         if in_the_way or (state.in_use and state.mig_enabled != (wanted is not None)):
             names = ", ".join(f"{one.profile}@{one.start}" for one in in_the_way) or "the card"
-            self.states[card] = CardLayoutState(LayoutState.WAITING, f"{names} is in use")
+            self._say(card, wanted, LayoutState.WAITING, f"{names} is in use")
             return
         await self._carry_out(LayoutChange(card, layout, wanted))
 
     async def _carry_out(self, change: LayoutChange) -> None:
         """Bring one card to its layout or back; it is offered again once it is known how it is."""
         card = change.card
-        self.states[card] = CardLayoutState(LayoutState.PENDING)
+        self._say(card, change.wanted, LayoutState.PENDING)
         await self._tell()
         gpu = self._gpus.value.gpu(card)
         geometry = None if gpu is None else _geometry(gpu)
         if geometry is None:
-            self.states[card] = CardLayoutState(LayoutState.FAILED, "the card is gone")
+            self._say(card, change.wanted, LayoutState.FAILED, "the card is gone")
             return
         self.offered.withhold(card, change.withheld)
         await self._world().offer()
@@ -210,7 +221,7 @@ class NodeLayouts:
         self._records.forget(card)
         self.offered.release(card)
         done = LayoutState.SUCCESS if outcome.reached else LayoutState.FAILED
-        self.states[card] = CardLayoutState(done, outcome.problem)
+        self._say(card, change.wanted, done, outcome.problem)
         if not outcome.reached:
             self._failed[card] = change.wanted, self._client.clock.monotonic_s()
 

@@ -20,6 +20,7 @@ from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.objects.resource_claims import ResourceClaimObject
 from gpufleet.kube.objects.resource_slices import DeviceClassObject
 from gpufleet.kube.resources import Kind
+from gpufleet.mig.wanted import LAYOUTS_ANNOTATION, STATES_ANNOTATION
 from gpufleet.model.model_errors import InputError
 
 KEPT_ANNOTATIONS = keys.POD_ANNOTATIONS | {
@@ -27,6 +28,8 @@ KEPT_ANNOTATIONS = keys.POD_ANNOTATIONS | {
     keys.SELECTED_NODE,
     keys.BETA_STORAGE_CLASS,
     keys.LEADER_WORKER_SET_EXCLUSIVE,
+    LAYOUTS_ANNOTATION,
+    STATES_ANNOTATION,
 }
 """All annotations, of pods and of what they speak of, that a codec reads."""
 
