@@ -7,6 +7,7 @@ from random import Random
 import msgspec
 import pytest
 
+from gpufleet.kube.backoff import RetryLimits
 from gpufleet.kube.client import Client
 from gpufleet.kube.resources import NODES, Kind
 from gpufleet.mig.wanted import (
@@ -38,9 +39,19 @@ class MeddledClient(Client):
 
     meddle: Callable[[], Awaitable[None]] | None = None
 
-    async def get(self, kind: Kind, name: str, *, namespace: str = "") -> bytes:
+    async def get(
+        self,
+        kind: Kind,
+        name: str,
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        retry_limits: RetryLimits | None = None,
+    ) -> bytes:
         """As Client."""
-        found = await super().get(kind, name, namespace=namespace)
+        found = await super().get(
+            kind, name, namespace=namespace, subresource=subresource, retry_limits=retry_limits
+        )
         meddle, self.meddle = self.meddle, None
         if meddle is not None:
             await meddle()
