@@ -246,6 +246,30 @@ def test_a_toolkit_comes_with_its_driver_and_a_broken_one_goes_back_alone(
     assert not is_cordoned(stage, node)
 
 
+def test_a_first_toolkit_that_is_broken_leaves_and_its_node_is_as_before(
+    installed: LocalCluster,
+    stage: Stage,
+    nodes: NodeStandIn,
+) -> None:
+    node = stage.node("a")
+    told = {"nodeInfo": {**NODE_INFO, "containerRuntimeVersion": "containerd://2.1.4"}}
+    assert stage.admin.merge(f"{NODES}/{node}/status", {"status": told})[0] == 200
+    nodes.beat()
+    policy = stage.policy("p", runtime={"mode": "Toolkit", "image": BROKEN}, rollout=QUICK)
+
+    async def story(client: Client) -> None:
+        async with following(client):
+            gone = f"toolkit {BROKEN}"
+            await until(lambda: state_of(stage, policy) == (gone, "Stopped"), "the toolkit has left")
+            rolled_back = ("Failed", "RolloutRolledBack")
+            await until(lambda: phase(stage, policy, node) == rolled_back, "the status says so")
+
+    play(installed, story)
+    assert TOOLKIT_LABEL not in stage.labels(node)
+    assert "gpufleet.io/toolkit-image" not in stage.of(node)["metadata"]["annotations"]
+    assert not is_cordoned(stage, node)
+
+
 def test_nodes_that_cannot_go_along_stop_nobody_and_stay_as_they_are(
     installed: LocalCluster,
     stage: Stage,

@@ -79,7 +79,8 @@ def _of_stamp(facts: NodeFacts, policy: FleetPolicy, seen: str) -> NodePhase | N
         way = "back to" if stamp.is_rollback else "to"
         words = "; ".join(one for one in (stamp.reason, seen) if one)
         until = whole_time(EPOCH + dt.timedelta(microseconds=stamp.deadline_us))
-        told = f"{way} {stamp.target}, at the latest until {until}{f': {words}' if words else ''}"
+        what = stamp.target or "no toolkit"
+        told = f"{way} {what}, at the latest until {until}{f': {words}' if words else ''}"
         return NodePhase(Phase.ROLLING_OUT, stamp.phase.value, told)
     has_failed = stamp.phase is RolloutPhase.FAILED
     wanted = policy.images.text() or None

@@ -48,7 +48,7 @@ def node_sentence(before: Stamp | None, stamp: Stamp) -> str:
     until = whole_time(EPOCH + dt.timedelta(microseconds=stamp.deadline_us))
     deadline = f", at the latest until {until}" if stamp.is_under_way else ""
     reason = f": {stamp.reason}" if stamp.reason else ""
-    return f"{PHASES[stamp.phase]} ({stamp.target}){deadline}{reason}"
+    return f"{PHASES[stamp.phase]} ({stamp.target or 'no toolkit'}){deadline}{reason}"
 
 
 def progress_sentence(progress: Progress) -> str:

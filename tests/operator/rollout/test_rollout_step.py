@@ -306,6 +306,49 @@ def test_a_first_driver_that_comes_late_is_taken_when_it_runs() -> None:
     assert not fleet.nodes[NodeName("a")].is_cordoned
 
 
+TOOLKIT = f"toolkit {NEW}"
+
+
+def test_a_first_toolkit_that_does_not_work_leaves_and_the_node_is_as_it_was_before() -> None:
+    fleet = Fleet(node("a", image="", works=BROKEN), node("b", image=""), target=TOOLKIT)
+
+    fleet.run()
+
+    assert fleet.images() == {"a": "", "b": ""}
+    assert fleet.changed == [("a", TOOLKIT), ("a", "")]
+    assert fleet.phase("a") is RolloutPhase.ROLLED_BACK
+    assert not fleet.nodes[NodeName("a")].is_cordoned
+    assert fleet.progress is not None
+    assert fleet.progress.state is RolloutState.STOPPED
+
+
+def test_a_canary_gives_its_first_toolkit_back_when_another_canary_fails() -> None:
+    well = node("a", pod("w"), image="", works=frozenset({TOOLKIT}))
+    broken = node("b", image="", works=BROKEN)
+    fleet = Fleet(well, broken, settings=with_settings(canaries=2), target=TOOLKIT)
+    fleet.pass_s(200)
+    assert fleet.phase("a") is RolloutPhase.RETURNED
+
+    fleet.run()
+
+    assert fleet.images() == {"a": "", "b": ""}
+    assert {fleet.phase("a"), fleet.phase("b")} == {RolloutPhase.ROLLED_BACK}
+
+
+def test_a_node_that_is_not_ready_without_its_first_toolkit_stays_cordoned_and_says_so() -> None:
+    fleet = Fleet(node("a", image="", works=BROKEN), target=TOOLKIT)
+    fleet.pass_s(100)
+    fleet.nodes[NodeName("a")].is_ready = False
+
+    fleet.run()
+
+    stamp = fleet.nodes[NodeName("a")].stamp
+    assert stamp is not None
+    assert (stamp.phase, stamp.is_cordon_ours) == (RolloutPhase.FAILED, True)
+    assert "it did not leave in time" in stamp.reason
+    assert fleet.nodes[NodeName("a")].is_cordoned
+
+
 def test_no_node_begins_while_the_policy_is_paused_and_those_under_way_go_on() -> None:
     fleet = Fleet(node("a"), node("b"))
     fleet.pass_s(20)

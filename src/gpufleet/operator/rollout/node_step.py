@@ -67,7 +67,7 @@ def begun(node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us: in
 
 
 def turned_back(stamp: Stamp, settings: RolloutSettings, now_us: int, reason: str) -> Stamp:
-    """The driver of a node is replaced by the one of before, which must be known."""
+    """A node gets what was there before, which the stamp must know (``Stamp.has_way_back``)."""
     return replace(
         stamp,
         target=stamp.previous,
@@ -150,11 +150,20 @@ def _left(node: RolloutNode) -> tuple[Action, ...]:
 
 
 def _change(node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us: int) -> NodeStep:
+    if not stamp.target and node.image == stamp.target and node.runs is not False and node.is_ready:
+        # Nothing of a rollout is left here. No image could check the node: the one that failed may be one
+        # that cannot be pulled.
+        return NodeStep((_in_service(node, stamp, RolloutPhase.ROLLED_BACK, now_us),))
     if node.image == stamp.target and node.runs:
         after = _in_phase(stamp, RolloutPhase.VALIDATING, now_us, settings.validation_s)
         return NodeStep((WriteNode(node.name, after), StartCheck(node.name, stamp.target)), after.deadline_us)
     if now_us >= stamp.deadline_us:
         words = node.driver_words or "nothing is known of it"
+        if not stamp.target:
+            words = node.driver_words or "the node is not ready"
+            reason = f"{stamp.reason}; and it did not leave in time: {words}"
+            after = _stamp_in(stamp, RolloutPhase.FAILED, now_us, reason)
+            return NodeStep((WriteNode(node.name, after),))
         return _failed(node, stamp, settings, now_us, f"the driver did not run in time: {words}")
     actions = () if node.image == stamp.target else (SetDriver(node.name, stamp.target),)
     return NodeStep((*_kept_cordon(node, stamp), *actions), stamp.deadline_us)
@@ -163,9 +172,7 @@ def _change(node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us: 
 def _validate(node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us: int) -> NodeStep:
     if node.check is Check.PASSED:
         phase = RolloutPhase.ROLLED_BACK if stamp.is_rollback else RolloutPhase.RETURNED
-        after = replace(_stamp_in(stamp, phase, now_us, stamp.reason), is_cordon_ours=False)
-        write = WriteNode(node.name, after, cordon=False if stamp.is_cordon_ours else None)
-        return NodeStep((write, DeleteCheck(node.name)))
+        return NodeStep((_in_service(node, stamp, phase, now_us), DeleteCheck(node.name)))
     if node.check is Check.FAILED:
         return _failed(node, stamp, settings, now_us, f"the check pod failed: {node.check_words}")
     if now_us >= stamp.deadline_us:
@@ -173,6 +180,12 @@ def _validate(node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us
         return _failed(node, stamp, settings, now_us, f"the check did not end in time{words}")
     actions = (StartCheck(node.name, stamp.target),) if node.check is Check.ABSENT else ()
     return NodeStep((*_kept_cordon(node, stamp), *actions), stamp.deadline_us)
+
+
+def _in_service(node: RolloutNode, stamp: Stamp, phase: RolloutPhase, now_us: int) -> WriteNode:
+    """A node takes work again: a cordon of the rollout is taken off."""
+    after = replace(_stamp_in(stamp, phase, now_us, stamp.reason), is_cordon_ours=False)
+    return WriteNode(node.name, after, cordon=False if stamp.is_cordon_ours else None)
 
 
 def _ended(node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us: int) -> NodeStep:
@@ -190,7 +203,7 @@ def _ended(node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us: i
 def _failed(node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us: int, reason: str) -> NodeStep:
     """The driver of a node does not work: the one of before comes back, or a person is needed."""
     # Once only: two drivers that both do not work would replace each other for ever.
-    if stamp.previous and not stamp.is_rollback:
+    if stamp.has_way_back and not stamp.is_rollback:
         after = turned_back(stamp, settings, now_us, reason)
         actions = (WriteNode(node.name, after), DeleteCheck(node.name), SetDriver(node.name, after.target))
         return NodeStep(actions, after.deadline_us)

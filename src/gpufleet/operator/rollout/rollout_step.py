@@ -180,8 +180,7 @@ class _Step:
                 continue
             if stamp.phase in DRAINING:
                 self._act(node, given_up(node, stamp))
-            elif not stamp.previous:
-                # There is no driver of before to go back to.
+            elif not stamp.has_way_back:
                 continue
             elif stamp.phase in UNDER_WAY:
                 words = "another canary failed"

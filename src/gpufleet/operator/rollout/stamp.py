@@ -9,6 +9,7 @@ import enum
 import msgspec
 
 from gpufleet.model.identifiers import FleetPolicyName
+from gpufleet.model.node_images import images_of
 
 
 class RolloutPhase(enum.Enum):
@@ -79,6 +80,15 @@ class Stamp(msgspec.Struct, frozen=True):
     def is_under_way(self) -> bool:
         """Whether the node takes one of the places of the rollout."""
         return self.phase in UNDER_WAY
+
+    @property
+    def has_way_back(self) -> bool:
+        """Whether the node can be as it was before this image.
+
+        A first toolkit leaves, and the node has the runtime of its own image again. A first driver stays: a
+        node without any is of no use, and one that is built may come late and work.
+        """
+        return bool(self.previous) or not images_of(self.target).driver
 
     def has_failed(self, target: str) -> bool:
         """Whether this image did not work here, or its node could not be brought back."""
