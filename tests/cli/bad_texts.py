@@ -33,6 +33,7 @@ _PROJECT = Bad(("", "a b", "Vision", "x" * 64))
 _NAMESPACE = Bad(("", "a.b", "kube-system", "default", "x" * 64))
 _PERSON = Bad(("", "system:admin"))
 
+_MONTH = Bad(("", "october", "2026-13", "2026-1", "26-10", "2026-10-01", "2099-01"))
 _SEEDS = Bad(("", "x", "5..1", "-1", "1..x", "0..9999999"))
 
 TEXTS: dict[str, Bad] = {
@@ -55,6 +56,8 @@ TEXTS: dict[str, Bad] = {
     "explain --context": _CONTEXT,
     "explain --scheduler-name": ANY,
     "explain --lease-namespace": ANY,
+    "close-month MONTH": _MONTH,
+    "close-month --correct": _MONTH,
     "cost --by": Bad(("", "qeue", "queue,", "label:")),
     "cost --from": Bad(("", "yesterday", "2026-13-01", "2100-01-01")),
     "cost --until": Bad(("", "yesterday", "2026-13-01")),

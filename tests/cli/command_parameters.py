@@ -28,6 +28,11 @@ USE = """workload,pod,time,gpu_util_pct,memory_used_mib,gpus_requested,gpu_model
 a,a-1,0,50,1000,1,A100-80GB
 a,a-1,60,50,1000,1,A100-80GB
 """
+MONTH = """{"cluster":"c","ledger":"gpufleet.io/ledger/v2"}
+{"type":"followed","from_us":1,"kind":"pod","until_us":1793491200000000}
+"""
+"""Pods were followed until the end of October 2026."""
+
 PROMETHEUS = "--prometheus http://127.0.0.1:1"
 
 
@@ -77,6 +82,7 @@ LINES = {
     "park": "notebook/lab --kubeconfig config",
     "wake": "notebook/lab --kubeconfig config",
     "parked": "--kubeconfig config",
+    "close-month": "2026-10 month.ledger --accounts accounts --prices prices.csv",
     "ledger": "--folder months --kubeconfig config --listen 127.0.0.1:0",
     "operator": "--kubeconfig config --listen 127.0.0.1:0",
     "scheduler": "--kubeconfig config",
@@ -180,6 +186,8 @@ def write_good_files(folder: Path) -> None:
         ("machine.yaml", MACHINE),
         ("config", KUBECONFIG),
         ("use.csv", USE),
+        ("prices.csv", "unit,amount,currency\nGPU-hour,2,EUR\n"),
+        ("month.ledger", MONTH),
         ("seen.ledger", '{"cluster":"c","ledger":"gpufleet.io/ledger/v2"}\n'),
     ):
         (folder / name).write_text(text, encoding="utf-8")

@@ -118,6 +118,10 @@ def test_old_files_stay_whole_and_the_full_disk_is_told(
         with Path("seen.ledger").open("ab") as file:
             file.write(observation_line(Followed(ObjectKind.POD, 1, 2)))
         before = files_below(tmp_path)
+    if str(parameter) == "close-month --accounts":
+        # A month whose checksum is there is closed and not written again.
+        Path("written/2026-10.charges.parquet.sha256").unlink()
+        before = files_below(tmp_path)
     with full_disk():
         code = main(line)
     assert_full(code, capsys.readouterr().err, "written")

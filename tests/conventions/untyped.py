@@ -44,6 +44,7 @@ TYPED = {
 
 _CI = "takes minutes; CI runs what it checks as tests of its own"
 _OWN_NODE = "names a node of the reader's own cluster"
+_WHOLE_MONTHS = "needs a cluster's months; tests/cli/test_close_month.py closes some"
 _OWN_CLUSTER = "is for a cluster of the reader's own"
 _DAEMON = "runs until it is ended"
 _REAL_NODE = "needs root; tests/localkube/test_real_node.py runs pods on such a node"
@@ -86,6 +87,11 @@ UNTYPED: dict[str, dict[str, str]] = {
         "gpufleet cost --prices prices.csv --save seen.ledger > /dev/null": _OWN_CLUSTER,
         "helm upgrade gpufleet charts/gpufleet --namespace gpufleet-system --reuse-values"
         " --set ledger.enabled=true": _OWN_CLUSTER,
+        "gpufleet close-month 2026-10 2026-10.parquet --prices prices.csv --bill october.csv"
+        " --accounts accounts": _WHOLE_MONTHS,
+        "gpufleet close-month 2026-11 2026-10.parquet 2026-11.ledger --prices prices.csv --bill october.csv"
+        " --bill november.csv --correct 2026-10 --accounts accounts": _WHOLE_MONTHS,
+        "gpufleet cost accounts/*.charges.parquet --from 2026-10-01 --by queue": _WHOLE_MONTHS,
         "kubectl exec -n gpufleet-system deployment/gpufleet-ledger --"
         " gpufleet cost /var/lib/gpufleet/2026-11.ledger --by bucket": _OWN_CLUSTER,
     },

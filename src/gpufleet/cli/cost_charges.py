@@ -62,10 +62,11 @@ def write_rows(known: Known, book: PriceBook, span: Span, division: Division, pa
     heading = ChargesHeading(
         known.cluster, book.currency or division.currency, span.from_us, span.until_us or 0
     )
-    write_charges(path, _rows(known, book, span, division), heading)
+    write_charges(path, rows_within(known, book, span, division), heading)
 
 
-def _rows(known: Known, book: PriceBook, span: Span, division: Division) -> Iterator[CostRow]:
+def rows_within(known: Known, book: PriceBook, span: Span, division: Division) -> Iterator[CostRow]:
+    """Every row of a time."""
     for node in known.intervals.each():
         records, pods = node.records, node.pods
         for hour in hours_of(records, book, span, division):

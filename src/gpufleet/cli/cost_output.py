@@ -230,8 +230,10 @@ def _figures(group: Group, by: Sequence[str]) -> dict[str, str | None]:
 
 def exact_hours(quantity: int) -> str:
     """Hours of GPUs with nine decimals, which is less than a microsecond of a thousandth of one."""
-    whole, rest = divmod(quantity * HOUR_PARTS // GPU_HOUR, HOUR_PARTS)
-    return f"{whole}.{rest:09}"
+    # A correction may take hours away.
+    sign, size = ("-" if quantity < 0 else ""), abs(quantity)
+    whole, rest = divmod(size * HOUR_PARTS // GPU_HOUR, HOUR_PARTS)
+    return f"{sign}{whole}.{rest:09}"
 
 
 HOUR_PARTS = 10**9

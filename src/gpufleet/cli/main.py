@@ -40,6 +40,7 @@ COMMANDS = {
     "defragment": "Say which running pods to move so that larger ones fit.",
     "advise": "Say from measured use which sharing of GPUs pays, and when whole ones are right.",
     "cost": "Say what GPU nodes cost, who held them, and what of it computed nothing.",
+    "close-month": "Close the accounts of a month; what is known later becomes corrections.",
     "ledger": "Keep what happens to every GPU of a cluster, for cost to answer from.",
     "cuda": "Say whether an image's CUDA runs with a driver on a GPU.",
     "fit": "Say whether a language model fits on GPUs, on how many, and what would make it fit.",

@@ -5,6 +5,7 @@ second. The rows are those of ``cost_rows``, with what they are put together by 
 programs can read them too. Names of what no pod holds are null, and "" where a pod has none.
 """
 
+import contextlib
 import datetime as dt
 import functools
 import itertools
@@ -21,7 +22,9 @@ import numpy as np
 
 from gpufleet.files.atomic_write import NO_ROOM, atomic_write, explained
 from gpufleet.files.files_errors import FileWriteError
+from gpufleet.files.regular import MEBIBYTE, read_regular
 from gpufleet.ledger.bills.billed_hours import BILLED, CORRECTION
+from gpufleet.ledger.checksums import check, checksum_path
 from gpufleet.ledger.cost_rows import OTHERS, PROVISIONAL, CostRow
 from gpufleet.ledger.costs import COLUMNS as GROUPINGS
 from gpufleet.ledger.costs import LABEL, TEAM, Cost, Key, Part, put_together
@@ -38,6 +41,9 @@ EXPECTED = "a file that `gpufleet cost --charges` wrote"
 
 ROWS_PER_BATCH = 65_536
 """Rows are given to DuckDB so many at a time; a group of the Parquet has as many."""
+
+LIMIT_BYTES = 4096 * MEBIBYTE
+"""A month of the largest fleets has some hundred MiB."""
 
 MEMORY_MIB = 192
 """What DuckDB may hold of the rows at once; more is put aside on disk."""
@@ -63,8 +69,12 @@ COLUMNS = {
     "estimated": "BOOLEAN",
     "quantity": "BIGINT",
     "amount_micro": "BIGINT",
+    "corrects": "TIMESTAMP",
 }
-"""Columns of the file. ``quantity`` is in thousandths of a GPU times microseconds, ``labels`` JSON."""
+"""Columns of the file. ``quantity`` is in thousandths of a GPU times microseconds, ``labels`` JSON.
+
+``corrects`` is the hour that a row of a closed month changes; it is null in all other rows.
+"""
 
 
 class ChargesHeading(msgspec.Struct, frozen=True):
@@ -93,28 +103,46 @@ def write_charges(path: Path, rows: Iterable[CostRow], heading: ChargesHeading) 
             with atomic_write(path) as file, made.open("rb") as content:
                 shutil.copyfileobj(content, file.buffer)
     except duckdb.IOException as error:
-        raise _explained(path, error) from error
+        raise explained_by_database(path, error) from error
 
 
 def _copy(made: Path, rows: Iterable[CostRow], heading: ChargesHeading) -> None:
+    with charges_database(made.with_suffix(".duckdb")) as database:
+        fill(database, "charges", rows)
+        write_table(database, made, heading)
+
+
+@contextlib.contextmanager
+def charges_database(place: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database at a place that is free again afterwards, to put charges together in."""
     config: dict[str, str | bool | int | float | list[str]] = {
         "threads": THREADS,
         "memory_limit": f"{MEMORY_MIB}MiB",
-        "temp_directory": str(made.with_name("aside")),
+        "temp_directory": str(place.with_name("aside")),
     }
-    columns = ", ".join(f"{name} {type_}" for name, type_ in COLUMNS.items())
-    named = f"KV_METADATA {{'{HEADING_KEY}': {_quoted(_ENCODE(heading).decode())}}}"
-    options = f"FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROWS_PER_BATCH}, {named}"
     # A database on disk, since one in memory is not packed.
-    with duckdb.connect(str(made.with_suffix(".duckdb")), config=config) as database:
+    with duckdb.connect(str(place), config=config) as database:
         # It would draw over what the command says on a terminal.
         database.execute("SET enable_progress_bar = false")
-        database.execute(f"CREATE TABLE charges ({columns})")
-        for batch in _batches(rows):
-            database.register("batch", batch)
-            database.execute("INSERT INTO charges SELECT make_timestamp(hour), * EXCLUDE (hour) FROM batch")
-            database.unregister("batch")
-        database.execute(f"COPY charges TO {_quoted(str(made))} ({options})")
+        yield database
+
+
+def fill(database: duckdb.DuckDBPyConnection, table: str, rows: Iterable[CostRow]) -> None:
+    """Make a table of these rows. Its name is one of ours."""
+    columns = ", ".join(f"{name} {type_}" for name, type_ in COLUMNS.items())
+    database.execute(f"CREATE TABLE {table} ({columns})")
+    of_rows = f"INSERT INTO {table} SELECT make_timestamp(hour), * EXCLUDE (hour), NULL FROM batch"  # noqa: S608
+    for batch in _batches(rows):
+        database.register("batch", batch)
+        database.execute(of_rows)
+        database.unregister("batch")
+
+
+def write_table(database: duckdb.DuckDBPyConnection, made: Path, heading: ChargesHeading) -> None:
+    """Write the table ``charges`` as Parquet."""
+    named = f"KV_METADATA {{'{HEADING_KEY}': {quoted(_ENCODE(heading).decode())}}}"
+    options = f"FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROWS_PER_BATCH}, {named}"
+    database.execute(f"COPY charges TO {quoted(str(made))} ({options})")
 
 
 def _batches(rows: Iterable[CostRow]) -> Iterator[dict[str, Any]]:
@@ -154,9 +182,10 @@ def _cells(row: CostRow) -> tuple[object, ...]:
 
 
 def _arrays(cells: Sequence[tuple[object, ...]]) -> dict[str, Any]:
+    # The last column is of rows that are made in the database.
     columns = zip(*cells, strict=True)
     found: dict[str, Any] = {}
-    for (name, type_), column in zip(COLUMNS.items(), columns, strict=True):
+    for (name, type_), column in zip(COLUMNS.items(), columns, strict=False):
         if type_ == "VARCHAR":
             found[name] = np.array(column, dtype=object)
         elif name == "amount_micro":
@@ -168,7 +197,7 @@ def _arrays(cells: Sequence[tuple[object, ...]]) -> dict[str, Any]:
     return found
 
 
-def _explained(path: Path, error: duckdb.IOException) -> FileWriteError:
+def explained_by_database(path: Path, error: duckdb.IOException) -> FileWriteError:
     """What DuckDB says in words, as what other files say that cannot be written."""
     for number in sorted(NO_ROOM):
         if os.strerror(number) in str(error):
@@ -283,6 +312,9 @@ class Charges:
 
 
 def _heading(path: Path) -> ChargesHeading:
+    # A closed month has a checksum beside it.
+    if checksum_path(path).exists():
+        check(path, read_regular(path, LIMIT_BYTES, field="LOG"))
     heading = heading_of(path)
     if heading is None:
         raise InputError("has no charges", where=str(path), expected=EXPECTED)
@@ -306,11 +338,11 @@ def _expressions(by: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def _of_pod(expression: str) -> str:
     """What a pod says, the bucket for what is for no node, and null for what no pod holds."""
-    others = ", ".join(map(_quoted, OTHERS))
+    others = ", ".join(map(quoted, OTHERS))
     return f"CASE WHEN namespace IS NOT NULL THEN {expression} WHEN bucket IN ({others}) THEN bucket END"
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """A text of SQL."""
     doubled = text.replace("'", "''")
     return f"'{doubled}'"

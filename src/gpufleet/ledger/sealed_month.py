@@ -5,7 +5,6 @@ of each observation as ``log_file`` writes it, and beside it the columns that pe
 is in the form of ``sha256sum``, which can check it.
 """
 
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import numpy as np
 from gpufleet.files.atomic_write import write_whole
 from gpufleet.files.files_errors import FileWriteError
 from gpufleet.files.regular import MEBIBYTE, read_regular
+from gpufleet.ledger.checksums import check, write_checksum
 from gpufleet.ledger.interval_log import IntervalLog
 from gpufleet.ledger.log_file import heading_line, read_log, written
 from gpufleet.model.model_errors import InputError
@@ -25,9 +25,6 @@ ENDING = ".parquet"
 
 UNFINISHED_ENDING = ".part"
 """How the name of a month that is being made ends."""
-
-CHECKSUM_ENDING = ".parquet.sha256"
-"""How the name of its checksum ends."""
 
 LIMIT_BYTES = 4096 * MEBIBYTE
 """A month of the largest fleets has some hundred MiB."""
@@ -61,10 +58,8 @@ _COLUMNS = msgspec.json.Decoder(_Columns)
 def write_sealed(path: Path, log: IntervalLog, cluster: str) -> str:
     """Write the month and its checksum, each whole or not at all; the checksum."""
     content = _parquet(path.with_name(f".{path.name}{UNFINISHED_ENDING}"), log, cluster)
-    checksum = hashlib.sha256(content).hexdigest()
     write_whole(path, content)
-    write_whole(checksum_path(path), f"{checksum}  {path.name}\n".encode())
-    return checksum
+    return write_checksum(path, content)
 
 
 def _parquet(place: Path, log: IntervalLog, cluster: str) -> bytes:
@@ -102,16 +97,11 @@ def _quoted(text: str) -> str:
     return f"'{doubled}'"
 
 
-def checksum_path(path: Path) -> Path:
-    """Where the checksum of a sealed month is."""
-    return path.with_name(path.name.removesuffix(ENDING) + CHECKSUM_ENDING)
-
-
 def sealed_lines(path: Path) -> Iterator[bytes]:
     """The lines of a sealed month, heading first. Raises InputError for one that was changed."""
     content = read_regular(path, LIMIT_BYTES, field="LOG")
     # Before DuckDB reads it: a file that was changed may be anything.
-    _check(path, content)
+    check(path, content)
     try:
         with duckdb.connect(":memory:") as database:
             named = database.execute("SELECT key, value FROM parquet_kv_metadata(?)", [str(path)]).fetchall()
@@ -122,21 +112,6 @@ def sealed_lines(path: Path) -> Iterator[bytes]:
     yield heading_line(metadata.get(CLUSTER, ""))
     for (line,) in lines:
         yield f"{line}\n".encode()
-
-
-def _check(path: Path, content: bytes) -> None:
-    beside = checksum_path(path)
-    if not beside.exists():
-        raise InputError("has no checksum beside it", where=str(path), expected=f"the file {beside.name}")
-    told = read_regular(beside, MEBIBYTE, field="LOG").decode(errors="replace").partition(" ")[0]
-    found = hashlib.sha256(content).hexdigest()
-    if told != found:
-        raise InputError(
-            "was changed after it was sealed",
-            where=str(path),
-            value=found,
-            expected=f"the checksum {told} of {beside.name}",
-        )
 
 
 def read_sealed(path: Path) -> tuple[IntervalLog, str]:
