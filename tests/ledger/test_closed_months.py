@@ -100,7 +100,7 @@ def test_whatever_becomes_known_all_months_together_are_what_is_known(tmp_path: 
     close(tmp_path, "2024-12", m10=rows(MORE_SEEN, division))
     for by in [(), *((name,) for name in COLUMNS if name not in ("price", "state", "day"))]:
         found = answer_until(tmp_path, by)
-        expected = cost_of(Intervals([MORE_SEEN], PODS), BOOK, OCTOBER, by, division)
+        expected = cost_of(Intervals((MORE_SEEN,), PODS), BOOK, OCTOBER, by, division)
         assert amounts(found) == amounts(expected), by
         assert (found.total.unpriced, found.total.waste_micro) == (0, expected.total.waste_micro)
 
