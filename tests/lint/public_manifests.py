@@ -70,25 +70,10 @@ ERRORS: dict[tuple[str, str, str], str] = {
     (_NEMO, "GPU021", "PyTorchJob nemo-training/nemo-training"): f"NeMo on eight GPUs of a pod: {_NCCL}",
     (_NEMO, "GPU023", "PyTorchJob nemo-training/nemo-training"): _GANG,
     (
-        f"{_GKE}container-engine-accelerators/gpudirect-tcpx/nccl-test-latest.yaml",
-        "GPU021",
-        "Pod nccl-test-host-1",
-    ): f"eight ranks in one container: {_NCCL}",
-    (
-        f"{_GKE}container-engine-accelerators/gpudirect-tcpx/nccl-test-latest.yaml",
-        "GPU021",
-        "Pod nccl-test-host-2",
-    ): f"eight ranks in one container: {_NCCL}",
-    (
         f"{_SAMPLES}mix-train-and-inference/workloads/fine-tune-l4-dws.yaml",
         "GPU006",
         "Job finetune-gemma-l4",
     ): "it asks for two L4 and, being privileged, sees all that its node has; nothing it runs needs that",
-    (
-        "ROCm/k8s-device-plugin/example/pod/jax-multi-gpu.yaml",
-        "GPU021",
-        "Pod jax-multi-gpu-pod",
-    ): "pmap reduces over two cards by RCCL, which shares memory as NCCL does; the twin of it sets hostIPC",
     (
         "ROCm/k8s-device-plugin/example/vllm-serve/deployment.yaml",
         "GPU007",

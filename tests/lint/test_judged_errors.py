@@ -41,10 +41,11 @@ def test_each_error_is_of_a_file_of_the_table_and_is_judged_with_a_reason() -> N
     assert len({(one.file, one.rule, one.object) for one in JUDGED}) == len(JUDGED)
 
 
-def test_a_rule_that_was_right_stays_and_one_that_was_wrong_says_something_else() -> None:
+def test_a_rule_that_was_right_still_speaks_and_one_that_was_wrong_says_something_else() -> None:
     for one in JUDGED:
         if one.verdict == RIGHT:
-            assert one.now == Severity.ERROR.word
+            # GPU021 only warns since round 7 where no launcher is written in the manifest.
+            assert one.now == Severity.ERROR.word or (one.rule, one.now) == ("GPU021", "warning")
         else:
             assert "; now " in one.reason
 

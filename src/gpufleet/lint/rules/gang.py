@@ -21,6 +21,13 @@ _MARKS = (
 )
 _GANG_SCHEDULERS = frozenset({"volcano", "kai-scheduler", "gpufleet"})
 """Schedulers that see by the owner that pods of a training job belong together."""
+_DEFAULT_SCHEDULERS = frozenset({None, "", "default-scheduler"})
+_OTHER_MARKS = re.compile(r"gang|pod-?group|task-?group|queue", re.IGNORECASE)
+"""Keys of labels and annotations by which other systems may place pods together."""
+_ONLY_WAITS = re.compile(r"\b(sleep|tail -f|nvidia-smi|rocm-smi)\b")
+_COMPUTES = re.compile(r"python|torch|mpirun|mpiexec|horovod|deepspeed|accelerate|\.(py|sh)\b")
+_PEERS = re.compile(r"[\w)}]-0(-0)?\.[\w$({]")
+"""A host name of the first pod of several, as JobSet and StatefulSets make them."""
 _GATES = "gke.io/topology-aware-auto-"
 """What gates of GKE's scheduler for topology begin with, which opens those of a whole job at once."""
 _OPERATORS_GANG = re.compile(r"--gang-scheduler-name[= ](?!none\b)\S")
@@ -57,7 +64,15 @@ def _is_distributed(manifest: Manifest) -> bool:
     if manifest.kind == "Job" and manifest.group == "batch":
         # Pods of a Job without an index cannot know each other: a queue of work, not a gang.
         return members > 1 and _is_indexed_together(manifest)
-    return manifest.kind in _TRAINING and members > 1 and _least(manifest) != 1
+    if manifest.kind not in _TRAINING or members < 2 or _least(manifest) == 1:
+        return False
+    return not all(_only_waits(one) for one in manifest.templates)
+
+
+def _only_waits(template: PodTemplate) -> bool:
+    """Whether every container of its pods sleeps or lists its cards, and computes nothing."""
+    lines = [" ".join(one.words) for one in template.containers]
+    return bool(lines) and all(_ONLY_WAITS.search(one) and not _COMPUTES.search(one) for one in lines)
 
 
 def _is_indexed_together(job: Manifest) -> bool:
@@ -77,6 +92,37 @@ def _meets_others(template: PodTemplate) -> bool:
     if template.spec.at("subdomain").exists:
         return True
     return any(_waits_for_others(container) for container in template.containers)
+
+
+def _doubt(manifest: Manifest) -> str | None:
+    """What is left open: whether its pods wait for each other, or whether something gathers them."""
+    schedulers = {one.spec.at("schedulerName").text for one in manifest.templates} - _DEFAULT_SCHEDULERS
+    if schedulers:
+        return f"the scheduler {schedulers.pop()} may place its pods together"
+    places = [manifest.root.at("metadata"), *(one.metadata for one in manifest.templates)]
+    keys_of = (
+        name for place in places for part in ("labels", "annotations") for name, _ in place.at(part).entries()
+    )
+    other = next((name for name in keys_of if _OTHER_MARKS.search(name)), None)
+    if other is not None:
+        return f"what reads {other} may place its pods together"
+    if (
+        manifest.root.at("spec", "suspend").is_true
+        or manifest.root.at("spec", "runPolicy", "suspend").is_true
+    ):
+        return "it is suspended, and what starts it may place its pods together"
+    if manifest.kind == "TFJob" and any(one.role.lower() == "ps" for one in manifest.templates):
+        return "workers of parameter servers may start one after the other"
+    if manifest.kind == "JobSet" and not any(_is_of_a_world(one) for one in manifest.templates):
+        return "nothing in its commands says that its pods wait for each other"
+    return None
+
+
+def _is_of_a_world(template: PodTemplate) -> bool:
+    """Whether pods of a JobSet meet, as far as is written: all of them have a subdomain."""
+    containers = [one for one in template.containers if one.has_gpu]
+    told = [text for one in containers for text in (*one.words, *(each.value or "" for each in one.env))]
+    return any(_waits_for_others(one) for one in containers) or any(_PEERS.search(text) for text in told)
 
 
 def _waits_for_others(container: Container) -> bool:
@@ -137,9 +183,13 @@ def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding]:
     scheduled = scheduled or _operator_makes_gangs(manifest, context)
     operator = manifest.root.at("spec", "runPolicy", "schedulingPolicy").exists
     if not (marked or scheduled or native or operator):
+        doubt = _doubt(manifest)
         says = f"{_wait(manifest)}, and nothing places them together"
+        if doubt is not None:
+            says = f"nothing that is known places its pods together; {doubt}"
         advice = f"name a queue ({keys.QUEUE}) or a gang ({keys.GANG}), or a scheduler that places gangs"
-        yield RuleFinding(manifest.root.at("spec"), says, advice)
+        severity = None if doubt is None else Severity.WARNING
+        yield RuleFinding(manifest.root.at("spec"), says, advice, severity=severity)
 
 
 RULE = Rule("GPU023", "Distributed job without a gang", Severity.ERROR, check, concerns=_is_distributed)

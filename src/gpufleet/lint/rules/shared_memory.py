@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from gpufleet.lint.edits.edits import Append, Edit, Fix
 from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.context import Context
+from gpufleet.lint.objects.launchers import Starts, starts
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.objects.scale_targets import AUTOSCALERS, target
@@ -25,11 +26,6 @@ _HAS_WORKERS = re.compile(r"--?workers[= ]+[1-9]")
 _TRAINS = re.compile(r"train|torch|yolo|imagenet|epochs|python", re.IGNORECASE)
 """With these, workers load data: a server or a simulation has other ones."""
 _WAITS = re.compile(r"\b(sleep|nvidia-smi|rocm-smi|clinfo|tail -f)\b")
-_MEASURES_LINKS = re.compile(
-    r"\b(all_reduce|all_gather|alltoall|broadcast|gather|hypercube|reduce|reduce_scatter|scatter|sendrecv)_perf\b"
-)
-"""The programs of nccl-tests and rccl-tests: one process drives all cards that it is told of."""
-_STARTS_MORE = re.compile(r"\b(mpirun|mpiexec|srun|orterun|torchrun|python[0-9.]*)\b")
 _SHOWS_CARDS = re.compile(r"\b(nvidia-smi|rocm-smi|clinfo)\b")
 _INLINE_PYTHON = re.compile(r"(\S*/)?python[0-9.]*")
 _IMPORTS = re.compile(
@@ -43,11 +39,6 @@ _STARTS_RANKS = re.compile(r"DataLoader|DataParallel\b|multiprocessing|fork|spaw
 """What starts further processes in a program that is one rank of several, and else one process."""
 _DRIVES_ALL_ALONE = re.compile(r"ollama|llama[-_.]?cpp")
 """Images of servers that divide models among cards in one process."""
-_ONLY_A_SCRIPT = re.compile(r"(\S*/)?python[0-9.]* \S+\.py")
-_DIVIDES = re.compile(r"parallel|--?[tpd]p\b|--config", re.IGNORECASE)
-"""What divides a model among cards in vLLM, which else serves on one, or may do so out of sight."""
-_MANY_CARDS = re.compile(r"vllm|sglang|text-generation|triton|tensorrt|lmdeploy|deepspeed|/nim/")
-"""Images of servers that divide models among cards."""
 _COMPUTES = re.compile(r"python|torch|mpi|deepspeed|accelerate|nccl|\.(py|sh)\b")
 
 
@@ -71,9 +62,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudg
             why = f"{container.device_count} GPUs" if container.device_count > 1 else "workers that load data"
             says = f"container {container.name} has {why} and the default /dev/shm of 64 MiB"
             advice = "mount an emptyDir with medium Memory and a sizeLimit at /dev/shm"
-            unsure = _only_measures_links(container) or _serves_on_one_card(container)
-            unsure = unsure or (manifest.kind == "Deployment" and _starts_out_of_sight(container))
-            severity = Severity.WARNING if unsure else None
+            severity = None if starts(container, manifest) is Starts.SEVERAL else Severity.WARNING
             yield RuleFinding(
                 container.field, says, advice, fix if container is lacking[0] else None, severity
             )
@@ -129,29 +118,6 @@ def _is_one_process(container: Container) -> bool:
         return False
     meets = _STARTS_RANKS if _IS_A_RANK.search(words[2]) else _MEETS
     return not meets.search(words[2])
-
-
-def _serves_on_one_card(container: Container) -> bool:
-    """Whether it is vLLM without a word that divides the model: it serves on one card of those it has."""
-    image = container.image
-    if image is None or "vllm" not in image.text:
-        return False
-    told = [*container.words, *(one.name for one in container.env)]
-    return bool(container.words) and not _DIVIDES.search(" ".join(told))
-
-
-def _starts_out_of_sight(container: Container) -> bool:
-    """Whether an image that is not known says what runs, or a script in it: it may be one process."""
-    text = container.image.text if container.image else ""
-    words = " ".join(container.words)
-    hidden = not words or _ONLY_A_SCRIPT.fullmatch(words) is not None
-    return bool(text) and hidden and not _MANY_CARDS.search(text)
-
-
-def _only_measures_links(container: Container) -> bool:
-    """Whether it runs a test of NCCL as one process: linked cards then need no /dev/shm."""
-    words = " ".join(container.words)
-    return bool(_MEASURES_LINKS.search(words)) and not _STARTS_MORE.search(words)
 
 
 def _fix(template: PodTemplate, lacking: list[Container]) -> Fix:
