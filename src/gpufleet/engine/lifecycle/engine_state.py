@@ -171,7 +171,7 @@ class EngineState:
         # Taken also where every line is woken: what is taken notes the usage that was seen.
         fitting = self.waiting.kept_out.take_fitting(self.store)
         if every_line:
-            for line in self.waiting.kept_out.all_keys():
+            for line in list(self.waiting.kept_out.keys()):
                 self.waiting.wake(line.key)
             return
         self.waiting.call(fitting)

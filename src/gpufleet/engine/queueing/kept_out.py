@@ -5,7 +5,7 @@ are its lines looked at, all in one pass of compiled code, and only lines that m
 are woken. ``gate`` puts lines here, ``waiting`` takes them away when they are woken or empty.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, KeysView
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -81,9 +81,9 @@ class KeptOut(Generic[Key]):
             self._queues[number] = layout.NOT_SET
             self._free.append(number)
 
-    def all_keys(self) -> list[Key]:
+    def keys(self) -> KeysView[Key]:
         """Every line, in the order in which they came."""
-        return list(self._number_by_key)
+        return self._number_by_key.keys()
 
     def take_fitting(self, store: TableStore) -> Int64Array:
         """The numbers of lines that may have what they need since usage fell; it has been looked at then."""

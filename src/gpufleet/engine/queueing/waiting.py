@@ -40,7 +40,7 @@ class WaitingLines:
         self._heads: dict[QueueName, list[tuple[Head, LineKey]]] = {}
         self._entry_by_row: dict[int, Entry] = {}
         self.last_sequence = 0
-        self._parked = 0
+        self._parked: dict[Line, None] = {}
         self._called = 0
         self.unreported: dict[LineKey, None] = {}
 
@@ -152,8 +152,7 @@ class WaitingLines:
             self._unpark(line)
 
     def _unpark(self, line: Line) -> None:
-        if line.parked:
-            self._parked -= 1
+        self._parked.pop(line, None)
         line.parked = False
         if line.beside is not None:
             self._called -= line.beside.is_called
@@ -190,7 +189,7 @@ class WaitingLines:
 
     def others_wait(self, line: Line) -> bool:
         """True if there may be work besides this line's that has not been refused yet."""
-        return len(self.lines) - self._parked + self._called > (not line.parked)
+        return len(self.lines) - len(self._parked) + self._called > (not line.parked)
 
     def retime(self, line: Line, created_at_us: int) -> None:
         """The one workload of a line has its turn as if it had come at this time."""
@@ -216,7 +215,7 @@ class WaitingLines:
         would still like to have. ``lacks_room`` False: no room would help, it is woken by other
         changes.
         """
-        self._parked += not line.parked
+        self._parked[line] = None
         line.parked = True
         line.holds_back = holds_back
         line.offered = None
@@ -239,10 +238,18 @@ class WaitingLines:
         if self.trim(line):
             self._offer(line)
 
-    def parked_lines(self) -> list[Line]:
-        """The lines that are parked, have work and take no turn in this step, queue by queue."""
-        parked = [self.lines[key] for keys in self._parked_by_queue.values() for key in keys]
-        return [line for line in parked if not line.called and self.trim(line)]
+    def parked_lines(self) -> Iterator[Line]:
+        """The lines that are parked, have work and take no turn in this step, queue by queue.
+
+        Nothing may be parked or woken until the last one was taken.
+        """
+        parked = (self.lines[key] for keys in self._parked_by_queue.values() for key in keys)
+        return (line for line in parked if not line.called and self.trim(line))
+
+    def parked_but_for_quota(self) -> set[Line]:
+        """The lines that are parked for another reason than that quota keeps them out."""
+        # Sets are compared in C: with a thousand queues most parked lines are kept out by quota.
+        return self._parked.keys() - self.kept_out.keys()
 
     def call(self, numbers: Int64Array) -> None:
         """The queues of lines that quota keeps out may have more: these take their turn.

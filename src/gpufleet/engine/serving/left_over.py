@@ -6,6 +6,8 @@ and would be evicted for it at once. So where some parked line fits once all pod
 lines take their turn again, those too that do not fit: work before others keeps its turn.
 """
 
+from itertools import chain, islice
+
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt.leaving import Leaving
@@ -27,10 +29,10 @@ class LeftOver:
         state = self.state
         if not state.queues.is_active or self._takes_all(plan):
             return
-        parked = state.waiting.parked_lines()
-        if not self._some_fit(parked):
+        if not self._some_fit():
             return
-        for line in parked[:WOKEN_MAX]:
+        # A list, because a line that is woken is parked no longer.
+        for line in list(islice(state.waiting.parked_lines(), WOKEN_MAX)):
             state.waiting.wake(line.key)
             state.turns.rejoin(line.key.queue)
 
@@ -41,9 +43,9 @@ class LeftOver:
         shapes = sorted(pods[layout.POD_SHAPE, gone].tolist())
         return shapes == sorted(pods[layout.POD_SHAPE, [one.row for one in plan.placements]].tolist())
 
-    def _some_fit(self, parked: list[Line]) -> bool:
-        """True if the next workload of a line has room and quota once all that leaves is gone."""
-        state = self.state
+    def _some_fit(self) -> bool:
+        """True if the next workload of a parked line has room and quota once all that leaves is gone."""
+        state, waiting = self.state, self.state.waiting
         left = Leaving(state).left
         has_room: dict[int, bool] = {}
 
@@ -59,6 +61,5 @@ class LeftOver:
         with state.trial():
             state.future_quota.change(state.future_quota.charges().leaving, -1)
             # Most lines that quota keeps out still are: one compiled pass tells that of all of them.
-            kept_out = state.waiting.kept_out
-            have_quota = set(kept_out.fitting(state.store))
-            return any(fits(line) for line in parked if line not in kept_out or line in have_quota)
+            may_fit = chain(waiting.parked_but_for_quota(), waiting.kept_out.fitting(state.store))
+            return any(fits(line) for line in may_fit if not line.called and waiting.trim(line))
