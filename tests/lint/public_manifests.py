@@ -52,7 +52,6 @@ def folder() -> Path | None:
 
 
 _GANG = "its workers wait for each other at the start, and no queue, gang or scheduler places them together"
-_NCCL = "its processes meet in NCCL, whose buffers do not fit into 64 MiB where cards cannot reach each other"
 _KUBEFLOW = "kubeflow/training-operator/examples/"
 _MPI = "kubeflow/mpi-operator/examples/"
 _AWS = "aws-samples/awsome-distributed-training/3.test_cases/"
@@ -67,7 +66,6 @@ ERRORS: dict[tuple[str, str, str], str] = {
         "PyTorchJob stable-diffusion",
     ): "its amount of nvidia.com/gpu was left empty, which the API server reads as none, for eight processes",
     (f"{_AWS}post-training/rlvr/nccl-tests.yaml", "GPU023", "MPIJob nccl-tests"): _GANG,
-    (_NEMO, "GPU021", "PyTorchJob nemo-training/nemo-training"): f"NeMo on eight GPUs of a pod: {_NCCL}",
     (_NEMO, "GPU023", "PyTorchJob nemo-training/nemo-training"): _GANG,
     (
         f"{_SAMPLES}mix-train-and-inference/workloads/fine-tune-l4-dws.yaml",
@@ -81,11 +79,6 @@ ERRORS: dict[tuple[str, str, str], str] = {
     ): "it is given one GPU by the plugin and mounts /dev/kfd and all of /dev/dri, which are every GPU's",
     (
         f"{_MPI}v1/tensorflow-benchmarks/tensorflow-benchmarks-imagenet.yaml",
-        "GPU021",
-        "MPIJob tensorflow-benchmarks-imagenet",
-    ): (f"eight Horovod ranks in one container: {_NCCL}"),
-    (
-        f"{_MPI}v1/tensorflow-benchmarks/tensorflow-benchmarks-imagenet.yaml",
         "GPU023",
         "MPIJob tensorflow-benchmarks-imagenet",
     ): _GANG,
@@ -94,11 +87,6 @@ ERRORS: dict[tuple[str, str, str], str] = {
     ),
     (f"{_MPI}v2beta1/nccl-tests/nccl-tests.yaml", "GPU023", "MPIJob nccl-tests"): _GANG,
     (f"{_MPI}v2beta1/tensorflow-benchmarks.yaml", "GPU023", "MPIJob tensorflow-benchmarks"): _GANG,
-    (
-        "kubeflow/trainer/manifests/base/runtimes/torchtune/llama3_2/llama3_2_1B.yaml",
-        "GPU021",
-        "ClusterTrainingRuntime torchtune-llama3.2-1b",
-    ): f"torchtune runs a process for each of two GPUs, with data loaders: {_NCCL}",
     (f"{_KUBEFLOW}paddlepaddle/simple-gpu.yaml", "GPU023", "PaddleJob kubeflow/paddle-simple-gpu"): _GANG,
     (
         f"{_KUBEFLOW}pytorch/deepspeed-demo/pytorch_deepspeed_demo.yaml",

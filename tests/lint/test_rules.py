@@ -48,6 +48,7 @@ RAY = (
     "apiVersion: ray.io/v1\nkind: RayCluster\nmetadata: {name: a}\n"
     "spec: {workerGroupSpecs: [{groupName: g, replicas: 1, template: {spec: {containers: [%s]}}}]}\n"
 )
+FOUR_OF_L4 = "nodeSelector: {cloud.google.com/gke-accelerator: nvidia-l4}"
 TWO = "nvidia.com/gpu: 2"
 INLINE = 'command: [python3, -c]\nargs: ["%s"]'
 IDLE = "image: ubuntu:22.04\ncommand: [bash, -c, %s]"
@@ -398,11 +399,11 @@ def test_a_tracer_beside_the_container_with_the_gpu_is_warned_of_and_kept(
     ("command", "severity"),
     [
         ("/opt/nccl-tests/build/all_reduce_perf -b 8M -e 1G -g 2", Severity.WARNING),
-        ("mpirun -np 2 /opt/nccl-tests/build/all_reduce_perf -b 8M -e 1G", Severity.ERROR),
+        ("mpirun -np 4 /opt/nccl-tests/build/all_reduce_perf -b 8M -e 1G", Severity.ERROR),
     ],
 )
 def test_a_test_of_links_in_one_process_is_only_warned_of(command: str, severity: Severity) -> None:
-    text = pod(f"command: [sh, -c, '{command}']", limits="nvidia.com/gpu: 2")
+    text = pod(f"command: [sh, -c, '{command}']", FOUR_OF_L4, "nvidia.com/gpu: 4")
     assert [one.severity for one in report_of(text).findings if one.rule.id == "GPU021"] == [severity]
 
 
@@ -411,14 +412,14 @@ def test_a_test_of_links_in_one_process_is_only_warned_of(command: str, severity
     [
         ("args: [--model=m]", Severity.WARNING),
         ("command: [sh, -c, 'vllm serve m']", Severity.WARNING),
-        ("args: [--model=m, --tensor-parallel-size=2]", Severity.ERROR),
-        ("args: [--model=m, -tp, '2']", Severity.ERROR),
+        ("args: [--model=m, --tensor-parallel-size=4]", Severity.ERROR),
+        ("args: [--model=m, -tp, '4']", Severity.ERROR),
         ("args: [--config=/etc/vllm/config.yaml]", Severity.WARNING),
-        ("args: [-tp, $(WIDE)]\nenv: [{name: WIDE, value: '2'}]", Severity.ERROR),
+        ("args: [-tp, $(WIDE)]\nenv: [{name: WIDE, value: '4'}]", Severity.ERROR),
     ],
 )
 def test_vllm_that_divides_no_model_is_only_warned_of(container: str, severity: Severity) -> None:
-    text = pod(f"image: vllm/vllm-openai:v0.11.0\n{container}", limits=TWO)
+    text = pod(f"image: vllm/vllm-openai:v0.11.0\n{container}", FOUR_OF_L4, "nvidia.com/gpu: 4")
     assert [one.severity for one in report_of(text).findings if one.rule.id == "GPU021"] == [severity]
 
 
@@ -431,7 +432,8 @@ def test_vllm_that_divides_no_model_is_only_warned_of(container: str, severity: 
     ],
 )
 def test_a_server_out_of_sight_is_only_warned_of(container: str, severity: Severity) -> None:
-    text = deployment(f"{{containers: [{{name: c, {container}, {TWO_GPUS}}}]}}", replicas=1)
+    four = "resources: {limits: {nvidia.com/gpu: 4}}"
+    text = deployment(f"{{{FOUR_OF_L4}, containers: [{{name: c, {container}, {four}}}]}}", replicas=1)
     assert [one.severity for one in report_of(text).findings if one.rule.id == "GPU021"] == [severity]
 
 

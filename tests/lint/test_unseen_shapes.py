@@ -11,6 +11,7 @@ from tests.lint.linting import fixed, report_of
 EIGHT = "resources: {limits: {nvidia.com/gpu: 8}}"
 ONE = "resources: {limits: {nvidia.com/gpu: 1}}"
 JOB = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {template: {spec: {containers: [%s]}}}\n"
+T4 = "nodeSelector: {cloud.google.com/gke-accelerator: nvidia-tesla-t4}"
 DEPLOYMENT = (
     "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n"
     "spec: {replicas: 1, template: {spec: {containers: [%s]}}}\n"
@@ -41,6 +42,11 @@ CHECKED = (
     "    command: [sh, -c, %s]\n    securityContext: {privileged: true}\n"
     "  containers:\n  - {name: main, image: trainer:1, resources: {limits: {nvidia.com/gpu: 1}}}\n"
 )
+
+
+def on_t4(text: str) -> str:
+    """The same on cards that reach each other through the memory of their node alone."""
+    return text.replace("spec: {containers", f"spec: {{{T4}, containers")
 
 
 def severities(rule: str, *texts: str) -> list[Severity]:
@@ -89,7 +95,7 @@ def test_a_check_that_sees_cards_by_its_privileges_alone_keeps_them_and_is_told_
         ("image: pytorch:1, command: [run.sh, --workers, '8'], " + ONE, [Severity.WARNING]),
         ("image: 'ollama/ollama:0.9', " + EIGHT, []),
         ("image: 'ghcr.io/ggml-org/llama.cpp:server-cuda', " + EIGHT, []),
-        ("image: 'vllm/vllm-openai:v0.9', args: [-tp, '8'], " + EIGHT, [Severity.ERROR]),
+        ("image: 'vllm/vllm-openai:v0.9', args: [-tp, '8'], " + EIGHT, [Severity.WARNING]),
     ],
 )
 def test_workers_load_data_in_trainings_and_some_servers_drive_all_cards_alone(
@@ -105,7 +111,7 @@ RANK = "import torch, os\\nimport torch.distributed as dist\\ndist.init_process_
     ("program", "found"),
     [
         (RANK, []),
-        (RANK + "torch.multiprocessing.spawn(f)\\n", [Severity.ERROR]),
+        (RANK + "torch.multiprocessing.spawn(f)\\n", [Severity.WARNING]),
         (RANK + "torch.utils.data.DataLoader(d)\\n", [Severity.WARNING]),
         ("import torch\\nimport torch.distributed as dist\\n", [Severity.WARNING]),
     ],
@@ -127,7 +133,8 @@ def test_a_program_that_is_one_rank_is_one_process(program: str, found: list[Sev
 def test_a_server_whose_script_is_out_of_sight_is_only_warned_of(
     text: str, command: str, severity: Severity
 ) -> None:
-    assert severities("GPU021", text % f"{{name: c, image: x:1, command: {command}, {EIGHT}}}") == [severity]
+    text = on_t4(text % f"{{name: c, image: x:1, command: {command}, {EIGHT}}}")
+    assert severities("GPU021", text) == [severity]
 
 
 def test_an_operator_that_makes_gangs_of_all_jobs_places_them_together() -> None:
@@ -181,7 +188,8 @@ def test_memory_is_an_error_only_where_a_launcher_of_several_processes_is_writte
     command: str, severity: Severity
 ) -> None:
     container = f"{{name: c, image: trainer:1, command: [{command}], {EIGHT}}}"
-    assert severities("GPU021", JOB % container) == [severity]
+    assert severities("GPU021", on_t4(JOB % container)) == [severity]
+    assert severities("GPU021", JOB % container) == [Severity.WARNING]
 
 
 @pytest.mark.parametrize(
@@ -199,7 +207,44 @@ def test_variables_of_the_container_say_how_many_processes_a_launcher_starts(
     command = "sh, -c, 'torchrun --nproc_per_node=${COUNT:-8} a.py'"
     env = f"env: [{{name: {variable}, value: '{value}'}}]"
     container = f"{{name: c, image: trainer:1, command: [{command}], {env}, {EIGHT}}}"
-    assert severities("GPU021", JOB % container) == [severity]
+    assert severities("GPU021", on_t4(JOB % container)) == [severity]
+
+
+@pytest.mark.parametrize(
+    ("count", "changes", "found"),
+    [
+        (8, "", [Severity.WARNING]),
+        (8, T4, [Severity.ERROR]),
+        (4, T4, [Severity.ERROR]),
+        (2, T4, [Severity.WARNING]),
+        (8, "nodeSelector: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}", [Severity.WARNING]),
+        (8, "nodeSelector: {nvidia.com/gpu.product: NVIDIA-L4}", [Severity.ERROR]),
+    ],
+)
+def test_cards_without_nvlink_meet_in_shared_memory(count: int, changes: str, found: list[Severity]) -> None:
+    gpus = f"resources: {{limits: {{nvidia.com/gpu: {count}}}}}"
+    text = JOB % f"{{name: c, image: t:1, command: [torchrun, --nproc-per-node=gpu, a.py], {gpus}}}"
+    assert (
+        severities(
+            "GPU021", text.replace("{containers", f"{{{changes}, containers" if changes else "{containers")
+        )
+        == found
+    )
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "found"),
+    [
+        ("NCCL_P2P_DISABLE", "1", [Severity.ERROR]),
+        ("NCCL_P2P_DISABLE", "0", [Severity.WARNING]),
+        ("NCCL_SHM_DISABLE", "1", []),
+        ("NCCL_SHM_DISABLE", "0", [Severity.WARNING]),
+    ],
+)
+def test_variables_of_nccl_say_where_cards_meet(variable: str, value: str, found: list[Severity]) -> None:
+    env = f"env: [{{name: {variable}, value: '{value}'}}]"
+    text = JOB % f"{{name: c, image: t:1, command: [torchrun, --nproc-per-node=gpu, a.py], {env}, {EIGHT}}}"
+    assert severities("GPU021", text) == found
 
 
 @pytest.mark.parametrize(
@@ -215,7 +260,7 @@ def test_variables_of_the_container_say_how_many_processes_a_launcher_starts(
 def test_the_launcher_of_an_mpi_job_starts_the_processes_of_its_workers(
     slots: str, command: str, severity: Severity
 ) -> None:
-    assert severities("GPU021", MPI % (slots, command)) == [severity]
+    assert severities("GPU021", on_t4(MPI % (slots, command))) == [severity]
 
 
 @pytest.mark.parametrize(
@@ -252,3 +297,10 @@ def test_workers_of_parameter_servers_may_start_one_by_one() -> None:
     job = "apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata: {name: a}\nspec: {tfReplicaSpecs: {%s}}\n"
     assert severities("GPU023", job % workers) == [Severity.ERROR]
     assert severities("GPU023", job % f"{workers}, {servers}") == [Severity.WARNING]
+
+
+def test_a_model_that_spans_pods_by_ray_is_not_counted_in_one_of_them() -> None:
+    served = "vllm serve m --tensor-parallel-size 8 --pipeline_parallel_size 2"
+    text = JOB % f"{{name: c, image: 'vllm/vllm-openai:v1', command: [sh, -c, '%s'], {EIGHT}}}"
+    assert severities("GPU025", text % served) == [Severity.ERROR]
+    assert severities("GPU025", text % f"bash serving.sh leader --ray_cluster_size=2; {served}") == []

@@ -1,24 +1,14 @@
-"""Whether a manifest shows that several processes start in one pod and meet on its GPUs.
+"""How many processes a manifest shows to start in one pod and to meet on its GPUs.
 
 Launchers of ranks and servers that divide a model are known by their words. A script, an entry point of an
 image or a shell that waits may start several processes or one: the manifest then does not say.
 """
 
-import enum
 import re
 
 from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.server_parts import TGI, counts_all, parts_of, server_of
-
-
-class Starts(enum.Enum):
-    """How many processes a container starts, as far as its manifest shows."""
-
-    ONE = enum.auto()
-    SEVERAL = enum.auto()
-    OUT_OF_SIGHT = enum.auto()
-
 
 _SHELL = re.compile(r"\$(?:\{(\w+)(?::?-(\w*))?\}|(\w+))")
 _PER_POD = re.compile(r"--?(?:nproc[-_]per[-_]node|num[-_]processes[-_]per[-_]node)[= ]+['\"]?([^\s'\"]+)")
@@ -39,18 +29,18 @@ _OPERATORS = frozenset({"PyTorchJob", "TrainJob", "TrainingRuntime", "ClusterTra
 """Kinds of which the operator tells torchrun to start a process for each GPU, where nothing else is said."""
 
 
-def starts(container: Container, manifest: Manifest) -> Starts:
-    """How many processes the container starts on its GPUs."""
+def processes_of(container: Container, manifest: Manifest) -> int | None:
+    """How many processes the container starts on its GPUs; None where the manifest does not show it."""
     line = _in_a_shell(container)
     if container.device_count < 2 or not (counts_all(container) or _names_several(container)):
-        return Starts.OUT_OF_SIGHT
+        return None
     if _SPAWNS.search(line):
-        return Starts.SEVERAL
+        return container.device_count
     for found in (_by_torchrun, _by_deepspeed, _by_accelerate, _by_mpi, _by_server):
         known = found(container, line, manifest)
         if known is not None:
-            return known
-    return Starts.OUT_OF_SIGHT
+            return known or None
+    return None
 
 
 def _in_a_shell(container: Container) -> str:
@@ -72,75 +62,69 @@ def _names_several(container: Container) -> bool:
     )
 
 
-def _counted(text: str | None, unknown: Starts) -> Starts:
+OUT_OF_SIGHT = 0
+"""What a launcher starts where something else says how many."""
+
+
+def _counted(text: str, gpus: int) -> int:
     """By a number of processes; words such as ``gpu`` and ``auto`` count the GPUs."""
-    if text is None:
-        return unknown
     if text in {"gpu", "auto"}:
-        return Starts.SEVERAL
-    if not re.fullmatch(r"[0-9]{1,6}", text):
-        return Starts.OUT_OF_SIGHT
-    return Starts.SEVERAL if int(text) > 1 else Starts.ONE
+        return gpus
+    return int(text) if re.fullmatch(r"[0-9]{1,6}", text) else OUT_OF_SIGHT
 
 
-def _by_torchrun(container: Container, line: str, manifest: Manifest) -> Starts | None:
+def _by_torchrun(container: Container, line: str, manifest: Manifest) -> int | None:
     if not _TORCHRUN.search(line):
         return None
     told = _PER_POD.search(line)
     variable = container.variable("PET_NPROC_PER_NODE")
     if told is not None:
-        return _counted(told[1], Starts.ONE)
+        return _counted(told[1], container.device_count)
     if variable is not None:
-        return _counted(variable.value, Starts.OUT_OF_SIGHT)
-    return Starts.SEVERAL if manifest.kind in _OPERATORS else Starts.ONE
+        return _counted(variable.value or "", container.device_count)
+    return container.device_count if manifest.kind in _OPERATORS else 1
 
 
-def _by_deepspeed(_: Container, line: str, __: Manifest) -> Starts | None:
+def _by_deepspeed(container: Container, line: str, _: Manifest) -> int | None:
     if not _DEEPSPEED.search(line):
         return None
     told = _DEEPSPEED_GPUS.search(line)
-    return _counted(told[1] if told else None, Starts.SEVERAL)
+    return _counted(told[1], container.device_count) if told else container.device_count
 
 
-def _by_accelerate(_: Container, line: str, __: Manifest) -> Starts | None:
+def _by_accelerate(container: Container, line: str, _: Manifest) -> int | None:
     """It counts the GPUs, unless it is told a number for all machines or reads its settings from a file."""
     if not _ACCELERATE.search(line):
         return None
     told, machines = _ACCELERATE_GPUS.search(line), _MACHINES.search(line)
     if told is None:
-        return Starts.OUT_OF_SIGHT if "--config" in line else Starts.SEVERAL
-    if not told[1].isdecimal():
-        return Starts.OUT_OF_SIGHT
-    pods = int(machines[1]) if machines else 1
-    return Starts.SEVERAL if int(told[1]) > max(pods, 1) else Starts.ONE
+        return OUT_OF_SIGHT if "--config" in line else container.device_count
+    pods = max(int(machines[1]), 1) if machines else 1
+    return -(-_counted(told[1], 0) // pods)
 
 
-def _by_mpi(_: Container, line: str, manifest: Manifest) -> Starts | None:
+def _by_mpi(_: Container, line: str, manifest: Manifest) -> int | None:
     """The launcher of an MPIJob starts the processes of its workers, ``slotsPerWorker`` in each."""
     if manifest.kind == "MPIJob":
         others = [one for template in manifest.templates for one in template.containers]
         line = next((text for one in others if _MPI.search(text := " ".join(one.words))), "")
         slots = manifest.root.at("spec", "slotsPerWorker").integer
-        if not line or slots is None or _ONE_PER_NODE.search(line):
-            return Starts.OUT_OF_SIGHT
-        return Starts.SEVERAL if slots > 1 else Starts.ONE
+        return OUT_OF_SIGHT if not line or _ONE_PER_NODE.search(line) else slots or OUT_OF_SIGHT
     if not _MPI.search(line):
         return None
-    if _ONE_PER_NODE.search(line):
-        return Starts.ONE
     told, hosts = _MPI_PROCESSES.search(line), _MPI_HOSTS.search(line)
-    if told is None or _MPI_HOSTS_IN_A_FILE.search(line):
-        return Starts.OUT_OF_SIGHT
+    if told is None or _MPI_HOSTS_IN_A_FILE.search(line) or _ONE_PER_NODE.search(line):
+        return OUT_OF_SIGHT
     pods = hosts[1].count(",") + 1 if hosts else 1
-    return Starts.SEVERAL if int(told[1]) > pods else Starts.ONE
+    return -(-int(told[1]) // pods)
 
 
-def _by_server(container: Container, _: str, __: Manifest) -> Starts | None:
+def _by_server(container: Container, _: str, __: Manifest) -> int | None:
     """Servers that are told in numbers how they divide a model; that of Hugging Face takes all GPUs."""
     parts = parts_of(container)
     if parts is not None:
-        return Starts.SEVERAL if parts.gpus > parts.nodes else Starts.ONE
+        return -(-parts.gpus // parts.nodes)
     if server_of(container) != TGI:
         return None
     told = container.variable("NUM_SHARD")
-    return _counted(told.value if told else None, Starts.SEVERAL)
+    return _counted(told.value or "", container.device_count) if told else container.device_count

@@ -63,7 +63,7 @@ _PART_OF_GPUS = re.compile(r"(CUDA|HIP|ROCR|ASCEND_RT)_VISIBLE_DEVICES|base-gpu-
 
 _OVER_OTHERS = re.compile(
     r"\bray start\b|(executor|data-parallel)-backend ray\b|\bmpirun\b|\bsrun\b|trtllm-llmapi-launch"
-    r"|--extra-llm-api-options\b"
+    r"|--extra-llm-api-options\b|--ray-(cluster-size|address)\b"
 )
 """With Ray and MPI ranks may be in other pods, and TensorRT-LLM reads sizes from a file too."""
 

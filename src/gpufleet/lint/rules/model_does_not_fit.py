@@ -1,26 +1,23 @@
 """GPU048: a model does not fit into the memory of the GPUs that its server is given."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from gpufleet.fit.answer import CardFit, FitVerdict
-from gpufleet.fit.catalogue import CardEntry, find_cards
+from gpufleet.fit.catalogue import CardEntry
 from gpufleet.fit.division import Division
 from gpufleet.fit.placing import weights_of
 from gpufleet.fit.question import Model, Serving
 from gpufleet.fit.ranges import GIB
 from gpufleet.fit.search import on_card
-from gpufleet.kube.meanings.node_labels import CARD_LABELS, NVIDIA_PRODUCT, card_name
+from gpufleet.kube.meanings.node_labels import NVIDIA_PRODUCT
+from gpufleet.lint.objects.chosen_cards import chosen_cards
 from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.other_model_servers import OtherServed, other_served
-from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.objects.vllm_command import MODEL_NEEDED, served
 from gpufleet.lint.rule import CLUSTER_NEEDED, Rule, RuleFinding, Severity, Unjudged
 from gpufleet.lint.source.fields import Field
-from gpufleet.model.labels import Operator
-from gpufleet.model.model_errors import InputError
-from gpufleet.model.resource_names import NVIDIA_GPU
 
 _CARD_NEEDED = (
     f"whole cards of the catalogue, by the pod's own selection of {NVIDIA_PRODUCT} or of a cloud's label for"
@@ -36,7 +33,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudg
             if found is None:
                 continue
             field = container.field.at("args" if container.field.at("args").exists else "command")
-            cards = _cards(template, container, context)
+            cards = chosen_cards(template, container, context)
             if found.model is None or found.serving is None:
                 yield Unjudged(field, MODEL_NEEDED)
             elif not cards:
@@ -92,40 +89,6 @@ def _remark(field: Field, what: str, refused: CardFit) -> RuleFinding:
     reason = refused.reasons[0] if refused.reasons else "too little memory"
     advice = "; or ".join(refused.changes[:2]) or "gpufleet fit says which GPUs do"
     return RuleFinding(field, f"{what} on {refused.gpu}: {reason}", advice)
-
-
-def _cards(template: PodTemplate, container: Container, context: Context) -> tuple[CardEntry, ...]:
-    """The cards that the container may get; none where one of them is not known."""
-    if container.gpu_names != (NVIDIA_GPU,):
-        return ()
-    named = {
-        (one.requirement.key, value)
-        for term in template.node_terms
-        for one in term
-        if one.requirement.key in CARD_LABELS and one.requirement.operator is Operator.IN
-        for value in one.requirement.values
-    }
-    if not named and context.cluster is not None:
-        named = {_named_by(one.labels) for one in context.cluster.candidates(template)}
-    found: dict[str, CardEntry] = {}
-    for label, value in sorted(named):
-        # A slice or a share has less memory than its card.
-        if "-MIG-" in value or value.endswith("-SHARED"):
-            return ()
-        try:
-            cards = find_cards(card_name(label, value))
-        except InputError:
-            return ()
-        # Clouds name families too: which of its cards the node has is not known.
-        if label != NVIDIA_PRODUCT and len(cards) > 1:
-            return ()
-        found.update((card.model, card) for card in cards)
-    return tuple(found.values())
-
-
-def _named_by(labels: Mapping[str, str]) -> tuple[str, str]:
-    """The first of a node's labels that names its card, and its value; empty where none does."""
-    return next(((one, labels[one]) for one in CARD_LABELS if labels.get(one)), (NVIDIA_PRODUCT, ""))
 
 
 RULE = Rule("GPU048", "Model that does not fit", Severity.ERROR, check)
