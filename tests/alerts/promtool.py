@@ -6,6 +6,7 @@ though a process is scraped twice, in one of two clusters, over a change of the 
 not without any series. What is special about an alert stands in cases of its own.
 """
 
+import functools
 import re
 import shutil
 import subprocess
@@ -166,6 +167,7 @@ def _by_what_is_scraped(cases: Sequence[Case]) -> list[list[Case]]:
     return found
 
 
+@functools.cache
 def groups() -> list[dict[str, Any]]:
     """The groups of rules that ship."""
     found: list[dict[str, Any]] = msgspec.yaml.decode(RULES.read_bytes())["groups"]
@@ -240,10 +242,11 @@ def _told_by_promtool(
     tool = shutil.which("promtool")
     if tool is None:
         lacking("there is no promtool on PATH; it comes with Debian's package prometheus")
-    (folder / "rules.yaml").write_bytes(msgspec.yaml.encode({"groups": kept}))
+    # JSON is YAML too, and is written in a hundredth of the time.
+    (folder / "rules.yaml").write_bytes(msgspec.json.encode({"groups": kept}))
     written = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests}
     file = folder / "tests.yaml"
-    file.write_bytes(msgspec.yaml.encode(written))
+    file.write_bytes(msgspec.json.encode(written))
     done = subprocess.run([tool, "test", "rules", str(file)], capture_output=True, text=True, check=False)
     return "" if done.returncode == 0 else done.stdout + done.stderr
 

@@ -486,4 +486,4 @@ class EngineMachine(RuleBasedStateMachine):
 
 
 TestEngineMachine = EngineMachine.TestCase
-TestEngineMachine.settings = settings(max_examples=150 * EFFORT, stateful_step_count=50)
+TestEngineMachine.settings = settings(max_examples=75 * EFFORT, stateful_step_count=50)

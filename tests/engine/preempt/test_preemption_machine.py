@@ -192,4 +192,4 @@ class PreemptionMachine(RuleBasedStateMachine):
 
 
 TestPreemptionMachine = PreemptionMachine.TestCase
-TestPreemptionMachine.settings = settings(max_examples=100 * EFFORT, stateful_step_count=40)
+TestPreemptionMachine.settings = settings(max_examples=60 * EFFORT, stateful_step_count=40)

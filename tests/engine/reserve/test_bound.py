@@ -38,7 +38,7 @@ liar = st.builds(Small, st.integers(1, 400), st.just(False), st.just(False), st.
 visitor = st.builds(Small, st.integers(1, 400), st.just(False), st.just(True), st.none())
 
 
-@settings(max_examples=60 * EFFORT)
+@settings(max_examples=25 * EFFORT)
 @given(
     first=st.lists(small, min_size=NODES * GPUS, max_size=NODES * GPUS),
     stream=st.lists(st.lists(small, max_size=4), min_size=80, max_size=80),
@@ -51,7 +51,7 @@ def test_it_starts_when_the_work_that_ran_at_its_reservation_has_ended(
     assert_started_by(latest_s, first, stream, size)
 
 
-@settings(max_examples=60 * EFFORT)
+@settings(max_examples=25 * EFFORT)
 @given(
     first=st.lists(small, min_size=NODES * GPUS, max_size=NODES * GPUS),
     stream=st.lists(st.lists(small | visitor, max_size=4), min_size=80, max_size=80),
@@ -64,7 +64,7 @@ def test_guests_delay_it_by_no_more_than_their_eviction_takes(
     assert_started_by(latest_s, first, stream, size)
 
 
-@settings(max_examples=60 * EFFORT)
+@settings(max_examples=25 * EFFORT)
 @given(
     first=st.lists(small, min_size=NODES * GPUS, max_size=NODES * GPUS),
     stream=st.lists(st.lists(small, max_size=4), min_size=80, max_size=80),
@@ -77,7 +77,7 @@ def test_neither_does_work_that_runs_longer_than_was_learned(
     assert_started_by(latest_s, first, stream, size, learned_s=1)
 
 
-@settings(max_examples=60 * EFFORT)
+@settings(max_examples=25 * EFFORT)
 @given(
     first=st.lists(small, min_size=NODES * GPUS, max_size=NODES * GPUS),
     stream=st.lists(st.lists(small | liar | visitor, max_size=4), min_size=80, max_size=80),
