@@ -182,7 +182,13 @@ def test_the_tables_agree_with_each_other() -> None:
         assert all(branch < PACKAGED[own.major, own.minor][0][0] for branch in branches)
     capabilities = {one for row in tables().architectures.rows for one in row.capabilities}
     assert {card.compute_target for card in CARDS} <= capabilities
-    for part in (tables().architectures, tables().reported, tables().forward, tables().brands):
+    for part in (
+        tables().architectures,
+        tables().reported,
+        tables().forward,
+        tables().brands,
+        tables().wheels,
+    ):
         assert part.as_of
         assert part.sources
 
@@ -202,3 +208,37 @@ def test_what_cannot_be_is_refused(driver: str, gpu: str, brand: str | None, sai
 
 def test_sizes_of_one_card_are_one_card_here() -> None:
     assert str(read_node("550.54.15", "V100").gpu.name) == "V100"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu", "answer", "said"),
+    [
+        # sm_90 is the last of the build for 12.4; 12.8 is the first with sm_100 and sm_120, and has no sm_60.
+        ("pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime", "RTX-5090", NO, "no kernel image"),
+        ("pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime", "B200", NO, "no kernel image"),
+        ("docker.io/pytorch/pytorch:2.1.0-cuda11.8-cudnn8-devel", "B200", NO, "no kernel image"),
+        ("pytorch/pytorch:1.13.1-cuda11.6-cudnn8-runtime", "H100-80GB", NO, "no kernel image"),
+        ("pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime", "P100", NO, "no kernel image"),
+        ("pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime", "RTX-5090", OK, "makes code"),
+        ("pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime", "B200", OK, "makes code"),
+        # sm_86 runs on 8.9, and sm_80 on 8.7.
+        ("pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime", "L4", OK, "makes code"),
+        ("pytorch/pytorch:2.8.0-cuda12.6-cudnn9-runtime", "P100", OK, "makes code"),
+        # A build that no table has, and images that are not PyTorch's own.
+        ("pytorch/pytorch:2.0.0-cuda12.2-cudnn8-runtime", "RTX-5090", UNKNOWN, "PTX"),
+        ("example.org/my-pytorch:cuda12.4", "RTX-5090", UNKNOWN, "PTX"),
+        ("nvidia/cuda:12.4.1-base-ubuntu22.04", "RTX-5090", UNKNOWN, "PTX"),
+    ],
+)
+def test_a_build_of_pytorch_has_code_for_some_cards_alone(
+    name: str, gpu: str, answer: CudaAnswer, said: str
+) -> None:
+    check = check_architecture(ImageFacts(name), read_node("580.65.06", gpu))
+    assert (check.answer, said in check.reason) == (answer, True), check
+
+
+@pytest.mark.parametrize(("gpu", "others"), [("RTX-5090", "12.8 or 12.9"), ("B200", "12.8 or 12.9")])
+def test_the_way_out_names_builds_with_code_for_the_card(gpu: str, others: str) -> None:
+    image_of_old = ImageFacts("pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime")
+    check = check_architecture(image_of_old, read_node("580.65.06", gpu))
+    assert check.ways_out[0] == f"use an image of PyTorch for CUDA {others}"

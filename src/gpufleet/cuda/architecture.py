@@ -2,14 +2,16 @@
 
 A toolkit makes code for the GPUs of its time: from CUDA 13 on none for Maxwell, Pascal and Volta. Code for
 a GPU also runs on later ones of the same major compute capability; on others only if the program brings
-PTX, which cannot be seen from outside.
+PTX, which cannot be seen from outside. Of PyTorch's own images it is known what code they bring, which is
+less than their toolkit can make.
 """
 
 from gpufleet.cuda.answer import Check, CudaAnswer, Question
 from gpufleet.cuda.image import ImageFacts
 from gpufleet.cuda.node import NodeFacts
-from gpufleet.cuda.tables import Architecture, tables, version
+from gpufleet.cuda.tables import Architecture, runs_code_for, tables, version
 from gpufleet.model.cuda_compatibility import PACKAGED, Toolkit, write_driver
+from gpufleet.model.cuda_images import is_pytorch_build
 from gpufleet.model.gpu_catalogue import GpuModel, Vendor
 
 
@@ -29,6 +31,10 @@ def check_architecture(image: ImageFacts, node: NodeFacts) -> Check:
             f"CUDA {toolkit} ({by}) makes no code for {card}: the last was CUDA {_last(row)}",
             (f"use an image of CUDA {_last(row)}", "use a newer GPU"),
         )
+    built = tables().wheels.of(toolkit) if is_pytorch_build(image.name) else ()
+    if built and not runs_code_for(built, node.capability):
+        others = tables().wheels.with_code_for(node.capability)
+        return _without_code(toolkit, by, card, built, others)
     if (toolkit.major, toolkit.minor) not in PACKAGED:
         return _unknown(
             Question.ARCHITECTURE,
@@ -104,6 +110,18 @@ def _from_before(toolkit: Toolkit, by: str, card: str, capability: str, row: Arc
         " and that cannot be seen from outside",
         f"use an image of CUDA {row.first_toolkit} or newer",
     )
+
+
+def _without_code(
+    toolkit: Toolkit, by: str, card: str, built: tuple[str, ...], others: tuple[str, ...]
+) -> Check:
+    """A build of PyTorch without code for the card: its first kernel ends with an error."""
+    reason = (
+        f"PyTorch's build for CUDA {toolkit} ({by}) brings code for compute capability {', '.join(built)},"
+    )
+    reason += f' and none that runs on {card}: it ends with "no kernel image is available"'
+    ways_out = (f"use an image of PyTorch for CUDA {' or '.join(others)}",) if others else ()
+    return Check(Question.ARCHITECTURE, CudaAnswer.NO, reason, (*ways_out, "use another GPU"))
 
 
 def _dropped(row: Architecture, toolkit: Toolkit) -> bool:

@@ -100,6 +100,28 @@ class Brands(msgspec.Struct, frozen=True):
         return next((row for row in self.rows if row.name == plain), None)
 
 
+class Wheels(msgspec.Struct, frozen=True):
+    """The compute capabilities that PyTorch's own builds bring code for, by their CUDA."""
+
+    as_of: str
+    sources: tuple[str, ...]
+    code: dict[str, tuple[str, ...]]
+
+    def of(self, toolkit: Toolkit) -> tuple[str, ...]:
+        """Those of the build for this CUDA; none where the build is in no table."""
+        return self.code.get(f"{toolkit.major}.{toolkit.minor}", ())
+
+    def with_code_for(self, capability: str) -> tuple[str, ...]:
+        """The CUDA of each build that has code for a card."""
+        return tuple(one for one, built in self.code.items() if runs_code_for(built, capability))
+
+
+def runs_code_for(built: tuple[str, ...], capability: str) -> bool:
+    """Whether code for one of these runs on a capability: code for x.y runs on x.z where z is not smaller."""
+    major, minor = split(capability)
+    return any(split(one)[0] == major and split(one)[1] <= minor for one in built)
+
+
 class Tables(msgspec.Struct, frozen=True):
     """All tables of the package."""
 
@@ -107,6 +129,7 @@ class Tables(msgspec.Struct, frozen=True):
     reported: Reported
     forward: Forward
     brands: Brands
+    wheels: Wheels
 
 
 @functools.cache

@@ -39,6 +39,14 @@ def toolkit_of_image(reference: str) -> Toolkit | None:
     return max(known, key=lambda toolkit: -1 if toolkit.update is None else toolkit.update)
 
 
+def is_pytorch_build(reference: str) -> bool:
+    """Whether it is an image of PyTorch itself, which brings the build that PyTorch publishes."""
+    if len(reference) > MAXIMUM_LENGTH:
+        return False
+    repository, _ = _split(reference.partition("@")[0])
+    return f"/{repository}".endswith("/pytorch/pytorch")
+
+
 def _split(named: str) -> tuple[str, str]:
     """Repository and tag; a colon before the last slash is a registry's port."""
     path, slash, last = named.rpartition("/")
