@@ -3,6 +3,9 @@
 Pods and their claims are there before the scheduler starts. Each burst has an API server of its own, so that
 no claim of one is left to the other. A pod counts once its Binding is written, which both write after the
 claim's devices.
+
+gpufleet's Lease is there for both: without it the API server asks for the Lease anew with each Binding of
+either, because the policy that fences older leaders names it, and refuses some when it is busy.
 """
 
 import itertools
@@ -19,6 +22,7 @@ from bench.live.arena import Arena, arena
 from bench.live.audit import Story
 from bench.live.contender import BOTH, GPUFLEET, KUBE, Contender, cost, running
 from bench.live.objects import NAMESPACE, Object
+from gpufleet.cluster.settings import LEASE_NAME, LEASE_NAMESPACE
 from gpufleet.model.model_errors import WorldError
 
 DRIVER = "gpu.nvidia.com"
@@ -144,6 +148,8 @@ def furnish(here: Arena, load: Load, who: Contender) -> None:
     """The devices, their class, and the work that waits."""
     expression = f'device.driver == "{DRIVER}"'
     with here.cluster.api() as api:
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{LEASE_NAMESPACE}/leases"
+        api.call("POST", path, {"metadata": {"name": LEASE_NAME}, "spec": {"leaseTransitions": 0}})
         spec = {"selectors": [{"cel": {"expression": expression}}]}
         path = "/apis/resource.k8s.io/v1/deviceclasses"
         api.call("POST", path, {"metadata": {"name": "gpu"}, "spec": spec})

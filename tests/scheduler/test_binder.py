@@ -59,7 +59,7 @@ class Case:
         self.way = SpoiltWay(inner, self.clock, "/binding")
         client = Client(self.way, self.clock, Random(3))
         volumes = VolumeBinder(client, lambda _namespace, _name: None)
-        writer = ClaimWriter(client, may_write=lambda: self.leads)
+        writer = ClaimWriter(client, lambda _namespace, _name: None, may_write=lambda: self.leads)
         claims = ClaimBinder(writer, ClaimTracker(Picture()), self.clock, share_id=str, at_once=2)
         self.binder = Binder(
             client, volumes, claims, Metrics(), self.results.append, at_once=2, may_write=lambda: self.leads

@@ -3,7 +3,6 @@
 The order and the entry of a pod in ``reservedFor`` are those of kube-scheduler's plugin DynamicResources.
 """
 
-import asyncio
 from random import Random
 from typing import Any
 
@@ -11,7 +10,12 @@ import msgspec
 import pytest
 
 from gpufleet.kube.client import Client
-from gpufleet.kube.objects.resource_claims import DeviceAllocation, WrittenAllocation, WrittenResult
+from gpufleet.kube.objects.resource_claims import (
+    DeviceAllocation,
+    ResourceClaimObject,
+    WrittenAllocation,
+    WrittenResult,
+)
 from gpufleet.kube.transport import Request, Response
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.pod_name import PodName
@@ -32,7 +36,7 @@ Object = dict[str, Any]
 
 
 class Case:
-    """A claim that waits for devices, and a writer whose requests may be spoilt."""
+    """A claim that waits for devices, and a writer that knows it by then and whose requests may be spoilt."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self.clock = VirtualClock(loop)
@@ -48,7 +52,11 @@ class Case:
             }
         )
         self.way = Unreliable(SimulatedTransport(self.server, ADMIN, Random(2)))
-        self.writer = ClaimWriter(Client(self.way, self.clock, Random(3)), may_write=lambda: True)
+        seen = msgspec.convert(self.claim(), ResourceClaimObject)
+        # What the watch told stays as it was before any write: whatever a test does, the copy is old.
+        self.writer = ClaimWriter(
+            Client(self.way, self.clock, Random(3)), lambda _namespace, _name: seen, may_write=lambda: True
+        )
 
     def claim(self) -> Object:
         """The claim as the server has it."""
@@ -91,6 +99,27 @@ def test_the_finalizer_comes_first_then_devices_and_pod_in_one_write() -> None:
         assert len(seen) == 2
         assert "resource.kubernetes.io/delete-protection" in seen[1]["metadata"]["finalizers"]
         assert not seen[1].get("status")
+        assert case.is_written_for("p")
+
+    run(story)
+
+
+def test_a_claim_that_the_watch_told_is_written_without_being_read() -> None:
+    async def story(loop: VirtualLoop) -> None:
+        case = Case(loop)
+        await case.writer.prepare(POD, (case.task(),))
+        assert (case.way.reads, case.way.writes) == (0, 2)
+        assert case.is_written_for("p")
+
+    run(story)
+
+
+def test_a_claim_that_changed_since_the_watch_told_it_is_read_before_it_is_written() -> None:
+    async def story(loop: VirtualLoop) -> None:
+        case = Case(loop)
+        case.patch("", {"metadata": {"labels": {"team": "a"}}})
+        await case.writer.prepare(POD, (case.task(),))
+        assert (case.way.reads, case.way.writes) == (1, 3)
         assert case.is_written_for("p")
 
     run(story)
@@ -171,7 +200,8 @@ def test_a_claim_that_goes_gets_no_devices() -> None:
         assert case.server.answer(Request("DELETE", PATH), ADMIN).status == 200
         with pytest.raises(ClaimProblemError, match="claim c is being deleted"):
             await case.writer.prepare(POD, (task,))
-        await asyncio.sleep(0)
-        assert case.way.writes == 0
+        found = case.claim()
+        assert found["metadata"]["finalizers"] == ["example.com/kept"]
+        assert not found.get("status")
 
     run(story)

@@ -52,7 +52,8 @@ async def write(cluster: LocalCluster, task: ClaimTask, *pods: PodName) -> None:
     """Prepare the claim for all these pods at once."""
     transport = HttpTransport(find_access(kubeconfig=cluster.kubeconfig), connections=8)
     try:
-        writer = ClaimWriter(Client(transport, MachineClock(), random.Random(1)), may_write=lambda: True)
+        client = Client(transport, MachineClock(), random.Random(1))
+        writer = ClaimWriter(client, lambda _namespace, _name: None, may_write=lambda: True)
         await asyncio.gather(*(writer.prepare(pod, (task,)) for pod in pods))
     finally:
         await transport.close()
@@ -71,5 +72,5 @@ def test_two_pods_share_a_claim_that_is_free_again_when_both_are_gone(cluster: L
         for pod in pods:
             api.call("DELETE", f"{PODS}/{pod.name}")
         # Kubernetes' own controller takes back what was written as it expects it.
-        until(lambda: not api.call("GET", f"{CLAIMS}/c").get("status"))
-        assert not api.call("GET", f"{CLAIMS}/c")["metadata"].get("finalizers")
+        until(lambda: not api.call("GET", f"{CLAIMS}/c")["metadata"].get("finalizers"))
+        assert not api.call("GET", f"{CLAIMS}/c").get("status")

@@ -53,6 +53,7 @@ class Unreliable:
         self.inner = inner
         self.spoilt: list[Response | Lost | None] = []
         self.writes = 0
+        self.reads = 0
         self.dies_at = 0
         self.dies_after = False
         self.is_dead = False
@@ -61,6 +62,7 @@ class Unreliable:
     async def call(self, request: Request, *, timeout_s: float) -> Response:
         """Pass a request on, spoil it, or die of it."""
         if request.method == "GET" and not self.is_dead:
+            self.reads += 1
             return await self.inner.call(request, timeout_s=timeout_s)
         self.writes += 1
         self.before_write()

@@ -1,9 +1,12 @@
 """Devices are written into claims before their pod is bound, in the order of Kubernetes' own scheduler.
 
 First the finalizer, so that the claim stays while it has devices; then the allocation and the pod's entry in
-``reservedFor`` in one write of the status; the Binding comes after it. Each write names the version that was
-read, so that of two writers one fails, reads anew and goes on from what stands there: a writer that ends
+``reservedFor`` in one write of the status; the Binding comes after it. Each write names the version that it
+rests on, so that of two writers one fails, reads anew and goes on from what stands there: a writer that ends
 after any write is continued by the next. A claim that has devices of another's choice is left as it is.
+
+A claim without devices is not read first: its first write rests on what the watch told of it, and the second
+on the answer to the first.
 
 What was written for a Binding that did not happen is given back: the entry of the pod, and the devices where
 no other pod has an entry. A pod that has a node after all keeps everything.
@@ -24,7 +27,6 @@ from gpufleet.kube.objects.resource_claims import (
     ResourceClaimStatus,
     WrittenAllocation,
 )
-from gpufleet.kube.objects.structure import Structure
 from gpufleet.kube.resources import PODS, RESOURCE_CLAIMS
 from gpufleet.kube.status import Conflict, NotFound
 from gpufleet.kube.unknown_outcome import OutcomeUnknown
@@ -51,24 +53,19 @@ class ClaimTask:
     allocation: WrittenAllocation | None = None
 
 
-class _Finalized(Structure, frozen=True):
-    finalizers: tuple[str, ...] = ()
-
-
-class _Protected(Structure, frozen=True):
-    metadata: _Finalized = _Finalized()
-
-
 _POD = msgspec.json.Decoder(Pod)
 _CLAIM = msgspec.json.Decoder(ResourceClaimObject)
-_PROTECTED = msgspec.json.Decoder(_Protected)
+
+KnownClaims = Callable[[str, str], ResourceClaimObject | None]
+"""What the watch told last of the claim of a namespace and name."""
 
 
 class ClaimWriter:
     """Writes what was chosen for claims."""
 
-    def __init__(self, client: Client, *, may_write: Callable[[], bool]) -> None:
+    def __init__(self, client: Client, known: KnownClaims, *, may_write: Callable[[], bool]) -> None:
         self.client = client
+        self.known = known
         self.may_write = may_write
 
     async def prepare(self, pod: PodName, tasks: tuple[ClaimTask, ...]) -> None:
@@ -82,38 +79,52 @@ class ClaimWriter:
             raise ClaimProblemError(f"a claim was not written: {problem}") from problem
 
     async def _prepare(self, pod: PodName, task: ClaimTask) -> None:
+        claim = self._untouched(pod, task)
         for _ in range(ATTEMPTS_MAX):
             try:
-                if await self._advance(pod, task):
-                    return
+                claim = await self._advance(pod, task, claim or await self._read(pod, task))
             # What stands in the claim now says what is left to write, whichever scheduler wrote it.
             except (Conflict, OutcomeUnknown):
-                continue
+                claim = None
+            else:
+                if claim is None:
+                    return
         raise ClaimProblemError(f"claim {task.name} changed with each of {ATTEMPTS_MAX} attempts")
 
-    async def _advance(self, pod: PodName, task: ClaimTask) -> bool:
-        """Make the next write; True if none is left."""
-        raw = await self._read(pod, task)
-        claim, finalizers = _CLAIM.decode(raw), _PROTECTED.decode(raw).metadata.finalizers
-        allocation = _agreed(claim, task)
+    def _untouched(self, pod: PodName, task: ClaimTask) -> ResourceClaimObject | None:
+        """The claim as the watch told it, if a write follows from that: its version shows whether it is old.
+
+        A refusal, or the answer that nothing is left to write, needs the claim as it is now.
+        """
+        claim = self.known(pod.namespace, task.name)
+        if claim is None or task.allocation is None or claim.metadata.uid != task.uid:
+            return None
+        is_open = claim.metadata.deletion_timestamp is None and claim.status == ResourceClaimStatus()
+        return claim if is_open else None
+
+    async def _advance(
+        self, pod: PodName, task: ClaimTask, claim: ResourceClaimObject
+    ) -> ResourceClaimObject | None:
+        """Make the next write; the claim after it, or None if nothing is left to write."""
+        allocation, finalizers = _agreed(claim, task), claim.metadata.finalizers
         consumer = Consumer(resource="pods", name=pod.name, uid=pod.uid)
         if any(one.uid == pod.uid for one in claim.status.reserved_for):
-            return True
+            return None
         self._check_leadership()
         version = {"resourceVersion": claim.metadata.resource_version}
         # A claim that has devices is in the care of the scheduler that gave them.
         if claim.status.allocation is None and FINALIZER not in finalizers:
             metadata = {**version, "finalizers": [*finalizers, FINALIZER]}
-            await self.client.patch(
+            answer = await self.client.patch(
                 RESOURCE_CLAIMS, task.name, {"metadata": metadata}, namespace=pod.namespace
             )
-            return False
+            return _CLAIM.decode(answer)
         status = ResourceClaimStatus(allocation, (*claim.status.reserved_for, consumer))
         body = {"metadata": version, "status": status}
         await self.client.patch(
             RESOURCE_CLAIMS, task.name, body, namespace=pod.namespace, subresource="status"
         )
-        return True
+        return None
 
     async def give_back(self, pod: PodName, tasks: tuple[ClaimTask, ...]) -> None:
         """Undo what was written for a pod that was not bound. After a KubeError or DecodeError try again.
@@ -161,9 +172,9 @@ class ClaimWriter:
         if not self.may_write():
             raise LeadershipLost("leadership is no longer certain, so nothing more is written into claims")
 
-    async def _read(self, pod: PodName, task: ClaimTask) -> bytes:
+    async def _read(self, pod: PodName, task: ClaimTask) -> ResourceClaimObject:
         try:
-            return await self.client.get(RESOURCE_CLAIMS, task.name, namespace=pod.namespace)
+            return _CLAIM.decode(await self.client.get(RESOURCE_CLAIMS, task.name, namespace=pod.namespace))
         except NotFound as problem:
             raise ClaimProblemError(f"claim {task.name} is not there any more") from problem
 

@@ -38,6 +38,7 @@ from gpufleet.kube.clock import Clock
 from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.lease import IN_FLIGHT_S, LAST_EPOCH, Lease, Terms
 from gpufleet.kube.mirror import Pace
+from gpufleet.kube.objects.resource_claims import ResourceClaimObject
 from gpufleet.kube.transport import Transport
 from gpufleet.model.model_errors import InternalError
 from gpufleet.progress.logged import DECIDING
@@ -266,8 +267,12 @@ class Service:
 
     def _claim_binder(self, tracker: ClaimTracker) -> ClaimBinder:
         client = self.client
+
+        def known(namespace: str, name: str) -> ResourceClaimObject | None:
+            return tracker.cluster.find(resources.RESOURCE_CLAIMS, name, namespace)
+
         return ClaimBinder(
-            ClaimWriter(client, may_write=self.lease.holds),
+            ClaimWriter(client, known, may_write=self.lease.holds),
             tracker,
             client.clock,
             share_id=lambda: str(uuid.UUID(int=client.jitter.getrandbits(128), version=4)),

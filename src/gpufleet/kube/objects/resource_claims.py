@@ -129,9 +129,15 @@ class ResourceClaimStatus(Structure, frozen=True):
     reserved_for: tuple[Consumer, ...] = ()
 
 
+class ClaimMetadata(Metadata, frozen=True):
+    """The metadata of a claim, with what has to be gone before it is deleted."""
+
+    finalizers: tuple[str, ...] = ()
+
+
 class ResourceClaimObject(Structure, frozen=True):
     """A claim of devices."""
 
-    metadata: Metadata
+    metadata: ClaimMetadata
     spec: ResourceClaimSpec = ResourceClaimSpec()
     status: ResourceClaimStatus = ResourceClaimStatus()
