@@ -186,6 +186,7 @@ def write_good_files(folder: Path) -> None:
         ("machine.yaml", MACHINE),
         ("config", KUBECONFIG),
         ("use.csv", USE),
+        ("budgets.csv", "by,name,period,amount,currency\nqueue,a,month,10,EUR\n"),
         ("prices.csv", "unit,amount,currency\nGPU-hour,2,EUR\n"),
         ("month.ledger", MONTH),
         ("seen.ledger", '{"cluster":"c","ledger":"gpufleet.io/ledger/v2"}\n'),

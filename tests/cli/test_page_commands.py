@@ -25,7 +25,7 @@ def test_a_day_costs_what_the_page_says(tmp_path: Path) -> None:
     assert FILE.read_bytes() == example()
     assert BILL.read_text(encoding="utf-8") == bill()
     with newcomers_shell(tmp_path) as shell:
-        assert walk(DOCS / "cost.md", shell, tmp_path / "memory") == 6
+        assert walk(DOCS / "cost.md", shell, tmp_path / "memory") == 7
 
 
 def test_a_trace_is_replayed_as_the_page_says(tmp_path: Path) -> None:

@@ -87,6 +87,7 @@ UNTYPED: dict[str, dict[str, str]] = {
         "gpufleet cost --prices prices.csv --save seen.ledger > /dev/null": _OWN_CLUSTER,
         "helm upgrade gpufleet charts/gpufleet --namespace gpufleet-system --reuse-values"
         " --set ledger.enabled=true": _OWN_CLUSTER,
+        "gpufleet cost charges/*.parquet --unusual --by queue": _WHOLE_MONTHS,
         "gpufleet close-month 2026-10 2026-10.parquet --prices prices.csv --bill october.csv"
         " --accounts accounts": _WHOLE_MONTHS,
         "gpufleet close-month 2026-11 2026-10.parquet 2026-11.ledger --prices prices.csv --bill october.csv"

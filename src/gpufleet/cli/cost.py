@@ -14,6 +14,7 @@ LOG = InputFile("a file that `gpufleet cost --save` or `--charges` wrote")
 PRICES = InputFile("a table of prices, or a provider's list of them")
 BILL = InputFile("a provider's bill in the form of FOCUS")
 SAVE = OutputFile("a file to add to")
+BUDGETS = InputFile("a table of budgets")
 CHARGES = OutputFile("a file for charges")
 
 
@@ -65,6 +66,16 @@ CHARGES = OutputFile("a file for charges")
     is_flag=True,
     help="Rank jobs by what they held and did not use, with the command that says what would help.",
 )
+@click.option(
+    "--budgets",
+    type=BUDGETS,
+    help="A table of budgets: what their periods cost so far, and what they will have cost.",
+)
+@click.option(
+    "--unusual",
+    is_flag=True,
+    help="Show days that cost much more than such days usually do.",
+)
 @cluster_options
 def command(
     logs: tuple[Path, ...],
@@ -77,6 +88,8 @@ def command(
     save: Path | None,
     charges: Path | None,
     idle: bool,
+    budgets: Path | None,
+    unusual: bool,
     kubeconfig: Path | None,
     context: str,
 ) -> None:
@@ -87,29 +100,23 @@ def command(
     """
     from gpufleet.cli.cost_bills import billed, hours_within
     from gpufleet.cli.cost_charges import charges_among, sums_of, write_rows
-    from gpufleet.cli.cost_idle import show_idle
-    from gpufleet.cli.cost_input import groupings, known, moment_of, priced, span_of
-    from gpufleet.cli.cost_output import show
+    from gpufleet.cli.cost_input import known, moment_of, priced
+    from gpufleet.cli.cost_question import question_of
     from gpufleet.cli.focus_output import FOCUS, show_focus
     from gpufleet.kube.connection import ClusterChoice
     from gpufleet.ledger.costs import cost_of
-    from gpufleet.ledger.idle_board import IDLE_BY
-    from gpufleet.model.model_errors import InputError
 
-    by_names = IDLE_BY if idle else groupings("queue" if by is None else by)
-    if idle and by is not None:
-        raise InputError("puts no idle jobs together", field="--by", value=by, expected="--idle without it")
-    shown = show_idle if idle else show
     asked = moment_of(begin, "--from"), moment_of(until, "--until")
+    question = question_of(by, output, idle=idle, budgets=budgets, unusual=unusual, begin=begin)
     written = charges_among(logs)
     if written:
         named = {"--prices": bool(prices), "--bill": bool(bills), "--save": save, "--charges": charges}
-        cost = sums_of(written, asked, by_names, output, logs=logs, named=named)
-        shown(cost, output, ())
+        cost = sums_of(written, asked, question, output, logs=logs, named=named)
+        question.show(cost, output, ())
         return
     book, notes = priced(prices)
     found = known(logs, save, ClusterChoice(kubeconfig, context))
-    span = span_of(*asked, found.until_us)
+    span = question.span(asked, found.until_us)
     if bills:
         span = hours_within(span)
     division, told = billed(bills, found.intervals, book, span)
@@ -118,5 +125,5 @@ def command(
     if output in FOCUS and not idle:
         show_focus(found, book, span, FOCUS[output], division, (*notes, *told))
         return
-    cost = cost_of(found.intervals, book, span, by_names, division)
-    shown(cost, output, (*notes, *told, *found.notes))
+    cost = cost_of(found.intervals, book, span, question.by, division)
+    question.show(cost, output, (*notes, *told, *found.notes))

@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from gpufleet.cli.cost_input import Known, is_parquet, span_of
+from gpufleet.cli.cost_days import Asked
+from gpufleet.cli.cost_input import Known, is_parquet
+from gpufleet.cli.cost_question import Question
 from gpufleet.ledger.bills.billed_hours import Division
 from gpufleet.ledger.cost_rows import CostRow, hours_of, other_rows, rows_of
 from gpufleet.ledger.costs import Cost
@@ -28,8 +30,8 @@ def charges_among(logs: Sequence[Path]) -> list[Path]:
 
 def sums_of(
     paths: Sequence[Path],
-    asked: tuple[int | None, int | None],
-    by: Sequence[str],
+    asked: Asked,
+    question: Question,
     output: str,
     *,
     logs: Sequence[Path],
@@ -47,9 +49,8 @@ def sums_of(
     from gpufleet.ledger.charges import Charges
 
     found = Charges(paths)
-    begin_us = found.span.from_us if asked[0] is None else max(asked[0], found.span.from_us)
-    span = span_of(begin_us, asked[1], found.span.until_us or 0)
-    return found.cost(span, by)
+    span = question.span(asked, found.span.until_us or 0, found.span.from_us)
+    return found.cost(span, question.by)
 
 
 NOTHING = "no such option beside a file of charges"

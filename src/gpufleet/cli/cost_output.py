@@ -152,6 +152,11 @@ def rounded_texts(figures: Sequence[int], unit: int) -> list[str]:
     return [_decimals(part) for part in _hundredths(figures, unit)]
 
 
+def money_texts(amounts: Sequence[int]) -> list[str]:
+    """Amounts with two decimals, each rounded for itself."""
+    return [_decimals(part) for one in amounts for part in _hundredths([one], MICRO_UNITS)]
+
+
 def _hundredths(figures: Sequence[int], unit: int) -> list[int]:
     return rounded_together([Fraction(figure * HUNDREDTHS, unit) for figure in figures])
 
