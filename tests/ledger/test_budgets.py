@@ -37,7 +37,7 @@ def test_a_month_by_hand() -> None:
     # Ten working days and five others are over on the 15th: 110 $.
     found = report(monthly(200), days, "2026-11-15")
     assert (found.actual_micro, found.forecast_micro) == (110 * DOLLAR, 228 * DOLLAR)
-    assert (found.percent, found.reached, found.state) == (55, 50, BudgetState.WILL_EXCEED)
+    assert (found.percent, found.reached, found.state) == (55, 50, BudgetState.EXCEEDED_LATER)
     # 110 $, five days more, 4 $ of a weekend, then 174, 184, 194 and on Thursday the 26th 204 $.
     assert date_of(found.exceeded_on or 0) == "2026-11-26"
     assert (date_of(found.from_day), date_of(found.until_day)) == ("2026-11-01", "2026-12-01")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from gpufleet.cli.cost_days import Asked
 from gpufleet.cli.cost_input import Known, is_parquet
-from gpufleet.cli.cost_question import Question
+from gpufleet.cli.cost_question import CostQuestion
 from gpufleet.ledger.bills.billed_hours import Division
 from gpufleet.ledger.cost_rows import CostRow, hours_of, other_rows, rows_of
 from gpufleet.ledger.costs import Cost
@@ -31,7 +31,7 @@ def charges_among(logs: Sequence[Path]) -> list[Path]:
 def sums_of(
     paths: Sequence[Path],
     asked: Asked,
-    question: Question,
+    question: CostQuestion,
     output: str,
     *,
     logs: Sequence[Path],

@@ -16,7 +16,7 @@ from gpufleet.model.model_errors import InputError
 Show = Callable[[Cost, str, Iterable[str]], None]
 
 
-class Question(Protocol):
+class CostQuestion(Protocol):
     """What rows are put together by, of which time, and how the answer looks."""
 
     by: tuple[str, ...]
@@ -49,7 +49,7 @@ class Sums:
 
 def question_of(
     by: str | None, output: str, *, idle: bool, budgets: Path | None, unusual: bool, begin: str | None
-) -> Question:
+) -> CostQuestion:
     """What the options ask. Raises InputError for options that do not go together."""
     asked = {"--idle": idle, "--budgets": budgets is not None, "--unusual": unusual}
     names = [option for option, is_named in asked.items() if is_named]

@@ -25,14 +25,17 @@ MONTHS = {"month": 1, "quarter": 3, "year": 12}
 """Periods, by how many months they have; each begins with the year or divides it."""
 
 MONTHS_OF_YEAR = 12
+"""The month after the last one is of the next year."""
+
 WHOLE = 100
+"""Parts are told in percent."""
 
 
 class BudgetState(enum.StrEnum):
     """How a budget is doing, the worst last."""
 
     WITHIN = "within"
-    WILL_EXCEED = "will be exceeded"
+    EXCEEDED_LATER = "will be exceeded"
     EXCEEDED = "exceeded"
 
 
@@ -83,7 +86,7 @@ class BudgetReport(msgspec.Struct, frozen=True):
         if self.actual_micro > self.budget.amount_micro:
             return BudgetState.EXCEEDED
         if self.forecast_micro is not None and self.forecast_micro > self.budget.amount_micro:
-            return BudgetState.WILL_EXCEED
+            return BudgetState.EXCEEDED_LATER
         return BudgetState.WITHIN
 
 

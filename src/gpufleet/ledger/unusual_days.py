@@ -19,6 +19,7 @@ MONTH_PERCENT = 3
 """The part of the month before that makes a day worth telling of."""
 
 WHOLE = 100
+"""Parts are told in percent."""
 
 
 class UnusualDay(msgspec.Struct, frozen=True):
