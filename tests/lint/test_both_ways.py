@@ -7,7 +7,7 @@ from tests.lint import test_cluster_rules, test_model_rules, test_rules
 from tests.lint.linting import findings_of, pod, report_of
 from tests.lint.test_cluster_rules import A100, deployment, node
 
-IDS = frozenset(f"GPU{number:03}" for number in range(1, 58))
+IDS = frozenset(f"GPU{number:03}" for number in range(1, 60))
 NEEDS_METRICS = frozenset({"GPU049"})
 """They judge what was measured, and have their edges in files of their own."""
 
@@ -58,6 +58,11 @@ RULES = (
     "apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata: {name: r}\n"
     "spec: {groups: [{name: g, rules: [{%s}]}]}\n"
 )
+BOARD = (
+    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\ndata:\n  b.json: |\n"
+    '    {"panels": [{"type": "row", "panels": [{"title": "t", "targets": [{"expr": "%s"}]}]}]}\n'
+)
+REPLAYS = "DCGM_FI_DEV_PCIE_REPLAY_COUNTER"
 SHARED = "nvidia.com/gpu.shared: 1"
 SECOND = pod().replace(
     "  priorityClassName: work", "    - {name: second, resources: {limits: {nvidia.com/gpu: 1}}}"
@@ -143,6 +148,9 @@ EDGES = [
     ("GPU054", RULES % "record: dcgm_fb_total_bytes, expr: 'DCGM_FI_DEV_FB_USED'", "", False),
     ("GPU054", RULES % "alert: a, expr: 'up{job=\"dcgm_exporter\"} < 1'", "", False),
     ("GPU054", RULES % "alert: a, expr: 'gpu:dcgm_power:avg > 1'", "", False),
+    ("GPU054", BOARD % "avg(dcgm_gpu_utilization)", "", True),
+    ("GPU054", BOARD % "avg(DCGM_FI_DEV_GPU_UTIL)", "", False),
+    ("GPU054", (BOARD % "dcgm_gpu_utilization").replace(".json", ".txt"), "", False),
     ("GPU055", MISSPELT % ("apps/v1", "Deploment"), "", True),
     ("GPU055", MISSPELT % ("apps/v1", "deployment"), "", True),
     ("GPU055", MISSPELT % ("kubeflow.org/v1", "PytorchJobs"), "", True),
@@ -170,6 +178,34 @@ EDGES = [
     ("GPU057", FLAT_CLAIM % "device.driver == 1", "", True),
     ("GPU057", DEVICE_CLASS % "device.driver = 'a'", "", True),
     ("GPU057", DEVICE_CLASS % "device.driver == 'a'", "", False),
+    ("GPU058", RULES % f"alert: a, expr: '{REPLAYS} > 100'", "", True),
+    ("GPU058", RULES % f"alert: a, expr: 'sum by (gpu) ({REPLAYS}{{gpu=\"0\"}}) > 100'", "", True),
+    ("GPU058", RULES % "alert: a, expr: 'vllm:num_preemptions_total > 10'", "", True),
+    ("GPU058", RULES % f"alert: a, expr: 'increase({REPLAYS}[15m]) > 100'", "", False),
+    ("GPU058", RULES % f"alert: a, expr: 'increase({REPLAYS}{{gpu=\"0\"}}[15m]) > 100'", "", False),
+    ("GPU058", RULES % f"alert: a, expr: '{REPLAYS} - {REPLAYS} offset 15m > 100'", "", False),
+    ("GPU058", RULES % f"alert: a, expr: 'max_over_time(sum({REPLAYS})[1h:5m]) > 1'", "", False),
+    ("GPU058", RULES % f"record: a, expr: '{REPLAYS} > 100'", "", False),
+    ("GPU058", RULES % f"alert: a, expr: 'absent({REPLAYS})'", "", False),
+    ("GPU058", RULES % "alert: a, expr: 'DCGM_FI_DEV_ECC_DBE_VOL_TOTAL > 0'", "", False),
+    ("GPU058", RULES % "alert: a, expr: 'DCGM_FI_DEV_GPU_UTIL < 5'", "", False),
+    ("GPU059", RULES % "alert: a, expr: 'DCGM_FI_DEV_GPU_UTIL * kube_pod_labels < 5'", "", True),
+    ("GPU059", RULES % "alert: a, expr: 'kube_pod_info{a=\"b\"} unless DCGM_FI_DEV_GPU_UTIL'", "", True),
+    ("GPU059", BOARD % "DCGM_FI_DEV_FB_USED and kube_pod_info", "", True),
+    (
+        "GPU059",
+        RULES % "alert: a, expr: 'DCGM_FI_DEV_GPU_UTIL * on (pod) group_left kube_pod_labels'",
+        "",
+        False,
+    ),
+    (
+        "GPU059",
+        RULES % "alert: a, expr: 'sum by (pod) (DCGM_FI_DEV_GPU_UTIL) * sum by (pod) (kube_pod_info)'",
+        "",
+        False,
+    ),
+    ("GPU059", RULES % "alert: a, expr: 'DCGM_FI_DEV_FB_USED / DCGM_FI_DEV_FB_FREE > 1'", "", False),
+    ("GPU059", RULES % "alert: a, expr: 'kube_pod_info and kube_pod_labels'", "", False),
     ("GPU052", pod("env: [{name: HF_TOKEN, value: hf_secret}]"), "", True),
 ]
 

@@ -73,6 +73,8 @@ AUDIT = {
     "GPU055": OTHER_KINDS,
     "GPU056": OTHER_KINDS,
     "GPU057": OTHER_KINDS,
+    "GPU058": OTHER_KINDS,
+    "GPU059": OTHER_KINDS,
 }
 """Rules that one object does not tell of, with the reason."""
 

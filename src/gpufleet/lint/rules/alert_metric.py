@@ -1,16 +1,15 @@
-"""GPU054: an alert or a recording rule looks at a metric of DCGM under a name that exporters do not serve."""
+"""GPU054: an alert, a recording rule or a panel looks at a metric of DCGM that exporters do not serve."""
 
 import re
 from collections.abc import Iterator
 
 from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
+from gpufleet.lint.objects.queries import may_have_queries, queries_of, rules_of
 from gpufleet.lint.rule import Rule, RuleFinding, Severity
-from gpufleet.lint.source.fields import Field
 
 # Exporters serve DCGM's fields in capitals. What an exporter tells of itself is no field of DCGM.
 _LOWER = re.compile(r"(?<![\w:])dcgm_(?!exporter)\w+(?![\w:])")
-_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 _DEVICE = "DCGM_FI_DEV_"
 _TOTAL = f"({_DEVICE}FB_USED + {_DEVICE}FB_FREE)"
 
@@ -36,31 +35,22 @@ _SERVED = (
 )
 
 
-def _is_of_rules(manifest: Manifest) -> bool:
-    return manifest.kind == "PrometheusRule"
-
-
 def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding]:
-    """Each expression with such a name that no recording rule of the run makes."""
+    """Each query with such a name that no recording rule of the run makes."""
     made = {
         rule.at("record").text
         for one in (manifest, *context.of_kind("PrometheusRule"))
-        for rule in _rules(one)
+        for rule in rules_of(one)
     }
-    for rule in _rules(manifest):
-        expression = rule.at("expr")
-        for name in dict.fromkeys(_LOWER.findall(_QUOTED.sub("", expression.text or ""))):
-            if name not in made:
-                title = rule.at("alert").text or rule.at("record").text or "a rule"
-                yield RuleFinding(expression, f"{title} looks at {name}, {_WHO}", _advice(name))
+    told: set[tuple[str, str]] = set()
+    for query in queries_of(manifest):
+        for name in dict.fromkeys(_LOWER.findall(query.plain)):
+            if name not in made and (query.title, name) not in told:
+                told.add((query.title, name))
+                yield RuleFinding(query.field, f"{query.title} looks at {name}, {_WHO}", _advice(name))
 
 
 _WHO = "which exporters of GPUs do not serve unless a file of counters asks for it"
-
-
-def _rules(manifest: Manifest) -> Iterator[Field]:
-    for group in manifest.root.at("spec", "groups").items():
-        yield from group.at("rules").items()
 
 
 def _advice(name: str) -> str:
@@ -68,4 +58,6 @@ def _advice(name: str) -> str:
     return f"look at {served}" if served else f"look at one of DCGM's fields ({_DEVICE}...)"
 
 
-RULE = Rule("GPU054", "Alert on a metric that is not served", Severity.WARNING, check, concerns=_is_of_rules)
+RULE = Rule(
+    "GPU054", "Alert on a metric that is not served", Severity.WARNING, check, concerns=may_have_queries
+)
