@@ -185,6 +185,8 @@ TEXTS: dict[str, Bad] = {
     "scheduler --defragment-every": Bad(("soon", "-1")),
     "scheduler --defragment-window": Bad(("nights", "25:00-26:00"), "--defragment-every 1h"),
     "scheduler --defragment-queue": ANY,
+    "scheduler --mig-on-demand": Bad(("soon", "-1")),
+    "scheduler --mig-whole-after": Bad(("soon", "-1")),
     "scheduler --listen": Bad(("here", "127.0.0.1:x", "127.0.0.1:99999")),
     "policy plan --context": _CONTEXT,
     "policy status POLICY": ANY,

@@ -7,6 +7,7 @@ from random import Random
 import msgspec
 import pytest
 
+from gpufleet.cluster.mig_layouts.node_writer import write_layouts
 from gpufleet.kube.backoff import RetryLimits
 from gpufleet.kube.client import Client
 from gpufleet.kube.resources import NODES, Kind
@@ -20,7 +21,7 @@ from gpufleet.mig.wanted import (
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.model_errors import WorldError
 from gpufleet.repartition.answer import SCHEMA, PlannedCard, PlannedStep, RepartitionPlan
-from gpufleet.repartition.applying import LayoutsNotReachedError, Waiting, write_wishes
+from gpufleet.repartition.applying import LayoutsNotReachedError, Waiting
 from gpufleet.simulation.api_server import ApiServer
 from gpufleet.simulation.network import SimulatedTransport
 from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop, run
@@ -98,7 +99,7 @@ def test_a_conflict_is_read_anew_and_wishes_for_other_cards_stay() -> None:
     async def story(world: World) -> None:
         third = write_wanted({OTHER: None, DeviceId("GPU-c"): ()})
         world.client.meddle = lambda: world.annotate(LAYOUTS_ANNOTATION, third)
-        await write_wishes(world.client, "gpu-1", {CARD: at("2g.20gb@2")}, THERE)
+        await write_layouts(world.client, "gpu-1", {CARD: at("2g.20gb@2")}, THERE)
         assert await world.wishes() == {"GPU-a": ["2g.20gb@2"], "GPU-b": None, "GPU-c": []}
 
     in_world(story)
@@ -109,7 +110,7 @@ def test_a_wish_that_another_wrote_since_the_plan_is_not_overwritten() -> None:
         theirs = write_wanted({CARD: None})
         world.client.meddle = lambda: world.annotate(LAYOUTS_ANNOTATION, theirs)
         with pytest.raises(WorldError, match="another layout of GPU-a was written on node gpu-1 meanwhile"):
-            await write_wishes(world.client, "gpu-1", {CARD: at("2g.20gb@2")}, THERE)
+            await write_layouts(world.client, "gpu-1", {CARD: at("2g.20gb@2")}, THERE)
         assert await world.wishes() == {"GPU-a": None}
 
     in_world(story)
@@ -154,7 +155,7 @@ def test_the_words_of_the_agent_are_told(
     states: list[CardLayoutState], told: list[str], problem: str
 ) -> None:
     async def story(world: World) -> None:
-        await write_wishes(world.client, "gpu-1", {CARD: at("2g.20gb@2")}, THERE)
+        await write_layouts(world.client, "gpu-1", {CARD: at("2g.20gb@2")}, THERE)
         agent = asyncio.ensure_future(world.says(*states))
         waiting = Waiting(world.client, PLAN, world.told.append)
         if problem:
@@ -171,7 +172,7 @@ def test_the_words_of_the_agent_are_told(
 
 def test_a_wait_ends_where_another_layout_is_written() -> None:
     async def story(world: World) -> None:
-        await write_wishes(world.client, "gpu-1", {CARD: at("2g.20gb@2")}, THERE)
+        await write_layouts(world.client, "gpu-1", {CARD: at("2g.20gb@2")}, THERE)
         waiting = asyncio.ensure_future(Waiting(world.client, PLAN, world.told.append).run(60))
         await asyncio.sleep(5)
         await world.annotate(LAYOUTS_ANNOTATION, THERE)

@@ -86,6 +86,18 @@ from gpufleet.cli.parameters import POLICY, InputFile, OutputFile, Real, Whole
     help="Move only work of these queues, and start only their work so; may be repeated.  [default: all]",
 )
 @click.option(
+    "--mig-on-demand",
+    metavar="DURATION",
+    help="Cut cards for pods that have waited for MIG instances so long (30s).  [default: never]",
+)
+@click.option(
+    "--mig-whole-after",
+    metavar="DURATION",
+    default="10m",
+    show_default=True,
+    help="Make such cards whole for work that waits once nothing has used them for so long.",
+)
+@click.option(
     "--preempt-by-priority/--no-preempt-by-priority",
     default=True,
     show_default=True,

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from gpufleet.mig.demand import DemandRules
 from gpufleet.model.defragmentation import DefragmentationRules
 
 # The names that the chart and the documents use.
@@ -36,8 +37,8 @@ class Settings(msgspec.Struct, frozen=True):
     wait until the API server refuses an older leader's Bindings; without it two leaders at once are only kept
     apart by the Lease's clock. ``evict_memory_offenders`` ends pods that go on using more GPU memory than
     their share; without it they are only warned. ``victims`` names the engine's search for victims
-    (``engine.preempt.by_name``). ``defragmentation`` says when pods are moved without a request; None:
-    never.
+    (``engine.preempt.by_name``). ``defragmentation`` says when pods are moved without a request, and
+    ``mig_demand`` when cards are cut for pods that wait; None: never.
     """
 
     identity: str
@@ -57,3 +58,4 @@ class Settings(msgspec.Struct, frozen=True):
     require_fence: bool = True
     evict_memory_offenders: bool = False
     defragmentation: DefragmentationRules | None = None
+    mig_demand: DemandRules | None = None

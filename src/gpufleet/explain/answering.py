@@ -11,6 +11,7 @@ import msgspec
 
 from gpufleet.cluster.engine_time import EngineTime
 from gpufleet.cluster.facts import Facts
+from gpufleet.cluster.mig_layouts.managed_cards import cuts_for
 from gpufleet.cluster.object_details import ClusterObjectDetails
 from gpufleet.cluster.pods.pod_entry import Entry, PodStage
 from gpufleet.cluster.scheduler_lease import Leading
@@ -34,6 +35,7 @@ from gpufleet.explain.gang_words import (
 )
 from gpufleet.explain.node_words import find_cause, near_rows, no_nodes, not_together, reason_rows
 from gpufleet.explain.reservation_causes import holds, kept_off
+from gpufleet.kube import resources
 from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.model import pod as model
@@ -172,6 +174,7 @@ class Answering:
         # Where the queue itself lets nothing start, its turn does not matter.
         notes += queues.notes() if queues and verdict.bar is None else []
         notes += self._kept_by_budgets(answer) or self._no_eviction(said, meaning, gang)
+        notes += cuts_for(entry.object.metadata.path, self.facts.picture.all(resources.NODES))
         notes += self._left_out() if verdict.nodes else []
         whole = self._answer(asked, State.WAITS, needs, found, row, notes)
         return msgspec.structs.replace(

@@ -26,7 +26,8 @@ class CardInstance(msgspec.Struct, frozen=True):
 class MigCard(msgspec.Struct, frozen=True):
     """One card. ``mig_enabled`` says whether it is in MIG mode: in any other it has no instances.
 
-    ``in_use`` says that a pod or a program has the card itself: its mode stays then.
+    ``in_use`` says that a pod or a program has the card itself: its mode stays then. ``is_fixed``: its layout
+    stays, and only the instances that it has are given.
     """
 
     node: str
@@ -36,6 +37,7 @@ class MigCard(msgspec.Struct, frozen=True):
     instances: tuple[CardInstance, ...] = ()
     in_use: bool = False
     mode_switch: ModeSwitch = ModeSwitch.AT_ONCE
+    is_fixed: bool = False
 
     @property
     def layout(self) -> Layout:

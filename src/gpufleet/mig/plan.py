@@ -148,13 +148,12 @@ def _choice(cut: _Cut, name: str) -> tuple[Cost, _Cut, MigProfile, int] | None:
         return None
     places = places_of(card.geometry)
     ready = [one.start for one in _ready(cut, name)]
-    start = (
-        max(ready, key=lambda one: (places.orders_served(cut.taken | profile.slices(one)), one))
-        if ready
-        else places.best_start(profile, cut.taken)
-    )
-    if start is None:
+    if ready:
+        start = max(ready, key=lambda one: (places.orders_served(cut.taken | profile.slices(one)), one))
+    elif card.is_fixed or (best := places.best_start(profile, cut.taken)) is None:
         return None
+    else:
+        start = best
     lost = places.room(cut.taken) - places.room(cut.taken | profile.slices(start))
     # A card that this plan switches already costs no second switch.
     switches = not card.mig_enabled and not cut.planned

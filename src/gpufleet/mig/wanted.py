@@ -6,6 +6,7 @@ An instance is its profile with the memory slice where it begins. A card of null
 and a card that is not named stays as it is.
 """
 
+import datetime as dt
 import enum
 
 import msgspec
@@ -19,6 +20,9 @@ LAYOUTS_ANNOTATION = "gpufleet.io/mig-layouts"
 
 STATES_ANNOTATION = "gpufleet.io/mig-layout-states"
 """On a Node, written by its agent."""
+
+DEMAND_ANNOTATION = "gpufleet.io/mig-layout-demand"
+"""On a Node, written by the scheduler with the layouts that it chose for pods that wait."""
 
 Wanted = dict[DeviceId, Layout | None]
 
@@ -48,8 +52,28 @@ class CardLayoutState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 States = dict[DeviceId, CardLayoutState]
 
+
+class DemandRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A layout that the scheduler chose for a card: when, and for which pods; none where it is made whole.
+
+    It speaks for itself alone: once another layout is written for the card, that one is not the scheduler's.
+    """
+
+    texts: tuple[str, ...] | None = msgspec.field(name="layout")
+    since: dt.datetime
+    pods: tuple[str, ...] = ()
+
+    @property
+    def layout(self) -> Layout | None:
+        """The layout. Raises MigPlanError for a text that names none."""
+        return None if self.texts is None else tuple(sorted(map(read_place, self.texts)))
+
+
+Demand = dict[DeviceId, DemandRecord]
+
 _WANTED = msgspec.json.Decoder(dict[DeviceId, tuple[str, ...] | None])
 _STATES = msgspec.json.Decoder(States)
+_DEMAND = msgspec.json.Decoder(Demand)
 
 
 def read_wanted(text: str) -> Wanted:
@@ -81,6 +105,27 @@ def read_states(text: str) -> States:
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         expected = "what the agent of the node writes"
         raise MigPlanError(f"no states: {error}", field=STATES_ANNOTATION, expected=expected) from None
+
+
+def read_demand(text: str) -> Demand:
+    """What the scheduler chose; none for no text. Raises MigPlanError."""
+    if not text:
+        return {}
+    try:
+        found = _DEMAND.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        expected = "what the scheduler writes"
+        raise MigPlanError(f"no records: {error}", field=DEMAND_ANNOTATION, expected=expected) from None
+    for one in found.values():
+        for place in one.texts or ():
+            read_place(place)
+    return found
+
+
+def write_demand(demand: Demand, wanted: Wanted) -> str:
+    """The annotation's text, without records of layouts that are not wanted any more."""
+    kept = {card: one for card, one in demand.items() if card in wanted and one.layout == wanted[card]}
+    return msgspec.json.encode(kept).decode()
 
 
 def layout_texts(layout: Layout | None) -> tuple[str, ...] | None:

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from gpufleet.cluster.mig_layouts.reported_cards import LeftOut
+
 SCHEMA = "gpufleet.io/mig-plan/v1"
 
 DISABLE_MIG = "disable-mig"
@@ -51,14 +53,6 @@ class WithoutInstance(msgspec.Struct, frozen=True, rename="camel"):
 
     pod: str
     profiles: tuple[str, ...]
-    reason: str
-
-
-class LeftOut(msgspec.Struct, frozen=True, rename="camel"):
-    """A card that is not planned with, and why; ``card`` is empty where it is all of a node."""
-
-    node: str
-    card: str
     reason: str
 
 

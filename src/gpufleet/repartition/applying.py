@@ -10,16 +10,14 @@ from collections.abc import AsyncIterator, Callable
 
 import msgspec
 
+from gpufleet.cluster.mig_layouts.node_writer import NODE_DECODER, write_layouts
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.snapshots.sources import on_cluster
 from gpufleet.kube import resources
 from gpufleet.kube.answer import decode
 from gpufleet.kube.client import Client
 from gpufleet.kube.connection import ClusterChoice, connect
-from gpufleet.kube.objects.metadata import Metadata
-from gpufleet.kube.objects.structure import Structure
 from gpufleet.kube.resources import NODES
-from gpufleet.kube.status import Conflict
 from gpufleet.mig.wanted import (
     LAYOUTS_ANNOTATION,
     STATES_ANNOTATION,
@@ -30,16 +28,12 @@ from gpufleet.mig.wanted import (
     read_place,
     read_states,
     read_wanted,
-    write_wanted,
 )
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.model_errors import WorldError
 from gpufleet.model.phrases import counted
 from gpufleet.repartition.answer import PlannedCard, RepartitionPlan
 from gpufleet.repartition.command import PlanQuestion
-
-CONFLICTS_MAX = 10
-"""A node's other writers are its kubelet and a few controllers; each writes a few times a minute."""
 
 POLL_EVERY_S = 1.0
 """An agent takes some seconds for a card, and says three states of it."""
@@ -59,13 +53,6 @@ class MadePlan(msgspec.Struct, frozen=True):
 
 class LayoutsNotReachedError(WorldError):
     """Cards that do not have their layout."""
-
-
-class _Node(Structure, frozen=True):
-    metadata: Metadata = Metadata()
-
-
-_DECODER = msgspec.json.Decoder(_Node)
 
 
 def made_plan(cluster: ClusterChoice, settings: Settings, question: PlanQuestion) -> MadePlan:
@@ -96,7 +83,7 @@ def apply_plan(made: MadePlan, cluster: ClusterChoice, wait_s: int, tell: Tell) 
 async def _apply(made: MadePlan, cluster: ClusterChoice, wait_s: int, tell: Tell) -> None:
     async with connect(cluster) as (client, _, _):
         for node, before in made.wishes_before.items():
-            await write_wishes(client, node, _wishes(made.plan, node), before)
+            await write_layouts(client, node, _wishes(made.plan, node), before)
             tell(f"{node}: the layouts are written")
         if wait_s:
             await Waiting(client, made.plan, tell).run(wait_s)
@@ -108,34 +95,6 @@ def _wishes(plan: RepartitionPlan, node: str) -> Wanted:
         for one in plan.cards
         if one.node == node
     }
-
-
-async def write_wishes(client: Client, node: str, wishes: Wanted, before: str) -> None:
-    """Add wishes to those of a Node, where it has those of ``before`` for these cards.
-
-    Raises WorldError where it has others, or is written all the time.
-    """
-    for _ in range(CONFLICTS_MAX):
-        seen = decode(await client.get(NODES, node), _DECODER).metadata
-        text = seen.annotations.get(LAYOUTS_ANNOTATION, "")
-        there = read_wanted(text)
-        if text != before:
-            _check_unchanged(node, wishes, read_wanted(before), there)
-        annotations = {LAYOUTS_ANNOTATION: write_wanted({**there, **wishes})}
-        metadata = {"resourceVersion": seen.resource_version, "annotations": annotations}
-        try:
-            await client.patch(NODES, node, {"metadata": metadata})
-        except Conflict:
-            continue
-        return
-    raise WorldError(f"the layouts of node {node} are not written: others write it all the time")
-
-
-def _check_unchanged(node: str, wishes: Wanted, before: Wanted, there: Wanted) -> None:
-    for card in wishes:
-        if (card in before, before.get(card)) != (card in there, there.get(card)):
-            problem = f"another layout of {card} was written on node {node} meanwhile"
-            raise WorldError(f"{problem}: nothing more is written, run the command again")
 
 
 class Waiting:
@@ -176,7 +135,7 @@ class Waiting:
 
     async def _states(self) -> AsyncIterator[tuple[PlannedCard, CardLayoutState | None]]:
         for node in dict.fromkeys(one.node for one in self._plan.cards):
-            seen = decode(await self._client.get(NODES, node), _DECODER).metadata
+            seen = decode(await self._client.get(NODES, node), NODE_DECODER).metadata
             said = read_states(seen.annotations.get(STATES_ANNOTATION, ""))
             wanted = read_wanted(seen.annotations.get(LAYOUTS_ANNOTATION, ""))
             for card in self._plan.cards:

@@ -6,6 +6,8 @@ from functools import partial
 
 import msgspec
 
+from gpufleet.cluster.mig_layouts.reported_cards import LeftOut, cards_of
+from gpufleet.cluster.mig_layouts.waiting_pods import wanted
 from gpufleet.cluster.progress import Say
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.snapshots.command import gaps
@@ -31,17 +33,14 @@ from gpufleet.model.model_errors import InputError
 from gpufleet.model.phrases import counted
 from gpufleet.repartition.answer import (
     SCHEMA,
-    LeftOut,
     PlannedCard,
     PlannedInstance,
     PlannedStep,
     RepartitionPlan,
     WithoutInstance,
 )
-from gpufleet.repartition.cards import cards_of
 from gpufleet.repartition.given_layouts import GivenLayout, layout_on
 from gpufleet.repartition.pci_devices import pci_devices
-from gpufleet.repartition.waiting import wanted
 
 QUEUES_NOT_ASKED = "queues and quotas are not asked: the scheduler may let other work go first"
 

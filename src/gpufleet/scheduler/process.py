@@ -37,6 +37,7 @@ from gpufleet.scheduler.defragmentation_flags import rules_of
 from gpufleet.scheduler.endpoint import Endpoint
 from gpufleet.scheduler.garbage_collection import GarbageCollectorTuning
 from gpufleet.scheduler.metrics import Metrics
+from gpufleet.scheduler.mig_demand_flags import demand_rules_of
 from gpufleet.scheduler.rounds import Record
 from gpufleet.scheduler.service import run
 from gpufleet.scheduler.status import Status
@@ -69,6 +70,8 @@ class ProcessOptions(msgspec.Struct, frozen=True):
     defragment_moves_a_day: int
     defragment_gpu_minutes_a_day: int | None
     defragment_queue: tuple[str, ...]
+    mig_on_demand: str | None
+    mig_whole_after: str
     preempt_by_priority: bool
     listen: str
     metrics_certificate: Path | None
@@ -179,6 +182,7 @@ def settings_of(options: ProcessOptions) -> Settings:
             options.defragment_gpu_minutes_a_day,
             options.defragment_queue,
         ),
+        mig_demand=demand_rules_of(options.mig_on_demand, options.mig_whole_after),
     )
 
 

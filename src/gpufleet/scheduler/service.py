@@ -52,6 +52,7 @@ from gpufleet.scheduler.eviction_planner import EvictionPlanner
 from gpufleet.scheduler.fence import newest_epoch, wait_for_fence
 from gpufleet.scheduler.grant_annotations import PluginDelivery
 from gpufleet.scheduler.metrics import Metrics
+from gpufleet.scheduler.mig_demand import MigDemand
 from gpufleet.scheduler.moved_places import MovedPlaces
 from gpufleet.scheduler.pod_nominations import PodNominations
 from gpufleet.scheduler.queue_status_writer import QueueStatusWriter
@@ -259,10 +260,13 @@ class Service:
         def busy() -> bool:
             return binder.backlog > 0 or reporter.backlog > 0 or change_queue.has_changes
 
+        mig_demand = MigDemand(
+            settings.mig_demand, self.client, cluster, engine, pods, busy=busy, may_write=self.lease.holds
+        )
         refreshing = Refreshing(engine, pods, reporter, clock, busy)
         writer = self._queue_status_writer(cluster, reader, engine, statuses, write_ahead, busy)
         writers = (binder, claims, reporter, conditions, evictions, pod_nominations, write_ahead)
-        workers = (*writers, refreshing, writer)
+        workers = (*writers, refreshing, writer, mig_demand)
         return rounds, [worker.run() for worker in workers]
 
     def _claim_binder(self, tracker: ClaimTracker) -> ClaimBinder:

@@ -8,14 +8,16 @@ from collections.abc import Iterator
 import pytest
 
 from gpufleet.cli.main import ExitCode
+from gpufleet.localkube import manifests
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.node.configuration import NODE_NAME
 from gpufleet.localkube.node_agent import await_resource
 from gpufleet.mig.wanted import LAYOUTS_ANNOTATION, STATES_ANNOTATION
 from gpufleet.model.resource_names import NVIDIA_GPU
 from tests.agent.agent_process import AgentProcess
-from tests.localkube.cluster import a_scheduled_real_node
+from tests.localkube.cluster import a_cluster
 from tests.localkube.real_node import await_pod, awaited, delete_pod, run_pod
+from tests.scheduler.real_scheduler import scheduler_at_work
 
 CARD = "GPU-0000000a-5b7c-4e2f-9a51-5d3f8a0c0c5f"
 MACHINE = f"gpuProduct: NVIDIA-H100-80GB-HBM3\ngpuMemory: 81559\ngpus:\n- {{id: {CARD}}}\n"
@@ -28,7 +30,10 @@ PROFILE = "nvidia.com/mig-2g.20gb"
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalCluster, AgentProcess]]:
     """A real node with one card, and an agent that cuts it."""
     folder = tmp_path_factory.mktemp("mig")
-    with a_scheduled_real_node(folder, "mig") as cluster:
+    with a_cluster(folder, "mig", real_node=True) as cluster:
+        with cluster.api() as api:
+            manifests.install(api)
+        cluster.furnished()
         agent = AgentProcess(cluster, folder, MACHINE, SHARING, "--mig-layouts")
         agent.start()
         try:
@@ -64,8 +69,29 @@ def mig(cluster: LocalCluster, *words: str, code: ExitCode = ExitCode.DONE) -> t
     return done.stdout, done.stderr
 
 
-def test_a_card_is_cut_for_a_pod_and_whole_again(node: tuple[LocalCluster, AgentProcess]) -> None:
+def test_a_card_is_cut_by_the_scheduler_and_given_back_by_hand(
+    node: tuple[LocalCluster, AgentProcess],
+) -> None:
     cluster, agent = node
+    limits = {"limits": {PROFILE: "1"}}
+    with scheduler_at_work(cluster, "--mig-on-demand=1s"):
+        run_pod(cluster, "unasked", "exec sleep 100000", limits, nodeName="", schedulerName="gpufleet")
+        await_pod(cluster, "unasked", "Running")
+        delete_pod(cluster, "unasked")
+    await_state(cluster, agent, "success")
+    mig(cluster, "apply", f"{CARD}=whole")
+    await_resource(cluster, NVIDIA_GPU, 1)
+
+
+def test_a_card_is_cut_by_a_command_for_a_pod_and_whole_again(
+    node: tuple[LocalCluster, AgentProcess],
+) -> None:
+    with scheduler_at_work(node[0]):
+        cut_by_hand(*node)
+
+
+def cut_by_hand(cluster: LocalCluster, agent: AgentProcess) -> None:
+    """The story of the page."""
     limits = {"limits": {PROFILE: "1"}}
     run_pod(cluster, "user", "exec sleep 100000", limits, nodeName="", schedulerName="gpufleet")
     # The report of the cards is written a moment after the kubelet counts them.

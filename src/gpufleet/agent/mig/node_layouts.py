@@ -236,7 +236,9 @@ class NodeLayouts:
 
     async def _tell(self) -> None:
         """Write the states where the Node says others. Raises WorldError."""
-        text = msgspec.json.encode(self.states).decode() if self.states else ""
+        # States without a card say that layouts are carried out on this node.
+        says = bool(self.states) or not self._world().obstacle()
+        text = msgspec.json.encode(self.states).decode() if says else ""
         if self.said is None or self.said.annotations.get(STATES_ANNOTATION, "") == text:
             return
         body = {"metadata": {"annotations": {STATES_ANNOTATION: text or None}}}

@@ -22,6 +22,7 @@ from gpufleet.cluster.nodes.node_gpus import (
     agent_reports,
     missing,
     unreported,
+    with_cuts_to_come,
     with_missing,
     with_unknown,
 )
@@ -365,7 +366,7 @@ class NodeTracker:
                 },
             )
         self._unknown[name] = held.unknown
-        node = with_unknown(node, held)
+        node = with_cuts_to_come(with_unknown(node, held), written)
         lacking = missing(held.ids, node.devices)
         if not lacking:
             self._lacking.pop(name, None)

@@ -20,7 +20,7 @@ from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.objects.resource_claims import ResourceClaimObject
 from gpufleet.kube.objects.resource_slices import DeviceClassObject
 from gpufleet.kube.resources import Kind
-from gpufleet.mig.wanted import LAYOUTS_ANNOTATION, STATES_ANNOTATION
+from gpufleet.mig.wanted import DEMAND_ANNOTATION, LAYOUTS_ANNOTATION, STATES_ANNOTATION
 from gpufleet.model.model_errors import InputError
 
 KEPT_ANNOTATIONS = keys.POD_ANNOTATIONS | {
@@ -28,6 +28,7 @@ KEPT_ANNOTATIONS = keys.POD_ANNOTATIONS | {
     keys.SELECTED_NODE,
     keys.BETA_STORAGE_CLASS,
     keys.LEADER_WORKER_SET_EXCLUSIVE,
+    DEMAND_ANNOTATION,
     LAYOUTS_ANNOTATION,
     STATES_ANNOTATION,
 }

@@ -7,6 +7,7 @@ import msgspec
 
 from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.structure import Structure
+from gpufleet.mig.wanted import DEMAND_ANNOTATION, LAYOUTS_ANNOTATION, STATES_ANNOTATION
 
 READY = "Ready"
 GPU_HEALTHY = "gpufleet.io/GPUHealthy"
@@ -26,6 +27,10 @@ AGENT_LABELS_MANAGER = "gpufleet-agent-labels"
 
 KEPT = frozenset({READY, GPU_HEALTHY, PODS_REJECTED, PLACES_KEPT})
 """Conditions that decisions read; the others change every few minutes and only cost memory."""
+
+
+ANNOTATIONS = frozenset({DEMAND_ANNOTATION, LAYOUTS_ANNOTATION, STATES_ANNOTATION})
+"""Annotations that are read: the MIG layouts of the node's cards."""
 
 
 class Taint(Structure, frozen=True):
@@ -70,11 +75,12 @@ class NodeStatus(Structure, frozen=True):
 
 
 class NodeMetadata(Metadata, frozen=True):
-    """A node's metadata without its annotations: they grow large, and none is read."""
+    """A node's metadata, with only those annotations that are read: others grow large."""
 
     def __post_init__(self) -> None:
         if self.annotations:
-            msgspec.structs.force_setattr(self, "annotations", {})
+            kept = {key: text for key, text in self.annotations.items() if key in ANNOTATIONS}
+            msgspec.structs.force_setattr(self, "annotations", kept)
 
 
 class Node(Structure, frozen=True):

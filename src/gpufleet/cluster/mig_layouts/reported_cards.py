@@ -8,6 +8,7 @@ NVIDIA's MIG Manager changes: two that cut one card undo each other's work.
 
 import msgspec
 
+from gpufleet.cluster.mig_layouts.waiting_pods import instances_of
 from gpufleet.kube import keys
 from gpufleet.kube.codec.containers import devices_held
 from gpufleet.kube.codec.grant import granted_devices, read_grant
@@ -24,11 +25,17 @@ from gpufleet.model.mig import Layout, MigGeometry, MigInstance
 from gpufleet.model.mig_boards import BOARDS
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.resource_names import GPU_RESOURCES
-from gpufleet.repartition.answer import LeftOut
-from gpufleet.repartition.waiting import instances_of
 
 ARCHITECTURE_WITH_RESET = "Ampere"
 """NVIDIA's architecture on which a switch of the MIG mode takes a reset."""
+
+
+class LeftOut(msgspec.Struct, frozen=True, rename="camel"):
+    """A card that is not planned with, and why; ``card`` is empty where it is all of a node."""
+
+    node: str
+    card: str
+    reason: str
 
 
 class NodeUse(msgspec.Struct):

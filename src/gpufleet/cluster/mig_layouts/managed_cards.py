@@ -1,0 +1,108 @@
+"""Cards with what their Node says: the layouts that are wanted, how far they are, and for which pods."""
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from gpufleet.cluster.mig_layouts.reported_cards import cards_of
+from gpufleet.kube.codec.field_path import harmless
+from gpufleet.kube.objects.node import Node
+from gpufleet.kube.objects.node_devices import NodeDevices
+from gpufleet.kube.objects.pod import Pod
+from gpufleet.mig.demand import ManagedCard
+from gpufleet.mig.mig_errors import MigPlanError
+from gpufleet.mig.wanted import (
+    DEMAND_ANNOTATION,
+    LAYOUTS_ANNOTATION,
+    STATES_ANNOTATION,
+    Demand,
+    LayoutState,
+    States,
+    Wanted,
+    layout_texts,
+    read_demand,
+    read_states,
+    read_wanted,
+)
+from gpufleet.model.identifiers import DeviceId
+from gpufleet.model.mig import Layout
+
+
+class LayoutWords(msgspec.Struct, frozen=True):
+    """What a Node says of the layouts of its cards."""
+
+    is_followed: bool
+    wanted: Wanted
+    states: States
+    demand: Demand
+
+    def wish(self, card: DeviceId) -> Layout | msgspec.UnsetType | None:
+        """The layout that is wanted of a card; unset where none is."""
+        return self.wanted.get(card, msgspec.UNSET)
+
+    def state(self, card: DeviceId) -> LayoutState | None:
+        """How far the card is on the way to it; None where the agent has not said a word of it."""
+        said, wish = self.states.get(card), self.wish(card)
+        if said is None or isinstance(wish, msgspec.UnsetType) or said.layout != layout_texts(wish):
+            return None
+        return said.state
+
+
+def words_of(node: Node) -> LayoutWords:
+    """What a Node says. Raises MigPlanError where it cannot be read."""
+    annotations = node.metadata.annotations
+    return LayoutWords(
+        STATES_ANNOTATION in annotations,
+        read_wanted(annotations.get(LAYOUTS_ANNOTATION, "")),
+        read_states(annotations.get(STATES_ANNOTATION, "")),
+        read_demand(annotations.get(DEMAND_ANNOTATION, "")),
+    )
+
+
+def managed_cards(
+    node: Node,
+    report: NodeDevices | None,
+    bound: list[Pod],
+    unused_since: Mapping[DeviceId, dt.datetime],
+) -> list[ManagedCard]:
+    """The cards of a node that can be cut; none where its words cannot be read."""
+    try:
+        words = words_of(node)
+    except MigPlanError:
+        return []
+    cards, _ = cards_of(node, report, bound)
+    return [
+        ManagedCard(
+            one,
+            words.is_followed,
+            words.wish(one.id),
+            words.state(one.id),
+            words.demand.get(one.id),
+            unused_since.get(one.id),
+        )
+        for one in cards
+    ]
+
+
+def cuts_for(pod: str, nodes: Iterable[Node]) -> Iterator[str]:
+    """Sentences about cards that are cut for a pod, by its path."""
+    for node in nodes:
+        try:
+            words = words_of(node)
+        except MigPlanError:
+            continue
+        for card, record in words.demand.items():
+            if pod not in record.pods or words.wish(card) != record.layout:
+                continue
+            place = f"card {harmless(card)} of node {node.metadata.name}"
+            places = [f"{harmless(one.profile)}@{one.start}" for one in record.layout or ()]
+            layout = " ".join(places) or "no instance"
+            state, said = words.state(card), words.states.get(card)
+            if state is LayoutState.FAILED and said is not None:
+                yield f"{place} could not be cut for it into {layout}: {harmless(said.problem)}"
+            elif state is not LayoutState.SUCCESS:
+                waits = (
+                    f", {harmless(said.problem)}" if state is LayoutState.WAITING and said is not None else ""
+                )
+                yield f"{place} is being cut for it into {layout}{waits}"
