@@ -32,6 +32,9 @@ def without_collections() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
+            # What was made meanwhile counts as old: else the collector would walk over all of it at once.
+            gc.freeze()
+            gc.unfreeze()
             gc.enable()
 
 

@@ -55,7 +55,7 @@ def _failure(budget: Manifest, pods: list[PodView]) -> Failure:
         "so their nodes cannot be drained",
         (budget.title,),
         (
-            ", ".join(f"{name}: {status.at(name).text}" for name in names),
+            ", ".join(f"{name}: {status.text_at(name)}" for name in names),
             f"it guards {listed(f'{one.title} on {one.node}' for one in pods)}",
         ),
         (Remedy("let one pod at a time be unavailable", f"{patch} --type merge -p '{change}'"),),

@@ -30,7 +30,7 @@ def _problems(pool: DevicePool) -> Iterator[str]:
     counters = {(named(one), name) for one in sets for name, _ in one.at("counters").entries()}
     for device in devices:
         for use in device.at("consumesCounters").items():
-            used = use.at("counterSet").text or ""
+            used = use.text_at("counterSet") or ""
             unknown = [name for name, _ in use.at("counters").entries() if (used, name) not in counters]
             if unknown:
                 yield f"has a device {named(device)} with the unknown counter {used}/{unknown[0]}"

@@ -51,7 +51,7 @@ def _queues_of(known: Queues, one: Waiting) -> list[Manifest]:
 
 def _closed(queue: Manifest) -> tuple[str, bool]:
     """Why nothing starts in a queue, and whether its administrator wants that."""
-    stop = queue.root.at("spec", "stopPolicy").text
+    stop = queue.root.text_at("spec", "stopPolicy")
     if stop in _STOPS:
         return f"stopPolicy: {stop}", True
     status = queue.root.at("status")

@@ -14,7 +14,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
         asking = [one for one in scalers if any(metric.group == group for metric in one.metrics)]
         if asking:
             place = service.root.at("spec", "service")
-            namespace, name = place.at("namespace").text or "", place.at("name").text or ""
+            namespace, name = place.text_at("namespace") or "", place.text_at("name") or ""
             yield Failure(
                 f"{service.title}: does not answer, and {listed(one.title for one in asking)} asks it",
                 (service.title,),

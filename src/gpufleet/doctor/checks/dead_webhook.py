@@ -28,13 +28,13 @@ class Webhook:
     @property
     def name(self) -> str:
         """The webhook's name, as messages have it."""
-        return self.field.at("name").text or ""
+        return self.field.text_at("name") or ""
 
     @property
     def service(self) -> tuple[str, str]:
         """Namespace and name of the Service that answers; empty where it is an address."""
         found = self.field.at("clientConfig", "service")
-        return found.at("namespace").text or "", found.at("name").text or ""
+        return found.text_at("namespace") or "", found.text_at("name") or ""
 
 
 def judge(facts: Facts) -> Iterator[Failure | Good]:
@@ -61,7 +61,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
 
 
 def _is_needed(field: Field) -> bool:
-    if field.at("failurePolicy").text == "Ignore":
+    if field.text_at("failurePolicy") == "Ignore":
         return False
     return any(
         {one.text for one in rule.at("resources").items()} & _MAKES_PODS
@@ -79,7 +79,7 @@ def _failure(webhook: Webhook, why: str, suffering: list[PodRefusal]) -> Failure
         f"{webhook.configuration.title}: no server answers for webhook {webhook.name}{whom}",
         (webhook.configuration.title, *titles),
         (
-            f"failurePolicy: {webhook.field.at('failurePolicy').text or 'Fail'}",
+            f"failurePolicy: {webhook.field.text_at('failurePolicy') or 'Fail'}",
             *((why,) if why else ()),
             *(f"{one.maker.title}: {one.message}" for one in suffering),
         ),

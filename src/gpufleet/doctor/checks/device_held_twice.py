@@ -25,7 +25,7 @@ def _clash(held: list[Holding]) -> bool:
 
 
 def _age(one: Holding) -> tuple[str, str]:
-    return one.claim.root.at("metadata", "creationTimestamp").text or "", one.claim.title
+    return one.claim.root.text_at("metadata", "creationTimestamp") or "", one.claim.title
 
 
 def _failure(device: str, held: list[Holding]) -> Failure:

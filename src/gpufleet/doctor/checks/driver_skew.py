@@ -61,7 +61,7 @@ def _driver(node: NodeView) -> str:
     """
     told = _first(node, _LABELS)
     if not told and node.devices is not None:
-        told = node.devices.root.at("spec", "driver").text or ""
+        told = node.devices.root.text_at("spec", "driver") or ""
     return told if told[:1].isdecimal() else ""
 
 

@@ -59,7 +59,7 @@ def trouble_of(pod: PodView, now: dt.datetime) -> str:
             said = f": {one.message}" if one.message else ""
             return f"container {one.name}: {one.waits_for}{last}{said}"
     if pod.phase == "Failed":
-        reason, message = (pod.root.at("status", one).text or "" for one in ("reason", "message"))
+        reason, message = (pod.root.text_at("status", one) or "" for one in ("reason", "message"))
         return f"Failed {reason}: {message}"
     if pod.is_ready or pod.is_leaving or pod.has_ended:
         return ""

@@ -63,9 +63,9 @@ def _held(node: NodeView) -> dict[str, list[_Held]]:
     found: dict[str, list[_Held]] = {}
     root = None if node.devices is None else node.devices.root
     for one in () if root is None else root.at("spec", "holders").items():
-        name, uid = one.at("foreign").text or "", one.at("podUID").text or ""
+        name, uid = one.text_at("foreign") or "", one.text_at("podUID") or ""
         if name or not uid:
-            held = _Held(one.at("device").text or "a GPU", one.at("migProfile").text or "")
+            held = _Held(one.text_at("device") or "a GPU", one.text_at("migProfile") or "")
             found.setdefault(name or UNKNOWN, []).append(held)
     return found
 

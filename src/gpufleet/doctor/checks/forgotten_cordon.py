@@ -37,7 +37,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
 def _cordoned_s(node: NodeView, now: dt.datetime) -> float:
     """Seconds since it was cordoned, by the taint with which Kubernetes repeats it; 0 where nothing tells."""
     taints = node.manifest.root.at("spec", "taints").items()
-    ages = (age_s(one.at("timeAdded"), now) for one in taints if one.at("key").text == CORDON.key)
+    ages = (age_s(one.at("timeAdded"), now) for one in taints if one.text_at("key") == CORDON.key)
     return next((age for age in ages if age is not None), 0.0)
 
 

@@ -33,7 +33,7 @@ def _forgotten(node: NodeView) -> list[tuple[str, str, str]]:
     """The pod's UID, the container and the device of each such holder."""
     root = None if node.devices is None else node.devices.root
     return [
-        (one.at("podUID").text or "", one.at("container").text or "", one.at("device").text or "a GPU")
+        (one.text_at("podUID") or "", one.text_at("container") or "", one.text_at("device") or "a GPU")
         for one in (() if root is None else root.at("spec", "holders").items())
         if one.at("unknownToKubelet").is_true
     ]

@@ -51,7 +51,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
 
 
 def _kubelet(node: NodeView) -> str:
-    return node.manifest.root.at("status", "nodeInfo", "kubeletVersion").text or ""
+    return node.manifest.root.text_at("status", "nodeInfo", "kubeletVersion") or ""
 
 
 def _minor(version: str) -> int | None:

@@ -41,7 +41,7 @@ def _used(facts: Facts) -> dict[str, list[str]]:
     for queue in facts.of_kind("ClusterQueue"):
         for group in queue.root.at("spec", "resourceGroups").items():
             for flavor in group.at("flavors").items():
-                found.setdefault(flavor.at("name").text or "", []).append(queue.title)
+                found.setdefault(flavor.text_at("name") or "", []).append(queue.title)
     return found
 
 

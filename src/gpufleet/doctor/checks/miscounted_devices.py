@@ -39,7 +39,7 @@ def _is_comparable(node: NodeView) -> bool:
     """Whether each device of the report is one unit of a resource of whole GPUs."""
     names = {name for name, count in node.capacity.items() if count}
     only_whole = bool(names) and all(is_whole_gpu(name) or name == GPU_SHARE for name in names)
-    modes = {one.at("sharing").text or "whole" for one in node.device_fields}
+    modes = {one.text_at("sharing") or "whole" for one in node.device_fields}
     return only_whole and any(map(is_whole_gpu, names)) and bool(modes) and modes <= {"whole", "mixed"}
 
 

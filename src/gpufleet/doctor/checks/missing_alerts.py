@@ -59,7 +59,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good | Unjudged]:
         for one in group.at("rules").items()
         if one.at("alert").exists
     ]
-    about = [one.at("alert").text for one in alerts if _GPU_METRICS.search(one.at("expr").text or "")]
+    about = [one.text_at("alert") for one in alerts if _GPU_METRICS.search(one.text_at("expr") or "")]
     if about:
         yield Good(f"{subject(len(about), 'alert', 'are')} about GPUs, {about[0]} among them")
     else:

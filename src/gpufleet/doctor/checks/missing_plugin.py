@@ -73,7 +73,7 @@ def _failure(
     else:
         why, mends = _kept_away(facts, plugin, names, unmet, taint)
         says = f"GPUs, and {plugin.title} does not come there: {why}"
-        wanted = plugin.manifest.root.at("status", "desiredNumberScheduled").text
+        wanted = plugin.manifest.root.text_at("status", "desiredNumberScheduled")
         seen.append(f"{plugin.title}: status.desiredNumberScheduled {wanted or 'not told'}")
     return Failure(
         f"{listed(names)}: {says}",

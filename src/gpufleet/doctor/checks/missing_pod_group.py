@@ -34,7 +34,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
 
 
 def _named(pod: PodView) -> Iterator[tuple[str, str]]:
-    if name := pod.root.at("spec", "schedulingGroup", "podGroupName").text:
+    if name := pod.root.text_at("spec", "schedulingGroup", "podGroupName"):
         yield "scheduling.k8s.io", name
     if name := pod.labels.get(keys.PLUGINS_POD_GROUP):
         yield "scheduling.x-k8s.io", name

@@ -26,7 +26,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
             # It is there, so it was let in.
             continue
         for template in workload.manifest.templates:
-            if name := template.spec.at("priorityClassName").text:
+            if name := template.spec.text_at("priorityClassName"):
                 named.setdefault(name, []).append(workload)
     for name in named.keys() - there:
         yield _failure(name, named[name], there)

@@ -22,7 +22,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
     missing: dict[str, list[str]] = {}
     stack = stack_of(facts)
     for daemon in stack.daemons:
-        name = daemon.template.spec.at("runtimeClassName").text
+        name = daemon.template.spec.text_at("runtimeClassName")
         if name and name not in there:
             missing.setdefault(name, []).append(daemon.title)
     for policy in facts.of_kind("ClusterPolicy", group="nvidia.com"):

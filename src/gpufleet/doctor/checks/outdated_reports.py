@@ -46,11 +46,11 @@ def _has_had_time(facts: Facts, node: NodeView) -> bool:
 
 
 def _now(node: NodeView) -> str:
-    return node.manifest.root.at("status", "nodeInfo", "bootID").text or ""
+    return node.manifest.root.text_at("status", "nodeInfo", "bootID") or ""
 
 
 def _reported(node: NodeView) -> str:
-    return "" if node.devices is None else node.devices.root.at("spec", "bootID").text or ""
+    return "" if node.devices is None else node.devices.root.text_at("spec", "bootID") or ""
 
 
 CHECK = Check(

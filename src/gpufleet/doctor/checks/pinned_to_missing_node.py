@@ -18,7 +18,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
     staying = (one for one in facts.gpu_workloads if not one.manifest.root.at(*_LEAVING).exists)
     for work in staying:
         for template in work.manifest.templates:
-            name = template.spec.at("nodeName").text
+            name = template.spec.text_at("nodeName")
             if name and name not in there:
                 found.setdefault(name, []).append(work)
     for name, works in found.items():

@@ -30,7 +30,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
 
 def _quotas(facts: Facts, scaler: Scaler, resource: str) -> Iterator[tuple[int, str]]:
     for quota in facts.of_kind("ResourceQuota"):
-        hard = amount(quota.root.at("spec", "hard", f"requests.{resource}").text)
+        hard = amount(quota.root.text_at("spec", "hard", f"requests.{resource}"))
         if quota.namespace == scaler.manifest.namespace and hard is not None:
             yield hard.value(), f"{quota.title} allows {hard}"
 

@@ -32,10 +32,10 @@ def sick_cards(node: NodeView) -> dict[str, str]:
     """What is said of each card that is not healthy. Parts of a card are told as the card."""
     found: dict[str, str] = {}
     for device in node.device_fields:
-        health = device.at("health").text or "healthy"
+        health = device.text_at("health") or "healthy"
         if health != "healthy":
-            card = (device.at("id").text or "").partition("::")[0]
-            found.setdefault(card, f"{health}: {device.at('healthReason').text or 'no reason is told'}")
+            card = (device.text_at("id") or "").partition("::")[0]
+            found.setdefault(card, f"{health}: {device.text_at('healthReason') or 'no reason is told'}")
     return found
 
 

@@ -23,7 +23,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
             f"{listed(titles)}: turned away by the kubelet of {node}, where devices are missing",
             titles,
             tuple(
-                f"{one.title}: {_reason(one)}: {one.root.at('status', 'message').text or ''}" for one in pods
+                f"{one.title}: {_reason(one)}: {one.root.text_at('status', 'message') or ''}" for one in pods
             ),
             (
                 Remedy(
@@ -39,7 +39,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
 
 
 def _reason(pod: PodView) -> str:
-    return pod.root.at("status", "reason").text or ""
+    return pod.root.text_at("status", "reason") or ""
 
 
 def _was_refused(pod: PodView) -> bool:

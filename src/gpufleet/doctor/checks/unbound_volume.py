@@ -37,7 +37,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
 def _claims(pod: PodView) -> Iterator[str]:
     """The claims of its volumes; those that are made with the pod are named after it."""
     for volume in pod.template.volumes:
-        if name := volume.field.at("persistentVolumeClaim", "claimName").text:
+        if name := volume.field.text_at("persistentVolumeClaim", "claimName"):
             yield name
         elif volume.field.at("ephemeral").exists:
             yield f"{pod.manifest.name}-{volume.name}"
@@ -45,12 +45,12 @@ def _claims(pod: PodView) -> Iterator[str]:
 
 def _why(facts: Facts, claim: Manifest) -> str:
     """Why a claim gets no volume; empty if it has one, or may still get one."""
-    phase = claim.root.at("status", "phase").text or ""
+    phase = claim.root.text_at("status", "phase") or ""
     if phase == "Lost":
         return "its volume was deleted (phase Lost)"
-    if phase != "Pending" or claim.root.at("spec", "volumeName").text:
+    if phase != "Pending" or claim.root.text_at("spec", "volumeName"):
         return ""
-    name = claim.root.at("spec", "storageClassName").text
+    name = claim.root.text_at("spec", "storageClassName")
     found = next((one for one in facts.of_kind("StorageClass") if one.name == name), None)
     if found is None:
         return "" if _has_free_volume(facts, name or "") else _without_class(facts, name)
@@ -58,7 +58,7 @@ def _why(facts: Facts, claim: Manifest) -> str:
     told = [one for one in about if one.reason == "ProvisioningFailed"]
     if told:
         return f"provisioning fails: {told[-1].message}"
-    waits = found.root.at("volumeBindingMode").text == "WaitForFirstConsumer"
+    waits = found.root.text_at("volumeBindingMode") == "WaitForFirstConsumer"
     old = (age_s(claim.root.at("metadata", "creationTimestamp"), facts.now) or 0.0) > SLOW_S
     return f"the provisioner of StorageClass {name} has made none for minutes" if old and not waits else ""
 
@@ -73,8 +73,8 @@ def _without_class(facts: Facts, name: str | None) -> str:
 
 def _has_free_volume(facts: Facts, class_name: str) -> bool:
     return any(
-        (one.root.at("spec", "storageClassName").text or "") == class_name
-        and one.root.at("status", "phase").text == "Available"
+        (one.root.text_at("spec", "storageClassName") or "") == class_name
+        and one.root.text_at("status", "phase") == "Available"
         for one in facts.of_kind("PersistentVolume")
     )
 

@@ -24,7 +24,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
         if (initialised is not None and initialised.is_true) or age < _PATIENCE_S:
             continue
         bad += 1
-        node = one.root.at("status", "nodeName").text
+        node = one.root.text_at("status", "nodeName")
         why = "no condition Initialized"
         if initialised is not None:
             why = f"Initialized={initialised.status} {initialised.reason}: {initialised.message}"

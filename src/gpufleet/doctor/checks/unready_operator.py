@@ -16,7 +16,7 @@ SLOW_S = 30 * 60.0
 def judge(facts: Facts) -> Iterator[Failure | Good]:
     """Each object of the operator that has been unready for long."""
     for one in facts.of_kind("ClusterPolicy", "NVIDIADriver", group="nvidia.com"):
-        state = one.root.at("status", "state").text or ""
+        state = one.root.text_at("status", "state") or ""
         if state == "ready":
             yield Good(f"{one.title} is ready")
         elif state == "notReady" and _unready_s(one, facts.now) > SLOW_S:

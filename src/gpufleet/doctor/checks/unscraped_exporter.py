@@ -66,7 +66,7 @@ def _by_service(facts: Facts, monitor: Monitor) -> Failure | None:
     if selecting and _exporter_runs(facts) and not any(pods_behind(facts, one) for one in selecting):
         mend = Remedy("mend the selector of the Service", get_command(services[0]) + " -o yaml")
         return _failure(monitor, f"{services[0].title}, which it takes, selects no pod", (), mend)
-    ports = [one.at("name").text or "" for each in services for one in each.root.at("spec", "ports").items()]
+    ports = [one.text_at("name") or "" for each in services for one in each.root.at("spec", "ports").items()]
     return _without_port(monitor, services[0], ports)
 
 
@@ -80,7 +80,7 @@ def _by_pod(facts: Facts, monitor: Monitor) -> Failure | None:
         # Without GPU nodes there is no exporter either.
         return _matchless(monitor, "Pod") if _exporter_runs(facts) else None
     ports = [
-        port.at("name").text or ""
+        port.text_at("name") or ""
         for each in pods
         for one in each.root.at("spec", "containers").items()
         for port in one.at("ports").items()

@@ -20,7 +20,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
         ]
         if found:
             bad += 1
-            names = list(dict.fromkeys(remark.field.at("name").text or "" for remark in found))
+            names = list(dict.fromkeys(remark.field.text_at("name") or "" for remark in found))
             edit = get_command(one.manifest).replace("kubectl get", "kubectl edit", 1)
             place = f"-n {one.manifest.namespace}"
             yield Failure(

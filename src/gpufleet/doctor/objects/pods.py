@@ -58,12 +58,12 @@ class PodView:
     @worked_out_once
     def node(self) -> str:
         """The node that it was given, empty if none."""
-        return self.root.at("spec", "nodeName").text or ""
+        return self.root.text_at("spec", "nodeName") or ""
 
     @worked_out_once
     def phase(self) -> str:
         """The pod's phase."""
-        return self.root.at("status", "phase").text or ""
+        return self.root.text_at("status", "phase") or ""
 
     @worked_out_once
     def has_ended(self) -> bool:
@@ -93,20 +93,20 @@ class PodView:
     @worked_out_once
     def scheduler(self) -> str:
         """The scheduler that is to find a node for it."""
-        return self.root.at("spec", "schedulerName").text or "default-scheduler"
+        return self.root.text_at("spec", "schedulerName") or "default-scheduler"
 
     @worked_out_once
     def owner(self) -> str:
         """What made it, as "Job train"; itself if nothing did."""
         for one in self.root.at("metadata", "ownerReferences").items():
             if one.at("controller").is_true:
-                return f"{one.at('kind').text} {one.at('name').text}"
+                return f"{one.text_at('kind')} {one.text_at('name')}"
         return f"Pod {self.manifest.name}"
 
     @worked_out_once
     def group_names(self) -> frozenset[str]:
         """The PodGroups that it names, in the words of any scheduler."""
-        native = self.root.at("spec", "schedulingGroup", "podGroupName").text
+        native = self.root.text_at("spec", "schedulingGroup", "podGroupName")
         named = named_groups(self.template.labels, self.template.annotations, native)
         return frozenset(name for way, name in named if way.api_group and name)
 
@@ -155,9 +155,9 @@ def _state(field: Field) -> ContainerState:
     # A container that waits for its next start is explained by its last end.
     last = ended if ended.exists else field.at("lastState", "terminated")
     return ContainerState(
-        field.at("name").text or "",
-        waiting.at("reason").text or "",
-        waiting.at("message").text or last.at("message").text or "",
+        field.text_at("name") or "",
+        waiting.text_at("reason") or "",
+        waiting.text_at("message") or last.text_at("message") or "",
         field.at("restartCount").integer or 0,
-        last.at("reason").text or "",
+        last.text_at("reason") or "",
     )

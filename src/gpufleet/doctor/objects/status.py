@@ -1,13 +1,13 @@
 """What every object's status has in common: conditions, and times."""
 
 import datetime as dt
-from dataclasses import dataclass
+
+import msgspec
 
 from gpufleet.lint.source.fields import Field
 
 
-@dataclass(frozen=True)
-class ReadCondition:
+class ReadCondition(msgspec.Struct, frozen=True):
     """An entry of ``status.conditions``."""
 
     status: str

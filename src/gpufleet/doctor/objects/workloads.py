@@ -88,14 +88,14 @@ class OwnerChains:
 def _makers(manifest: Manifest) -> Iterator[tuple[str, str, str]]:
     for one in manifest.root.at("metadata", "ownerReferences").items():
         if one.at("controller").is_true:
-            yield one.at("kind").text or "", manifest.namespace, one.at("name").text or ""
+            yield one.text_at("kind") or "", manifest.namespace, one.text_at("name") or ""
 
 
 def _has_ended(manifest: Manifest) -> bool:
     status = manifest.root.at("status")
     if manifest.kind == "Pod":
-        return status.at("phase").text in {"Succeeded", "Failed"}
+        return status.text_at("phase") in {"Succeeded", "Failed"}
     return any(
-        one.at("type").text in _DONE and one.at("status").text == "True"
+        one.text_at("type") in _DONE and one.text_at("status") == "True"
         for one in status.at("conditions").items()
     )

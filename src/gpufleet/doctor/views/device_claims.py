@@ -78,7 +78,7 @@ def device_pools(facts: Facts) -> tuple[DevicePool, ...]:
 
 def named(one: Field) -> str:
     """The name of a device or of a set of counters."""
-    return one.at("name").text or ""
+    return one.text_at("name") or ""
 
 
 def _holdings(facts: Facts) -> tuple[Holding, ...]:
@@ -86,15 +86,15 @@ def _holdings(facts: Facts) -> tuple[Holding, ...]:
         Holding(
             claim,
             DeviceName(
-                result.at("driver").text or "", result.at("pool").text or "", result.at("device").text or ""
+                result.text_at("driver") or "", result.text_at("pool") or "", result.text_at("device") or ""
             ),
             result.at("shareID").exists,
-            tuple(user.at("name").text or "" for user in claim.root.at("status", "reservedFor").items()),
+            tuple(user.text_at("name") or "" for user in claim.root.at("status", "reservedFor").items()),
         )
         for claim in facts.of_kind("ResourceClaim", group=GROUP)
         for result in claim.root.at("status", "allocation", "devices", "results").items()
         # A claim with admin access looks at a device that another claim may have, and holds nothing.
-        if result.at("adminAccess").text != "true"
+        if result.text_at("adminAccess") != "true"
     )
 
 
@@ -102,7 +102,7 @@ def _device_pools(facts: Facts) -> tuple[DevicePool, ...]:
     found: dict[tuple[str, str], DevicePool] = {}
     for one in facts.of_kind("ResourceSlice", group=GROUP):
         spec = one.root.at("spec")
-        key = (spec.at("driver").text or "", spec.at("pool", "name").text or "")
+        key = (spec.text_at("driver") or "", spec.text_at("pool", "name") or "")
         generation = spec.at("pool", "generation").integer or 0
         pool = found.setdefault(key, DevicePool(*key))
         if generation > pool.generation:

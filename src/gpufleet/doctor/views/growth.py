@@ -15,14 +15,14 @@ COMING_S = 15 * 60.0
 
 def may_grow(facts: Facts) -> bool:
     """Whether nodes may come: in clouds always, because an autoscaler may run outside of the cluster."""
-    clouds = any(one.manifest.root.at("spec", "providerID").text for one in facts.nodes)
+    clouds = any(one.manifest.root.text_at("spec", "providerID") for one in facts.nodes)
     return clouds or bool(facts.of_kind("NodePool") or pods_of(facts, Program.CLUSTER_AUTOSCALER))
 
 
 def is_joining(node: NodeView, now: dt.datetime) -> bool:
     """Whether a machine of a cloud has come so lately that its parts are still being started."""
     age = age_s(node.manifest.root.at("metadata", "creationTimestamp"), now)
-    in_cloud = bool(node.manifest.root.at("spec", "providerID").text)
+    in_cloud = bool(node.manifest.root.text_at("spec", "providerID"))
     return in_cloud and age is not None and age < COMING_S
 
 

@@ -46,7 +46,7 @@ class Leases:
 
 def holder_of(lease: Manifest) -> str:
     """The holder of a Lease; empty if it has none."""
-    return lease.root.at("spec", "holderIdentity").text or ""
+    return lease.root.text_at("spec", "holderIdentity") or ""
 
 
 def leases_of(facts: Facts) -> Leases:

@@ -35,7 +35,7 @@ class Monitor:
         """The names of ports that it scrapes."""
         name = "endpoints" if self.manifest.kind == "ServiceMonitor" else "podMetricsEndpoints"
         fields = self.manifest.root.at("spec", name).items()
-        return tuple(text for one in fields if (text := one.at("port").text))
+        return tuple(text for one in fields if (text := one.text_at("port")))
 
     @property
     def is_about_gpus(self) -> bool:

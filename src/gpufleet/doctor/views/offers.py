@@ -18,7 +18,7 @@ def known_names(facts: Facts) -> frozenset[str]:
 
 def by_claims(facts: Facts) -> frozenset[str]:
     """Resources that no kubelet counts, because the scheduler makes claims of them (DRA)."""
-    names = (one.root.at("spec", "extendedResourceName").text for one in facts.of_kind("DeviceClass"))
+    names = (one.root.text_at("spec", "extendedResourceName") for one in facts.of_kind("DeviceClass"))
     return frozenset(name for name in names if name)
 
 
@@ -26,7 +26,7 @@ def nodes_with_slices(facts: Facts) -> frozenset[str]:
     """The names of nodes with GPUs that a DRA driver publishes in ResourceSlices: no kubelet counts these."""
     specs = (one.root.at("spec") for one in facts.of_kind("ResourceSlice"))
     return frozenset(
-        one.at("nodeName").text or ""
+        one.text_at("nodeName") or ""
         for one in specs
-        if one.at("devices").items() and is_gpu_driver(one.at("driver").text or "")
+        if one.at("devices").items() and is_gpu_driver(one.text_at("driver") or "")
     )

@@ -38,7 +38,7 @@ class Waiting:
     def is_ours(self) -> bool:
         """Whether our scheduler reads the name."""
         return any(
-            one.spec.at("schedulerName").text == keys.SCHEDULER_NAME
+            one.spec.text_at("schedulerName") == keys.SCHEDULER_NAME
             for one in self.workload.manifest.templates
         ) or any(one.scheduler == keys.SCHEDULER_NAME for one in self.workload.pods)
 
@@ -68,11 +68,11 @@ def is_suspended(manifest: Manifest) -> bool:
 
 def _named(facts: Facts, workload: Workload) -> tuple[str, str] | None:
     for place in _places(workload):
-        said = named_queue(place.at("labels").texts(), place.at("annotations").texts())
+        said = named_queue(place.texts_at("labels"), place.texts_at("annotations"))
         if said is not None:
             return said
     namespace = facts.find("Namespace", "", workload.manifest.namespace)
-    text = namespace.root.at("metadata", "labels", keys.QUEUE).text if namespace is not None else None
+    text = namespace.root.text_at("metadata", "labels", keys.QUEUE) if namespace is not None else None
     return None if text is None else (keys.QUEUE, text)
 
 
@@ -94,7 +94,7 @@ class Queues:
         queues = self.facts.of_kind("FleetQueue")
         own = {("", one.name): one for one in queues}
         local = {
-            (each.at("namespace").text or "", each.at("name").text or ""): one
+            (each.text_at("namespace") or "", each.text_at("name") or ""): one
             for one in reversed(queues)
             for each in one.root.at("spec", "localQueues").items()
         }
@@ -121,4 +121,4 @@ class Queues:
 
 def clusters_name(local: Manifest) -> str:
     """The ClusterQueue that a LocalQueue names."""
-    return local.root.at("spec", "clusterQueue").text or ""
+    return local.root.text_at("spec", "clusterQueue") or ""

@@ -106,7 +106,7 @@ def _allows(facts: Facts, refusal: PodRefusal) -> bool:
         return True
     status = quota.root.at("status")
     for name, asked in quota_amounts(refusal.words["requested"]).items():
-        hard, used = amount(status.at("hard", name).text), amount(status.at("used", name).text)
+        hard, used = amount(status.text_at("hard", name)), amount(status.text_at("used", name))
         if hard is not None and asked.nano + (0 if used is None else used.nano) > hard.nano:
             return False
     return True
@@ -134,16 +134,16 @@ def _read(workload: Workload, maker: Manifest, message: str) -> PodRefusal:
 
 def _refusals_in_events(facts: Facts) -> Iterator[tuple[Manifest, str]]:
     makers = {one.title: one for one in facts.objects if one.templates}
-    told = [one.root for one in facts.of_kind("Event") if one.root.at("reason").text == _REASON]
+    told = [one.root for one in facts.of_kind("Event") if one.root.text_at("reason") == _REASON]
     # Of several events about one object the latest stays.
-    told.sort(key=lambda one: one.at("lastTimestamp").text or one.at("eventTime").text or "")
+    told.sort(key=lambda one: one.text_at("lastTimestamp") or one.text_at("eventTime") or "")
     for event in told:
         kind, namespace, name = (
-            event.at("involvedObject", key).text for key in ("kind", "namespace", "name")
+            event.text_at("involvedObject", key) for key in ("kind", "namespace", "name")
         )
         maker = makers.get(f"{kind} {namespace}/{name}")
         if maker is not None:
-            yield maker, event.at("message").text or ""
+            yield maker, event.text_at("message") or ""
 
 
 def _refusals_in_conditions(facts: Facts) -> Iterator[tuple[Manifest, str]]:

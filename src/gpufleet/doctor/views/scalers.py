@@ -44,7 +44,7 @@ class Scaler:
     def metrics(self) -> tuple[Metric, ...]:
         """The metrics of the autoscaler that need an API of metrics."""
         return tuple(
-            Metric(one.at(kind, "metric", "name").text or "", group)
+            Metric(one.text_at(kind, "metric", "name") or "", group)
             for one in self.manifest.root.at("spec", "metrics").items()
             for kind, group in _GROUPS.items()
             if one.at(kind).exists
@@ -78,7 +78,7 @@ def gpu_scalers(facts: Facts) -> tuple[Scaler, ...]:
 def _scaler(facts: Facts, manifest: Manifest) -> Scaler:
     reference = manifest.root.at("spec", "scaleTargetRef")
     # A ScaledObject scales a Deployment unless it says otherwise.
-    kind, name = reference.at("kind").text or "Deployment", reference.at("name").text or ""
+    kind, name = reference.text_at("kind") or "Deployment", reference.text_at("name") or ""
     target = facts.find(kind, manifest.namespace, name)
     workload = None if target is None else facts.gpu_workload_above(target)
     known = kind in _LISTED and kind in facts.listed
@@ -87,13 +87,13 @@ def _scaler(facts: Facts, manifest: Manifest) -> Scaler:
 
 def _is_kedas(manifest: Manifest) -> bool:
     owners = manifest.root.at("metadata", "ownerReferences").items()
-    return any(one.at("kind").text == "ScaledObject" for one in owners)
+    return any(one.text_at("kind") == "ScaledObject" for one in owners)
 
 
 def _asks_about_gpus(facts: Facts, scaler: Scaler) -> bool:
     triggers = scaler.manifest.root.at("spec", "triggers").items()
     words = [one.name for one in scaler.metrics]
-    words += [one.at("metadata", "query").text or "" for one in triggers]
+    words += [one.text_at("metadata", "query") or "" for one in triggers]
     beside = {one.manifest.namespace for one in facts.gpu_workloads}
     return any(map(_ABOUT_GPUS.search, words)) or scaler.manifest.namespace in beside
 
@@ -102,7 +102,7 @@ def unavailable_apis(facts: Facts) -> dict[str, tuple[Manifest, ReadCondition]]:
     """APIs of metrics that are registered and do not answer, by their group."""
     found = {}
     for one in facts.of_kind("APIService"):
-        group = one.root.at("spec", "group").text or ""
+        group = one.root.text_at("spec", "group") or ""
         available = conditions(one.root.at("status")).get("Available")
         if group in {CUSTOM, EXTERNAL} and available is not None and available.status == "False":
             found[group] = (one, available)

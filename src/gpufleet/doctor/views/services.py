@@ -22,7 +22,7 @@ def silence(facts: Facts, namespace: str, name: str) -> str:
     service = facts.find("Service", namespace, name)
     if service is None:
         return f"there is no Service {namespace}/{name}" if "Service" in facts.listed else ""
-    if service.root.at("spec", "type").text == "ExternalName" or "EndpointSlice" not in facts.listed:
+    if service.root.text_at("spec", "type") == "ExternalName" or "EndpointSlice" not in facts.listed:
         return ""
     slices = [
         one
@@ -31,7 +31,7 @@ def silence(facts: Facts, namespace: str, name: str) -> str:
     ]
     ready = any(
         # The API says that an endpoint without this condition counts as ready.
-        endpoint.at("conditions", "ready").text != "false"
+        endpoint.text_at("conditions", "ready") != "false"
         for one in slices
         for endpoint in one.root.at("endpoints").items()
     )

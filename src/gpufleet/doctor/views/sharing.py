@@ -109,7 +109,7 @@ def _sources(daemon: Daemon) -> list[tuple[str, str, str, bool]]:
     found += [(namespace, name, "", True) for namespace, name in config_maps_followed(daemon)]
     for volume in daemon.template.volumes:
         source = volume.field.at("configMap")
-        if name := source.at("name").text:
+        if name := source.text_at("name"):
             found.append((namespace, name, _file_in(daemon, volume.name), source.at("optional").is_true))
     return found
 
@@ -180,7 +180,7 @@ def _fleet(node: NodeView) -> Fleet | None:
     product = node.labels.get(NVIDIA_PRODUCT, "")
     if node.mig_names or "-MIG-" in product:
         return None
-    cards = dict.fromkeys((one.at("id").text or "").partition("::")[0] for one in node.device_fields)
+    cards = dict.fromkeys((one.text_at("id") or "").partition("::")[0] for one in node.device_fields)
     count = node.labels.get(GPU_COUNT, "")
     names = list(cards) or [f"GPU-{index}" for index in range(int(count) if count.isdecimal() else 0)]
     if not names or node.vendors != {Vendor.NVIDIA}:

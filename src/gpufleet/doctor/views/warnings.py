@@ -21,7 +21,7 @@ class Warned:
 
     def is_about(self, manifest: Manifest) -> bool:
         """Whether it is about this object, and not about an earlier one of the same name."""
-        uid = manifest.root.at("metadata", "uid").text
+        uid = manifest.root.text_at("metadata", "uid")
         return self.subject == manifest.title and (not self.uid or self.uid == uid)
 
     def age_s(self, now: dt.datetime) -> float:
@@ -37,7 +37,7 @@ def warnings_of(facts: Facts) -> Iterator[Warned]:
 def _warned(event: Manifest) -> Warned:
     root = event.root
     about = root.at("involvedObject")
-    kind, namespace, name = (about.at(one).text or "" for one in ("kind", "namespace", "name"))
+    kind, namespace, name = (about.text_at(one) or "" for one in ("kind", "namespace", "name"))
     # Kubelets put Events about nodes into the namespace default, and nodes have none.
     place = f"{namespace}/{name}" if namespace and kind != "Node" else name
     times = (
@@ -47,5 +47,5 @@ def _warned(event: Manifest) -> Warned:
         root.at("metadata", "creationTimestamp"),
     )
     at = next((time for one in times if (time := time_of(one)) is not None), None)
-    reason, message = (root.at(one).text or "" for one in ("reason", "message"))
-    return Warned(f"{kind} {place}", about.at("uid").text or "", reason, message, at)
+    reason, message = (root.text_at(one) or "" for one in ("reason", "message"))
+    return Warned(f"{kind} {place}", about.text_at("uid") or "", reason, message, at)

@@ -18,5 +18,5 @@ _SETS_CARDS = re.compile(
 
 def administers_cards(container: Container) -> bool:
     """Whether its command, or the script of a step of Argo, changes cards for all who use them."""
-    script = container.field.at("source").text or ""
+    script = container.field.text_at("source") or ""
     return _SETS_CARDS.search("\n".join((" ".join(container.words), script))) is not None

@@ -23,10 +23,10 @@ def container_amounts(container: Field) -> ContainerAmounts:
     """All amounts of a container as they are written."""
     resources = container.at("resources")
     return ContainerAmounts(
-        container.at("name").text or "",
-        resources.at("requests").texts(),
-        resources.at("limits").texts(),
-        restartable=container.at("restartPolicy").text == "Always",
+        container.text_at("name") or "",
+        resources.texts_at("requests"),
+        resources.texts_at("limits"),
+        restartable=container.text_at("restartPolicy") == "Always",
     )
 
 

@@ -57,14 +57,14 @@ class ClusterNode:
 
     def allocatable(self, name: str) -> Quantity | None:
         """How much of this resource pods may have; None where the node does not say."""
-        return amount(self.manifest.root.at("status", "allocatable", name).text)
+        return amount(self.manifest.root.text_at("status", "allocatable", name))
 
     @worked_out_once
     def taints(self) -> tuple[Taint, ...]:
         """The node's taints that keep pods away; a malformed one keeps no pod away."""
         found = []
         for one in self.manifest.root.at("spec", "taints").items():
-            texts = [one.at(name).text or "" for name in ("key", "value", "effect")]
+            texts = [one.text_at(name) or "" for name in ("key", "value", "effect")]
             try:
                 taint = Taint(*texts)
             except InputError:
@@ -106,7 +106,7 @@ class Cluster:
     def _pods_by_node(self) -> dict[str, list[Manifest]]:
         found: dict[str, list[Manifest]] = {}
         for one in self.manifests:
-            name = one.root.at("spec", "nodeName").text if one.kind == "Pod" else None
+            name = one.root.text_at("spec", "nodeName") if one.kind == "Pod" else None
             if name is not None:
                 found.setdefault(name, []).append(one)
         return found
@@ -246,7 +246,7 @@ def tolerations(template: PodTemplate) -> tuple[Toleration, ...]:
     """What the pod tolerates as it is written."""
     found = []
     for one in template.tolerations:
-        texts = [one.at(name).text or "" for name in ("key", "operator", "value", "effect")]
+        texts = [one.text_at(name) or "" for name in ("key", "operator", "value", "effect")]
         try:
             found.append(Toleration(*texts))
         except InputError:

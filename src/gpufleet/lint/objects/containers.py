@@ -24,7 +24,7 @@ class Variable:
         """The literal value; None if it comes from elsewhere."""
         if self.field.at("valueFrom").exists:
             return None
-        return self.field.at("value").text or ""
+        return self.field.text_at("value") or ""
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,12 @@ class Container:
     @property
     def name(self) -> str:
         """The container's name; of a container without one, its place."""
-        return self.field.at("name").text or self.field.path
+        return self.field.text_at("name") or self.field.path
 
     @worked_out_once
     def image(self) -> ImageReference | None:
         """The image, taken apart."""
-        text = self.field.at("image").text
+        text = self.field.text_at("image")
         return read_image(text) if text else None
 
     @worked_out_once
@@ -93,7 +93,7 @@ class Container:
     @worked_out_once
     def env(self) -> tuple[Variable, ...]:
         """The container's variables."""
-        entries = ((one, one.at("name").text) for one in self.field.at("env").items())
+        entries = ((one, one.text_at("name")) for one in self.field.at("env").items())
         return tuple(Variable(one, name) for one, name in entries if name)
 
     def variable(self, name: str) -> Variable | None:
@@ -104,7 +104,7 @@ class Container:
     def mounts(self) -> tuple[Mount, ...]:
         """What is mounted where."""
         return tuple(
-            Mount(one, one.at("name").text or "", (one.at("mountPath").text or "").rstrip("/") or "/")
+            Mount(one, one.text_at("name") or "", (one.text_at("mountPath") or "").rstrip("/") or "/")
             for one in self.field.at("volumeMounts").items()
         )
 

@@ -37,8 +37,8 @@ class Context:
         for one in self.manifests:
             metadata = one.root.at("metadata")
             for template in one.templates:
-                native = template.spec.at("schedulingGroup", "podGroupName").text
-                labels, annotations = metadata.at("labels").texts(), metadata.at("annotations").texts()
+                native = template.spec.text_at("schedulingGroup", "podGroupName")
+                labels, annotations = metadata.texts_at("labels"), metadata.texts_at("annotations")
                 said = dict(named_groups(labels, annotations, None))
                 # What the pods say themselves counts before what their object says.
                 said.update(named_groups(template.labels, template.annotations, native))

@@ -81,7 +81,7 @@ def _of_operator(manifest: Manifest) -> Iterator[Vendor]:
     known = _OPERATORS.get((manifest.group, manifest.kind))
     if known is not None:
         vendor, switch = known
-        if not switch or manifest.root.at("spec", *switch).text != "false":
+        if not switch or manifest.root.text_at("spec", *switch) != "false":
             yield vendor
 
 

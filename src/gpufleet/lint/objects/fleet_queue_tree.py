@@ -61,7 +61,7 @@ class FleetTree:
         """The queue and those above it, the root last."""
         path = [queue]
         while len(path) < DEPTH_MAX:
-            above = self.queues.get(path[-1].root.at("spec", "parent").text or "")
+            above = self.queues.get(path[-1].root.text_at("spec", "parent") or "")
             if above is None:
                 break
             path.append(above)
@@ -73,7 +73,7 @@ class FleetTree:
         below: dict[str, list[Manifest]] = {}
         order = []
         for one in self.queues.values():
-            parent = one.root.at("spec", "parent").text or ""
+            parent = one.root.text_at("spec", "parent") or ""
             if parent in self.queues:
                 below.setdefault(parent, []).append(one)
             else:
@@ -83,7 +83,7 @@ class FleetTree:
             order += below.get(one.name, ())
         found = {one.name: self._stated(one, "nominal") or Fraction(0) for one in order}
         for one in reversed(order):
-            parent = one.root.at("spec", "parent").text or ""
+            parent = one.root.text_at("spec", "parent") or ""
             if parent in found:
                 found[parent] += found[one.name] - self._guaranteed(one, found[one.name])
         return found
@@ -104,7 +104,7 @@ class FleetTree:
         """A queue's quota of the resource; GPUs of any maker are counted as one."""
         names = {self.resource, GPU} if is_whole_gpu(self.resource) else {self.resource}
         quotas = queue.root.at("spec", "quotas").items()
-        return next((one for one in quotas if one.at("resource").text in names), None)
+        return next((one for one in quotas if one.text_at("resource") in names), None)
 
 
 def quantity(field: Field) -> Fraction:

@@ -135,13 +135,13 @@ def _parts(group: Manifest) -> Iterator[tuple[str, str, Field]]:
         yield keys.VOLCANO_TASK, task, least
     for one in group.root.at("spec", "subGroups").items():
         if one.at("minMember").integer is not None:
-            yield keys.KAI_SUBGROUP, one.at("name").text or "", one.at("minMember")
+            yield keys.KAI_SUBGROUP, one.text_at("name") or "", one.at("minMember")
 
 
 def _part_of(template: PodTemplate, key: str) -> str | None:
     if key == keys.VOLCANO_TASK:
         return template.annotation(key) or template.role
-    return template.metadata.at("labels", key).text
+    return template.metadata.text_at("labels", key)
 
 
 def _named(manifest: Manifest, template: PodTemplate, context: Context) -> Gang | None:
@@ -157,7 +157,7 @@ def _named(manifest: Manifest, template: PodTemplate, context: Context) -> Gang 
         if least.exists:
             return Gang(least, _number(least), members)
         # Without a number a Job, or a StatefulSet that starts its pods at once, counts its own.
-        parallel = manifest.root.at("spec", "podManagementPolicy").text == "Parallel"
+        parallel = manifest.root.text_at("spec", "podManagementPolicy") == "Parallel"
         if manifest.kind == "Job" or (manifest.kind == "StatefulSet" and parallel):
             return Gang(name, _member(manifest, template).count, members)
     return None

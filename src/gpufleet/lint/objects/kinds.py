@@ -83,13 +83,13 @@ def asked_gpus(root: Field) -> Iterator[Field]:
         if isinstance(field.key, str) and field.key.startswith("resources"):
             for part in ("limits", "requests"):
                 yield from (one for name, one in field.at(part).entries() if is_gpu(name))
-        elif field.key == "gpu" and is_gpu(field.at("name").text or "") and field.at("quantity").exists:
+        elif field.key == "gpu" and is_gpu(field.text_at("name") or "") and field.at("quantity").exists:
             yield field.at("name")
 
 
 def _is_pod_spec(field: Field) -> bool:
     containers = field.at("containers").items()
-    return bool(containers) and all(one.at("name").text and one.at("image").text for one in containers)
+    return bool(containers) and all(one.text_at("name") and one.text_at("image") for one in containers)
 
 
 def _mappings(field: Field, depth: int) -> Iterator[Field]:

@@ -27,24 +27,24 @@ class Manifest:
     @worked_out_once
     def group(self) -> str:
         """The API group, without version."""
-        version = self.root.at("apiVersion").text or ""
+        version = self.root.text_at("apiVersion") or ""
         return version.rpartition("/")[0]
 
     @worked_out_once
     def kind(self) -> str:
         """The kind."""
-        return self.root.at("kind").text or ""
+        return self.root.text_at("kind") or ""
 
     @worked_out_once
     def name(self) -> str:
         """The object's name, or the beginning of it where the server is to complete it."""
         metadata = self.root.at("metadata")
-        return metadata.at("name").text or metadata.at("generateName").text or ""
+        return metadata.text_at("name") or metadata.text_at("generateName") or ""
 
     @worked_out_once
     def namespace(self) -> str:
         """The object's namespace, empty if none is written."""
-        return self.root.at("metadata", "namespace").text or ""
+        return self.root.text_at("metadata", "namespace") or ""
 
     @worked_out_once
     def title(self) -> str:
@@ -64,7 +64,7 @@ class Manifest:
 
     def annotation(self, name: str) -> str | None:
         """The object's own annotation of this name."""
-        return self.root.at("metadata", "annotations", name).text
+        return self.root.text_at("metadata", "annotations", name)
 
 
 def manifests_of(source: SourceText, parsed: Parsed) -> tuple[list[Manifest], list[Problem], int]:
@@ -91,7 +91,7 @@ def manifests_of(source: SourceText, parsed: Parsed) -> tuple[list[Manifest], li
 def _objects(field: Field) -> Iterator[Field]:
     """Lists are taken apart, also those within lists."""
     items = field.at("items")
-    if (field.at("kind").text or "").endswith("List") and isinstance(items.node, Sequence):
+    if (field.text_at("kind") or "").endswith("List") and isinstance(items.node, Sequence):
         for item in items.items():
             yield from _objects(item)
     else:

@@ -57,7 +57,7 @@ class MeasuredUse:
         own.
         """
         found: dict[str, list[Sample]] = {}
-        if not manifest.root.at("metadata", "name").text:
+        if not manifest.root.text_at("metadata", "name"):
             # The server completes the name, so the workload's name is not known yet.
             return found
         for name in (manifest.name, f"{manifest.name} ({manifest.kind})"):

@@ -45,7 +45,7 @@ class EksctlGroup:
     @property
     def name(self) -> str:
         """The node group's name."""
-        return self.field.at("name").text or self.field.path
+        return self.field.text_at("name") or self.field.path
 
     @property
     def has_gpus(self) -> bool:
@@ -66,7 +66,7 @@ class EksctlGroup:
             return ()
         wanted = [f"{TEMPLATE_TAG}/label/{name}" for name, _ in self.field.at("labels").entries()]
         taints = self.field.at("taints")
-        names = [name for name, _ in taints.entries()] + [one.at("key").text or "" for one in taints.items()]
+        names = [name for name, _ in taints.entries()] + [one.text_at("key") or "" for one in taints.items()]
         wanted += [f"{TEMPLATE_TAG}/taint/{name}" for name in names]
         return tuple(one for one in wanted if not self.field.at("tags", one).exists)
 
@@ -107,7 +107,7 @@ class MachineGroup:
         """Whether something of it tells of GPUs."""
         machine = self.manifest.root.at("spec", "template")
         names = [name for name, _ in machine.at("metadata", "labels").entries()]
-        names += [one.at("key").text or "" for one in machine.at("spec", "taints").items()]
+        names += [one.text_at("key") or "" for one in machine.at("spec", "taints").items()]
         names += [self.manifest.annotation(f"{_CAPACITY}/{one}") or "" for one in ("labels", "taints")]
         annotated = any(self.manifest.annotation(one) for one in (GPU_TYPE, GPU_COUNT, DRA_DRIVER))
         return (
@@ -119,4 +119,4 @@ class MachineGroup:
         if self.template is None:
             return False
         spec = self.template.root.at("spec", "template", "spec")
-        return any(is_gpu_instance(spec.at(name).text or "") for name in ("instanceType", "vmSize"))
+        return any(is_gpu_instance(spec.text_at(name) or "") for name in ("instanceType", "vmSize"))

@@ -51,7 +51,7 @@ def brings_gpus(pool: Manifest) -> bool | None:
     spec = pool.root.at("spec", "template", "spec")
     labels = pool.root.at("spec", "template", "metadata", "labels").entries()
     told = [_tells(one) for one in spec.at("requirements").items()]
-    taints = [one.at("key").text or "" for one in spec.at("taints").items()]
+    taints = [one.text_at("key") or "" for one in spec.at("taints").items()]
     limits = [name for name, one in pool.root.at("spec", "limits").entries() if one.text != "0"]
     named = any(map(_ABOUT_GPUS.search, [*taints, *(name for name, _ in labels)]))
     if True in told or (False not in told and (named or any(map(is_gpu, limits)))):
@@ -60,8 +60,8 @@ def brings_gpus(pool: Manifest) -> bool | None:
 
 
 def _tells(requirement: Field) -> bool | None:
-    key = requirement.at("key").text or ""
-    operator = requirement.at("operator").text
+    key = requirement.text_at("key") or ""
+    operator = requirement.text_at("operator")
     values = [one.text or "" for one in requirement.at("values").items()]
     if _ABOUT_GPUS.search(key):
         # Any other operator also takes nodes without the label, which have no GPU.
@@ -79,9 +79,9 @@ def gpu_makers(pool: Manifest) -> frozenset[Vendor]:
     """The makers of its nodes' GPUs; empty where it does not say."""
     spec = pool.root.at("spec", "template", "spec")
     words = [name for name, _ in pool.root.at("spec", "limits").entries()]
-    words += [one.at("key").text or "" for one in spec.at("taints").items()]
+    words += [one.text_at("key") or "" for one in spec.at("taints").items()]
     for one in spec.at("requirements").items():
-        if one.at("operator").text == "In" and one.at("key").text in {_MAKER, *_FAMILY}:
+        if one.text_at("operator") == "In" and one.text_at("key") in {_MAKER, *_FAMILY}:
             words += [value.text or "" for value in one.at("values").items()]
     return frozenset(_makers_named(words))
 
@@ -108,15 +108,15 @@ def brings_own_plugin(pool: Manifest, known: Iterable[Manifest]) -> bool | None:
     EKS Auto Mode and Bottlerocket do (https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-k8s-device-plugin.html).
     """
     reference = pool.root.at("spec", "template", "spec", "nodeClassRef")
-    if reference.at("group").text == "eks.amazonaws.com":
+    if reference.text_at("group") == "eks.amazonaws.com":
         return True
-    wanted = (NODE_CLASS, reference.at("name").text)
+    wanted = (NODE_CLASS, reference.text_at("name"))
     found = next((one for one in known if (one.kind, one.name) == wanted), None)
-    if found is None or reference.at("kind").text not in {None, NODE_CLASS}:
+    if found is None or reference.text_at("kind") not in {None, NODE_CLASS}:
         return None
     spec = found.root.at("spec")
-    images = [one.at("alias").text or "" for one in spec.at("amiSelectorTerms").items()]
-    return any(one.lower().startswith("bottlerocket") for one in (spec.at("amiFamily").text or "", *images))
+    images = [one.text_at("alias") or "" for one in spec.at("amiSelectorTerms").items()]
+    return any(one.lower().startswith("bottlerocket") for one in (spec.text_at("amiFamily") or "", *images))
 
 
 def _makers_named(words: Iterable[str]) -> Iterator[Vendor]:

@@ -36,7 +36,7 @@ def _of_term(term: Field) -> list[NodeConditionFact]:
     found = []
     for one in term.at("matchExpressions").items():
         values = [value.text or "" for value in one.at("values").items()]
-        condition = _condition(one, one.at("key").text or "", one.at("operator").text or "", values)
+        condition = _condition(one, one.text_at("key") or "", one.text_at("operator") or "", values)
         if condition is not None:
             found.append(condition)
     return found

@@ -30,7 +30,7 @@ class Volume:
     @property
     def host_path(self) -> str | None:
         """The path on the node, if it is one of the node."""
-        return self.field.at("hostPath", "path").text
+        return self.field.text_at("hostPath", "path")
 
     @property
     def empty_dir(self) -> Field:
@@ -40,7 +40,7 @@ class Volume:
     @property
     def is_memory(self) -> bool:
         """Whether it is kept in memory."""
-        return self.empty_dir.at("medium").text == "Memory"
+        return self.empty_dir.text_at("medium") == "Memory"
 
 
 @dataclass(frozen=True)
@@ -73,14 +73,14 @@ class PodTemplate:
         return (
             *(Container(one) for one in self.spec.at("containers").items()),
             *(Container(one) for name in self.model_servers if (one := self.spec.at(name)).exists),
-            *(Container(one) for one in init if one.at("restartPolicy").text == "Always"),
+            *(Container(one) for one in init if one.text_at("restartPolicy") == "Always"),
         )
 
     @worked_out_once
     def init_containers(self) -> tuple[Container, ...]:
         """The containers that end before the others start."""
         init = self.spec.at("initContainers").items()
-        return tuple(Container(one, is_init=True) for one in init if one.at("restartPolicy").text != "Always")
+        return tuple(Container(one, is_init=True) for one in init if one.text_at("restartPolicy") != "Always")
 
     @worked_out_once
     def all_containers(self) -> tuple[Container, ...]:
@@ -90,7 +90,7 @@ class PodTemplate:
     @worked_out_once
     def volumes(self) -> tuple[Volume, ...]:
         """The pod's volumes."""
-        return tuple(Volume(one, one.at("name").text or "") for one in self.spec.at("volumes").items())
+        return tuple(Volume(one, one.text_at("name") or "") for one in self.spec.at("volumes").items())
 
     def volume(self, name: str) -> Volume | None:
         """The volume of this name."""
@@ -113,17 +113,17 @@ class PodTemplate:
 
     def annotation(self, name: str) -> str | None:
         """The annotation of this name."""
-        return self.metadata.at("annotations", name).text
+        return self.metadata.text_at("annotations", name)
 
     @worked_out_once
     def labels(self) -> dict[str, str]:
         """The labels of the pods."""
-        return self.metadata.at("labels").texts()
+        return self.metadata.texts_at("labels")
 
     @worked_out_once
     def annotations(self) -> dict[str, str]:
         """The annotations of the pods."""
-        return self.metadata.at("annotations").texts()
+        return self.metadata.texts_at("annotations")
 
     @worked_out_once
     def amounts(self) -> PodAmounts:
@@ -133,9 +133,9 @@ class PodTemplate:
         return PodAmounts(
             tuple(container_amounts(one) for one in (*self.spec.at("containers").items(), *servers)),
             tuple(container_amounts(one) for one in self.spec.at("initContainers").items()),
-            resources.at("requests").texts(),
-            resources.at("limits").texts(),
-            self.spec.at("overhead").texts(),
+            resources.texts_at("requests"),
+            resources.texts_at("limits"),
+            self.spec.texts_at("overhead"),
         )
 
     @worked_out_once

@@ -77,7 +77,7 @@ class Queues:
             ),
             None,
         )
-        queue = queues.get((local.root.at("spec", "clusterQueue").text or "") if local is not None else "")
+        queue = queues.get((local.root.text_at("spec", "clusterQueue") or "") if local is not None else "")
         if queue is None:
             return Lacking(("localqueues", "clusterqueues"))
         flavors = list(_flavors(queue, resource))
@@ -99,7 +99,7 @@ class Queues:
     def _fleet_queue(self, name: str, namespace: str) -> Manifest | None:
         for one in self._of_kind(*_FLEET):
             locals_ = [
-                (each.at("namespace").text, each.at("name").text)
+                (each.text_at("namespace"), each.text_at("name"))
                 for each in one.root.at("spec", "localQueues").items()
             ]
             if (namespace, name) in locals_:
@@ -123,14 +123,14 @@ def _flavors(queue: Manifest, resource: str) -> Iterator[tuple[str, Field]]:
     for group in queue.root.at("spec", "resourceGroups").items():
         for flavor in group.at("flavors").items():
             for one in flavor.at("resources").items():
-                if one.at("name").text == resource:
-                    yield flavor.at("name").text or "", one
+                if one.text_at("name") == resource:
+                    yield flavor.text_at("name") or "", one
 
 
 def _cohort(queue: Manifest) -> str:
     """The cohort; Kueue's v1beta1 calls the field otherwise than v1beta2."""
     spec = queue.root.at("spec")
-    return spec.at("cohortName").text or spec.at("cohort").text or ""
+    return spec.text_at("cohortName") or spec.text_at("cohort") or ""
 
 
 def _most(

@@ -16,7 +16,7 @@ def target(autoscaler: Manifest, context: Context) -> Manifest | None:
     """The object that it scales."""
     reference = autoscaler.root.at("spec", "scaleTargetRef")
     # A ScaledObject scales a Deployment unless it says otherwise.
-    kind, name = reference.at("kind").text or "Deployment", reference.at("name").text
+    kind, name = reference.text_at("kind") or "Deployment", reference.text_at("name")
     return next((one for one in context.of_kind(kind, beside=autoscaler) if one.name == name), None)
 
 

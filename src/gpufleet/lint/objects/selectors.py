@@ -17,9 +17,9 @@ def accepts(selector: Field, labels: dict[str, str]) -> bool:
 
 
 def _holds(expression: Field, labels: dict[str, str]) -> bool:
-    key = expression.at("key").text or ""
+    key = expression.text_at("key") or ""
     values = {one.text for one in expression.at("values").items()}
-    match expression.at("operator").text:
+    match expression.text_at("operator"):
         case "In":
             return labels.get(key) in values
         case "NotIn":

@@ -34,7 +34,7 @@ def serves(template: PodTemplate) -> bool:
         or (one.image is not None and _SERVERS.search(one.image.repository) is not None)
         or (
             not is_notebook(one)
-            and any(port.at("name").text != "metrics" for port in one.field.at("ports").items())
+            and any(port.text_at("name") != "metrics" for port in one.field.at("ports").items())
         )
         for one in template.containers
         if one.has_gpu

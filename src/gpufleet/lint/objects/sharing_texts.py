@@ -87,7 +87,7 @@ def wrong_sharing_types(manifest: Manifest) -> Iterator[Problem]:
 
 def _shape_of(root: Field) -> Shape | None:
     """The shape of the format in which a text is written; None for a text about other things."""
-    if (root.at("version").text or "").startswith("gpufleet.io/"):
+    if (root.text_at("version") or "").startswith("gpufleet.io/"):
         return OWN_SHAPE
     sharing = root.at("sharing")
     # As guides write it, the version may be missing.

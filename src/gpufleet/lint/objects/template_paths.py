@@ -189,7 +189,7 @@ def _follow(field: Field, steps: list[str]) -> Iterator[tuple[Field, str]]:
         return
     step, *rest = steps
     if step == ANY_ITEM:
-        branches = [(one, one.at("name").text or one.at("groupName").text or "") for one in field.items()]
+        branches = [(one, one.text_at("name") or one.text_at("groupName") or "") for one in field.items()]
     elif step == ANY_FIELD:
         branches = [(one, name) for name, one in field.entries()]
     else:

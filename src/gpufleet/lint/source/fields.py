@@ -44,6 +44,14 @@ class Field:
                     return Field(value, self, key, key_node)
         return Field(None, self, key)
 
+    def text_at(self, *keys: str) -> str | None:
+        """The single value under these names as it is written; None where there is none."""
+        return self.at(*keys).text
+
+    def texts_at(self, *keys: str) -> dict[str, str]:
+        """The single values of the mapping under these names."""
+        return self.at(*keys).texts()
+
     def items(self) -> "list[Field]":
         """The items of a list; none of anything else."""
         if not isinstance(self.node, Sequence):

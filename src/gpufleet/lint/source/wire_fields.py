@@ -50,6 +50,25 @@ class WireField(Field):
             value = value.get(key, _MISSING) if isinstance(value, dict) else _MISSING
         return WireField(value, self, keys) if keys else self
 
+    def text_at(self, *keys: str) -> str | None:
+        """The single value under these names; None where there is none."""
+        # Without a field: a diagnosis reads hundreds of thousands of values in this way.
+        value = self._value
+        for key in keys:
+            if not isinstance(value, dict):
+                return None
+            value = value.get(key)
+        return value if isinstance(value, str) else None if value is _MISSING else text_of(value)
+
+    def texts_at(self, *keys: str) -> dict[str, str]:
+        """The single values of the mapping under these names."""
+        value = self._value
+        for key in keys:
+            if not isinstance(value, dict):
+                return {}
+            value = value.get(key)
+        return _texts(value)
+
     def items(self) -> "list[Field]":
         """The items of a list; none of anything else."""
         if not isinstance(self._value, list):
@@ -64,10 +83,7 @@ class WireField(Field):
 
     def texts(self) -> dict[str, str]:
         """The single values of a mapping, such as labels, by name."""
-        if not isinstance(self._value, dict):
-            return {}
-        found = ((name, text_of(one)) for name, one in self._value.items())
-        return {name: text for name, text in found if text is not None}
+        return _texts(self._value)
 
     @property
     def exists(self) -> bool:
@@ -102,3 +118,13 @@ class WireField(Field):
     def keys(self) -> _Way:
         """The way from the root of the object."""
         return self._way if self._above is None else (*self._above.keys, *self._way)
+
+
+def _texts(value: object) -> dict[str, str]:
+    found: dict[str, str] = {}
+    if isinstance(value, dict):
+        for name, one in value.items():
+            text = one if isinstance(one, str) else text_of(one)
+            if text is not None:
+                found[name] = text
+    return found
