@@ -9,6 +9,8 @@ from gpufleet.model.quantity import Quantity, parse_quantity
 from gpufleet.model.requests import Amounts, ContainerAmounts, PodAmounts, effective_requests
 
 
+# Thousands of containers ask for the same few amounts.
+@lru_cache(maxsize=4096)
 def amount(text: str | None) -> Quantity | None:
     """The quantity, or None where the text is none."""
     if text is None:
