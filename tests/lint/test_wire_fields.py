@@ -65,6 +65,29 @@ def test_a_path_leads_to_the_same_field_with_the_same_fields_around_it(keys: tup
         assert (above.path, above.texts()) == (above_text.path, above_text.texts())
 
 
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ("metadata", "name"),
+        ("metadata", "labels"),
+        ("metadata", "labels", "count"),
+        ("metadata", "labels", "none"),
+        ("spec", "paused"),
+        ("spec", "containers"),
+        ("spec", "replicas", "below"),
+        ("absent", "below"),
+        (),
+    ],
+)
+def test_values_that_are_read_without_a_field_are_those_of_the_field(keys: tuple[str, ...]) -> None:
+    missing = WireField(BODY).at("absent")
+    for field in (WireField(BODY), parsed(), missing):
+        assert field.text_at(*keys) == field.at(*keys).text
+        assert field.texts_at(*keys) == field.at(*keys).texts()
+    assert WireField(BODY).text_at(*keys) == parsed().text_at(*keys)
+    assert WireField(BODY).texts_at(*keys) == parsed().texts_at(*keys)
+
+
 def test_an_item_knows_the_list_around_it() -> None:
     item = WireField(BODY).at("spec", "containers").items()[0]
     assert item.path == "spec.containers[0]"
