@@ -1,15 +1,20 @@
 """``gpufleet close-month``: what it says, and that `gpufleet cost` answers from what it wrote."""
 
+import csv
+import io
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from gpufleet.cli.main import ExitCode, main
 from gpufleet.ledger.interval_log import IntervalLog
 from gpufleet.ledger.log_file import written
 from gpufleet.ledger.months import end_us, month_of
-from gpufleet.ledger.versions import Followed, ObjectKind
+from gpufleet.ledger.versions import Followed, NodeVersion, ObjectKind
+from tests.ledger.example_day import ExampleDay
 from tests.ledger.recording import observations
 
 PRICES = "unit,amount,currency,gpu_amount\nnode-hour,36,USD,28.8\n"
@@ -73,3 +78,40 @@ def test_what_cannot_be_closed_is_told(month: str, capsys: pytest.CaptureFixture
         assert closed(*arguments) == ExitCode.BAD_INPUT
         assert words in capsys.readouterr().err
     assert not list(Path("accounts").iterdir())
+
+
+def test_a_showback_adds_up_to_the_bill_by_cents(capsys: pytest.CaptureFixture[str]) -> None:
+    """12 hours of a node and files of nobody are billed in November; a credit of 0.50 comes later.
+
+    12 x 0.33333333 + 2.50 - 0.50 are 6.00 in cents.
+    """
+    log = IntervalLog()
+    for seen in ExampleDay().log.seen():
+        is_node = isinstance(seen, NodeVersion) and seen.node == "h100-1"
+        log.take(structs.replace(seen, provider_id="aws:///a/i-1") if is_node else seen)
+    log.take(Followed(ObjectKind.POD, log.known_until_us(), end_us("2026-12")))
+    Path("day.ledger").write_bytes(b"".join(written(log, "c-1")))
+    day = "2026-11-27T"
+    hours = [(f"{day}{hour:02}:00:00Z", f"{day}{hour + 1:02}:00:00Z") for hour in range(12)]
+    lines = [f"i-1,0.33333333,USD,{begin},{end}," for begin, end in hours]
+    lines.append(f"files,2.5,USD,{day}00:00:00Z,{day}01:00:00Z,")
+    heading = "ResourceId,EffectiveCost,BillingCurrency,ChargePeriodStart,ChargePeriodEnd,ChargeClass"
+    Path("bill.csv").write_text("\n".join([heading, *lines, ""]), encoding="utf-8")
+    credit = f"i-1,-0.5,USD,{day}03:00:00Z,{day}04:00:00Z,Correction"
+    Path("credit.csv").write_text(f"{heading}\n{credit}\n", encoding="utf-8")
+    assert closed("2026-11", "day.ledger", "--bill", "bill.csv") == ExitCode.DONE
+    assert capsys.readouterr().out.splitlines()[0] == "2026-11 is closed: 6.500000 USD"
+    bills = ("--bill", "bill.csv", "--bill", "credit.csv")
+    assert closed("2026-12", "day.ledger", *bills, "--correct", "2026-11") == ExitCode.DONE
+    told = "2026-11 is corrected by -0.500000 USD, from 6.500000 USD to 6.000000 USD"
+    assert told in capsys.readouterr().out
+    files = [f"accounts/2026-{month}.charges.parquet" for month in (11, 12)]
+    for by in ("queue", "namespace,owner", "bucket", "state", "day"):
+        assert main(["cost", *files, "--from", "2026-11-01", "--by", by, "-o", "csv"]) == ExitCode.DONE
+        rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+        assert sum(Decimal(row["cost"] or 0) for row in rows) == 6, by
+    assert main(["cost", *files, "--from", "2026-11-01"]) == ExitCode.DONE
+    table = capsys.readouterr().out.split("\n\n")[1].splitlines()
+    place = table[0].index("COST USD") + len("COST USD")
+    shown = [row[:place].split()[-1] for row in table[1:]]
+    assert sum(Decimal(amount) for amount in shown[:-1] if amount != "-") == Decimal(shown[-1]) == 6

@@ -45,3 +45,22 @@ def test_a_line_is_for_the_nodes_that_its_resource_names(
 ) -> None:
     matching = NodeMatching(MatchedNode(uid, provider_id) for uid, provider_id in NODES.items())
     assert matching.nodes_of(resource) == uids
+
+
+@pytest.mark.parametrize(
+    ("resource", "uids"),
+    [
+        (BilledResource("//compute.googleapis.com/projects/a/instances/gpu-1", "gpu-1", "west-b"), ("a-b",)),
+        (BilledResource("//compute.googleapis.com/projects/b/zones/west-a/instances/gpu-1"), ("b-a",)),
+        (BilledResource("//compute.googleapis.com/projects/c/zones/west-a/instances/gpu-1"), ()),
+        # Of a bill that tells no zone either machine may be meant, and both share the line.
+        (BilledResource("//compute.googleapis.com/projects/a/instances/gpu-1"), ("a-a", "a-b")),
+        (BilledResource("", "gpu-1", "west-b"), ("a-b",)),
+    ],
+)
+def test_instances_of_google_with_one_name_are_told_apart_by_project_and_zone(
+    resource: BilledResource, uids: tuple[str, ...]
+) -> None:
+    places = {"a-a": "a/west-a", "a-b": "a/west-b", "b-a": "b/west-a"}
+    matching = NodeMatching(MatchedNode(uid, f"gce://{place}/gpu-1") for uid, place in places.items())
+    assert matching.nodes_of(resource) == uids
