@@ -276,7 +276,7 @@ OTHER_KINDS = (
                 ),
             },
         ),
-        (PRIORITY,),
+        (PRIORITY, "GPU060"),
         Runs("burn-in-", node="full-"),
     ),
     Variant(
@@ -318,7 +318,7 @@ OTHER_KINDS = (
                 "template": template(),
             },
         ),
-        (PRIORITY,),
+        (PRIORITY, "GPU060"),
         Runs("servers-", count=2),
     ),
     Variant(
@@ -342,7 +342,7 @@ OTHER_KINDS = (
                 ],
             },
         ),
-        (PRIORITY,),
+        (PRIORITY, "GPU060"),
         Waits(
             "on-a-class-0",
             "class-missing",

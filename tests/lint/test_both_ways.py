@@ -7,7 +7,7 @@ from tests.lint import test_cluster_rules, test_model_rules, test_rules
 from tests.lint.linting import findings_of, pod, report_of
 from tests.lint.test_cluster_rules import A100, deployment, node
 
-IDS = frozenset(f"GPU{number:03}" for number in range(1, 60))
+IDS = frozenset(f"GPU{number:03}" for number in range(1, 61))
 NEEDS_METRICS = frozenset({"GPU049"})
 """They judge what was measured, and have their edges in files of their own."""
 
@@ -62,6 +62,7 @@ BOARD = (
     "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\ndata:\n  b.json: |\n"
     '    {"panels": [{"type": "row", "panels": [{"title": "t", "targets": [{"expr": "%s"}]}]}]}\n'
 )
+ENDING = "{containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}, %s}]}"
 REPLAYS = "DCGM_FI_DEV_PCIE_REPLAY_COUNTER"
 SHARED = "nvidia.com/gpu.shared: 1"
 SECOND = pod().replace(
@@ -206,6 +207,27 @@ EDGES = [
     ),
     ("GPU059", RULES % "alert: a, expr: 'DCGM_FI_DEV_FB_USED / DCGM_FI_DEV_FB_FREE > 1'", "", False),
     ("GPU059", RULES % "alert: a, expr: 'kube_pod_info and kube_pod_labels'", "", False),
+    ("GPU060", test_rules.deployment(ENDING % "command: [nvidia-smi]"), "", True),
+    ("GPU060", test_rules.deployment(ENDING % "command: [sh, -c, nvidia-smi -L]"), "", True),
+    (
+        "GPU060",
+        test_rules.deployment(ENDING % "image: pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime"),
+        "",
+        True,
+    ),
+    ("GPU060", pod("command: [nvidia-smi]"), "", True),
+    ("GPU060", pod("image: registry.k8s.io/cuda-vector-add:v0.1"), "", True),
+    ("GPU060", test_rules.deployment(ENDING % "command: [nvidia-smi, -l, '5']"), "", False),
+    ("GPU060", test_rules.deployment(ENDING % "command: [sh, -c, nvidia-smi; sleep infinity]"), "", False),
+    (
+        "GPU060",
+        test_rules.deployment(ENDING % "image: pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime, tty: true"),
+        "",
+        False,
+    ),
+    ("GPU060", test_rules.deployment(ENDING % "image: server:1"), "", False),
+    ("GPU060", pod("command: [nvidia-smi]", "restartPolicy: Never"), "", False),
+    ("GPU060", pod("image: pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime"), "", False),
     ("GPU052", pod("env: [{name: HF_TOKEN, value: hf_secret}]"), "", True),
 ]
 

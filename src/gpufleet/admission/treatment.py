@@ -75,6 +75,7 @@ AUDIT = {
     "GPU057": OTHER_KINDS,
     "GPU058": OTHER_KINDS,
     "GPU059": OTHER_KINDS,
+    "GPU060": FILLED_IN,
 }
 """Rules that one object does not tell of, with the reason."""
 
