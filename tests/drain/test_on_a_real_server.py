@@ -26,7 +26,7 @@ from tests.waiting import until
 
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-DEADLINE = "gpufleet.io/drain-deadline"
+DEADLINE, BACKFILL = "gpufleet.io/drain-deadline", "gpufleet.io/backfill-until"
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,8 @@ def _tidy(cluster: LocalCluster) -> Iterator[None]:
         for one in api.call("GET", BUDGETS)["items"]:
             api.call("DELETE", f"{BUDGETS}/{one['metadata']['name']}")
         for node in api.call("GET", "/api/v1/nodes")["items"]:
-            body = {"metadata": {"annotations": {DEADLINE: None}}, "spec": {"unschedulable": None}}
+            annotations = {DEADLINE: None, BACKFILL: None}
+            body = {"metadata": {"annotations": annotations}, "spec": {"unschedulable": None}}
             merge(api, f"/api/v1/nodes/{node['metadata']['name']}", body)
         until(lambda: not api.call("GET", PODS)["items"], 120)
 
@@ -133,6 +134,31 @@ def test_a_drain_that_was_killed_goes_on_with_the_same_deadline(cluster: LocalCl
         assert f"node {place} was closed before, and its drain goes on" in told
         assert node(api, place)["metadata"]["annotations"][DEADLINE] == deadline
         until(lambda: nodes_of(api, "web") not in ([], [place]), 120)
+
+
+def test_what_ends_before_the_node_can_be_empty_starts_there_meanwhile(cluster: LocalCluster) -> None:
+    """The node is drained for work that ends after 10 minutes, and all other nodes are full."""
+    runs = "gpufleet.io/run-time"
+    with cluster.api() as api:
+        service(api, "old", gpus=1, annotations={runs: "10m"})
+        until(lambda: len(nodes_of(api, "old")) == 1)
+        (place,) = nodes_of(api, "old")
+        service(api, "full", gpus=4, replicas=3)
+        until(lambda: len(nodes_of(api, "full")) == 3)
+        draining = drain(cluster, place)
+        until(lambda: node(api, place)["spec"].get("unschedulable"), 120)
+        service(api, "long", gpus=1, annotations={runs: "2h"})
+        service(api, "unknown", gpus=1)
+        service(api, "short", gpus=1, annotations={runs: "1m"})
+        until(lambda: nodes_of(api, "short") == [place], 120)
+        assert nodes_of(api, "long") == nodes_of(api, "unknown") == []
+        for name in ("short", "old"):
+            api.call("DELETE", f"{REPLICA_SETS}/{name}?propagationPolicy=Background")
+        until(lambda: not pods_of(api, "old"), 120)
+        _, told = done(draining)
+        assert f"node {place} is empty" in told
+        assert BACKFILL not in node(api, place)["metadata"]["annotations"]
+        assert DEADLINE in node(api, place)["metadata"]["annotations"]
 
 
 def test_a_disruption_budget_is_never_broken(cluster: LocalCluster) -> None:

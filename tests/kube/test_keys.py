@@ -15,6 +15,7 @@ NOT_OF_PODS = {
     "METRIC_LIMIT",
     "NAMESPACE_NAME",
     "MIRROR",
+    "BACKFILL_UNTIL",
     "CORDONED_BY",
     "DRAIN_DEADLINE",
 }

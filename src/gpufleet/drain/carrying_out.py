@@ -19,7 +19,7 @@ from gpufleet.cluster.snapshots.command import picture_of
 from gpufleet.cluster.snapshots.document import as_written
 from gpufleet.cluster.watching.picture import Picture
 from gpufleet.drain.checkpoints import question_on, written_question
-from gpufleet.drain.closing import ClosedNode, close, is_closed
+from gpufleet.drain.closing import ClosedNode, close, end_backfill, is_closed
 from gpufleet.drain.facts import DrainRequest, plan_of
 from gpufleet.drain.plan import DrainPlan, PodMove, Way, WorkPlan, short_words
 from gpufleet.drain.question import US_PER_S, DrainRules
@@ -134,6 +134,7 @@ class Drainer:
         """Read the cluster, plan for the nodes that are closed, and do what is due."""
         for name in self._closed:
             if name not in self._empty and not await is_closed(self.client, name):
+                await end_backfill(self.client, name)
                 raise NotDrainedError(f"node {name} was opened again by others, and is not drained any more")
         picture, settings, at = await picture_of(self.client, self.settings, lambda _: None)
         picture = as_written(picture)
@@ -141,7 +142,8 @@ class Drainer:
         plan = plan_of(self._request(names, left, at), picture, settings, at, lambda _: None)
         busy = {node for work in plan.work for node in work.nodes}
         for name in names:
-            if name not in busy:
+            # What the scheduler let in a moment ago is seen by the next look.
+            if name not in busy and not await end_backfill(self.client, name):
                 self._empty[name] = None
                 self._tell(f"node {name} is empty: {len(self._empty)} of {len(self._closed) + len(left)}")
         for work in plan.work:

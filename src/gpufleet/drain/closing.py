@@ -52,7 +52,7 @@ async def close(client: Client, name: str, deadline_s: int) -> ClosedNode:
         if known_us is not None and seen.spec.unschedulable:
             return ClosedNode(name, known_us, goes_on=True, is_cordon_of_others=not is_ours)
         until = client.clock.now() + dt.timedelta(seconds=deadline_s)
-        annotations = {keys.DRAIN_DEADLINE: whole_time(until)}
+        annotations = {keys.DRAIN_DEADLINE: whole_time(until), keys.BACKFILL_UNTIL: whole_time(until)}
         if not seen.spec.unschedulable:
             annotations[keys.CORDONED_BY] = MARKED
         metadata = {"resourceVersion": seen.metadata.resource_version, "annotations": annotations}
@@ -69,6 +69,15 @@ async def close(client: Client, name: str, deadline_s: int) -> ClosedNode:
 async def is_closed(client: Client, name: str) -> bool:
     """False once a node was opened again."""
     return decode(await client.get(NODES, name), _DECODER).spec.unschedulable
+
+
+async def end_backfill(client: Client, name: str) -> bool:
+    """Nothing more is to start on a closed node; False where nothing could already."""
+    seen = decode(await client.get(NODES, name), _DECODER)
+    if keys.BACKFILL_UNTIL not in seen.metadata.annotations:
+        return False
+    await client.patch(NODES, name, {"metadata": {"annotations": {keys.BACKFILL_UNTIL: None}}})
+    return True
 
 
 def _deadline_us(node: _Node) -> int | None:

@@ -118,6 +118,8 @@ MOVE_TO = "gpufleet.io/move-to"
 # On a node: which command closed it, and until when its drain waits for work that ends by itself.
 CORDONED_BY = "gpufleet.io/cordoned-by"
 DRAIN_DEADLINE = "gpufleet.io/drain-deadline"
+# On a node that is drained: until when work may start there that ends before others do that are waited for.
+BACKFILL_UNTIL = "gpufleet.io/backfill-until"
 
 # By which people and we keep Cluster Autoscaler and Karpenter from taking a pod's node away.
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"

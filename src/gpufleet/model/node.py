@@ -14,6 +14,8 @@ class Node(msgspec.Struct, frozen=True):
 
     ``allocatable.pods`` is the largest number of pods the node runs.
     ``unschedulable`` is what ``kubectl cordon`` sets: what runs stays, nothing new comes.
+    ``draining_until_us`` is set where it was closed for a drain: until when ends are waited for, in
+    microseconds since 1970.
     ``features`` are those that the node declares, sorted. ``volume_limits`` says how many volumes
     of a driver can be attached, as (driver, count); a driver that is not there has no limit.
     ``gpu_resources`` are the names under which its kubelet counts GPUs, or would; () where that is not known.
@@ -37,6 +39,7 @@ class Node(msgspec.Struct, frozen=True):
     unreported: bool = False
     counted_only: bool = False
     uncounted: bool = False
+    draining_until_us: int | None = None
 
     @property
     def taints_beside_cordon(self) -> tuple[Taint, ...]:

@@ -82,7 +82,16 @@ def _node(text: NodesText, name: str, field: str) -> Node:
         tuple(sorted(_not_held(text, field).items())),
     )
     taints = tuple(Taint(taint.key, taint.value, taint.effect) for taint in text.taints)
-    return Node(NodeName(name), allocatable, devices, dict(text.labels), taints, unschedulable=text.cordoned)
+    until = text.drained_until
+    return Node(
+        NodeName(name),
+        allocatable,
+        devices,
+        dict(text.labels),
+        taints,
+        unschedulable=text.cordoned or until is not None,
+        draining_until_us=None if until is None else microseconds(until, f"{field}.drainedUntil"),
+    )
 
 
 def _not_held(text: NodesText, field: str) -> dict[str, int]:

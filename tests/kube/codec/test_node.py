@@ -4,6 +4,7 @@ import pytest
 
 from gpufleet.kube.codec.node import is_anonymous, read_node
 from gpufleet.kube.kube_errors import ObjectError
+from gpufleet.kube.objects import node as wire
 from gpufleet.kube.objects.storage import CsiNode
 from gpufleet.model.cuda_compatibility import ALL_DRIVER_FEATURES
 from gpufleet.model.device import Serves
@@ -145,6 +146,24 @@ def test_taints_features_and_cordon_are_kept() -> None:
     assert node.unschedulable
     assert node.features == ("A", "B", *ALL_DRIVER_FEATURES)
     assert node.taints == (Taint("nvidia.com/gpu", "present", "NoSchedule"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "cordoned", "until_us"),
+    [
+        ("2026-01-01T00:00:00Z", True, 1_767_225_600_000_000),
+        # Whoever opened the node again has ended its drain.
+        ("2026-01-01T00:00:00Z", False, None),
+        ("soon", True, None),
+        (None, True, None),
+    ],
+)
+def test_a_closed_node_says_until_when_its_drain_waits(
+    text: str | None, cordoned: bool, until_us: int | None
+) -> None:
+    annotations = {"example.com/other": "x"} | ({} if text is None else {"gpufleet.io/backfill-until": text})
+    written = {"metadata": {"name": "a", "annotations": annotations}, "spec": {"unschedulable": cordoned}}
+    assert read_node(decoded(written, wire.Node)).draining_until_us == until_us
 
 
 def test_drivers_without_a_count_have_no_limit() -> None:

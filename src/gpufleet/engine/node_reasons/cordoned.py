@@ -11,7 +11,12 @@ def finding(case: Case) -> Finding:
     """Which nodes would do but for their cordon."""
     names = [node.name for node in case.near]
     why = f"{listed(names)} would do, but {'is' if len(names) == 1 else 'are'} cordoned"
-    return Finding(why, (f"kubectl uncordon {harmless(names[0])}",))
+    drained = [node.name for node in case.near if node.draining_until_us is not None]
+    if not drained:
+        return Finding(why, (f"kubectl uncordon {harmless(names[0])}",))
+    verb = "is" if len(drained) == 1 else "are"
+    why += f"; {listed(drained)} {verb} drained: what ends before the work there that is waited for may start"
+    return Finding(why, ("say how long it runs (gpufleet.io/run-time)", "wait for the end of the drain"))
 
 
 REASON = NodeReason(

@@ -10,6 +10,7 @@ from gpufleet.engine.preempt.search_retries import SearchRetries
 from gpufleet.engine.preempt.victims import EvictionPlan, NoEvictionPlan, UnplacedWorkload, VictimSearch
 from gpufleet.engine.queueing.line import Line
 from gpufleet.engine.reserve.backfill import Backfill
+from gpufleet.engine.reserve.beside_drains import BesideDrains
 from gpufleet.engine.reserve.reservations import Reservations
 from gpufleet.engine.serving.carrying_out import CarryingOut
 from gpufleet.engine.serving.left_over import LeftOver
@@ -32,13 +33,15 @@ class OtherWays:
         self.victims = victims
         self.reservations = reservations
         self.backfill = Backfill(self.state, reservations)
+        self.beside_drains = BesideDrains(self.state, reservations.ends)
         self.search_retries = search_retries
         self.left_over = LeftOver(self.state)
         self._again_at_us: int | None = None
 
     def behind_reservations(self, workload: Workload) -> list[int]:
-        """Book it on nodes where others start later; the rows booked, none if it may not or cannot."""
-        return self.backfill.place(self._unplaced(workload))
+        """Book it where others start later, or on a node before it is empty; the rows booked, none if not."""
+        unplaced = self._unplaced(workload)
+        return self.backfill.place(unplaced) or self.beside_drains.place(unplaced)
 
     def seek(self, line: Line, workload: Workload) -> bool:
         """Look for pods whose end makes room, or frees quota; False if there are none."""

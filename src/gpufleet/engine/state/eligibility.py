@@ -54,6 +54,11 @@ def node_reasons(shape: Shape, node: Node) -> int:
     return found
 
 
+def reasons_at(shape: Shape, fleet: Fleet, row: int) -> int:
+    """The reasons of ``node_reasons``, without the cordon of a node that is opened for a moment."""
+    return node_reasons(shape, fleet.node_at(row)) & ~(CORDONED if row in fleet.opened else 0)
+
+
 def distrust_reasons(fleet: Fleet, node: Node) -> int:
     """The reason against every shape of a node whose kubelet turns pods away, as bits (``node_reasons``)."""
     return REJECTS_PODS if node.name in fleet.distrusted else 0
@@ -87,7 +92,7 @@ def fleet_reasons(shape: Shape, fleet: Fleet) -> Int64Array:
         if taints not in verdict_by_taints:
             verdict_by_taints[taints] = taint_reasons(taints, shape)
         reasons[row] |= verdict_by_taints[taints]
-        if node.unschedulable:
+        if node.unschedulable and row not in fleet.opened:
             reasons[row] |= cordon
     return reasons
 

@@ -36,6 +36,8 @@ class Fleet:
         self.nodes: list[Node | None] = []
         self.particular_rows: set[int] = set()
         self.part_rows: set[int] = set()
+        self.draining_rows: set[int] = set()
+        self.opened: frozenset[int] = frozenset()
         self.row_by_name: dict[NodeName, int] = {}
         self.device_ids: list[DeviceId | None] = []
         self.device_row_by_id: dict[DeviceId, int] = {}
@@ -171,12 +173,16 @@ class Fleet:
         ``soft_taint_sets`` are the taints of nodes that ask to be avoided, with their nodes counted;
         ``particular_rows`` are the nodes that are looked at one by one for a shape;
         ``part_rows`` are those that give out parts of GPUs under the name of whole ones;
+        ``draining_rows`` are those that are being drained, and ``opened`` those of them whose cordon does not
+        count for what is placed right now;
         ``spot`` says of each row whether its provider may take the node back, ``spot_nodes`` of how many.
         """
         old = self.nodes[row]
         self.labels.replace(row, {} if old is None else old.labels, {} if node is None else node.labels)
         self.nodes[row] = node
         (self.particular_rows.add if is_particular(node) else self.particular_rows.discard)(row)
+        drains = node is not None and node.draining_until_us is not None
+        (self.draining_rows.add if drains else self.draining_rows.discard)(row)
         has_parts = node is not None and gives_out_parts(node)
         (self.part_rows.add if has_parts else self.part_rows.discard)(row)
         self.description_changes += 1

@@ -5,18 +5,19 @@ for every node), so their number is bounded and the least recently used one is g
 shape. ``ranking`` fills the slots.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 import msgspec
 import numpy as np
 
-from gpufleet.engine.arrays import layout
+from gpufleet.engine.arrays import journal, layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.handle import Handle
 from gpufleet.engine.arrays.rankings import Rankings, empty_rankings
 from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.engine.state.bounds import check_shape
-from gpufleet.engine.state.eligibility import distrust_reasons, fleet_reasons, node_reasons
+from gpufleet.engine.state.eligibility import distrust_reasons, fleet_reasons, reasons_at
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.model.identifiers import GpuModelName
 from gpufleet.model.shape import GpuRequest, Shape
@@ -205,7 +206,25 @@ class ShapeTable:
         node = self.fleet.node_at(node_row)
         of_every_shape = distrust_reasons(self.fleet, node)
         for row, slot in self._slot_by_row.items():
-            self.rankings.refused[slot, node_row] = of_every_shape | node_reasons(self.shape_at(row), node)
+            reasons = reasons_at(self.shape_at(row), self.fleet, node_row)
+            self.rankings.refused[slot, node_row] = of_every_shape | reasons
+
+    @contextmanager
+    def opened(self, node_rows: Iterable[int]) -> Iterator[None]:
+        """The cordon of these nodes does not count meanwhile. What is placed there stays."""
+        rows = tuple(node_rows)
+        self._open(rows, frozenset(rows))
+        try:
+            yield
+        finally:
+            self._open(rows, frozenset())
+
+    def _open(self, rows: tuple[int, ...], opened: frozenset[int]) -> None:
+        self.fleet.opened = opened
+        for row in rows:
+            self.node_added(row)
+            # Rankings are brought up to date with what was touched, when they are asked next.
+            journal.touch(self.store.tables, row)
 
     def rank_anew(self) -> None:
         """Every score is out of date: the policy has changed what it values."""

@@ -13,7 +13,8 @@ import msgspec
 from gpufleet.kube.codec.attachments import driver_feature
 from gpufleet.kube.codec.cuda import offered_features
 from gpufleet.kube.codec.field_path import inside, of_object
-from gpufleet.kube.keys import GPU_SHARE
+from gpufleet.kube.codec.times import microseconds
+from gpufleet.kube.keys import BACKFILL_UNTIL, GPU_SHARE
 from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.meanings.node_labels import MEMORY_LABELS, PRODUCT_LABELS
 from gpufleet.kube.objects import node as wire
@@ -91,6 +92,7 @@ def read_node(
             labels=node.metadata.labels,
             taints=_taints(node.spec.taints),
             unschedulable=node.spec.unschedulable,
+            draining_until_us=_draining_until_us(node),
             features=_features(node, devices, csi),
             volume_limits=limits,
             gpu_resources=_gpu_resources(devices, amounts),
@@ -99,6 +101,17 @@ def read_node(
             attached=tuple(sorted(one for one in set(attached) if one.driver in limited)),
             counted_only=bool(counted),
         )
+
+
+def _draining_until_us(node: wire.Node) -> int | None:
+    """Until when the drain of a closed node waits for ends; a text that is no moment says nothing."""
+    written = node.metadata.annotations.get(BACKFILL_UNTIL)
+    if written is None or not node.spec.unschedulable:
+        return None
+    try:
+        return microseconds(written)
+    except InputError:
+        return None
 
 
 def _gpu_resources(devices: report.NodeDevices | None, amounts: dict[str, Quantity]) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ A node that is not ready is tainted by the node controller, so conditions tell p
 
 import msgspec
 
+from gpufleet.kube.keys import BACKFILL_UNTIL
 from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.structure import Structure
 from gpufleet.mig.wanted import DEMAND_ANNOTATION, LAYOUTS_ANNOTATION, STATES_ANNOTATION
@@ -29,8 +30,8 @@ KEPT = frozenset({READY, GPU_HEALTHY, PODS_REJECTED, PLACES_KEPT})
 """Conditions that decisions read; the others change every few minutes and only cost memory."""
 
 
-ANNOTATIONS = frozenset({DEMAND_ANNOTATION, LAYOUTS_ANNOTATION, STATES_ANNOTATION})
-"""Annotations that are read: the MIG layouts of the node's cards."""
+ANNOTATIONS = frozenset({DEMAND_ANNOTATION, LAYOUTS_ANNOTATION, STATES_ANNOTATION, BACKFILL_UNTIL})
+"""Annotations that are read: the MIG layouts of the node's cards, and until when its drain waits."""
 
 
 class Taint(Structure, frozen=True):
