@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gpufleet import __version__
+from gpufleet.admission.cel.completion import NO_TAINTS
 from gpufleet.completion.additions import WITHOUT_SETTINGS, Addition
 from gpufleet.kube.manifests import FOLDER, Identity, manifests
 from gpufleet.localkube.programs.releases import minor_version, pinned_kubernetes_versions
@@ -73,6 +74,32 @@ def variable(policy: Object, name: str) -> str:
 
 def additions(policy: Object) -> set[str]:
     return set(json.loads(variable(policy, "additions")))
+
+
+def condition(policy: Object) -> str:
+    """The condition by which a pod that has everything is passed over."""
+    conditions = policy["spec"]["matchConditions"]
+    (found,) = (its["expression"] for its in conditions if its["name"] == "may-lack-something")
+    return str(found)
+
+
+def listed(text: str) -> list[str]:
+    """The list of texts within the list that an expression begins with."""
+    return list(json.loads(text[1 : text.index("]") + 1]))
+
+
+def test_the_condition_names_the_same_additions_and_taints_as_the_variables() -> None:
+    values = {
+        "podCompletion.without": ["volcano-slots"],
+        "podCompletion.poolTaints": ["sku", "nvidia.com/gpu"],
+        "podCompletion.sharedMemory": True,
+    }
+    for chosen in ({}, values):
+        policy = one(rendered(chosen), MUTATING, COMPLETION)
+        assert set(listed(condition(policy))) == additions(policy)
+    taints = condition(policy).partition(".exists(additions, ")[2]
+    assert listed(taints) == ["sku", "nvidia.com/gpu"]
+    assert NO_TAINTS not in condition(policy)
 
 
 def test_an_addition_to_pods_can_be_left_out() -> None:

@@ -16,6 +16,7 @@ from gpufleet.admission.cel.completion import (
     TAINTS_VARIABLE,
     completion,
     may_ask,
+    may_lack,
     names_of,
     runtime_class,
     used_variables,
@@ -55,7 +56,7 @@ def completion_policies(
         }
         if scheduler_name is not None:
             values[SCHEDULER_VARIABLE] = literal(scheduler_name)
-        spec = _spec(completion(), values)
+        spec = _spec(completion(), values, lacks=may_lack(others, pool_taints))
         found += [_object("", COMPLETION, spec), _object("Binding", COMPLETION, {"policyName": COMPLETION})]
     if Addition.RUNTIME_CLASS in chosen:
         spec = {"paramKind": _PARAMETER, **_spec(runtime_class(), {}, _WITHOUT_CLASS)}
@@ -65,12 +66,14 @@ def completion_policies(
     return found
 
 
-def _spec(expression: str, values: dict[str, str], *conditions: str) -> Object:
+def _spec(expression: str, values: dict[str, str], *conditions: str, lacks: str = "") -> Object:
     variables = as_objects(used_variables(expression))
     for one in variables:
         one["expression"] = values.get(one["name"], one["expression"])
     needs = {f"may-need-it-{number}": one for number, one in enumerate(conditions, 1)}
     every = {"not-the-image-of-a-static-pod": _NO_MIRROR, **needs, "may-ask-for-a-gpu": may_ask()}
+    # The server asks the conditions in their order, and most pods ask for no GPU.
+    every |= {"may-lack-something": lacks} if lacks else {}
     return {
         # A pod without its additions is better than no pod.
         "failurePolicy": "Ignore",

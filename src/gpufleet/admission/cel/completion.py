@@ -97,6 +97,55 @@ def may_ask() -> str:
     return f"{' || '.join(containers)} || {told}"
 
 
+NO_TAINTS = "[].map(key, string(key))"
+"""An empty list of texts, which the chart finds in the condition and writes anew."""
+
+
+def may_lack(additions: Iterable[Addition], taints: Iterable[str]) -> str:
+    """Whether a pod may lack one of these additions. False once it has all of them.
+
+    The server calls a policy that has changed a pod a second time, and pays for a patch without changes what
+    it pays for any other.
+    """
+    keys_of_taints = f"[{', '.join(map(literal, taints))}]" if taints else NO_TAINTS
+    parts = (_lacks_scheduler(), _lacks_toleration(), _lacks_slot(), _lacks_memory())
+    lacks = " ||\n".join(f"({one})" for one in parts)
+    return f"[{names_of(additions)}].exists(additions, [{keys_of_taints}].exists(taints,\n{lacks}))"
+
+
+def _is_among(addition: Addition) -> str:
+    return f"{literal(addition.value)} in additions"
+
+
+def _lacks_scheduler() -> str:
+    default = literal(DEFAULT_SCHEDULER)
+    named = f"object.spec.?schedulerName.orValue({default})"
+    return f"{_is_among(Addition.SCHEDULER_NAME)} && {named} == {default}"
+
+
+def _lacks_toleration() -> str:
+    shared = f"{_is_among(Addition.SHARED_TOLERATION)} && !({literal(keys.SHARED_POOL_TAINT)} in tolerated)"
+    pool = f"{_is_among(Addition.POOL_TOLERATIONS)} && taints.exists(key, !(key in tolerated))"
+    tolerated = "object.spec.?tolerations.orValue([]).map(t, t.?key.orValue(''))"
+    return f"[{tolerated}].exists(tolerated, !('' in tolerated) && (({shared}) || ({pool})))"
+
+
+def _lacks_slot() -> str:
+    names = literals((*HAMI, keys.VOLCANO_NUMBER))
+    told = _described("object.metadata.?annotations.orValue({})", "object.metadata.?labels.orValue({})")
+    is_slotted = f"object.spec.containers.exists(c, {_SLOT} in c.?resources.?limits.orValue({{}}))"
+    is_counted = f"c.?resources.?limits.orValue({{}}).exists(k, k in {names})"
+    return f"!{is_slotted} && ({told} || object.spec.containers.exists(c, {is_counted}))"
+
+
+def _lacks_memory() -> str:
+    several = "(c.?resources.?limits.orValue({}).exists(k, {0} && string(c.resources.limits[k]) != '1') || "
+    several += "c.?resources.?requests.orValue({}).exists(k, {0} && string(c.resources.requests[k]) != '1'))"
+    paths = any_of(f"m.mountPath.matches({literal(f'^{one}/*$')})" for one in sorted(COVERS))
+    lacks = f"!c.?volumeMounts.orValue([]).exists(m, {paths}) && {several.replace('{0}', is_device('k'))}"
+    return f"{_is_among(Addition.SHARED_MEMORY)} && object.spec.containers.exists(c, {lacks})"
+
+
 def _gets_slot() -> str:
     """Whether the words that ask for a share are all that asks, and say for how many devices."""
     is_alone = "!variables.slotted && size(variables.hami) == 0 && size(variables.volcano) == 0"
