@@ -62,7 +62,7 @@ class NodesText(Text, frozen=True, kw_only=True):
     resources: dict[str, int] = {}
     held_resources: dict[str, int] = {}
     cordoned: bool = False
-    drained_until: Amount | None = None
+    drained_until: str | None = None
 
 
 class QuotaText(Text, frozen=True, kw_only=True):
