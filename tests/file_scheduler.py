@@ -87,6 +87,12 @@ Those that compute stand among those that wait for a real server, so that the wo
 file that is missing here begins later than it should.
 """
 
+TOGETHER = ("tests/conventions/",)
+"""Folders that one worker runs as if they were a file.
+
+Each worker that runs a part of the conventions parses all modules, which takes 11 s.
+"""
+
 LEAST_PENDING = 2
 """A worker runs a test once it has the next one, or knows that there is none."""
 
@@ -99,8 +105,8 @@ def dearest_first(files: Iterable[str]) -> list[int]:
 
 
 def length_of_file(names: Iterable[str]) -> int:
-    """How many of these tests, from the first, are of one file."""
-    files = (name.partition("::")[0] for name in names)
+    """How many of these tests, from the first, are of one file, or of one folder that is run together."""
+    files = map(_shared_by, names)
     first = next(files)
     length = 1
     for file in files:
@@ -108,6 +114,11 @@ def length_of_file(names: Iterable[str]) -> int:
             break
         length += 1
     return length
+
+
+def _shared_by(name: str) -> str:
+    folder = next((one for one in TOGETHER if name.startswith(one)), None)
+    return folder or name.partition("::")[0]
 
 
 class FileScheduler(WorkStealingScheduling):  # type: ignore[misc]  # pytest-xdist has no types

@@ -47,6 +47,11 @@ def test_a_file_ends_where_the_next_begins() -> None:
     assert length_of_file(["a.py::C::x"]) == 1
 
 
+def test_the_files_of_the_conventions_are_run_by_one_worker() -> None:
+    folder = "tests/conventions"
+    assert length_of_file([f"{folder}/test_a.py::x", f"{folder}/test_b.py::y", "tests/cli/test_c.py::z"]) == 2
+
+
 def test_a_fixture_of_a_file_is_made_once_however_many_workers_there_are(tmp_path: Path) -> None:
     """Files of one test and of many, on three workers."""
     (tmp_path / "conftest.py").write_text(CONFTEST)

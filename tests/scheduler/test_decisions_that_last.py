@@ -264,11 +264,11 @@ def short_members(world: World) -> list[str]:
 
 
 async def a_gang_that_ran(world: World) -> None:
-    """All three members run, an hour long."""
+    """All three members run, for longer than a gang has to become whole."""
     world.node("a", gpus=3)
     for number in range(3):
         world.pod(f"w{number}", annotations=train(3), ownerReferences=OWNER)
-    await world.settle(3600.0)
+    await world.settle(300.0)
     for number in range(3):
         runs(world, f"w{number}")
 
@@ -296,7 +296,7 @@ def test_that_a_gang_is_short_of_members_stands_in_one_of_them_until_it_is_whole
         await world.settle(5.0)
         (first,) = short_members(world)
         words = condition(world.get(first), SHORT)["message"]
-        assert words.startswith("its gang is short of members since 2026-01-01T01:00:0")
+        assert words.startswith("its gang is short of members since 2026-01-01T00:05:0")
         assert words.endswith("; it ran with 3, and members that come join those that run")
         world.delete(first)
         await world.settle(5.0)

@@ -198,7 +198,7 @@ def outcome_of(plan: Plan, seed: int, *, leaders_change: bool) -> Outcome:
 
 
 @pytest.mark.parametrize("in_queue", [True, False], ids=["in-a-queue", "outside"])
-@pytest.mark.parametrize("seed", seeds(12))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_a_new_leader_evicts_no_pod_more_keeps_each_place_and_each_run_time(
     seed: int, in_queue: bool
 ) -> None:

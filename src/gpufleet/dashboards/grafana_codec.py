@@ -50,11 +50,13 @@ def grafana_board(board: Board) -> GrafanaBoard:
     """The board as Grafana's document."""
     numbered = enumerate(placed(board.rows), start=1)
     return GrafanaBoard(
+        # Grafana gives a number of its own; a number of the file could be that of another board.
         id=None,
         uid=board.uid,
         title=f"gpufleet / {board.title}",
         description=board.description,
         tags=(TAG,),
+        # The next release replaces the file, and with it whatever was edited.
         editable=False,
         graph_tooltip=SHARED_CROSSHAIR,
         schema_version=SCHEMA_VERSION,
@@ -111,6 +113,7 @@ def _variables(variables: Sequence[Variable]) -> Iterator[GrafanaVariable]:
                 refresh=ON_TIME_CHANGE,
                 sort=BY_NAME,
                 include_all=True,
+                # Without it Grafana writes every value into each query, which grows with the fleet.
                 all_value=one.for_all,
                 multi=True,
             )
@@ -167,6 +170,7 @@ def _transformations(panel: Panel) -> Iterator[Transform]:
     if panel.kind is not PanelKind.TABLE:
         return
     fields = [field_of(panel, column) for column in panel.columns]
+    # Each query answers with a table of its own; merge joins their rows by equal labels.
     if len(panel.queries) > 1:
         yield Transform(id="merge", options=TransformOptions())
     yield Transform(id="filterFieldsByName", options=TransformOptions(include=Included(names=tuple(fields))))

@@ -27,6 +27,7 @@ from gpufleet.dashboards.grafana_json import (
     ValueLink,
 )
 
+# The end of a range has no value until the next scrape, so the last one that is there counts.
 LAST = Reduce(calcs=("lastNotNull",), fields="", values=False)
 BY_THRESHOLD = ColorMode(mode="thresholds")
 BY_SERIES = ColorMode(mode="palette-classic-by-name")
@@ -101,6 +102,7 @@ def _mappings(panel: Panel) -> tuple[Mapping, ...]:
     if not panel.meanings:
         return ()
     meanings = {
+        # Grafana lists meanings by their index, not in the order of the file.
         str(one.value): MeaningOfValue(text=one.text, color=one.colour.value, index=place)
         for place, one in enumerate(panel.meanings)
     }
@@ -111,6 +113,7 @@ def _drawing(panel: Panel) -> Drawing:
     match panel.kind:
         case PanelKind.LINES:
             return Drawing(
+                # A query with a step counts within each step: a line would invent values between them.
                 draw_style="bars" if any(query.step for query in panel.queries) else "line",
                 line_width=1 if panel.is_stacked else 2,
                 fill_opacity=60 if panel.is_stacked else 0,

@@ -21,6 +21,7 @@ def one_per(labels: str, expression: str) -> str:
 
 def growth(expression: str) -> str:
     """By how much counters grow, a second."""
+    # $__rate_interval is at least four scrapes, so that one that fails leaves no gap.
     return f"rate({expression}[$__rate_interval])"
 
 
@@ -41,11 +42,13 @@ def quantile_of_all(share: float, buckets: str) -> str:
 
 def _quantile(share: float, rate: str, labels: Sequence[str]) -> str:
     kept = ", ".join(("cluster", *labels))
+    # Where nothing was observed histogram_quantile gives NaN, which panels would show as a value.
     return f"histogram_quantile({share}, sum by ({kept}, le) ({rate})) and sum by ({kept}) ({rate}) > 0"
 
 
 def hours(expression: str) -> str:
     """A number of things over the whole time shown, in hours of one thing; what is absent adds nothing."""
+    # Each value of the subquery stands for one $__interval, which is its step.
     return f"sum_over_time(({expression})[$__range:$__interval]) * $__interval_ms / 3600000"
 
 

@@ -33,6 +33,7 @@ def judge_toolkit(case: Case) -> tuple[PreflightFinding, ...]:
 
 def _judged(case: Case, rules: tuple[Rule, ...]) -> tuple[PreflightFinding, ...]:
     found = [finding for rule in rules for finding in rule(case)]
+    # By rule within one severity, so that the same case gives the same report.
     return tuple(sorted((*found, *unknown(case)), key=lambda one: (ORDER[one.severity], one.rule)))
 
 

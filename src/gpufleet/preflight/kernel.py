@@ -15,6 +15,7 @@ BUILD_MIB = 4096
 
 def judge(case: Case) -> Iterator[PreflightFinding]:
     """What of the machine does not fit the image."""
+    # Any other source uses what the host has: no image is fetched.
     if case.wanted.source is not DriverSource.IMAGE:
         return
     yield from _image(case)
@@ -70,6 +71,7 @@ def _kernel(case: Case) -> Iterator[PreflightFinding]:
 
 
 def _secure_boot(case: Case) -> Iterator[PreflightFinding]:
+    # Where secure boot is not known, the finding facts-unknown says so.
     if not case.host.secure_boot or case.image.is_signed:
         return
     unknown = case.image.is_signed is None

@@ -25,6 +25,7 @@ UNLOADING = "Unloading"
 def judge(case: Case) -> Iterator[PreflightFinding]:
     """What is loaded and stands in the way."""
     modules = case.host.modules
+    # The finding facts-unknown says so; to accuse the host of anything would be a guess.
     if modules is None:
         return
     stuck = [name for name in DRIVER_MODULES if name in modules and modules[name].state == UNLOADING]

@@ -44,6 +44,7 @@ def _readiness(case: Case) -> Iterator[PreflightFinding]:
 def _labels(case: Case) -> Iterator[PreflightFinding]:
     labels = case.node.labels
     state = labels.get(UPGRADE_STATE_LABEL, "")
+    # A rollout of ours writes the same label while it is at work.
     if state not in SETTLED_STATES and UPGRADE_STATE_LABEL not in case.node.own_keys:
         yield PreflightFinding(
             "foreign-upgrade-unfinished",
@@ -85,6 +86,7 @@ def _labels(case: Case) -> Iterator[PreflightFinding]:
 
 
 def _pods(case: Case) -> Iterator[PreflightFinding]:
+    # The init container unloads the old driver; a later container that fails has another cause.
     crashing = [one for one in case.node.driver_pods if one.is_init and one.waiting == CRASHING]
     if crashing:
         yield PreflightFinding(

@@ -32,6 +32,7 @@ def _operators(case: Case) -> Iterator[PreflightFinding]:
             f"{listed(one.name for one in bringing)} brings drivers too",
             "turn its driver off (driver.enabled: false), or choose source Host",
         )
+    # None is not known, and accuses no operator.
     silent = [one for one in bringing if one.leads is False]
     if silent:
         yield PreflightFinding(
@@ -40,6 +41,7 @@ def _operators(case: Case) -> Iterator[PreflightFinding]:
             f"{listed(one.name for one in silent)} brings drivers, and no process of it leads",
             "start it again and let it finish, or take it away",
         )
+    # A rollout of ours sets it too while it is at work, and takes it away itself.
     is_foreign = EVICTION_BY_CONTROLLER not in case.node.own_keys
     if case.node.annotations.get(EVICTION_BY_CONTROLLER) == "true" and is_foreign and not bringing:
         yield PreflightFinding(
@@ -71,6 +73,7 @@ def _daemon_sets(case: Case) -> Iterator[PreflightFinding]:
 
 def _definitions(case: Case) -> Iterator[PreflightFinding]:
     for one in case.cluster.definitions:
+        # The API server drops fields that a definition lacks, and answers that all is well.
         if one.missing_fields:
             yield PreflightFinding(
                 "definition-too-old",

@@ -13,6 +13,7 @@ RESTARTS_MAX = 3
 def judge(case: Case) -> Iterator[PreflightFinding]:
     """What is wrong with the runtime's configuration."""
     runtime = case.host.runtime
+    # The finding facts-unknown says so.
     if runtime is None:
         return
     yield from _configuration(case, runtime)
@@ -42,6 +43,7 @@ def judge(case: Case) -> Iterator[PreflightFinding]:
 
 def _configuration(case: Case, runtime: RuntimeConfig) -> Iterator[PreflightFinding]:
     drop_in = runtime.drop_in_runtimes
+    # The table of a drop-in file replaces that of the main file; it adds nothing to it.
     if drop_in and PLAIN_RUNTIME not in drop_in:
         yield PreflightFinding(
             "drop-in-without-runc",
@@ -49,6 +51,7 @@ def _configuration(case: Case, runtime: RuntimeConfig) -> Iterator[PreflightFind
             f"a drop-in file names {', '.join(drop_in)} alone and so takes {PLAIN_RUNTIME} away",
             f"name {PLAIN_RUNTIME} in the drop-in file too",
         )
+    # A node on which no toolkit ever was needs no handler of it.
     toolkit = case.node.annotations.get(TOOLKIT_IMAGE_ANNOTATION) or any(
         name.startswith("nvidia.com/gpu.deploy.container-toolkit") for name in case.node.labels
     )

@@ -32,6 +32,7 @@ def mebibytes(amount: Amount, field: str) -> int:
     """MiB; a plain number is one of MiB, as with our annotations."""
     if isinstance(amount, int):
         return units(amount, field)
+    # Rounded up: a pod must not get less memory than it asks for.
     return -(-units(amount, field) // MEBIBYTE)
 
 

@@ -115,6 +115,7 @@ def _domains(
             place = f"{field}.domains.{name}.{level}"
             if level not in levels:
                 raise ScenarioError("no such level", field=place, value=level, expected=", ".join(levels))
+            # Domains of one name below different ones, such as racks of two zones, are different domains.
             above = levels[: levels.index(level) + 1]
             paths = {tuple(scenario_engine.nodes[node].labels.get(one) for one in above) for node in nodes}
             yield from _differ(place, count, len(paths))
@@ -142,6 +143,7 @@ def _rejected(expected: list[str], found: list[Decision], field: str) -> Iterato
     if len(expected) != len(found):
         yield Difference(field, f"{len(expected)} of them", str([one.reason for one in found]))
         return
+    # In their order: the engine refuses events in the order in which it is told of them.
     for number, (words, one) in enumerate(zip(expected, found, strict=True)):
         if words not in one.reason:
             yield Difference(f"{field}[{number}]", repr(words), repr(one.reason))

@@ -62,6 +62,7 @@ class _Play:
     """A scenario on its engine."""
 
     def __init__(self, text: ScenarioText, where: str) -> None:
+        # Checked first: another format may have other fields, and every later error would mislead.
         if text.scenario != FORMAT:
             raise ScenarioError("no such format", field="scenario", value=text.scenario, expected=FORMAT)
         if text.settings.evicted not in AFTERLIFE:
@@ -123,6 +124,7 @@ class _Play:
         for place, nodes in enumerate(step.nodes):
             events += self._nodes(nodes, f"{field}nodes[{place}]")
         events += [self._without(name, f"{field}removeNodes") for name in step.remove_nodes]
+        # Ends before new work, so that work of one moment finds the room that others leave then.
         events += [one for name in step.end for one in self._end(name, f"{field}end")]
         events += [_budget(text) for text in step.budgets]
         for place, text in enumerate(step.submit):

@@ -93,6 +93,7 @@ class ScenarioEngine:
             for device in place.devices:
                 if device in left:
                     left[device] -= max(1, self.pods[uid].shape.gpu.gpu_milli)
+        # A share that is given as memory has no thousandths; it still takes a part of the device.
         needed = max(1, gpu.gpu_milli)
         return tuple(device for device, milli in left.items() if milli >= needed)[: gpu.count]
 
@@ -166,6 +167,7 @@ class ScenarioEngine:
         events: list[event.Event] = [event.PodRemoved(uid)]
         if self.evicted_return:
             again = self._returns[pod.name] = self._returns.get(pod.name, 0) + 1
+            # A controller makes a pod of another uid, and the engine must not take it for the old one.
             new = msgspec.structs.replace(pod, uid=PodUid(f"{pod.name}~{again}"))
             self.pods[new.uid] = new
             self.name_by_uid[new.uid] = work

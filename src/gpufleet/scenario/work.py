@@ -164,10 +164,12 @@ def _gpus(text: NeedsText, field: str) -> GpuRequest:
     gpus_within_bounds(text.gpus, field)
     if text.models and text.model_order:
         raise ScenarioError("both models and modelOrder", field=field, expected="one of them")
+    # Sorted, as the codec of pods does: the order of preference stands in model_order alone.
     models = tuple(GpuModelName(model) for model in text.models or sorted(text.model_order))
     order = tuple((GpuModelName(model),) for model in text.model_order)
     if text.fraction is None and text.gpu_memory is None:
         whole = gpu_request(text.gpus)
+        # One GPU is near itself; the engine is told of no condition that always holds.
         within = WITHIN[text.gpus_within] if text.gpus > 1 else Within.NODE
         whole = msgspec.structs.replace(whole, within=within)
         return msgspec.structs.replace(whole, models=models, model_order=order) if text.gpus else whole

@@ -319,7 +319,7 @@ def test_a_gang_that_can_always_be_short_of_members_is_never_taken_back() -> Non
     async def story(world: World) -> None:
         that_ran_and_lost_a_member(world, annotations={"gpufleet.io/gang-stale-after": "-1"})
         await lose_a_member(world)
-        await world.settle(3600.0)
+        await world.settle(900.0)
         assert world.evicted() == []
 
     in_world(story)
@@ -329,7 +329,7 @@ def test_where_the_grace_period_is_switched_off_gangs_that_ran_go_on() -> None:
     async def story(world: World) -> None:
         that_ran_and_lost_a_member(world)
         await lose_a_member(world)
-        await world.settle(3600.0)
+        await world.settle(900.0)
         assert world.evicted() == []
 
     in_world(story, stale_gang_s=-1.0)

@@ -135,7 +135,7 @@ IN_AND_OUTSIDE = pytest.mark.parametrize("outside", [False, True], ids=["in-queu
 
 
 @IN_AND_OUTSIDE
-@pytest.mark.parametrize("seed", with_those_found(125))
+@pytest.mark.parametrize("seed", with_those_found(60))
 def test_in_the_middle_of_evictions_a_new_leader_tells_what_the_old_one_would_tell_next(
     seed: int, outside: bool
 ) -> None:
@@ -162,7 +162,7 @@ def test_in_the_middle_of_evictions_a_new_leader_tells_what_the_old_one_would_te
 
 
 @IN_AND_OUTSIDE
-@pytest.mark.parametrize("seed", with_those_found(60))
+@pytest.mark.parametrize("seed", with_those_found(30))
 def test_a_leader_that_stopped_before_it_evicted_all_has_no_other_pod_evicted(
     seed: int, outside: bool
 ) -> None:
@@ -185,7 +185,7 @@ def test_a_leader_that_stopped_before_it_evicted_all_has_no_other_pod_evicted(
 
 
 @IN_AND_OUTSIDE
-@pytest.mark.parametrize("seed", with_those_found(60))
+@pytest.mark.parametrize("seed", with_those_found(30))
 def test_a_leader_that_stopped_before_its_first_eviction_has_no_further_pod_evicted(
     seed: int, outside: bool
 ) -> None:

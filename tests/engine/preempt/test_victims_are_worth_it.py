@@ -136,7 +136,7 @@ def test_evictions_come_to_an_end(seed: int, queues: tuple[Queue, ...] | None) -
     come_to_an_end(Arena(seed, queues=queues, nodes=2))
 
 
-@pytest.mark.parametrize("seed", seeds(150))
+@pytest.mark.parametrize("seed", seeds(80))
 def test_evictions_between_queues_come_to_an_end(seed: int) -> None:
     """The same for two to four queues in a tree with any quotas, weights, priorities and policies."""
     chance = random.Random(seed)

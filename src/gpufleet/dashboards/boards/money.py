@@ -22,6 +22,7 @@ from gpufleet.dashboards.promql import hours, legend, one_per, series
 from gpufleet.dashboards.variables import CLUSTER, OPENS_NAMESPACE, OPENS_QUEUE
 
 PRICE = TextVariable("price", "Price of a GPU-hour", "1")
+# Longer steps would miss short pods, shorter ones make a day of a large fleet slow to ask for.
 DAY = "[1d:5m]"
 SAMPLES_AN_HOUR = 12
 """One in five minutes."""
