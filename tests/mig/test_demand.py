@@ -133,3 +133,27 @@ def test_a_card_is_not_made_whole_too_soon(kept: ManagedCard) -> None:
 def test_cards_on_their_way_to_be_whole_count() -> None:
     going = unused("GPU-a", "1g.10gb@0", wish=None, state=LayoutState.PENDING, record=record(None))
     assert not choose([going, unused("GPU-b", "1g.10gb@0")], [], {"n": 1}, RULES, NOW)
+
+
+@pytest.mark.parametrize(
+    ("state", "age_s", "taken_back"),
+    [
+        (None, 300, True),
+        (LayoutState.WAITING, 300, True),
+        (None, 299, False),
+        (LayoutState.PENDING, 3600, False),
+        (LayoutState.FAILED, 3600, False),
+    ],
+)
+def test_a_cut_that_does_not_begin_is_taken_back(
+    state: LayoutState | None, age_s: float, *, taken_back: bool
+) -> None:
+    wish = at("2g.20gb@2")
+    age = dt.timedelta(seconds=age_s)
+    whole = managed(WHOLE, wish=wish, state=state, record=record(wish, age, "team/p"))
+    before = at("1g.10gb@0")
+    cut = managed(a_card("GPU-a", "1g.10gb@0"), wish=wish, state=state, record=record(wish, age, "team/p"))
+    expected = [NewLayout("n", DeviceId("GPU-w"), None), NewLayout("n", DeviceId("GPU-a"), before)]
+    assert choose([whole, cut], [], {}, RULES, NOW) == (expected if taken_back else [])
+    person = managed(WHOLE, wish=wish, state=state)
+    assert not choose([person], [], {}, RULES, NOW)

@@ -109,7 +109,20 @@ def choose(
     patient = {one.wanted.asker for one in wanted if now - one.since >= rules.patience}
     cut = list(_cut(shown, found, patient))
     used = {one.card for one in found.placements}
-    return [*cut, *_made_whole(cards, used, whole_cards, rules, now)]
+    return [*cut, *_made_whole(cards, used, whole_cards, rules, now), *_taken_back(cards, rules, now)]
+
+
+def _taken_back(cards: Iterable[ManagedCard], rules: DemandRules, now: dt.datetime) -> Iterator[NewLayout]:
+    """Cards whose change has not begun for long: their agent is silent, or something got into use.
+
+    They are left as they are, so that they take work again and others are cut.
+    """
+    for one in cards:
+        is_open = one.changes and one.state in {None, LayoutState.WAITING}
+        if is_open and not one.is_of_others and one.record is not None:
+            if now - one.record.since >= rules.settle:
+                card = one.card
+                yield NewLayout(card.node, card.id, card.layout if card.mig_enabled else None)
 
 
 def _shown(one: ManagedCard, whole_cards: Mapping[str, int], rules: DemandRules, now: dt.datetime) -> MigCard:

@@ -226,7 +226,7 @@ class MigDemand:
             for one in chosen:
                 layout = " ".join(layout_texts(one.layout) or ("whole",))
                 extra = {"node": name, "gpu": one.card, "layout": layout, "pods": list(one.pods)}
-                LOG.info("a card is cut on demand", extra=extra)
+                LOG.info("a MIG layout is chosen on demand", extra=extra)
 
 
 def _is_followed(node: Node) -> bool:
