@@ -220,7 +220,7 @@ def test_of_very_many_queues_each_has_its_turn() -> None:
         assert len(in_first_turn) == WRITES_A_TURN
         assert set(Counter(name for _, name in asked).values()) == {1}
 
-    in_case(story, queues=450)
+    in_case(story, queues=250)
 
 
 def test_without_the_lease_nothing_is_written() -> None:

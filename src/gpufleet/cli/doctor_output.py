@@ -27,6 +27,7 @@ EVIDENCE_MOST = 5
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
     """Tells a person at a terminal how far it is, and leaves nothing behind."""
+    # A log of CI would keep each of these lines.
     shows = sys.stderr.isatty()
 
     def tell(what: str) -> None:

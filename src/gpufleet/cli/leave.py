@@ -89,6 +89,7 @@ async def _take_back(client: "Client", namespace: str, definitions: bool) -> int
         writers_gone,
     )
 
+    # Before anything is read: what still runs would write again what is taken back.
     left = await writers_gone(client, namespace, WAIT_S)
     found = [one async for one in leftovers(client)]
     await take_back(client, [one.node for one in found])
@@ -127,6 +128,7 @@ def _agreed(definitions: bool) -> bool:
         echo_line("Nothing was changed; --yes does it.", err=True)
         return False
     more = ", and delete gpufleet's kinds with all of their objects" if definitions else ""
+    # On standard error: with -o json standard output is a document.
     if click.confirm(f"Take this back{more}?", err=True):
         return True
     echo_line("Nothing was changed.", err=True)

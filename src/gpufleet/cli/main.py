@@ -141,6 +141,7 @@ def _run(command: click.Command, arguments: Sequence[str] | None, program: str) 
     except click.ClickException as error:
         error.show()
         return ExitCode.BAD_INPUT
+    # click makes an Abort of Ctrl-C at a prompt.
     except (click.Abort, KeyboardInterrupt):
         say("interrupted")
         return ExitCode.INTERRUPTED
@@ -170,6 +171,7 @@ def _result(command: click.Command, arguments: Sequence[str] | None, program: st
         if bugs is not None:
             raise
         first: BaseException = group
+        # Groups stand in groups where one command waits for tasks that themselves wait for tasks.
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]
         raise first from None
@@ -206,6 +208,7 @@ def leave_closed_pipe() -> None:
 
 def tell_bug() -> None:
     """The whole story of an error that is ours, and what to do with it."""
+    # Imported here: every command would pay for it, and none needs it but a failing one.
     import platform
     import traceback
 

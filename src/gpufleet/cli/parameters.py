@@ -30,6 +30,7 @@ def name_of(parameter: click.Parameter | None) -> str:
     if parameter is None:
         return ""
     if isinstance(parameter, click.Option):
+        # The long form: help and documents name options by it.
         return max(parameter.opts, key=len)
     return (parameter.metavar or str(parameter.name).upper()).strip("[].")
 
@@ -69,6 +70,7 @@ class Real(click.FloatRange):
         except ValueError:
             number = math.nan
         least, most = float(self.min or 0), float(self.max or 0)
+        # "nan" is a number for float(), and every comparison with it is false.
         if math.isnan(number):
             raise InputError("not a number", field=name_of(param), value=value, expected=self.expected)
         if not least <= number <= most or (self.min_open and number == least):

@@ -49,6 +49,7 @@ class Seconds(click.ParamType[int]):
         try:
             length_us = read_duration(text, field)
         except InputError as error:
+            # From None: the first error is the same in the words of durations, and names no value.
             raise InputError(error.problem, field=field, value=value, expected=error.expected) from None
         if length_us < MICROSECONDS or length_us % MICROSECONDS:
             raise InputError("not whole seconds", field=field, value=value, expected="at least one second")

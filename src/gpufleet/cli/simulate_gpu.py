@@ -64,6 +64,7 @@ def command(name: str, state_folder: Path | None, **wanted: object) -> None:
         except OSError as error:
             problem = f"no agent with simulated GPUs listens at {folder / SOCKET} ({error.strerror or error})"
             raise WorldError(f"{problem}; `gpufleet up --real-node` starts one") from error
+        # The agent polls: an error that is reset at once would never be seen.
         if wanted["flap"]:
             time.sleep(FLAP_HALF_S)
     if machine is not None:
