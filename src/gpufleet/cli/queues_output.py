@@ -53,6 +53,7 @@ def show(answer: QueuesAnswer, output: str, resource: str, color: str, *, one: s
         click.echo(yaml_text(answer), nl=False)
         return
     terminal = sys.stdout.isatty()
+    # A pipe gets whole names: what reads them has no screen.
     width = shutil.get_terminal_size((WIDTH_FALLBACK, 24)).columns if terminal else None
     look = TableLayout(resource, output == "wide", terminal, _glyphs(), width)
     colored = with_color(color)
@@ -61,6 +62,7 @@ def show(answer: QueuesAnswer, output: str, resource: str, color: str, *, one: s
         painted = click.style(shown, fg=line.color) if colored and line.color else shown
         echo_painted(painted, colored=colored)
     for note in answer.notes:
+        # On standard error: a note is no row of the table.
         echo_line(f"note: {note}", err=True)
 
 

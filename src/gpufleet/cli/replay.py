@@ -155,6 +155,7 @@ def command(
         log_path=None if log_path is None else str(log_path),
     )
     planned = plan(template, policy, seed, out, shown_command())
+    # Before the replay: that a file cannot be written must not be found out after hours.
     output.check_targets(log_path)
     output.tell_notes(planned)
     prepare(Silent() if quiet else ToPerson("gpufleet: "))
@@ -165,6 +166,7 @@ def command(
     output.show(result)
     if not result.complete:
         output.tell_missing(outcome)
+    # Last, so that the runs that ended are written and shown.
     if outcome.failure is not None:
         raise outcome.failure
     return ExitCode.INTERRUPTED if outcome.interrupted else ExitCode.DONE

@@ -110,6 +110,7 @@ def command(
         scheduler_name=scheduler_name,
         lease_namespace=lease_namespace,
     )
+    # Keys come from standard input, so both have to be a terminal.
     if output != "json" and not once and sys.stdout.isatty() and sys.stdin.isatty():
         return watch(request, colored=with_color(color))
     show(read_once(request), request, output, headings=not no_headers, colored=with_color(color))

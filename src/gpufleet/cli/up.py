@@ -137,6 +137,7 @@ def command(
     # Where nothing is told, nothing is waited for.
     if not (no_web or quiet):
         progress.say(page_sentence(cluster.folder / URL_FILE))
+    # The only line on standard output, because a shell evaluates what is printed there.
     click.echo(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
 
 
@@ -159,6 +160,7 @@ def local_volumes() -> "Component":
     """The provisioner of the default StorageClass."""
     from gpufleet.localkube.control_plane import Component
 
+    # The Python of this command: another one on the path may lack gpufleet.
     command = (sys.executable, "-m", "gpufleet.localkube.local_volumes", "local-volumes.kubeconfig")
     return Component(name="local-volumes", command=command, user="local-volumes")
 

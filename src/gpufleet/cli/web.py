@@ -104,6 +104,7 @@ def command(
     from gpufleet.web.process import run_process
     from gpufleet.web.request import Request
 
+    # Under another name a page of another site could reach this one (DNS rebinding).
     if hosts and login == "local":
         raise InputError(
             "only this machine's own names are served",

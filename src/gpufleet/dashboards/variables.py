@@ -5,6 +5,7 @@ A Prometheus of one cluster has no label ``cluster``: for this label, all means 
 
 from gpufleet.dashboards.board import LabelVariable, Opens
 
+# By a metric of the scheduler: a cluster whose agents are all silent must still be listed.
 CLUSTER = LabelVariable("cluster", "Cluster", "gpufleet_scheduler_leader", ".*")
 NODE = LabelVariable("node", "Node", "gpufleet_agent_info")
 QUEUE = LabelVariable("queue", "Queue", "gpufleet_scheduler_queue_active")

@@ -26,6 +26,7 @@ ANY = (Threshold(1, Colour.BAD),)
 ANY_WARNS = (Threshold(1, Colour.WARNING),)
 REPORTING = one_per("node", series("gpufleet_scheduler_node_report"))
 SCRAPED = one_per("node", series("gpufleet_agent_info"))
+# It always fires: no other alert beside it is health, and without it no rules are loaded.
 HEARTBEAT = series("ALERTS", 'alertname="Heartbeat"')
 
 

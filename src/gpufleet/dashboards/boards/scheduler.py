@@ -35,6 +35,7 @@ def sum_of(name: str, label: str) -> str:
 
 def burn(what: str, window: str) -> str:
     """How many times as fast as it may be the budget is used up; absent while nothing happens."""
+    # NaN is not >= 0: a window in which nothing happened has no value.
     return f"{series(f'gpufleet:{what}:ratio_rate{window}')} / {SLOW_PART} >= 0"
 
 
