@@ -73,6 +73,9 @@ def binding_of(role: str) -> dict[str, Any]:
 
 
 MERGE = "application/merge-patch+json"
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/vision/resourceclaims"
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/gpufleet-system/leases/gpufleet"
 OF_ALL: tuple[tuple[str, str, str, object], ...] = (
     ("a binding of admin", "POST", f"{RBAC}/namespaces/vision/rolebindings", binding_of("cluster-admin")),
     ("a binding of its own role", "POST", f"{RBAC}/namespaces/vision/rolebindings", binding_of("edit")),
@@ -100,6 +103,45 @@ OF_ALL: tuple[tuple[str, str, str, object], ...] = (
     ("a project of its own", "POST", PROJECTS, ProjectCase("own", spec()).object("mine")),
     ("a ServiceAccount", "POST", f"{VISION}/serviceaccounts", {"metadata": {"name": "mine"}}),
     ("a token", "POST", f"{VISION}/serviceaccounts/default/token", {"spec": {}}),
+    (
+        "a token that never ends",
+        "POST",
+        f"{VISION}/secrets",
+        {
+            "metadata": {"name": "mine", "annotations": {"kubernetes.io/service-account.name": "default"}},
+            "type": "kubernetes.io/service-account-token",
+        },
+    ),
+    (
+        "traffic to an address of others",
+        "POST",
+        f"{VISION}/services",
+        {"metadata": {"name": "mine"}, "spec": {"ports": [{"port": 443}], "externalIPs": ["10.96.0.1"]}},
+    ),
+    (
+        "a pod of a critical class",
+        "POST",
+        f"{VISION}/pods",
+        {
+            "metadata": {"name": "mine"},
+            "spec": {
+                "priorityClassName": "system-node-critical",
+                "containers": [{"name": "c", "image": "x", "resources": {"limits": {"memory": "1Gi"}}}],
+            },
+        },
+    ),
+    ("a binding of a pod", "POST", f"{VISION}/pods/none/binding", {"target": {"kind": "Node", "name": "n"}}),
+    ("a container in a pod", "PATCH", f"{VISION}/pods/none/ephemeralcontainers", {"spec": {}}),
+    ("a resource claim", "POST", CLAIMS, {"metadata": {"name": "mine"}, "spec": {}}),
+    ("a PriorityClass", "POST", CLASSES, {"metadata": {"name": "mine"}, "value": 9}),
+    (
+        "pods elsewhere evicted",
+        "POST",
+        f"{NAMESPACES}/others/pods/none/eviction",
+        {"metadata": {"name": "none"}},
+    ),
+    ("the Lease of the scheduler", "PATCH", LEASE, {"spec": {"holderIdentity": "mine"}}),
+    ("GPUs of a node", "PATCH", "/apis/gpufleet.io/v1alpha1/nodedevices/none", {"spec": {}}),
     ("Secrets elsewhere", "GET", f"{NAMESPACES}/kube-system/secrets", None),
     ("pods elsewhere", "GET", f"{NAMESPACES}/default/pods", None),
     ("another queue's quota", "PATCH", f"{QUEUES}/prod", {"spec": {"weight": 99}}),
@@ -172,6 +214,9 @@ def test_members_and_owners_work_in_their_namespaces(installed: LocalCluster) ->
             assert person.ask("GET", f"{VISION}/secrets")[0] == 200
             config = {"metadata": {"name": "a-config"}}
             assert person.ask("POST", f"{VISION}/configmaps?dryRun=All", config)[0] == 201
+            service = {"metadata": {"name": "a-service"}, "spec": {"ports": [{"port": 80}]}}
+            assert person.ask("POST", f"{VISION}/services?dryRun=All", service)[0] == 201
+            assert person.ask("POST", f"{VISION}/secrets?dryRun=All", {"metadata": {"name": "own"}})[0] == 201
 
 
 OF_MEMBERS = (
