@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpufleet.model.fleet_policy import DEPLOY_PREFIX, UPGRADE_STATE_LABEL, DriverSource
+from gpufleet.model.fleet_policy import DEPLOY_PREFIX, MIG_STATE_LABEL, UPGRADE_STATE_LABEL, DriverSource
 from gpufleet.model.phrases import listed
 from gpufleet.preflight.facts import Case
 from gpufleet.preflight.finding import FindingSeverity, PreflightFinding
@@ -12,6 +12,11 @@ PRE_INSTALLED, PAUSED = "pre-installed", "paused-for-"
 SETTLED_STATES = ("", "upgrade-done")
 """States of nodes on which no operator is at work."""
 
+WORKLOAD_LABEL = "nvidia.com/gpu.workload.config"
+MACHINES = frozenset({"vm-passthrough", "vm-vgpu"})
+"""Values of ``WORKLOAD_LABEL``: the GPUs are given to virtual machines, by another driver."""
+
+MIG_AT_WORK = frozenset({"pending", "rebooting"})
 CRASHING = "CrashLoopBackOff"
 WRITERS_MAX = 1
 """A label of a driver manager has one writer; two take turns for ever."""
@@ -21,6 +26,8 @@ def judge(case: Case) -> Iterator[PreflightFinding]:
     """What of the node's state stands in the way."""
     yield from _readiness(case)
     yield from _labels(case)
+    if case.wanted.source is DriverSource.IMAGE:
+        yield from _other_uses(case)
     yield from _pods(case)
 
 
@@ -82,6 +89,26 @@ def _labels(case: Case) -> Iterator[PreflightFinding]:
             FindingSeverity.BLOCKS,
             f"{listed(contended)} is written by {listed(case.node.label_writers[contended[0]])}",
             "leave one writer: they undo each other's work",
+        )
+
+
+def _other_uses(case: Case) -> Iterator[PreflightFinding]:
+    """What holds the GPUs that no pod tells of."""
+    workload = case.node.labels.get(WORKLOAD_LABEL, "")
+    if workload in MACHINES:
+        yield PreflightFinding(
+            "gpus-of-virtual-machines",
+            FindingSeverity.BLOCKS,
+            f"the GPUs are for virtual machines ({workload}), and a driver for containers finds none",
+            f"leave the node out of the policy, or take its label {WORKLOAD_LABEL} away",
+        )
+    state = case.node.labels.get(MIG_STATE_LABEL, "")
+    if state in MIG_AT_WORK:
+        yield PreflightFinding(
+            "mig-change-unfinished",
+            FindingSeverity.BLOCKS,
+            f"the MIG manager changes the layout of the GPUs: its state is {state}",
+            "let it finish; if its pod is gone, see why, and take the label away",
         )
 
 
