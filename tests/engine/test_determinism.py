@@ -60,13 +60,13 @@ def tell(policy: str, seed: int, rounds: int = 120) -> Story:
 def transcript(policy: str, seed: int) -> bytes:
     """What was said, as canonical JSON."""
     # The search for victims makes a long story slow, and this one is told for each policy.
-    return msgspec.json.encode(tell(policy, seed, rounds=60).said)
+    return msgspec.json.encode(tell(policy, seed, rounds=40).said)
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 def test_a_story_told_again_gives_the_same_bytes(policy: str) -> None:
     # The search for victims makes a long story slow, and this one is told for each policy.
-    told = tell(policy, 5, rounds=60)
+    told = tell(policy, 5, rounds=40)
     again = Story(policy, seed=5)
     for at_us, events in told.told:
         again.at_us = at_us

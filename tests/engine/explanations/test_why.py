@@ -30,7 +30,7 @@ NAMES = {one.name for one in all_causes()}
 POOL = Taint("nvidia.com/gpu", "present", "NoSchedule")
 NOT_READY = Taint("node.kubernetes.io/not-ready", "", "NoSchedule")
 DRIVER = ALL_DRIVER_FEATURES[-1]
-SEEDS = 60
+SEEDS = 40
 ARRIVALS = 25
 
 
