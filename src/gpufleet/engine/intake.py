@@ -181,7 +181,9 @@ class Intake:
             self._describe_anew(known, pod)
             return
         row = self._new_pod(pod)
-        state.policy.arrived(pod.shape)
+        # Asked here: most policies learn nothing, and a call for each pod that comes would be for nothing.
+        if state.policy.policy.learns:
+            state.policy.arrived(pod.shape)
         if not state.pauses.recalled or not state.pause_as_before(row, self.at_us):
             state.welcome(row)
         if self.moving.replacements.by_row:

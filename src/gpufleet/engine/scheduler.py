@@ -158,7 +158,7 @@ class Engine:
             due_us = earliest((due_us, intake.next_due_us()))
         if due_us is not None:
             instructions.append(RequeueAfter(due_us))
-        if state.policy.defers or state.policy.valuation_is_due():
+        if state.policy.defers or (state.policy.policy.learns and state.policy.valuation_is_due()):
             instructions.append(Learn())
             state.policy.defers = False
         state.store.keep()

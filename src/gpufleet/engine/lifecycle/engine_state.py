@@ -321,8 +321,7 @@ class EngineState:
 
     def update_gang_of(self, row: int) -> None:
         """``update_gang`` for the gang of a pod, if it has one."""
-        gang = self.pods.pod_at(row).gang
-        if gang is not None:
+        if (gang := self.pods.pod_at(row).gang) is not None:
             self.update_gang(gang)
 
     def stands_in_line(self, members: Members) -> bool:
@@ -370,7 +369,8 @@ class EngineState:
     def placed(self, row: int) -> None:
         """A pod no longer waits: it has a place."""
         pod = self.pods.pod_at(row)
-        self.assign_queue(row)
+        if self.queues.is_active:
+            self.assign_queue(row)
         self.changes.note(Change.POD_PLACED)
         if pod.leaving:
             self.departures.announce(pod.uid)
