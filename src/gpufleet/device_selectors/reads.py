@@ -1,11 +1,14 @@
-"""Which attributes and capacities of a device a selector reads, by the text alone.
+"""Which attributes and capacities of a device a selector reads, and which values it needs, by the text alone.
 
-Two devices that agree in these are one to the selector, so it need not be asked of both.
+Two devices that agree in what it reads are one to the selector, so it need not be asked of both. A device
+that lacks a value that it needs is never chosen by it, so it need not be asked at all.
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from gpufleet.device_selectors.expressions import (
+    AND,
     INDEX,
     OPTIONAL_INDEX,
     OPTIONAL_SELECT,
@@ -22,6 +25,51 @@ from gpufleet.device_selectors.expressions import (
 DEVICE = "device"
 NAMED_BY_DOMAIN = ("attributes", "capacity")
 INDEXING = (INDEX, OPTIONAL_INDEX, OPTIONAL_SELECT)
+EQUALS = "_==_"
+OR_VALUE = "orValue"
+
+
+class NeededValue(NamedTuple):
+    """The text that an attribute has on every device that a selector chooses."""
+
+    domain: str
+    name: str
+    value: str
+
+
+def values_needed(expression: Expression) -> tuple[NeededValue, ...]:
+    """The comparisons with a constant text that are joined by ``&&`` alone; empty where there are none.
+
+    Where one of them is false the selector is false or fails, whatever the others say.
+    """
+    found: list[NeededValue] = []
+    left = [expression]
+    while left:
+        one = left.pop()
+        if isinstance(one, Call) and one.function == AND:
+            left += one.arguments
+        elif isinstance(one, Call) and one.function == EQUALS:
+            first, second = one.arguments
+            needed = _needed(first, second) or _needed(second, first)
+            found += () if needed is None else (needed,)
+    return tuple(found)
+
+
+def _needed(attribute: Expression, constant: Expression) -> NeededValue | None:
+    value = _text(constant)
+    if isinstance(attribute, Call) and attribute.function == OR_VALUE and attribute.target is not None:
+        (default,) = attribute.arguments
+        # A device without the attribute may be meant where the default is the value.
+        if _text(default) in {None, value}:
+            return None
+        attribute = attribute.target
+    inside, name = _step(attribute)
+    if value is None or name is None or inside is None or not _is_domain(inside):
+        return None
+    of_kind, domain = _step(inside)
+    if domain is None or not isinstance(of_kind, Select) or of_kind.field != "attributes":
+        return None
+    return NeededValue(domain, name, value)
 
 
 def names_read(expression: Expression) -> frozenset[str] | None:

@@ -12,7 +12,7 @@ from gpufleet.device_selectors.cel_errors import EvaluationError, ExpressionErro
 from gpufleet.device_selectors.checking import Environment, checked
 from gpufleet.device_selectors.parsing import parsed
 from gpufleet.device_selectors.planning import planned
-from gpufleet.device_selectors.reads import names_read
+from gpufleet.device_selectors.reads import NeededValue, names_read, values_needed
 from gpufleet.device_selectors.steps import Frame, Step
 from gpufleet.device_selectors.types import ANY, BOOL, DYN, QUANTITY, STRING, Type, map_of
 from gpufleet.device_selectors.values import DefaultMap, Value, Version
@@ -88,6 +88,8 @@ class Selector:
     _step: Step
     reads: frozenset[str] | None = None
     """Names of the attributes and capacities that it reads; None where it may read any."""
+    needs: tuple[NeededValue, ...] = ()
+    """What every device has that it chooses."""
 
     def verdict(self, device: DeviceView, cost_max: int = COST_MAX) -> Verdict:
         """Ask it of a device. Raises CostExceededError above the limit."""
@@ -111,7 +113,7 @@ def selector(expression: str, features: Features = DEFAULT_FEATURES) -> Selector
     found = checked(tree, _environment(features, attribute))
     if found.type not in {BOOL, attribute}:
         raise ExpressionError(f"must evaluate to bool or the unknown type, not {found.type}")
-    return Selector(expression, planned(found), names_read(tree))
+    return Selector(expression, planned(found), names_read(tree), values_needed(tree))
 
 
 def _environment(features: Features, attribute: Type) -> Environment:

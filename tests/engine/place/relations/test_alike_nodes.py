@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from gpufleet.dra_allocation.allocator import Allocator
@@ -26,9 +27,11 @@ from gpufleet.dra_allocation.slices import (
     ResourceSlice,
 )
 from gpufleet.engine.arrays.tables import TableStore
+from gpufleet.engine.place.relations.device_catalogue import DeviceCatalogue, NodeDevices
 from gpufleet.engine.place.relations.device_claims import DeviceClaims
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.model.labels import NodeTerm, Operator, Requirement
+from gpufleet.model.node import Node
 from tests.engine.fleet_builder import node
 
 DRIVER = "gpu.nvidia.com"
@@ -58,6 +61,8 @@ CLAIMS = (
     asked("three-under-one-switch", 3, constraint=PCIE_ROOT),
     asked("all", None),
     asked("the-first", 1, f'device.attributes["{DRIVER}"].uuid == "GPU-n3-0"'),
+    asked("on-no-single-node", 1, f'device.attributes["{DRIVER}"].?uuid.orValue("") == "GPU-far"'),
+    asked("all-of-one-name", None, f'device.attributes["{DRIVER}"].uuid == "GPU-n3-0"'),
     with_nic("gpu-beside-nic"),
     asked("big", 1, f'device.attributes["{DRIVER}"].model == "B200"'),
 )
@@ -185,3 +190,43 @@ def test_one_of_many_alike_nodes_is_asked(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(Allocator, "allocate", counted)
     assert len(case.serving(CLAIMS[1])) == NODES
     assert len(asked_of) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "asked_nodes"),
+    [
+        (f'device.attributes["{DRIVER}"].uuid == "GPU-n3-0"', ["n3"]),
+        (f'device.attributes["{DRIVER}"].?uuid.orValue("") == "GPU-n3-0"', ["n3"]),
+        (f'device.attributes["{DRIVER}"].uuid == "GPU-of-no-node"', []),
+        (f'device.attributes["{DRIVER}"].uuid.startsWith("GPU-n3-0")', ["n2", "n3", "n4"]),
+    ],
+)
+def test_of_a_device_that_a_claim_names_only_its_node_is_asked(
+    words: str, asked_nodes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = Fleet(TableStore())
+    claims = DeviceClaims(fleet)
+    for name in ("n2", "n3", "n4"):
+        fleet.put(node(name))
+        listed = (Device("gpu-0", {"type": "gpu", "uuid": f"GPU-{name}-0"}),)
+        claims.catalogue.set_slice(ResourceSlice(name, DRIVER, PoolPart(name, 1, 1), NodeReach(name), listed))
+    claims.catalogue.set_class(DeviceClass("gpu", (IS_GPU,)))
+    claims.set_claim(asked("by-name", 1, words), None)
+    of_node, seen = DeviceCatalogue.of, list[str]()
+
+    def noted(catalogue: DeviceCatalogue, one: Node) -> NodeDevices:
+        seen.append(one.name)
+        return of_node(catalogue, one)
+
+    monkeypatch.setattr(DeviceCatalogue, "of", noted)
+    serving = [
+        fleet.node_at(row).name for row in np.flatnonzero(claims.reasons(("team/by-name",)) == 0).tolist()
+    ]
+    assert (seen, serving) == (asked_nodes, [name for name in asked_nodes if name == "n3"])
+    # The device moves with its card to another node.
+    moved = (Device("gpu-0", {"type": "gpu", "uuid": "GPU-of-no-node"}),)
+    claims.catalogue.set_slice(ResourceSlice("n4", DRIVER, PoolPart("n4", 1, 1), NodeReach("n4"), moved))
+    serving = [
+        fleet.node_at(row).name for row in np.flatnonzero(claims.reasons(("team/by-name",)) == 0).tolist()
+    ]
+    assert serving == (["n4"] if not asked_nodes else ["n3"])

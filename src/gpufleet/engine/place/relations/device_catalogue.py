@@ -14,6 +14,7 @@ from gpufleet.dra_allocation.preference import LeastLoss
 from gpufleet.dra_allocation.slices import NodeFacts, ResourceSlice
 from gpufleet.engine.place.relations.alike_nodes import AlikeNodes, PoolName
 from gpufleet.engine.place.relations.node_answers import NodeAnswers
+from gpufleet.engine.place.relations.valued_nodes import ValuedNodes
 from gpufleet.model.node import Node
 
 
@@ -35,6 +36,7 @@ class DeviceCatalogue:
         self.class_changes = 0
         self._by_pool: dict[PoolName, dict[str, ResourceSlice]] = {}
         self.alike_nodes = AlikeNodes(self._by_pool)
+        self.valued_nodes = ValuedNodes(self.slices)
         self._index: SliceIndex | None = None
         self._nodes: dict[str, NodeDevices] = {}
 
@@ -116,6 +118,7 @@ class DeviceCatalogue:
 
     def _forget_nodes_of(self, pool: PoolName) -> None:
         self._index = None
+        self.valued_nodes.forget()
         nodes = self._nodes_of(pool)
         if nodes is not None and len(nodes) == 1:
             self.forget(nodes)

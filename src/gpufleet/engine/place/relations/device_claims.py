@@ -16,16 +16,18 @@ import numpy as np
 from gpufleet.dra_allocation.allocation_errors import ClaimError
 from gpufleet.dra_allocation.claims import ResourceClaim
 from gpufleet.dra_allocation.likeness import asks_for_one_device
+from gpufleet.dra_allocation.needed_values import needed_values
 from gpufleet.dra_allocation.results import Allocation, Refusal
 from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
 from gpufleet.engine.node_reasons.claim_devices import BIT as CLAIM_DEVICES
 from gpufleet.engine.node_reasons.claim_elsewhere import BIT as CLAIM_ELSEWHERE
 from gpufleet.engine.place.relations.device_catalogue import DeviceCatalogue, NodeDevices
 from gpufleet.engine.place.relations.held_by_claims import HeldByClaims
-from gpufleet.engine.place.relations.node_answers import REFUSES, SERVES, UNKNOWN, NodeAnswers
+from gpufleet.engine.place.relations.node_answers import REFUSES, SERVES, UNKNOWN, Answers, NodeAnswers
 from gpufleet.engine.place.relations.place_choice import ClaimedDevices
 from gpufleet.engine.state.eligibility import nodes_of_affinity
 from gpufleet.engine.state.fleet import Fleet
+from gpufleet.model.identifiers import NodeName
 from gpufleet.model.labels import NodeAffinity
 from gpufleet.model.node import Node
 
@@ -172,6 +174,8 @@ class DeviceClaims:
         # Of nodes with alike devices one is asked: of thousands of nodes there are a few kinds.
         by_likeness: dict[Hashable, int] = {}
         asks_for_one = asks_for_one_device((known.claim for known in waiting), self.catalogue.classes)
+        if asks_for_one:
+            self._leave_out(waiting, answers, unknown)
         for row in np.flatnonzero(unknown).tolist():
             node = self.fleet.nodes[row]
             if node is None:
@@ -185,6 +189,19 @@ class DeviceClaims:
                     by_likeness[likeness] = answer
             answers[row] = answer
         return answers == SERVES
+
+    def _leave_out(self, waiting: Sequence[KnownClaim], answers: Answers, unknown: BoolArray) -> None:
+        """Nodes without a device of the name that these claims give refuse them without being asked."""
+        needed = needed_values((known.claim for known in waiting), self.catalogue.classes)
+        names = self.catalogue.valued_nodes.with_all(needed)
+        if names is None:
+            return
+        rows_by_name = self.fleet.row_by_name
+        rows = [row for name in sorted(names) if (row := rows_by_name.get(NodeName(name))) is not None]
+        others = unknown.copy()
+        others[rows] = False
+        answers[others] = REFUSES
+        unknown[others] = False
 
     def _likeness(self, node: Node) -> Hashable | None:
         """What alike nodes have in common now; None where a node is to be asked itself."""
