@@ -91,7 +91,7 @@ demo: ## Replay a production trace of 1,213 GPU nodes and write a report
 # last, so that their closing line is the last one to be read.
 .PHONY: test
 test: setup ## Check everything: style, types, layers, documents, tests
-	@$(MAKE) --no-print-directory --jobs=2 lint docs kube kube-before chart-programs login-programs
+	@$(MAKE) --no-print-directory --jobs=2 lint docs kube kube-before chart-programs login-programs scale-programs
 	@$(MAKE) --no-print-directory pytest
 
 .PHONY: pytest
@@ -119,6 +119,10 @@ chart-programs: setup ## What the tests of chart and image need: helm, kubeconfo
 .PHONY: login-programs
 login-programs: setup ## What the tests of the page behind a proxy need: oauth2-proxy, and a provider of OpenID Connect
 	@$(BIN)/python -m tests.web.login.programs
+
+.PHONY: scale-programs
+scale-programs: setup ## What the tests of bought nodes need: Karpenter with its provider of simulated nodes
+	@$(BIN)/python -m tests.karpenter.programs
 
 .PHONY: metrics-reference
 metrics-reference: kube ## Ask the reference adapter of the metrics APIs anew, and write its answers down for the tests

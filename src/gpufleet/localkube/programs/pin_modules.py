@@ -56,7 +56,7 @@ def upstream_go_mod(folder: Path, release: Release) -> str:
 
 def go(folder: Path, *arguments: str) -> str:
     """Run Go in this folder and return what it wrote; ends the program where it fails."""
-    environment = {**os.environ, "GOWORK": "off", "GOFLAGS": "-mod=mod"}
+    environment = {**os.environ, "GOWORK": "off", "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "auto"}
     done = subprocess.run(
         [GO, *arguments], cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=False
     )

@@ -1,0 +1,48 @@
+"""Nodes that the real Karpenter buys for our scheduler's work, and gives back."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.karpenter.real_karpenter import DO_NOT_DISRUPT, Fleet, running_fleet
+
+TRAIN = ("train-0", "train-1", "train-2")
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    with running_fleet(tmp_path_factory.mktemp("karpenter")) as its:
+        yield its
+
+
+@pytest.fixture
+def fleet(running: Fleet) -> Iterator[Fleet]:
+    yield running
+    running.emptied()
+
+
+def test_a_gang_from_zero_nodes_gets_one_node_for_each_member_and_they_go_with_it(fleet: Fleet) -> None:
+    for name in TRAIN:
+        fleet.pod(name, gpus=8, gang=3)
+    fleet.until_run(*TRAIN)
+    assert fleet.types() == ["gpu-8x"] * 3
+    assert len(fleet.claims()) == 3
+    for name in TRAIN:
+        assert fleet.found(name)["metadata"]["annotations"][DO_NOT_DISRUPT] == "true"
+    fleet.emptied()
+
+
+def test_work_that_waits_for_members_or_for_quota_buys_nothing(fleet: Fleet) -> None:
+    fleet.pod("alone", gpus=8, gang=2)
+    fleet.pod("never", gpus=8, namespace="small")
+    fleet.until_waits("WaitingForGang", "alone")
+    fleet.until_waits("NeverFits", "never", "small")
+    fleet.pod("first", gpus=4, namespace="small")
+    fleet.until_run("first", namespace="small")
+    fleet.pod("second", gpus=4, namespace="small")
+    fleet.until_waits("WaitingForQuota", "second", "small")
+    # Karpenter buys for all pods together for which it would: with this one it would have bought for those.
+    fleet.pod("last", gpus=4)
+    fleet.until_run("last")
+    assert fleet.types() == ["gpu-4x"] * 2
+    assert len(fleet.claims()) == 2
