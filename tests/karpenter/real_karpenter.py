@@ -24,10 +24,13 @@ from tests.waiting import until
 
 NAMESPACES, NODES = "/api/v1/namespaces", "/api/v1/nodes"
 QUEUES = "/apis/gpufleet.io/v1alpha1/fleetqueues"
+EVENTS = "/api/v1/namespaces/default/events"
 CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
 POOL = "/apis/karpenter.sh/v1/nodepools/gpus"
 NODE_CLASS = "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses/default"
 TYPE = "node.kubernetes.io/instance-type"
+CAPACITY_TYPE = "karpenter.sh/capacity-type"
+TYPES = ("gpu-4x", "gpu-8x")
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 GPU = "nvidia.com/gpu"
 QUOTAS = {"default": 24, "small": 4}
@@ -42,7 +45,7 @@ GOES_S = 180.0
 
 def instance_type(gpus: int, price: float) -> Object:
     """A type as Karpenter's provider reads it."""
-    words = {"karpenter.sh/capacity-type": "on-demand", "topology.kubernetes.io/zone": "zone-a"}
+    words = {CAPACITY_TYPE: "on-demand", "topology.kubernetes.io/zone": "zone-a"}
     requirements = [{"key": key, "operator": "In", "values": [value]} for key, value in words.items()]
     resources = {"cpu": str(gpus * 8), "memory": f"{gpus * 64}Gi", GPU: str(gpus), "pods": "110"}
     offering = {"Price": price, "Available": True, "Requirements": requirements}
@@ -50,13 +53,15 @@ def instance_type(gpus: int, price: float) -> Object:
     return its | {"operatingSystems": ["linux"], "resources": resources}
 
 
-def node_pool() -> Object:
-    """Nodes of every type; what is empty or more than is needed goes after two seconds."""
+def node_pool(*types: str) -> Object:
+    """Nodes of these types; what is empty or more than is needed goes after two seconds."""
     node_class = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
-    linux = {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}
+    one_of = {"key": TYPE, "operator": "In", "values": list(types)}
+    # With both kinds allowed Karpenter would replace a node by spot capacity alone, of which no type has any.
+    on_demand = {"key": CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]}
     template = {
         "metadata": {"labels": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}},
-        "spec": {"expireAfter": "Never", "nodeClassRef": node_class, "requirements": [linux]},
+        "spec": {"expireAfter": "Never", "nodeClassRef": node_class, "requirements": [one_of, on_demand]},
     }
     disruption = {
         "consolidationPolicy": "WhenEmptyOrUnderutilized",
@@ -117,6 +122,19 @@ class Fleet:
         """The types of the nodes."""
         return sorted(one["metadata"]["labels"][TYPE] for one in self.api.call("GET", NODES)["items"])
 
+    def may_buy(self, *types: str) -> None:
+        """From now on nodes of these types can be bought."""
+        self.api.apply(POOL, node_pool(*types))
+
+    def blocked(self, claim: str) -> bool:
+        """Whether Karpenter says that it leaves a node for the sake of a pod's annotation."""
+        return any(
+            one["reason"] == "DisruptionBlocked"
+            and one["involvedObject"]["name"] == claim
+            and DO_NOT_DISRUPT in one["message"]
+            for one in self.api.call("GET", EVENTS)["items"]
+        )
+
     def emptied(self) -> None:
         """End all pods, and wait until Karpenter has given every node back."""
         for namespace in QUOTAS:
@@ -159,7 +177,7 @@ def running_fleet(folder: Path) -> Iterator[Fleet]:
         cluster.furnished()
         node_class = {"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass"}
         api.apply(NODE_CLASS, {**node_class, "metadata": {"name": "default"}, "spec": {}})
-        api.apply(POOL, node_pool())
+        api.apply(POOL, node_pool(*TYPES))
         settings = {
             "KUBECONFIG": str(cluster.kubeconfig),
             "DISABLE_LEADER_ELECTION": "true",

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.karpenter.real_karpenter import DO_NOT_DISRUPT, Fleet, running_fleet
+from tests.karpenter.real_karpenter import DO_NOT_DISRUPT, GOES_S, TYPES, Fleet, pods, running_fleet
+from tests.waiting import until
 
+MERGE = "application/merge-patch+json"
 TRAIN = ("train-0", "train-1", "train-2")
 
 
@@ -46,3 +48,20 @@ def test_work_that_waits_for_members_or_for_quota_buys_nothing(fleet: Fleet) -> 
     fleet.until_run("last")
     assert fleet.types() == ["gpu-4x"] * 2
     assert len(fleet.claims()) == 2
+
+
+def test_a_gang_on_half_a_node_is_left_there_and_without_its_annotation_it_would_not_be(fleet: Fleet) -> None:
+    fleet.may_buy("gpu-8x")
+    for name in TRAIN[:2]:
+        fleet.pod(name, gpus=2, gang=2)
+    fleet.until_run(*TRAIN[:2])
+    (claim,) = fleet.claims()
+    # The gang would do with the cheaper type.
+    fleet.may_buy(*TYPES)
+    until(lambda: fleet.blocked(claim), GOES_S, f"Karpenter says nothing of {claim}: {fleet.story()}")
+    assert fleet.claims() == [claim]
+    assert [fleet.found(name)["status"]["phase"] for name in TRAIN[:2]] == ["Running"] * 2
+    for name in TRAIN[:2]:
+        bare = {"metadata": {"annotations": {DO_NOT_DISRUPT: None}}}
+        fleet.api.call("PATCH", f"{pods('default')}/{name}", bare, MERGE)
+    until(lambda: claim not in fleet.claims(), GOES_S, f"{claim} stays: {fleet.story()}")
