@@ -18,9 +18,10 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 
 @pytest.fixture
-def fleet(running: Fleet) -> Iterator[Fleet]:
-    yield running
+def fleet(running: Fleet) -> Fleet:
+    # Before and not after: the last test's nodes go with the cluster.
     running.emptied()
+    return running
 
 
 def test_a_gang_from_zero_nodes_gets_one_node_for_each_member_and_they_go_with_it(fleet: Fleet) -> None:
