@@ -32,7 +32,7 @@ from tests.engine.devices_without_ids import check_amounts_kept, devices_of, hel
 from tests.engine.distrust_ledger import DistrustLedger
 from tests.engine.evictions_check import check_eviction, is_stand_in
 from tests.engine.plain_fleet import PlainNode, places_on
-from tests.engine.plain_neighbours import Placed, PlainNeighbours
+from tests.engine.plain_neighbours import Placed, PlainNeighbours, came_before
 from tests.engine.pod_life import PodLives
 from tests.engine.queueing.plain_quota import PlainQuota
 from tests.engine.queueing.quota_ledger import QuotaLedger, allows, check_usage
@@ -72,7 +72,7 @@ class Ledger:
         self.nominated: dict[PodUid, NodeName] = {}
         self.reservations = ReservationLedger(engine)
         self.reserved: dict[PodUid, NodeName] = {}
-        self.kept: set[PodUid] = set()
+        self.kept: dict[PodUid, NodeName] = {}
         self.changed: set[NodeName] = set()
         self.refused_until_us: dict[PodUid, int] = {}
         self.distrust = DistrustLedger()
@@ -208,15 +208,13 @@ class Ledger:
         elsewhere = set().union(self.place, self.pause_end_us, self.nominated, self.reserved)
         return [pod for uid, pod in self.pods.items() if uid not in elsewhere and not pod.leaving]
 
-    def neighbours(self, reserved: dict[PodUid, NodeName] | None = None) -> PlainNeighbours:
+    def neighbours(self, coming: dict[PodUid, NodeName] | None = None) -> PlainNeighbours:
         """Who is where as of now, the plain way, and who will be where others still run."""
-        placed = [
-            Placed(self.pods[uid], name, self.volumes.get(uid, ())) for uid, (name, _) in self.place.items()
-        ]
-        state = self.engine.state
+        places, state = self.place.items(), self.engine.state
+        placed = [Placed(self.pods[uid], name, self.volumes.get(uid, ())) for uid, (name, _) in places]
         kept = [
             Placed(self.pods[uid], name, state.neighbours.volumes_of(state.pods.row_by_uid[uid]))
-            for uid, name in (self.nominated | (self.reserved if reserved is None else reserved)).items()
+            for uid, name in (self.nominated | self.reserved if coming is None else coming).items()
             if uid in self.pods and uid not in self.place
         ]
         return PlainNeighbours(self.nodes, placed, self.namespaces, kept)
@@ -293,7 +291,7 @@ class Ledger:
 
     def _drop_places_not_kept(self, said: list[AnyInstruction]) -> None:
         """Places that were kept and are not any more, or that are given out or given anew in this step."""
-        self.kept = set(self.nominated)
+        self.kept = dict(self.nominated)
         for one in said:
             if isinstance(one, NominationWithdrawn):
                 assert one.uid in self.nominated, f"{one.uid} loses a place that it did not have"
@@ -340,10 +338,12 @@ class Ledger:
             assert len(set(one.devices)) == len(one.devices) == pod.shape.gpu.count
             assert any(set(one.devices) <= set(group) for group in place.fitting_together(pod.shape)), one
             self._check_domain(pod, one.node)
-            neighbours, node = self.neighbours(), self.nodes[one.node]
+            before = came_before(one.uid, self.kept, self.nominated)
+            neighbours, node = self.neighbours(before | self.reserved), self.nodes[one.node]
             against = neighbours.reasons(pod, node)
             if against == POD_AFFINITY:
-                against = min(self.neighbours(one).reasons(pod, node) for one in self.reservations.moments())
+                moments = map(before.__or__, self.reservations.moments())
+                against = min(self.neighbours(one).reasons(pod, node) for one in moments)
             assert not against, f"{one.uid} is bound to {one.node} against {against}"
             ways = neighbours.assignments(pod, node)
             most = max(sum(bool(volume) for _, volume in way) for way in ways)

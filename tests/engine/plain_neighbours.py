@@ -14,7 +14,7 @@ from gpufleet.engine.node_reasons.spread import BIT as SPREAD
 from gpufleet.engine.node_reasons.volume_in_use import BIT as VOLUME_IN_USE
 from gpufleet.engine.node_reasons.volume_limit import BIT as VOLUME_LIMIT
 from gpufleet.engine.node_reasons.volume_unbound import BIT as VOLUME_UNBOUND
-from gpufleet.model.identifiers import NodeName
+from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
 from gpufleet.model.pod_affinity import PodTerm
@@ -235,3 +235,15 @@ class PlainNeighbours:
             if volume and one.volume == volume:
                 return [volume] if one.reach.accepts(node.labels, node.name) else []
         return [volume] if node.name == chosen_on else []
+
+
+def came_before(
+    uid: PodUid, kept: Mapping[PodUid, NodeName], now: Mapping[PodUid, NodeName]
+) -> dict[PodUid, NodeName]:
+    """The places kept ``now`` that count for a pod: one that had its own has a right before later ones.
+
+    ``kept`` are the places before this step, in the order in which they were given.
+    """
+    order = list(kept)
+    later = set(order[order.index(uid) :]) if uid in kept else set()
+    return {other: name for other, name in now.items() if other not in later}
