@@ -5,6 +5,7 @@ The packages are real, the API server and its controllers too; kubelets are simu
 
 import asyncio
 from collections.abc import Iterator
+from http.client import TOO_MANY_REQUESTS
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.kube.definition_skew import missing_fields
 from gpufleet.kube.resources import OWN_KINDS
 from gpufleet.localkube import simulated_nodes
-from gpufleet.localkube.access.api import APPLY
+from gpufleet.localkube.access.api import APPLY, RefusedError
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
 from gpufleet.model.identifiers import FleetPolicyName
@@ -120,9 +121,18 @@ def run_a_pod(cluster: LocalCluster) -> None:
 
 
 def get(cluster: LocalCluster, path: str) -> dict[str, Any]:
-    with cluster.api() as api:
-        found: dict[str, Any] = api.call("GET", path)
-    return found
+    def answered() -> dict[str, Any] | None:
+        with cluster.api() as api:
+            try:
+                found: dict[str, Any] = api.call("GET", path)
+            except RefusedError as error:
+                if error.status == TOO_MANY_REQUESTS:
+                    return None
+                raise
+        return found
+
+    # A definition that was just written has no storage for a moment, and the server asks for patience.
+    return awaited(f"an answer to {path}", answered)
 
 
 def told(one: dict[str, Any]) -> tuple[object, ...]:
