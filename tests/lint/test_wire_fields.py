@@ -47,6 +47,9 @@ def test_every_field_reads_as_in_the_text() -> None:
             text.is_true,
             text.texts(),
         ), text.path
+        assert {name: one.text for name, one in wire.by_name().items()} == {
+            name: one.text for name, one in text.by_name().items()
+        }
         assert wire.node is not None
         assert text.node is not None
         assert data_of(wire.node) == data_of(text.node)

@@ -30,10 +30,10 @@ def conditions(status: Field) -> dict[str, ReadCondition]:
     """The conditions of an object by their type."""
     found = {}
     for one in status.at("conditions").items():
-        told = one.texts()
-        state, reason, message = (told.get(name, "") for name in ("status", "reason", "message"))
-        since = told.get("lastTransitionTime", "")
-        found[told.get("type", "")] = ReadCondition(state, reason, message, since)
+        read = one.texts().get
+        found[read("type", "")] = ReadCondition(
+            read("status", ""), read("reason", ""), read("message", ""), read("lastTransitionTime", "")
+        )
     return found
 
 

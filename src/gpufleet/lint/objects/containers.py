@@ -57,12 +57,12 @@ class Container:
     @worked_out_once
     def limits(self) -> dict[str, Field]:
         """Limits by name of the resource."""
-        return dict(self.field.at("resources", "limits").entries())
+        return self.field.at("resources", "limits").by_name()
 
     @worked_out_once
     def requests(self) -> dict[str, Field]:
         """Requests by name of the resource."""
-        return dict(self.field.at("resources", "requests").entries())
+        return self.field.at("resources", "requests").by_name()
 
     @worked_out_once
     def gpu_names(self) -> tuple[str, ...]:

@@ -64,6 +64,10 @@ class Field:
             for key_node, value in (*self.node.entries, *self.node.merged):
                 yield key_node.text, Field(value, self, key_node.text, key_node)
 
+    def by_name(self) -> "dict[str, Field]":
+        """The fields of a mapping by name; none of anything else."""
+        return dict(self.entries())
+
     def texts(self) -> dict[str, str]:
         """The single values of a mapping, such as labels, by name; as ``at`` finds them."""
         found: dict[str, str] = {}

@@ -45,17 +45,22 @@ class WireField(Field):
 
     def at(self, *keys: str) -> "WireField":
         """The field under these names, which may be missing."""
+        if not keys:
+            return self
         value = self._value
         for key in keys:
-            value = value.get(key, _MISSING) if isinstance(value, dict) else _MISSING
-        return WireField(value, self, keys) if keys else self
+            if type(value) is not dict:
+                value = _MISSING
+                break
+            value = value.get(key, _MISSING)
+        return WireField(value, self, keys)
 
     def text_at(self, *keys: str) -> str | None:
         """The single value under these names; None where there is none."""
         # Without a field: a diagnosis reads hundreds of thousands of values in this way.
         value = self._value
         for key in keys:
-            if not isinstance(value, dict):
+            if type(value) is not dict:
                 return None
             value = value.get(key)
         return value if isinstance(value, str) else None if value is _MISSING else text_of(value)
@@ -64,7 +69,7 @@ class WireField(Field):
         """The single values of the mapping under these names."""
         value = self._value
         for key in keys:
-            if not isinstance(value, dict):
+            if type(value) is not dict:
                 return {}
             value = value.get(key)
         return _texts(value)
@@ -80,6 +85,13 @@ class WireField(Field):
         if isinstance(self._value, dict):
             for name, value in self._value.items():
                 yield name, WireField(value, self, (name,))
+
+    def by_name(self) -> "dict[str, Field]":
+        """The fields of a mapping by name; none of anything else."""
+        value = self._value
+        if not isinstance(value, dict):
+            return {}
+        return {name: WireField(one, self, (name,)) for name, one in value.items()}
 
     def texts(self) -> dict[str, str]:
         """The single values of a mapping, such as labels, by name."""
