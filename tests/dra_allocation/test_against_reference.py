@@ -20,7 +20,6 @@ from tests.dra_allocation.questions import (
     reference_answers,
 )
 from tests.dra_allocation.validator import problems
-from tests.engine.effort import EFFORT
 
 OF_CLOSED_GATES = {
     "compatibility-groups-disabled-skips-grouped-pool": "fit",
@@ -40,9 +39,6 @@ DIFFERENT = {
 
 PARTS = 10
 """The random questions are judged in so many tests, which may run side by side."""
-
-PARTS_JUDGED = min(PARTS, 5 * EFFORT)
-"""Half of the random questions suit each change; GPUFLEET_EFFORT=2 has all of them judged."""
 
 
 def judged(question: dict[str, Any], reference: dict[str, Any]) -> str:
@@ -101,7 +97,7 @@ def test_published_cases_end_as_in_the_reference(question: dict[str, Any], refer
     assert found == "same" or question["name"] in DIFFERENT, found
 
 
-@pytest.mark.parametrize("part", range(PARTS_JUDGED))
+@pytest.mark.parametrize("part", range(PARTS))
 def test_random_claims_get_the_devices_that_the_reference_gives(part: int) -> None:
     seeds = range(part, RANDOM_COUNT, PARTS)
     answers = reference_answers()[-RANDOM_COUNT:]

@@ -24,7 +24,7 @@ AT_ONCE = 50
 """So many stories are one test: a story takes some 20 ms."""
 
 
-@pytest.mark.parametrize("first", seeds(50))
+@pytest.mark.parametrize("first", seeds(200))
 def test_the_engine_and_the_reference_decide_alike_whatever_meets(first: int) -> None:
     assert not disagreeing(range(first * AT_ONCE, (first + 1) * AT_ONCE), EVERYTHING)
 
