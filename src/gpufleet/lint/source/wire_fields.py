@@ -45,34 +45,17 @@ class WireField(Field):
 
     def at(self, *keys: str) -> "WireField":
         """The field under these names, which may be missing."""
-        if not keys:
-            return self
-        value = self._value
-        for key in keys:
-            if type(value) is not dict:
-                value = _MISSING
-                break
-            value = value.get(key, _MISSING)
-        return WireField(value, self, keys)
+        return WireField(_value_at(self._value, keys), self, keys) if keys else self
 
     def text_at(self, *keys: str) -> str | None:
         """The single value under these names; None where there is none."""
         # Without a field: a diagnosis reads hundreds of thousands of values in this way.
-        value = self._value
-        for key in keys:
-            if type(value) is not dict:
-                return None
-            value = value.get(key)
+        value = _value_at(self._value, keys)
         return value if isinstance(value, str) else None if value is _MISSING else text_of(value)
 
     def texts_at(self, *keys: str) -> dict[str, str]:
         """The single values of the mapping under these names."""
-        value = self._value
-        for key in keys:
-            if type(value) is not dict:
-                return {}
-            value = value.get(key)
-        return _texts(value)
+        return _texts(_value_at(self._value, keys))
 
     def items(self) -> "list[Field]":
         """The items of a list; none of anything else."""
@@ -82,9 +65,7 @@ class WireField(Field):
 
     def entries(self) -> "Iterator[tuple[str, Field]]":
         """The fields of a mapping by name; none of anything else."""
-        if isinstance(self._value, dict):
-            for name, value in self._value.items():
-                yield name, WireField(value, self, (name,))
+        yield from self.by_name().items()
 
     def by_name(self) -> "dict[str, Field]":
         """The fields of a mapping by name; none of anything else."""
@@ -130,6 +111,16 @@ class WireField(Field):
     def keys(self) -> _Way:
         """The way from the root of the object."""
         return self._way if self._above is None else (*self._above.keys, *self._way)
+
+
+def _value_at(value: object, keys: tuple[str, ...]) -> object:
+    """What stands under these names, _MISSING where nothing does."""
+    for key in keys:
+        # JSON has no other mapping, and to compare its type is the cheapest.
+        if type(value) is not dict:
+            return _MISSING
+        value = value.get(key, _MISSING)
+    return value
 
 
 def _texts(value: object) -> dict[str, str]:
