@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from gpufleet.cli.parameters import InputFile, OutputFolder
+from gpufleet.cli.price_options import PRICES, bill_option
 
 if TYPE_CHECKING:
     from gpufleet.ledger.closed_months import ClosedMonth
 
 LOG = InputFile("a file that `gpufleet ledger` or `gpufleet cost --save` wrote")
-PRICES = InputFile("a table of prices, or a provider's list of them")
-BILL = InputFile("a provider's bill in the form of FOCUS")
 
 _MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
 
@@ -29,13 +28,7 @@ _MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
     help="Where closed months are kept.",
 )
 @click.option("--prices", multiple=True, type=PRICES, help="As of gpufleet cost; may be given several times.")
-@click.option(
-    "--bill",
-    "bills",
-    multiple=True,
-    type=BILL,
-    help="A provider's bill as CSV of FOCUS, which counts before prices; may be given several times.",
-)
+@bill_option
 @click.option(
     "--correct",
     "corrected",

@@ -9,10 +9,9 @@ import click
 
 from gpufleet.cli.cluster_options import cluster_options
 from gpufleet.cli.parameters import InputFile, OneOf, OutputFile
+from gpufleet.cli.price_options import PRICES, bill_option
 
 LOG = InputFile("a file that `gpufleet cost --save` or `--charges` wrote")
-PRICES = InputFile("a table of prices, or a provider's list of them")
-BILL = InputFile("a provider's bill in the form of FOCUS")
 SAVE = OutputFile("a file to add to")
 BUDGETS = InputFile("a table of budgets")
 CHARGES = OutputFile("a file for charges")
@@ -26,13 +25,7 @@ CHARGES = OutputFile("a file for charges")
     type=PRICES,
     help="A table of prices, or what SkyPilot, gpuhunt or AWS publish; may be given several times.",
 )
-@click.option(
-    "--bill",
-    "bills",
-    multiple=True,
-    type=BILL,
-    help="A provider's bill as CSV of FOCUS, which counts before prices; may be given several times.",
-)
+@bill_option
 @click.option(
     "--by",
     metavar="WHAT[,WHAT]...",
