@@ -33,6 +33,7 @@ from gpufleet.agent.machine_access import MachineAccess
 from gpufleet.agent.mig.card_driver import ThreadedCardDriver
 from gpufleet.agent.mig.change_records import ChangesOnDisk
 from gpufleet.agent.mig.node_layouts import LayoutWorld, NodeLayouts
+from gpufleet.agent.mig.states_taken_back import StatesTakenBack
 from gpufleet.agent.reports.node_condition import NodeCondition
 from gpufleet.agent.reports.node_devices import NodeDevicesWriter
 from gpufleet.agent.reports.reported_xids import reported_xids
@@ -227,7 +228,8 @@ class Agent:
     def _layouts(self) -> list[AgentPart]:
         layouts = self.layouts
         if layouts is None:
-            return []
+            taken_back = StatesTakenBack(self.client, self.settings.node)
+            return [AgentPart("MIG states", taken_back.run, lambda: said(taken_back.problem))]
         return [
             AgentPart("offered GPUs", layouts.offered.run),
             AgentPart("MIG layouts", layouts.run, lambda: said(layouts.problem)),

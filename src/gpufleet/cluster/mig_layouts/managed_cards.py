@@ -7,6 +7,7 @@ import msgspec
 
 from gpufleet.cluster.mig_layouts.reported_cards import cards_of
 from gpufleet.kube.codec.field_path import harmless
+from gpufleet.kube.codec.times import whole_time
 from gpufleet.kube.objects.node import Node
 from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import Pod
@@ -105,4 +106,4 @@ def cuts_for(pod: str, nodes: Iterable[Node]) -> Iterator[str]:
                 waits = (
                     f", {harmless(said.problem)}" if state is LayoutState.WAITING and said is not None else ""
                 )
-                yield f"{place} is being cut for it into {layout}{waits}"
+                yield f"{place} is being cut for it into {layout} since {whole_time(record.since)}{waits}"

@@ -11,7 +11,6 @@ hold: it was deleted, restored from a backup, or written over. Pods that were pl
   reported ones without a holder are closed: the report and the pods then name the same GPUs differently.
 - A device that the report says is held by a pod of which the API does not know that it is on the node, or
   that it ended there, is closed until the report drops that holder: its container may run on.
-- A whole card that is to be cut is closed until it is cut, or until that has failed.
 - A MIG instance is counted under its resource's name. One that is held without a request for that name, by a
   process outside Kubernetes, an unknown pod, or a pod that was given more than it asks for, is not free.
 """
@@ -21,11 +20,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from gpufleet.cluster.mig_layouts.managed_cards import words_of
 from gpufleet.kube.codec.node import counted_gpus, is_anonymous, labelled_device
 from gpufleet.kube.objects import node as wire
-from gpufleet.mig.mig_errors import MigPlanError
-from gpufleet.mig.wanted import LAYOUTS_ANNOTATION, LayoutState
 from gpufleet.model.device import Device, Serves
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.node import Node
@@ -122,26 +118,6 @@ def with_unknown(node: Node, held: HeldOnNode) -> Node:
     other = tuple((name, max(0, amount - instances[name])) for name, amount in node.allocatable.other)
     allocatable = msgspec.structs.replace(node.allocatable, other=other)
     return msgspec.structs.replace(node, devices=tuple(shown), allocatable=allocatable)
-
-
-def with_cuts_to_come(node: Node, written: wire.Node) -> Node:
-    """A node without whole cards that its agent is to cut: a pod that came there now would be refused.
-
-    A cut that failed closes nothing, and neither does one on a node whose agent cuts no cards.
-    """
-    if LAYOUTS_ANNOTATION not in written.metadata.annotations:
-        return node
-    try:
-        words = words_of(written)
-    except MigPlanError:
-        return node
-    cut = {
-        card
-        for card, layout in words.wanted.items()
-        if words.is_followed and layout is not None and words.state(card) is not LayoutState.FAILED
-    }
-    shown = tuple(_closed(device) if device.id in cut else device for device in node.devices)
-    return msgspec.structs.replace(node, devices=shown)
 
 
 def missing(held: Iterable[DeviceId], shown: Iterable[Device]) -> list[DeviceId]:

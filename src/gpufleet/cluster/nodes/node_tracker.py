@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import msgspec
 
 from gpufleet.cluster.nodes import replacement_records
+from gpufleet.cluster.nodes.cuts_to_come import with_cuts_to_come
 from gpufleet.cluster.nodes.disputed_devices import DisputedDevices
 from gpufleet.cluster.nodes.kept_nodes import KeptNodes, group_of, joined_at_us
 from gpufleet.cluster.nodes.node_gpus import (
@@ -22,7 +23,6 @@ from gpufleet.cluster.nodes.node_gpus import (
     agent_reports,
     missing,
     unreported,
-    with_cuts_to_come,
     with_missing,
     with_unknown,
 )
@@ -326,7 +326,7 @@ class NodeTracker:
                 if not problem and (node.devices or not held.by_id):
                     self.problems.pop(name, None)
                     self._report_unread(name, "")
-                    return self._reported(name, node, written, held)
+                    return self._reported(name, node, written, report, held)
         node = read_node(written, None, csi, attached)
         self._lacking.pop(name, None)
         self.problems.pop(name, None)
@@ -350,7 +350,9 @@ class NodeTracker:
         shared, beaten = self.claims.shared(name), self.claims.rival(name) is not None
         return lambda one: beaten if one in shared else self._shown_by.get(one, name) != name
 
-    def _reported(self, name: NodeName, node: Node, written: wire.Node, held: HeldOnNode) -> Node:
+    def _reported(
+        self, name: NodeName, node: Node, written: wire.Node, report: NodeDevices, held: HeldOnNode
+    ) -> Node:
         # Before anything is added or closed below: the next fallback starts from what was reported.
         self._last[name] = node.devices
         # Told with each change, but not when the last of them is gone.
@@ -366,7 +368,7 @@ class NodeTracker:
                 },
             )
         self._unknown[name] = held.unknown
-        node = with_cuts_to_come(with_unknown(node, held), written)
+        node = with_cuts_to_come(with_unknown(node, held), written, report)
         lacking = missing(held.ids, node.devices)
         if not lacking:
             self._lacking.pop(name, None)
