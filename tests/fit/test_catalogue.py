@@ -172,6 +172,8 @@ def test_formats_are_found_by_other_words(said: str, meant: str) -> None:
         ("a100-40", {"A100-40GB"}),
         ("l4", {"L4"}),
         ("mi300x", {"MI300X"}),
+        ("rx-9060-xt-16", {"RX-9060-XT-16GB"}),
+        ("RX 9060 XT", {"RX-9060-XT-8GB", "RX-9060-XT-16GB"}),
     ],
 )
 def test_a_card_is_found_however_it_is_written(text: str, found: set[str]) -> None:

@@ -11,7 +11,6 @@ import pytest
 from gpufleet.fit.answer import Memory
 from gpufleet.fit.architecture import facts_of
 from gpufleet.fit.catalogue import find_cards, find_model
-from gpufleet.fit.division import Division
 from gpufleet.fit.engines import engine_named
 from gpufleet.fit.evidence import Evidence, EvidencePart, evidence, nearness
 from gpufleet.fit.facts import Origin
@@ -19,6 +18,7 @@ from gpufleet.fit.formats import format_named
 from gpufleet.fit.placing import memory_of
 from gpufleet.fit.question import Model, Serving
 from gpufleet.fit.ranges import GIB
+from gpufleet.fit.ranks import Division
 
 ROWS = [pytest.param(row, id=f"{row.part}-{row.model}-{row.tensor_parallel}") for row in evidence()]
 WITHIN = {EvidencePart.WEIGHTS: 0.02, EvidencePart.ACTIVATIONS: 0.2, EvidencePart.POOL: 0.05}

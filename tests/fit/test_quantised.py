@@ -7,6 +7,7 @@ import pytest
 
 from gpufleet.fit.architecture import facts_of
 from gpufleet.fit.facts import ModelFacts
+from gpufleet.fit.ranks import Division
 from gpufleet.fit.roles import EVERY_LAYER, Role
 from gpufleet.fit.shapes import matrices
 from gpufleet.fit.spellings import read_config
@@ -79,7 +80,7 @@ def test_what_a_file_lists_stays_in_16_bits() -> None:
     listed = [f"model.layers.{layer}.self_attn.{one}_proj" for layer in range(126) for one in "qkvo"]
     listed += [f"model.layers.{layer}.mlp.{one}_proj" for layer in (0, 125) for one in ("gate", "up", "down")]
     found = facts(LLAMA_405B, {"quant_method": "fbgemm_fp8", "modules_to_not_convert": [*listed, "lm_head"]})
-    assert on_one_gpu_bytes(found, found.native, 8, 1) / GIB == pytest.approx(57.752, rel=0.02)
+    assert on_one_gpu_bytes(found, found.native, Division(1, 8)) / GIB == pytest.approx(57.752, rel=0.02)
 
 
 def test_the_arithmetic_of_what_is_spared() -> None:

@@ -23,6 +23,28 @@ def test_adapters_are_as_many_as_the_paper_of_lora_counts() -> None:
     assert answer.trained_parameters == 32 * 8 * (4 * 8192 + 3 * 15104)
 
 
+def test_trained_tables_are_copies_with_states_of_their_own() -> None:
+    """Llama 3.1 8B: two tables of 128256 x 4096, of 16 bytes each weight, 15.7 GiB: too much for an L4 that
+    does without them, and enough room on an H100.
+    """
+
+    def asked(gpu: str, *, trains_tables: bool) -> Training:
+        options = Options("llama-3.1-8b", (gpu,), context=512)
+        return ask_training(options, "qlora", 3, 16, trains_tables=trains_tables).cards[0]
+
+    without, beside = (asked("h100-80", trains_tables=one) for one in (False, True))
+    more = beside.memory.states.bytes - without.memory.states.bytes
+    assert more == 16 * 2 * 128256 * 4096
+    assert beside.verdict is FitVerdict.YES
+    assert asked("l4", trains_tables=False).gpus == 1
+    assert asked("l4", trains_tables=True).gpus > 1
+
+
+def test_full_training_has_no_tables_to_add() -> None:
+    with pytest.raises(InputError, match="anyway"):
+        ask_training(Options("llama-3.1-8b"), "full", 3, 16, trains_tables=True)
+
+
 def one(model: str, gpu: str, method: str, *, zero: int = 3, context: int = 0) -> Training:
     (card,) = ask_training(Options(model, (gpu,), context=context), method, zero, 16).cards
     return card

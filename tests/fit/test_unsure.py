@@ -45,13 +45,22 @@ def test_no_room_beside_the_pool_is_unsure() -> None:
     assert one("gpt-oss-20b", "h100-80", utilisation=0.9).verdict is FitVerdict.YES
 
 
+def test_no_room_at_all_beside_the_pool_is_a_no() -> None:
+    """Engines that record graphs after the pool was sized need at least some memory for them."""
+    found = one("gpt-oss-20b", "h100-80", engine="vllm-0.16", utilisation=1.0)
+    assert found.verdict is FitVerdict.NO
+    assert "graphs" in found.reasons[0]
+
+
 def test_no_proposal_leaves_too_little_beside_the_pool() -> None:
     changes = one("gpt-oss-20b", "h100-80", utilisation=0.95).changes
     assert changes
     assert not any("--utilization" in change for change in changes)
 
 
-@pytest.mark.parametrize(("gpu", "gib"), [("h100-80", 0.2), ("rtx-4090", 0.5), ("a2", 0.2)])
+@pytest.mark.parametrize(
+    ("gpu", "gib"), [("h100-80", 0.2), ("rtx-4090", 0.5), ("a2", 0.2), ("rx-9060-xt-16", 1.0)]
+)
 def test_other_programs_may_hold_memory_before_the_engine_starts(gpu: str, gib: float) -> None:
     assert other_programs(card_named(gpu)).high_bytes == pytest.approx(gib * GIB)
 

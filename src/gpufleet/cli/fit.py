@@ -23,7 +23,11 @@ LIVE = "the cluster itself"
 @click.command(name="fit")
 @click.argument("model", required=False, default="")
 @click.option(
-    "--gpu", "gpus", metavar="CARD", multiple=True, help="A card, such as h100-80; may be repeated."
+    "--gpu",
+    "gpus",
+    metavar="CARD",
+    multiple=True,
+    help="A card, such as h100-80, or kinds of card together: 2xrtx-3090+rtx-4090. May be repeated.",
 )
 @click.option("--context", type=TokenCount(), help="Tokens of a sequence: 32768, 32k.  [default: 8192]")
 @click.option("--batch", type=Whole(1, 1_000_000), default=1, show_default=True, help="Sequences at a time.")
@@ -31,6 +35,8 @@ LIVE = "the cluster itself"
 @click.option("--kv", metavar="TYPE", default="auto", show_default=True, help="Of keys and values: fp8 ...")
 @click.option("--tp", type=Whole(1, 1024), help="Tensor parallel.  [default: what fits]")
 @click.option("--pp", type=Whole(1, 1024), help="Pipeline stages.  [default: what fits]")
+@click.option("--dp", type=Whole(1, 1024), default=1, help="Data parallel, experts shared.  [default: 1]")
+@click.option("--ep", is_flag=True, help="Each expert is whole on one GPU (--enable-expert-parallel).")
 @click.option(
     "--engine",
     default="",
@@ -46,6 +52,9 @@ LIVE = "the cluster itself"
 @click.option("--train", "method", type=OneOf(["full", "lora", "qlora"]), help="Train instead of serve.")
 @click.option("--zero", type=Whole(0, 3), default=3, help="ZeRO's stage; 3 is FSDP.  [default: 3]")
 @click.option("--rank", type=Whole(1, 65_536), default=16, show_default=True, help="Of adapters (LoRA).")
+@click.option(
+    "--train-embeddings", is_flag=True, help="With adapters: the embedding and the head are trained too."
+)
 @click.option(
     "--hub", "from_hub", is_flag=True, help="MODEL is OWNER/NAME: fetch its configuration from the hub."
 )
@@ -80,6 +89,8 @@ def command(
     kv: str,
     tp: int | None,
     pp: int | None,
+    dp: int,
+    ep: bool,
     engine: str,
     utilization: float | None,
     max_num_seqs: int | None,
@@ -87,6 +98,7 @@ def command(
     method: str | None,
     zero: int,
     rank: int,
+    train_embeddings: bool,
     from_hub: bool,
     cluster: str | None,
     here: bool,
@@ -125,14 +137,20 @@ def command(
         utilisation=utilization or 0.0,
         sequences_max=max_num_seqs or 0,
         batched_tokens=max_num_batched_tokens or 0,
+        replicas=dp,
+        whole_experts=ep,
         from_hub=from_hub,
     )
     _check_together(here=here, writes=writes, trains=bool(method), asks_cluster=cluster is not None)
     if writes:
         show_manifest(ask_manifest(options), output)
         return DONE
+    if train_embeddings and not method:
+        raise click.UsageError(
+            "--train-embeddings says what is trained beside adapters: --train lora or qlora"
+        )
     if method:
-        return _show_training(options, method, zero, rank, output)
+        return _show_training(options, method, zero, rank, output, trains_tables=train_embeddings)
     if here:
         return _show_machine(options, output)
     if cluster is not None:
@@ -152,11 +170,13 @@ def _check_together(*, here: bool, writes: bool, trains: bool, asks_cluster: boo
         raise click.UsageError("--here asks this machine, and --cluster a cluster")
 
 
-def _show_training(options: "Options", method: str, zero: int, rank: int, output: str) -> int:
+def _show_training(
+    options: "Options", method: str, zero: int, rank: int, output: str, *, trains_tables: bool
+) -> int:
     from gpufleet.advise.fit.ask import ask_training
     from gpufleet.cli.fit_training_output import show_training
 
-    trained = ask_training(options, method, zero, rank)
+    trained = ask_training(options, method, zero, rank, trains_tables=trains_tables)
     show_training(trained, output, detailed=bool(options.gpus))
     return _code(card.verdict for card in trained.cards)
 

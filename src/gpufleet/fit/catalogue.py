@@ -71,8 +71,19 @@ class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"https://huggingface.co/{self.hub}/blob/main/config.json"
 
 
+class Mixture(msgspec.Struct, frozen=True):
+    """The kinds of card that serve one model together; ``usable_mean_mib`` is over all GPUs."""
+
+    kinds: tuple[str, ...]
+    gpus: int
+    usable_mean_mib: int
+
+
 class CardEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a program finds on a card, which came out on ``date``; ``bandwidth_gb_s`` is its memory's."""
+    """What a program finds on a card, which came out on ``date``; ``bandwidth_gb_s`` is its memory's.
+
+    Cards of several kinds are one entry with the least of each, and say so in ``mixture``.
+    """
 
     model: str
     date: str
@@ -84,6 +95,12 @@ class CardEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     link_gb_s: float
     link_basis: Basis
     gpus_per_node_max: int
+    mixture: Mixture | None = None
+
+    @property
+    def gpus_max(self) -> int:
+        """How many there are at all; 0 where that is not known."""
+        return self.mixture.gpus if self.mixture is not None else 0
 
     @property
     def usable_bytes(self) -> int:
@@ -92,14 +109,17 @@ class CardEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def gpu(self) -> GpuModel:
-        """The card's row in the catalogue of GPU models."""
-        return _gpu(self.model)
+        """The card's row in the catalogue of GPU models; of several, that for which vLLM takes on most."""
+        if self.mixture is None:
+            return _gpu(self.model)
+        return max(map(_gpu, self.mixture.kinds), key=lambda row: (row.family != "A100", row.memory_mib or 0))
 
     @property
     def capability(self) -> float:
         """NVIDIA's compute capability as a number; 0 for cards of other makers."""
-        target = self.gpu.compute_target
-        return float(target) if re.fullmatch(r"[0-9]+\.[0-9]+", target) else 0.0
+        rows = map(_gpu, self.mixture.kinds) if self.mixture is not None else (self.gpu,)
+        targets = [row.compute_target for row in rows]
+        return min(float(one) if re.fullmatch(r"[0-9]+\.[0-9]+", one) else 0.0 for one in targets)
 
 
 @functools.cache

@@ -7,7 +7,6 @@ share a scale, so such a division never fits, however much memory there is.
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpufleet.fit.catalogue import CardEntry
 from gpufleet.fit.facts import (
@@ -22,6 +21,7 @@ from gpufleet.fit.facts import (
 )
 from gpufleet.fit.formats import WeightFormat
 from gpufleet.fit.question import Serving
+from gpufleet.fit.ranks import Division
 
 STAGES_MAX = 16
 """More pipeline stages are not proposed: each adds a hop to every token."""
@@ -33,46 +33,38 @@ CAPABILITY_FP8 = 8.9
 """Ada is the first with FP8."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Division:
-    """How many GPUs a model is divided among: each of ``stages`` by ``tensor_parallel``."""
-
-    stages: int
-    tensor_parallel: int
-
-    @property
-    def gpus(self) -> int:
-        """All GPUs that take part."""
-        return self.stages * self.tensor_parallel
-
-
 def divisions(facts: ModelFacts, serving: Serving, card: CardEntry) -> Iterator[Division]:
     """The divisions to try, those of fewest GPUs first; those that were asked for, if any were."""
     tensor = [serving.tensor_parallel] if serving.tensor_parallel else range(1, card.gpus_per_node_max + 1)
     if serving.engine.name == "llama.cpp":
         tensor = [serving.tensor_parallel or 1]
     stages = [serving.stages] if serving.stages else range(1, min(STAGES_MAX, len(facts.layers)) + 1)
-    found = [Division(stage, one) for stage in stages for one in tensor]
+    found = [
+        Division(stage, one, serving.replicas, serving.whole_experts) for stage in stages for one in tensor
+    ]
     # Stages add waiting to every token: only whole nodes are put behind each other.
     whole = max(
-        (one.tensor_parallel for one in found if not refusals(facts, serving.form, one.tensor_parallel)),
+        (one.tensor_parallel for one in found if not refusals(facts, serving.form, one)),
         default=1,
     )
     open_stages = not serving.stages and serving.engine.name != "llama.cpp"
     kept = [one for one in found if not open_stages or one.stages == 1 or one.tensor_parallel == whole]
+    kept = [one for one in kept if not card.gpus_max or one.gpus <= card.gpus_max] or kept[:1]
     yield from sorted(kept, key=lambda one: (one.gpus, one.stages))
 
 
 @functools.cache
-def refusals(facts: ModelFacts, form: WeightFormat, tensor_parallel: int) -> tuple[str, ...]:
-    """Why an engine would not start with that tensor parallel; empty if it would."""
-    if tensor_parallel == 1:
-        return ()
+def refusals(facts: ModelFacts, form: WeightFormat, division: Division) -> tuple[str, ...]:
+    """Why an engine would not start with that division; empty if it would."""
     found: dict[str, None] = {}
+    if division.whole_experts and not any(isinstance(one.feed_forward, Experts) for one in facts.layers):
+        found["the model has no experts to deal out: leave out --ep"] = None
+    if division.tensor_parallel == division.expert_ranks == 1:
+        return tuple(found)
     for layer in set(facts.layers):
         for mixer in layer.mixers:
-            found.update(dict.fromkeys(_of_mixer(mixer, tensor_parallel)))
-        found.update(dict.fromkeys(_of_part(layer, form, tensor_parallel)))
+            found.update(dict.fromkeys(_of_mixer(mixer, division.tensor_parallel)))
+        found.update(dict.fromkeys(_of_part(layer, form, division)))
     return tuple(sorted(found))
 
 
@@ -85,10 +77,15 @@ def _of_mixer(mixer: Mixer | None, tensor_parallel: int) -> Iterator[str]:
             yield f"{mixer.kv_heads} heads of keys and values cannot be dealt to {tensor_parallel} GPUs"
 
 
-def _of_part(layer: Layer, form: WeightFormat, tensor_parallel: int) -> Iterator[str]:
+def _of_part(layer: Layer, form: WeightFormat, division: Division) -> Iterator[str]:
     part = layer.feed_forward
     if not isinstance(part, Dense | Experts):
         return
+    tensor_parallel = division.tensor_parallel
+    if isinstance(part, Experts):
+        if division.whole_experts:
+            return
+        tensor_parallel = division.expert_ranks
     what = "experts" if isinstance(part, Experts) else "feed-forward layers"
     if part.intermediate % tensor_parallel:
         yield f"{what} of width {part.intermediate} cannot be divided among {tensor_parallel} GPUs"

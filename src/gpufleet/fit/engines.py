@@ -27,6 +27,7 @@ from gpufleet.fit.facts import (
     Recurrence,
 )
 from gpufleet.fit.ranges import GIB, Amount
+from gpufleet.fit.ranks import Division
 from gpufleet.model.model_errors import InputError
 
 LARGE_CARD_BYTES = 70 * GIB
@@ -189,26 +190,26 @@ def limits_of(engine: Engine, card_bytes: int, family: str, sequences: int, toke
     return Limits(sequences or (1024 if large else 256), tokens or (8192 if large else 2048))
 
 
-def activation(
-    engine: Engine, facts: ModelFacts, limits: Limits, tensor_parallel: int, context: int, *, is_last: bool
-) -> Amount:
-    """The highest moment of the trial run on one GPU; ``is_last``: that GPU also runs the sampler."""
+def activation(engine: Engine, facts: ModelFacts, limits: Limits, division: Division, context: int) -> Amount:
+    """The highest moment of the trial run on a GPU of the last stage, which also runs the sampler."""
     tokens = limits.batched_tokens
     hidden = 2 * tokens * facts.hidden
     kinds = _kinds(facts)
-    buffers = max(_expert_buffers(layer.feed_forward, facts, tokens, tensor_parallel) for layer in kinds)
-    layer = max(_widest(layer, limits, tensor_parallel, context) for layer in kinds)
+    buffers = max(_expert_buffers(layer.feed_forward, facts, tokens, division) for layer in kinds)
+    layer = max(_widest(layer, limits, division.tensor_parallel, context) for layer in kinds)
     forward = layer + buffers + 4 * hidden
-    sampler = 0.0
-    if is_last:
-        rows = min(limits.sequences_max, tokens)
-        # Images are embedded beforehand and kept: one more batch of hidden states.
-        copies = engine.hidden_copies + (1 if facts.vision_parameters else 0)
-        sampler = engine.logit_copies * 4 * rows * facts.vocabulary + copies * hidden
-        sampler += buffers if engine.keeps_expert_buffers else 0
+    rows = min(limits.sequences_max, tokens)
+    # Images are embedded beforehand and kept: one more batch of hidden states.
+    copies = engine.hidden_copies + (1 if facts.vision_parameters else 0)
+    sampler = engine.logit_copies * 4 * rows * facts.vocabulary + copies * hidden
+    sampler += buffers if engine.keeps_expert_buffers else 0
     where = "in the sampler" if sampler >= forward else "in a layer"
     words = f"peak {where}: {limits.sequences_max} sequences, batches of {tokens} tokens"
     peak = Amount.around(max(sampler, forward), ACTIVATION_SPREAD, words)
+    if division.replicas > 1:
+        # At worst the tokens of all replicas go to the experts of one GPU.
+        more = round((division.replicas - 1) * (buffers + hidden))
+        peak = Amount(peak.low_bytes, peak.bytes, peak.high_bytes + more, peak.basis)
     if not engine.sizes_pool or facts.vision_peak_bytes <= peak.low_bytes:
         return peak
     return _with_encoder(peak, facts.vision_peak_bytes)
@@ -227,12 +228,12 @@ def _kinds(facts: ModelFacts) -> frozenset[Layer]:
     return frozenset(facts.layers)
 
 
-def _expert_buffers(part: FeedForward | None, facts: ModelFacts, tokens: int, tensor_parallel: int) -> float:
+def _expert_buffers(part: FeedForward | None, facts: ModelFacts, tokens: int, division: Division) -> float:
     """The two buffers through which all tokens pass on their way through their experts."""
     if not isinstance(part, Experts):
         return 0.0
     rows = 2 * tokens * part.per_token
-    inner = part.intermediate / tensor_parallel
+    inner = part.intermediate / (1 if division.whole_experts else division.expert_ranks)
     return rows * (max(2 * inner, facts.hidden) + max(inner, facts.hidden))
 
 
@@ -266,7 +267,7 @@ def context_memory(engine: Engine, tensor_parallel: int, card: CardEntry) -> Amo
 
 def other_programs(card: CardEntry) -> Amount:
     """What may be gone of a card before the engine starts."""
-    has_display = card.model.startswith(("RTX-", "Quadro-"))
+    has_display = card.gpu.family.startswith(("RTX-", "Quadro-", "RX-"))
     is_desktop = has_display and card.usable_bytes <= DESKTOP_CARD_BYTES
     most = SERVER_PROGRAMS_GIB
     if has_display:

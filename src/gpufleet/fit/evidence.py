@@ -16,13 +16,13 @@ import msgspec
 from gpufleet.fit.answer import Memory
 from gpufleet.fit.architecture import facts_of
 from gpufleet.fit.catalogue import find_cards, find_model
-from gpufleet.fit.division import Division
 from gpufleet.fit.engines import engine_named
 from gpufleet.fit.facts import Origin
 from gpufleet.fit.formats import format_named
 from gpufleet.fit.placing import memory_of
 from gpufleet.fit.question import CONTEXT, Model, Serving
 from gpufleet.fit.ranges import GIB, Amount
+from gpufleet.fit.ranks import Division
 
 ANY_CARD = "H100-80GB"
 """The card for a row whose source names none: weights are as large on every card."""

@@ -192,6 +192,10 @@ def _refuse(model: Model, serving: Serving, card: CardEntry, found: CardFit) -> 
         problem = f"it does not surely fit on {card.model}, so there is nothing to run"
     elif serving.engine.name not in IMAGES:
         problem = f"manifests are written for vLLM, not for {serving.engine.name}"
+    elif card.mixture is not None:
+        problem = "the GPUs of a pod are of one kind: name one card"
+    elif serving.replicas > 1:
+        problem = "manifests are written for one replica: leave out --dp"
     elif card.gpu.vendor is not Vendor.NVIDIA:
         problem = f"manifests are written for NVIDIA's cards, not for {card.model}"
     elif not model.hub:
@@ -274,6 +278,8 @@ def arguments(model: Model, serving: Serving, found: CardFit) -> list[str]:
         said.append(f"--tensor-parallel-size={found.tensor_parallel}")
     if found.pipeline_parallel > 1:
         said.append(f"--pipeline-parallel-size={found.pipeline_parallel}")
+    if serving.whole_experts:
+        said.append("--enable-expert-parallel")
     # Weights that are published so are found by the server itself.
     if serving.form.name != model.facts.native_format:
         said.append(f"--quantization={serving.form.name}")

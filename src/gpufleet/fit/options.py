@@ -33,6 +33,8 @@ class Options:
     utilisation: float = 0.0
     sequences_max: int = 0
     batched_tokens: int = 0
+    replicas: int = 1
+    whole_experts: bool = False
     from_hub: bool = False
 
 
@@ -107,4 +109,6 @@ def serving_of(options: Options, model: Model) -> Serving:
         stages=options.stages or (1 if options.tensor_parallel else 0),
         sequences_max=options.sequences_max,
         batched_tokens=options.batched_tokens,
+        replicas=options.replicas,
+        whole_experts=options.whole_experts,
     )

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from gpufleet.fit.answer import CardFit, FitVerdict, Memory, Speed
 from gpufleet.fit.catalogue import CardEntry
-from gpufleet.fit.division import Division, incapable, refusals, remarks
+from gpufleet.fit.division import incapable, refusals, remarks
 from gpufleet.fit.doubts import Doubt, doubts_of
 from gpufleet.fit.engines import (
     Engine,
@@ -24,6 +24,7 @@ from gpufleet.fit.formats import WeightFormat
 from gpufleet.fit.kv_cache import CacheLayout, element_bytes, sequence_bytes
 from gpufleet.fit.question import Model, Serving
 from gpufleet.fit.ranges import Amount, gib, together
+from gpufleet.fit.ranks import Division
 from gpufleet.fit.weights import (
     loaded_bytes,
     on_one_gpu_bytes,
@@ -42,8 +43,9 @@ def placed(model: Model, serving: Serving, card: CardEntry, division: Division) 
     """The whole answer for that card and division, without proposals."""
     memory = memory_of(model, serving, card, division)
     reasons = _reasons(model, serving, card, division, memory)
-    sure = memory.kv_pool.low_bytes // memory.sequence_bytes if memory.sequence_bytes else 0
-    expected = memory.kv_pool.bytes // memory.sequence_bytes if memory.sequence_bytes else 0
+    one_bytes = memory.sequence_bytes
+    sure = memory.kv_pool.low_bytes // one_bytes * division.replicas if one_bytes else 0
+    expected = memory.kv_pool.bytes // one_bytes * division.replicas if one_bytes else 0
     doubts: tuple[Doubt, ...] = ()
     if reasons or memory.kv_pool.high_bytes < memory.kv_needed_bytes:
         verdict = FitVerdict.NO
@@ -78,8 +80,8 @@ def memory_of(model: Model, serving: Serving, card: CardEntry, division: Divisio
     )
     budget = round(serving.utilisation * card.usable_bytes)
     weights = weights_of(model, serving, division)
-    activations = activation(engine, facts, limits, tensor, serving.context, is_last=True)
-    runtime = context_memory(engine, tensor, card)
+    activations = activation(engine, facts, limits, division, serving.context)
+    runtime = context_memory(engine, division.expert_ranks, card)
     recorded = graphs(engine, facts)
     beside = needed_beside(engine, facts, limits, card)
     taken = together([weights, activations, runtime], "")
@@ -110,7 +112,8 @@ def memory_of(model: Model, serving: Serving, card: CardEntry, division: Divisio
         graphs=recorded,
         beside=beside,
         kv_pool=pool,
-        kv_needed_bytes=round(one * serving.batch),
+        # A replica holds its own sequences alone.
+        kv_needed_bytes=round(one * -(-serving.batch // division.replicas)),
         sequence_bytes=round(one),
     )
 
@@ -132,7 +135,7 @@ def weights_of(model: Model, serving: Serving, division: Division) -> Amount:
     Whether encoders of pictures are divided is up to an option of the engine: at most they are whole.
     """
     facts, form = model.facts, serving.form
-    counted = on_one_gpu_bytes(facts, form, division.tensor_parallel, division.stages)
+    counted = on_one_gpu_bytes(facts, form, division)
     if model.weights_bytes is not None and form.name == facts.native_format:
         share = counted / total_bytes(facts, form)
         loaded = loaded_bytes(facts, form, model.weights_bytes)
@@ -150,7 +153,7 @@ def weights_of(model: Model, serving: Serving, division: Division) -> Amount:
 def _up_to_spared(found: Amount, model: Model, form: WeightFormat, division: Division) -> Amount:
     """The amount, where parts may be kept in 16 bits."""
     widest = spared_at_most(model.facts, form)
-    most = on_one_gpu_bytes(model.facts, widest, division.tensor_parallel, division.stages)
+    most = on_one_gpu_bytes(model.facts, widest, division)
     words = f"{found.basis}; at most with what such checkpoints have been seen to keep in 16 bits"
     return Amount(found.low_bytes, found.bytes, max(found.high_bytes, round(most * (1 + form.spread))), words)
 
@@ -158,12 +161,19 @@ def _up_to_spared(found: Amount, model: Model, form: WeightFormat, division: Div
 def _reasons(
     model: Model, serving: Serving, card: CardEntry, division: Division, memory: Memory
 ) -> tuple[str, ...]:
-    found = [*refusals(model.facts, serving.form, division.tensor_parallel)]
+    found = [*refusals(model.facts, serving.form, division)]
     unable = incapable(card, serving)
     if unable:
         found.append(unable)
     if division.tensor_parallel > card.gpus_per_node_max:
         found.append(f"tensor parallel stays within a node, and nodes have up to {card.gpus_per_node_max}")
+    if card.gpus_max and division.gpus > card.gpus_max:
+        found.append(f"{division.gpus} GPUs are needed, and there are {card.gpus_max}")
+    if _lacks_room_beside(serving, memory):
+        found.append(
+            f"graphs need {gib(memory.beside.low_bytes)} beside the pool, and the utilisation leaves"
+            f" {gib(memory.usable_bytes - memory.budget_bytes)}"
+        )
     if division.stages > len(model.facts.layers):
         found.append(f"{len(model.facts.layers)} layers are not enough for {division.stages} stages")
     if model.facts.context_max and serving.context > model.facts.context_max:
@@ -177,6 +187,11 @@ def _reasons(
             f" of {gib(memory.budget_bytes)} that the engine may use"
         )
     return tuple(found)
+
+
+def _lacks_room_beside(serving: Serving, memory: Memory) -> bool:
+    """Whether even the least that has to be beside the pool finds no room."""
+    return serving.engine.sizes_pool and memory.beside.low_bytes > memory.usable_bytes - memory.budget_bytes
 
 
 def short_sentence(memory: Memory, serving: Serving) -> str:
@@ -215,7 +230,7 @@ def speed_of(model: Model, serving: Serving, card: CardEntry, division: Division
     bandwidth = card.bandwidth_gb_s * 1e9
     weights = read_bytes(facts, serving.form) / tensor
     plain = CacheLayout(element_bytes(serving.kv), 1, 1, is_grouped=False)
-    kept = serving.batch * sequence_bytes(facts, serving.context, tensor, 1, plain)
+    kept = -(-serving.batch // division.replicas) * sequence_bytes(facts, serving.context, tensor, 1, plain)
     return Speed(
         empty_tokens_per_s=round(bandwidth / weights, 1),
         full_tokens_per_s=round(bandwidth / (weights + kept), 1),

@@ -32,6 +32,9 @@ class Model:
 class Serving:
     """How a model is to be served: ``batch`` sequences of ``context`` tokens at the same time.
 
+    ``replicas`` are ranks of data parallelism, to which the batch and the experts are dealt;
+    ``whole_experts`` deals each expert to one GPU.
+
     Zero for ``tensor_parallel`` and ``stages`` leaves them open; zero for the engine's limits leaves them to
     the engine.
     """
@@ -46,3 +49,5 @@ class Serving:
     stages: int = 0
     sequences_max: int = 0
     batched_tokens: int = 0
+    replicas: int = 1
+    whole_experts: bool = False

@@ -9,6 +9,7 @@ from gpufleet.fit.catalogue import CardEntry
 from gpufleet.fit.changes import changes_for, fewer_gpus
 from gpufleet.fit.division import divisions
 from gpufleet.fit.kv_cache import element_bytes, model_token_bytes
+from gpufleet.fit.mixed_cards import less_sure
 from gpufleet.fit.placing import placed
 from gpufleet.fit.question import Model, Serving
 from gpufleet.fit.shapes import active_parameters, parameters
@@ -66,7 +67,7 @@ def on_card(model: Model, serving: Serving, card: CardEntry, *, proposes: bool) 
             found = msgspec.structs.replace(found, fewer=_why_not_fewer(tried))
             return _with_changes(model, serving, card, found) if proposes else found
         tried.append(found)
-    nearest = min(tried, key=_distance)
+    nearest = less_sure(model, serving, card, min(tried, key=_distance))
     if not proposes:
         return nearest
     return _with_changes(model, serving, card, nearest)

@@ -25,13 +25,17 @@ VOCABULARY_PADDING = 64
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Elements of one group; ``parts`` into how many pieces it can be cut, 1 if it stays whole."""
+    """Elements of one group; ``parts`` into how many pieces it can be cut, 1 if it stays whole.
+
+    ``experts`` is how many of them the group holds, 0 for other groups.
+    """
 
     role: Role
     elements: int
     parts: int = 1
     active_elements: int | None = None
     layer: int = EVERY_LAYER
+    experts: int = 0
 
     def on_one(self, tensor_parallel: int) -> float:
         """Elements on each GPU of a tensor-parallel group."""
@@ -122,7 +126,13 @@ def _latent(mixer: LatentAttention, hidden: int) -> Iterator[Weights]:
 
 def _experts(part: Experts, hidden: int) -> Iterator[Weights]:
     one = (3 if part.gated else 2) * hidden * part.intermediate
-    yield Weights(Role.EXPERT, part.count * one, part.intermediate, active_elements=part.per_token * one)
+    yield Weights(
+        Role.EXPERT,
+        part.count * one,
+        part.intermediate,
+        active_elements=part.per_token * one,
+        experts=part.count,
+    )
     yield Weights(Role.SMALL, part.count * hidden)
     if part.bias:
         biases = part.count * (2 * part.intermediate + hidden)

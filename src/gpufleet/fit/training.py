@@ -47,17 +47,24 @@ FRAGMENTATION = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How a model is to be trained: ``batch`` sequences a GPU, ``zero`` of ZeRO's stages."""
+    """How a model is to be trained: ``batch`` sequences a GPU, ``zero`` of ZeRO's stages.
+
+    ``trains_tables``: beside the adapters the embedding and the head are trained, as copies of the frozen
+    ones (PEFT's ``modules_to_save``).
+    """
 
     method: str
     context: int
     batch: int
     zero: int = 3
     rank: int = 16
+    trains_tables: bool = False
 
 
 def train(model: Model, about: About, course: Course, cards: Iterable[CardEntry]) -> TrainingAnswer:
     """The answer for these cards."""
+    if course.trains_tables and course.method == "full":
+        raise InputError("full training trains the embedding anyway", field="--train-embeddings")
     if course.method not in METHODS:
         raise InputError(
             "no such way of training", field="--train", value=course.method, expected=", ".join(METHODS)
@@ -82,9 +89,15 @@ def trained_parameters(model: Model, course: Course) -> int:
     """The number of parameters that are trained: all of the model's, or those of the adapters."""
     if course.method == "full":
         return parameters(model.facts)
-    return sum(
+    adapters = sum(
         course.rank * sides for layer in model.facts.layers for sides in _sides(layer, model.facts.hidden)
     )
+    return adapters + (trained_tables(model.facts) if course.trains_tables else 0)
+
+
+def trained_tables(facts: ModelFacts) -> int:
+    """Parameters of the embedding and the head, which are one table where they are tied."""
+    return facts.vocabulary * facts.hidden * (1 if facts.tied else 2)
 
 
 def _sides(layer: Layer, hidden: int) -> Iterator[int]:
@@ -123,6 +136,10 @@ def memory_of(model: Model, course: Course, card: CardEntry, gpus: int) -> Train
     expected = state_bytes(trained, course.zero, gpus)
     # At worst 16-bit gradients are kept beside the states; from stage 2 on they are divided too.
     more = 2 * trained / (gpus if course.zero >= 2 else 1)
+    if course.trains_tables:
+        # At worst tables are trained in 32 bits, and of tied ones each end has its own copy.
+        copies = trained_tables(facts) * (2 if facts.tied else 1)
+        more += (16 * (copies - trained_tables(facts)) + 2 * copies) / (gpus if course.zero >= 2 else 1)
     states = Amount(round(expected), round(expected), round(expected + more), f"Adam, ZeRO {course.zero}")
     frozen = Amount.exact(0, "nothing")
     if course.method != "full":

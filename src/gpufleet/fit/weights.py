@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from gpufleet.fit.facts import Experts, ModelFacts
 from gpufleet.fit.formats import WeightFormat
+from gpufleet.fit.ranks import Division
 from gpufleet.fit.roles import EVERY_LAYER, Role
 from gpufleet.fit.shapes import Weights, ends, matrices, of_layer
 
@@ -62,15 +63,15 @@ def read_bytes(facts: ModelFacts, form: WeightFormat) -> float:
 
 
 @functools.cache
-def on_one_gpu_bytes(facts: ModelFacts, form: WeightFormat, tensor_parallel: int, stages: int) -> float:
+def on_one_gpu_bytes(facts: ModelFacts, form: WeightFormat, division: Division) -> float:
     """Bytes on the fullest GPU, when layers are dealt to pipeline stages and each stage is divided."""
 
     def bytes_of(groups: Iterable[Weights]) -> float:
         return sum(
-            held(group, form, tensor_parallel) * bits_of(group, form, tied=facts.tied) / 8 for group in groups
+            held(group, form, division) * bits_of(group, form, tied=facts.tied) / 8 for group in groups
         )
 
-    return max(bytes_of(stage) for stage in staged(facts, stages))
+    return max(bytes_of(stage) for stage in staged(facts, division.stages))
 
 
 def spared_at_most(facts: ModelFacts, form: WeightFormat) -> WeightFormat:
@@ -89,11 +90,15 @@ def spared_at_most(facts: ModelFacts, form: WeightFormat) -> WeightFormat:
     return replace(form, spared=form.spared | parts, is_uneven=False)
 
 
-def held(group: Weights, form: WeightFormat, tensor_parallel: int) -> float:
-    """Elements on each GPU, with what the format's kernels pad."""
-    if group.role is not Role.EXPERT or form.expert_padding == 1:
-        return group.on_one(tensor_parallel)
-    width = -(-group.parts // tensor_parallel)
+def held(group: Weights, form: WeightFormat, division: Division) -> float:
+    """Elements on each GPU, with what the format's kernels pad; the fullest has one expert more."""
+    if group.role is not Role.EXPERT:
+        return group.on_one(division.tensor_parallel)
+    if division.whole_experts:
+        return group.elements / group.experts * -(-group.experts // division.expert_ranks)
+    if form.expert_padding == 1:
+        return group.on_one(division.expert_ranks)
+    width = -(-group.parts // division.expert_ranks)
     padded = -(-width // form.expert_padding) * form.expert_padding
     return group.elements / group.parts * padded
 

@@ -259,6 +259,22 @@ _AMD_ROWS = (
         "Instinct MI355X data sheet, 2025",
         "AMD_Instinct_MI355X_OAM AMD_Instinct_MI355X",
     ),
+    (
+        "RX-9060-XT-8GB",
+        8,
+        "RDNA 4",
+        "gfx1200",
+        "Radeon RX 9060 XT specifications, 2025",
+        "AMD_Radeon_RX_9060_XT_8GB",
+    ),
+    (
+        "RX-9060-XT-16GB",
+        16,
+        "RDNA 4",
+        "gfx1200",
+        "Radeon RX 9060 XT specifications, 2025",
+        "AMD_Radeon_RX_9060_XT_16GB",
+    ),
 )
 
 _INTEL_ROWS = (

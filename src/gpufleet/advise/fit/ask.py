@@ -7,6 +7,7 @@ from gpufleet.advise.fit.local_files import is_local_path, model_of_path
 from gpufleet.fit.answer import Answer, TrainingAnswer
 from gpufleet.fit.catalogue import CardEntry, cards, find_cards
 from gpufleet.fit.manifest import manifests
+from gpufleet.fit.mixed_cards import SEPARATOR, mixed
 from gpufleet.fit.options import Options, catalogue_model, serving_of
 from gpufleet.fit.question import Model
 from gpufleet.fit.search import about, answer, on_card
@@ -39,12 +40,14 @@ def ask_manifest(options: Options) -> list[dict[str, Any]]:
     return manifests(model, serving, chosen[0], on_card(model, serving, chosen[0], proposes=False))
 
 
-def ask_training(options: Options, method: str, zero: int, rank: int) -> TrainingAnswer:
+def ask_training(
+    options: Options, method: str, zero: int, rank: int, *, trains_tables: bool = False
+) -> TrainingAnswer:
     """The answer about training; raises InputError in the terms of the command line."""
     model = model_of(options.model, from_hub=options.from_hub)
     most = model.facts.context_max or TRAINING_CONTEXT
     context = options.context or min(TRAINING_CONTEXT, most)
-    course = Course(method, context, options.batch, zero, rank)
+    course = Course(method, context, options.batch, zero, rank, trains_tables)
     return train(model, about(model), course, cards_of(options.gpus))
 
 
@@ -60,10 +63,11 @@ def model_of(text: str, *, from_hub: bool = False) -> Model:
 
 
 def cards_of(names: Sequence[str]) -> tuple[CardEntry, ...]:
-    """The cards named, each once; all that are known, if none is."""
+    """The cards named, each once, several kinds together as one; all that are known, if none is named."""
     if not names:
         return cards()
     found: dict[str, CardEntry] = {}
     for name in names:
-        found.update((card.model, card) for card in find_cards(name))
+        kinds = (mixed(name),) if SEPARATOR in name else find_cards(name)
+        found.update((card.model, card) for card in kinds)
     return tuple(found.values())

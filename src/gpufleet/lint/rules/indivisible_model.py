@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpufleet.fit.division import refusals
+from gpufleet.fit.ranks import Division
 from gpufleet.kube.meanings.gpu_resources import is_whole_gpu
 from gpufleet.lint.objects.cluster import Cluster, ClusterNode
 from gpufleet.lint.objects.context import Context
@@ -41,9 +42,11 @@ def _indivisible(manifest: Manifest) -> Verdicts:
                 yield Unjudged(field, MODEL_NEEDED)
                 continue
             facts, form, width = found.model.facts, found.serving.form, found.tensor_parallel
-            reasons = refusals(facts, form, width)
+            reasons = refusals(facts, form, Division(1, width))
             if reasons:
-                fit = [one for one in range(1, _WIDTHS_MAX + 1) if not refusals(facts, form, one)]
+                fit = [
+                    one for one in range(1, _WIDTHS_MAX + 1) if not refusals(facts, form, Division(1, one))
+                ]
                 says = f"container {container.name} divides {facts.name}: {reasons[0]}"
                 yield RuleFinding(field, says, f"what divides it: {', '.join(map(str, fit))}")
 

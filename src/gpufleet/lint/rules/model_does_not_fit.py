@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from gpufleet.fit.answer import CardFit, FitVerdict
 from gpufleet.fit.catalogue import CardEntry
-from gpufleet.fit.division import Division
 from gpufleet.fit.placing import weights_of
 from gpufleet.fit.question import Model, Serving
 from gpufleet.fit.ranges import GIB
+from gpufleet.fit.ranks import Division
 from gpufleet.fit.search import on_card
 from gpufleet.kube.meanings.node_labels import NVIDIA_PRODUCT
 from gpufleet.lint.objects.chosen_cards import chosen_cards
