@@ -117,8 +117,6 @@ def command(
 
     Ends with code 0 if it fits on one of the cards, 1 if on none.
     """
-    from gpufleet.advise.fit.ask import ask, ask_manifest
-    from gpufleet.cli.fit_output import show, show_manifest
     from gpufleet.fit.options import Options
 
     if lists or lists_evidence:
@@ -142,21 +140,32 @@ def command(
         from_hub=from_hub,
     )
     _check_together(here=here, writes=writes, trains=bool(method), asks_cluster=cluster is not None)
+    _check_tables(method, trains_tables=train_embeddings)
     if writes:
-        show_manifest(ask_manifest(options), output)
-        return DONE
-    if train_embeddings and not method:
-        raise click.UsageError(
-            "--train-embeddings says what is trained beside adapters: --train lora or qlora"
-        )
+        return _show_manifest(options, output)
     if method:
         return _show_training(options, method, zero, rank, output, trains_tables=train_embeddings)
     if here:
         return _show_machine(options, output)
     if cluster is not None:
         return _show_cluster(options, cluster, kubeconfig, kube_context, output)
+    return _show_cards(options, output)
+
+
+def _show_manifest(options: "Options", output: str) -> int:
+    from gpufleet.advise.fit.ask import ask_manifest
+    from gpufleet.cli.fit_output import show_manifest
+
+    show_manifest(ask_manifest(options), output)
+    return DONE
+
+
+def _show_cards(options: "Options", output: str) -> int:
+    from gpufleet.advise.fit.ask import ask
+    from gpufleet.cli.fit_output import show
+
     answer = ask(options)
-    show(answer, output, detailed=bool(gpus))
+    show(answer, output, detailed=bool(options.gpus))
     return _code(card.verdict for card in answer.cards)
 
 
@@ -168,6 +177,11 @@ def _check_together(*, here: bool, writes: bool, trains: bool, asks_cluster: boo
         raise click.UsageError("--manifest runs a server, and --train is no server")
     if here and asks_cluster:
         raise click.UsageError("--here asks this machine, and --cluster a cluster")
+
+
+def _check_tables(method: str | None, *, trains_tables: bool) -> None:
+    if trains_tables and not method:
+        raise click.UsageError("--train-embeddings is beside adapters: with --train lora or qlora")
 
 
 def _show_training(
