@@ -12,11 +12,12 @@ import click
 
 from bench import idle_work
 from bench.figures import Figure, publish
-from bench.operate import admission_latency, at_rest, drain_loss, planning_cost, projects
+from bench.operate import admission_latency, at_rest, drain_backfill, drain_loss, planning_cost, projects
 from gpufleet.cli.main import run_program
 
 PARTS: tuple[ModuleType, ...] = (
     drain_loss,
+    drain_backfill,
     idle_work,
     projects,
     admission_latency,

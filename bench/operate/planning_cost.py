@@ -97,9 +97,8 @@ def _node(number: int) -> str:
 def _planned(here: Arena) -> tuple[PlanningAnswer, float, float]:
     names = tuple(map(_node, range(NODES)))
     question = PlanningQuestion(
-        closed=names[:CLOSED],
-        deadline_us=round((time.time() + DEADLINE_S) * 1e6),
-        starts={"fleet": Start(CLOSED, names[CLOSED:])},
+        closed=dict.fromkeys(names[:CLOSED], round((time.time() + DEADLINE_S) * 1e6)),
+        starts={"fleet": Start(CLOSED, names[CLOSED:], DEADLINE_S)},
         later=names[CLOSED:],
     )
     settings = Settings(identity="operator", scheduler_name="gpufleet", lease_namespace="kube-system")

@@ -1,8 +1,10 @@
 """The plan of a drain: what waits, what moves where, in which order of nodes, and what that costs."""
 
+import msgspec
 import pytest
 
 from gpufleet.drain.plan import Way
+from gpufleet.drain.planner import plan_drain
 from tests.drain.drain_builder import HOUR_S, HOUR_US, NOW_US, Fleet, of, targets
 
 
@@ -37,6 +39,22 @@ def test_an_end_before_the_deadline_is_waited_for() -> None:
     (node,) = plan.nodes
     assert node.empty_at_s == HOUR_S
     assert node.lost_gpu_hours.idle == pytest.approx(3)
+
+
+def test_each_closed_node_has_its_own_deadline() -> None:
+    """Both end after 30 minutes: n0 is to be empty after 20 minutes, n1 after an hour."""
+    fleet = Fleet(4)
+    for number in (0, 1):
+        fleet.run(f"w{number}", number, ends_at_us=NOW_US + HOUR_US // 2)
+    question = fleet.question(0, 1, nodes_at_once=2)
+    untils_us = (NOW_US + HOUR_US // 3, NOW_US + HOUR_US)
+    nodes = tuple(
+        msgspec.structs.replace(one, until_us=until_us)
+        for one, until_us in zip(question.nodes, untils_us, strict=True)
+    )
+    with fleet.story.engine.relocating() as places:
+        plan = plan_drain(msgspec.structs.replace(question, nodes=nodes), places)
+    assert (of(plan, "w0").way, of(plan, "w1").way) == (Way.MOVES, Way.WAITS)
 
 
 def test_an_end_after_the_deadline_is_not_waited_for() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from gpufleet.cluster.settings import Settings
 from gpufleet.drain.planning_process import PlanningProcess
+from gpufleet.drain.planning_question import PlanningAnswer, PlanningQuestion
 from gpufleet.kube.client import Client
 from gpufleet.kube.connection import ClusterChoice
 from gpufleet.localkube import manifests, simulated_nodes
@@ -16,13 +17,14 @@ from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.control_plane import Options
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
 from gpufleet.operator.service import Following
-from tests.drain.work_on_nodes import gang, merge, nodes_of, pods_of
+from tests.drain.work_on_nodes import PODS, REPLICA_SETS, gang, merge, nodes_of, pods_of, service
 from tests.localkube.cluster import KUBERNETES, a_cluster
 from tests.operator.real_server import POLICIES, AlwaysLeads, play
 from tests.scheduler.real_scheduler import scheduler_at_work
 from tests.waiting import until
 
 IMAGE = "registry.example.com/driver@sha256:" + "4" * 64
+BACKFILL = "gpufleet.io/backfill-until"
 SYSTEM_PODS = "/api/v1/namespaces/gpufleet-system/pods"
 CHECK_LABEL = "gpufleet.io/driver-check"
 DRIVER_LABEL = "gpufleet.io/driver"
@@ -40,9 +42,40 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
             yield running
 
 
+@pytest.fixture(autouse=True)
+def _tidy(cluster: LocalCluster) -> Iterator[None]:
+    """Each test begins on an empty cluster of open nodes, of which no rollout knows."""
+    yield
+    with cluster.api() as api:
+        for path in (POLICIES, REPLICA_SETS):
+            for one in api.call("GET", path)["items"]:
+                api.call("DELETE", f"{path}/{one['metadata']['name']}?propagationPolicy=Background")
+        for node in api.call("GET", "/api/v1/nodes")["items"]:
+            found = node["metadata"]["annotations"]
+            ours = dict.fromkeys(key for key in found if key.startswith("gpufleet.io/"))
+            metadata = {"annotations": ours, "labels": {DRIVER_LABEL: None}}
+            body = {"metadata": metadata, "spec": {"unschedulable": None}}
+            merge(api, f"/api/v1/nodes/{node['metadata']['name']}", body)
+        until(lambda: not api.call("GET", PODS)["items"], 120)
+
+
+class Counted:
+    """Plans in a process of its own, and counts the answers."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        choice = ClusterChoice(cluster.kubeconfig)
+        self._planner = PlanningProcess(choice, Settings(identity="operator"))
+        self.answers = 0
+
+    async def ask(self, question: PlanningQuestion) -> PlanningAnswer:
+        """The answer."""
+        answer = await self._planner.ask(question)
+        self.answers += 1
+        return answer
+
+
 @contextlib.asynccontextmanager
-async def _operator(cluster: LocalCluster, client: Client) -> AsyncIterator[None]:
-    planner = PlanningProcess(ClusterChoice(cluster.kubeconfig), Settings(identity="operator"))
+async def _operator(client: Client, planner: Counted) -> AsyncIterator[None]:
     found = Following(client, AlwaysLeads(), "gpufleet-system", planner=planner)  # type: ignore[arg-type]
     task = asyncio.ensure_future(found.run())
     try:
@@ -103,7 +136,7 @@ def test_a_gang_moves_once_in_a_rollout_of_all_nodes_to_places_that_are_kept(clu
             return told(api).get("state") == "Done"
 
         async def story(client: Client) -> None:
-            async with _operator(cluster, client):
+            async with _operator(client, Counted(cluster)):
                 await asyncio.to_thread(until, is_done, PATIENCE_S)
 
         play(cluster, story)
@@ -114,3 +147,47 @@ def test_a_gang_moves_once_in_a_rollout_of_all_nodes_to_places_that_are_kept(clu
         for node in api.call("GET", "/api/v1/nodes")["items"]:
             assert node["metadata"]["annotations"]["gpufleet.io/driver-image"] == IMAGE
             assert not node["spec"].get("unschedulable")
+
+
+def test_work_that_ends_in_time_starts_beside_work_that_a_rollout_waits_for(cluster: LocalCluster) -> None:
+    """A node waits for the end of work that says that it runs for five minutes; all others are full."""
+    runs, planner = "gpufleet.io/run-time", Counted(cluster)
+    with cluster.api() as api:
+        service(api, "old", gpus=2, annotations={runs: "5m"})
+        until(lambda: len(nodes_of(api, "old")) == 1)
+        (place,) = nodes_of(api, "old")
+        service(api, "full", gpus=4, replicas=3)
+        until(lambda: len(nodes_of(api, "full")) == 3)
+        policy(api)
+
+        def said() -> Object:
+            found: Object = api.call("GET", f"/api/v1/nodes/{place}")["metadata"]["annotations"]
+            return found
+
+        def others_start() -> None:
+            until(lambda: BACKFILL in said(), PATIENCE_S)
+            service(api, "long", gpus=1, annotations={runs: "2h"})
+            service(api, "short", gpus=1, annotations={runs: "2m"})
+            until(lambda: nodes_of(api, "short") == [place], PATIENCE_S)
+            assert nodes_of(api, "long") == []
+            api.call("DELETE", f"{REPLICA_SETS}/old?propagationPolicy=Background")
+            until(lambda: not pods_of(api, "old"), PATIENCE_S)
+            # Of two answers the second one was asked for when the work of before was gone.
+            before = planner.answers
+            until(lambda: planner.answers >= before + 2, PATIENCE_S)
+            assert nodes_of(api, "short") == [place], "what started beside the drain is left to end"
+            assert BACKFILL in said()
+            api.call("DELETE", f"{REPLICA_SETS}/short?propagationPolicy=Background")
+            until(lambda: DRIVER_LABEL in node_labels(api, place), PATIENCE_S)
+            assert BACKFILL not in said()
+
+        async def story(client: Client) -> None:
+            async with _operator(client, planner):
+                await asyncio.to_thread(others_start)
+
+        play(cluster, story)
+
+
+def node_labels(api: Api, name: str) -> Object:
+    found: Object = api.call("GET", f"/api/v1/nodes/{name}")["metadata"]["labels"]
+    return found

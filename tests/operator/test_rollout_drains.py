@@ -12,7 +12,7 @@ from gpufleet.kube.objects.resource_claims import ResourceClaimObject, ResourceC
 from gpufleet.model.identifiers import FleetPolicyName, NodeName, PodUid
 from gpufleet.model.pod_name import PodName
 from gpufleet.operator.rollout.stamp import RolloutPhase, Stamp
-from gpufleet.operator.rollout_actions import resumed, running_operands
+from gpufleet.operator.rollout_actions import resumed, running_operands, written_backfill
 from gpufleet.operator.rollout_drains import (
     PlainDrains,
     PlannedDrains,
@@ -209,6 +209,35 @@ def test_work_is_left_alone_until_its_end_or_until_others_make_a_place() -> None
     found = planned(ends, later, pods=(pod("p"), pod("q"))).drain_of(N1, stamped(RolloutPhase.CORDONED))
     assert (set(found.kept), found.moves, found.due) == ({"p", "q"}, (), ())
     assert found.wait_until_us == AT_NOON_US + 5 * MINUTE_US
+
+
+def test_only_a_plan_says_that_ends_are_waited_for_beside_which_others_may_start() -> None:
+    ends = WorkPlan("pod a/p", Way.WAITS, 1.0, ("n1",), 600.0, pods=("p",))
+    later = msgspec.structs.replace(moving("q"), at_s=300.0)
+    stamp = stamped(RolloutPhase.CORDONED)
+    assert planned(ends, pods=(pod("p"),)).drain_of(N1, stamp).waits_for_ends is True
+    # Until when work stays that moves later is not known to a scheduler.
+    assert planned(later, pods=(pod("q"),)).drain_of(N1, stamp).waits_for_ends is False
+    assert PlannedDrains(drains(pod("p")), None, {}, "").drain_of(N1, stamp).waits_for_ends is None
+    # A pod that came after the plan was made may be one that ends.
+    known = KnownRollouts(AT_NOON_US, frozenset({N1}), frozenset(), {}, {})
+    assert PlannedDrains(drains(pod("new")), known, {}, "").drain_of(N1, stamp).waits_for_ends is None
+
+
+def test_the_node_says_until_when_others_may_start_as_its_stamp_does() -> None:
+    key, at_one = "gpufleet.io/backfill-until", AT_NOON_US + 60 * MINUTE_US
+    closed = stamped(RolloutPhase.WAITING)
+    opened = msgspec.structs.replace(closed, backfill_until_us=at_one)
+    plain = msgspec.structs.replace(node(), stamp=closed)
+    assert written_backfill(plain, opened) == {key: "2026-01-01T13:00:00Z"}
+    shown = msgspec.structs.replace(node(annotations={key: "2026-01-01T13:00:00Z"}), stamp=opened)
+    assert written_backfill(shown, opened) == {}
+    changing = msgspec.structs.replace(opened, phase=RolloutPhase.CHANGING)
+    for after in (closed, changing, None):
+        assert written_backfill(shown, after) == {key: None}
+    # Another drain has written its own moment meanwhile.
+    of_others = msgspec.structs.replace(node(annotations={key: "2026-01-01T18:00:00Z"}), stamp=opened)
+    assert written_backfill(of_others, None) == {}
 
 
 def test_work_without_a_place_is_told_to_end_only_after_the_time_that_the_policy_gives_it() -> None:

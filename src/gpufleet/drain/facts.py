@@ -48,12 +48,14 @@ class DrainRequest(msgspec.Struct, frozen=True):
     """What is asked for: these nodes, by these rules.
 
     ``only_gpus`` leaves work without GPUs alone. ``later`` are nodes that are drained after these.
+    ``until_us`` are the deadlines of nodes that are closed already; the rules have that of the others.
     """
 
     nodes: tuple[str, ...]
     rules: DrainRules = DrainRules()
     only_gpus: bool = False
     later: tuple[str, ...] = ()
+    until_us: Mapping[str, int] = {}
 
 
 def of_snapshot(request: DrainRequest, lines: Iterable[bytes], where: str) -> DrainPlan:
@@ -118,7 +120,8 @@ def question_of(request: DrainRequest, facts: Facts, engine: Engine, now_us: int
     work = tuple(_work(entries, claimed, facts, engine, now_us) for entries in units.values())
     nodes = dict.fromkeys(NodeName(name) for name in request.nodes)
     later = frozenset(NodeName(name) for name in request.later)
-    return DrainQuestion(now_us, tuple(_node(facts, name) for name in nodes), work, request.rules, later)
+    asked = tuple(_node(facts, name, request.until_us.get(name)) for name in nodes)
+    return DrainQuestion(now_us, asked, work, request.rules, later)
 
 
 def _is_work(entry: Entry, request: DrainRequest, claimed: Mapping[PodUid, int]) -> bool:
@@ -133,9 +136,9 @@ def _gpu_milli(entry: Entry, claimed: Mapping[PodUid, int]) -> int:
     return own + claimed.get(PodUid(entry.object.metadata.uid), 0)
 
 
-def _node(facts: Facts, name: NodeName) -> DrainNode:
+def _node(facts: Facts, name: NodeName, until_us: int | None) -> DrainNode:
     known = facts.nodes.known.get(name)
-    return DrainNode(name, 0 if known is None else len(known.devices) * MILLI_PER_GPU)
+    return DrainNode(name, 0 if known is None else len(known.devices) * MILLI_PER_GPU, until_us)
 
 
 def _work(

@@ -79,6 +79,7 @@ class _Planning:
         self.left = {node.name: node for node in question.nodes}
         self.work: list[WorkPlan] = []
         self.nodes: list[NodePlan] = []
+        self._untils_us = {one.name: one.until_us for one in question.nodes if one.until_us is not None}
         self._closed: frozenset[NodeName] = frozenset()
         self._running = {one.name: one for one in question.work}
         self._on: dict[NodeName, dict[str, None]] = {}
@@ -90,9 +91,10 @@ class _Planning:
         self._wave = 0
         self._wave_nodes: frozenset[NodeName] = frozenset()
 
-    @property
-    def _deadline_us(self) -> int:
-        return self.at_us + self.rules.deadline_s * US_PER_S
+    def _deadline_us(self, work: RunningWork) -> int:
+        """Until when the end of some work is waited for: the earliest deadline of its nodes."""
+        closed_us = (self._untils_us[name] for name in work.nodes & self._untils_us.keys())
+        return min(closed_us, default=self.at_us + self.rules.deadline_s * US_PER_S)
 
     @property
     def _later(self) -> frozenset[NodeName]:
@@ -118,7 +120,7 @@ class _Planning:
             self._node_plan(node, [one for one in planned if node.name in one.work.nodes]) for node in wave
         ]
         self.nodes += plans
-        ends = [self._deadline_us if one.until_us is None else one.until_us for one in planned]
+        ends = [self._deadline_us(one.work) if one.until_us is None else one.until_us for one in planned]
         self.at_us = max([self.at_us, *ends]) + (self.rules.away_s or 0) * US_PER_S
 
     def choose(self) -> list[DrainNode]:
@@ -187,7 +189,7 @@ class _Planning:
         return kept, lost + max(0, node.gpu_milli * waited_us - busy), node.name
 
     def _ends_in_time(self, work: RunningWork) -> bool:
-        return work.ends_at_us is not None and work.ends_at_us <= self._deadline_us
+        return work.ends_at_us is not None and work.ends_at_us <= self._deadline_us(work)
 
     def _let_end(self, until_us: int) -> None:
         """What has ended by then leaves its room."""
@@ -230,15 +232,16 @@ class _Planning:
     def _find_later(self, without: Sequence[RunningWork]) -> list[_Planned]:
         """Work without a place moves when others' ends make one in time; otherwise it is short of GPUs."""
         planned: list[_Planned] = []
+        deadlines_us = {work.name: self._deadline_us(work) for work in without}
         waiting = list(without)
-        while waiting and self._ends and self._ends[0][0] <= self._deadline_us:
+        while waiting and self._ends and self._ends[0][0] <= max(deadlines_us[one.name] for one in waiting):
             ended_us = self._end_next()
             for work in list(waiting):
-                found = self._place(work)
+                found = self._place(work) if ended_us <= deadlines_us[work.name] else None
                 if found is not None:
                     waiting.remove(work)
                     planned.append(self._moved(work, found, ended_us))
-        self._without_place += [(work, self._deadline_us) for work in waiting]
+        self._without_place += [(work, deadlines_us[work.name]) for work in waiting]
         return planned + [self._planned(work, Way.NO_PLACE, None) for work in waiting]
 
     def _place(self, work: RunningWork) -> dict[PodUid, NodeName] | None:

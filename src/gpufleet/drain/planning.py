@@ -8,6 +8,7 @@ import asyncio
 import datetime as dt
 import logging
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -22,7 +23,7 @@ from gpufleet.drain.plan import Way
 from gpufleet.drain.planner import next_nodes, plan_drain
 from gpufleet.drain.planning_process import PlanningAsked
 from gpufleet.drain.planning_question import PlanningAnswer, PlanningQuestion
-from gpufleet.drain.question import US_PER_S, DrainRules
+from gpufleet.drain.question import DrainRules
 from gpufleet.files.regular import read_standard_input
 from gpufleet.kube import resources
 from gpufleet.kube.codec.times import whole_time
@@ -40,20 +41,23 @@ def answer_on(
     """The answer on a picture of a cluster. Nodes that are gone are left out."""
     there = {name for _, name in picture.objects.get(resources.NODES, ())}
     facts, engine, now_us = asked_engine(picture, settings, at)
-    left_s = max(0, asked.deadline_us - now_us) // US_PER_S
 
-    def request(nodes: tuple[str, ...], most: int, later: tuple[str, ...] = ()) -> DrainRequest:
-        rules = DrainRules(max(1, most), left_s, asked.away_s)
-        known = tuple(one for one in nodes if one in there)
-        return DrainRequest(known, rules, only_gpus=True, later=tuple(one for one in later if one in there))
+    def request(nodes: Iterable[str], rules: DrainRules) -> DrainRequest:
+        return DrainRequest(tuple(one for one in nodes if one in there), rules, only_gpus=True)
 
     starts: dict[str, tuple[str, ...]] = {}
     for name, start in asked.starts.items():
         # A trial for each question: places that one answer took are free for the next.
         with engine.relocating() as places:
-            question = question_of(request(start.nodes, start.most), facts, engine, now_us)
+            rules = DrainRules(max(1, start.most), start.deadline_s, asked.away_s)
+            question = question_of(request(start.nodes, rules), facts, engine, now_us)
             starts[name] = tuple(next_nodes(question, places)) if question.nodes else ()
-    closed = request(asked.closed, len(asked.closed), asked.later)
+    # The nodes are closed already, all of them: one wave, in which each has a deadline of its own.
+    closed = msgspec.structs.replace(
+        request(asked.closed, DrainRules(max(1, len(asked.closed)), away_s=asked.away_s)),
+        later=tuple(one for one in asked.later if one in there),
+        until_us=asked.closed,
+    )
     if not closed.nodes:
         return PlanningAnswer(None, starts)
     with engine.relocating() as places:

@@ -12,20 +12,21 @@ from gpufleet.drain.plan import DrainPlan
 
 
 class Start(msgspec.Struct, frozen=True):
-    """So many of these nodes may begin to be emptied."""
+    """So many of these nodes may begin to be emptied; ends within ``deadline_s`` would be waited for."""
 
     most: int
     nodes: tuple[str, ...]
+    deadline_s: int
 
 
 class PlanningQuestion(msgspec.Struct, frozen=True):
-    """``closed`` nodes are being emptied until ``deadline_us``; ``starts`` may begin, by a name of the asker.
+    """``closed`` nodes are being emptied, each until its deadline in microseconds since 1970.
 
-    ``later`` are all nodes that will be emptied after the closed ones. An empty node is away for ``away_s``.
+    ``starts`` may begin, by a name of the asker. ``later`` are all nodes that will be emptied after those
+    that are closed. An empty node is away for ``away_s``.
     """
 
-    closed: tuple[str, ...] = ()
-    deadline_us: int = 0
+    closed: dict[str, int] = {}
     starts: dict[str, Start] = {}
     later: tuple[str, ...] = ()
     away_s: int = 0

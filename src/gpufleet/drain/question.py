@@ -56,10 +56,14 @@ class RunningWork(msgspec.Struct, frozen=True):
 
 
 class DrainNode(msgspec.Struct, frozen=True):
-    """A node that is to be emptied, and how much it has, in thousandths of a GPU."""
+    """A node that is to be emptied, and how much it has, in thousandths of a GPU.
+
+    ``until_us`` is the deadline of a node that is closed already, None where the rules say how long it is.
+    """
 
     name: NodeName
     gpu_milli: int
+    until_us: int | None = None
 
 
 class DrainRules(msgspec.Struct, frozen=True):

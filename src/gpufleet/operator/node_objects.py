@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from gpufleet.kube.keys import BACKFILL_UNTIL
 from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.structure import Structure
 from gpufleet.preflight.facts import EVICTION_BY_CONTROLLER, TOOLKIT_IMAGE_ANNOTATION
@@ -34,6 +35,7 @@ READ_ANNOTATIONS = (
     DRIVER_IMAGE_ANNOTATION,
     TOOLKIT_IMAGE_ANNOTATION,
     EVICTION_BY_CONTROLLER,
+    BACKFILL_UNTIL,
 )
 APPLY = "Apply"
 

@@ -17,7 +17,7 @@ from gpufleet.eviction.plan import EvictionPlan, PodsWatchedByAsker, Victim
 from gpufleet.kube import keys
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.rollout_settings import rollout_status_patch
-from gpufleet.kube.codec.times import micro_time
+from gpufleet.kube.codec.times import micro_time, whole_time
 from gpufleet.kube.lease import LeadershipLost
 from gpufleet.kube.objects.fleet_policies import RolloutStatus
 from gpufleet.kube.objects.metadata import Metadata
@@ -143,7 +143,11 @@ class RolloutActions:
         await self._events.of_policy(policy, before, progress)
 
     async def _write_node(self, facts: NodeFacts, stamp: Stamp | None, *, cordon: bool | None) -> None:
-        annotations = {ROLLOUT_ANNOTATION: written_stamp(stamp), **written_annotations(facts, stamp)}
+        annotations = {
+            ROLLOUT_ANNOTATION: written_stamp(stamp),
+            **written_annotations(facts, stamp),
+            **written_backfill(facts, stamp),
+        }
         labels = written_state(facts, stamp)
         if stamp is not None and stamp.phase in VALIDATED:
             there = images_of(stamp.target)
@@ -303,6 +307,23 @@ class RolloutActions:
 def written_stamp(stamp: Stamp | None) -> str | None:
     """A stamp as its annotation holds it."""
     return None if stamp is None else msgspec.json.encode(stamp).decode()
+
+
+def written_backfill(facts: NodeFacts, stamp: Stamp | None) -> dict[str, str | None]:
+    """The change of the annotation by which schedulers know until when others may start on the node.
+
+    It is a part of the write of the stamp, so that neither is there without the other. A text that the stamp
+    of before does not stand for is another program's, and stays.
+    """
+    before, after = (None if one is None else _open_until(one) for one in (facts.stamp, stamp))
+    if before == after or facts.annotations.get(keys.BACKFILL_UNTIL) not in {None, before}:
+        return {}
+    return {keys.BACKFILL_UNTIL: after}
+
+
+def _open_until(stamp: Stamp) -> str | None:
+    until_us = stamp.open_until_us
+    return whole_time(EPOCH + dt.timedelta(microseconds=until_us)) if until_us else None
 
 
 def moment(at_us: int) -> str:

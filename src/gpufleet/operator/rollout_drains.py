@@ -163,7 +163,8 @@ class PlannedDrains:
             return plain
         known = self._known
         if known is None or node not in known.closed:
-            return Drain(plain.holders, plain.ending, plain.holders, self.problem, stuck=plain.stuck)
+            kept = plain.holders
+            return Drain(kept, plain.ending, kept, self.problem, stuck=plain.stuck, waits_for_ends=None)
         return _Planned(self._plain, known, self._pods, stamp, plain).drain()
 
 
@@ -186,6 +187,7 @@ class _Planned:
         self._savings_us: list[int] = []
         self._moves: list[PodPlace] = []
         self._due: list[PodUid] = []
+        self._waits_for_ends: bool | None = False
 
     def drain(self) -> Drain:
         """What is to be done about all of it."""
@@ -200,6 +202,7 @@ class _Planned:
             else:
                 # It came after the plan was made, and the next plan says what becomes of it.
                 self._kept[uid] = ""
+                self._waits_for_ends = None
         for work in works.values():
             self._see_to(work)
         return Drain(
@@ -213,10 +216,13 @@ class _Planned:
             moves=tuple(self._moves),
             due=tuple(self._due),
             stuck=self._of_node.stuck,
+            waits_for_ends=self._waits_for_ends,
         )
 
     def _see_to(self, work: WorkPlan) -> None:
         at_us = None if work.at_s is None else self._known.at_us + round(work.at_s * US_PER_S)
+        if work.way is Way.WAITS:
+            self._waits_for_ends = True
         match work.way:
             case Way.MOVES if not work.at_s:
                 self._move(work)

@@ -195,7 +195,7 @@ class Rollouts:
                 drains.problem,
             )
         )
-        self._asking.policy(policy.name, step)
+        self._asking.policy(policy.name, step, policy.rollout or RolloutSettings())
         if self._planning is not None and _begins(step.actions):
             self._planning.began(policy.name)
         whole = True
@@ -297,10 +297,10 @@ class Asking:
         self.is_sure = True
         self.blocked: dict[str, int] = {}
 
-    def policy(self, name: str, step: RolloutStep) -> None:
+    def policy(self, name: str, step: RolloutStep, settings: RolloutSettings) -> None:
         """The rollout of a policy has come so far."""
         if step.able and step.places:
-            self._starts[name] = Start(step.places, step.able)
+            self._starts[name] = Start(step.places, step.able, settings.drain_s)
         self._later += step.pending
         self.blocked[name] = len(step.blocked)
 
@@ -314,12 +314,10 @@ class Asking:
             if facts.stamp is not None and facts.stamp.phase in DRAINING
         }
         holders = {name: [one for one in pods.get(name, ()) if is_holder(one)] for name in closed}
-        busy = [name for name in closed if holders[name]]
-        # A plan has one deadline: the earliest, so that no node is planned beyond its own.
-        deadline_us = min((closed[name] for name in busy), default=0)
+        busy = {str(name): until_us for name, until_us in closed.items() if holders[name]}
         later = tuple(name for name in self._later if name not in closed)
-        question = PlanningQuestion(tuple(busy), deadline_us, self._starts, later, AWAY_S)
-        return question, frozenset(uid for name in busy for uid in uids_of(holders[name]))
+        question = PlanningQuestion(busy, self._starts, later, AWAY_S)
+        return question, frozenset(uid for found in holders.values() for uid in uids_of(found))
 
 
 def _begins(actions: Iterable[Action]) -> bool:

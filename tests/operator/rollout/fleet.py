@@ -46,7 +46,8 @@ class Pod:
     """Work on GPUs.
 
     ``is_guarded``: a budget refuses to evict it. ``writes_checkpoints``: it can be asked, and was asked to
-    write one until ``asked_until_us``. ``place``: a node where a plan has a place for it.
+    write one until ``asked_until_us``. ``place``: a node where a plan has a place for it. ``finishes_us``: it
+    ends by itself then, as is known.
     """
 
     uid: PodUid
@@ -56,11 +57,16 @@ class Pod:
     asked_until_us: int | None = None
     place: NodeName | None = None
     is_asked_to_move: bool = False
+    finishes_us: int | None = None
 
 
 @dataclass
 class Node:
-    """A node; ``works`` are the images that work on it."""
+    """A node; ``works`` are the images that work on it.
+
+    ``waiting_s`` is how long waiting work runs that may start beside a drain until ``open_until_us``.
+    ``late_s`` is how long work runs that a scheduler binds when that is over and not seen yet, 0 for none.
+    """
 
     name: NodeName
     image: str = OLD
@@ -77,6 +83,9 @@ class Node:
     check_image: str = ""
     check_us: int = 0
     wait_until_us: int | None = None
+    waiting_s: list[int] = field(default_factory=list)
+    late_s: int = 0
+    open_until_us: int = 0
 
 
 class Fleet:
@@ -99,11 +108,14 @@ class Fleet:
         self.kills = 0
         self.killed_after: int | None = None
         self.order: tuple[NodeName, ...] | None = ()
+        self.backfilled = 0
 
     def observed(self, node: Node) -> RolloutNode:
         """What the operator sees of a node now."""
+        self._backfill(node)
         for pod in list(node.pods):
-            if pod.ends_us is not None and pod.ends_us <= self.now_us:
+            ends_us = [one for one in (pod.ends_us, pod.finishes_us) if one is not None]
+            if ends_us and min(ends_us) <= self.now_us:
                 node.pods.remove(pod)
         runs = node.image in node.works and node.runs_us <= self.now_us if node.image else None
         return RolloutNode(
@@ -122,12 +134,28 @@ class Fleet:
             node.is_skipped,
         )
 
+    def _backfill(self, node: Node) -> None:
+        """As a scheduler does: what has ended by the last known end until then may start."""
+        known_us = [one.finishes_us for one in node.pods if one.finishes_us is not None]
+        last_us = max((one for one in known_us if one <= node.open_until_us), default=0)
+        for run_s in list(node.waiting_s):
+            if self.now_us + run_s * US_PER_S <= last_us:
+                node.waiting_s.remove(run_s)
+                self._start(node, run_s)
+
+    def _start(self, node: Node, run_s: int) -> None:
+        self.backfilled += 1
+        uid, ends_us = PodUid(f"{node.name}-beside-{self.backfilled}"), self.now_us + run_s * US_PER_S
+        node.pods.append(Pod(uid, finishes_us=ends_us))
+
     def _drain(self, node: Node) -> Drain:
         """What a plan says of the work on a node."""
         guarded = [pod.uid for pod in node.pods if pod.is_guarded]
         holders = [pod for pod in node.pods if pod.ends_us is None]
         waits = node.wait_until_us is not None and self.now_us < node.wait_until_us
-        free = [] if waits else holders
+        deadline_us = 0 if node.stamp is None else node.stamp.deadline_us
+        ending = [one for one in holders if one.finishes_us is not None and one.finishes_us <= deadline_us]
+        free = [] if waits else [one for one in holders if one not in ending]
         unasked = [pod for pod in free if pod.writes_checkpoints and pod.asked_until_us is None]
         saving = {
             pod.uid: pod.asked_until_us
@@ -138,13 +166,14 @@ class Fleet:
         return Drain(
             holders=tuple(pod.uid for pod in holders),
             ending=tuple(pod.uid for pod in node.pods if pod.ends_us is not None),
-            kept=tuple(pod.uid for pod in holders) if waits else (),
+            kept=tuple(pod.uid for pod in (holders if waits else ending)),
             wait_until_us=node.wait_until_us if waits else None,
             unasked=tuple(pod.uid for pod in unasked),
             saving_until_us=max(saving.values(), default=None),
             moves=tuple(PodPlace(pod.uid, pod.place) for pod in ready if pod.place is not None),
             due=tuple(pod.uid for pod in ready if pod.place is None),
             stuck=f"the budget of {guarded[0]}" if guarded and node.stamp and node.is_cordoned else "",
+            waits_for_ends=bool(ending),
         )
 
     def _check(self, node: Node) -> Check:
@@ -224,7 +253,14 @@ class Fleet:
             self.evictions[pod.uid] += 1
 
     def _write(self, node: Node, stamp: Stamp | None, cordon: bool | None) -> None:
-        node.stamp = stamp
+        node.stamp, was_open = stamp, bool(node.open_until_us)
+        node.open_until_us = 0 if stamp is None else stamp.open_until_us
+        if node.open_until_us:
+            assert stamp is not None
+            assert node.open_until_us < stamp.deadline_us
+        elif was_open and node.late_s:
+            self._start(node, node.late_s)
+            node.late_s = 0
         if cordon is not None:
             node.is_cordoned = cordon
         if stamp is None:
@@ -270,7 +306,9 @@ class Fleet:
         moments = [found.wake_at_us]
         for node in self.nodes.values():
             moments += [node.runs_us, node.check_us, node.wait_until_us]
-            moments += [moment for pod in node.pods for moment in (pod.ends_us, pod.asked_until_us)]
+            moments += [
+                one for pod in node.pods for one in (pod.ends_us, pod.asked_until_us, pod.finishes_us)
+            ]
         return min((one for one in moments if one is not None and one > self.now_us), default=end_us)
 
     def images(self) -> dict[str, str]:
@@ -298,11 +336,17 @@ def node(name: str, *pods: Pod, **changes: object) -> Node:
 
 
 def pod(
-    name: str, *, is_guarded: bool = False, writes_checkpoints: bool = False, place: str | None = None
+    name: str,
+    *,
+    is_guarded: bool = False,
+    writes_checkpoints: bool = False,
+    place: str | None = None,
+    left_s: int | None = None,
 ) -> Pod:
-    """Work with a GPU; ``place`` is the node where a plan has a place for it."""
+    """Work with a GPU that runs on for ``left_s``; ``place`` is the node where a plan has a place for it."""
     target = None if place is None else NodeName(place)
-    return Pod(PodUid(name), is_guarded, writes_checkpoints, place=target)
+    ends_us = None if left_s is None else START_US + left_s * US_PER_S
+    return Pod(PodUid(name), is_guarded, writes_checkpoints, place=target, finishes_us=ends_us)
 
 
 def with_settings(**changes: object) -> RolloutSettings:

@@ -6,6 +6,7 @@ number of actions is tried as the last one, for a rollout that succeeds and for 
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -36,7 +37,15 @@ def turns_back() -> Fleet:
     )
 
 
-@pytest.mark.parametrize("story", [succeeds, turns_back])
+def backfills() -> Fleet:
+    """Others start beside work that ends, one of them when the node is closed to all already."""
+    patient = msgspec.structs.replace(SETTINGS, drain_s=3600)
+    ends = pod("ends", left_s=1800)
+    first = node("a", ends, pod("moves", place="d"), waiting_s=[600, 900, 2400], late_s=40)
+    return Fleet(first, node("b", pod("other", place="d")), node("d"), settings=patient)
+
+
+@pytest.mark.parametrize("story", [succeeds, turns_back, backfills])
 def test_every_kill_point_ends_alike(story: Callable[[], Fleet]) -> None:
     whole = story()
     whole.run()
@@ -51,6 +60,11 @@ def test_every_kill_point_ends_alike(story: Callable[[], Fleet]) -> None:
         assert fleet.images() == whole.images()
         assert fleet.evictions == whole.evictions
         assert set(fleet.evictions.values()) == {1}
+        assert fleet.backfilled == whole.backfilled
+        assert not any("beside" in uid for uid in fleet.evictions), (
+            "what starts beside a drain is left to end"
+        )
+        assert not any(one.open_until_us for one in fleet.nodes.values())
         assert fleet.progress is not None
         assert whole.progress is not None
         assert fleet.progress.state is whole.progress.state
@@ -81,6 +95,7 @@ def one_node(draw: st.DrawFn, number: int) -> Node:
             is_guarded=draw(st.booleans()),
             writes_checkpoints=draw(st.booleans()),
             place=draw(st.sampled_from([None, "elsewhere"])),
+            left_s=draw(st.sampled_from([None, None, 100, 280, 900])),
         )
         for index in range(draw(st.integers(0, 2)))
     ]
@@ -89,6 +104,8 @@ def one_node(draw: st.DrawFn, number: int) -> Node:
         *work,
         works=draw(st.sampled_from([frozenset({OLD, NEW}), frozenset({OLD}), frozenset[str]()])),
         image=draw(st.sampled_from([OLD, OLD, NEW, ""])),
+        waiting_s=draw(st.sampled_from([[], [30, 90, 250]])),
+        late_s=draw(st.sampled_from([0, 40])),
         is_cordoned=draw(st.sampled_from([False, False, False, True])),
         is_ready=draw(st.sampled_from([True, True, True, False, None])),
         has_opted_out=draw(st.sampled_from([False, False, False, True])),
@@ -113,6 +130,8 @@ def test_any_fleet_comes_to_rest_whatever_is_killed(fleet: Fleet, kills: list[in
     fleet.pass_s(4 * 3600)
 
     assert all(count == 1 for count in fleet.evictions.values())
+    assert not any("beside" in uid for uid in fleet.evictions)
+    assert not any(one.open_until_us for one in fleet.nodes.values())
     assert fleet.under_way_most <= max(fleet.settings.canaries, fleet.settings.nodes_at_once.value)
     for name, one in fleet.nodes.items():
         assert one.stamp is None or not one.stamp.is_under_way

@@ -27,6 +27,11 @@ from gpufleet.operator.rollout.stamp import DRAINING, RolloutPhase, Stamp
 from gpufleet.operator.rollout.windows import US_PER_S
 
 replace = msgspec.structs.replace
+BACKFILL_MARGIN_S = 300
+"""What starts beside a drain has ended so long before the deadline: its image may have to come first."""
+
+SETTLE_S = 10
+"""A scheduler that has not seen yet that a node is closed to all may be binding a pod to it."""
 
 
 class NodeStep(msgspec.Struct, frozen=True):
@@ -59,6 +64,8 @@ def begun(node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us: in
             began_us=now_us,
             deadline_us=now_us + settings.drain_s * US_PER_S,
             place_until_us=0 if settings.place_s is None else now_us + settings.place_s * US_PER_S,
+            backfill_until_us=0,
+            settles_us=0,
             # A node that was cordoned by others stays cordoned in the end.
             is_cordon_ours=stamp.is_cordon_ours or not node.is_cordoned,
         ),
@@ -91,6 +98,11 @@ def given_up(node: RolloutNode, stamp: Stamp) -> tuple[Action, ...]:
 def _drain(node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us: int) -> NodeStep:
     # Before the deadline: a node that is empty goes on, however late it is.
     if node.drain.is_over:
+        if stamp.backfill_until_us:
+            after = _closed(stamp, now_us)
+            return NodeStep((WriteNode(node.name, after),), after.settles_us)
+        if now_us < stamp.settles_us:
+            return NodeStep((), stamp.settles_us)
         # The stamp goes first: a process that ends in between sets the driver in the next phase again.
         after = _in_phase(stamp, RolloutPhase.CHANGING, now_us, settings.change_s)
         return NodeStep((WriteNode(node.name, after), SetDriver(node.name, stamp.target)), after.deadline_us)
@@ -121,7 +133,26 @@ def _draining(
     if drain.due:
         actions.append(Evict(node.name, drain.due))
     phase, reason = _phase(drain)
-    return _stamp_in(stamp, phase, now_us, reason), tuple(actions), min(wakes_us)
+    after = _with_backfill(_stamp_in(stamp, phase, now_us, reason), drain, now_us)
+    return after, tuple(actions), min(wakes_us)
+
+
+def _with_backfill(stamp: Stamp, drain: Drain, now_us: int) -> Stamp:
+    """The stamp of a node beside whose work others may start, or may no more.
+
+    They may once in a drain: while work is waited for that ends by itself. What is not known changes nothing.
+    """
+    if drain.waits_for_ends and not (stamp.backfill_until_us or stamp.settles_us):
+        until_us = stamp.deadline_us - BACKFILL_MARGIN_S * US_PER_S
+        return replace(stamp, backfill_until_us=until_us) if until_us > now_us else stamp
+    if drain.waits_for_ends is False and stamp.backfill_until_us:
+        return _closed(stamp, now_us)
+    return stamp
+
+
+def _closed(stamp: Stamp, now_us: int) -> Stamp:
+    """Nothing more is to start on the node, and what was about to is seen some seconds later."""
+    return replace(stamp, backfill_until_us=0, settles_us=now_us + SETTLE_S * US_PER_S)
 
 
 def _phase(drain: Drain) -> tuple[RolloutPhase, str]:

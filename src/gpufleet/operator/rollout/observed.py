@@ -29,7 +29,8 @@ class Drain(msgspec.Struct, frozen=True):
     ``wait_until_us`` where that is known. ``unasked`` are pods that are to be asked for a checkpoint, also
     those of a gang on other nodes; ``saving`` is until when those that were asked are waited for, None where
     none is. ``moves`` are pods for which places are found, and ``due`` those that are told to end without
-    one. ``stuck`` names what refuses an eviction.
+    one. ``stuck`` names what refuses an eviction. ``waits_for_ends``: work of the node ends by itself in time
+    and is waited for; None where no plan says so or not.
     """
 
     holders: tuple[PodUid, ...] = ()
@@ -42,6 +43,7 @@ class Drain(msgspec.Struct, frozen=True):
     moves: tuple[PodPlace, ...] = ()
     due: tuple[PodUid, ...] = ()
     stuck: str = ""
+    waits_for_ends: bool | None = False
 
     @property
     def is_over(self) -> bool:

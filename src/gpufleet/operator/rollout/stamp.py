@@ -55,10 +55,12 @@ class Stamp(msgspec.Struct, frozen=True):
     ``target`` is the image that comes, or both (``model.node_images``), ``previous`` what was there, "" where
     none of ours was.
     ``began_us`` is when the drain began, and ``place_until_us`` until when work that fits nowhere else is
-    waited for, 0 for no end before the deadline. ``is_rollback``: the node is on its way back, and ``target``
-    is its image of before. ``is_cordon_ours``: the rollout cordoned the node, so the rollout takes the cordon
-    off. ``failed_target`` is the image that did not work on the node; ``is_validated``: it ran there, and the
-    check pod refused it. ``reason`` says what is wrong, or "".
+    waited for, 0 for no end before the deadline. ``backfill_until_us``: others that have ended by then may
+    start beside work that is waited for, 0 where none may. ``settles_us``: they may no more, and the last of
+    them is seen at that moment; 0 where none could, or they still may. ``is_rollback``: the node is on its
+    way back, and ``target`` is its image of before. ``is_cordon_ours``: the rollout cordoned the node, so the
+    rollout takes the cordon off. ``failed_target`` is the image that did not work on the node;
+    ``is_validated``: it ran there, and the check pod refused it. ``reason`` says what is wrong, or "".
     """
 
     policy: FleetPolicyName
@@ -75,6 +77,8 @@ class Stamp(msgspec.Struct, frozen=True):
     reason: str = ""
     began_us: int = 0
     place_until_us: int = 0
+    backfill_until_us: int = 0
+    settles_us: int = 0
 
     @property
     def is_under_way(self) -> bool:
@@ -89,6 +93,11 @@ class Stamp(msgspec.Struct, frozen=True):
         node without any is of no use, and one that is built may come late and work.
         """
         return bool(self.previous) or not images_of(self.target).driver
+
+    @property
+    def open_until_us(self) -> int:
+        """Until when others may start on the node that is being emptied, 0 where none may."""
+        return self.backfill_until_us if self.phase in DRAINING else 0
 
     def has_failed(self, target: str) -> bool:
         """Whether this image did not work here, or its node could not be brought back."""
