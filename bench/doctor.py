@@ -16,11 +16,11 @@ import msgspec
 from bench.figures import Figure, figure
 from bench.progress import say
 from gpufleet.doctor.checks import all_checks
-from gpufleet.doctor.command import without_collections
 from gpufleet.doctor.diagnosis import diagnose
 from gpufleet.doctor.facts import Facts
 from gpufleet.doctor.live.trimming import manifest_of
 from gpufleet.kube.resources import DEPLOYMENTS, NODE_DEVICES, NODES, PODS, REPLICA_SETS, Kind
+from gpufleet.progress.collection_pause import without_collections
 
 NODE_COUNT, POD_COUNT, REPLICAS, GPUS, TEAMS = 2000, 16_000, 10, 8, 50
 WELL_S, BROKEN_S = 2.0, 5.0

@@ -2,12 +2,14 @@
 
 Run by `make bench-scale`. The large question is a fleet of 10,000 full nodes and 1,000 gangs that wait. The
 small ones are problems of which an integer program finds the optimum: the search by sizes is held against it.
+What the real Karpenter buys for our scheduler and for kube-scheduler alone, ``bought_nodes`` measures.
 """
 
 import time
 from collections.abc import Sequence
 from random import Random
 
+from bench import bought_nodes
 from bench.figures import Figure, figure, publish
 from gpufleet.cluster.settings import Settings
 from gpufleet.plan.command import Question, plan_of
@@ -50,6 +52,7 @@ def main() -> None:
         [
             *_plan(),
             _answer(),
+            *bought_nodes.figures(),
             *_from_zero(),
             *_beyond("few pods", SMALL_PROBLEMS),
             *_beyond("up to 180 pods", LARGER_PROBLEMS, 6, 30),

@@ -16,6 +16,7 @@ from gpufleet.cli import up
 from gpufleet.localkube import manifests
 from gpufleet.localkube.access.api import Api, Object
 from gpufleet.localkube.cluster import LocalCluster
+from gpufleet.localkube.control_plane import Options
 from gpufleet.localkube.processes import child
 from tests.karpenter import programs
 from tests.localkube.cluster import a_cluster
@@ -53,8 +54,8 @@ def instance_type(gpus: int, price: float) -> Object:
     return its | {"operatingSystems": ["linux"], "resources": resources}
 
 
-def node_pool(*types: str) -> Object:
-    """Nodes of these types; what is empty or more than is needed goes after two seconds."""
+def node_pool(*types: str, unneeded_s: int = 2) -> Object:
+    """Nodes of these types; what is empty or more than is needed goes after ``unneeded_s``."""
     node_class = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
     one_of = {"key": TYPE, "operator": "In", "values": list(types)}
     # With both kinds allowed Karpenter would replace a node by spot capacity alone, of which no type has any.
@@ -65,7 +66,7 @@ def node_pool(*types: str) -> Object:
     }
     disruption = {
         "consolidationPolicy": "WhenEmptyOrUnderutilized",
-        "consolidateAfter": "2s",
+        "consolidateAfter": f"{unneeded_s}s",
         "budgets": [{"nodes": "100%"}],
     }
     metadata = {"name": "gpus"}
@@ -122,6 +123,10 @@ class Fleet:
         """The types of the nodes."""
         return sorted(one["metadata"]["labels"][TYPE] for one in self.api.call("GET", NODES)["items"])
 
+    def gpus_of_nodes(self) -> list[int]:
+        """The GPUs of each node."""
+        return [int(one["status"]["capacity"][GPU]) for one in self.api.call("GET", NODES)["items"]]
+
     def may_buy(self, *types: str) -> None:
         """From now on nodes of these types can be bought."""
         self.api.apply(POOL, node_pool(*types))
@@ -159,13 +164,13 @@ def pods(namespace: str) -> str:
 
 
 @contextmanager
-def running_fleet(folder: Path) -> Iterator[Fleet]:
+def running_fleet(folder: Path, options: Options | None = None) -> Iterator[Fleet]:
     """Control plane, our scheduler and Karpenter; no node."""
     program, definitions = programs.program(), programs.definitions()
     parts = up.components()
     types = folder / "types.json"
     types.write_bytes(msgspec.json.encode([instance_type(gpus, price) for gpus, price in PRICES.items()]))
-    with a_cluster(folder, components=parts) as cluster, cluster.api() as api:
+    with a_cluster(folder, options=options, components=parts) as cluster, cluster.api() as api:
         manifests.install(api)
         manifests.install(api, definitions[0].parent)
         for namespace, gpus in QUOTAS.items():

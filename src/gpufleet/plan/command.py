@@ -27,6 +27,7 @@ from gpufleet.plan.node_prices import price_micro
 from gpufleet.plan.planning import Found, Planning
 from gpufleet.plan.purchased_nodes import PurchasedNodes
 from gpufleet.plan.waiting_work import after_evictions, allocatable_cpu_milli, allocatable_memory_mib
+from gpufleet.progress.collection_pause import without_collections
 from gpufleet.whatif.answer import Work
 from gpufleet.whatif.command import Changed, notes_of, written_moment
 from gpufleet.whatif.course import Course
@@ -57,6 +58,11 @@ def of_cluster(question: Question, cluster: ClusterChoice, settings: Settings) -
 
 def plan_of(question: Question, picture: Picture, settings: Settings, at: dt.datetime, say: Say) -> Plan:
     """Which nodes start what waits. Raises InputError for changes that cannot be."""
+    with without_collections():
+        return _plan_of(question, picture, settings, at, say)
+
+
+def _plan_of(question: Question, picture: Picture, settings: Settings, at: dt.datetime, say: Say) -> Plan:
     changed = Changed(question.request, picture, settings, at)
     now_us, by_us = engine_time_us(at), int(question.by_s * SECOND_US)
     nodes = changed.picture.objects.get(resources.NODES, {})

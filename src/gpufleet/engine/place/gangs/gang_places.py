@@ -15,7 +15,8 @@ import numpy as np
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.tables import TableStore
-from gpufleet.engine.place.choose.placement import NO_NODES, room_by_node
+from gpufleet.engine.place.choose.placement import NO_NODES
+from gpufleet.engine.place.gangs.shape_rooms import ShapeRooms
 from gpufleet.engine.place.gangs.spreading import Domain, balanced, divided, filled
 from gpufleet.engine.place.relations.label_domains import LabelDomains
 from gpufleet.engine.place.relations.neighbours import Neighbours
@@ -69,6 +70,7 @@ class GangPlaces:
         self.pods = pods
         self.domains = domains
         self.neighbours = neighbours
+        self._rooms = ShapeRooms(store, shapes, PLACES_MAX)
 
     def by_shape(self, waiting: list[int]) -> dict[int, list[int]]:
         """Waiting rows by shape, shapes with the most GPU (then CPU) first."""
@@ -237,11 +239,8 @@ class GangPlaces:
         wishes: Wishes = []
         most = 0
         for shape, rows in by_shape.items():
-            places = np.zeros(self.shapes.fleet.row_count, np.int64)
-            found = 0
             slot = self._slot(shape, models)
-            if slot is not None:
-                found = room_by_node(self.store.tables, self.shapes.rankings, slot, PLACES_MAX, places)
+            places, found = self._rooms.none() if slot is None else self._rooms.of(slot)
             most += min(found, len(rows))
             wishes.append((places, len(rows)))
         return wishes, most
