@@ -9,6 +9,7 @@ from gpufleet.ledger.following import VersionDecoder
 from gpufleet.ledger.interval_log import IntervalLog
 from gpufleet.ledger.month_files import MonthFiles
 from gpufleet.ledger.months import month_of
+from gpufleet.ledger.open_months import OpenMonths
 from tests.ledger import recording
 
 EVENTS = 20_000
@@ -23,7 +24,7 @@ def cpu_ms_per_event() -> float:
     pods = [raw for raw in objects if raw != b"null"]
     uids = [decoder.decode(raw).version.uid.encode() for raw in pods]  # type: ignore[arg-type]
     with tempfile.TemporaryDirectory(prefix="gpufleet-pay-") as folder:
-        files = MonthFiles(Path(folder), "cluster")
+        files = OpenMonths(MonthFiles(Path(folder), "cluster"))
         files.begin(month_of(recording.lines()[0].heard_us))
         began_s = time.process_time()
         for first in range(0, EVENTS, PER_ROUND):

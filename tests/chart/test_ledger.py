@@ -52,3 +52,25 @@ def test_a_claim_of_yours_is_taken_in_its_place() -> None:
     assert not [its for its in objects if its["kind"] == "PersistentVolumeClaim"]
     pod = one(objects, "Deployment", "gpufleet-ledger")["spec"]["template"]["spec"]
     assert {"name": "months", "persistentVolumeClaim": {"claimName": "ours"}} in pod["volumes"]
+
+
+def test_a_database_takes_the_place_of_the_volume_and_its_password_stays_in_its_secret() -> None:
+    url = "postgresql://gpufleet@db.example.com/ledger?sslmode=verify-full"
+    database = {"url": url, "passwordSecret": "ledger-password", "ports": [6432]}
+    objects = rendered(
+        {"ledger": {"enabled": True, "database": database}, "networkPolicy": {"enabled": True}}
+    )
+    assert not [its for its in objects if its["kind"] == "PersistentVolumeClaim"]
+    pod = one(objects, "Deployment", "gpufleet-ledger")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert f"--database={url}" in container["args"]
+    assert not [option for option in container["args"] if option.startswith("--folder")]
+    assert container["env"] == [
+        {
+            "name": "PGPASSWORD",
+            "valueFrom": {"secretKeyRef": {"name": "ledger-password", "key": "password"}},
+        }
+    ]
+    assert [volume["name"] for volume in pod["volumes"]] == ["temporary"]
+    egress = one(objects, "NetworkPolicy", "gpufleet-ledger")["spec"]["egress"]
+    assert {"port": 6432, "protocol": "TCP"} in egress[0]["ports"]

@@ -229,6 +229,7 @@ TEXTS: dict[str, Bad] = {
     "parked --namespace": ANY,
     "parked --context": _CONTEXT,
     "ledger --context": _CONTEXT,
+    "ledger --database": Bad(("", "ledger", "postgresql://host/ledger?no=such"), without="--folder"),
     "ledger --namespace": ANY,
     "ledger --identity": ANY,
     "ledger --listen": Bad(("here", "127.0.0.1:x", "127.0.0.1:99999")),

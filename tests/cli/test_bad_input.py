@@ -31,10 +31,14 @@ from tests.cli.command_parameters import (
 PARAMETERS = list(parameters())
 NUMBERS = [one for one in PARAMETERS if isinstance(one.asked.type, click.IntRange | click.FloatRange)]
 CHOICES = [one for one in PARAMETERS if isinstance(one.asked.type, kinds.OneOf)]
-INPUTS = [one for one in PARAMETERS if isinstance(one.asked.type, kinds.InputFile | kinds.InputPath)]
+INPUTS = [
+    one
+    for one in PARAMETERS
+    if isinstance(one.asked.type, kinds.InputFile | kinds.InputPath | kinds.LogParameter)
+]
 FOLDERS = [one for one in PARAMETERS if isinstance(one.asked.type, kinds.InputFolder)]
 OUTPUTS = [one for one in PARAMETERS if isinstance(one.asked.type, kinds.OutputFile | kinds.OutputFolder)]
-OWN_TYPES = (kinds.Whole, kinds.Real, kinds.OneOf, kinds.GivenPath)
+OWN_TYPES = (kinds.Whole, kinds.Real, kinds.OneOf, kinds.GivenPath, kinds.LogParameter)
 PATIENCE_S = 60
 """No refusal waits for anything; a daemon that takes the value would run for ever."""
 

@@ -87,6 +87,11 @@ UNTYPED: dict[str, dict[str, str]] = {
         "gpufleet cost --prices prices.csv --save seen.ledger > /dev/null": _OWN_CLUSTER,
         "helm upgrade gpufleet charts/gpufleet --namespace gpufleet-system --reuse-values"
         " --set ledger.enabled=true": _OWN_CLUSTER,
+        "helm upgrade gpufleet charts/gpufleet --namespace gpufleet-system --reuse-values"
+        " --set ledger.enabled=true --set ledger.database.url=postgresql://gpufleet@db.example.com/ledger"
+        " --set ledger.database.passwordSecret=ledger": _OWN_CLUSTER,
+        "gpufleet cost postgresql://reader@db.example.com/ledger --prices prices.csv --from 2026-10-01"
+        " --by queue": "needs PostgreSQL; tests/ledger/database types it against a real one",
         "gpufleet cost charges/*.parquet --unusual --by queue": _WHOLE_MONTHS,
         "gpufleet close-month 2026-10 2026-10.parquet --prices prices.csv --bill october.csv"
         " --accounts accounts": _WHOLE_MONTHS,

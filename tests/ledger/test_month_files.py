@@ -12,8 +12,9 @@ import pytest
 
 from gpufleet.files.files_errors import FileWriteError
 from gpufleet.ledger.interval_log import IntervalLog, encoded
-from gpufleet.ledger.month_files import SEAL_AFTER_US, MonthFiles
+from gpufleet.ledger.month_files import MonthFiles
 from gpufleet.ledger.months import begin_us, end_us, month_of
+from gpufleet.ledger.open_months import SEAL_AFTER_US, OpenMonths
 from gpufleet.ledger.sealed_month import read_sealed, sealed_lines
 from gpufleet.ledger.versions import Followed, ObjectKind, Observation
 from gpufleet.model.model_errors import InputError
@@ -44,8 +45,8 @@ def log_of(seen: list[Observation]) -> IntervalLog:
 
 def whole_life(folder: Path, parts: list[IntervalLog]) -> None:
     """All that a writer does: October grows, November begins, October is sealed."""
-    months = MonthFiles(folder, CLUSTER)
-    if OCTOBER not in months.sealed_months() or OCTOBER in months.open_months():
+    months = OpenMonths(MonthFiles(folder, CLUSTER))
+    if OCTOBER not in months.store.sealed_months() or OCTOBER in months.store.open_months():
         months.begin(OCTOBER)
         for part in parts:
             months.add(part)
@@ -131,13 +132,13 @@ def test_two_writers_in_turn_doubled_and_shuffled_make_the_same_sealed_month(
     draw = random.Random(seed)
     parts = [*batches(seed), *batches(seed + 1)]
     draw.shuffle(parts)
-    first = MonthFiles(tmp_path / "both", CLUSTER)
+    first = OpenMonths(MonthFiles(tmp_path / "both", CLUSTER))
     first.begin(OCTOBER)
-    second = MonthFiles(tmp_path / "both", CLUSTER)
+    second = OpenMonths(MonthFiles(tmp_path / "both", CLUSTER))
     for part in parts:
         draw.choice([first, second]).add(part)
     # The next leader reads what both have written.
-    last = MonthFiles(tmp_path / "both", CLUSTER)
+    last = OpenMonths(MonthFiles(tmp_path / "both", CLUSTER))
     last.begin(NOVEMBER)
     assert last.seal(AFTER_US) == [OCTOBER]
     assert content(tmp_path / "both") == content(tmp_path / "calm")
@@ -145,12 +146,12 @@ def test_two_writers_in_turn_doubled_and_shuffled_make_the_same_sealed_month(
 
 def test_a_month_can_be_read_alone_and_has_what_lasts_from_the_one_before(tmp_path: Path) -> None:
     whole = log_of(observations())
-    months = MonthFiles(tmp_path, CLUSTER)
+    months = OpenMonths(MonthFiles(tmp_path, CLUSTER))
     months.begin(month_of(0))
     months.add(whole)
     months.begin(NOVEMBER)
     months.add(log_of([Followed(ObjectKind.NODE, begin_us(NOVEMBER), begin_us(NOVEMBER) + 5)]))
-    alone = MonthFiles(tmp_path, CLUSTER).log
+    alone = OpenMonths(MonthFiles(tmp_path, CLUSTER)).log
     assert alone.known_until_us() >= begin_us(NOVEMBER)
     assert {one.node_uid for one in alone.intervals().nodes} == {
         one.node_uid for one in whole.intervals().nodes
@@ -174,32 +175,32 @@ def test_a_sealed_month_says_what_the_open_one_said_and_shows_a_change(tmp_path:
 
 
 def test_a_month_stays_open_for_a_day(tmp_path: Path) -> None:
-    months = MonthFiles(tmp_path, CLUSTER)
+    months = OpenMonths(MonthFiles(tmp_path, CLUSTER))
     months.begin(OCTOBER)
     months.begin(NOVEMBER)
     assert months.seal(AFTER_US - 1) == []
-    assert months.open_months() == [OCTOBER, NOVEMBER]
+    assert months.store.open_months() == [OCTOBER, NOVEMBER]
     assert months.seal(AFTER_US) == [OCTOBER]
-    assert (months.open_months(), months.sealed_months()) == ([NOVEMBER], [OCTOBER])
+    assert (months.store.open_months(), months.store.sealed_months()) == ([NOVEMBER], [OCTOBER])
 
 
 def test_a_full_disk_is_told_and_leaves_the_month_as_it_was(tmp_path: Path) -> None:
     first, second, *_ = batches()
-    months = MonthFiles(tmp_path, CLUSTER)
+    months = OpenMonths(MonthFiles(tmp_path, CLUSTER))
     months.begin(OCTOBER)
     months.add(first)
     before = files_below(tmp_path)
     with full_disk(), pytest.raises(FileWriteError, match="no room left on the disk"):
         months.add(second)
     assert files_below(tmp_path) == before
-    again = MonthFiles(tmp_path, CLUSTER)
+    again = OpenMonths(MonthFiles(tmp_path, CLUSTER))
     assert again.add(second)
 
 
 def test_files_of_another_cluster_are_refused(tmp_path: Path) -> None:
-    MonthFiles(tmp_path, "c-2").begin(OCTOBER)
+    OpenMonths(MonthFiles(tmp_path, "c-2")).begin(OCTOBER)
     with pytest.raises(InputError, match="is of another cluster"):
-        MonthFiles(tmp_path, CLUSTER)
+        OpenMonths(MonthFiles(tmp_path, CLUSTER))
 
 
 def test_december_ends_with_the_year() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.ledger import service
 from gpufleet.ledger.month_files import MonthFiles
 from gpufleet.ledger.object_versions import READERS
+from gpufleet.ledger.open_months import OpenMonths
 from gpufleet.ledger.service import Ledger
 from gpufleet.ledger.versions import Followed, Gone, NodeVersion, Observation, PodVersion
 from gpufleet.localkube import manifests
@@ -74,7 +76,9 @@ async def play(cluster: LocalCluster, folder: Path) -> list[Line]:
         connect(ClusterChoice(cluster.kubeconfig), connections=8) as admin,
         connect(choice, connections=12) as ours,
     ):
-        first, second = (Ledger(ours.client, NAMESPACE, name, folder) for name in ("first", "second"))
+        first, second = (
+            Ledger(ours.client, NAMESPACE, name, partial(MonthFiles, folder)) for name in ("first", "second")
+        )
         hearing = [asyncio.create_task(record(admin.client, kind, heard)) for kind in READERS]
         leading = asyncio.create_task(first.run())
         await until_leading(first)
@@ -100,7 +104,7 @@ def test_a_ledger_and_its_follower_know_what_an_independent_watch_heard(
     with cluster.api() as api:
         status, system = api.request("GET", "/api/v1/namespaces/kube-system", None)
     assert status == 200, system
-    kept = list(MonthFiles(tmp_path, json.loads(system)["metadata"]["uid"]).log.seen())
+    kept = list(OpenMonths(MonthFiles(tmp_path, json.loads(system)["metadata"]["uid"])).log.seen())
     expected = [one for line in heard for one in observed(line)]
     pods = {one.uid for one in expected if isinstance(one, PodVersion) and one.node}
     assert pods <= {one.uid for one in kept if isinstance(one, PodVersion)}

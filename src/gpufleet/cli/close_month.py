@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpufleet.cli.parameters import InputFile, OutputFolder
+from gpufleet.cli.parameters import LogParameter, LogSource, OutputFolder
 from gpufleet.cli.price_options import PRICES, bill_option
 
 if TYPE_CHECKING:
     from gpufleet.ledger.closed_months import ClosedMonth
 
-LOG = InputFile("a file that `gpufleet ledger` or `gpufleet cost --save` wrote")
+LOG = LogParameter("a file that `gpufleet ledger` or `gpufleet cost --save` wrote")
 
 _MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
 
@@ -38,7 +38,7 @@ _MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
 )
 def command(
     month: str,
-    logs: tuple[Path, ...],
+    logs: tuple[LogSource, ...],
     accounts: Path,
     prices: tuple[Path, ...],
     bills: tuple[Path, ...],
@@ -62,7 +62,7 @@ def command(
 
 def _closed(
     month: str,
-    logs: Sequence[Path],
+    logs: Sequence[LogSource],
     accounts: Path,
     prices: Sequence[Path],
     bills: Sequence[Path],
@@ -82,7 +82,8 @@ def _closed(
         return Span(begin_us(one), end_us(one))
 
     book, notes = priced(prices)
-    found = known(logs, None, ClusterChoice(None, ""))
+    needed = begin_us(min([month, *corrected])), end_us(month)
+    found = known(logs, None, ClusterChoice(None, ""), needed)
     if found.until_us < end_us(month):
         expected = f"LOGs that reach to its end; these end at {stamp(found.until_us)}"
         raise InputError("is not known whole", field="MONTH", value=month, expected=expected)

@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from gpufleet.cli.cluster_options import cluster_options
-from gpufleet.cli.parameters import InputFile, OneOf, OutputFile
+from gpufleet.cli.parameters import InputFile, LogParameter, LogSource, OneOf, OutputFile
 from gpufleet.cli.price_options import PRICES, bill_option
 
-LOG = InputFile("a file that `gpufleet cost --save` or `--charges` wrote")
+LOG = LogParameter("a file that `gpufleet cost --save` or `--charges` wrote")
 SAVE = OutputFile("a file to add to")
 BUDGETS = InputFile("a table of budgets")
 CHARGES = OutputFile("a file for charges")
@@ -71,7 +71,7 @@ CHARGES = OutputFile("a file for charges")
 )
 @cluster_options
 def command(
-    logs: tuple[Path, ...],
+    logs: tuple[LogSource, ...],
     prices: tuple[Path, ...],
     bills: tuple[Path, ...],
     by: str | None,
@@ -88,8 +88,9 @@ def command(
 ) -> None:
     """Say what GPU nodes cost, who held them, and what of it computed nothing.
 
-    Asks a cluster, or reads LOGs that --save wrote. Run with --save every minute it knows the past as well.
-    Only reads the cluster. All groups add up to what the nodes cost by their prices, to a millionth.
+    Asks a cluster, or reads LOGs that --save or `gpufleet ledger` wrote: files, or the URL of a database.
+    Run with --save every minute it knows the past as well. Only reads the cluster. All groups add up to
+    what the nodes cost by their prices, to a millionth.
     """
     from gpufleet.cli.cost_bills import billed, hours_within
     from gpufleet.cli.cost_charges import charges_among, sums_of, write_rows
@@ -108,7 +109,9 @@ def command(
         question.show(cost, output, ())
         return
     book, notes = priced(prices)
-    found = known(logs, save, ClusterChoice(kubeconfig, context))
+    # What days usually cost is told by weeks before, so all months of a database are needed.
+    needed = (0, asked[1]) if unusual or budgets is not None else asked
+    found = known(logs, save, ClusterChoice(kubeconfig, context), needed)
     span = question.span(asked, found.until_us)
     if bills:
         span = hours_within(span)

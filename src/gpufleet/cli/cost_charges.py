@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from gpufleet.cli.cost_days import Asked
-from gpufleet.cli.cost_input import Known, is_parquet
+from gpufleet.cli.cost_input import Asked, Known, is_parquet
 from gpufleet.cli.cost_question import CostQuestion
+from gpufleet.cli.parameters import LogSource
 from gpufleet.ledger.bills.billed_hours import Division
 from gpufleet.ledger.cost_rows import CostRow, hours_of, other_rows, rows_of
 from gpufleet.ledger.costs import Cost
@@ -17,9 +17,9 @@ FORMS = ("text", "csv", "json")
 """Forms of sums; FOCUS is of rows with more than charges have."""
 
 
-def charges_among(logs: Sequence[Path]) -> list[Path]:
+def charges_among(logs: Sequence[LogSource]) -> list[Path]:
     """Those of the files that have charges."""
-    packed = [path for path in logs if is_parquet(path)]
+    packed = [source for source in logs if isinstance(source, Path) and is_parquet(source)]
     if not packed:
         return []
     # DuckDB is loaded for a third of a second, and most answers need none.
@@ -34,7 +34,7 @@ def sums_of(
     question: CostQuestion,
     output: str,
     *,
-    logs: Sequence[Path],
+    logs: Sequence[LogSource],
     named: Mapping[str, object],
 ) -> Cost:
     """The sums of charges. Raises InputError for options and LOGs that do not go with charges."""

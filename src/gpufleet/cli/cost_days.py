@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from gpufleet.cli.cost_input import DAY_US, groupings, span_of
+from gpufleet.cli.cost_input import DAY_US, Asked, groupings, span_of
 from gpufleet.cli.cost_output import NO_POD, NO_VALUE, UNKNOWN, exact, money_texts
 from gpufleet.cli.output import echo_data, echo_json, echo_line
 from gpufleet.cli.queues_table import Column, laid_out
@@ -26,9 +26,6 @@ BUDGETS_BYTES_MAX = 16 * MEBIBYTE
 EPOCH = day_of("1970-01-01")
 YEAR_DAYS = 366
 """A budget's period is at most a year."""
-
-Asked = tuple[int | None, int | None]
-"""What ``--from`` and ``--until`` say."""
 
 Rows = Sequence[Mapping[str, str | None]]
 

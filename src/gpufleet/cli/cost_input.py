@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from gpufleet.cli.cost_output import stamp
+from gpufleet.cli.parameters import LogSource
 from gpufleet.files.lines import BoundedLines
 from gpufleet.files.locked_file import locked_to_append
 from gpufleet.files.regular import MEBIBYTE, open_regular, read_regular
@@ -21,6 +23,12 @@ from gpufleet.ledger.price_files.recognised import book_of, read_prices
 from gpufleet.ledger.spans import Span
 from gpufleet.model.label_advice import nearest
 from gpufleet.model.model_errors import InputError
+
+if TYPE_CHECKING:
+    from gpufleet.ledger.database.address import DatabaseAddress
+
+Asked = tuple[int | None, int | None]
+"""The begin and the end of a time as they were typed; None where none was."""
 
 PRICES_BYTES_MAX = 1024 * MEBIBYTE
 """The price list of AWS for a region has some hundred MiB."""
@@ -76,14 +84,23 @@ def priced(paths: Iterable[Path]) -> tuple[PriceBook, tuple[str, ...]]:
     return book_of(read), tuple(note for one in read for note in one.notes)
 
 
-def known(logs: Sequence[Path], save: Path | None, choice: ClusterChoice) -> Known:
-    """What the files say; without files what the cluster says, together with what was saved before."""
+def known(
+    logs: Sequence[LogSource], save: Path | None, choice: ClusterChoice, asked: Asked = (None, None)
+) -> Known:
+    """What the files say, and of a database the months of the time that is asked for.
+
+    Without either what the cluster says, together with what was saved before.
+    """
     log = IntervalLog()
     notes: tuple[str, ...] = ()
     origin = None
     if logs:
-        for path in logs:
-            origin = _read(path, log, origin)
+        for source in logs:
+            origin = (
+                _read(source, log, origin)
+                if isinstance(source, Path)
+                else _stored(source, asked, log, origin)
+            )
     else:
         seen = seen_in(choice)
         notes = seen.notes
@@ -117,6 +134,14 @@ def _saved(save: Path, log: IntervalLog, origin: log_file.Origin) -> IntervalLog
         lines = [] if is_begun else [log_file.heading_line(origin.cluster)]
         file.append(b"".join([*lines, *log_file.added(together, log)]))
     return together
+
+
+def _stored(
+    address: "DatabaseAddress", asked: Asked, log: IntervalLog, before: log_file.Origin | None
+) -> log_file.Origin:
+    from gpufleet.ledger.database.stored_months import read_months
+
+    return read_months(address, *asked, log, before)
 
 
 def _read(path: Path, log: IntervalLog, before: log_file.Origin | None) -> log_file.Origin:

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
-from gpufleet.cli.cost_days import Asked, Budgets, UnusualDays
+from gpufleet.cli.cost_days import Budgets, UnusualDays
 from gpufleet.cli.cost_idle import show_idle
-from gpufleet.cli.cost_input import groupings, span_of
+from gpufleet.cli.cost_input import Asked, groupings, span_of
 from gpufleet.cli.cost_output import show
 from gpufleet.ledger.costs import Cost
 from gpufleet.ledger.idle_board import IDLE_BY

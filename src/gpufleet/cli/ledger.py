@@ -8,7 +8,12 @@ from gpufleet.cli.parameters import OutputFolder
 
 
 @click.command(name="ledger")
-@click.option("--folder", required=True, type=OutputFolder("a folder"), help="Where the months are kept.")
+@click.option("--folder", type=OutputFolder("a folder"), help="Where the months are kept, a file each.")
+@click.option(
+    "--database",
+    metavar="URL",
+    help="The PostgreSQL database where they are kept instead; PGPASSWORD or PGPASSFILE has the password.",
+)
 @daemon_options("Where its Lease is.")
 @click.option("--identity", default="", help="Its name in the Lease.  [default: host and process]")
 @click.option(
@@ -19,7 +24,7 @@ from gpufleet.cli.parameters import OutputFolder
 )
 @log_options
 def command(**options: object) -> int:
-    """Keep what happens to every GPU in a folder, a file a month, for `gpufleet cost` to answer from.
+    """Keep what happens to every GPU in a folder or a database, for `gpufleet cost` to answer from.
 
     Follows pods, nodes, NodeDevices and FleetQueues and only reads them. A day after its end a month becomes
     Parquet with a checksum. One process leads, others stand by. Runs until it is told to end.

@@ -9,7 +9,7 @@ none makes a command run or grow without end.
 import math
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Union
 
 import click
 
@@ -18,6 +18,7 @@ from gpufleet.model.model_errors import InputError
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from gpufleet.ledger.database.address import DatabaseAddress
     from gpufleet.model.labels import LabelSelector
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
@@ -216,6 +217,36 @@ class OutputFolder(GivenPath):
 
 class OwnPath(GivenPath):
     """A path of a machine that a daemon looks at, again and again: it may come later, or change."""
+
+
+DATABASE_SCHEMES = ("postgresql://", "postgres://")
+"""How the URL of a database begins; a file of such a name is written with ./ before it."""
+
+LogSource = Union[Path, "DatabaseAddress"]
+
+
+class LogParameter(click.ParamType[LogSource]):
+    """A file of observations or charges, or the URL of a database that `gpufleet ledger` writes."""
+
+    name = "log"
+
+    def __init__(self, expected: str) -> None:
+        self._file = InputFile(expected)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> LogSource:
+        """The path or the address. Raises InputError."""
+        if isinstance(value, str) and value.startswith(DATABASE_SCHEMES):
+            # psycopg is loaded only where there is a database.
+            from gpufleet.ledger.database.address import address_of
+
+            return address_of(value, name_of(param))
+        return self._file.convert(value, param, ctx)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> "list[CompletionItem]":
+        """The shell completes paths by itself."""
+        return self._file.shell_complete(ctx, param, incomplete)
 
 
 POLICY = PolicyName()

@@ -13,15 +13,21 @@ from gpufleet.ledger.versions import ObjectKind
 PREFIX = "gpufleet_ledger"
 
 
+class MonthFigures(msgspec.Struct, frozen=True):
+    """How many months there are, and what they hold."""
+
+    open: int
+    sealed: int
+    size_bytes: int
+
+
 class LedgerFigures(msgspec.Struct, frozen=True):
     """What is kept. A kind of which nothing is known yet is missing in ``known_until_us``."""
 
     observations: int
     known_until_us: Mapping[ObjectKind, int]
     unreadable: Mapping[ObjectKind, int]
-    open_months: int
-    sealed_months: int
-    size_bytes: int
+    months: MonthFigures
 
 
 class LedgerMetrics(Collector):
@@ -60,8 +66,12 @@ class LedgerMetrics(Collector):
         for kind, objects in sorted(figures.unreadable.items()):
             unreadable.add_metric([kind], objects)
         yield unreadable
-        months = GaugeMetricFamily(f"{PREFIX}_months", "Months in the folder.", labels=["state"])
-        months.add_metric(["open"], figures.open_months)
-        months.add_metric(["sealed"], figures.sealed_months)
+        months = GaugeMetricFamily(f"{PREFIX}_months", "Months that are kept.", labels=["state"])
+        months.add_metric(["open"], figures.months.open)
+        months.add_metric(["sealed"], figures.months.sealed)
         yield months
-        yield GaugeMetricFamily(f"{PREFIX}_size_bytes", "What all months hold on disk.", figures.size_bytes)
+        yield GaugeMetricFamily(
+            f"{PREFIX}_size_bytes",
+            "What all months hold on disk.",
+            figures.months.size_bytes,
+        )

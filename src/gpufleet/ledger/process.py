@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -15,7 +16,10 @@ from gpufleet.files.atomic_write import make_folder
 from gpufleet.kube.connection import ClusterChoice, check_choice, connect
 from gpufleet.kube.lease import own_identity
 from gpufleet.ledger.figures import LedgerMetrics
+from gpufleet.ledger.month_files import MonthFiles
+from gpufleet.ledger.open_months import MonthStore
 from gpufleet.ledger.service import Ledger
+from gpufleet.model.model_errors import InputError
 
 LOG = logging.getLogger(__name__)
 REQUEST_LIMIT_S = 30.0
@@ -25,7 +29,8 @@ REQUEST_LIMIT_S = 30.0
 class LedgerOptions(msgspec.Struct, frozen=True):
     """The flags of ``gpufleet ledger``."""
 
-    folder: Path
+    folder: Path | None
+    database: str | None
     kubeconfig: Path | None
     context: str
     namespace: str
@@ -40,15 +45,33 @@ def run_process(options: LedgerOptions) -> int:
     log_as_asked(options.log_level, options.log_format)
     address_of(options.listen, "--listen")
     check_choice(ClusterChoice(options.kubeconfig, options.context))
-    make_folder(options.folder)
-    return asyncio.run(_live(options))
+    return asyncio.run(_live(options, store_of(options.folder, options.database)))
 
 
-async def _live(options: LedgerOptions) -> int:
+def store_of(folder: Path | None, database: str | None) -> Callable[[str], MonthStore]:
+    """What opens the place for the months of a cluster. Raises InputError and FileWriteError."""
+    if folder is not None and database is not None:
+        raise InputError(
+            "two places for the months", field="--database", expected="--folder alone, or this alone"
+        )
+    if database is not None:
+        # psycopg is loaded only where there is a database.
+        from gpufleet.ledger.database.address import address_of as database_of
+        from gpufleet.ledger.database.month_tables import MonthTables
+
+        address = database_of(database, "--database")
+        return lambda cluster: MonthTables(address, cluster)
+    if folder is None:
+        raise InputError("no place for the months", field="--folder", expected="--folder or --database")
+    make_folder(folder)
+    return lambda cluster: MonthFiles(folder, cluster)
+
+
+async def _live(options: LedgerOptions, open_store: Callable[[str], MonthStore]) -> int:
     choice = ClusterChoice(options.kubeconfig, options.context)
     identity = own_identity(options.identity)
     async with connect(choice, timeout_s=REQUEST_LIMIT_S) as connection:
-        ledger = Ledger(connection.client, options.namespace, identity, options.folder)
+        ledger = Ledger(connection.client, options.namespace, identity, open_store)
         await live_until_signal(_serve(ledger, options))
         LOG.info("stopped by a signal")
     return 0

@@ -45,28 +45,35 @@ THREADS = 1
 """Several would share the rows out among them, and not always alike."""
 
 
-class _Columns(msgspec.Struct, frozen=True):
+class LineColumns(msgspec.Struct, frozen=True):
+    """What the line of an observation is about; None where it has no such thing."""
+
     type: str = ""
     uid: str | None = None
     number: int | None = None
     at_us: int | None = None
 
 
-_COLUMNS = msgspec.json.Decoder(_Columns)
+_COLUMNS = msgspec.json.Decoder(LineColumns)
+
+
+def columns_of(line: bytes) -> LineColumns:
+    """What a line is about."""
+    return _COLUMNS.decode(line)
 
 
 def write_sealed(path: Path, log: IntervalLog, cluster: str) -> str:
     """Write the month and its checksum, each whole or not at all; the checksum."""
-    content = _parquet(path.with_name(f".{path.name}{UNFINISHED_ENDING}"), log, cluster)
+    content = parquet_of(path.with_name(f".{path.name}{UNFINISHED_ENDING}"), log, cluster)
     write_whole(path, content)
     return write_checksum(path, content)
 
 
-def _parquet(place: Path, log: IntervalLog, cluster: str) -> bytes:
+def parquet_of(place: Path, log: IntervalLog, cluster: str) -> bytes:
     """The Parquet of all that a log has seen, which is made at a place that is free again afterwards."""
     # The first line is the heading, which stands in the metadata.
     lines = [line.rstrip(b"\n") for line in written(log, cluster)][1:]
-    rows = [_COLUMNS.decode(line) for line in lines]
+    rows = [columns_of(line) for line in lines]
     columns = {
         "type": [row.type for row in rows],
         "uid": [row.uid for row in rows],
@@ -102,6 +109,11 @@ def sealed_lines(path: Path) -> Iterator[bytes]:
     content = read_regular(path, LIMIT_BYTES, field="LOG")
     # Before DuckDB reads it: a file that was changed may be anything.
     check(path, content)
+    yield from parquet_lines(path)
+
+
+def parquet_lines(path: Path) -> Iterator[bytes]:
+    """The lines in the Parquet of a month, heading first. Raises InputError for anything else."""
     try:
         with duckdb.connect(":memory:") as database:
             named = database.execute("SELECT key, value FROM parquet_kv_metadata(?)", [str(path)]).fetchall()

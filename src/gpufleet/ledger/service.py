@@ -1,25 +1,26 @@
-"""The ledger at work: it leads, follows the cluster, and keeps what it hears in files of months.
+"""The ledger at work: it leads, follows the cluster, and keeps what it hears in months.
 
-Nothing is in memory alone for longer than a round. What a process that ends had heard since its last round is
-told to the next one by its lists, and the time between both is no followed time: what no pod is known to
-have held then is unmeasured, not free.
+Nothing is in memory alone for longer than a round, unless a database cannot be reached. What a process that
+ends had heard since its last round is told to the next one by its lists, and the time between both is no
+followed time: what no pod is known to have held then is unmeasured, not free.
 """
 
 import asyncio
 import contextlib
 import logging
-from pathlib import Path
+from collections.abc import Callable
 
 from gpufleet.kube.client import Client
 from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.lease import LeadershipLost, Lease
 from gpufleet.ledger.cluster_reading import cluster_of
-from gpufleet.ledger.figures import LedgerFigures
+from gpufleet.ledger.database.database_errors import DatabaseError
+from gpufleet.ledger.figures import LedgerFigures, MonthFigures
 from gpufleet.ledger.following import Follower
 from gpufleet.ledger.interval_log import IntervalLog
-from gpufleet.ledger.month_files import MonthFiles
 from gpufleet.ledger.months import month_of
 from gpufleet.ledger.object_versions import READERS
+from gpufleet.ledger.open_months import MonthStore, OpenMonths
 from gpufleet.ledger.stamps import US_PER_S
 from gpufleet.ledger.versions import Observation
 from gpufleet.model.model_errors import InputError
@@ -40,11 +41,14 @@ RIGHTS = "get of the namespace kube-system, as the chart gives it"
 class Ledger:
     """One process. ``run`` leads when it can, and returns never."""
 
-    def __init__(self, client: Client, namespace: str, identity: str, folder: Path) -> None:
+    def __init__(
+        self, client: Client, namespace: str, identity: str, store_of: Callable[[str], MonthStore]
+    ) -> None:
+        """``store_of`` opens the place for the months of a cluster."""
         self.client = client
         self.lease = Lease(client, LEASE_NAME, namespace=namespace, identity=identity)
         self.leading: LedgerWriter | None = None
-        self._folder = folder
+        self._store_of = store_of
 
     async def run(self) -> None:
         """Lead, and wait to lead again when the Lease is lost. Raises InputError and FileWriteError."""
@@ -65,9 +69,12 @@ class Ledger:
 
     async def _keep(self) -> None:
         cluster, ahead_us = await self._cluster()
-        writer = LedgerWriter(self.client, MonthFiles(self._folder, cluster), ahead_us)
-        self.leading = writer
-        await writer.run()
+        # A database may take its time to answer, and the Lease has to be renewed meanwhile.
+        store = await asyncio.to_thread(self._store_of, cluster)
+        with contextlib.closing(store):
+            writer = LedgerWriter(self.client, await asyncio.to_thread(OpenMonths, store), ahead_us)
+            self.leading = writer
+            await writer.run()
 
     async def _cluster(self) -> tuple[str, int]:
         """Which cluster this is, and by how much its server's clock is ahead of this one."""
@@ -90,12 +97,13 @@ class Ledger:
 class LedgerWriter:
     """What a leader follows and writes."""
 
-    def __init__(self, client: Client, months: MonthFiles, ahead_us: int = 0) -> None:
+    def __init__(self, client: Client, months: OpenMonths, ahead_us: int = 0) -> None:
         self.months = months
         self._client = client
         self._ahead_us = ahead_us
         self._news = IntervalLog()
         self._added = 0
+        self._figures: MonthFigures | None = None
         self.followers = [Follower(client, kind, self._take, self.now_us) for kind in READERS]
 
     def now_us(self) -> int:
@@ -103,9 +111,9 @@ class LedgerWriter:
         return _now_us(self._client) + self._ahead_us
 
     async def run(self) -> None:
-        """Follow and write until cancelled. Raises FileWriteError."""
+        """Follow and write until cancelled. Raises InputError and WorldError."""
         # Before anything is followed: it may take a while, and a watch would wait.
-        self.months.begin(month_of(self.now_us()))
+        await asyncio.to_thread(self._write, self.now_us(), IntervalLog())
         async with asyncio.TaskGroup() as group:
             for follower in self.followers:
                 group.create_task(follower.mirror.run())
@@ -114,30 +122,40 @@ class LedgerWriter:
     async def _rounds(self) -> None:
         while True:
             await self._client.clock.sleep(ROUND_S)
-            self.round()
+            try:
+                await self.round()
+            except DatabaseError as error:
+                # What was heard stays in memory, and the next round writes it too.
+                LOG.warning("nothing is written", extra={"problem": str(error)})
 
-    def round(self) -> None:
+    async def round(self) -> None:
         """Write what was heard, and seal what is over."""
         now_us = self.now_us()
         for follower in self.followers:
             follower.mark()
-        month = month_of(now_us)
-        if month not in self.months.open_months():
-            self.months.begin(month)
         news, self._news = self._news, IntervalLog()
+        await asyncio.to_thread(self._write, now_us, news)
+
+    def _write(self, now_us: int, news: IntervalLog) -> None:
+        # First, as this takes the news even where the store fails.
         self._added += self.months.add(news)
+        month = month_of(now_us)
+        if month not in self.months.open():
+            self.months.begin(month)
         for sealed in self.months.seal(now_us):
             LOG.info("a month is sealed", extra={"month": sealed})
+        store = self.months.store
+        self._figures = MonthFigures(len(store.open_months()), len(store.sealed_months()), store.size_bytes())
 
-    def figures(self) -> LedgerFigures:
-        """What is kept now."""
+    def figures(self) -> LedgerFigures | None:
+        """What is kept since the last round; None before the first."""
+        if self._figures is None:
+            return None
         return LedgerFigures(
             observations=self._added,
             known_until_us={one.kind: one.known_until_us for one in self.followers if one.known_until_us},
             unreadable={one.kind: one.health().unreadable for one in self.followers},
-            open_months=len(self.months.open_months()),
-            sealed_months=len(self.months.sealed_months()),
-            size_bytes=self.months.size_bytes(),
+            months=self._figures,
         )
 
     def _take(self, seen: Observation) -> None:
