@@ -161,3 +161,13 @@ def test_a_refusal_counts_the_cards() -> None:
 def test_an_instance_with_media_engines_is_made_once() -> None:
     found = plan([a_card()], wanted("1g.10gb+me", "1g.10gb+me"))
     assert [one.asker for one in found.unplaced] == ["pod-1"]
+
+
+def test_members_of_a_group_get_their_instances_all_or_none_on_any_nodes() -> None:
+    cards = [a_card("GPU-0", node="node-1"), a_card("GPU-1", node="node-2")]
+    two = [Wanted(f"g-{number}", ("7g.80gb",), group="g") for number in range(2)]
+    single = Wanted("single", ("7g.80gb",))
+    assert {one.node for one in plan(cards, two).placements} == {"node-1", "node-2"}
+    found = plan(cards, [*two, Wanted("g-2", ("7g.80gb",), group="g"), single])
+    assert [one.asker for one in found.unplaced] == ["g-0", "g-1", "g-2"]
+    assert [one.asker for one in found.placements] == ["single"]

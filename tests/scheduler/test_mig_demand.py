@@ -81,7 +81,8 @@ class CuttingAgent:
         """The report, the kubelet's counts, and the states."""
         counts = Counter(place.partition("@")[0] for one in self.layouts.values() for place in one or ())
         whole = sum(one is None for one in self.layouts.values())
-        allocatable = {"nvidia.com/gpu": str(whole), "nvidia.com/mig-2g.20gb": str(counts["2g.20gb"])}
+        parts = {f"nvidia.com/mig-{one}": str(counts[one]) for one in ("2g.20gb", "7g.80gb")}
+        allocatable = {"nvidia.com/gpu": str(whole), **parts}
         devices = read(self.world, REPORT)["spec"]["devices"]
         for one in devices:
             layout = self.layouts[one["id"]]
@@ -126,6 +127,54 @@ def test_a_card_is_cut_for_a_pod_and_whole_again_for_another() -> None:
         await world.settle(60)
         assert agent.layouts == dict.fromkeys(CARDS)
         assert world.node_of("both") == "n"
+
+    in_world(story, mig_demand=RULES)
+
+
+def test_what_is_cut_for_a_pod_is_kept_for_it_while_its_next_card_is_cut() -> None:
+    """The pod wants an instance on each of two cards, which are cut one after the other; others want one."""
+
+    async def story(world: World) -> None:
+        world.node("n", gpus=2)
+        agent = CuttingAgent(world)
+        world.pod("wide", gpus=0, resources={"nvidia.com/mig-7g.80gb": "2"})
+        await world.settle(35)
+        assert annotation(world, LAYOUTS_ANNOTATION).keys() == set(CARDS)
+        one = {"nvidia.com/mig-7g.80gb": "1"}
+        world.pod("small", gpus=0, resources=one)
+        world.pod("urgent", gpus=0, resources=one, priority=5)
+        while sum(layout is not None for layout in agent.layouts.values()) < 1:
+            await world.settle(0.5)
+        await world.settle(2)
+        assert [world.node_of(name) for name in ("wide", "small", "urgent")] == ["", "", ""]
+        await world.settle(10)
+        assert [world.node_of(name) for name in ("wide", "small", "urgent")] == ["n", "", ""]
+        world.delete("wide")
+        await world.settle(5)
+        assert world.node_of("urgent") == world.node_of("small") == "n", "what is not wanted any more is free"
+
+    in_world(story, mig_demand=RULES)
+
+
+def test_cards_are_cut_for_a_gang_all_or_none_and_it_starts_as_a_whole() -> None:
+    async def story(world: World) -> None:
+        world.node("n", gpus=2)
+        CuttingAgent(world)
+        words = {"gpufleet.io/gang": "g", "gpufleet.io/gang-min-members": "3"}
+        one = {"nvidia.com/mig-7g.80gb": "1"}
+        for number in range(3):
+            world.pod(f"g-{number}", gpus=0, resources=one, annotations=words)
+        await world.settle(60)
+        assert annotation(world, LAYOUTS_ANNOTATION) == {}, "two cards would not start it"
+        for number in range(3):
+            world.delete(f"g-{number}")
+        words["gpufleet.io/gang-min-members"] = "2"
+        for number in range(2):
+            world.pod(f"g-{number}", gpus=0, resources=one, annotations=words)
+        await world.settle(34)
+        world.pod("small", gpus=0, resources=one)
+        await world.settle(20)
+        assert [world.node_of(name) for name in ("g-0", "g-1", "small")] == ["n", "n", ""]
 
     in_world(story, mig_demand=RULES)
 

@@ -133,7 +133,7 @@ class Cycle:
         # Before work has its turn, so that a holder competes by its turn and not by having been first.
         if reservations.held_by_holder or reservations.dues.heap:
             reservations.put_aside(at_us)
-        if nominations.recalled:
+        if nominations.recalled or nominations.made:
             self._resume_recalled(at_us)
         # Before any line has its turn: pods for which a place is kept go first into what has fallen free.
         if state.departures.nominations:

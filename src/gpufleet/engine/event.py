@@ -263,6 +263,13 @@ class NominationsRecalled(Event, frozen=True, tag="nominations-recalled"):
     kept: tuple[KeptPlaces, ...]
 
 
+class RoomMade(Event, frozen=True, tag="room-made"):
+    """Room was made on a node for a waiting pod: the pod goes there before others, if it fits there now."""
+
+    uid: PodUid
+    node: NodeName
+
+
 class ReplacementsRecalled(Event, frozen=True, tag="replacements-recalled"):
     """Places from before a restart that are kept for moved pods, each as far as it is still possible.
 
@@ -445,6 +452,7 @@ AnyEvent = (
     | PastUseRecalled
     | ReservationsRecalled
     | NominationsRecalled
+    | RoomMade
     | ReplacementsRecalled
     | RunTimesRecalled
     | ImmunityRecalled

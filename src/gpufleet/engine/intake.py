@@ -84,6 +84,7 @@ class Intake:
             event.RunTimesRecalled: self.state.learned.recall,
             event.ImmunityRecalled: state.recall_immunity,
             event.NominationsRecalled: self.nominations.recall,
+            event.RoomMade: self.nominations.room_made,
             event.ReplacementsRecalled: self.moving.replacements.recall,
             event.DefragmentationSet: self._defragmentation_set,
             event.MoveAsked: self.moving.asked.ask,

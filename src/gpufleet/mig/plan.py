@@ -5,6 +5,7 @@ later work (``places``), of these the fullest, and a card out of MIG mode last, 
 whole. Instances in use are never moved; unused ones go where they are in the way, and stay elsewhere.
 """
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
@@ -18,11 +19,15 @@ from gpufleet.model.phrases import counted
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """Instances that are wanted together on one node: of one of ``nodes``, or of any where that is None."""
+    """Instances that are wanted together on one node: of one of ``nodes``, or of any where that is None.
+
+    Those of one ``group`` that follow each other get their instances all or none, as the members of a gang.
+    """
 
     asker: str
     profiles: tuple[str, ...]
     nodes: frozenset[str] | None = None
+    group: str = ""
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -80,28 +85,39 @@ def plan(cards: Sequence[MigCard], wanted: Iterable[Wanted]) -> MigPlan:
     cuts: Cuts = empty
     served: list[Wanted] = []
     unplaced = []
-    hopeless: set[tuple[tuple[str, ...], frozenset[str] | None]] = set()
-    for one in wanted:
-        request = one.profiles, one.nodes
+    hopeless: set[tuple[object, ...]] = set()
+    for together in _groups(wanted):
+        request = tuple((one.profiles, one.nodes) for one in together)
         more = None
         if request not in hopeless:
-            more = _placed(cuts, one) or _placed_anew(empty, [*served, one])
+            more = _all_placed(cuts, together) or _placed_anew(empty, [*served, *together])
         if more is None:
             # More and more is taken, so that the same request fits no later either.
             hopeless.add(request)
-            unplaced.append(Unplaced(one.asker, one.profiles, _reason(cuts, one)))
+            unplaced += [Unplaced(one.asker, one.profiles, _reason(cuts, one)) for one in together]
         else:
             cuts = more
-            served.append(one)
+            served += together
     return MigPlan(tuple(_placements(cuts, served)), tuple(unplaced), tuple(_steps(cuts)))
 
 
+def _groups(wanted: Iterable[Wanted]) -> Iterator[list[Wanted]]:
+    """What is wanted all or none; what has no group is by itself."""
+    for _, group in itertools.groupby(enumerate(wanted), key=lambda one: one[1].group or one[0]):
+        yield [one for _, one in group]
+
+
 def _placed_anew(empty: Cuts, wanted: Sequence[Wanted]) -> Cuts | None:
-    cuts: Cuts | None = empty
-    for one in sorted(wanted, key=lambda one: _size(empty, one), reverse=True):
-        if cuts is not None:
-            cuts = _placed(cuts, one)
-    return cuts
+    return _all_placed(empty, sorted(wanted, key=lambda one: _size(empty, one), reverse=True))
+
+
+def _all_placed(cuts: Cuts, wanted: Iterable[Wanted]) -> Cuts | None:
+    """The cards with all that is wanted, in this order; None where one finds no place."""
+    found: Cuts | None = cuts
+    for one in wanted:
+        if found is not None:
+            found = _placed(found, one)
+    return found
 
 
 def _size(cuts: Cuts, wanted: Wanted) -> tuple[int, int]:

@@ -10,13 +10,12 @@ later.
 
 import datetime as dt
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import msgspec
 
 from gpufleet.cluster.mig_layouts.managed_cards import managed_cards, words_of
 from gpufleet.cluster.mig_layouts.node_writer import write_layouts
-from gpufleet.cluster.mig_layouts.waiting_pods import instances_of
 from gpufleet.cluster.pods.pod_entry import Entry, Intent, PodStage
 from gpufleet.cluster.pods.pod_tracker import PodTracker
 from gpufleet.engine.node_reasons import (
@@ -25,30 +24,25 @@ from gpufleet.engine.node_reasons import (
     gpu_sharing,
     gpu_withheld,
     no_gpu,
-    other_resource,
-    unknown_resource,
 )
 from gpufleet.engine.scheduler import Engine
 from gpufleet.kube import resources
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.lookup import Lookup
-from gpufleet.kube.codec.times import microseconds
 from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.objects.node import Node
 from gpufleet.kube.objects.pod import Pod
-from gpufleet.mig.demand import DemandRules, ManagedCard, NewLayout, WantedSince, choose
-from gpufleet.mig.plan import Wanted
+from gpufleet.mig.demand import DemandRules, ManagedCard, NewLayout, choose
 from gpufleet.mig.wanted import LAYOUTS_ANNOTATION, DemandRecord, layout_texts
-from gpufleet.model import pod as model
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
 from gpufleet.model.model_errors import InputError, WorldError
 from gpufleet.model.relations import Relations
 from gpufleet.model.resource_names import is_mig_instance
 from gpufleet.model.shape import Shape
+from gpufleet.scheduler.mig_wanted import LackingPod, wanted_instances
 
 LOG = logging.getLogger(__name__)
 
-START_OF_1970 = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 TURN_EVERY_S = 5.0
 """A card takes about as long to be cut."""
 
@@ -58,20 +52,11 @@ PODS_A_TURN = 64
 SHAPES_A_TURN = 64
 """Pods of one shape have the same reasons, and each shape asks every node."""
 
-LACKS_INSTANCE = {other_resource.REASON.name, unknown_resource.REASON.name}
 LACKS_WHOLE_CARD = {one.REASON.name for one in (gpu_busy, gpu_count, gpu_sharing, gpu_withheld, no_gpu)}
 
 WITH_GANG = 1_000_000
 """Whole cards that a member of a gang lacks: how many would start the gang is not worked out here, so no card
 is made whole for it, and none is cut that it may need."""
-
-
-class LackingPod(msgspec.Struct, frozen=True):
-    """A pod that waits for devices of a node: as written, as understood, and every node's reasons."""
-
-    written: Pod
-    meaning: model.Pod
-    reasons: dict[NodeName, tuple[str, ...]]
 
 
 class MigDemand:
@@ -111,7 +96,7 @@ class MigDemand:
         if not cards:
             return []
         waiting = self._waiting()
-        wanted = list(self._wanted(waiting))[:PODS_A_TURN]
+        wanted = wanted_instances(waiting, self.engine.state.gangs.described, PODS_A_TURN)
         return choose(cards, wanted, self._whole_cards(waiting, cards), rules, now)
 
     def _cards(self, now: dt.datetime) -> list[ManagedCard]:
@@ -163,28 +148,10 @@ class MigDemand:
                     break
                 known[key] = self.engine.reasons_by_node(meaning.uid)
             reasons = known[key]
-            # A node without a reason takes the pod in the next round.
-            if reasons is not None and all(reasons.values()):
+            # A node without a reason takes a single pod in the next round.
+            if reasons is not None and (meaning.gang is not None or all(reasons.values())):
                 found.append(LackingPod(entry.object, meaning, reasons))
         return found
-
-    def _wanted(self, waiting: list[LackingPod]) -> Iterator[WantedSince]:
-        for one in waiting:
-            shape, written = one.meaning.shape, one.written
-            others = [name for name, _ in shape.resources.other if not is_mig_instance(name)]
-            if others or one.meaning.gang is not None or shape.gpu.count:
-                continue
-            nodes = frozenset(
-                str(node) for node, has in one.reasons.items() if LACKS_INSTANCE.issuperset(has)
-            )
-            try:
-                profiles = instances_of(written)
-                since_us = microseconds(written.metadata.creation_timestamp or "")
-            except InputError:
-                continue
-            if nodes and profiles:
-                since = START_OF_1970 + dt.timedelta(microseconds=since_us)
-                yield WantedSince(Wanted(written.metadata.path, profiles, nodes), since)
 
     def _whole_cards(self, waiting: list[LackingPod], cards: list[ManagedCard]) -> dict[str, int]:
         """How many whole cards the first pod lacks on each node that would take it with them."""

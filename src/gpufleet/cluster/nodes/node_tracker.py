@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import msgspec
 
 from gpufleet.cluster.nodes import replacement_records
+from gpufleet.cluster.nodes.cuts_for_pods import CutsForPods
 from gpufleet.cluster.nodes.cuts_to_come import with_cuts_to_come
 from gpufleet.cluster.nodes.disputed_devices import DisputedDevices
 from gpufleet.cluster.nodes.kept_nodes import KeptNodes, group_of, joined_at_us
@@ -46,9 +47,10 @@ from gpufleet.kube.objects import node as wire
 from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.storage import VolumeAttachment
 from gpufleet.model.device import Device
-from gpufleet.model.identifiers import DeviceId, NodeName
+from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
 from gpufleet.model.model_errors import printable
 from gpufleet.model.node import Node
+from gpufleet.model.pod import Pod
 from gpufleet.model.volumes import Attachment
 
 LOG = logging.getLogger(__name__)
@@ -73,6 +75,10 @@ class OnNodes(Protocol):
         """What a node reports as held by pods that the API does not know there."""
         ...
 
+    def waiting_pod(self, uid: PodUid) -> Pod | None:
+        """A pod that waits, as it is understood."""
+        ...
+
 
 class NoPods:
     """Nodes on which nothing runs."""
@@ -92,6 +98,9 @@ class NoPods:
     def unknown_on(self, _node: NodeName) -> UnknownHeld:
         """No holder is unknown where pods are not known yet."""
         return UnknownHeld()
+
+    def waiting_pod(self, _uid: PodUid) -> None:
+        """No pod waits where pods are not known yet."""
 
 
 class NodeTracker:
@@ -124,6 +133,7 @@ class NodeTracker:
             self._granted_on,
         )
         self._renamed: set[NodeName] = set()
+        self._cuts = CutsForPods(cluster, self._waiting_pod)
 
     @property
     def unreported_count(self) -> int:
@@ -141,6 +151,10 @@ class NodeTracker:
     def _granted_on(self, name: NodeName) -> frozenset[DeviceId]:
         """Devices that unfinished pods of a node were granted. Each call reads ``pods``: it is set later."""
         return self.pods.granted_on(name)
+
+    def _waiting_pod(self, uid: PodUid) -> Pod | None:
+        """A pod that waits. Each call reads ``pods``: it is set later."""
+        return self.pods.waiting_pod(uid)
 
     def attach(self, change: Any) -> NodeName | None:
         """A volume is attached, or is no longer: the node that it is about."""
@@ -205,9 +219,10 @@ class NodeTracker:
             return self._forget(name)
         devices = self.cluster.find(resources.NODE_DEVICES, name)
         # Before the node is read: whether it may show a device depends on the claims of all.
-        concerned = self._claim_grants(name, devices)
+        concerned = self._claim_grants(name, devices) | self._cuts.hear(name, written, devices)
         own = [*self._recalled(name, written), *self._offered(name, devices)]
-        own += self._update_own(name, written, devices)
+        changed = self._update_own(name, written, devices)
+        own += [*changed, *(self._cuts.room_made(name) if changed else ())]
         # Sorted, because a set has another order in each process, and a rerun needs the same one.
         return [*own, *(event for other in sorted(concerned) for event in self.update(other))]
 
@@ -275,6 +290,8 @@ class NodeTracker:
         return renamed
 
     def _forget(self, name: NodeName) -> list[Event]:
+        # What is kept elsewhere for the same pods is given when those nodes are read next, with a heartbeat.
+        self._cuts.hear(name, None, None)
         self.problems.pop(name, None)
         self.unread_reports.pop(name, None)
         self._seen.discard(name)
@@ -369,6 +386,7 @@ class NodeTracker:
             )
         self._unknown[name] = held.unknown
         node = with_cuts_to_come(with_unknown(node, held), written, report)
+        node = self._cuts.without_kept(name, node)
         lacking = missing(held.ids, node.devices)
         if not lacking:
             self._lacking.pop(name, None)

@@ -63,6 +63,11 @@ class PodTracker:
         entry = self.entries.get(uid)
         return entry if entry is not None and entry.place is PodStage.WAITING else None
 
+    def waiting_pod(self, uid: PodUid) -> model.Pod | None:
+        """A pod that the engine has waiting, as it is understood."""
+        entry = self.waiting(uid)
+        return None if entry is None else entry.meaning
+
     def on_node(self, node: NodeName) -> list[Entry]:
         """All pods that have this node."""
         return [self.entries[uid] for uid in self.by_node.get(node, ())]

@@ -18,7 +18,7 @@ from gpufleet.engine.arrays.eviction_columns import NO_NOMINATION, NOMINATION
 from gpufleet.engine.arrays.journal import undo_by_handle
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.arrays.placing import place_by_handle, release_all_by_handle
-from gpufleet.engine.event import KeptPlaces, NominationsRecalled
+from gpufleet.engine.event import KeptPlaces, NominationsRecalled, RoomMade
 from gpufleet.engine.instruction import Nominated, NominationWithdrawn, ReservedPlace
 from gpufleet.engine.lifecycle.changes import Change
 from gpufleet.engine.lifecycle.departures import Nomination
@@ -87,6 +87,7 @@ class Nominations:
         self.departures = state.departures
         self.withdrawn: dict[PodUid, None] = {}
         self.recalled: list[KeptPlaces] = []
+        self.made: list[RoomMade] = []
         self._prolonged: dict[int, None] = {}
 
     def nominate(
@@ -219,8 +220,12 @@ class Nominations:
             # Also of work that has its place by now, and of work that gets another one.
             self.state.recall_immunity_of((place.uid for place in one.places), one.immune_to)
 
+    def room_made(self, happened: RoomMade) -> None:
+        """Room for a pod; ``preempt.recalled_nominations`` sees whether the pod can go there."""
+        self.made.append(happened)
+
     def resume(
-        self, placements: tuple[Placement, ...], waits_for: tuple[PodUid, ...], number: int
+        self, placements: tuple[Placement, ...], waits_for: tuple[PodUid, ...], number: int | None
     ) -> list[Nominated]:
         """Keep these places again, before the nominations that came later; what is said of it."""
         nomination = self.nominate(placements, waits_for, number=number)

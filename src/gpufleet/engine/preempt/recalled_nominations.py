@@ -11,6 +11,8 @@ suffice once the pods that it waits for are gone. Its nomination then counts lik
 Some of the pods that were to end may not leave yet, because the earlier scheduler stopped before it asked for
 that. They are told to end (again) if the workload may evict each of them now; otherwise nothing is taken up.
 Work whose nomination is not taken up waits in its turn.
+
+A pod for which room was made on a node goes there in the same way, after what is recalled.
 """
 
 from collections.abc import Callable
@@ -19,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gpufleet.engine.arrays.layout import PodState
-from gpufleet.engine.event import KeptPlaces
-from gpufleet.engine.instruction import WhyEvicted
+from gpufleet.engine.event import KeptPlaces, RoomMade
+from gpufleet.engine.instruction import ReservedPlace, WhyEvicted
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import (
     Nominations,
@@ -44,10 +46,11 @@ class Former(NamedTuple):
     """The places that a workload had, and those of the pods that were to leave them that are still there.
 
     ``victims`` are those of them that are to be told to end; ``are_guests``: they are guests of the holder.
+    ``number`` is None for a place that is kept from now on.
     """
 
     holder: WorkloadName
-    number: int
+    number: int | None
     placements: tuple[Placement, ...]
     waits_for: tuple[PodUid, ...]
     victims: tuple[PodUid, ...] = ()
@@ -64,7 +67,7 @@ def take_up(
     state: EngineState, nominations: Nominations, search: VictimSearch, is_guest: IsGuest, at_us: int
 ) -> list[Former]:
     """The nominations that are to be in force again, in their order."""
-    if not nominations.recalled:
+    if not (nominations.recalled or nominations.made):
         return []
     # In the order in which the places were given, because earlier ones were proven without the later.
     recalled, nominations.recalled = sorted(nominations.recalled, key=lambda one: one.number), []
@@ -79,11 +82,26 @@ def take_up(
         for uid in one.victims:
             # As if told to end, so that places which wait for these victims are proven; taken back below.
             departures.evict(uid)
+    made, nominations.made = nominations.made, []
+    former += filter(None, (_with_room(state, happened) for happened in made))
     leave = [one for one in former if all(map(departures.is_departing, one.waits_for))]
     proven = _proven(state, nominations, leave)
     for uid in (uid for one in former for uid in one.victims):
         departures.stays(uid)
     return _that_end(state, proven)
+
+
+def _with_room(state: EngineState, happened: RoomMade) -> Former | None:
+    """A single pod and the node on which room was made for it; None where it cannot or may not start.
+
+    A pod that needs whole devices has none named here, so it is left to its turn.
+    """
+    place = recalled_placement(state, ReservedPlace(happened.uid, happened.node, ()))
+    if place is None or state.pods.state(place.row) is not PodState.WAITING:
+        return None
+    is_barred = state.gate.is_active and state.gate.bar(place.row) is not None
+    pod = state.pods.pod_at(place.row)
+    return None if is_barred or pod.gang is not None else Former(pod.uid, None, (place,), ())
 
 
 def _proven(state: EngineState, nominations: Nominations, former: list[Former]) -> list[Former]:

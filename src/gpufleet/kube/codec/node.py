@@ -37,6 +37,7 @@ from gpufleet.model.resource_names import (
     INTEL_GPU_XE,
     MEMORY,
     NVIDIA_GPU,
+    is_mig_instance,
 )
 from gpufleet.model.resources import Resources
 from gpufleet.model.taint import Taint
@@ -220,6 +221,12 @@ def counted_gpus(node: wire.Node) -> int:
     """How many whole GPUs the kubelet counts. Raises InputError for what is no amount."""
     amounts = _amounts(node.status.allocatable)
     return sum(amounts.get(name, ZERO).value() for name in GPU_RESOURCES)
+
+
+def counted_parts(node: wire.Node) -> dict[str, int]:
+    """How many MIG instances the kubelet counts, by resource. Raises InputError for what is no amount."""
+    amounts = _amounts(node.status.allocatable)
+    return {name: amount.value() for name, amount in amounts.items() if is_mig_instance(name)}
 
 
 def labelled_device(device: DeviceId, node: wire.Node) -> Device:
