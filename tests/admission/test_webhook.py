@@ -25,10 +25,15 @@ PLURALS = {
     "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
     "MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
 }
-# What no device plugin offers: GPU053, which compares names.
-MISNAMED: dict[str, Any] = {
+# More GPUs than it has: GPU025, which reads command lines.
+TOO_WIDE: dict[str, Any] = {
     "containers": [
-        {"name": "main", "image": "example.com/train:1", "resources": {"limits": {"nvidia.com/gpus": "1"}}}
+        {
+            "name": "main",
+            "image": "vllm/vllm-openai:v0.9.1",
+            "args": ["--model=/models/m", "--tensor-parallel-size=4"],
+            "resources": {"limits": {"nvidia.com/gpu": "1"}},
+        }
     ]
 }
 EVENTS = "/apis/events.k8s.io/v1/namespaces/asks-deny/events"
@@ -103,7 +108,7 @@ def webhook(server: JudgingServer, tmp_path_factory: pytest.TempPathFactory) -> 
     found = Webhook(server, tmp_path_factory.mktemp("webhook"))
     found.start()
     try:
-        until(lambda: server.create(a_pod("one", MISNAMED), "asks-deny").status == 403, 60)
+        until(lambda: server.create(a_pod("one", TOO_WIDE), "asks-deny").status == 403, 60)
     except AssertionError as error:
         error.add_note(found.log())
         raise
@@ -118,33 +123,33 @@ def events(webhook: Webhook) -> list[dict[str, Any]]:
 
 
 def test_what_policies_cannot_say_is_refused_or_warned_of(webhook: Webhook) -> None:
-    refused = webhook.server.create(a_pod("one", MISNAMED), "asks-deny")
-    assert "GPU053" in refused.body["message"]
-    warned = webhook.server.create(a_pod("one", MISNAMED), "asks-warn")
-    assert (warned.status, ["GPU053" in one for one in warned.warnings]) == (201, [True])
+    refused = webhook.server.create(a_pod("one", TOO_WIDE), "asks-deny")
+    assert "GPU025" in refused.body["message"]
+    warned = webhook.server.create(a_pod("one", TOO_WIDE), "asks-warn")
+    assert (warned.status, ["GPU025" in one for one in warned.warnings]) == (201, [True])
     for namespace in ("asks-audit", "asks-nothing"):
-        said = webhook.server.create(a_pod("one", MISNAMED), namespace)
+        said = webhook.server.create(a_pod("one", TOO_WIDE), namespace)
         assert (said.status, said.warnings) == (201, ())
 
 
 def test_an_exception_counts_until_its_day(webhook: Webhook) -> None:
-    key = "ignore.lint.gpufleet.io/GPU053"
-    said = webhook.server.create(a_pod("one", MISNAMED, **{key: "until 2999-01-31: why"}), "asks-deny")
+    key = "ignore.lint.gpufleet.io/GPU025"
+    said = webhook.server.create(a_pod("one", TOO_WIDE, **{key: "until 2999-01-31: why"}), "asks-deny")
     assert said.status == 201
-    ended = webhook.server.create(a_pod("one", MISNAMED, **{key: "until 2020-01-31: why"}), "asks-deny")
+    ended = webhook.server.create(a_pod("one", TOO_WIDE, **{key: "until 2020-01-31: why"}), "asks-deny")
     assert ended.status == 403
 
 
 def test_the_owner_of_a_pod_is_told_by_an_event_and_a_trial_makes_none(webhook: Webhook) -> None:
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job-1", "controller": True}
-    pod = a_pod("owned", MISNAMED)
+    pod = a_pod("owned", TOO_WIDE)
     pod["metadata"]["ownerReferences"] = [owner]
     assert webhook.server.create(pod, "asks-deny").status == 403
     assert events(webhook) == []
     assert webhook.server.create(pod, "asks-deny", dry_run=False).status == 403
     until(lambda: len(events(webhook)) == 1, 20, webhook.log())
     (event,) = events(webhook)
-    assert (event["regarding"]["name"], "GPU053" in event["note"]) == ("train", True)
+    assert (event["regarding"]["name"], "GPU025" in event["note"]) == ("train", True)
 
 
 def test_a_pod_is_completed_for_servers_without_policies_that_do(webhook: Webhook) -> None:
@@ -165,6 +170,6 @@ def test_with_the_program_down_no_request_is_blocked_and_it_comes_back_with_its_
     """Last: it ends the program."""
     assert webhook.stop() == 0
     for namespace in (*NAMESPACES, "asks-nothing"):
-        assert webhook.server.create(a_pod("one", MISNAMED), namespace).status == 201
+        assert webhook.server.create(a_pod("one", TOO_WIDE), namespace).status == 201
     webhook.start()
-    until(lambda: webhook.server.create(a_pod("one", MISNAMED), "asks-deny").status == 403, 60, webhook.log())
+    until(lambda: webhook.server.create(a_pod("one", TOO_WIDE), "asks-deny").status == 403, 60, webhook.log())

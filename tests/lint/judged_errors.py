@@ -2,11 +2,12 @@
 
     python -m tests.lint.judged_errors
 
-prints it by rule. ``tests/corpus/public-manifests/judged-sources.csv`` names the files, which are of other
-repositories than those that the rules were tried on. ``judged-errors.csv`` has every error that lint had for
-them when it first read them, once for each rule and object: right or wrong, why, and what the rule says of
-the object now. Files came in rounds. After each, the rules that had been wrong were mended, so that the next
-one measures what no rule has been fitted to.
+prints it by rule: round by round as the errors were first told, and what of them is an error today.
+``tests/corpus/public-manifests/judged-sources.csv`` names the files, which are of other repositories than
+those that the rules were tried on. ``judged-errors.csv`` has every error that lint had for them when it first
+read them, once for each rule and object: right or wrong, why, and what the rule says of the object now. Files
+came in rounds. After each, the rules that had been wrong were mended, so that the next one measures what no
+rule has been fitted to.
 """
 
 import csv
@@ -56,13 +57,29 @@ def rounds() -> dict[str, int]:
         return {f"{row['repository']}/{row['path']}": int(row["round"]) for row in csv.DictReader(file)}
 
 
+def _rows() -> list[tuple[str, list[Judgement]]]:
+    judged = judgements()
+    rules = sorted({one.rule for one in judged})
+    return [*((rule, [one for one in judged if one.rule == rule]) for rule in rules), ("all", judged)]
+
+
+def told_today() -> list[str]:
+    """The second table of the page: of the errors that were judged, how many still are errors, and right."""
+    errors = [(name, [one for one in chosen if one.now == "error"]) for name, chosen in _rows()]
+    return [
+        "| rule | right when first told | still errors, and right |",
+        "| --- | --- | --- |",
+        *(
+            f"| {name} | {_share(chosen)} | {_share(today)} |"
+            for (name, chosen), (_, today) in zip(_rows(), errors, strict=True)
+        ),
+    ]
+
+
 def lines() -> list[str]:
     """The table of the page: how many were right of how many, for each rule and for all, round by round."""
-    judged, read = judgements(), rounds()
+    read = rounds()
     columns = sorted(set(read.values()))
-    rules = sorted({one.rule for one in judged})
-    rows = [(rule, [one for one in judged if one.rule == rule]) for rule in rules]
-    rows.append(("all", judged))
     return [
         f"| rule | {' | '.join(f'round {number}' for number in columns)} |",
         f"| --- |{' --- |' * len(columns)}",
@@ -70,7 +87,7 @@ def lines() -> list[str]:
             f"| {name} | "
             + " | ".join(_share(one for one in chosen if read[one.file] == number) for number in columns)
             + " |"
-            for name, chosen in rows
+            for name, chosen in _rows()
         ),
     ]
 
@@ -84,4 +101,4 @@ def _share(judged: Iterable[Judgement]) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write("\n".join(lines()) + "\n")
+    sys.stdout.write("\n".join([*lines(), "", *told_today()]) + "\n")

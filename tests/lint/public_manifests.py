@@ -51,58 +51,15 @@ def folder() -> Path | None:
     return Path(told) if told else None
 
 
-_GANG = "its workers wait for each other at the start, and no queue, gang or scheduler places them together"
-_KUBEFLOW = "kubeflow/training-operator/examples/"
 _MPI = "kubeflow/mpi-operator/examples/"
-_AWS = "aws-samples/awsome-distributed-training/3.test_cases/"
-_NEMO = f"{_AWS}pytorch/nemo-run/kubernetes/training/nemo-training-job.yaml"
-_GKE = "GoogleCloudPlatform/"
-_SAMPLES = f"{_GKE}kubernetes-engine-samples/ai-ml/"
+_SAMPLES = "GoogleCloudPlatform/kubernetes-engine-samples/ai-ml/"
 
 ERRORS: dict[tuple[str, str, str], str] = {
-    (
-        f"{_AWS}6.stable-diffusion/multi-node/3.stable-diffusion-eks.yaml",
-        "GPU002",
-        "PyTorchJob stable-diffusion",
-    ): "its amount of nvidia.com/gpu was left empty, which the API server reads as none, for eight processes",
-    (f"{_AWS}post-training/rlvr/nccl-tests.yaml", "GPU023", "MPIJob nccl-tests"): _GANG,
-    (_NEMO, "GPU023", "PyTorchJob nemo-training/nemo-training"): _GANG,
-    (
-        f"{_SAMPLES}mix-train-and-inference/workloads/fine-tune-l4-dws.yaml",
-        "GPU006",
-        "Job finetune-gemma-l4",
-    ): "it asks for two L4 and, being privileged, sees all that its node has; nothing it runs needs that",
     (
         "ROCm/k8s-device-plugin/example/vllm-serve/deployment.yaml",
         "GPU007",
         "Deployment default/mistral-7b",
     ): "it is given one GPU by the plugin and mounts /dev/kfd and all of /dev/dri, which are every GPU's",
-    (
-        f"{_MPI}v1/tensorflow-benchmarks/tensorflow-benchmarks-imagenet.yaml",
-        "GPU023",
-        "MPIJob tensorflow-benchmarks-imagenet",
-    ): _GANG,
-    (f"{_MPI}v2beta1/nccl-tests/nccl-tests.yaml", "GPU006", "MPIJob nccl-tests"): (
-        "it asks for all eight GPUs, and a benchmark of NCCL over RDMA needs IPC_LOCK, not every right"
-    ),
-    (f"{_MPI}v2beta1/nccl-tests/nccl-tests.yaml", "GPU023", "MPIJob nccl-tests"): _GANG,
-    (f"{_MPI}v2beta1/tensorflow-benchmarks.yaml", "GPU023", "MPIJob tensorflow-benchmarks"): _GANG,
-    (f"{_KUBEFLOW}paddlepaddle/simple-gpu.yaml", "GPU023", "PaddleJob kubeflow/paddle-simple-gpu"): _GANG,
-    (
-        f"{_KUBEFLOW}pytorch/deepspeed-demo/pytorch_deepspeed_demo.yaml",
-        "GPU023",
-        "PyTorchJob pytorch-deepspeed-demo",
-    ): _GANG,
-    (
-        f"{_KUBEFLOW}pytorch/mnist/v1/pytorch_job_mnist_nccl.yaml",
-        "GPU023",
-        "PyTorchJob pytorch-dist-mnist-nccl",
-    ): _GANG,
-    (
-        f"{_KUBEFLOW}tensorflow/distribution_strategy/keras-API/multi_worker_tfjob.yaml",
-        "GPU023",
-        "TFJob multi-worker",
-    ): _GANG,
 }
 """Why a finding of severity error is right, by file, rule and object."""
 

@@ -33,6 +33,15 @@ def test_the_page_names_its_rule(rule: Rule) -> None:
     assert page(rule.id).startswith(f"# {rule.id}: {rule.title}\n")
 
 
+ERRING = [rule for rule in RULES if rule.severity is Severity.ERROR or rule.id == "GPU051"]
+"""GPU051 errs at quotas alone."""
+
+
+@pytest.mark.parametrize("rule", ERRING, ids=identity)
+def test_the_page_says_which_evidence_an_error_has(rule: Rule) -> None:
+    assert "\n## Evidence for an error\n" in page(rule.id)
+
+
 @pytest.mark.parametrize("rule", RULES, ids=identity)
 def test_the_wrong_example_is_found(rule: Rule) -> None:
     use = example(rule, "Use")

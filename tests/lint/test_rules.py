@@ -48,7 +48,6 @@ RAY = (
     "apiVersion: ray.io/v1\nkind: RayCluster\nmetadata: {name: a}\n"
     "spec: {workerGroupSpecs: [{groupName: g, replicas: 1, template: {spec: {containers: [%s]}}}]}\n"
 )
-FOUR_OF_L4 = "nodeSelector: {cloud.google.com/gke-accelerator: nvidia-l4}"
 TWO = "nvidia.com/gpu: 2"
 INLINE = 'command: [python3, -c]\nargs: ["%s"]'
 IDLE = "image: ubuntu:22.04\ncommand: [bash, -c, %s]"
@@ -160,10 +159,18 @@ CASES = [
     ("GPU005", pod("env: [{name: HIP_VISIBLE_DEVICES, value: '0'}]", limits="amd.com/gpu: 1"), 1),
     ("GPU006", pod("securityContext: {privileged: true}", limits=""), 0),
     ("GPU006", pod("securityContext: {privileged: true}", PLUGIN), 0),
-    ("GPU007", pod(spec="volumes: [{name: v, hostPath: {path: /dev/dri/renderD128}}]", limits=""), 1),
-    ("GPU007", pod(spec="volumes: [{name: v, hostPath: {path: /dev/shm}}]"), 0),
-    ("GPU007", pod(spec="volumes: [{name: v, hostPath: {path: /dev/nvidia-caps-imex-channels}}]"), 0),
-    ("GPU007", pod(spec="volumes: [{name: v, hostPath: {path: /dev/nvidia-caps}}]"), 1),
+    (
+        "GPU007",
+        pod(MOUNT % "/v", "volumes: [{name: v, hostPath: {path: /dev/dri/renderD128}}]", limits=""),
+        1,
+    ),
+    ("GPU007", pod(MOUNT % "/v", "volumes: [{name: v, hostPath: {path: /dev/shm}}]"), 0),
+    (
+        "GPU007",
+        pod(MOUNT % "/v", "volumes: [{name: v, hostPath: {path: /dev/nvidia-caps-imex-channels}}]"),
+        0,
+    ),
+    ("GPU007", pod(MOUNT % "/v", "volumes: [{name: v, hostPath: {path: /dev/nvidia-caps}}]"), 1),
     ("GPU008", pod("env: [{name: CUDA_MPS_PIPE_DIRECTORY, value: /m}]", "hostIPC: true"), 0),
     ("GPU011", pod("image: registry:5000/nvidia/cuda"), 1),
     ("GPU011", pod("image: nvidia/cuda@sha256:0123"), 0),
@@ -379,7 +386,7 @@ def test_a_privilege_of_rdma_becomes_the_capability_that_it_needs() -> None:
     [
         ("/sys/kernel/debug", "/sys/kernel/debug", Severity.WARNING),
         ("/proc", "/host/proc", Severity.WARNING),
-        ("/var/log", "/var/log", Severity.ERROR),
+        ("/var/log", "/var/log", Severity.WARNING),
     ],
 )
 def test_a_tracer_beside_the_container_with_the_gpu_is_warned_of_and_kept(
@@ -392,49 +399,7 @@ def test_a_tracer_beside_the_container_with_the_gpu_is_warned_of_and_kept(
     text = pod(spec=f"initContainers: [{tracer}]\n{volumes}")
     found = [one for one in report_of(text).findings if one.rule.id == "GPU006"]
     assert [one.severity for one in found] == [severity]
-    assert [one.fix is None for one in found] == [severity is Severity.WARNING]
-
-
-@pytest.mark.parametrize(
-    ("command", "severity"),
-    [
-        ("/opt/nccl-tests/build/all_reduce_perf -b 8M -e 1G -g 2", Severity.WARNING),
-        ("mpirun -np 4 /opt/nccl-tests/build/all_reduce_perf -b 8M -e 1G", Severity.ERROR),
-    ],
-)
-def test_a_test_of_links_in_one_process_is_only_warned_of(command: str, severity: Severity) -> None:
-    text = pod(f"command: [sh, -c, '{command}']", FOUR_OF_L4, "nvidia.com/gpu: 4")
-    assert [one.severity for one in report_of(text).findings if one.rule.id == "GPU021"] == [severity]
-
-
-@pytest.mark.parametrize(
-    ("container", "severity"),
-    [
-        ("args: [--model=m]", Severity.WARNING),
-        ("command: [sh, -c, 'vllm serve m']", Severity.WARNING),
-        ("args: [--model=m, --tensor-parallel-size=4]", Severity.ERROR),
-        ("args: [--model=m, -tp, '4']", Severity.ERROR),
-        ("args: [--config=/etc/vllm/config.yaml]", Severity.WARNING),
-        ("args: [-tp, $(WIDE)]\nenv: [{name: WIDE, value: '4'}]", Severity.ERROR),
-    ],
-)
-def test_vllm_that_divides_no_model_is_only_warned_of(container: str, severity: Severity) -> None:
-    text = pod(f"image: vllm/vllm-openai:v0.11.0\n{container}", FOUR_OF_L4, "nvidia.com/gpu: 4")
-    assert [one.severity for one in report_of(text).findings if one.rule.id == "GPU021"] == [severity]
-
-
-@pytest.mark.parametrize(
-    ("container", "severity"),
-    [
-        ("image: 'example.org/detector:1'", Severity.WARNING),
-        ("image: 'example.org/detector:1', args: [--gpus=2]", Severity.WARNING),
-        ("image: 'ghcr.io/huggingface/text-generation-inference:3.0'", Severity.ERROR),
-    ],
-)
-def test_a_server_out_of_sight_is_only_warned_of(container: str, severity: Severity) -> None:
-    four = "resources: {limits: {nvidia.com/gpu: 4}}"
-    text = deployment(f"{{{FOUR_OF_L4}, containers: [{{name: c, {container}, {four}}}]}}", replicas=1)
-    assert [one.severity for one in report_of(text).findings if one.rule.id == "GPU021"] == [severity]
+    assert [one.fix is None for one in found] == [path != "/var/log"]
 
 
 @pytest.mark.parametrize(
@@ -442,8 +407,8 @@ def test_a_server_out_of_sight_is_only_warned_of(container: str, severity: Sever
     [
         ("nvidia.com/a100", Severity.WARNING),
         ("nvidia.com/rtx4090", Severity.WARNING),
-        ("nvidia.com/gpus", Severity.ERROR),
-        ("amd.com/mi300x", Severity.ERROR),
+        ("nvidia.com/gpus", Severity.WARNING),
+        ("amd.com/mi300x", Severity.WARNING),
         ("a100", Severity.ERROR),
     ],
 )
@@ -452,7 +417,7 @@ def test_a_kind_of_card_is_a_resource_where_a_device_plugin_was_told_to(
 ) -> None:
     found = [one for one in report_of(pod(limits=f"{name}: 1")).findings if one.rule.id == "GPU053"]
     assert [one.severity for one in found] == [severity]
-    assert [one.fix is None for one in found] == [severity is Severity.WARNING]
+    assert [one.fix is None for one in found] == [name in {"nvidia.com/a100", "nvidia.com/rtx4090"}]
 
 
 @pytest.mark.parametrize(
@@ -460,7 +425,9 @@ def test_a_kind_of_card_is_a_resource_where_a_device_plugin_was_told_to(
     [(2, "no fewer than 2 of its pods start"), (4, "its pods start only together")],
 )
 def test_of_an_elastic_job_is_told_how_many_pods_start_together(least: int, says: str) -> None:
-    assert findings_of("GPU023", ELASTIC % least) == [f"{says}, and nothing places them together"]
+    assert findings_of("GPU023", ELASTIC % least) == [
+        f"{says}, and nothing that is read here places them together"
+    ]
 
 
 def test_capabilities_are_kept_beside_the_one_of_rdma() -> None:

@@ -16,7 +16,7 @@ from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.cuda_images import cuda_containers, image_facts
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.node_facts import TELLING_LABELS, node_facts
-from gpufleet.lint.rule import CLUSTER_NEEDED, RuleFinding, Unjudged
+from gpufleet.lint.rule import CLUSTER_NEEDED, RuleFinding, Severity, Unjudged
 
 Question = Callable[[ImageFacts, NodeFacts], Check]
 FACTS_NEEDED = (
@@ -46,10 +46,12 @@ def _on(
     for node in nodes:
         names.setdefault(node_facts(node), node.name)
     checks = [(name, question(image, facts)) for facts, name in names.items()]
-    refused = next(((name, one) for name, one in checks if one.answer is CudaAnswer.NO), None)
-    if refused is not None:
-        name, check = refused
+    refused = [(name, one) for name, one in checks if one.answer is CudaAnswer.NO]
+    if refused:
+        name, check = refused[0]
         says = f"container {container.name} may land on node {name}: {check.reason}"
-        yield RuleFinding(field, says, "; or ".join(check.ways_out))
+        # Where another node runs it, the pod may be placed there.
+        severity = None if len(refused) == len(checks) else Severity.WARNING
+        yield RuleFinding(field, says, "; or ".join(check.ways_out), severity=severity)
     elif not checks or any(one.answer is CudaAnswer.UNKNOWN for _, one in checks):
         yield Unjudged(field, FACTS_NEEDED)

@@ -70,7 +70,10 @@ Verdicts = Iterable[RuleFinding | Unjudged]
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule. ``concerns`` says of which objects ``check`` is asked at all."""
+    """One rule. ``concerns`` says of which objects ``check`` is asked at all.
+
+    ``judges_pods`` is unset where the object itself is judged, whatever becomes of its pods.
+    """
 
     id: str
     title: str
@@ -79,3 +82,11 @@ class Rule:
     scope: Scope = Scope.MANIFEST
     concerns: Callable[[Manifest], bool] = has_gpu_pods
     fixes: bool = False
+    judges_pods: bool = True
+
+    def severity_of(self, manifest: Manifest, found: RuleFinding) -> Severity:
+        """How bad a finding is: no error where another object or controller has the last word on the pods."""
+        severity = found.severity or self.severity
+        if self.judges_pods and manifest.templates and not manifest.has_final_pods:
+            return min(severity, Severity.WARNING)
+        return severity

@@ -81,7 +81,7 @@ WORDS_MAX = 4000
 def _finding(manifest: Manifest, rule: Rule, remark: RuleFinding) -> Finding:
     return Finding(
         rule,
-        remark.severity or rule.severity,
+        rule.severity_of(manifest, remark),
         manifest.source.name,
         manifest.source.position(remark.field.offset),
         manifest.title,

@@ -21,6 +21,9 @@ from gpufleet.model.worked_out_once import worked_out_once
 # Labels that managed clusters put on every node of theirs.
 _MANAGED = ("cloud.google.com/gke-", "eks.amazonaws.com/", "kubernetes.azure.com/")
 
+_OWN_MACHINES = ("kind://", "k3s://", "rke2://", "k0s://", "kwok://", "metal3://")
+"""How providers' names begin of machines of which none is added by itself."""
+
 
 @dataclass(frozen=True)
 class ClusterNode:
@@ -54,6 +57,12 @@ class ClusterNode:
         ExtendedResourceToleration.
         """
         return any(name.startswith(_MANAGED) for name in self.labels)
+
+    @worked_out_once
+    def is_of_a_cloud(self) -> bool:
+        """Whether a cloud made it, which can make others; nodes of one's own machines name no cloud."""
+        provider = self.manifest.root.text_at("spec", "providerID") or ""
+        return self.completes_tolerations or (bool(provider) and not provider.startswith(_OWN_MACHINES))
 
     def allocatable(self, name: str) -> Quantity | None:
         """How much of this resource pods may have; None where the node does not say."""
@@ -124,6 +133,11 @@ class Cluster:
     def values_by_label(self) -> dict[str, frozenset[str]]:
         """The values that nodes have of each label."""
         return {name: frozenset(values) for name, values in self._names_by_label.items()}
+
+    @worked_out_once
+    def may_grow(self) -> bool:
+        """Whether nodes of other kinds may be added by an autoscaler, as far as the nodes tell."""
+        return any(one.is_of_a_cloud for one in self.nodes)
 
     def values_of(self, label: str) -> frozenset[str]:
         """The values that nodes have of a label."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gpufleet.lint.objects.pods import PodTemplate
-from gpufleet.lint.objects.template_paths import pod_templates
+from gpufleet.lint.objects.template_paths import makes_final_pods, pod_templates
 from gpufleet.lint.source.fields import Field
 from gpufleet.lint.source.nodes import Mapping, Sequence
 from gpufleet.lint.source.parse import Parsed
@@ -56,6 +56,11 @@ class Manifest:
     def templates(self) -> tuple[PodTemplate, ...]:
         """The object's pod templates."""
         return pod_templates(self.group, self.kind, self.root)
+
+    @property
+    def has_final_pods(self) -> bool:
+        """Whether pods are made as the object says, as far as lint knows its kind."""
+        return makes_final_pods(self.group, self.kind)
 
     @worked_out_once
     def labels(self) -> dict[str, str]:

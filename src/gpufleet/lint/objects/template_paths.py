@@ -148,6 +148,8 @@ PLACES: dict[tuple[str, str], tuple[TemplatePath, ...]] = {
     ("batch.volcano.sh", "Job"): _replicated("spec.tasks.[]"),
 }
 KINDS_WITH_PODS = frozenset(PLACES)
+PER_NODE = "DaemonSet"
+"""The kind with a pod on every node, which may serve others there."""
 RUNTIMES = frozenset({"ServingRuntime", "ClusterServingRuntime", "TrainingRuntime", "ClusterTrainingRuntime"})
 """Kinds with pods that are made for other objects, which say how many GPUs they get."""
 
@@ -155,6 +157,11 @@ RUNTIMES = frozenset({"ServingRuntime", "ClusterServingRuntime", "TrainingRuntim
 def is_known(group: str, kind: str) -> bool:
     """Whether the kind is Kubernetes' own, or one whose pods the table finds."""
     return (group, kind) in KINDS_WITH_PODS or is_of_kubernetes(group, kind)
+
+
+def makes_final_pods(group: str, kind: str) -> bool:
+    """Whether pods are made as an object of this kind says; that of other kinds is not known."""
+    return is_known(group, kind) and kind not in RUNTIMES and kind != "PodTemplate"
 
 
 def pod_templates(group: str, kind: str, root: Field) -> tuple[PodTemplate, ...]:

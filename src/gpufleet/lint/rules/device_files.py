@@ -4,9 +4,11 @@ import re
 from collections.abc import Iterator
 
 from gpufleet.lint.edits.edits import Fix, removals
+from gpufleet.lint.objects.containers import Container, Mount
 from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest, has_workload_pods
 from gpufleet.lint.objects.pods import PodTemplate, Volume
+from gpufleet.lint.objects.template_paths import PER_NODE
 from gpufleet.lint.rule import Rule, RuleFinding, Severity
 
 DEVICE = re.compile(r"/dev/?|/dev/(nvidia[^/]*|dri|kfd)(/.*)?")
@@ -26,21 +28,27 @@ def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
             path = volume.host_path or ""
             is_all = path.rstrip("/") == "/dev"
             is_device = DEVICE.fullmatch(path) and not CHANNELS.fullmatch(path)
+            mounts = _mounts(template, volume)
             if is_device and (not is_all or template.uses_gpu):
                 advice = "ask for the resource in limits; its plugin brings the files and counts the device"
                 yield RuleFinding(
                     volume.field,
                     f"volume {volume.name} mounts {path} of the node",
                     advice,
-                    _fix(template, volume),
+                    _fix(template, volume, mounts),
+                    # What runs on every node may be a part of a stack that hands out devices itself.
+                    Severity.WARNING if manifest.kind == PER_NODE or not mounts else None,
                 )
 
 
-def _fix(template: PodTemplate, volume: Volume) -> Fix | None:
-    # Without a request the pod would be left without any GPU, and how many it needs is not written.
-    mounts = [
+def _mounts(template: PodTemplate, volume: Volume) -> list[tuple[Container, Mount]]:
+    return [
         (one, mount) for one in template.all_containers for mount in one.mounts if mount.volume == volume.name
     ]
+
+
+def _fix(template: PodTemplate, volume: Volume, mounts: list[tuple[Container, Mount]]) -> Fix | None:
+    # Without a request the pod would be left without any GPU, and how many it needs is not written.
     if any(not container.has_gpu for container, _ in mounts) or not template.asks_for_gpu:
         return None
     edits = removals([volume.field, *(mount.field for _, mount in mounts)])

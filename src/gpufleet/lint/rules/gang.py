@@ -184,12 +184,11 @@ def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding]:
     operator = manifest.root.at("spec", "runPolicy", "schedulingPolicy").exists
     if not (marked or scheduled or native or operator):
         doubt = _doubt(manifest)
-        says = f"{_wait(manifest)}, and nothing places them together"
+        says = f"{_wait(manifest)}, and nothing that is read here places them together"
         if doubt is not None:
             says = f"nothing that is known places its pods together; {doubt}"
         advice = f"name a queue ({keys.QUEUE}) or a gang ({keys.GANG}), or a scheduler that places gangs"
-        severity = None if doubt is None else Severity.WARNING
-        yield RuleFinding(manifest.root.at("spec"), says, advice, severity=severity)
+        yield RuleFinding(manifest.root.at("spec"), says, advice)
 
 
-RULE = Rule("GPU023", "Distributed job without a gang", Severity.ERROR, check, concerns=_is_distributed)
+RULE = Rule("GPU023", "Distributed job without a gang", Severity.WARNING, check, concerns=_is_distributed)

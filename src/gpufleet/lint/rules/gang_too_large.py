@@ -52,7 +52,9 @@ def _held_by_cluster(gang: Gang, cluster: Cluster | None) -> Verdicts:
         elif (room := _room(cluster, member.template, asked)) < wanted:
             waits = f"waits for {counted(wanted, 'pod')} with GPUs"
             says = f"{waits}, and the empty cluster has room for {room} of them"
-            yield RuleFinding(gang.field, says, "lower it, or give each pod fewer GPUs")
+            # A cloud may add nodes for it.
+            severity = Severity.WARNING if cluster.may_grow else None
+            yield RuleFinding(gang.field, says, "lower it, or give each pod fewer GPUs", severity=severity)
 
 
 def _room(cluster: Cluster, template: PodTemplate, asked: dict[str, int]) -> int:

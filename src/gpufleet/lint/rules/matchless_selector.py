@@ -1,6 +1,7 @@
 """GPU019: a GPU pod selects nodes by labels that no node has."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gpufleet.lint.objects.cluster import Cluster
 from gpufleet.lint.objects.context import Context
@@ -27,7 +28,9 @@ def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudg
             conditions = [one for term in terms for one in term]
             alone = [one for one in conditions if not _meets(cluster, (one,))]
             worst = (alone or conditions)[0]
-            yield _remark(cluster, worst) if alone else _together(worst)
+            found = _remark(cluster, worst) if alone else _together(worst)
+            # A cloud may add such a node for the pod.
+            yield replace(found, severity=Severity.WARNING if cluster.may_grow else None)
 
 
 def _meets(cluster: Cluster, conditions: tuple[NodeConditionFact, ...]) -> bool:

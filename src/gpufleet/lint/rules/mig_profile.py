@@ -54,7 +54,9 @@ def _judged(
         for product, own in offered.items()
         if own is not None
     )
-    yield RuleFinding(field, says, f"what there is: {told}")
+    # A cloud may add a node with such a card.
+    severity = Severity.WARNING if cluster.may_grow else None
+    yield RuleFinding(field, says, f"what there is: {told}", severity=severity)
 
 
 def _profiles(product: str) -> tuple[str, ...] | None:

@@ -4,18 +4,19 @@ from collections.abc import Iterator
 
 from gpufleet.kube.meanings.gpu_resources import OLD_NVIDIA_GPU, is_card_name, meant_gpu
 from gpufleet.lint.edits.edits import Edit, Fix, Remove, Rename
+from gpufleet.lint.objects.cluster import Cluster
 from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest, has_workload_pods
 from gpufleet.lint.rule import Rule, RuleFinding, Severity
 
 
-def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
+def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding]:
     """Each resource of a container whose name is a slip for that of a GPU."""
     for template in manifest.templates:
         if not template.is_gpu_infrastructure:
             for container in template.all_containers:
-                yield from _of_container(container)
+                yield from _of_container(container, context.cluster)
 
 
 def misnamed(container: Container) -> dict[str, str]:
@@ -26,8 +27,12 @@ def misnamed(container: Container) -> dict[str, str]:
     return {name: meant for name, meant in slips.items() if meant is not None}
 
 
-def _of_container(container: Container) -> Iterator[RuleFinding]:
+def _of_container(container: Container, cluster: Cluster | None) -> Iterator[RuleFinding]:
+    nodes = cluster.nodes if cluster else ()
     for name, meant in misnamed(container).items():
+        if any(one.allocatable(name) is not None for one in nodes):
+            # Its device plugin was told to offer the name.
+            continue
         if is_card_name(name):
             yield _of_card(container, name, meant)
             continue
@@ -41,6 +46,8 @@ def _of_container(container: Container) -> Iterator[RuleFinding]:
             f"container {container.name} asks for {name}, which is no name of a GPU",
             f"write {meant}",
             Fix(f"write {meant} instead of {name}", tuple(edits)),
+            # The server refuses a name without a domain; one with a domain may be offered.
+            None if "/" not in name or nodes else Severity.WARNING,
         )
 
 

@@ -49,9 +49,9 @@ def _by_all(
 ) -> Iterator[RuleFinding | Unjudged]:
     """What the arithmetic of ``gpufleet fit`` says of all that the server holds."""
     answers = [on_card(model, serving, card, proposes=True) for card in cards]
-    refused = next((one for one in answers if one.verdict is FitVerdict.NO), None)
-    if refused is not None:
-        yield _remark(field, _serves(container, model), refused)
+    refused = [one for one in answers if one.verdict is FitVerdict.NO]
+    if refused:
+        yield _remark(field, _serves(container, model), refused[0], _severity(refused, cards))
         return
     unsure = next((one for one in answers if one.verdict is FitVerdict.UNSURE), None)
     if unsure is not None:
@@ -69,26 +69,33 @@ def _by_weights(
     """A server of which only the weights are counted: where they are too large alone, nothing helps."""
     division = Division(serving.stages or 1, serving.tensor_parallel or 1)
     weights = weights_of(model, serving, division)
-    card = next((one for one in cards if weights.low_bytes > one.usable_bytes), None)
-    if card is None:
+    too_small = [one for one in cards if weights.low_bytes > one.usable_bytes]
+    if not too_small:
         return Unjudged(field, f"what {title} needs beside the weights, which have room")
+    card = too_small[0]
     gpus = f"on each of {division.gpus} GPUs" if division.gpus > 1 else "on one GPU"
     has_gib, needs_gib = card.usable_bytes / GIB, weights.low_bytes / GIB
     says = (
         f"{_serves(container, model)} with {title} on {card.model}: its weights alone are {needs_gib:.0f} GiB"
         f" {gpus}, and the card has {has_gib:.0f}"
     )
-    return RuleFinding(field, says, "divide it among more GPUs; gpufleet fit says how many")
+    advice = "divide it among more GPUs; gpufleet fit says how many"
+    return RuleFinding(field, says, advice, severity=_severity(too_small, cards))
+
+
+def _severity(refusing: Sequence[object], cards: Sequence[CardEntry]) -> Severity | None:
+    # Where another card has room, the pod may be placed there.
+    return None if len(refusing) == len(cards) else Severity.WARNING
 
 
 def _serves(container: Container, model: Model) -> str:
     return f"container {container.name} serves {model.facts.name}"
 
 
-def _remark(field: Field, what: str, refused: CardFit) -> RuleFinding:
+def _remark(field: Field, what: str, refused: CardFit, severity: Severity | None) -> RuleFinding:
     reason = refused.reasons[0] if refused.reasons else "too little memory"
     advice = "; or ".join(refused.changes[:2]) or "gpufleet fit says which GPUs do"
-    return RuleFinding(field, f"{what} on {refused.gpu}: {reason}", advice)
+    return RuleFinding(field, f"{what} on {refused.gpu}: {reason}", advice, severity=severity)
 
 
 RULE = Rule("GPU048", "Model that does not fit", Severity.ERROR, check)

@@ -10,6 +10,8 @@ from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.fast_links import asks_for_link, mounts_link
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
+from gpufleet.lint.objects.server_parts import server_of
+from gpufleet.lint.objects.template_paths import PER_NODE
 from gpufleet.lint.rule import Rule, RuleFinding, Severity
 from gpufleet.lint.source.fields import Field
 from gpufleet.lint.source.nodes import Mapping
@@ -20,6 +22,15 @@ LOCKS = "IPC_LOCK"
 _SPEAKS_RDMA = re.compile(r"NCCL_IB_(?!DISABLE).*|UCX_NET_DEVICES|FI_PROVIDER|FI_EFA_.*|NVSHMEM_(HCA|IB)_.*")
 """Variables of programs that use RDMA."""
 
+_NEEDS_SOME = re.compile(
+    r"\b(mount|umount|modprobe|insmod|sysctl|ulimit|docker|dockerd|podman|nsenter|chroot|iptables|ip link"
+    r"|fuse\w*|s3fs|gcsfuse|goofys|nsys|ncu|perf|gdb|strace|py-spy|losetup|swapoff|swapon|tc|ray)\b|/proc/|/sys/|/dev/"
+    r"|\.sh\b"
+)
+"""Words of a command that needs more than the default, or whose script is out of sight."""
+_LISTS = re.compile(r"(\S*/)?nvidia-smi( -L| -q)?")
+_SERVES = re.compile(r"(^|/)ollama/ollama$")
+_OTHER_PROGRAM = re.compile(r"\b(sh|bash|python3?)\b")
 _KERNEL = re.compile(r"/(sys|proc|lib/modules)(/|$)")
 _FOR_TRACERS = "run it in a pod of its own, or give it the capabilities it needs (BPF, PERFMON, SYS_PTRACE)"
 _FOR_ADMINISTRATORS = "run what sets up cards as a DaemonSet of the GPU stack, and not beside workloads"
@@ -41,7 +52,29 @@ def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
                 elif _traces_the_node(template, container):
                     yield RuleFinding(field, says, _FOR_TRACERS, severity=Severity.WARNING)
                 else:
-                    yield RuleFinding(field, says, *_way_out(template, container, field))
+                    sure = manifest.kind != PER_NODE and _needs_none(template, container)
+                    severity = None if sure else Severity.WARNING
+                    yield RuleFinding(field, says, *_way_out(template, container, field), severity)
+
+
+def _needs_none(template: PodTemplate, container: Container) -> bool:
+    """Whether all that it does is written and needs no privilege: a known server, a list of cards."""
+    words = " ".join(container.words)
+    image = container.image.repository if container.image else ""
+    # Who serves or lists in a shell may set up the node before: every word of it counts.
+    if not container.has_gpu or _NEEDS_SOME.search(words) or container.field.at("lifecycle").exists:
+        return False
+    context = container.field.at("securityContext")
+    if context.at("capabilities").exists or template.spec.at("hostNetwork").is_true:
+        return False
+    mounted = {one.volume for one in container.mounts}
+    if asks_for_link(container) or any(one.host_path and one.name in mounted for one in template.volumes):
+        return False
+    if any(_SPEAKS_RDMA.fullmatch(one.name) for one in container.env):
+        return False
+    return server_of(container) is not None or bool(
+        _LISTS.fullmatch(words) or (_SERVES.search(image) and not _OTHER_PROGRAM.search(words))
+    )
 
 
 def _traces_the_node(template: PodTemplate, container: Container) -> bool:

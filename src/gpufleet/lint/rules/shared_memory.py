@@ -4,10 +4,8 @@ import re
 from collections.abc import Iterator
 
 from gpufleet.lint.edits.edits import Append, Edit, Fix
-from gpufleet.lint.objects.chosen_cards import chosen_cards
 from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.context import Context
-from gpufleet.lint.objects.launchers import processes_of
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
 from gpufleet.lint.objects.scale_targets import AUTOSCALERS, target
@@ -26,11 +24,6 @@ _LOADS_DATA = re.compile(r"--?(num[-_]workers|dataloader[-_]num[-_]workers)[= ]+
 _HAS_WORKERS = re.compile(r"--?workers[= ]+[1-9]")
 _TRAINS = re.compile(r"train|torch|yolo|imagenet|epochs|python", re.IGNORECASE)
 """With these, workers load data: a server or a simulation has other ones."""
-SURELY_FULL_FROM = 4
-"""Processes from which 64 MiB were seen to be too little on cards without NVLink, in segments of
-9,637,888 bytes (nccl#342, nccl#525). Eight with NVLink, and two without, were seen to start (nccl#525,
-nccl#1518).
-"""
 _WAITS = re.compile(r"\b(sleep|nvidia-smi|rocm-smi|clinfo|tail -f)\b")
 _SHOWS_CARDS = re.compile(r"\b(nvidia-smi|rocm-smi|clinfo)\b")
 _INLINE_PYTHON = re.compile(r"(\S*/)?python[0-9.]*")
@@ -68,24 +61,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudg
             why = f"{container.device_count} GPUs" if container.device_count > 1 else "workers that load data"
             says = f"container {container.name} has {why} and the default /dev/shm of 64 MiB"
             advice = "mount an emptyDir with medium Memory and a sizeLimit at /dev/shm"
-            meets = _surely_meets_there(container, manifest, template, context)
-            severity = None if meets else Severity.WARNING
-            yield RuleFinding(
-                container.field, says, advice, fix if container is lacking[0] else None, severity
-            )
-
-
-def _surely_meets_there(
-    container: Container, manifest: Manifest, template: PodTemplate, context: Context
-) -> bool:
-    """Whether several processes start whose cards reach each other through the memory of the node alone."""
-    processes = processes_of(container, manifest)
-    if processes is None or processes < SURELY_FULL_FROM:
-        return False
-    if _is_on(container, "NCCL_P2P_DISABLE"):
-        return True
-    cards = chosen_cards(template, container, context)
-    return bool(cards) and all(card.link.startswith("PCIe") for card in cards)
+            yield RuleFinding(container.field, says, advice, fix if container is lacking[0] else None)
 
 
 def _is_on(container: Container, name: str) -> bool:
@@ -160,4 +136,4 @@ def _fix(template: PodTemplate, lacking: list[Container]) -> Fix:
     return Fix(f"mount memory at {PLACE}", tuple(edits))
 
 
-RULE = Rule("GPU021", "Default /dev/shm for several GPUs", Severity.ERROR, check, fixes=True)
+RULE = Rule("GPU021", "Default /dev/shm for several GPUs", Severity.WARNING, check, fixes=True)

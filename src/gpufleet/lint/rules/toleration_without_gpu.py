@@ -7,10 +7,10 @@ from gpufleet.lint.edits.edits import Fix, removal
 from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.lint.objects.pods import PodTemplate
+from gpufleet.lint.objects.template_paths import PER_NODE
 from gpufleet.lint.rule import Rule, RuleFinding, Severity
 
 GPU_TAINT = re.compile(r"(nvidia\.com|amd\.com|gpu\.intel\.com)/.*gpu.*|gpu\.intel\.com/.*|gpu")
-PER_NODE = "DaemonSet"
 
 
 def _without_gpu(template: PodTemplate) -> bool:

@@ -24,7 +24,9 @@ def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding | Unjudged]:
                     continue
                 if not field.exists:
                     says = f"container {container.name} names {name} without an amount, and gets none"
-                    yield RuleFinding(field, says, "write a whole number, such as 1")
+                    # Who leaves the amount out may have a script that puts it in.
+                    advice = "write a whole number, such as 1"
+                    yield RuleFinding(field, says, advice, severity=Severity.WARNING)
                     continue
                 found = amount(field.text)
                 if is_placeholder(field.text or ""):

@@ -18,6 +18,10 @@ _MACHINES = re.compile(r"--num[-_]machines[= ]+(\S+)")
 _ELSEWHERE = re.compile(r"--config[-_]file\b|--cpu\b|--main[-_]process[-_]ip\b|--machine[-_]rank\b")
 """Options of accelerate with which its machines, or whether they compute on GPUs, may stand elsewhere."""
 
+_ELSEWHERE_TOO = re.compile(r"RAY_ADDRESS|NVIDIA_VISIBLE_DEVICES|\w*NNODES|VLLM_\w*(RAY|PLUGIN)\w*")
+"""Variables by which a server may reach GPUs that its container does not ask for."""
+_SCRIPT = re.compile(r"\.sh\b|\bsource\b")
+
 
 def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
     """Each container with arguments that count otherwise than its limits."""
@@ -35,16 +39,31 @@ def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
             if processes is not None and processes != count:
                 started = "1 process" if processes == 1 else f"{processes} processes"
                 says = f"container {container.name} starts {started} and has {_gpus(count)}"
-                yield RuleFinding(
-                    field, says, "start one process for each GPU (torchrun counts them with gpu)"
-                )
+                advice = "start one process for each GPU (torchrun counts them with gpu)"
+                # On which devices its processes compute, a program out of sight says.
+                yield RuleFinding(field, says, advice, severity=Severity.WARNING)
             parts = None if spans_pods else parts_of(container)
             if parts is not None and parts.gpus != count * parts.nodes:
                 yield RuleFinding(
                     field,
                     f"container {container.name} {_divided(parts, count)}",
                     "make the product of the parallel sizes the number of GPUs in limits",
+                    severity=None
+                    if _refuses(container, parts.gpus, count * parts.nodes)
+                    else Severity.WARNING,
                 )
+
+
+def _refuses(container: Container, wanted: int, given: int) -> bool:
+    """Whether the server surely finds fewer GPUs than it is told to use; with more, the rest is idle."""
+    line = " ".join(container.words)
+    sees_others = (
+        container.has_claims
+        or container.field.at("securityContext", "privileged").is_true
+        or any(_ELSEWHERE_TOO.fullmatch(one.name) for one in container.env)
+        or _SCRIPT.search(line)
+    )
+    return wanted > given and not sees_others
 
 
 def _divided(parts: Parts, count: int) -> str:
