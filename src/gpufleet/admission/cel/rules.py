@@ -22,11 +22,12 @@ from gpufleet.admission.cel.words import (
 from gpufleet.kube.keys import HIDING_VALUES, VISIBLE_DEVICES
 from gpufleet.lint.objects.images import MOVING_TAG
 from gpufleet.lint.objects.placeholders import PART, WHOLE
+from gpufleet.lint.objects.template_paths import PER_NODE
 from gpufleet.lint.rules import deprecated_keys, visible_devices_bypass
 from gpufleet.lint.rules.device_files import CHANNELS, DEVICE
 from gpufleet.lint.rules.hard_coded_index import PICKS, VARIABLES
 from gpufleet.lint.rules.host_namespaces import MPS
-from gpufleet.lint.rules.toleration_without_gpu import GPU_TAINT, PER_NODE
+from gpufleet.lint.rules.toleration_without_gpu import GPU_TAINT
 from gpufleet.model.resource_names import MIG_PREFIX
 
 _LIMIT, _REQUEST = amount("c.limits[k]"), amount("c.requests[k]")
