@@ -10,7 +10,7 @@ from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt.quick_reject import QuickReject
 from gpufleet.engine.preempt.victim_search import PreemptionSearch, SearchRun, rank_of
 from gpufleet.engine.preempt.victims import EvictionPlan, NoEvictionPlan, UnplacedWorkload
-from gpufleet.model.identifiers import QueueName
+from gpufleet.model.identifiers import PodUid, QueueName
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import GPU, PreemptionPolicy, Queue, Quota, VictimScope
 from tests.engine.fleet_builder import Story, node, pod, shape
@@ -38,7 +38,10 @@ class Doubting(PreemptionSearch):
         if queue is not None and reject.finds_none_in_fleet([(queue, rank.priority)]):
             self.rejected_by_the_fleet += 1
             assert not reject.may_find(rank.priority, queue, lacks_quota=lacks_quota)
-        if queue is not None and not reject.may_find(rank.priority, queue, lacks_quota=lacks_quota):
+        asked = asking.workload.asked(state.gate) if asking.workload.is_single else None
+        if queue is not None and not reject.may_find(
+            rank.priority, queue, lacks_quota=lacks_quota, asked=asked
+        ):
             self.rejected_while_pods_leave += bool(state.departures.announced or state.departures.evicted)
             self.rejected += 1
             assert SearchRun(asking, state).find(rank, queue) == NoEvictionPlan()
@@ -112,6 +115,40 @@ def test_where_nobody_borrows_nobody_can_be_reclaimed_from() -> None:
 
 def test_where_somebody_borrows_they_may_be() -> None:
     assert may_find(QuickReject(fleet(a_gpus=1, b_gpus=3).engine.state))
+
+
+def with_a_borrower(*, a_gpus: int, policy: PreemptionPolicy | None = None) -> Story:
+    """Beside them a queue that owns one GPU of the five, which b has borrowed."""
+    story = fleet(a_gpus=a_gpus, b_gpus=2, policy=policy)
+    story.happen(owner("idle", 1000))
+    story.arrive(pod("borrows", shape(1), queue="b", priority=5))
+    return story
+
+
+def may_find_for_one_gpu(story: Story) -> bool:
+    """Whether work of queue a that asks for one GPU more, as its first pod does, may find victims."""
+    state = story.engine.state
+    asked = state.workloads.single(state.pods.row_by_uid[PodUid("a0")]).asked(state.gate)
+    queue = state.waiting.queues[QueueName("a")]
+    assert QuickReject(state).may_find(5, queue, lacks_quota=False)
+    return QuickReject(state).may_find(5, queue, lacks_quota=False, asked=asked)
+
+
+def test_a_queue_that_has_its_own_takes_back_nothing_however_much_others_borrow() -> None:
+    assert not may_find_for_one_gpu(with_a_borrower(a_gpus=2))
+    assert may_find_for_one_gpu(with_a_borrower(a_gpus=1))
+
+
+def test_it_may_evict_while_it_borrows_if_its_policy_says_so() -> None:
+    assert may_find_for_one_gpu(with_a_borrower(a_gpus=2, policy=PreemptionPolicy(borrowing=VictimScope.ANY)))
+
+
+def test_a_queue_that_has_its_own_is_owed_what_the_queue_above_it_owns_besides() -> None:
+    story = with_a_borrower(a_gpus=2)
+    above = Queue(QueueName("above"), parent=ROOT, quotas=(Quota(GPU, 1000),))
+    moved = msgspec.structs.replace(story.engine.state.waiting.queues[QueueName("a")], parent=above.name)
+    story.happen(event.QueueSet(above), event.QueueSet(moved))
+    assert may_find_for_one_gpu(story)
 
 
 def test_a_place_a_queue_and_work_that_owns_nothing_each_end_the_rejection() -> None:

@@ -3,8 +3,9 @@
 Where no queue borrows and no pod has a lower priority, a search finds nothing, however long it looks. In a
 fleet whose queues are all served that holds for every workload that waits. The sums are the same for all of
 them and hold until a place or a queue changes. Where it does not hold for the fleet it may hold for one
-queue: none of its pods that have places is of a lower priority, and no other queue of its tree borrows. Pods
-that leave help a workload that lacks room, and one that lacks quota if they are charged in its tree.
+queue: none of its pods that have places is of a lower priority, and no other queue of its tree borrows, or
+it may only take back what it is owed and would itself have more than its own. Pods that leave help a workload
+that lacks room, and one that lacks quota if they are charged in its tree.
 ``victim_search`` asks this first.
 """
 
@@ -15,6 +16,7 @@ import numpy as np
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
 from gpufleet.engine.lifecycle.engine_state import EngineState
+from gpufleet.engine.queueing.shares import is_within
 from gpufleet.model.identifiers import DEFAULT_QUEUE
 from gpufleet.model.queue import Queue, VictimScope
 
@@ -34,10 +36,13 @@ class QuickReject:
         self._leaving_roots: frozenset[int] = frozenset()
         self._leaving_as_of = (layout.NOT_SET, layout.NOT_SET)
 
-    def may_find(self, priority: int, queue: Queue, *, lacks_quota: bool) -> bool:
+    def may_find(
+        self, priority: int, queue: Queue, *, lacks_quota: bool, asked: Int64Array | None = None
+    ) -> bool:
         """True unless work of this priority and queue finds no victim, by whatever policy its queue has.
 
-        ``lacks_quota``: quota keeps it out as things are.
+        ``lacks_quota``: quota keeps it out as things are. ``asked``: the least that it is charged, by
+        resource column, if that is known.
         """
         state, policy = self.state, queue.preemption
         # Sums know nothing of gangs.
@@ -55,6 +60,8 @@ class QuickReject:
         elif policy.within_queue is not VictimScope.NEVER:
             return True
         if policy.reclaim is VictimScope.NEVER and policy.borrowing is VictimScope.NEVER:
+            return False
+        if asked is not None and policy.borrowing is VictimScope.NEVER and self._is_owed_nothing(row, asked):
             return False
         return self._others_may_lose_work(row)
 
@@ -84,6 +91,26 @@ class QuickReject:
             return False
         is_described = queue.name in self.state.waiting.queues
         return not is_described or pods.placed_priorities.any_below(queue.name, priority)
+
+    def _is_owed_nothing(self, row: int | None, asked: Int64Array) -> bool:
+        """True if a queue, and each above it but the root, would have more than its own of what is asked.
+
+        Queues are compared right below the one above both (``reclaim``), so the root owes itself nothing.
+        """
+        tree, tables = self.state.queues.tree, self.state.store.tables
+        # Work of no queue owns nothing: it is taken from by other rules.
+        if row is None or (DEFAULT_QUEUE in tree.row_by_name and DEFAULT_QUEUE not in tree.described):
+            return False
+        more = [(column, amount) for column, amount in enumerate(asked.tolist()) if amount]
+        for one in tree.path(row):
+            if tree.parent[one] == layout.NOT_SET:
+                return True
+            counted, owned = tables.queue_counted[one].tolist(), tree.subtree[one].tolist()
+            if is_within(counted, owned, more):
+                return False
+            # Above, guarantees may take some of the charge, so that all of it would be too much.
+            more = [(column, 0) for column, _ in more]
+        return True
 
     def _others_may_lose_work(self, row: int | None) -> bool:
         """True if a queue of the tree that is not above this one has more than its nominal amount of

@@ -68,7 +68,10 @@ class PreemptionSearch:
         # Asked only where it matters: what leaves gives room, and may give quota.
         leaves = bool(state.departures.announced or state.departures.evicted)
         lacks_quota = leaves and state.gate.is_active and state.gate.keeps_out(unplaced.row)
-        if self.finds_none(rank.priority, queue, state, lacks_quota=lacks_quota):
+        reject = self._quick_reject_of(state)
+        # Devices may cost more than the least, which only takes the queue further beyond its own.
+        asked = unplaced.workload.asked(state.gate) if unplaced.workload.is_single else None
+        if not reject.may_find(rank.priority, queue, lacks_quota=lacks_quota, asked=asked):
             return NoEvictionPlan()
         if self._search_cache is None or self._search_cache.state is not state:
             self._search_cache = SearchCache(state)
@@ -89,15 +92,16 @@ class PreemptionSearch:
 
     def finds_none(self, priority: int, queue: Queue, state: EngineState, *, lacks_quota: bool) -> bool:
         """True if sums tell that work of this priority in this queue can evict no pod."""
-        if self._quick_reject is None or self._quick_reject.state is not state:
-            self._quick_reject = QuickReject(state)
-        return not self._quick_reject.may_find(priority, queue, lacks_quota=lacks_quota)
+        return not self._quick_reject_of(state).may_find(priority, queue, lacks_quota=lacks_quota)
 
     def finds_none_in_fleet(self, kinds: Iterable[tuple[Queue, int]], state: EngineState) -> bool:
         """True if sums of the fleet tell that none of these can evict a pod: queues with priorities."""
+        return self._quick_reject_of(state).finds_none_in_fleet(kinds)
+
+    def _quick_reject_of(self, state: EngineState) -> QuickReject:
         if self._quick_reject is None or self._quick_reject.state is not state:
             self._quick_reject = QuickReject(state)
-        return self._quick_reject.finds_none_in_fleet(kinds)
+        return self._quick_reject
 
     def has_rule_for(self, unplaced: UnplacedWorkload, state: EngineState) -> bool:
         """True for work of a described queue, and outside of all queues where priority decides."""

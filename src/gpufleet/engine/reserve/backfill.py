@@ -72,9 +72,12 @@ class Backfill:
         known = [ends.end_if_started_us(row, at_us) for row in unplaced.rows]
         end_us = None if None in known else max(end for end in known if end is not None)
         learned_us = self._learned_end_us(unplaced)
+        # Work of which no end is known, and none was learned, is kept off by every holder.
+        if end_us is None and learned_us is None:
+            return []
         found = []
         for one in held:
-            may_come = guests.may_come(unplaced, one.holder, one.nomination)
+            may_come = learned_us is not None and guests.may_come(unplaced, one.holder, one.nomination)
             in_time = self._ends_before(one, end_us, at_us)
             within_us = None if end_us is None or not in_time else end_us - at_us
             if may_come and self._may_be_guest(one, learned_us, at_us):

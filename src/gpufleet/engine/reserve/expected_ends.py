@@ -19,8 +19,12 @@ class ExpectedEnds:
 
     def end_us(self, row: int, at_us: int) -> int | None:
         """When a pod that has a place is expected to end, None if that is not known."""
+        run_times_us = self._run_times_us(row)
+        # Most work says nothing, and this is asked of all that a holder waits for.
+        if not run_times_us:
+            return None
         start_us = self._start_us(row, at_us)
-        ends_us = (start_us + length_us for length_us in self._run_times_us(row))
+        ends_us = (start_us + length_us for length_us in run_times_us)
         # An end that has passed was told wrong; what remains is the end that a limit enforces.
         return min((end_us for end_us in ends_us if end_us > at_us), default=None)
 

@@ -185,8 +185,8 @@ class Guests:
         if all(unit.leaves for unit in units):
             return None  # A guest that leaves anyway is not asked to.
         placements = self._without(unplaced, units)
-        if not placements:
-            units += self._others_who_leave(rows)
+        if not placements and (others := self._others_who_leave(rows)):
+            units += others
             placements = self._without(unplaced, units)
         if not placements:
             return None

@@ -304,8 +304,13 @@ class Reservations:
 
     def start_us(self, one: HeldReservation, at_us: int) -> int | None:
         """When the work that a holder waits for is expected to have ended, None if that is not known."""
-        ends = list(self._ends(one, at_us))
-        return None if None in ends else max((end for end in ends if end is not None), default=at_us)
+        latest_us: int | None = None
+        for end_us in self._ends(one, at_us):
+            # The first unknown end says all: most that is waited for has none.
+            if end_us is None:
+                return None
+            latest_us = end_us if latest_us is None else max(latest_us, end_us)
+        return at_us if latest_us is None else latest_us
 
     def is_free_until(self, one: HeldReservation, end_us: int, at_us: int) -> bool:
         """True if the holder cannot start before then, whatever becomes of work whose end is not known."""
