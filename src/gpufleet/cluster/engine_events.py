@@ -64,7 +64,7 @@ from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid, Que
 from gpufleet.model.violation import AnyViolation, subject_of
 
 LOG = logging.getLogger(__name__)
-NODE_KINDS = (resources.NODES, resources.NODE_DEVICES, resources.CSI_NODES)
+NODE_KINDS = (resources.NODES, resources.NODE_DEVICES, resources.NODE_DATA, resources.CSI_NODES)
 """Objects that are named as their node: a change of one is a change of that node."""
 
 

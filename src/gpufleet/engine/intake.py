@@ -135,7 +135,9 @@ class Intake:
             known = state.fleet.node_at(row)
             if known == node:
                 return
-            self.nominations.cancel_on(row)
+            # What is in a node's folders changes no place that is kept there.
+            if msgspec.structs.replace(known, data=node.data) != node:
+                self.nominations.cancel_on(row)
             if same_amounts(known, node):
                 state.fleet.relabel(row, node)
                 state.judge_node_anew(row)

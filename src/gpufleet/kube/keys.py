@@ -22,6 +22,10 @@ GPU_FRACTION = "gpufleet.io/gpu-fraction"
 GPU_MEMORY = "gpufleet.io/gpu-memory"
 # Models of GPU in the order in which they are wanted.
 GPU_MODELS = "gpufleet.io/gpu-models"
+# Models and datasets that a pod reads, their size, and whether it starts without: Prefer or Require.
+DATA = "gpufleet.io/data"
+DATA_SIZE = "gpufleet.io/data-size"
+DATA_POLICY = "gpufleet.io/data-policy"
 # How near to each other the GPUs of one pod must be: "link-group" or "numa-node".
 GPUS_WITHIN = "gpufleet.io/gpus-within"
 # The kubelet's slot for one share of one GPU (extended resource).
@@ -203,6 +207,9 @@ POD_ANNOTATIONS = frozenset(
         GPU_MEMORY,
         GPU_MODELS,
         GPUS_WITHIN,
+        DATA,
+        DATA_SIZE,
+        DATA_POLICY,
         VOLCANO_NUMA_POLICY,
         KAI_FRACTION,
         KAI_MEMORY,

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from gpufleet.model.data import DataCopy
 from gpufleet.model.device import Device
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.resources import Resources
@@ -16,6 +17,7 @@ class Node(msgspec.Struct, frozen=True):
     ``unschedulable`` is what ``kubectl cordon`` sets: what runs stays, nothing new comes.
     ``draining_until_us`` is set where it was closed for a drain: until when ends are waited for, in
     microseconds since 1970.
+    ``data`` are the models and datasets in folders that its agent reads.
     ``features`` are those that the node declares, sorted. ``volume_limits`` says how many volumes
     of a driver can be attached, as (driver, count); a driver that is not there has no limit.
     ``gpu_resources`` are the names under which its kubelet counts GPUs, or would; () where that is not known.
@@ -40,6 +42,7 @@ class Node(msgspec.Struct, frozen=True):
     counted_only: bool = False
     uncounted: bool = False
     draining_until_us: int | None = None
+    data: tuple[DataCopy, ...] = ()
 
     @property
     def taints_beside_cordon(self) -> tuple[Taint, ...]:

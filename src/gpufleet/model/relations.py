@@ -6,6 +6,7 @@ It is part of the shape, because it decides where the pod may run. Most pods hav
 
 import msgspec
 
+from gpufleet.model.data import NO_DATA, DataNeeds
 from gpufleet.model.host_port import HostPort
 from gpufleet.model.pod_affinity import PodTerm, PreferredPodTerm
 from gpufleet.model.topology_spread import SpreadConstraint
@@ -13,11 +14,12 @@ from gpufleet.model.volumes import Volumes
 
 
 class Relations(msgspec.Struct, frozen=True, cache_hash=True):
-    """Ports, affinity to and against other pods, spread, volumes, and claims of devices.
+    """Ports, affinity to and against other pods, spread, volumes, claims of devices, and data.
 
     ``namespace`` and ``labels`` are the pod's own, as far as its own terms and constraints can see
     them (the keys that their selectors name), so that pods which differ in other labels share a
-    shape. ``device_claims`` are the pod's ResourceClaims, each as "namespace/name".
+    shape. ``device_claims`` are the pod's ResourceClaims, each as "namespace/name". ``data`` are
+    the models and datasets that it reads.
     """
 
     namespace: str = ""
@@ -29,6 +31,7 @@ class Relations(msgspec.Struct, frozen=True, cache_hash=True):
     spread: tuple[SpreadConstraint, ...] = ()
     volumes: Volumes = Volumes()
     device_claims: tuple[str, ...] = ()
+    data: DataNeeds = NO_DATA
 
 
 NO_RELATIONS = Relations()

@@ -37,6 +37,7 @@ from gpufleet.engine.event import (
 )
 from gpufleet.engine.instruction import ReplacementPlace
 from gpufleet.kube import resources
+from gpufleet.kube.codec.data_copies import data_copies
 from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.codec.lasting_conditions import Distrust, read_distrust
 from gpufleet.kube.codec.lookup import Lookup
@@ -46,6 +47,7 @@ from gpufleet.kube.mirror_changes import Appeared, Changed, Listed, Unreadable, 
 from gpufleet.kube.objects import node as wire
 from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.storage import VolumeAttachment
+from gpufleet.model.data import DataCopy
 from gpufleet.model.device import Device
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
 from gpufleet.model.model_errors import printable
@@ -265,7 +267,8 @@ class NodeTracker:
     def _update_own(self, name: NodeName, written: wire.Node, report: NodeDevices | None) -> list[Event]:
         """What a node's objects mean for itself, and for those that showed what it has."""
         try:
-            node = self.kept.read(written, self._read(name, written, report))
+            node = self._read(name, written, report)
+            node = self.kept.read(written, msgspec.structs.replace(node, data=self._data(name)))
         except ObjectError as problem:
             self._report(name, str(problem))
             return []
@@ -361,6 +364,11 @@ class NodeTracker:
         # again.
         self._last.pop(name, None)
         return node
+
+    def _data(self, name: NodeName) -> tuple[DataCopy, ...]:
+        """The models and datasets in the node's folders; none where its agent reads no folders."""
+        report = self.cluster.find(resources.NODE_DATA, name)
+        return () if report is None else data_copies(report)
 
     def _of_others(self, name: NodeName) -> Callable[[DeviceId], bool]:
         """Tells of the devices of a node without a readable report which are another node's."""

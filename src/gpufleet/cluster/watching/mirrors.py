@@ -20,6 +20,7 @@ from gpufleet.kube.objects.disruption import PodDisruptionBudget
 from gpufleet.kube.objects.fleet_queues import FleetQueue
 from gpufleet.kube.objects.namespace import Namespace
 from gpufleet.kube.objects.node import Node
+from gpufleet.kube.objects.node_data import NodeData
 from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.pod import POD_SCHEDULED, Pod, PodCondition
 from gpufleet.kube.objects.resource_claims import ResourceClaimObject
@@ -85,6 +86,7 @@ WATCHED = (
     Watched(resources.NODES, Node),
     Watched(resources.NAMESPACES, Namespace),
     Watched(resources.NODE_DEVICES, NodeDevices, optional=True),
+    Watched(resources.NODE_DATA, NodeData, optional=True),
     Watched(resources.FLEET_QUEUES, FleetQueue, optional=True, lasts=True),
     Watched(resources.POD_DISRUPTION_BUDGETS, PodDisruptionBudget),
     Watched(resources.PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim),

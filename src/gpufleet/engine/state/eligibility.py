@@ -13,6 +13,7 @@ import numpy as np
 from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
 from gpufleet.engine.node_reasons.cordoned import BIT as CORDONED
 from gpufleet.engine.node_reasons.cuda_driver import BIT as CUDA_DRIVER
+from gpufleet.engine.node_reasons.data_missing import BIT as DATA_MISSING
 from gpufleet.engine.node_reasons.feature import BIT as FEATURE
 from gpufleet.engine.node_reasons.gpu_unreported import BIT as GPU_UNREPORTED
 from gpufleet.engine.node_reasons.gpu_vendor import BIT as GPU_VENDOR
@@ -25,6 +26,7 @@ from gpufleet.engine.node_reasons.taint import BIT as TAINT
 from gpufleet.engine.node_reasons.volume_affinity import BIT as VOLUME_AFFINITY
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.model.cuda_compatibility import DRIVER_FEATURES
+from gpufleet.model.data import DataNeeds, DataPolicy
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.labels import NodeAffinity, NodeTerm, Operator
 from gpufleet.model.node import Node
@@ -51,6 +53,8 @@ def node_reasons(shape: Shape, node: Node) -> int:
         found |= GPU_UNREPORTED
     if node.counted_only and asks_for_shares(shape):
         found |= NO_AGENT
+    if not has_required_data(node, shape.relations.data):
+        found |= DATA_MISSING
     return found
 
 
@@ -76,6 +80,9 @@ def fleet_reasons(shape: Shape, fleet: Fleet) -> Int64Array:
         reasons |= reasons_by_features(shape.features, fleet)
     if shape.gpu_resource:
         reasons[~nodes_of_vendor(shape.gpu_resource, fleet)] |= GPU_VENDOR
+    data = shape.relations.data
+    if data.policy is DataPolicy.REQUIRE:
+        reasons[~fleet.data.has_all(data.asks, fleet.row_count)] |= DATA_MISSING
     # Thousands of nodes have the same few taints, so each set of them is judged once.
     verdict_by_taints: dict[tuple[Taint, ...], int] = {}
     # For Kubernetes a cordon is a taint, which a pod may tolerate.
@@ -95,6 +102,13 @@ def fleet_reasons(shape: Shape, fleet: Fleet) -> Int64Array:
         if node.unschedulable and row not in fleet.opened:
             reasons[row] |= cordon
     return reasons
+
+
+def has_required_data(node: Node, data: DataNeeds) -> bool:
+    """True if the node has complete copies of all data without which the pod does not start."""
+    if data.policy is not DataPolicy.REQUIRE:
+        return True
+    return all(any(copy.complete and ask.is_of(copy) for copy in node.data) for ask in data.asks)
 
 
 def asks_for_shares(shape: Shape) -> bool:

@@ -16,6 +16,7 @@ from gpufleet.engine.arrays.placing import settle_by_handle
 from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.engine.engine_errors import EventError
 from gpufleet.engine.state.bounds import check_node
+from gpufleet.engine.state.data_copies import DataCopies
 from gpufleet.engine.state.labels_by_column import LabelsByColumn
 from gpufleet.model.device import WHOLE_GPU_MILLI, Device
 from gpufleet.model.device_id import hardware_of
@@ -33,6 +34,7 @@ class Fleet:
     def __init__(self, store: TableStore) -> None:
         self.store = store
         self.labels = LabelsByColumn()
+        self.data = DataCopies()
         self.nodes: list[Node | None] = []
         self.particular_rows: set[int] = set()
         self.part_rows: set[int] = set()
@@ -179,6 +181,7 @@ class Fleet:
         """
         old = self.nodes[row]
         self.labels.replace(row, {} if old is None else old.labels, {} if node is None else node.labels)
+        self.data.replace(row, () if old is None else old.data, () if node is None else node.data)
         self.nodes[row] = node
         (self.particular_rows.add if is_particular(node) else self.particular_rows.discard)(row)
         drains = node is not None and node.draining_until_us is not None

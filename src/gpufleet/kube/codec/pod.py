@@ -15,6 +15,7 @@ from gpufleet.kube import keys
 from gpufleet.kube.codec import neighbours, selectors
 from gpufleet.kube.codec.containers import pod_amounts, written_amounts
 from gpufleet.kube.codec.cuda import needed_features
+from gpufleet.kube.codec.data_needs import read_data_needs
 from gpufleet.kube.codec.eviction_terms import is_interruptible, preempts
 from gpufleet.kube.codec.features import required_features
 from gpufleet.kube.codec.field_path import inside, of_object
@@ -32,10 +33,12 @@ from gpufleet.kube.objects.metadata import OwnerReference
 from gpufleet.kube.objects.pod import Pod as WirePod
 from gpufleet.kube.objects.pod import PodSpec
 from gpufleet.kube.objects.structure import Shared
+from gpufleet.model.data import NO_DATA
 from gpufleet.model.identifiers import GangName, PodUid
 from gpufleet.model.labels import NodeAffinity
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.pod import Pod
+from gpufleet.model.relations import Relations
 from gpufleet.model.requests import Needs, gpu_request, pod_needs
 from gpufleet.model.shape import GpuRequest, Shape
 from gpufleet.model.taint import Toleration
@@ -172,6 +175,9 @@ _SHAPE_KEYS = (
     keys.KAI_CONTAINER,
     keys.GPU_MODELS,
     keys.GPUS_WITHIN,
+    keys.DATA,
+    keys.DATA_SIZE,
+    keys.DATA_POLICY,
     keys.VOLCANO_NUMA_POLICY,
     keys.HAMI_USE_MODEL,
     keys.HAMI_AVOID_MODEL,
@@ -250,8 +256,15 @@ def _read_shape(pod: WirePod) -> Shape:
         tolerations=_tolerations(spec),
         features=tuple(sorted({*required_features(spec), *cuda})),
         gpu_resource=needs.gpu_resource or (vendor_resource(pod, cuda) if gpu.count else ""),
-        relations=neighbours.read_relations(spec, metadata.namespace, labels),
+        relations=_relations(pod, labels),
     )
+
+
+def _relations(pod: WirePod, labels: Mapping[str, str]) -> Relations:
+    """What the pod asks of its neighbours, and of data on nodes."""
+    relations = neighbours.read_relations(pod.spec, pod.metadata.namespace, labels)
+    data = read_data_needs(pod.metadata.annotations)
+    return relations if data == NO_DATA else msgspec.structs.replace(relations, data=data)
 
 
 def _needs(pod: WirePod) -> tuple[Needs, GpuRequest]:

@@ -13,10 +13,23 @@ from gpufleet.engine.place.choose.placement import NO_NODES, place_pod_by_handle
 from gpufleet.engine.place.choose.policy_state import PolicyState
 from gpufleet.engine.place.choose.ranking import best_node_by_handle
 from gpufleet.engine.place.relations.neighbours import Neighbours
+from gpufleet.engine.policy import ScoringFunction
 from gpufleet.engine.queueing.gate import Gate, Narrowed
 from gpufleet.engine.state.model_order import Models
 from gpufleet.engine.state.pods import PodTable
 from gpufleet.engine.state.shapes import ShapeTable
+from gpufleet.engine.valuation import ONE_GPU
+from gpufleet.model.device import WHOLE_GPU_MILLI
+from gpufleet.model.shape import Shape
+
+EXCHANGE_MS = 600_000
+"""How long a GPU waits for its data to count as much as a GPU that no later work can use: ten minutes.
+
+A pod that would wait longer counts no more, so data never outweighs more than the pod's own GPUs.
+"""
+
+MILLI_LEAST = WHOLE_GPU_MILLI // 10
+"""What a pod without GPUs counts as: it waits for its data, too."""
 
 
 class RelatedPlaces:
@@ -71,7 +84,7 @@ class RelatedPlaces:
             return False
         # A kernel writes into the journal and cannot make it longer.
         self.pods.make_journal_room(1, self.pods.pod_at(row).shape.gpu.count)
-        for candidates in self._by_preference(row, nodes):
+        for candidates in self._in_order(row, nodes, narrowed.slot):
             node = place_pod_by_handle(
                 self.store.handle,
                 self.shapes.rankings_handle,
@@ -85,6 +98,36 @@ class RelatedPlaces:
                 self.neighbours.follow(row)
                 return True
         return False
+
+    def _in_order(self, row: int, nodes: Int64Array, slot: int) -> list[Int64Array]:
+        """The nodes in groups, the best first; inside a group the policy chooses."""
+        groups = self._by_preference(row, nodes)
+        shape = self.pods.pod_at(row).shape
+        if not shape.relations.data.asks:
+            return groups
+        return [part for group in groups for part in self._nearest_data_first(shape, group, slot)]
+
+    def _nearest_data_first(self, shape: Shape, nodes: Int64Array, slot: int) -> list[Int64Array]:
+        """The node that is best by score and time to ready together, then the others.
+
+        A policy that knows what a GPU is worth weighs one against the other; another one chooses among the
+        nodes that are ready first.
+        """
+        fleet = self.neighbours.fleet
+        ready_ms = fleet.data.ready_ms(shape.relations.data.asks, fleet.row_count)
+        wait_ms = np.minimum(ready_ms[nodes], EXCHANGE_MS)
+        if wait_ms.min() == wait_ms.max():
+            return [nodes]
+        if ScoringFunction.WORTH not in self.policy.policy.weights:
+            return [nodes[wait_ms == one] for one in np.unique(wait_ms)]
+        gpu_milli = max(shape.gpu.count * shape.gpu.gpu_milli, MILLI_LEAST)
+        cost = wait_ms * gpu_milli * ONE_GPU // (WHOLE_GPU_MILLI * EXCHANGE_MS)
+        # Also brings the scores of this slot up to date.
+        best_node_by_handle(self.store.handle, self.shapes.rankings_handle, self.policy.handle, slot)
+        scores = self.shapes.rankings.scores[slot, nodes]
+        # The least there is must not be made less. Of equals the first, so the lowest row, as everywhere.
+        best = int(np.argmax(np.where(scores == layout.INFEASIBLE, scores, scores - cost)))
+        return [nodes[best : best + 1], np.delete(nodes, best)]
 
     def _by_preference(self, row: int, nodes: Int64Array) -> list[Int64Array]:
         """The nodes in groups that the pod prefers equally, the best group first."""

@@ -1,0 +1,59 @@
+"""Models and datasets: which a node has in its folders, and which a pod reads when it starts.
+
+A name begins with its kind: ``model/meta-llama/Llama-3.1-8B``, ``dataset/imagenet``. Another revision is
+another thing: a pod that asks for one finds no use in a copy of the other.
+"""
+
+import enum
+
+import msgspec
+
+
+class DataCopy(msgspec.Struct, frozen=True):
+    """One revision of a model or a dataset on a node.
+
+    ``branches`` are names that pointed to the revision when it was copied. ``size_bytes`` is what is there,
+    also of a copy that is not ``complete``.
+    """
+
+    name: str
+    size_bytes: int
+    complete: bool
+    revision: str = ""
+    branches: tuple[str, ...] = ()
+
+
+class DataAsk(msgspec.Struct, frozen=True):
+    """One model or dataset that a pod reads; ``revision`` "" is any, ``size_bytes`` None is unknown."""
+
+    name: str
+    revision: str = ""
+    size_bytes: int | None = None
+
+    def is_of(self, copy: DataCopy) -> bool:
+        """True if the copy is one of what is asked for."""
+        if self.name != copy.name:
+            return False
+        return not self.revision or self.revision == copy.revision or self.revision in copy.branches
+
+    def __str__(self) -> str:
+        """The name as it is written in a pod: "model/org/name@revision"."""
+        return f"{self.name}@{self.revision}" if self.revision else self.name
+
+
+class DataPolicy(enum.Enum):
+    """What a pod does on a node without its data: come all the same, copying first, or not at all."""
+
+    PREFER = "Prefer"
+    REQUIRE = "Require"
+
+
+class DataNeeds(msgspec.Struct, frozen=True, cache_hash=True):
+    """All data that a pod reads, and what its absence means."""
+
+    asks: tuple[DataAsk, ...] = ()
+    policy: DataPolicy = DataPolicy.PREFER
+
+
+NO_DATA = DataNeeds()
+"""A pod that says nothing of data."""
