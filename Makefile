@@ -240,7 +240,7 @@ docs: setup ## Build the documentation into build/docs; a broken link fails
 protos: setup ## Generate the messages of kubelet, KEDA and Cluster Autoscaler from their .proto files
 	@cd src && ../$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. gpufleet/agent/kubelet/kubelet_api/*.proto gpufleet/metrics/external_scaler/*.proto gpufleet/expander/protocol/*.proto
 
-BENCHMARKS := engine quality lists live profile agent dra claims mig queues advise see operate scale pay
+BENCHMARKS := engine quality lists live profile agent dra claims mig queues advise see operate scale pay data
 
 .PHONY: bench
 bench: $(BENCHMARKS:%=bench-%) ## Run every benchmark
@@ -253,7 +253,7 @@ bench-scale: kube scale-programs ## Measure plans, and what autoscalers buy, bes
 bench-compare: setup ## Compare the speed of another checkout with this one (BEFORE=FOLDER, set up as this one)
 	@$(BIN)/python -m bench.compare $(BEFORE) .
 
-bench-%: setup ## Run one benchmark: engine, quality, lists, live, profile, agent, dra, claims, mig, queues, advise, see, operate, scale, pay
+bench-%: setup ## Run one benchmark: engine, quality, lists, live, profile, agent, dra, claims, mig, queues, advise, see, operate, scale, pay, data
 	@$(BIN)/python -m bench.$*
 
 .PHONY: lock

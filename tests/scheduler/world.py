@@ -172,6 +172,26 @@ class World:
             }
         )
 
+    def data(self, name: str, model: str, *, revision: str = "", complete: bool = True, **more: Any) -> None:
+        """A node's agent reports a model in a folder."""
+        entry = {
+            "kind": "model",
+            "name": model,
+            "revision": revision,
+            "bytes": 141 * 10**9,
+            "complete": complete,
+            "folder": "/data",
+            **more,
+        }
+        self.server.add(
+            {
+                "apiVersion": "gpufleet.io/v1alpha1",
+                "kind": "NodeData",
+                "metadata": {"name": name},
+                "spec": {"entries": [entry]},
+            }
+        )
+
     def pod(self, name: str, *, gpus: int = 1, resources: Object | None = None, **more: Any) -> None:
         """A pod of ours; ``more`` is its metadata's labels and annotations, or fields of its spec."""
         metadata = {"name": name, "namespace": more.pop("namespace", "default")}

@@ -10,6 +10,7 @@ from gpufleet.explain.answer import WITHOUT_ENGINE, Answer, State
 from gpufleet.explain.inquiry import ask
 from gpufleet.kube.client import Client
 from tests.explain.causes import (
+    data,
     device_claims,
     eviction,
     gangs,
@@ -23,7 +24,7 @@ from tests.explain.causes import (
 from tests.explain.causes.book import CAUSES, Cause
 from tests.scheduler.world import World, in_world
 
-MODULES = (device_claims, gangs, held, neighbours, nodes, queues, reservations, room, eviction)
+MODULES = (data, device_claims, gangs, held, neighbours, nodes, queues, reservations, room, eviction)
 SETTINGS = Settings(identity="explain")
 
 

@@ -18,6 +18,9 @@ MAXIMUM_ASKS = 16
 MAXIMUM_LENGTH = 4096
 """The length of the annotation, bounded before it is taken apart."""
 
+SIZE_MAX = 1 << 50
+"""A pebibyte: more than any disk of a node."""
+
 EXPECTED = "model/ORG/NAME or dataset/NAME, with @REVISION if only that one will do"
 
 
@@ -54,8 +57,10 @@ def _with_size(asks: tuple[DataAsk, ...], annotations: Mapping[str, str]) -> tup
     if len(asks) > 1:
         problem = f"one size for {len(asks)} names"
         raise InputError(problem, field=field, value=written, expected="one name, or no size")
-    quantity = parse_quantity(written, field=field)
-    return (DataAsk(asks[0].name, asks[0].revision, quantity.value()),)
+    size = parse_quantity(written, field=field).value()
+    if not 0 < size <= SIZE_MAX:
+        raise InputError("no size of data", field=field, value=written, expected="more than 0, at most 1Pi")
+    return (DataAsk(asks[0].name, asks[0].revision, size),)
 
 
 def _policy(annotations: Mapping[str, str]) -> DataPolicy:

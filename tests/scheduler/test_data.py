@@ -1,0 +1,46 @@
+"""NodeData reaches the engine: pods follow their models, and wait where they say so."""
+
+from typing import Any
+
+from tests.scheduler.world import World, in_world
+
+READS = {"gpufleet.io/data": "model/org/llama@main"}
+REQUIRES = {**READS, "gpufleet.io/data-policy": "Require"}
+
+
+def reported(world: World, name: str, **entry: Any) -> None:
+    """A node whose agent reports the model under its branch."""
+    world.node(name)
+    world.data(name, "org/llama", revision="r1", branches=["main"], **entry)
+
+
+def test_pods_go_where_their_model_is_and_wait_for_it_where_they_require_it() -> None:
+    async def story(world: World) -> None:
+        world.node("a")
+        world.pod("waits", annotations=REQUIRES)
+        await world.settle()
+        assert "without a model or dataset that the pod requires" in world.why("waits")
+        reported(world, "b")
+        world.pod("follows", annotations=READS)
+        await world.settle()
+        assert (world.node_of("waits"), world.node_of("follows")) == ("b", "b")
+
+    in_world(story)
+
+
+def test_data_that_cannot_be_understood_harms_nothing_else() -> None:
+    async def story(world: World) -> None:
+        reported(world, "a", kind="image")
+        reported(world, "b", bytes=-1)
+        reported(world, "c", complete="perhaps")
+        world.pod("plain")
+        world.pod("reads", annotations=READS)
+        world.pod("requires", annotations=REQUIRES)
+        world.pod("malformed", annotations={"gpufleet.io/data": "llama"})
+        await world.settle()
+        assert world.node_of("plain")
+        assert world.node_of("reads")
+        assert not world.node_of("requires")
+        assert "gpufleet.io/data" in world.why("malformed")
+
+    in_world(story)
