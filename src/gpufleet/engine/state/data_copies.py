@@ -12,7 +12,8 @@ from gpufleet.model.data import DataAsk, DataCopy
 COPY_BYTES_PER_S = 1_100_000_000
 """What a node copies in a second: 10 Gbit/s less its overhead, the slowest network of usual GPU nodes."""
 
-MILLISECONDS = 1000
+COPY_BYTES_PER_MS = COPY_BYTES_PER_S // 1000
+"""The same in the engine's unit for short times."""
 
 SIZE_MAX = 1 << 50
 """A pebibyte: more than any disk of a node, and sums of times stay within 64 bits."""
@@ -28,7 +29,7 @@ class DataCopies:
         """The node of this row had the old copies and has the new ones."""
         if old == new:
             return
-        for name in {one.name for one in old}:
+        for name in dict.fromkeys(one.name for one in old):
             of_name = self._by_name[name]
             del of_name[row]
             if not of_name:
@@ -55,7 +56,7 @@ class DataCopies:
         for ask in asks:
             missing += self._missing_bytes(ask, rows)
         # Divided first, so that even several of the largest stay within 64 bits.
-        return missing // (COPY_BYTES_PER_S // MILLISECONDS)
+        return missing // COPY_BYTES_PER_MS
 
     def _complete(self, ask: DataAsk) -> list[int]:
         of_name = self._by_name.get(ask.name, {})
