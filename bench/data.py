@@ -93,13 +93,13 @@ def loading_gpu_s(nodes: tuple[Node, ...], tasks: tuple[TaskRecord, ...], places
     total = 0.0
     ready: dict[DataNeeds, list[int]] = {}
     for task in tasks:
-        node = places.get(task.name)
+        place = places.get(task.name)
         data = task.shape.relations.data
-        if node is None or not data.asks:
+        if place is None or not data.asks:
             continue
         if data not in ready:
             ready[data] = copies.ready_ms(data.asks, len(rows)).tolist()
-        total += ready[data][rows[NodeName(node)]] / 1000 * task.shape.gpu.total_milli / 1000
+        total += ready[data][rows[NodeName(place)]] / 1000 * task.shape.gpu.total_milli / 1000
     return total
 
 
