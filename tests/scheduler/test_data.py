@@ -28,6 +28,29 @@ def test_pods_go_where_their_model_is_and_wait_for_it_where_they_require_it() ->
     in_world(story)
 
 
+def test_a_pod_waits_for_its_data_no_longer_than_it_says_or_than_a_copy_takes() -> None:
+    """141 GB take 128 seconds at 1.1 GB/s."""
+
+    async def story(world: World) -> None:
+        reported(world, "full")
+        world.pod("there", gpus=8, annotations=READS)
+        await world.settle()
+        world.node("free")
+        for name, wait in (("short", "1m"), ("long", "1h")):
+            policy = {"gpufleet.io/data-policy": f"WaitUpTo={wait}"}
+            world.pod(name, annotations={**READS, **policy})
+        await world.settle(50)
+        assert (world.node_of("short"), world.node_of("long")) == ("", "")
+        await world.settle(20)
+        assert (world.node_of("short"), world.node_of("long")) == ("free", "")
+        await world.settle(50)
+        assert not world.node_of("long")
+        await world.settle(20)
+        assert world.node_of("long") == "free"
+
+    in_world(story)
+
+
 def test_data_that_cannot_be_understood_harms_nothing_else() -> None:
     async def story(world: World) -> None:
         reported(world, "a", kind="image")

@@ -206,6 +206,7 @@ class EngineEvents:
             if kind == resources.PODS:
                 self.nodes.kept.hear(change)
                 pod_events += self._pod(change, first)
+        touched.update(dict.fromkeys(self.pods.reader.data_waits.take_due()))
         # After the pods that changed themselves: those are read with all that is new already.
         pod_events += self.pods.read_again(touched)
         pod_events += self.pods.queue_again({*moved, *relabelled})

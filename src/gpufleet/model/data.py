@@ -42,17 +42,23 @@ class DataAsk(msgspec.Struct, frozen=True):
 
 
 class DataPolicy(enum.Enum):
-    """What a pod does on a node without its data: come all the same, copying first, or not at all."""
+    """What a pod does where its data is not: come and copy it, wait a while and then come, or never come."""
 
     PREFER = "Prefer"
+    WAIT_UP_TO = "WaitUpTo"
     REQUIRE = "Require"
 
 
 class DataNeeds(msgspec.Struct, frozen=True, cache_hash=True):
-    """All data that a pod reads, and what its absence means."""
+    """All data that a pod reads, and what its absence means.
+
+    ``wait_us`` is how long a pod with the policy WAIT_UP_TO waits. ``cluster.pods.data_waits`` makes of it
+    one of the other two, so the engine knows only these.
+    """
 
     asks: tuple[DataAsk, ...] = ()
     policy: DataPolicy = DataPolicy.PREFER
+    wait_us: int | None = None
 
 
 NO_DATA = DataNeeds()

@@ -16,6 +16,8 @@ def test_a_pod_without_the_annotation_reads_nothing() -> None:
 def test_names_revisions_and_sizes_are_read_once_each() -> None:
     found = read_data_needs({DATA: " model/org/llama@r1, dataset/imagenet,dataset/imagenet, "})
     assert found == DataNeeds((DataAsk("model/org/llama", "r1"), DataAsk("dataset/imagenet")))
+    patient = read_data_needs({DATA: "model/llama", POLICY: "WaitUpTo=10m"})
+    assert patient == DataNeeds((DataAsk("model/llama"),), DataPolicy.WAIT_UP_TO, 600 * 10**6)
     sized = read_data_needs({DATA: "model/llama", SIZE: "141Gi", POLICY: "Require"})
     assert sized == DataNeeds((DataAsk("model/llama", "", 141 * 2**30),), DataPolicy.REQUIRE)
 
@@ -33,6 +35,9 @@ def test_names_revisions_and_sizes_are_read_once_each() -> None:
         ({DATA: "model/a", SIZE: "large"}, SIZE, "large"),
         ({DATA: "model/a", SIZE: "-1Gi"}, SIZE, "-1Gi"),
         ({DATA: "model/a", POLICY: "Always"}, POLICY, "Always"),
+        ({DATA: "model/a", POLICY: "WaitUpTo"}, POLICY, ""),
+        ({DATA: "model/a", POLICY: "WaitUpTo=soon"}, POLICY, "soon"),
+        ({DATA: "model/a", POLICY: "Prefer=10m"}, POLICY, "Prefer=10m"),
     ],
 )
 def test_what_cannot_be_understood_is_named(annotations: dict[str, str], field: str, value: str) -> None:

@@ -14,6 +14,7 @@ import msgspec
 
 from gpufleet.cluster.claims.usable_claims import named_claims, usable_claims
 from gpufleet.cluster.nodes.kept_nodes import TOLERATION
+from gpufleet.cluster.pods.data_waits import DataWaits
 from gpufleet.cluster.pods.dependencies import Dependencies, ObjectKey
 from gpufleet.cluster.pods.effective_terms import as_bound, ignored
 from gpufleet.cluster.pods.held_devices import devices_of
@@ -102,6 +103,11 @@ class PodReader:
         self.queues = QueueTracker(cluster)
         self.dependencies = dependencies
         self.gangs = gangs
+        self.data_waits = DataWaits(cluster, self._now_us)
+
+    def _now_us(self) -> int:
+        """The queues are given their clock after they are made."""
+        return self.queues.now_us()
 
     def read(self, pod: Pod) -> model.Pod | Held:
         """A pod that waits for us, or why it cannot be placed whatever room there is."""
@@ -135,7 +141,7 @@ class PodReader:
             queues=self.queues.of_namespace(pod.metadata.namespace),
             preemptible=_may_be_evicted(pod, lookup),
         )
-        found = with_claims(found, claims) if claims else found
+        found = self.data_waits.decided(with_claims(found, claims) if claims else found)
         return with_chosen_nodes(found) if isinstance(read_chosen_nodes(pod), NodesComing) else found
 
     def read_placed(self, pod: Pod) -> Placed:

@@ -1,12 +1,14 @@
 """Which models and datasets a pod says that it reads, from its annotations.
 
 ``gpufleet.io/data: model/ORG/NAME@REVISION, dataset/NAME``; ``gpufleet.io/data-size: 141Gi`` where no node
-tells the size; ``gpufleet.io/data-policy: Require`` where the pod must not start without.
+tells the size; ``gpufleet.io/data-policy: Require`` where the pod must not start without, ``WaitUpTo=10m``
+where it waits so long.
 """
 
 from collections.abc import Mapping
 
 from gpufleet.kube import keys
+from gpufleet.kube.codec.durations import read_duration
 from gpufleet.kube.objects.node_data import DATA_KINDS
 from gpufleet.model.data import NO_DATA, DataAsk, DataNeeds, DataPolicy
 from gpufleet.model.model_errors import InputError
@@ -38,7 +40,8 @@ def read_data_needs(annotations: Mapping[str, str]) -> DataNeeds:
         problem = f"{len(names)} names"
         raise InputError(problem, field=field, value=written[:80], expected=f"1 to {MAXIMUM_ASKS} names")
     asks = dict.fromkeys(_ask(one, field) for one in names)
-    return DataNeeds(_with_size(tuple(asks), annotations), _policy(annotations))
+    policy, wait_us = _policy(annotations)
+    return DataNeeds(_with_size(tuple(asks), annotations), policy, wait_us)
 
 
 def _ask(written: str, field: str) -> DataAsk:
@@ -63,15 +66,16 @@ def _with_size(asks: tuple[DataAsk, ...], annotations: Mapping[str, str]) -> tup
     return (DataAsk(asks[0].name, asks[0].revision, size),)
 
 
-def _policy(annotations: Mapping[str, str]) -> DataPolicy:
+def _policy(annotations: Mapping[str, str]) -> tuple[DataPolicy, int | None]:
+    """The policy, and how long to wait where it says so."""
     written = annotations.get(keys.DATA_POLICY, DataPolicy.PREFER.value)
-    try:
-        return DataPolicy(written)
-    except ValueError:
-        expected = " or ".join(one.value for one in DataPolicy)
-        raise InputError(
-            "not known", field=_field(keys.DATA_POLICY), value=written, expected=expected
-        ) from None
+    name, _, length = written.partition("=")
+    if name == DataPolicy.WAIT_UP_TO.value:
+        return DataPolicy.WAIT_UP_TO, read_duration(length, _field(keys.DATA_POLICY))
+    if written not in (DataPolicy.PREFER.value, DataPolicy.REQUIRE.value):
+        expected = "Prefer, Require or WaitUpTo=10m"
+        raise InputError("not known", field=_field(keys.DATA_POLICY), value=written, expected=expected)
+    return DataPolicy(written), None
 
 
 def _field(key: str) -> str:

@@ -1,0 +1,76 @@
+"""How long pods wait for a node that has their data before they copy it.
+
+A pod with ``gpufleet.io/data-policy: WaitUpTo=10m`` waits so long from when it was made, and never longer
+than the copy would take, so that it spends at most twice the better of the two. Of an unknown size it waits
+as long as it says. Until then its data is required, afterwards preferred.
+"""
+
+import heapq
+from collections.abc import Callable
+
+import msgspec
+
+from gpufleet.engine.state.data_copies import COPY_BYTES_PER_S
+from gpufleet.kube import resources
+from gpufleet.kube.codec.data_copies import data_copies
+from gpufleet.kube.codec.lookup import Lookup
+from gpufleet.model.data import DataAsk, DataPolicy
+from gpufleet.model.identifiers import PodUid
+from gpufleet.model.pod import Pod
+
+MICROSECONDS = 1_000_000
+"""All times of the engine are microseconds."""
+
+
+class DataWaits:
+    """Decides for each pod whether it still waits, and says when that is over."""
+
+    def __init__(self, cluster: Lookup, now_us: Callable[[], int]) -> None:
+        self.cluster = cluster
+        self.now_us = now_us
+        self._due: list[tuple[int, PodUid]] = []
+
+    def decided(self, pod: Pod) -> Pod:
+        """The pod with data that it requires or prefers."""
+        data = pod.shape.relations.data
+        if data.policy is not DataPolicy.WAIT_UP_TO:
+            return pod
+        until_us = pod.created_at_us + min(data.wait_us or 0, self._copy_us(data.asks))
+        waits = self.now_us() < until_us
+        if waits:
+            heapq.heappush(self._due, (until_us, pod.uid))
+        policy = DataPolicy.REQUIRE if waits else DataPolicy.PREFER
+        needs = msgspec.structs.replace(data, policy=policy, wait_us=None)
+        relations = msgspec.structs.replace(pod.shape.relations, data=needs)
+        return msgspec.structs.replace(pod, shape=msgspec.structs.replace(pod.shape, relations=relations))
+
+    def take_due(self) -> list[PodUid]:
+        """The pods whose wait is over since this was asked; some of them may be gone."""
+        now_us, due = self.now_us(), []
+        while self._due and self._due[0][0] <= now_us:
+            due.append(heapq.heappop(self._due)[1])
+        return due
+
+    def _copy_us(self, asks: tuple[DataAsk, ...]) -> int:
+        """How long it takes to copy all of it; without end where a size is not known."""
+        size = 0
+        for ask in asks:
+            of_one = ask.size_bytes or self._largest(ask)
+            if of_one is None:
+                return _WITHOUT_END
+            size += of_one
+        return size * MICROSECONDS // COPY_BYTES_PER_S
+
+    def _largest(self, ask: DataAsk) -> int | None:
+        """The size of the largest complete copy in the cluster."""
+        sizes = (
+            copy.size_bytes
+            for report in self.cluster.all(resources.NODE_DATA)
+            for copy in data_copies(report)
+            if copy.complete and ask.is_of(copy)
+        )
+        return max(sizes, default=None)
+
+
+_WITHOUT_END = 1 << 62
+"""Longer than any wait that a pod may say."""
