@@ -9,6 +9,7 @@ then with the webhook alone, which runs as a program of its own, as in the chart
 
 import contextlib
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -35,8 +36,10 @@ from gpufleet.model.model_errors import WorldError
 from gpufleet.progress.reporting import ToPerson
 
 Object = dict[str, Any]
-PAIRS, WARM_UP, ALONE = 600, 100, 200
-"""A hundredth of the pairs are six, of which the quietest tells; the first ones compile expressions."""
+ROUNDS, PAIRS, WARM_UP, ALONE = 10, 200, 100, 200
+"""The slowest hundredth is told of the usual round: a moment in which the machine does other work makes one
+round slow, and not the figure. The first pairs compile expressions.
+"""
 
 POLICIES_MAX_MS, WEBHOOK_MAX_MS = 5.0, 10.0
 """Targets: what the slowest of a hundred creations may take longer."""
@@ -63,7 +66,9 @@ PLURALS = {
     "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
 }
 DIGEST = "@sha256:" + "a" * 64
-NOTES = (f"admission: {PAIRS} pairs of creations (dry run), in turn over one connection, all else quiet",)
+NOTES = (
+    f"admission: {ROUNDS} rounds of {PAIRS} pairs of creations (dry run), in turn; p99 is the median of the rounds",
+)
 
 
 @dataclass(frozen=True)
@@ -95,13 +100,19 @@ def _make_namespace(api: Api, name: str, labels: dict[str, str]) -> None:
 
 def _rows(what: str, measured: Measured, most_ms: float) -> Iterator[Figure]:
     plain, judged = measured.plain_s, measured.judged_s
-    added = _at(judged, 0.99) - _at(plain, 0.99)
-    yield figure(f"creation of a pod, p99 without {what}", _at(plain, 0.99), "ms", "lower")
+    added = _slowest(judged) - _slowest(plain)
+    yield figure(f"creation of a pod, p99 without {what}", _slowest(plain), "ms", "lower")
     yield figure(f"added by {what}, p99", added, "ms", "lower", most_ms)
     yield figure(f"added by {what}, median", _at(judged, 0.5) - _at(plain, 0.5), "ms", "lower")
     yield figure(f"processor time of a creation without {what}", measured.plain_cpu_ms, "ms", "lower")
     added_cpu = measured.judged_cpu_ms - measured.plain_cpu_ms
     yield figure(f"processor time added by {what}", added_cpu, "ms", "lower")
+
+
+def _slowest(values: list[float]) -> float:
+    """What the slowest of a hundred takes in the usual round, in milliseconds."""
+    rounds = (values[first : first + PAIRS] for first in range(0, len(values), PAIRS))
+    return statistics.median(_at(one, 0.99) for one in rounds)
 
 
 def _at(values: list[float], part: float) -> float:
@@ -140,7 +151,7 @@ def _cpu_ms(api: Api, namespace: str, pids: tuple[int, ...]) -> float:
 
 def _in_turn(api: Api) -> tuple[list[float], list[float]]:
     found: dict[str, list[float]] = {PLAIN: [], JUDGED: []}
-    for number in range(WARM_UP + PAIRS):
+    for number in range(WARM_UP + ROUNDS * PAIRS):
         order = (PLAIN, JUDGED) if number % 2 else (JUDGED, PLAIN)
         for namespace in order:
             path = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
