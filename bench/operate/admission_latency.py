@@ -67,7 +67,7 @@ PLURALS = {
 }
 DIGEST = "@sha256:" + "a" * 64
 NOTES = (
-    f"admission: {ROUNDS} rounds of {PAIRS} pairs of creations (dry run), in turn; p99 is the median of the rounds",
+    f"admission: {ROUNDS} rounds of {PAIRS} pairs of creations (dry run), in turn; p99 is the rounds' median",
 )
 
 

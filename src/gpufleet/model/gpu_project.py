@@ -12,7 +12,7 @@ import ipaddress
 import msgspec
 
 from gpufleet.model.identifiers import GpuProjectName, QueueName
-from gpufleet.model.label_syntax import check_label_value, is_subdomain
+from gpufleet.model.label_syntax import check_label_key, check_label_value, is_subdomain
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.quantity import parse_quantity
 from gpufleet.model.resource_names import is_extended
@@ -30,6 +30,8 @@ PARK_AFTER_MIN_US = 10 * MINUTE_US
 
 PARK_WARNING_MIN_US = MINUTE_US
 """One round of measurements: a warning that nothing can answer would be none."""
+
+EVERY_TAINT = "*"
 
 DEFAULTED = ("cpu", "memory", "ephemeral-storage")
 """Resources that containers may get by default. A GPU is none: every container would take one."""
@@ -153,7 +155,8 @@ class GpuProject(msgspec.Struct, frozen=True):
 
     ``namespace_quota`` and ``container_defaults`` are pairs of a key and an amount as Kubernetes writes them,
     the quota for each namespace by itself. ``own_queue`` has the name ``queue``. ``egress`` are networks that
-    pods may reach outside, and ``ingress_namespaces`` those whose pods may reach theirs.
+    pods may reach outside, and ``ingress_namespaces`` those whose pods may reach theirs. ``tolerated_taints``
+    are keys of taints that pods may tolerate, or ``EVERY_TAINT``.
     """
 
     name: GpuProjectName
@@ -170,6 +173,7 @@ class GpuProject(msgspec.Struct, frozen=True):
     ingress_namespaces: tuple[str, ...] = ()
     images: ImageTerms | None = None
     idle_rule: ProjectIdleRule | None = None
+    tolerated_taints: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         check_label_value(self.team, "team")
@@ -182,6 +186,10 @@ class GpuProject(msgspec.Struct, frozen=True):
             check_namespace(name, f"network.ingressNamespaces[{position}]")
         for position, text in enumerate(self.egress):
             check_network(text, f"network.egress[{position}]")
+        for position, key in enumerate(self.tolerated_taints or ()):
+            if key != EVERY_TAINT:
+                # The keys of taints have the form of labels' keys.
+                check_label_key(key, f"toleratedTaints[{position}]")
         self._check_amounts()
 
     def _check_amounts(self) -> None:

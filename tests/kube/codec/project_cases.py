@@ -70,6 +70,7 @@ PROJECT_CASES = (
             "network": {"egress": ["0.0.0.0/0", "fd00::/8"], "ingressNamespaces": ["monitoring"]},
             "images": {"policy": "Deny", "registries": ["registry.example.com/vision"]},
             "idleRule": {"after": "2h", "warning": "15m"},
+            "toleratedTaints": ["*", "example.com/spot", "dedicated"],
         },
     ),
     ProjectCase("no namespaces", {}, unreadable=True),
@@ -148,5 +149,6 @@ PROJECT_CASES = (
     ProjectCase(
         "idle for a moment", spec(idleRule={"after": "1s"}), refused="spec.idleRule.after", stored=True
     ),
+    ProjectCase("taint of no form", spec(toleratedTaints=["a b"]), refused="spec.toleratedTaints[0]"),
     ProjectCase("idle of no form", spec(idleRule={"after": "soon"}), refused="spec.idleRule.after"),
 )

@@ -54,6 +54,7 @@ def test_everything_that_it_may_say() -> None:
     assert found.pod_security is PodSecurity.BASELINE
     assert found.images == ImageTerms(ImageTreatment.DENY, ("registry.example.com/vision",))
     assert found.idle_rule == ProjectIdleRule(120 * MINUTE_US, 15 * MINUTE_US)
+    assert found.tolerated_taints == ("*", "example.com/spot", "dedicated")
 
 
 def test_its_team_is_its_name_where_it_names_none() -> None:

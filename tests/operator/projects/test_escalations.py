@@ -72,6 +72,25 @@ def binding_of(role: str) -> dict[str, Any]:
     }
 
 
+def service(kind: str) -> dict[str, Any]:
+    """A Service that is reached from outside of the cluster."""
+    return {"metadata": {"name": "mine"}, "spec": {"type": kind, "ports": [{"port": 80}]}}
+
+
+def tolerating(*tolerations: dict[str, str], of: str = "") -> dict[str, Any]:
+    """A pod that is right in all else; ``of`` is the kind of its controller, as it says itself."""
+    container = {
+        "name": "c",
+        "image": "registry.example.com/x@sha256:" + "0" * 64,
+        "resources": {"limits": {"memory": "1Gi"}},
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    security = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    spec = {"containers": [container], "securityContext": security, "tolerations": list(tolerations)}
+    owner = {"apiVersion": "apps/v1", "kind": of, "name": "x", "uid": "x", "controller": True}
+    return {"metadata": {"name": "mine", **({"ownerReferences": [owner]} if of else {})}, "spec": spec}
+
+
 MERGE = "application/merge-patch+json"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/vision/resourceclaims"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
@@ -117,6 +136,22 @@ OF_ALL: tuple[tuple[str, str, str, object], ...] = (
         "POST",
         f"{VISION}/services",
         {"metadata": {"name": "mine"}, "spec": {"ports": [{"port": 443}], "externalIPs": ["10.96.0.1"]}},
+    ),
+    ("a port on every node", "POST", f"{VISION}/services", service("NodePort")),
+    ("a load balancer", "POST", f"{VISION}/services", service("LoadBalancer")),
+    ("every taint", "POST", f"{VISION}/pods", tolerating({"operator": "Exists"})),
+    ("a cordoned node", "POST", f"{VISION}/pods", tolerating({"key": "node.kubernetes.io/unschedulable"})),
+    (
+        "the control plane",
+        "POST",
+        f"{VISION}/pods",
+        tolerating({"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}),
+    ),
+    (
+        "a cordoned node as a DaemonSet would",
+        "POST",
+        f"{VISION}/pods",
+        tolerating({"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}, of="DaemonSet"),
     ),
     (
         "a pod of a critical class",
@@ -217,6 +252,29 @@ def test_members_and_owners_work_in_their_namespaces(installed: LocalCluster) ->
             service = {"metadata": {"name": "a-service"}, "spec": {"ports": [{"port": 80}]}}
             assert person.ask("POST", f"{VISION}/services?dryRun=All", service)[0] == 201
             assert person.ask("POST", f"{VISION}/secrets?dryRun=All", {"metadata": {"name": "own"}})[0] == 201
+            gpu = tolerating({"key": "nvidia.com/gpu", "operator": "Exists"}, {"key": "team", "value": "x"})
+            assert person.ask("POST", f"{VISION}/pods?dryRun=All", gpu)[0] == 201
+
+
+def test_a_project_says_which_taints_its_pods_tolerate(admin: Person) -> None:
+    """The operator writes the list of the project onto the namespace; here its words are written by hand."""
+    spot, every = (
+        tolerating({"key": "example.com/spot", "operator": "Exists"}),
+        tolerating({"operator": "Exists"}),
+    )
+    admin.ask("POST", NAMESPACES, {"metadata": labelled("tainted", "tainted")})
+    pods = f"{NAMESPACES}/tainted/pods?dryRun=All"
+
+    def answers(listed: str | None) -> list[int]:
+        annotations = {"gpufleet.io/tolerated-taints": listed}
+        assert admin.merge(f"{NAMESPACES}/tainted", {"metadata": {"annotations": annotations}})[0] == 200
+        gpu = tolerating({"key": "nvidia.com/gpu", "operator": "Exists"})
+        return [admin.ask("POST", pods, one)[0] for one in (gpu, spot, every)]
+
+    assert answers(None) == [201, 201, 403]
+    assert answers("") == [201, 403, 403]
+    assert answers("example.com/spot,other") == [201, 201, 403]
+    assert answers("*") == [201, 201, 201]
 
 
 OF_MEMBERS = (

@@ -75,6 +75,8 @@ def test_a_project_is_made_repaired_and_at_rest(installed: LocalCluster, admin: 
         "limits.memory": "1Ti",
         "pods": "7",
         "requests.nvidia.com/gpu": "8",
+        "services.loadbalancers": "0",
+        "services.nodeports": "0",
     }
 
 

@@ -40,6 +40,30 @@ def test_rights_come_after_all_limits() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("quota", "exposed"),
+    [
+        ({}, {"services.loadbalancers": "0", "services.nodeports": "0"}),
+        ({"services.nodeports": 2}, {"services.loadbalancers": "0", "services.nodeports": "2"}),
+        ({"services.loadbalancers": 2}, {"services.loadbalancers": "2"}),
+    ],
+)
+def test_no_service_is_reached_from_outside_unless_the_quota_says_how_many(
+    quota: dict[str, Any], exposed: dict[str, str]
+) -> None:
+    """Kubernetes counts the ports that a load balancer has on nodes as node ports, too."""
+    assert objects(namespaceQuota=quota)["ResourceQuota"].body["spec"]["hard"] == exposed
+
+
+@pytest.mark.parametrize(("listed", "written"), [(None, None), ([], ""), (["a/b", "*"], "a/b,*")])
+def test_the_taints_that_pods_may_tolerate_stand_on_the_namespace(
+    listed: list[str] | None, written: str | None
+) -> None:
+    fields = {} if listed is None else {"toleratedTaints": listed}
+    annotations = objects(**fields)["Namespace"].body["metadata"]["annotations"]
+    assert annotations.get("gpufleet.io/tolerated-taints") == written
+
+
 def test_limits_have_no_maximum() -> None:
     (limit,) = objects(containerDefaults={"memory": "1Gi"})["LimitRange"].body["spec"]["limits"]
     memory = {"memory": "1Gi"}
@@ -67,9 +91,9 @@ def test_what_is_as_it_must_be_is_not_written() -> None:
 
 def test_an_amount_in_another_spelling_is_the_same_amount() -> None:
     wanted = objects(namespaceQuota={"requests.storage": "1024Mi"})["ResourceQuota"]
-    served = msgspec.structs.replace(
-        as_served(wanted), spec={"hard": {"requests.storage": "1Gi", "pods": "9"}}
-    )
+    written = wanted.body["spec"]["hard"]
+    hard = {**written, "requests.storage": "1Gi", "pods": "9"}
+    served = msgspec.structs.replace(as_served(wanted), spec={"hard": hard})
     assert not differs(wanted, served)
 
 

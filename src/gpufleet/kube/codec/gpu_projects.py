@@ -33,6 +33,7 @@ MAXIMUM_NAMESPACES = 64
 MAXIMUM_MEMBERS = 512
 MAXIMUM_AMOUNTS = 64
 MAXIMUM_NETWORKS = 64
+MAXIMUM_TAINTS = 64
 NAME_LENGTH_MAX = 63
 """A project's name is the value of a label on all that belongs to it."""
 
@@ -61,6 +62,7 @@ def read_gpu_project(found: wire.GpuProject) -> GpuProject:
                 ingress_namespaces=spec.network.ingress_namespaces,
                 images=_images(spec.images),
                 idle_rule=_idle_rule(spec.idle_rule),
+                tolerated_taints=spec.tolerated_taints,
             )
 
 
@@ -70,6 +72,7 @@ def _check_lengths(spec: wire.GpuProjectSpec) -> None:
     check_length(len(spec.namespace_quota), MAXIMUM_AMOUNTS, "namespaceQuota")
     check_length(len(spec.network.egress), MAXIMUM_NETWORKS, "network.egress")
     check_length(len(spec.network.ingress_namespaces), MAXIMUM_NETWORKS, "network.ingressNamespaces")
+    check_length(len(spec.tolerated_taints or ()), MAXIMUM_TAINTS, "toleratedTaints")
 
 
 def _members(spec: wire.GpuProjectSpec) -> tuple[ProjectMember, ...]:

@@ -81,6 +81,7 @@ class GpuProjectSpec(Structure, frozen=True):
     network: NetworkSpec = NetworkSpec()
     images: ImagesSpec | None = None
     idle_rule: IdleRuleSpec | None = None
+    tolerated_taints: tuple[str, ...] | None = None
 
 
 class GpuProjectStatus(Structure, frozen=True):

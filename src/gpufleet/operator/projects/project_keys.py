@@ -9,6 +9,9 @@ TEAM = "gpufleet.io/team"
 WRITTEN = "gpufleet.io/project-written"
 """On each object: a digest of what was written last, so that a field that is wanted no more is taken away."""
 
+TOLERATED_TAINTS = "gpufleet.io/tolerated-taints"
+"""On each Namespace: the keys of taints that its pods may tolerate, separated by commas."""
+
 FIELD_MANAGER = "gpufleet-project"
 OBJECT_NAME = "gpufleet-project"
 """The name of the quota, the limits and the network policy in each namespace."""

@@ -69,6 +69,9 @@ NO_CRITICAL_PODS = {
 """Kubernetes lets every namespace use the classes of its own parts, whose pods preempt all others."""
 
 
+LOAD_BALANCERS, NODE_PORTS = "services.loadbalancers", "services.nodeports"
+
+
 class WantedObject(msgspec.Struct, frozen=True):
     """An object that must be there; ``body`` is all of it that is the project's."""
 
@@ -123,7 +126,7 @@ def without_subjects(
 
 def _objects(project: GpuProject, namespace: str) -> Iterator[WantedObject]:
     yield _object(project, NAMESPACES, namespace, "", {}, _labels(project), _annotations(project))
-    quota = {"spec": {"hard": dict(project.namespace_quota)}}
+    quota = {"spec": {"hard": {**_exposure(project), **dict(project.namespace_quota)}}}
     yield _object(project, RESOURCE_QUOTAS, keys.OBJECT_NAME, namespace, quota)
     yield _object(project, RESOURCE_QUOTAS, keys.CRITICAL, namespace, {"spec": NO_CRITICAL_PODS})
     defaults = dict(project.container_defaults)
@@ -174,6 +177,17 @@ def _written(
     return WantedObject(kind, name, namespace, body)
 
 
+def _exposure(project: GpuProject) -> dict[str, str]:
+    """No Service is reached from outside of the cluster, unless the quota of the project says how many are.
+
+    A load balancer has a port on every node, so that a project that has some is not held to none of these.
+    """
+    said = {key for key, _ in project.namespace_quota}
+    if LOAD_BALANCERS in said:
+        return {}
+    return {LOAD_BALANCERS: "0"} if NODE_PORTS in said else {LOAD_BALANCERS: "0", NODE_PORTS: "0"}
+
+
 def _labels(project: GpuProject) -> dict[str, str]:
     found = {keys.TEAM: project.team, keys.MANAGED: "true"}
     found |= dict.fromkeys(keys.POD_SECURITY, project.pod_security.value.lower())
@@ -188,6 +202,8 @@ def _annotations(project: GpuProject) -> dict[str, str]:
     found = {}
     if project.images is not None and project.images.registries:
         found[ALLOWED_REGISTRIES] = ",".join(project.images.registries)
+    if project.tolerated_taints is not None:
+        found[keys.TOLERATED_TAINTS] = ",".join(project.tolerated_taints)
     rule = project.idle_rule
     if rule is not None:
         found[PARK_AFTER] = written_duration(rule.after_us)
