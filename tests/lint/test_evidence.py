@@ -39,6 +39,8 @@ def severities(rule: str, text: str, cluster: str = "") -> list[Severity]:
     [
         ("GPU002", JOB % HALF % "0.5", ERROR),
         ("GPU002", JOB % HALF % "", WARNING),
+        # A thousand thousandths are one, as a published manifest has it.
+        ("GPU002", JOB % HALF % "1000m", []),
         # Another object or a controller has the last word on these pods.
         ("GPU002", RUNTIME % HALF % "0.5", WARNING),
         ("GPU002", UNKNOWN % HALF % "0.5", WARNING),
