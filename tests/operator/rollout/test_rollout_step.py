@@ -343,6 +343,31 @@ def test_a_first_driver_that_comes_late_is_taken_when_it_runs() -> None:
     assert not fleet.nodes[NodeName("a")].is_cordoned
 
 
+def test_a_first_driver_that_does_not_work_says_that_there_is_no_way_back_and_keeps_no_slot() -> None:
+    """The other canary works with it, keeps it, and is named too. Another image goes on from there."""
+    works = frozenset({NEWER})
+    nodes = [node("a", image="", works=works), node("b", image=""), node("c", image="")]
+    fleet = Fleet(*nodes, settings=with_settings(canaries=2))
+
+    fleet.run()
+
+    no_way_back = "there is no way back, as the node had no driver of a rollout before"
+    assert fleet.images() == {"a": NEW, "b": NEW, "c": ""}
+    assert (fleet.phase("a"), fleet.phase("b")) == (RolloutPhase.FAILED, RolloutPhase.RETURNED)
+    assert fleet.progress is not None
+    assert fleet.progress.state is RolloutState.STOPPED
+    assert fleet.progress.reason == (
+        f"canary a: the driver did not run in time: modprobe: exec format error; {no_way_back}; "
+        f"canary b keeps the image: {no_way_back}; another image in the policy begins anew"
+    )
+
+    fleet.target = NEWER
+    fleet.run()
+
+    assert fleet.images() == {"a": NEWER, "b": NEWER, "c": NEWER}
+    assert not any(one.is_cordoned for one in fleet.nodes.values())
+
+
 TOOLKIT = f"toolkit {NEW}"
 
 

@@ -23,7 +23,7 @@ from gpufleet.operator.rollout.actions import (
     WriteNode,
 )
 from gpufleet.operator.rollout.observed import Check, Drain, RolloutNode
-from gpufleet.operator.rollout.stamp import DRAINING, RolloutPhase, Stamp
+from gpufleet.operator.rollout.stamp import DRAINING, NO_WAY_BACK, RolloutPhase, Stamp
 from gpufleet.operator.rollout.windows import US_PER_S
 
 replace = msgspec.structs.replace
@@ -239,6 +239,8 @@ def _failed(node: RolloutNode, stamp: Stamp, settings: RolloutSettings, now_us: 
         actions = (WriteNode(node.name, after), DeleteCheck(node.name), SetDriver(node.name, after.target))
         return NodeStep(actions, after.deadline_us)
     words = f"{stamp.reason}; then with the driver of before: {reason}" if stamp.is_rollback else reason
+    if not stamp.has_way_back:
+        words = f"{reason}; {NO_WAY_BACK}"
     after = replace(
         _stamp_in(stamp, RolloutPhase.FAILED, now_us, words),
         failed_target=stamp.failed_target or stamp.target,

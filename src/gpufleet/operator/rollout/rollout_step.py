@@ -17,6 +17,7 @@ from gpufleet.operator.rollout.node_step import begun, given_up, node_step, turn
 from gpufleet.operator.rollout.observed import Check, RolloutNode
 from gpufleet.operator.rollout.stamp import (
     DRAINING,
+    NO_WAY_BACK,
     UNDER_WAY,
     Progress,
     RolloutPhase,
@@ -231,6 +232,12 @@ class _Step:
             for node, stamp in self._canaries()
             if stamp.failed_target or node.runs is False
         ]
+        # These would be taken for nodes that are turned back.
+        said += [
+            f"canary {node.name} keeps the image: {NO_WAY_BACK}"
+            for node, stamp in self._canaries()
+            if not (stamp.has_way_back or stamp.failed_target or node.runs is False)
+        ]
         return "; ".join(said[:NAMES_SHOWN_MAX])
 
     def _after_canaries(self, before: Progress) -> Progress:
@@ -296,7 +303,7 @@ class _Step:
         """Why a node cannot begin now, or ""."""
         if node.is_ready is not True:
             return "not ready"
-        if node.is_cordoned:
+        if node.is_cordoned and not _is_cordoned_by_us(node):
             return "cordoned by others"
         return node.blocker
 
@@ -332,11 +339,12 @@ class _Step:
             stamp = Stamp(
                 self.given.policy,
                 self.given.target,
-                node.image,
+                _way_back(node),
                 RolloutPhase.CORDONED,
                 self.now_us,
                 self.now_us,
                 is_canary=is_canary,
+                is_cordon_ours=_is_cordoned_by_us(node),
             )
             write = begun(node, stamp, self.settings, self.now_us)
             self._write(node, write)
@@ -362,3 +370,14 @@ class _Step:
         place = {name: number for number, name in enumerate(self.given.order or ())}
         able = [node for node in nodes if not self._obstacle(node) and node.name not in self.taken]
         return sorted(able, key=lambda node: (place.get(node.name, len(place)), node.name))
+
+
+def _is_cordoned_by_us(node: RolloutNode) -> bool:
+    """Whether an image failed on the node before, which has kept its cordon since."""
+    return node.is_cordoned and node.stamp is not None and node.stamp.is_cordon_ours
+
+
+def _way_back(node: RolloutNode) -> str:
+    """What the node had before that may come back: not an image that does not work here."""
+    has_failed = node.stamp is not None and node.stamp.has_failed(node.image)
+    return "" if has_failed else node.image

@@ -104,6 +104,10 @@ class Stamp(msgspec.Struct, frozen=True):
         return self.failed_target == target
 
 
+NO_WAY_BACK = "there is no way back, as the node had no driver of a rollout before"
+"""What is said of a node that keeps an image because of that (``Stamp.has_way_back``)."""
+
+
 class RolloutState(enum.Enum):
     """How far a rollout is.
 
