@@ -40,7 +40,8 @@ LIVE = "the cluster itself"
 @click.option(
     "--engine",
     default="",
-    help="vllm, vllm-0.21, vllm-0.16, vllm-0.10 or llama.cpp.  [default: vllm, of GGUF llama.cpp]",
+    help="vllm, vllm-0.21, vllm-0.16, vllm-0.10, sglang, tensorrt-llm, transformers or llama.cpp."
+    "  [default: vllm, of GGUF llama.cpp]",
 )
 @click.option(
     "--utilization",

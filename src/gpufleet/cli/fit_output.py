@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from gpufleet.cli.output import echo_json, echo_line
-from gpufleet.fit.answer import About, Answer, CardFit, FitVerdict, Training
+from gpufleet.fit.answer import About, Answer, CardFit, FitVerdict, Memory, Training
 from gpufleet.fit.catalogue import cards, models
 from gpufleet.fit.manifest import TO_FILL_IN, TO_FILL_IN_FOR_SEVERAL_NODES
 from gpufleet.fit.ranges import GIB, Amount
@@ -109,7 +109,7 @@ def of_card(card: CardFit, answer: Answer) -> Iterator[str]:
         yield f"  decided by {decider}"
     yield "  each GPU, GiB     least  expected   most"
     yield row("usable", Amount.exact(memory.usable_bytes, card.source))
-    yield row("the engine's", Amount.exact(memory.budget_bytes, f"{asked.utilisation:g} of it"))
+    yield row("the engine's", Amount.exact(memory.budget_bytes, f"{budget_share(memory):g} of it"))
     yield row("weights", memory.weights)
     yield row("activations", memory.activations)
     yield row("runtime", memory.runtime)
@@ -140,6 +140,11 @@ def of_card(card: CardFit, answer: Answer) -> Iterator[str]:
         yield f"  {heading:<17} {change}"
     if not card.changes and card.verdict is not FitVerdict.YES:
         yield "  no change that was tried makes it fit on this card"
+
+
+def budget_share(memory: Memory) -> float:
+    """The part of the card that the engine may use."""
+    return round(memory.budget_bytes / memory.usable_bytes, 3)
 
 
 def overview(answer: Answer) -> Iterator[str]:

@@ -36,7 +36,7 @@ CAPABILITY_FP8 = 8.9
 def divisions(facts: ModelFacts, serving: Serving, card: CardEntry) -> Iterator[Division]:
     """The divisions to try, those of fewest GPUs first; those that were asked for, if any were."""
     tensor = [serving.tensor_parallel] if serving.tensor_parallel else range(1, card.gpus_per_node_max + 1)
-    if serving.engine.name == "llama.cpp":
+    if serving.engine.deals_layers:
         tensor = [serving.tensor_parallel or 1]
     stages = [serving.stages] if serving.stages else range(1, min(STAGES_MAX, len(facts.layers)) + 1)
     found = [
@@ -47,7 +47,7 @@ def divisions(facts: ModelFacts, serving: Serving, card: CardEntry) -> Iterator[
         (one.tensor_parallel for one in found if not refusals(facts, serving.form, one)),
         default=1,
     )
-    open_stages = not serving.stages and serving.engine.name != "llama.cpp"
+    open_stages = not serving.stages and not serving.engine.deals_layers
     kept = [one for one in found if not open_stages or one.stages == 1 or one.tensor_parallel == whole]
     kept = [one for one in kept if not card.gpus_max or one.gpus <= card.gpus_max] or kept[:1]
     yield from sorted(kept, key=lambda one: (one.gpus, one.stages))
@@ -98,8 +98,15 @@ def _of_part(layer: Layer, form: WeightFormat, division: Division) -> Iterator[s
 
 def incapable(card: CardEntry, serving: Serving) -> str:
     """Why the engine has no kernels for that format on that card; empty if it has, or that is not known."""
-    capability = card.capability
-    if not capability or serving.engine.name == "llama.cpp":
+    capability, engine = card.capability, serving.engine
+    if engine.nvidia_only and not capability:
+        return f"{engine.name} runs on NVIDIA's cards alone"
+    if capability and capability < engine.capability_min:
+        return (
+            f"{engine.name} runs from compute capability {engine.capability_min} on,"
+            f" and {card.model} has {capability}"
+        )
+    if not capability or not engine.is_vllm:
         return ""
     if capability < serving.form.capability_min:
         return (
@@ -112,7 +119,7 @@ def incapable(card: CardEntry, serving: Serving) -> str:
 def remarks(card: CardEntry, serving: Serving) -> Iterator[str]:
     """What has to be done for the card, or is slower on it."""
     capability = card.capability
-    if not capability or serving.engine.name == "llama.cpp":
+    if not capability or not serving.engine.is_vllm:
         return
     if capability < CAPABILITY_16_BIT_BRAIN and serving.form.name == "bf16":
         yield f"{card.model} has no bfloat16: start vLLM with --dtype half; the memory is the same"

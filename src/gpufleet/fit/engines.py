@@ -6,7 +6,9 @@ logits are held several times as 32 bit numbers, beside a few copies of the hidd
 and, for mixtures, the buffers of their experts. In a layer, the widest feed-forward part is held. The
 numbers of copies are one pair for each of the two sampler implementations, the same for all models;
 `tests/fit/test_measured.py` compares them with what others measured. Encoders of pictures try the largest
-one. llama.cpp allocates for the context and batch that it is told.
+one. SGLang takes a share of the card for weights and pool and leaves the rest to peaks and graphs;
+TensorRT-LLM takes a share of what weights and a trial run leave. llama.cpp and Transformers allocate for the
+context and batch that they are told.
 
 The pool is sized before graphs are recorded and the sampler is warmed up, so both need room in what the
 utilisation leaves, beside what other programs hold. vLLM does not start where they have none.
@@ -28,6 +30,7 @@ from gpufleet.fit.facts import (
 )
 from gpufleet.fit.ranges import GIB, Amount
 from gpufleet.fit.ranks import Division
+from gpufleet.fit.static_share import static_sizes
 from gpufleet.model.model_errors import InputError
 
 LARGE_CARD_BYTES = 70 * GIB
@@ -71,9 +74,23 @@ class Reserves(Enum):
     YES = "yes"
 
 
+class PoolRule(Enum):
+    """How an engine sizes its pool of keys and values."""
+
+    OF_CARD = "a share of the card, less weights and the peak of a trial run"
+    STATIC = "a share of the card for weights and pool"
+    OF_FREE = "a share of what weights and the peak of a trial run leave"
+    ASKED = "what the context and batch need that it is told"
+
+
 @dataclass(frozen=True, slots=True)
 class Engine:
     """An engine's habits; ``logit_copies`` in 32 bit numbers, ``hidden_copies`` in 16 bit ones.
+
+    ``utilisation`` 0 means that the engine chooses a share by the card (``static_share``). ``deals_layers``:
+    several GPUs get whole layers, and no tensor parallel is proposed. ``growth`` of what keys and values need
+    may be lost while they grow. ``capability_min`` is NVIDIA's compute capability from which on it runs at
+    all, ``nvidia_only`` that it knows no other maker's cards.
 
     ``keeps_expert_buffers``: they stay from the layers on, and so count in the sampler too. ``state_pages``
     of the cache are taken by each recurrent layer for a sequence: two where prompts with states can be
@@ -95,9 +112,24 @@ class Engine:
     parallel_gib: tuple[float, float, float]
     graphs_gib: tuple[float, float]
     reserves_graphs: Reserves = Reserves.NO
-    sizes_pool: bool = True
+    pool: PoolRule = PoolRule.OF_CARD
     state_pages: int = 2
     bounds_windows: bool = True
+    spread: float = ACTIVATION_SPREAD
+    deals_layers: bool = False
+    growth: float = 0.0
+    capability_min: float = 0.0
+    nvidia_only: bool = False
+
+    @property
+    def sizes_pool(self) -> bool:
+        """Whether the pool is sized before requests come."""
+        return self.pool is not PoolRule.ASKED
+
+    @property
+    def is_vllm(self) -> bool:
+        """Whether the engine is a version of vLLM."""
+        return self.name.startswith("vllm")
 
 
 VLLM = Engine(
@@ -158,7 +190,63 @@ ENGINES = {
             alone_gib=(0.2, 0.4, 0.6),
             parallel_gib=(0.2, 0.4, 0.6),
             graphs_gib=(0, 0),
-            sizes_pool=False,
+            pool=PoolRule.ASKED,
+            deals_layers=True,
+        ),
+        Engine(
+            "sglang",
+            "SGLang 0.5 from 0.5.4 on, with its own share of the card",
+            utilisation=0.0,
+            block_tokens=1,
+            logit_copies=3,
+            hidden_copies=4,
+            warm_up_copies=0,
+            keeps_expert_buffers=True,
+            alone_gib=(0.3, 0.5, 0.9),
+            parallel_gib=(0.4, 1.2, 2.5),
+            graphs_gib=(0.1, 0.7),
+            pool=PoolRule.STATIC,
+            # Only a few architectures have a pool of their own for layers with a window.
+            bounds_windows=False,
+            spread=0.5,
+            capability_min=7.5,
+        ),
+        Engine(
+            "tensorrt-llm",
+            "TensorRT-LLM 1.0 with PyTorch, 0.9 of the memory that weights and a trial run leave",
+            utilisation=0.9,
+            block_tokens=32,
+            logit_copies=1,
+            hidden_copies=4,
+            warm_up_copies=0,
+            keeps_expert_buffers=True,
+            alone_gib=(0.5, 1.0, 2.0),
+            parallel_gib=(0.8, 2.0, 4.0),
+            graphs_gib=(0.1, 0.7),
+            pool=PoolRule.OF_FREE,
+            bounds_windows=False,
+            spread=0.5,
+            capability_min=8.0,
+            nvidia_only=True,
+        ),
+        Engine(
+            "transformers",
+            "Transformers with device_map=auto: layers dealt to the GPUs, no pool",
+            utilisation=1.0,
+            block_tokens=1,
+            logit_copies=3,
+            hidden_copies=4,
+            warm_up_copies=0,
+            keeps_expert_buffers=False,
+            alone_gib=(0.3, 0.5, 0.8),
+            parallel_gib=(0.3, 0.5, 0.8),
+            graphs_gib=(0, 0),
+            pool=PoolRule.ASKED,
+            bounds_windows=False,
+            spread=0.3,
+            deals_layers=True,
+            # Each token appends to tensors that are copied to a new place.
+            growth=0.15,
         ),
     )
 }
@@ -182,12 +270,28 @@ def engine_named(name: str) -> Engine:
     return found
 
 
-def limits_of(engine: Engine, card_bytes: int, family: str, sequences: int, tokens: int) -> Limits:
-    """What the engine takes on if it is not told otherwise (0): vLLM sets itself by the card's memory."""
-    if engine.name == "llama.cpp":
-        return Limits(sequences or 512, tokens or 512)
-    large = card_bytes >= LARGE_CARD_BYTES and family != "A100"
-    return Limits(sequences or (1024 if large else 256), tokens or (8192 if large else 2048))
+def limits_of(engine: Engine, asked: Limits, card: CardEntry, division: Division, told: Limits) -> Limits:
+    """What the engine takes on if it is not told otherwise (0 in ``told``): vLLM and SGLang set themselves by
+    the card's memory, Transformers computes all that is ``asked`` for at once.
+    """
+    usual = _usual_limits(engine, asked, card, division)
+    return Limits(told.sequences_max or usual.sequences_max, told.batched_tokens or usual.batched_tokens)
+
+
+def _usual_limits(engine: Engine, asked: Limits, card: CardEntry, division: Division) -> Limits:
+    match engine.name:
+        case "llama.cpp":
+            return Limits(512, 512)
+        case "sglang":
+            sizes = static_sizes(card.usable_mib, division.tensor_parallel)
+            return Limits(max(sizes.graph_sequences, asked.sequences_max), sizes.prefill_tokens)
+        case "tensorrt-llm":
+            return Limits(2048, 8192)
+        case "transformers":
+            return asked
+        case _:
+            large = card.usable_bytes >= LARGE_CARD_BYTES and card.gpu.family != "A100"
+            return Limits(1024 if large else 256, 8192 if large else 2048)
 
 
 def activation(engine: Engine, facts: ModelFacts, limits: Limits, division: Division, context: int) -> Amount:
@@ -205,7 +309,7 @@ def activation(engine: Engine, facts: ModelFacts, limits: Limits, division: Divi
     sampler += buffers if engine.keeps_expert_buffers else 0
     where = "in the sampler" if sampler >= forward else "in a layer"
     words = f"peak {where}: {limits.sequences_max} sequences, batches of {tokens} tokens"
-    peak = Amount.around(max(sampler, forward), ACTIVATION_SPREAD, words)
+    peak = Amount.around(max(sampler, forward), engine.spread, words)
     if division.replicas > 1:
         # At worst the tokens of all replicas go to the experts of one GPU.
         more = round((division.replicas - 1) * (buffers + hidden))

@@ -138,6 +138,11 @@ class ModelFacts:
     lacks: str = ""
 
     @property
+    def sees(self) -> bool:
+        """Whether the model has an encoder of pictures or sound."""
+        return bool(self.vision_parameters)
+
+    @property
     def native_format(self) -> str:
         """The name of that format."""
         return self.native.name

@@ -12,8 +12,8 @@ from gpufleet.fit.catalogue import CardEntry
 from gpufleet.fit.division import incapable, refusals, remarks
 from gpufleet.fit.doubts import Doubt, doubts_of
 from gpufleet.fit.engines import (
-    Engine,
-    Reserves,
+    Limits,
+    PoolRule,
     activation,
     context_memory,
     graphs,
@@ -22,6 +22,7 @@ from gpufleet.fit.engines import (
 )
 from gpufleet.fit.formats import WeightFormat
 from gpufleet.fit.kv_cache import CacheLayout, element_bytes, sequence_bytes
+from gpufleet.fit.pool import Parts, pool_of
 from gpufleet.fit.question import Model, Serving
 from gpufleet.fit.ranges import Amount, gib, together
 from gpufleet.fit.ranks import Division
@@ -38,12 +39,21 @@ CONTEXT_STEP = 1024
 CONTEXT_UNSAID = 1 << 20
 """The longest context that is tried where a model states no limit."""
 
+TABLE_REQUESTS = 4096
+"""SGLang's table of requests has at most so many rows, of an entry for each token of the context."""
+
+TABLE_ENTRY_BYTES = 4
+
 
 def placed(model: Model, serving: Serving, card: CardEntry, division: Division) -> CardFit:
     """The whole answer for that card and division, without proposals."""
     memory = memory_of(model, serving, card, division)
     reasons = _reasons(model, serving, card, division, memory)
     one_bytes = memory.sequence_bytes
+    if serving.engine.growth:
+        # What computes all sequences at once holds its peak for each of them.
+        grown = (1 + serving.engine.growth) * one_bytes
+        one_bytes = round(grown + memory.activations.high_bytes / serving.batch)
     sure = memory.kv_pool.low_bytes // one_bytes * division.replicas if one_bytes else 0
     expected = memory.kv_pool.bytes // one_bytes * division.replicas if one_bytes else 0
     doubts: tuple[Doubt, ...] = ()
@@ -74,35 +84,34 @@ def placed(model: Model, serving: Serving, card: CardEntry, division: Division) 
 
 def memory_of(model: Model, serving: Serving, card: CardEntry, division: Division) -> Memory:
     """What each part takes on the fullest GPU, and what is left for keys and values."""
-    facts, engine, tensor = model.facts, serving.engine, division.tensor_parallel
-    limits = limits_of(
-        engine, card.usable_bytes, card.gpu.family, serving.sequences_max, serving.batched_tokens
-    )
-    budget = round(serving.utilisation * card.usable_bytes)
+    facts, engine = model.facts, serving.engine
+    asked = Limits(serving.batch, serving.batch * serving.context)
+    told = Limits(serving.sequences_max, serving.batched_tokens)
+    limits = limits_of(engine, asked, card, division, told)
     weights = weights_of(model, serving, division)
     activations = activation(engine, facts, limits, division, serving.context)
     runtime = context_memory(engine, division.expert_ranks, card)
     recorded = graphs(engine, facts)
+    one = sequence_bytes(
+        facts,
+        serving.context,
+        division.tensor_parallel,
+        division.stages,
+        _layout(serving, limits.batched_tokens),
+    )
+    # A replica holds its own sequences alone.
+    needed = round(one * -(-serving.batch // division.replicas))
     beside = needed_beside(engine, facts, limits, card)
-    taken = together([weights, activations, runtime], "")
-    kept_back = reserved(engine, recorded) if engine.sizes_pool else beside
-    # What is left is least where the parts take most.
-    pool = Amount(
-        budget - taken.high_bytes - kept_back.high_bytes,
-        budget - taken.bytes - kept_back.bytes,
-        budget - taken.low_bytes - kept_back.low_bytes,
-        "what the engine may use, less the parts above",
+    if engine.growth:
+        most = beside.high_bytes + round(engine.growth * needed)
+        beside = Amount(beside.low_bytes, beside.bytes, most, f"{beside.basis}, keys and values that grow")
+    if engine.pool is PoolRule.STATIC:
+        table = Amount.exact(TABLE_REQUESTS * TABLE_ENTRY_BYTES * serving.context, "")
+        words = "peaks, graphs, the table of requests, other programs; beside weights and pool"
+        beside = together([beside, activations, table], words)
+    budget, pool = pool_of(
+        serving, card, division, Parts(weights, activations, runtime, recorded, beside), sees=facts.sees
     )
-    layout = CacheLayout(
-        # ``auto`` is the type of the weights: of two bytes, but for fp32.
-        element_bytes(serving.kv) * (2 if serving.kv == "auto" and serving.form.name == "fp32" else 1),
-        engine.block_tokens,
-        limits.batched_tokens,
-        engine.sizes_pool,
-        engine.state_pages,
-        engine.bounds_windows,
-    )
-    one = sequence_bytes(facts, serving.context, tensor, division.stages, layout)
     return Memory(
         usable_bytes=card.usable_bytes,
         budget_bytes=budget,
@@ -112,21 +121,23 @@ def memory_of(model: Model, serving: Serving, card: CardEntry, division: Divisio
         graphs=recorded,
         beside=beside,
         kv_pool=pool,
-        # A replica holds its own sequences alone.
-        kv_needed_bytes=round(one * -(-serving.batch // division.replicas)),
+        kv_needed_bytes=needed,
         sequence_bytes=round(one),
     )
 
 
-def reserved(engine: Engine, recorded: Amount) -> Amount:
-    """What graphs take of the pool: all where the engine reserves it."""
-    match engine.reserves_graphs:
-        case Reserves.YES:
-            return recorded
-        case Reserves.PERHAPS:
-            return Amount(0, 0, recorded.high_bytes, recorded.basis)
-        case Reserves.NO:
-            return Amount.exact(0, recorded.basis)
+def _layout(serving: Serving, batched_tokens: int) -> CacheLayout:
+    engine = serving.engine
+    # ``auto`` is the type of the weights: of two bytes, but for fp32.
+    width = 2 if serving.kv == "auto" and serving.form.name == "fp32" else 1
+    return CacheLayout(
+        element_bytes(serving.kv) * width,
+        engine.block_tokens,
+        batched_tokens,
+        engine.is_vllm,
+        engine.state_pages,
+        engine.bounds_windows,
+    )
 
 
 def weights_of(model: Model, serving: Serving, division: Division) -> Amount:
