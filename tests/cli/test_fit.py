@@ -130,7 +130,7 @@ def test_the_document_says_what_the_first_command_answers(capsys: pytest.Capture
 
 def test_the_page_shows_how_near_the_estimates_come(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fit", "--list-evidence"]) == 0
-    summary = capsys.readouterr().out.partition("PART         FITTED")[2].partition("\n\n")[0]
+    summary = capsys.readouterr().out.partition("PART              FITTED")[2].partition("\n\n")[0]
     assert len(summary.splitlines()) > 4
     assert summary in (ROOT / "docs" / "fit.md").read_text(encoding="utf-8")
 

@@ -9,7 +9,7 @@ from gpufleet.advise.fit.ask import ask
 from gpufleet.fit.answer import CardFit, FitVerdict
 from gpufleet.fit.architecture import facts_of
 from gpufleet.fit.catalogue import CardEntry, find_cards, find_model
-from gpufleet.fit.engines import Limits, context_memory, engine_named, needed_beside, other_programs
+from gpufleet.fit.engines import Limits, context_memory, engine_named, graphs, needed_beside, other_programs
 from gpufleet.fit.facts import LatentAttention
 from gpufleet.fit.kv_cache import CacheLayout, sequence_bytes
 from gpufleet.fit.options import Options
@@ -69,7 +69,8 @@ def test_a_small_card_with_a_display_may_lack_a_gib() -> None:
     small = msgspec.structs.replace(card_named("rtx-4090"), usable_mib=8188)
     assert other_programs(small).high_bytes == GIB
     limits, facts = Limits(256, 2048), facts_of("qwen2.5-1.5b", find_model("qwen2.5-1.5b").config)
-    beside = needed_beside(engine_named("vllm"), facts, limits, small)
+    engine = engine_named("vllm")
+    beside = needed_beside(engine, facts, limits, small, graphs(engine, facts))
     assert beside.high_bytes > 0.1 * small.usable_bytes
 
 
@@ -80,7 +81,8 @@ def test_a_checkpoint_known_by_its_name_may_keep_its_attention_in_16_bits() -> N
     named = one("RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8", "l4").memory.weights
     even = one("llama-3.1-8b", "l4", weights="fp8").memory.weights
     assert named.bytes == even.bytes
-    assert (named.high_bytes - even.high_bytes) / GIB == pytest.approx(1.25 + 0.33, rel=0.01)
+    # The even format's worst case has 1.5 % above what is counted, the uneven one's half a percent of more.
+    assert (named.high_bytes - 1.005 * even.bytes) / GIB == pytest.approx(1.25 + 0.33, rel=0.01)
 
 
 def test_what_is_unsure_by_the_checkpoints_parts_is_decided_by_its_files() -> None:

@@ -9,7 +9,7 @@ from gpufleet.fit.ranges import GIB
 
 AS_PUBLISHED, NO_CARD = "as published", "-"
 """In the table: weights in the format of the publisher, and a source that names no card."""
-SCHEMA = 1
+SCHEMA = 2
 """A change that breaks readers of the JSON gets another number."""
 
 
@@ -31,7 +31,7 @@ def lines() -> Iterator[str]:
     rows = evidence()
     yield f"{len(rows)} measurements that others published, a GPU, in GiB"
     yield ""
-    sources = list(dict.fromkeys(row.source for row in rows))
+    sources = list(dict.fromkeys(_source(row) for row in rows))
     headings = ("PART", "MODEL", "WEIGHTS", "CARD", "TP", "ENGINE")
     columns = [
         *map(Column, headings),
@@ -41,7 +41,7 @@ def lines() -> Iterator[str]:
         Column("FITTED"),
         Column("SOURCE", right=True),
     ]
-    cells = ((_cells(row, sources.index(row.source) + 1), "") for row in rows)
+    cells = ((_cells(row, sources.index(_source(row)) + 1), "") for row in rows)
     yield from (line.text for line in laid_out(columns, cells, None))
     yield ""
     yield from (f"[{number}] {source}" for number, source in enumerate(sources, start=1))
@@ -49,7 +49,18 @@ def lines() -> Iterator[str]:
     yield from _summary()
     yield ""
     yield "Fitted: a constant of fit was chosen with that row in view. Only the others say how near an"
-    yield "estimate comes to a model or card that was not seen before."
+    yield "estimate comes to a model or card that was not seen before. False fits: rows whose measurement was"
+    yield "worse than the worst case that an answer rests on."
+
+
+def _source(row: Evidence) -> str:
+    return ", ".join(filter(None, (row.source, row.version, row.date)))
+
+
+def _way(row: Evidence) -> str:
+    """The engine, or how the training was set up."""
+    run = row.training
+    return f"{run.method} {run.batch} x {run.context}" if run is not None else row.engine
 
 
 def _cells(row: Evidence, source: int) -> list[str]:
@@ -59,7 +70,7 @@ def _cells(row: Evidence, source: int) -> list[str]:
         row.weights or AS_PUBLISHED,
         row.gpu or NO_CARD,
         str(row.tensor_parallel),
-        row.engine,
+        _way(row),
         f"{row.measured_gib:.2f}",
         f"{row.estimate.bytes / GIB:.2f}",
         f"{row.off:+.1%}",
@@ -80,6 +91,7 @@ def _summary() -> Iterator[str]:
         Column("SOURCES", right=True),
         Column("MEDIAN OFF", right=True),
         Column("WORST OFF", right=True),
+        Column("FALSE FITS", right=True),
     ]
     cells = (
         (
@@ -90,6 +102,7 @@ def _summary() -> Iterator[str]:
                 str(one.sources),
                 f"{one.median_off:.1%}",
                 f"{one.worst_off:.1%}",
+                str(one.false_fits),
             ],
             "",
         )

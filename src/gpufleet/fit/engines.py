@@ -42,9 +42,10 @@ ACTIVATION_SPREAD = 0.2
 ENCODER_SPREAD = 1.0
 """How far above what is counted the encoder's peak may lie: some kernels keep scores."""
 
-GRAPHS_GIB = (0.4, 2.3e-6)
-"""The most that graphs were seen to take: so much, and so much for each number that passes between layers
-(1.85 GiB of a model with 80 layers of width 8192).
+GRAPHS_GIB = (0.4, 2.3e-6, 0.02)
+"""The most that graphs were seen to take: so much, so much for each number that passes between layers (1.85
+GiB of a model with 80 layers of width 8192), and so much for each layer with a state (2.04 GiB of one with 48
+such layers of 64, of width 5120).
 """
 
 PCIE_EXPECTED_GIB = 0.75
@@ -156,7 +157,7 @@ VLLM_SORTING = Engine(
     warm_up_copies=5.7,
     keeps_expert_buffers=False,
     alone_gib=(0.05, 0.13, 0.3),
-    parallel_gib=(0.4, 0.55, 2.1),
+    parallel_gib=(0.2, 0.55, 2.1),
     graphs_gib=(0.1, 0.5),
     state_pages=1,
 )
@@ -379,14 +380,15 @@ def other_programs(card: CardEntry) -> Amount:
     return Amount(0, 0, round(most * GIB), "programs before the engine")
 
 
-def needed_beside(engine: Engine, facts: ModelFacts, limits: Limits, card: CardEntry) -> Amount:
+def needed_beside(
+    engine: Engine, facts: ModelFacts, limits: Limits, card: CardEntry, recorded: Amount
+) -> Amount:
     """What needs room in what the utilisation leaves: graphs that the pool leaves no room for, the sampler's
     warm-up, and other programs.
     """
     others = other_programs(card)
     if not engine.sizes_pool:
         return others
-    recorded = graphs(engine, facts)
     are_beside = engine.reserves_graphs is not Reserves.YES
     rows = min(limits.sequences_max, limits.batched_tokens)
     warm_up = engine.warm_up_copies * 4 * rows * facts.vocabulary
@@ -401,9 +403,9 @@ def needed_beside(engine: Engine, facts: ModelFacts, limits: Limits, card: CardE
 def graphs(engine: Engine, facts: ModelFacts) -> Amount:
     """Graphs of kernels, recorded after the pool was sized: they live in what utilisation leaves."""
     low, expected = (round(one * GIB) for one in engine.graphs_gib)
-    fixed, of_width = GRAPHS_GIB
+    fixed, of_width, of_state = GRAPHS_GIB
     widths = len(facts.layers) * facts.hidden
-    high = round((fixed + of_width * widths) * GIB) if expected else 0
+    high = round((fixed + of_width * widths + of_state * facts.states) * GIB) if expected else 0
     low, expected = min(low, high), min(expected, high)
     where = {
         Reserves.YES: "reserved before the pool",

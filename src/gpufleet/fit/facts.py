@@ -138,6 +138,16 @@ class ModelFacts:
     lacks: str = ""
 
     @property
+    def states(self) -> int:
+        """How many layers keep a state."""
+        return sum(any(isinstance(one, Recurrence) for one in layer.mixers) for layer in self.layers)
+
+    @property
+    def has_experts(self) -> bool:
+        """Whether a layer is a mixture of experts."""
+        return any(isinstance(layer.feed_forward, Experts) for layer in self.layers)
+
+    @property
     def sees(self) -> bool:
         """Whether the model has an encoder of pictures or sound."""
         return bool(self.vision_parameters)

@@ -124,6 +124,7 @@ FORMATS = {
             16,
             "experts 4 bits with an 8 bit scale for 32 weights, everything else 16 bit",
             expert_bits=4 + 8 / 32,
+            spread=0.025,
             expert_padding=256,
             capability_min=8.0,
         ),

@@ -39,10 +39,14 @@ CONTEXT_STEP = 1024
 CONTEXT_UNSAID = 1 << 20
 """The longest context that is tried where a model states no limit."""
 
+HELD_ABOVE = 0.015
+"""Loaded weights were seen to hold up to so much more than is counted."""
+
 TABLE_REQUESTS = 4096
 """SGLang's table of requests has at most so many rows, of an entry for each token of the context."""
 
 TABLE_ENTRY_BYTES = 4
+"""Each entry is a place in the pool, a number of 32 bits."""
 
 
 def placed(model: Model, serving: Serving, card: CardEntry, division: Division) -> CardFit:
@@ -101,7 +105,7 @@ def memory_of(model: Model, serving: Serving, card: CardEntry, division: Divisio
     )
     # A replica holds its own sequences alone.
     needed = round(one * -(-serving.batch // division.replicas))
-    beside = needed_beside(engine, facts, limits, card)
+    beside = needed_beside(engine, facts, limits, card, recorded)
     if engine.growth:
         most = beside.high_bytes + round(engine.growth * needed)
         beside = Amount(beside.low_bytes, beside.bytes, most, f"{beside.basis}, keys and values that grow")
@@ -109,9 +113,8 @@ def memory_of(model: Model, serving: Serving, card: CardEntry, division: Divisio
         table = Amount.exact(TABLE_REQUESTS * TABLE_ENTRY_BYTES * serving.context, "")
         words = "peaks, graphs, the table of requests, other programs; beside weights and pool"
         beside = together([beside, activations, table], words)
-    budget, pool = pool_of(
-        serving, card, division, Parts(weights, activations, runtime, recorded, beside), sees=facts.sees
-    )
+    parts = Parts(weights, activations, runtime, recorded, beside)
+    budget, pool = pool_of(facts, serving, card, division, parts)
     return Memory(
         usable_bytes=card.usable_bytes,
         budget_bytes=budget,
@@ -150,15 +153,23 @@ def weights_of(model: Model, serving: Serving, division: Division) -> Amount:
     if model.weights_bytes is not None and form.name == facts.native_format:
         share = counted / total_bytes(facts, form)
         loaded = loaded_bytes(facts, form, model.weights_bytes)
-        found = Amount.around(loaded * share, 0.005, "size of the files")
+        found = _as_loaded(loaded * share, 0.005, "size of the files")
     else:
-        found = Amount.around(counted, form.spread, f"shapes of the model, {form.name}")
+        found = _as_loaded(counted, form.spread, f"shapes of the model, {form.name}")
         if form.is_uneven:
             found = _up_to_spared(found, model, form, division)
     if facts.vision_heads % division.tensor_parallel:
         return found
     divided = 2 * facts.vision_parameters * (1 - 1 / division.tensor_parallel)
     return Amount(found.low_bytes, found.bytes, found.high_bytes + round(divided), found.basis)
+
+
+def _as_loaded(counted: float, spread: float, basis: str) -> Amount:
+    """The amount with what engines hold above it: rounded allocations, padded tables, buffers of kernels."""
+    found = Amount.around(counted, spread, basis)
+    return Amount(
+        found.low_bytes, found.bytes, max(found.high_bytes, round((1 + HELD_ABOVE) * counted)), basis
+    )
 
 
 def _up_to_spared(found: Amount, model: Model, form: WeightFormat, division: Division) -> Amount:

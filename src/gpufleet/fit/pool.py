@@ -4,10 +4,17 @@ from dataclasses import dataclass
 
 from gpufleet.fit.catalogue import CardEntry
 from gpufleet.fit.engines import Engine, PoolRule, Reserves
+from gpufleet.fit.facts import ModelFacts
 from gpufleet.fit.question import Serving
 from gpufleet.fit.ranges import Amount, together
 from gpufleet.fit.ranks import Division
 from gpufleet.fit.static_share import static_share
+
+OVERCHARGED_STATES = 0.24
+"""The part of the pool that vLLM's estimate of graphs was seen to cost models with states (vllm#50780)."""
+
+OVERCHARGED_REPLICAS = 0.69
+"""The same of a mixture with data parallelism (vllm#45178: 245,840 tokens of 769,888 are left)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +29,7 @@ class Parts:
 
 
 def pool_of(
-    serving: Serving, card: CardEntry, division: Division, parts: Parts, *, sees: bool
+    facts: ModelFacts, serving: Serving, card: CardEntry, division: Division, parts: Parts
 ) -> tuple[int, Amount]:
     """The bytes that the engine may use, and its pool."""
     usable, share = card.usable_bytes, serving.utilisation
@@ -31,11 +38,14 @@ def pool_of(
         case PoolRule.OF_CARD:
             budget = round(share * usable)
             kept_back = reserved(serving.engine, parts.graphs)
-            return budget, _less(budget, budget, together([taken, kept_back], ""))
+            pool = _less(budget, budget, together([taken, kept_back], ""))
+            return budget, _overcharged(pool, facts, serving.engine, division)
         case PoolRule.STATIC:
             low = share
             if not share:
-                low, share = static_share(card.usable_mib, division.tensor_parallel, division.gpus, sees=sees)
+                low, share = static_share(
+                    card.usable_mib, division.tensor_parallel, division.gpus, sees=facts.sees
+                )
             held = together([parts.weights, parts.runtime], "")
             return round(share * usable), _less(round(low * usable), round(share * usable), held)
         case PoolRule.OF_FREE:
@@ -50,6 +60,16 @@ def pool_of(
         case PoolRule.ASKED:
             budget = round(share * usable)
             return budget, _less(budget, budget, together([taken, parts.beside], ""))
+
+
+def _overcharged(pool: Amount, facts: ModelFacts, engine: Engine, division: Division) -> Amount:
+    """The pool, of which an engine that estimates graphs beforehand may hold back far more than they take."""
+    if engine.reserves_graphs is Reserves.NO or pool.low_bytes <= 0:
+        return pool
+    kept_back = OVERCHARGED_STATES if facts.states else 0.0
+    if division.replicas > 1 and facts.has_experts:
+        kept_back = OVERCHARGED_REPLICAS
+    return Amount(round((1 - kept_back) * pool.low_bytes), pool.bytes, pool.high_bytes, pool.basis)
 
 
 def _less(low_budget: int, budget: int, taken: Amount) -> Amount:

@@ -1,6 +1,6 @@
 """The share of a card that SGLang takes for weights and pool where it is not told (``mem_fraction_static``).
 
-SGLang (``ServerArgs``, 0.5.4 on) chooses by the card's memory how long a piece of a prompt is read at once and
+SGLang (``ServerArgs``, 0.5.4 on) chooses by the card's memory how much of a prompt is read at once and
 for how many sequences graphs are recorded, reserves memory for both, and takes the rest. The numbers are its
 own.
 """

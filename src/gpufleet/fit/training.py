@@ -1,10 +1,11 @@
 """Does training fit: states of weights, gradients and Adam, what is kept for the way back, and logits.
 
 Mixed precision with Adam keeps 16 bytes a trained parameter (ZeRO, arXiv 1910.02054, section 3.1): 2 of
-weights, 2 of gradients, 12 of the optimiser in 32 bits; some frameworks keep gradients in 32 bits, two more.
-ZeRO 1, 2 and 3 divide the optimiser, the gradients and the weights among all GPUs; FSDP's full sharding is
-ZeRO 3. LoRA trains two thin matrices beside each frozen one (arXiv 2106.09685), QLoRA freezes in NF4 (arXiv
-2305.14314). Layers are recomputed, so that one input a layer and the inside of one layer are kept.
+weights, 2 of gradients, 12 of the optimiser in 32 bits; some frameworks keep gradients in 32 bits, two
+more, some all of it in 16 bits, eight less. ZeRO 1, 2 and 3 divide the optimiser, the gradients and the
+weights among all GPUs; FSDP's full sharding is ZeRO 3. LoRA trains two thin matrices beside each frozen one
+(arXiv 2106.09685), QLoRA freezes in NF4 (arXiv 2305.14314). Layers are recomputed, so that one input a layer
+and the inside of one layer with its gradients are kept.
 """
 
 import functools
@@ -36,8 +37,22 @@ GPUS_MAX = 1024
 OPTIMISER_BYTES = 12
 """Of Adam, a parameter: the weight and two moments, each in 32 bits."""
 
-LOGIT_BYTES = (6, 10, 12)
-"""A logit in 16 bits, in 32 bits, and its gradient; less where the loss is fused."""
+LOGIT_BYTES = (0, 6, 12)
+"""Bytes of a logit: none where the loss is fused, and beside the inside of a layer as was seen; in 32 bits
+with its gradient at most.
+"""
+
+INSIDE_COPIES = (1.0, 1.85, 3.5)
+"""The inside of a layer and its gradients: with kernels that keep little, with fused ones as was seen, and
+with those that keep every step.
+"""
+
+INPUTS_SPREAD = 0.1
+"""How far the kept inputs of layers may lie from what is counted."""
+
+OPTIMISER_LEAST_BYTES = 4
+"""Of Adam, a parameter, where both moments are kept in 16 bits and the weight alone."""
+
 # Low, likely and high: CUDA's context and libraries on one GPU; with links also their buffers.
 ALONE_GIB = (0.4, 0.8, 1.5)
 LINKED_GIB = (0.6, 1.5, 3.0)
@@ -121,9 +136,9 @@ def _sides(layer: Layer, hidden: int) -> Iterator[int]:
             pass
 
 
-def state_bytes(trained: float, zero: int, gpus: int) -> float:
+def state_bytes(trained: float, zero: int, gpus: int, optimiser_bytes: int = OPTIMISER_BYTES) -> float:
     """Weights, gradients and optimiser of trained parameters on each GPU."""
-    optimiser = OPTIMISER_BYTES / (gpus if zero >= 1 else 1)
+    optimiser = optimiser_bytes / (gpus if zero >= 1 else 1)
     gradients = 2 / (gpus if zero >= 2 else 1)
     weights = 2 / (gpus if zero >= 3 else 1)
     return trained * (optimiser + gradients + weights)
@@ -140,7 +155,8 @@ def memory_of(model: Model, course: Course, card: CardEntry, gpus: int) -> Train
         # At worst tables are trained in 32 bits, and of tied ones each end has its own copy.
         copies = trained_tables(facts) * (2 if facts.tied else 1)
         more += (16 * (copies - trained_tables(facts)) + 2 * copies) / (gpus if course.zero >= 2 else 1)
-    states = Amount(round(expected), round(expected), round(expected + more), f"Adam, ZeRO {course.zero}")
+    least = state_bytes(trained, course.zero, gpus, OPTIMISER_LEAST_BYTES)
+    states = Amount(round(least), round(expected), round(expected + more), f"Adam, ZeRO {course.zero}")
     frozen = Amount.exact(0, "nothing")
     if course.method != "full":
         form = FORMATS["nf4" if course.method == "qlora" else "bf16"]
@@ -150,14 +166,20 @@ def memory_of(model: Model, course: Course, card: CardEntry, gpus: int) -> Train
     largest, inside = _most(facts)
     # Stage 3 fetches the next layer while it computes one: two of them, in 16 bits.
     gathered = 2 * 2 * largest if course.zero >= 3 and gpus > 1 else 0
-    kept = 2 * tokens * (facts.hidden * len(facts.layers) + inside)
+    inputs = facts.hidden * len(facts.layers)
+    kept = [2 * tokens * (inputs + copies * inside) for copies in INSIDE_COPIES]
     logits = [tokens * facts.vocabulary * one for one in LOGIT_BYTES]
     low, middle, high = (round(one * GIB) for one in (LINKED_GIB if gpus > 1 else ALONE_GIB))
     parts = [
         states,
         frozen,
         Amount(gathered // 2, gathered, gathered, "two layers gathered at a time"),
-        Amount.around(kept, 0.2, "inputs of layers, the inside of one"),
+        Amount(
+            round((1 - INPUTS_SPREAD) * kept[0]),
+            round(kept[1]),
+            round((1 + INPUTS_SPREAD) * kept[2]),
+            "inputs of layers, the inside of one and its gradients",
+        ),
         Amount(logits[0], logits[1], logits[2], "logits and their gradients"),
         Amount(low, middle, high, "CUDA context, buffers of the links"),
     ]
