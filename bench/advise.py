@@ -1,4 +1,4 @@
-"""How long advice takes: lint of a thousand manifests, with and without mending, and its other commands.
+"""How right and how fast advice is: fit against measurements, lint of a thousand manifests, other commands.
 
 What is linted are the documents of examples/, broken ones among them, copied until they are a thousand:
 each document is a file, each round of copies a namespace. Every measurement is a whole process, as somebody
@@ -21,6 +21,7 @@ import yaml
 
 from bench.doctor import doctor_figures
 from bench.figures import Figure, figure, publish
+from bench.fit_accuracy import accuracy_figures
 from bench.progress import say
 
 MANIFESTS = 1000
@@ -155,7 +156,7 @@ def main() -> None:
         raise RuntimeError("this PyYAML has no parser in C, so there is nothing to compare with")
     with tempfile.TemporaryDirectory() as folder:
         figures, note = lint_figures(Path(folder))
-    publish("advise", [*figures, *answer_figures(), *doctor_figures()], [note])
+    publish("advise", [*accuracy_figures(), *figures, *answer_figures(), *doctor_figures()], [note])
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from gpufleet.advise.fit.ask import model_of
 from gpufleet.cli.fit_output import lines
 from gpufleet.fit.architecture import facts_of
 from gpufleet.fit.basis import Basis
-from gpufleet.fit.catalogue import ModelEntry, cards, find_cards, find_model, models
+from gpufleet.fit.catalogue import ModelEntry, cards, find_cards, find_model, models, ollama_names
 from gpufleet.fit.formats import format_named
 from gpufleet.fit.options import Options, serving_of
 from gpufleet.fit.search import answer
@@ -127,6 +127,15 @@ def test_a_program_never_finds_more_memory_than_the_card_has() -> None:
 )
 def test_a_model_is_found_however_it_is_written(text: str, name: str) -> None:
     assert find_model(text).name == name
+
+
+def test_names_of_ollama_are_known_with_the_weights_that_it_fetches() -> None:
+    assert {one.name for one in models()} >= set(ollama_names().values())
+    for name, native in (("llama3.1:8b", "q4_k_m"), ("gpt-oss:20b", "mxfp4")):
+        model = model_of(name)
+        serving = serving_of(Options(name), model)
+        assert (serving.form.name, serving.engine.name) == (native, "llama.cpp")
+    assert serving_of(Options("", weights="bf16"), model_of("llama3.1:8b")).engine.name == "vllm"
 
 
 def test_an_unknown_model_is_refused_with_the_nearest() -> None:

@@ -67,7 +67,9 @@ LIVE = "the cluster itself"
     help="Say where in a cluster it fits: in that of kubectl, which is only read, or in that of a file: of"
     " gpufleet snapshot, or of kubectl get nodes,pods,nodedevices -A -o yaml.",
 )
-@click.option("--here", is_flag=True, help="Say whether it fits on this machine's own GPUs.")
+@click.option(
+    "--here", is_flag=True, help="Say whether it fits on this machine's GPUs; without MODEL, what does."
+)
 @click.option("--kubeconfig", type=KUBECONFIG, help="Instead of KUBECONFIG and ~/.kube/config.")
 @click.option("--kube-context", default="", help="The kubeconfig's context to use.")
 @click.option(
@@ -122,7 +124,7 @@ def command(
 
     if lists or lists_evidence:
         return _show_list(output, is_evidence=lists_evidence)
-    model, cluster = _meant(model, cluster)
+    model, cluster = _meant(model, cluster, here=here)
     options = Options(
         model=model,
         gpus=gpus,
@@ -211,11 +213,11 @@ def _code(verdicts: "Iterable[FitVerdict]") -> int:
     return DONE if any(verdict.value == "yes" for verdict in verdicts) else FITS_NOWHERE
 
 
-def _meant(model: str, cluster: str | None) -> tuple[str, str | None]:
+def _meant(model: str, cluster: str | None, *, here: bool) -> tuple[str, str | None]:
     """The model and the cluster: in `fit --cluster MODEL` the word behind the option is no file."""
     if not model and cluster not in {None, LIVE} and not Path(str(cluster)).is_file():
         model, cluster = str(cluster), LIVE
-    if not model:
+    if not model and not here:
         raise click.UsageError("say which MODEL; --list shows those of the catalogue")
     return model, cluster
 
@@ -235,10 +237,15 @@ def _show_cluster(
 
 
 def _show_machine(options: "Options", output: str) -> int:
-    from gpufleet.advise.fit.on_machine import ask_machine, own_backends
+    from gpufleet.advise.fit.on_machine import ask_machine, ask_what_runs, own_backends
+    from gpufleet.cli.fit_machine_output import show_runnable
     from gpufleet.cli.fit_output import show
     from gpufleet.cli.output import echo_json, echo_line
 
+    if not options.model:
+        runnable = ask_what_runs(options, own_backends())
+        show_runnable(runnable, output)
+        return DONE if runnable.models else FITS_NOWHERE
     found = ask_machine(options, own_backends())
     if output == "json":
         echo_json(found)

@@ -142,6 +142,12 @@ def cards() -> tuple[CardEntry, ...]:
     return msgspec.json.decode(_data("cards.json"), type=tuple[CardEntry, ...])
 
 
+@functools.cache
+def ollama_names() -> dict[str, str]:
+    """The names under which Ollama has models, with those of the catalogue; written down from memory."""
+    return msgspec.json.decode(_data("ollama.json"), type=dict[str, str])
+
+
 def _data(name: str) -> bytes:
     return (resources.files("gpufleet.fit") / "data" / name).read_bytes()
 
@@ -211,6 +217,9 @@ def _spellings() -> dict[str, ModelEntry]:
     for entry in models():
         for text in (entry.name, entry.hub, entry.hub.partition("/")[2], *entry.aliases):
             found.setdefault(_plain(text), entry)
+    by_name = {entry.name: entry for entry in models()}
+    for name, model in ollama_names().items():
+        found.setdefault(_plain(name), by_name[model])
     return found
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gpufleet.fit.architecture import facts_of
-from gpufleet.fit.catalogue import ModelEntry, find_model, quantised_name
+from gpufleet.fit.catalogue import ModelEntry, find_model, ollama_names, quantised_name
 from gpufleet.fit.engines import Engine, engine_named
 from gpufleet.fit.facts import Origin
 from gpufleet.fit.formats import WeightFormat, format_named
@@ -49,7 +49,17 @@ def catalogue_model(name: str) -> Model:
         if checkpoint is None:
             raise
         return checkpoint
-    return _of_entry(entry)
+    model = _of_entry(entry)
+    return _as_ollama_has_it(model, name) if name.lower() in ollama_names() else model
+
+
+def _as_ollama_has_it(model: Model, name: str) -> Model:
+    """The model with the weights that Ollama fetches by that name: of 4 bits, or as published in MXFP4."""
+    native = model.facts.native
+    form = replace(native, is_gguf=True) if native.name == "mxfp4" else format_named("q4_k_m")
+    return replace(
+        model, facts=replace(model.facts, name=name, native=form), source=f"{model.source}, as Ollama has it"
+    )
 
 
 def _of_entry(entry: ModelEntry) -> Model:
@@ -91,7 +101,8 @@ def form_of(said: str, model: Model, engine: Engine) -> WeightFormat:
 
 def serving_of(options: Options, model: Model) -> Serving:
     """The question, with what was left open filled in."""
-    is_gguf = model.origin is Origin.GGUF or bool(options.weights and format_named(options.weights).is_gguf)
+    is_file = model.origin is Origin.GGUF or (not options.weights and model.facts.native.is_gguf)
+    is_gguf = is_file or bool(options.weights and format_named(options.weights).is_gguf)
     usual = "llama.cpp" if is_gguf else "vllm"
     engine = engine_named(options.engine or usual)
     # Asked for its refusal alone: the name of no type must not come further.

@@ -1,8 +1,10 @@
 """Which GPUs of a machine are asked about, by simulated machines in place of its drivers."""
 
+import json
+
 import pytest
 
-from gpufleet.advise.fit.on_machine import MachineAnswer, ask_machine
+from gpufleet.advise.fit.on_machine import MachineAnswer, ask_machine, ask_what_runs
 from gpufleet.cli.main import main
 from gpufleet.devices.simulated.backend import SimulatedBackend
 from gpufleet.devices.simulated.description import read_description
@@ -10,6 +12,7 @@ from gpufleet.devices.simulated.machine import Machine, User
 from gpufleet.fit.answer import FitVerdict
 from gpufleet.fit.catalogue import find_cards
 from gpufleet.fit.options import Options
+from gpufleet.fit.running_well import WELL_TOKENS_PER_S
 from gpufleet.model.model_errors import InputError
 
 FOUR = "gpus: [{model: H100-80GB, count: 4}]"
@@ -69,6 +72,54 @@ def test_what_is_cut_or_was_not_named_is_not_asked_about() -> None:
         asked(CUT, "llama-3.1-8b")
     with pytest.raises(InputError, match="that was named"):
         asked(ONE, "llama-3.1-8b", gpus=("a100-80",))
+
+
+def test_what_runs_on_the_machine_is_listed_by_the_names_that_programs_fetch() -> None:
+    """One RTX 4060 of 8 GB: Llama 3.1 8B in 4 bits with Ollama, whose 4.4 GiB are read 57 times a second at
+    272 GB/s. vLLM is unsure there: it leaves 0.8 GiB, and a desktop may hold 1.
+    """
+    found = ask_what_runs(Options(model=""), [backend_of("gpus: [{model: RTX-4060}]")])
+    ways = {way.name: way for model in found.models for way in model.ways}
+    assert {way.program for way in ways.values()} == {"ollama"}
+    llama = ways["llama3.1:8b"]
+    assert (llama.program, llama.weights, llama.gpus) == ("ollama", "q4_k_m", 1)
+    assert llama.estimated_tokens_per_s == pytest.approx(272e9 / (4.4 * (1 << 30)), rel=0.05)
+    assert "llama3.3:70b" not in ways
+    assert all(way.estimated_tokens_per_s >= WELL_TOKENS_PER_S for way in ways.values())
+
+
+@pytest.mark.parametrize("card", ["L4", "MI210", "RX-9060-XT-16GB", "Flex-170"])
+def test_machines_of_each_maker_are_answered(card: str) -> None:
+    found = ask_what_runs(Options(model=""), [backend_of(f"gpus: [{{model: {card}, count: 2}}]")])
+    assert [(one.model, one.gpus_per_node_max) for one in found.cards] == [(card, 2)]
+    sizes = [model.parameters for model in found.models]
+    assert sizes == sorted(sizes, reverse=True)
+    assert len(sizes) > 20
+
+
+def test_two_kinds_of_card_in_one_machine_are_tried_alone_and_together() -> None:
+    both = "gpus: [{model: RTX-3090}, {model: RTX-4090}]"
+    names = [card.gpu for card in asked(both, "qwen3-8b").answer.cards]
+    assert names == ["RTX-3090", "RTX-4090", "1 x RTX-3090 + 1 x RTX-4090"]
+
+
+def test_a_machine_without_gpus_says_what_its_drivers_said() -> None:
+    broken = Machine(read_description(ONE), lambda: 0.0, list)
+    broken.driver_problem = "Driver/library version mismatch"
+    with pytest.raises(InputError, match=r"no whole GPU.*version mismatch"):
+        ask_what_runs(Options(model=""), [SimulatedBackend(broken)])
+
+
+def test_the_list_is_a_table_and_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("gpufleet.advise.fit.on_machine.own_backends", lambda: [backend_of(ONE)])
+    assert main(["fit", "--here"]) == 0
+    text = capsys.readouterr().out
+    assert "1 x H100-80GB, 79.2 GiB and 3350 GB/s each" in text
+    assert "estimate" in text
+    assert main(["fit", "--here", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["found"]["models"][0]["ways"]
 
 
 @pytest.mark.parametrize("beside", [["--cluster"], ["--train", "lora"], ["--manifest"]])

@@ -15,7 +15,10 @@ from gpufleet.devices.facts import GpuFacts
 from gpufleet.fit.answer import Answer
 from gpufleet.fit.basis import Basis
 from gpufleet.fit.catalogue import CardEntry, cards
+from gpufleet.fit.mixed_cards import together
 from gpufleet.fit.options import Options, serving_of
+from gpufleet.fit.question import CONTEXT
+from gpufleet.fit.running_well import RunnableModel, runnable_models
 from gpufleet.fit.search import answer
 from gpufleet.model import gpu_model
 from gpufleet.model.model_errors import InputError
@@ -31,14 +34,54 @@ class MachineAnswer(msgspec.Struct, frozen=True):
     left_out: tuple[str, ...]
 
 
+class MachineModels(msgspec.Struct, frozen=True):
+    """The cards of this machine, what runs well on them, and which of its GPUs are left out and why."""
+
+    context: int
+    cards: tuple[CardEntry, ...]
+    models: tuple[RunnableModel, ...]
+    left_out: tuple[str, ...]
+
+
 def ask_machine(options: Options, backends: Iterable[Backend]) -> MachineAnswer:
     """The answer; raises InputError where the machine has no GPU that it can be asked for."""
     model = model_of(options.model, from_hub=options.from_hub)
-    named = {card.model for card in cards_of(options.gpus)}
+    found, left_out = _found(options, backends)
+    asked, most = max(options.tensor_parallel, 1) * max(options.stages, 1), max(map(len, found.values()))
+    if asked > most:
+        raise InputError("this machine has fewer GPUs of one kind", value=asked, expected=f"at most {most}")
+    # Stages that were not asked for could be on other machines.
+    options = dataclasses.replace(options, stages=options.stages or 1)
+    chosen = _cards(found)
+    if len(chosen) > 1 and len({card.gpu.vendor for card in chosen}) == 1:
+        chosen = (*chosen, together([(card, card.gpus_per_node_max) for card in chosen]))
+    said = answer(model, serving_of(options, model), chosen, proposes=True)
+    return MachineAnswer(said, left_out)
+
+
+def ask_what_runs(options: Options, backends: Iterable[Backend]) -> MachineModels:
+    """What runs well on this machine; raises InputError where it has no GPU that it can be asked for."""
+    found, left_out = _found(options, backends)
+    options = dataclasses.replace(options, stages=options.stages or 1)
+    chosen = _cards(found)
+    return MachineModels(options.context or CONTEXT, chosen, runnable_models(chosen, options), left_out)
+
+
+def _cards(found: dict[str, list[GpuFacts]]) -> tuple[CardEntry, ...]:
     known = {card.model: card for card in cards()}
+    return tuple(_as_found(known[name], gpus) for name, gpus in found.items())
+
+
+def _found(
+    options: Options, backends: Iterable[Backend]
+) -> tuple[dict[str, list[GpuFacts]], tuple[str, ...]]:
+    """The GPUs that can be had by the name of their card, and those that are left out."""
+    named = {card.model for card in cards_of(options.gpus)}
+    known = {card.model for card in cards()}
     found: dict[str, list[GpuFacts]] = {}
-    left_out = []
-    for gpu, why_not in _gpus(backends):
+    left_out: list[str] = []
+    silent: list[str] = []
+    for gpu, why_not in _gpus(backends, silent):
         card = gpu_model.find(gpu.product)
         name = str(card.name) if card is not None else ""
         if why_not or name not in known:
@@ -49,35 +92,35 @@ def ask_machine(options: Options, backends: Iterable[Backend]) -> MachineAnswer:
         raise InputError(
             "this machine has no whole GPU of a known model" + (" that was named" if options.gpus else ""),
             field="--here",
-            value=left_out[:10] or None,
+            value=(left_out or silent)[:10] or None,
+            expected="a GPU of NVIDIA, AMD or Intel with its driver, or --gpu without --here",
         )
-    asked, most = max(options.tensor_parallel, 1) * max(options.stages, 1), max(map(len, found.values()))
-    if asked > most:
-        raise InputError("this machine has fewer GPUs of one kind", value=asked, expected=f"at most {most}")
-    # Stages that were not asked for could be on other machines.
-    options = dataclasses.replace(options, stages=options.stages or 1)
-    chosen = tuple(_as_found(known[name], gpus) for name, gpus in found.items())
-    said = answer(model, serving_of(options, model), chosen, proposes=True)
-    return MachineAnswer(said, tuple(left_out))
+    return found, tuple(left_out)
 
 
 def own_backends(root: Path = Path("/")) -> Iterator[Backend]:
     """Those of the vendors whose cards have figures; a vendor's library is loaded when it is opened."""
     from gpufleet.devices.amd.backend import AmdBackend
     from gpufleet.devices.drm_cards import Roots
+    from gpufleet.devices.intel.backend import IntelBackend
     from gpufleet.devices.nvidia.backend import NvidiaBackend
 
+    roots = Roots(root / "sys", root / "dev", platform.release())
     yield NvidiaBackend(root, clock_s=time.monotonic, wall_s=time.time)
-    yield AmdBackend(Roots(root / "sys", root / "dev", platform.release()), time.monotonic)
+    yield AmdBackend(roots, time.monotonic)
+    yield IntelBackend(roots, time.monotonic)
 
 
-def _gpus(backends: Iterable[Backend]) -> Iterator[tuple[GpuFacts, str]]:
-    """Every GPU that a driver lists, and why it is not to be had, if so."""
+def _gpus(backends: Iterable[Backend], silent: list[str]) -> Iterator[tuple[GpuFacts, str]]:
+    """Every GPU that a driver lists, and why it is not to be had, if so; ``silent`` gets what drivers that do
+    not answer say.
+    """
     for backend in backends:
         try:
             backend.open()
-        except DriverError:
+        except DriverError as error:
             # A machine has the driver of one vendor.
+            silent.append(str(error))
             continue
         try:
             for gpu in backend.fleet().gpus:
