@@ -38,7 +38,9 @@ def divisions(facts: ModelFacts, serving: Serving, card: CardEntry) -> Iterator[
     tensor = [serving.tensor_parallel] if serving.tensor_parallel else range(1, card.gpus_per_node_max + 1)
     if serving.engine.deals_layers:
         tensor = [serving.tensor_parallel or 1]
-    stages = [serving.stages] if serving.stages else range(1, min(STAGES_MAX, len(facts.layers)) + 1)
+    # What deals layers to GPUs by itself knows those of its own machine.
+    stages_max = card.gpus_per_node_max if serving.engine.deals_layers else STAGES_MAX
+    stages = [serving.stages] if serving.stages else range(1, min(stages_max, len(facts.layers)) + 1)
     found = [
         Division(stage, one, serving.replicas, serving.whole_experts) for stage in stages for one in tensor
     ]

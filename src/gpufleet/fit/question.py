@@ -1,6 +1,6 @@
 """What is asked: a model from somewhere, and how it is to be served."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpufleet.fit.basis import Basis
 from gpufleet.fit.engines import Engine
@@ -51,3 +51,9 @@ class Serving:
     batched_tokens: int = 0
     replicas: int = 1
     whole_experts: bool = False
+
+    @property
+    def on_one_machine(self) -> "Serving":
+        """The same in one stage, where stages were left open and could be on other machines."""
+        is_open = not self.stages and not self.engine.deals_layers
+        return replace(self, stages=1) if is_open else self

@@ -57,7 +57,7 @@ def _ways(entry: ModelEntry, ollama: str, cards: Iterable[CardEntry], options: O
         if not asked:
             continue
         model = catalogue_model(asked)
-        serving = serving_of(replace(options, model=asked), model)
+        serving = serving_of(replace(options, model=asked), model).on_one_machine
         tried = [on_card(model, serving, card, proposes=False) for card in cards]
         best = max(filter(_runs_well, tried), key=_speed, default=None)
         if best is not None:

@@ -78,7 +78,9 @@ def test_what_runs_on_the_machine_is_listed_by_the_names_that_programs_fetch() -
     """One RTX 4060 of 8 GB: Llama 3.1 8B in 4 bits with Ollama, whose 4.4 GiB are read 57 times a second at
     272 GB/s. vLLM is unsure there: it leaves 0.8 GiB, and a desktop may hold 1.
     """
-    found = ask_what_runs(Options(model=""), [backend_of("gpus: [{model: RTX-4060}]")])
+    found = ask_what_runs(
+        Options(model=""), [backend_of("gpus: [{model: RTX-4060, memoryMiB: 8188, reservedMiB: 300}]")]
+    )
     ways = {way.name: way for model in found.models for way in model.ways}
     assert {way.program for way in ways.values()} == {"ollama"}
     llama = ways["llama3.1:8b"]

@@ -1,6 +1,5 @@
 """Asks this machine's own drivers which GPUs it has, and where on them a model fits."""
 
-import dataclasses
 import platform
 import time
 from collections.abc import Iterable, Iterator
@@ -50,19 +49,16 @@ def ask_machine(options: Options, backends: Iterable[Backend]) -> MachineAnswer:
     asked, most = max(options.tensor_parallel, 1) * max(options.stages, 1), max(map(len, found.values()))
     if asked > most:
         raise InputError("this machine has fewer GPUs of one kind", value=asked, expected=f"at most {most}")
-    # Stages that were not asked for could be on other machines.
-    options = dataclasses.replace(options, stages=options.stages or 1)
     chosen = _cards(found)
     if len(chosen) > 1 and len({card.gpu.vendor for card in chosen}) == 1:
         chosen = (*chosen, together([(card, card.gpus_per_node_max) for card in chosen]))
-    said = answer(model, serving_of(options, model), chosen, proposes=True)
+    said = answer(model, serving_of(options, model).on_one_machine, chosen, proposes=True)
     return MachineAnswer(said, left_out)
 
 
 def ask_what_runs(options: Options, backends: Iterable[Backend]) -> MachineModels:
     """What runs well on this machine; raises InputError where it has no GPU that it can be asked for."""
     found, left_out = _found(options, backends)
-    options = dataclasses.replace(options, stages=options.stages or 1)
     chosen = _cards(found)
     return MachineModels(options.context or CONTEXT, chosen, runnable_models(chosen, options), left_out)
 
