@@ -54,6 +54,6 @@ class Serving:
 
     @property
     def on_one_machine(self) -> "Serving":
-        """The same in one stage, where stages were left open and could be on other machines."""
+        """This question in one stage, where stages were left open and could be on other machines."""
         is_open = not self.stages and not self.engine.deals_layers
         return replace(self, stages=1) if is_open else self
