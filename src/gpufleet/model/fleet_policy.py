@@ -14,6 +14,7 @@ import msgspec
 from gpufleet.model.identifiers import FleetPolicyName
 from gpufleet.model.label_syntax import check_label_key, check_label_value
 from gpufleet.model.labels import LabelSelector
+from gpufleet.model.mig_period import MigPeriod
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.node_images import NodeImages
 from gpufleet.model.rollout_settings import RolloutSettings
@@ -148,6 +149,7 @@ class FleetPolicy(msgspec.Struct, frozen=True):
     """What one policy says. None, "" and empty tuples are fields that it does not name.
 
     ``sharing_config`` names a sharing config of the agents, ``mig_layout`` a layout of the MIG manager.
+    ``mig_periods`` are times at which cards have another layout, which the agents carry out.
     ``rollout`` says how the images of driver and toolkit go through the nodes.
     """
 
@@ -157,6 +159,7 @@ class FleetPolicy(msgspec.Struct, frozen=True):
     runtime: Runtime | None = None
     sharing_config: str = ""
     mig_layout: str = ""
+    mig_periods: tuple[MigPeriod, ...] = ()
     rollout: RolloutSettings | None = None
     labels: tuple[tuple[str, str], ...] = ()
     taints: tuple[Taint, ...] = ()
@@ -164,6 +167,9 @@ class FleetPolicy(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         for field, text in (("sharingConfig", self.sharing_config), ("migLayout", self.mig_layout)):
             check_label_value(text, field)
+        if self.mig_layout and self.mig_periods:
+            expected = "migPeriods, or migLayout for NVIDIA's MIG manager"
+            raise InputError("two that cut the same cards", field="migPeriods", expected=expected)
         if self.rollout is not None and not self.images.parts:
             expected = "a driver of source Image or a runtime of mode Toolkit, or no rollout"
             raise InputError("settings of a rollout that cannot be", field="rollout", expected=expected)

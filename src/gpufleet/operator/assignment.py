@@ -131,6 +131,8 @@ def said(policy: FleetPolicy) -> Iterator[tuple[str, str]]:
         yield "sharingConfig", policy.sharing_config
     if policy.mig_layout:
         yield "migLayout", policy.mig_layout
+    if policy.mig_periods:
+        yield "migPeriods", "; ".join(one.words() for one in policy.mig_periods)
     for key, value in policy.labels:
         yield f"labels[{key}]", value or '""'
     for taint in policy.taints:

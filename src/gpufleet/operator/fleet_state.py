@@ -60,4 +60,7 @@ def checked_policy(found: wire.FleetPolicy) -> FleetPolicy:
         for position, window in enumerate(policy.rollout.windows):
             with of_object("FleetPolicy", policy.name), inside(f"spec.rollout.windows[{position}]"):
                 windows.check(window)
+    for position, period in enumerate(policy.mig_periods):
+        with of_object("FleetPolicy", policy.name), inside(f"spec.migPeriods[{position}]"):
+            windows.check(period.window)
     return policy

@@ -11,6 +11,7 @@ import msgspec
 from gpufleet.kube.keys import BACKFILL_UNTIL
 from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.structure import Structure
+from gpufleet.mig.periods import PERIODS_ANNOTATION
 from gpufleet.preflight.facts import EVICTION_BY_CONTROLLER, TOOLKIT_IMAGE_ANNOTATION
 
 TAINTS_ANNOTATION = "gpufleet.io/policy-taints"
@@ -36,6 +37,7 @@ READ_ANNOTATIONS = (
     TOOLKIT_IMAGE_ANNOTATION,
     EVICTION_BY_CONTROLLER,
     BACKFILL_UNTIL,
+    PERIODS_ANNOTATION,
 )
 APPLY = "Apply"
 

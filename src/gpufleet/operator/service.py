@@ -35,10 +35,12 @@ from gpufleet.kube.resources import (
     Kind,
 )
 from gpufleet.kube.status import Conflict, NotFound
+from gpufleet.mig.periods import PERIODS_ANNOTATION
 from gpufleet.model.identifiers import NodeName
 from gpufleet.operator.applying import apply_state, labels_differ, taints_differ
 from gpufleet.operator.figures import OperatorFigures, figures_of
 from gpufleet.operator.fleet_state import FleetState, fleet_state
+from gpufleet.operator.mig_periods import MigPeriods
 from gpufleet.operator.node_facts import NodeFacts, node_facts
 from gpufleet.operator.node_objects import DriverReport, PolicyNode
 from gpufleet.operator.parking.parking_controller import ParkingController
@@ -194,6 +196,7 @@ class Following:
         self.claims = Mirror(client, RESOURCE_CLAIMS, _CLAIM, self._on_claim, optional=True)
         self._planning = None if planner is None else Planning(planner, client.clock, self._changed.set)
         self.rollouts = Rollouts(client, namespace, lease.holds, scheduler_name, self._planning)
+        self._mig_periods = MigPeriods(client, self.has_mig_periods, self.state, lease.holds)
         self._group: asyncio.TaskGroup | None = None
         self._follows_pods = False
         self._seen: Mapping[NodeName, str] = {}
@@ -220,6 +223,7 @@ class Following:
             for mirror in self.mirrors:
                 await mirror.wait_listed()
             group.create_task(self._rounds())
+            group.create_task(self._mig_periods.run())
 
     async def _rounds(self) -> None:
         pause_s: float | None = 0.0
@@ -276,6 +280,12 @@ class Following:
         facts = [node_facts(one, reports.get(name)) for (_, name), one in self.nodes.objects.items()]
         unreadable = [(name, UNREADABLE) for _, name in self.policies.unreadable]
         return fleet_state(self.policies.objects.values(), facts, unreadable)
+
+    def has_mig_periods(self) -> bool:
+        """Whether a policy has periods with MIG layouts, or a node the layout of one."""
+        return any(one.spec.mig_periods for one in self.policies.objects.values()) or any(
+            PERIODS_ANNOTATION in one.metadata.annotations for one in self.nodes.objects.values()
+        )
 
     async def _write_nodes(self, state: FleetState) -> bool:
         """Whether every node is written, and what was written has been seen."""

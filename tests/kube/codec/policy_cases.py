@@ -74,6 +74,31 @@ CASES = (
             },
         ),
     ),
+    Case(
+        "layouts by hour and day",
+        spec(
+            migPeriods=[
+                {
+                    "schedule": "0 20 * * 1-5",
+                    "duration": "10h",
+                    "timeZone": "Europe/Berlin",
+                    "instances": ["3g.40gb", "1g.10gb+me"],
+                    "notice": "30m",
+                },
+                {"schedule": "0 0 * * 6", "duration": "2d"},
+            ]
+        ),
+    ),
+    Case(
+        "layouts by hour beside one of the MIG manager",
+        spec(migLayout="all-1g.10gb", migPeriods=[{"schedule": "0 0 * * 6", "duration": "2d"}]),
+        refused="spec.migPeriods",
+    ),
+    Case(
+        "a period with what is no profile",
+        spec(migPeriods=[{"schedule": "0 0 * * 6", "duration": "2d", "instances": ["3g"]}]),
+        refused="spec.migPeriods[0].instances[0]",
+    ),
     Case("driver of the host", spec(driver={"source": "Host", "version": "595.91.07"})),
     Case("toolkit", spec(runtime={"mode": "Toolkit", "image": IMAGE})),
     Case("selector absent", {}, unreadable=True),

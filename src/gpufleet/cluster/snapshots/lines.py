@@ -20,6 +20,7 @@ from gpufleet.kube.objects.pod import Pod
 from gpufleet.kube.objects.resource_claims import ResourceClaimObject
 from gpufleet.kube.objects.resource_slices import DeviceClassObject
 from gpufleet.kube.resources import Kind
+from gpufleet.mig.periods import PERIODS_ANNOTATION
 from gpufleet.mig.wanted import DEMAND_ANNOTATION, LAYOUTS_ANNOTATION, STATES_ANNOTATION
 from gpufleet.model.model_errors import InputError
 
@@ -30,6 +31,7 @@ KEPT_ANNOTATIONS = keys.POD_ANNOTATIONS | {
     keys.LEADER_WORKER_SET_EXCLUSIVE,
     DEMAND_ANNOTATION,
     LAYOUTS_ANNOTATION,
+    PERIODS_ANNOTATION,
     STATES_ANNOTATION,
 }
 """All annotations, of pods and of what they speak of, that a codec reads."""

@@ -5,7 +5,7 @@ of them.
 """
 
 from gpufleet.kube.codec.field_path import inside, of_object
-from gpufleet.kube.codec.rollout_settings import read_rollout_settings
+from gpufleet.kube.codec.rollout_settings import read_mig_periods, read_rollout_settings
 from gpufleet.kube.codec.selectors import label_selector
 from gpufleet.kube.codec.written_words import check_length, read_word
 from gpufleet.kube.kube_errors import ObjectError
@@ -45,6 +45,7 @@ def read_fleet_policy(found: wire.FleetPolicy) -> FleetPolicy:
                 runtime=_runtime(spec.runtime),
                 sharing_config=spec.sharing_config,
                 mig_layout=spec.mig_layout,
+                mig_periods=read_mig_periods(spec.mig_periods),
                 rollout=None if spec.rollout is None else read_rollout_settings(spec.rollout),
                 labels=_labels(spec.labels),
                 taints=_taints(spec.taints),

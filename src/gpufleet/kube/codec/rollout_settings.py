@@ -1,4 +1,4 @@
-"""What the settings of a rollout mean, as a FleetPolicy says them.
+"""What the settings of a rollout, and the periods of MIG layouts, mean as a FleetPolicy says them.
 
 Whether a calendar knows the times of a window is checked by ``operator.fleet_state``, which has the rules of
 cron. ``fleet_policies`` reads the rest of the policy.
@@ -10,7 +10,9 @@ import msgspec
 
 from gpufleet.kube.codec.durations import read_duration
 from gpufleet.kube.codec.field_path import inside
+from gpufleet.kube.codec.written_words import check_length
 from gpufleet.kube.objects import fleet_policies as wire
+from gpufleet.model.mig_period import MigPeriod
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.rollout_settings import NodeCount, RolloutSettings, Window
 
@@ -68,6 +70,17 @@ def _seconds_if_any(written: str | None, field: str) -> int | None:
 def _window(position: int, written: wire.WindowSpec) -> Window:
     with inside(f"windows[{position}]"):
         return Window(written.schedule, _seconds(written.duration, "duration"), written.time_zone)
+
+
+def read_mig_periods(written: tuple[wire.MigPeriodSpec, ...]) -> tuple[MigPeriod, ...]:
+    """The times at which cards have another layout. Raises InputError, naming the field."""
+    check_length(len(written), WINDOWS_MAX, "migPeriods")
+    found = []
+    for position, one in enumerate(written):
+        with inside(f"migPeriods[{position}]"):
+            window = Window(one.schedule, _seconds(one.duration, "duration"), one.time_zone)
+            found.append(MigPeriod(window, one.instances, _seconds(one.notice, "notice")))
+    return tuple(found)
 
 
 def rollout_status_patch(status: wire.RolloutStatus | None) -> dict[str, object]:

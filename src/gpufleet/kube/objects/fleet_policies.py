@@ -41,6 +41,13 @@ class WindowSpec(Structure, frozen=True):
     time_zone: str = "UTC"
 
 
+class MigPeriodSpec(WindowSpec, frozen=True):
+    """A time at which cards have another MIG layout."""
+
+    instances: tuple[str, ...] = ()
+    notice: str = "10m"
+
+
 class RolloutSpec(Structure, frozen=True):
     """How a driver's image goes through the nodes; defaults are those of the definition."""
 
@@ -65,6 +72,7 @@ class FleetPolicySpec(Structure, frozen=True):
     runtime: RuntimeSpec | None = None
     sharing_config: str = ""
     mig_layout: str = ""
+    mig_periods: tuple[MigPeriodSpec, ...] = ()
     rollout: RolloutSpec | None = None
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     taints: tuple[Taint, ...] = ()

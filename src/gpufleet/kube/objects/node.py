@@ -8,6 +8,7 @@ import msgspec
 from gpufleet.kube.keys import BACKFILL_UNTIL
 from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.structure import Structure
+from gpufleet.mig.periods import PERIODS_ANNOTATION
 from gpufleet.mig.wanted import DEMAND_ANNOTATION, LAYOUTS_ANNOTATION, STATES_ANNOTATION
 
 READY = "Ready"
@@ -30,7 +31,9 @@ KEPT = frozenset({READY, GPU_HEALTHY, PODS_REJECTED, PLACES_KEPT})
 """Conditions that decisions read; the others change every few minutes and only cost memory."""
 
 
-ANNOTATIONS = frozenset({DEMAND_ANNOTATION, LAYOUTS_ANNOTATION, STATES_ANNOTATION, BACKFILL_UNTIL})
+ANNOTATIONS = frozenset(
+    {DEMAND_ANNOTATION, LAYOUTS_ANNOTATION, PERIODS_ANNOTATION, STATES_ANNOTATION, BACKFILL_UNTIL}
+)
 """Annotations that are read: the MIG layouts of the node's cards, and until when its drain waits."""
 
 
