@@ -82,9 +82,9 @@ class Fleet:
     api: Api
     log: Path
 
-    def pod(self, name: str, gpus: int, gang: int = 0, namespace: str = "default") -> None:
-        """Create a pod for our scheduler, with ``gang`` as one of so many members of ``train``."""
-        words = {"gpufleet.io/gang": "train", "gpufleet.io/gang-min-members": str(gang)} if gang else {}
+    def pod(self, name: str, gpus: int, gang: int = 0, namespace: str = "default", of: str = "train") -> None:
+        """Create a pod for our scheduler, with ``gang`` as one of so many members of the gang ``of``."""
+        words = {"gpufleet.io/gang": of, "gpufleet.io/gang-min-members": str(gang)} if gang else {}
         container = {"name": "c", "image": "example.com/none", "resources": {"limits": {GPU: str(gpus)}}}
         spec = {"schedulerName": "gpufleet", "containers": [container], "automountServiceAccountToken": False}
         metadata = {"name": name, "annotations": words}

@@ -51,6 +51,21 @@ def test_work_that_waits_for_members_or_for_quota_buys_nothing(fleet: Fleet) -> 
     assert len(fleet.claims()) == 2
 
 
+def test_of_two_gangs_that_are_within_quota_only_one_by_one_one_gets_nodes(fleet: Fleet) -> None:
+    # The quota of 24 GPUs has room for each: 16 of one and 16 of the other.
+    for gang in ("one", "other"):
+        for member in range(2):
+            fleet.pod(f"{gang}-{member}", gpus=8, gang=2, of=gang)
+    fleet.until_run("one-0", "one-1")
+    fleet.until_waits("WaitingForQuota", "other-0")
+    assert fleet.types() == ["gpu-8x"] * 2
+    assert len(fleet.claims()) == 2
+    fleet.api.request("DELETE", f"{pods('default')}/one-0")
+    fleet.api.request("DELETE", f"{pods('default')}/one-1")
+    fleet.until_run("other-0", "other-1")
+    assert fleet.types() == ["gpu-8x"] * 2
+
+
 def test_a_gang_on_half_a_node_is_left_there_and_without_its_annotation_it_would_not_be(fleet: Fleet) -> None:
     fleet.may_buy("gpu-8x")
     for name in TRAIN[:2]:

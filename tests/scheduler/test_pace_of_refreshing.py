@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from gpufleet.cluster.pods.pod_entry import Entry
 from gpufleet.engine.instruction import GangUnschedulable, Verdict
 from gpufleet.engine.policy import POLICIES
 from gpufleet.engine.scheduler import Engine
@@ -22,6 +23,7 @@ from gpufleet.scheduler.refreshing import (
     Refreshing,
 )
 from gpufleet.scheduler.reporting import Reporter
+from gpufleet.scheduler.shown_reasons import ShownReason
 from gpufleet.simulation.virtual_loop import VirtualClock, VirtualLoop, run
 from tests.cluster.changing_cluster import SCHEDULER, Books, ChangingCluster, StoppedClock
 from tests.engine.effort import seeds
@@ -71,6 +73,11 @@ class Noted(Reporter):
         """Nothing was said."""
 
 
+def as_it_is(reason: str, _: Entry) -> ShownReason:
+    """No reason is shown otherwise than the verdict has it."""
+    return ShownReason(reason)
+
+
 def crowd(chance: Random, *, malformed: int, alone: int, in_gang: bool) -> Books:
     """Pods that cannot be understood, pods of one shape each, and a large gang, mixed up."""
     kinds = ["malformed"] * malformed + ["alone"] * alone + ["gang"] * (GANG_SIZE if in_gang else 0)
@@ -95,7 +102,7 @@ def test_every_turn_is_bounded_and_every_pod_has_its_turn_before_any_has_two(see
     malformed, alone, in_gang = chance.randint(1, 200), chance.randint(0, 60), chance.random() < 0.5
     books = crowd(chance, malformed=malformed, alone=alone, in_gang=in_gang)
     engine, reporter = Asked(), Noted()
-    refreshing = Refreshing(engine, books.pods, reporter, StoppedClock(), lambda: False)
+    refreshing = Refreshing(engine, books.pods, reporter, StoppedClock(), lambda: False, as_it_is)
     # A gang is asked about once a turn in which one of its members has its turn.
     a_gang = 1 + GANG_SIZE // MEMBERS_AN_ANSWER
     for _ in range(100):
@@ -120,7 +127,7 @@ def test_no_turn_is_taken_while_something_more_urgent_is_under_way() -> None:
 
     async def work(loop: VirtualLoop) -> None:
         clock = VirtualClock(loop)
-        refreshing = Refreshing(Asked(), books.pods, reporter, clock, lambda: bool(binds))
+        refreshing = Refreshing(Asked(), books.pods, reporter, clock, lambda: bool(binds), as_it_is)
         life = asyncio.create_task(refreshing.run())
         await clock.sleep(10 * TURN_EVERY_S)
         assert not reporter.told

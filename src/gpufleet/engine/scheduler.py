@@ -27,6 +27,7 @@ from gpufleet.engine.event import (
     ValuationLearned,
 )
 from gpufleet.engine.explanations.explanation import Explanation
+from gpufleet.engine.explanations.promised_quota import PromisedQuota
 from gpufleet.engine.explanations.queue_report import QueueUse, queue_report
 from gpufleet.engine.explanations.waiting_order import Queued, line_up
 from gpufleet.engine.explanations.why import Why
@@ -62,7 +63,8 @@ from gpufleet.model.model_errors import InputError
 class Engine:
     """Decides for one fleet. Not for use by several threads at once.
 
-    ``goes_on``: slices of a step are still to come.
+    ``goes_on``: slices of a step are still to come. ``promised_quota`` is for those who show what
+    waits to node autoscalers: no decision depends on it.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class Engine:
             self.state, self.nominations, search, overtime, self._reservations, moving, violations
         )
         self._why = Why(self.state, self._cycle.verdicts)
+        self.promised_quota = PromisedQuota(self.state)
         self.at_us = 0
         self.goes_on = False
 

@@ -13,7 +13,7 @@ from gpufleet.cluster.engine_events import EngineEvents
 from gpufleet.cluster.pods.effective_terms import ignored_note, terms_of
 from gpufleet.cluster.pods.pod_entry import Entry, Intent
 from gpufleet.cluster.verdict_words import GANG_MALFORMED, words_for_gang, words_for_pod
-from gpufleet.cluster.waiting_reasons import as_shown, waiting_reason
+from gpufleet.cluster.waiting_reasons import waiting_reason
 from gpufleet.engine.explanations.causes import GANG_UNKNOWN, cause_of, cause_of_gang, never_fits
 from gpufleet.engine.instruction import (
     AnyInstruction,
@@ -50,6 +50,7 @@ from gpufleet.scheduler.eviction_planner import EvictionPlanner
 from gpufleet.scheduler.gang_protection import protection_of
 from gpufleet.scheduler.grant_annotations import Delivery
 from gpufleet.scheduler.reporting import Reporter
+from gpufleet.scheduler.shown_reasons import Shown
 from gpufleet.scheduler.violation_words import event_of
 from gpufleet.scheduler.volume_binder import VolumeTask
 
@@ -69,6 +70,7 @@ class Dispatch:
         eviction_planner: EvictionPlanner,
         clock: Clock,
         epoch: int,
+        shown: Shown,
     ) -> None:
         self.engine_events = engine_events
         self.delivery = delivery
@@ -78,6 +80,7 @@ class Dispatch:
         self.eviction_planner = eviction_planner
         self.clock = clock
         self.epoch = epoch
+        self.shown = shown
 
     def carry_out(self, instruction: AnyInstruction) -> None:
         """Hand one instruction to the part that knows how."""
@@ -89,8 +92,8 @@ class Dispatch:
                 if entry is not None and entry.meaning is not None:
                     message = words_for_pod(verdict, entry.meaning.shape)
                     cause, never = cause_of(verdict), never_fits(verdict)
-                    reason = self._shown(waiting_reason(cause, never_fits=never), entry)
-                    self.reporter.waits(entry.name, reason, message, cause, never_fits=never)
+                    reason, note = self.shown(waiting_reason(cause, never_fits=never), entry)
+                    self.reporter.waits(entry.name, reason, message + note, cause, never_fits=never)
                     self._release_claims(entry)
             case GangUnschedulable():
                 cause, of_member = cause_of_gang(instruction), instruction.verdict
@@ -186,16 +189,13 @@ class Dispatch:
             )
             self.binder.claims.release(entry.name, tasks)
 
-    def _shown(self, reason: str, entry: Entry) -> str:
-        return as_shown(reason, entry.object, self.engine_events.queues.now_us())
-
     def _tell_gang(
         self, gang: GangName, cause: str, words: Callable[[Entry], str], *, never: bool = False
     ) -> None:
         reason = waiting_reason(cause, never_fits=never)
         for entry in self.engine_events.waiting_members(gang):
-            shown = self._shown(reason, entry)
-            self.reporter.waits(entry.name, shown, words(entry), cause, never_fits=never)
+            shown, note = self.shown(reason, entry)
+            self.reporter.waits(entry.name, shown, words(entry) + note, cause, never_fits=never)
             self._release_claims(entry)
 
 

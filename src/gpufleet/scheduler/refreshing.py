@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from gpufleet.cluster.engine_time import EngineTime
 from gpufleet.cluster.pods.pod_entry import Entry, PodStage
 from gpufleet.cluster.pods.pod_tracker import PodTracker
 from gpufleet.cluster.verdict_words import GANG_MALFORMED, words_for_gang, words_for_pod
-from gpufleet.cluster.waiting_reasons import as_shown, waiting_reason
+from gpufleet.cluster.waiting_reasons import waiting_reason
 from gpufleet.engine.explanations.causes import cause_of, cause_of_gang, never_fits
 from gpufleet.engine.instruction import GangUnschedulable
 from gpufleet.engine.scheduler import Engine
@@ -25,6 +24,7 @@ from gpufleet.model.pod import Pod
 from gpufleet.model.relations import Relations
 from gpufleet.model.shape import Shape
 from gpufleet.scheduler.reporting import Reporter
+from gpufleet.scheduler.shown_reasons import Shown
 
 # Each turn is bounded, so that it delays no decision for long; a large queue takes many turns.
 TURN_EVERY_S = 10.0
@@ -50,13 +50,20 @@ class Refreshing:
     """Goes round the waiting pods. ``busy`` tells whether something more urgent is under way."""
 
     def __init__(
-        self, engine: Engine, pods: PodTracker, reporter: Reporter, clock: Clock, busy: Callable[[], bool]
+        self,
+        engine: Engine,
+        pods: PodTracker,
+        reporter: Reporter,
+        clock: Clock,
+        busy: Callable[[], bool],
+        shown: Shown,
     ) -> None:
         self.engine = engine
         self.pods = pods
         self.reporter = reporter
         self.clock = clock
         self.busy = busy
+        self.shown = shown
         self._round: Iterator[PodUid] = iter(())
 
     async def run(self) -> None:
@@ -103,10 +110,12 @@ class Refreshing:
             answer = FreshVerdict(problem, GANG_MALFORMED, never_fits=True)
             if not problem:
                 answer = answers.of_gang(gang, size, entry.meaning.shape)
+        if not answer.words:
+            return False
         reason = waiting_reason(answer.cause, never_fits=answer.never_fits)
-        reason = as_shown(reason, entry.object, EngineTime(self.clock).now_us())
-        return bool(answer.words) and self.reporter.still_waits(
-            entry.name, reason, answer.words, answer.cause, never_fits=answer.never_fits
+        shown, note = self.shown(reason, entry)
+        return self.reporter.still_waits(
+            entry.name, shown, answer.words + note, answer.cause, never_fits=answer.never_fits
         )
 
 

@@ -61,6 +61,7 @@ from gpufleet.scheduler.refreshing import Refreshing
 from gpufleet.scheduler.reporting import Reporter
 from gpufleet.scheduler.rounds import Record, Rounds
 from gpufleet.scheduler.short_gangs import ShortGangs
+from gpufleet.scheduler.shown_reasons import ShownReasons
 from gpufleet.scheduler.status import Status
 from gpufleet.scheduler.volume_binder import VolumeBinder
 from gpufleet.scheduler.write_ahead import WriteAhead
@@ -249,8 +250,17 @@ class Service:
         eviction_planner = EvictionPlanner(
             engine_events, evictions, reporter, conditions, time, metrics, write_ahead, moved_places
         )
+        shown = ShownReasons(engine, pods, time.now_us).of
         dispatch = Dispatch(
-            engine_events, PluginDelivery(), binder, reporter, conditions, eviction_planner, clock, epoch
+            engine_events,
+            PluginDelivery(),
+            binder,
+            reporter,
+            conditions,
+            eviction_planner,
+            clock,
+            epoch,
+            shown,
         )
         short_gangs = ShortGangs(engine, gangs, conditions)
         rounds = Rounds(
@@ -263,7 +273,7 @@ class Service:
         mig_demand = MigDemand(
             settings.mig_demand, self.client, cluster, engine, pods, busy=busy, may_write=self.lease.holds
         )
-        refreshing = Refreshing(engine, pods, reporter, clock, busy)
+        refreshing = Refreshing(engine, pods, reporter, clock, busy, shown)
         writer = self._queue_status_writer(cluster, reader, engine, statuses, write_ahead, busy)
         writers = (binder, claims, reporter, conditions, evictions, pod_nominations, write_ahead)
         workers = (*writers, refreshing, writer, mig_demand)

@@ -1,0 +1,62 @@
+"""The reason that a waiting pod shows node autoscalers: ``Unschedulable`` while nodes are asked for.
+
+Nodes are not asked for while the pod is postponed, and not beyond the quota of its queue: work that was shown
+before counts against it. After a restart the conditions of the pods say which work that was.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from gpufleet.cluster.pods.pod_entry import Entry, PodStage
+from gpufleet.cluster.pods.pod_tracker import PodTracker
+from gpufleet.cluster.waiting_reasons import UNSCHEDULABLE, WAITING_FOR_QUOTA, as_shown
+from gpufleet.engine.scheduler import Engine
+from gpufleet.kube.objects.pod import POD_SCHEDULED
+
+PROMISED = "; its queue's quota is promised to work for which nodes were asked before"
+
+
+class ShownReason(NamedTuple):
+    """The reason, and what is said beside the words of why the pod waits."""
+
+    reason: str
+    note: str = ""
+
+
+Shown = Callable[[str, Entry], ShownReason]
+"""The reason that is shown for the one that the engine's verdict has."""
+
+
+class ShownReasons:
+    """Decides which of the work that nodes would help asks for them."""
+
+    def __init__(self, engine: Engine, pods: PodTracker, now_us: Callable[[], int]) -> None:
+        self._promised = engine.promised_quota
+        self._pods = pods
+        self._now_us = now_us
+        self._knows_shown = False
+
+    def of(self, reason: str, entry: Entry) -> ShownReason:
+        """The reason that a pod shows."""
+        if entry.meaning is None:
+            return ShownReason(reason)
+        now_us = self._now_us()
+        shown = as_shown(reason, entry.object, now_us)
+        work = entry.meaning.workload
+        if shown != UNSCHEDULABLE:
+            self._promised.withdraw(work)
+            return ShownReason(shown)
+        if not self._knows_shown:
+            self._knows_shown = True
+            self._take_up(now_us)
+        if self._promised.promise(work, now_us):
+            return ShownReason(UNSCHEDULABLE)
+        return ShownReason(WAITING_FOR_QUOTA, PROMISED)
+
+    def _take_up(self, now_us: int) -> None:
+        """Work that asked for nodes before this process began goes on doing so before any other."""
+        for entry in self._pods.entries.values():
+            if entry.place is PodStage.WAITING and entry.meaning is not None:
+                said = entry.object.condition(POD_SCHEDULED)
+                if said is not None and said.reason == UNSCHEDULABLE:
+                    self._promised.promise(entry.meaning.workload, now_us)
