@@ -30,7 +30,7 @@ def test_a_day_costs_what_the_page_says(tmp_path: Path) -> None:
 
 def test_a_trace_is_replayed_as_the_page_says(tmp_path: Path) -> None:
     with newcomers_shell(tmp_path) as shell:
-        assert walk(DOCS / "replay.md", shell, tmp_path / "memory") == 8
+        assert walk(DOCS / "replay.md", shell, tmp_path / "memory") == 9
     placements = tmp_path / "checkout" / "fixed" / "placements-fgd-42.csv"
     # a line for each of the 500 tasks and one for the names of the columns
     assert len(placements.read_text(encoding="utf-8").splitlines()) == 501

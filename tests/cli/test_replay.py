@@ -329,3 +329,26 @@ assert "numpy" not in sys.modules
 """
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "--seed" in ran.stderr
+
+
+PRICES = "unit,amount,currency,gpu_model\nGPU-hour,2,EUR,\n"
+
+
+def test_prices_say_what_a_timeline_cost_and_need_one(
+    files: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prices = tmp_path / "prices.csv"
+    prices.write_text(PRICES, encoding="utf-8")
+    options = (*files, "--policy", "fgd", "--prices", str(prices))
+    assert replay(*options) == 2
+    assert "expected --mode timeline" in capsys.readouterr().err
+    told = tmp_path / "told.json"
+    assert replay(*options, "--mode", "timeline", "--json", told) == 0
+    result = results(told)
+    (timeline,) = (run["timeline"] for run in result["runs"])
+    hours = timeline["makespan_s"] / 3600
+    assert timeline["cost"]["amount_micro"] == pytest.approx(result["gpus"] * 2_000_000 * hours, abs=1)
+    assert "EUR in all" in capsys.readouterr().out
+    prices.write_text(PRICES.replace("EUR,", "EUR,H100-80GB"), encoding="utf-8")
+    assert replay(*options, "--mode", "timeline") == 2
+    assert "no price is for a node of the trace" in capsys.readouterr().err

@@ -9,10 +9,10 @@ from gpufleet.cli.output import echo_data, echo_json, echo_line
 from gpufleet.cli.queues_table import Column, laid_out
 from gpufleet.ledger.costs import Cost
 from gpufleet.ledger.idle_board import IdleJob, idle_jobs
-from gpufleet.ledger.money import MICRO_UNITS
 from gpufleet.ledger.node_hour import HOUR_US
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.model_errors import InputError
+from gpufleet.model.money import MICRO_UNITS
 
 GPU_HOUR = HOUR_US * WHOLE_GPU_MILLI
 """The quantity of a GPU for an hour."""

@@ -16,15 +16,12 @@ from gpufleet.kube.codec.times import whole_time
 from gpufleet.ledger.buckets import Bucket
 from gpufleet.ledger.cost_rows import HOST_IDLE, HOSTS, OTHERS, UNUSED
 from gpufleet.ledger.costs import WASTE_BY, Cost, Group
-from gpufleet.ledger.money import MICRO_UNITS, rounded_together
 from gpufleet.ledger.node_hour import HOUR_US
 from gpufleet.model.device import WHOLE_GPU_MILLI
+from gpufleet.model.money import HUNDREDTHS, MICRO_UNITS, decimals, rounded_together
 
 GPU_HOUR = HOUR_US * WHOLE_GPU_MILLI
 """The quantity of a GPU for an hour."""
-
-HUNDREDTHS = 100
-"""Tables show two decimals."""
 
 NO_POD, NO_VALUE = "(held by no pod)", "(none)"
 """In tables and CSV: the part that no pod holds, and pods that have no queue, owner or label of that name."""
@@ -143,27 +140,22 @@ def _amounts(amounts: Sequence[int | None]) -> list[str]:
 def _rounded(figures: Sequence[int], unit: int, unknown: Sequence[bool]) -> list[str]:
     """Figures with two decimals of a unit, which still add up, and their sum behind them."""
     parts = _hundredths(figures, unit)
-    shown = [UNKNOWN if absent else _decimals(part) for absent, part in zip(unknown, parts, strict=True)]
-    return [*shown, _decimals(sum(parts))]
+    shown = [UNKNOWN if absent else decimals(part) for absent, part in zip(unknown, parts, strict=True)]
+    return [*shown, decimals(sum(parts))]
 
 
 def rounded_texts(figures: Sequence[int], unit: int) -> list[str]:
     """Figures with two decimals of a unit, which still add up to the sum of them."""
-    return [_decimals(part) for part in _hundredths(figures, unit)]
+    return [decimals(part) for part in _hundredths(figures, unit)]
 
 
 def money_texts(amounts: Sequence[int]) -> list[str]:
     """Amounts with two decimals, each rounded for itself."""
-    return [_decimals(part) for one in amounts for part in _hundredths([one], MICRO_UNITS)]
+    return [decimals(part) for one in amounts for part in _hundredths([one], MICRO_UNITS)]
 
 
 def _hundredths(figures: Sequence[int], unit: int) -> list[int]:
     return rounded_together([Fraction(figure * HUNDREDTHS, unit) for figure in figures])
-
-
-def _decimals(hundredths: int) -> str:
-    sign, size = ("-" if hundredths < 0 else ""), abs(hundredths)
-    return f"{sign}{size // HUNDREDTHS:,}.{size % HUNDREDTHS:02}"
 
 
 def _gaps(cost: Cost) -> Iterator[str]:

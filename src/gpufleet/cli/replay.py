@@ -7,10 +7,16 @@ Only options and output are here; ``replay.plan`` checks the question, ``replay.
 import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from gpufleet.cli.parameters import InputFile, OneOf, OutputFile, OutputFolder, Real, Whole
+from gpufleet.cli.price_options import PRICES
+
+if TYPE_CHECKING:
+    from gpufleet.cli.replay_output import Output
+    from gpufleet.replay.plan import SweepPlan
 
 NODE_LIST = InputFile("a node list (CSV or Parquet, also .gz)")
 TASK_LIST = InputFile("a task list (CSV or Parquet, also .gz)")
@@ -73,6 +79,12 @@ TASK_LIST = InputFile("a task list (CSV or Parquet, also .gz)")
     show_default=True,
     help="In timeline mode, evict tasks of lower priority, as the scheduler does; they start anew.",
 )
+@click.option(
+    "--prices",
+    multiple=True,
+    type=PRICES,
+    help="In timeline mode, also say what the fleet costs: tables of prices, as of gpufleet cost.",
+)
 @click.option("--jobs", type=Whole(1, 1024), help="Runs at a time.  [default: one a core]")
 @click.option(
     "--out",
@@ -119,6 +131,7 @@ def command(
     seed: str,
     order: str,
     preempt_by_priority: bool,
+    prices: tuple[Path, ...],
     jobs: int | None,
     out: Path | None,
     json_path: Path | None,
@@ -154,7 +167,7 @@ def command(
         submitted_order=order == "submitted",
         log_path=None if log_path is None else str(log_path),
     )
-    planned = plan(template, policy, seed, out, shown_command())
+    planned = with_prices(plan(template, policy, seed, out, shown_command()), prices, output)
     # Before the replay: that a file cannot be written must not be found out after hours.
     output.check_targets(log_path)
     output.tell_notes(planned)
@@ -170,6 +183,29 @@ def command(
     if outcome.failure is not None:
         raise outcome.failure
     return ExitCode.INTERRUPTED if outcome.interrupted else ExitCode.DONE
+
+
+def with_prices(planned: "SweepPlan", prices: tuple[Path, ...], output: "Output") -> "SweepPlan":
+    """The sweep, with the price of each node where prices are given. Raises InputError."""
+    import msgspec
+
+    from gpufleet.model.model_errors import InputError
+
+    if not prices:
+        return planned
+    # Only where prices are asked for: the ledger is no part of a replay.
+    from gpufleet.cli.replay_prices import prices_of
+
+    found, notes = prices_of(prices, planned.trace.nodes)
+    if planned.requests[0].mode != "timeline":
+        raise InputError(
+            "money passes with time, which a saturated fleet has not",
+            field="--prices",
+            expected="--mode timeline",
+        )
+    output.tell(notes)
+    requests = tuple(msgspec.structs.replace(one, prices=found) for one in planned.requests)
+    return msgspec.structs.replace(planned, requests=requests)
 
 
 def default_pods(nodes: Path | None, arrivals: Path | None) -> Path:

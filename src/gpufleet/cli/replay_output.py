@@ -6,6 +6,7 @@ to standard output, unless that is where the JSON is wanted. Files appear comple
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from rich import box
@@ -91,7 +92,11 @@ class Output:
 
     def tell_notes(self, planned: SweepPlan) -> None:
         """What was found in the input that does no harm."""
-        for note in dict.fromkeys(planned.trace.notes + planned.replayed.notes):
+        self.tell(dict.fromkeys(planned.trace.notes + planned.replayed.notes))
+
+    def tell(self, notes: Iterable[str]) -> None:
+        """Notes, a line each."""
+        for note in notes:
             self._messages.print(visible.visible_line(f"note: {note}"), soft_wrap=True, markup=False)
 
     def sweep(self, planned: SweepPlan, jobs: int | None, ray_address: str | None) -> RunOutcome:
@@ -147,12 +152,24 @@ class Output:
         if result.mode == "timeline":
             self._answers.print(timeline_table(result))
             self._answers.print(TIMELINE_LEGEND, style="dim")
+            self._show_costs(result)
         else:
             seeds = max(len(one.seeds) for one in result.policies)
             self._answers.print(saturate_table(result))
             self._answers.print(LEGEND, style="dim")
             if seeds > 1:
                 self._answers.print(SEEDS_LEGEND.format(seeds), style="dim")
+
+    def _show_costs(self, result: SweepResult) -> None:
+        """What each run cost, where prices were given."""
+        if not any(run.timeline is not None and run.timeline.cost is not None for run in result.runs):
+            return
+        from gpufleet.cli.replay_prices import LEGEND as COST_LEGEND
+        from gpufleet.cli.replay_prices import cost_table, unpriced_note
+
+        self._answers.print(cost_table(result, plain_table("policy")))
+        self._answers.print(COST_LEGEND, style="dim")
+        self.tell(unpriced_note(result))
 
     def tell_skipped(self, result: SweepResult) -> None:
         """Rows of the input that were left out."""

@@ -19,7 +19,6 @@ from gpufleet.ledger.bills.billed_hours import CORRECTION, WITHOUT_BILL, Divisio
 from gpufleet.ledger.buckets import Bucket
 from gpufleet.ledger.cost_rows import HOST, HOST_IDLE, hours_of
 from gpufleet.ledger.interval_log import ByNode, LedgerPod
-from gpufleet.ledger.money import MICRO_UNITS, apportion
 from gpufleet.ledger.months import begin_us, month_of
 from gpufleet.ledger.months import end_us as month_end_us
 from gpufleet.ledger.node_hour import HOUR_US, NO_POD, LedgerRow, NodeHour, NodeRecords
@@ -28,6 +27,7 @@ from gpufleet.ledger.spans import Span, end_us
 from gpufleet.ledger.stamps import US_PER_S
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.identifiers import PodUid
+from gpufleet.model.money import MICRO_UNITS, apportion
 
 METHOD = "gpufleet.io/held/v1"
 """How a charge is divided: by the part of a card that is held, and the time; docs/cost.md has it."""

@@ -12,10 +12,10 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from gpufleet.ledger.money import apportion
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.mig import MigGeometry
 from gpufleet.model.model_errors import InputError
+from gpufleet.model.money import apportion
 
 CARD_PARTS = 10**12
 """Charges are counted in trillionths of a card: finer than a micro-unit of any price of a card and hour."""

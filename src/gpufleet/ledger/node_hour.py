@@ -21,11 +21,11 @@ from gpufleet.ledger.buckets import (
     Holding,
 )
 from gpufleet.ledger.held_parts import CARD_PARTS, charges
-from gpufleet.ledger.money import apportion, rounded
 from gpufleet.ledger.price_book import Price, PriceBook, PricedNode, PriceSpan, PriceUnit
 from gpufleet.ledger.spans import Span, end_us, pieces
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
+from gpufleet.model.money import apportion, rounded
 
 HOUR_US = 3_600_000_000
 NO_DEVICE = DeviceId("")

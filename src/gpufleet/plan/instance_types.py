@@ -14,12 +14,12 @@ from pathlib import Path
 import msgspec
 
 from gpufleet.files.regular import read_regular
-from gpufleet.ledger.money import MICRO_UNITS, rounded
 from gpufleet.model import gpu_model
 from gpufleet.model.gpu_catalogue import GpuModel
 from gpufleet.model.label_advice import nearest
 from gpufleet.model.label_syntax import is_label_value
 from gpufleet.model.model_errors import InputError
+from gpufleet.model.money import MICRO_UNITS, rounded
 from gpufleet.model.phrases import listed
 
 CATALOGUE = "--catalogue"

@@ -8,6 +8,8 @@ CPU or memory of the node as that.
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
+import numpy as np
+
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.scheduler import Engine
 from gpufleet.model.device import WHOLE_GPU_MILLI
@@ -62,13 +64,22 @@ def split_by_reason(
     requests: list[tuple[Shape, int]], idle_milli: list[int], cpu_milli: int, memory_bytes: int
 ) -> dict[str, float]:
     """The idle milli of a node's devices by reason, each request weighing by its count."""
-    free_gpus = sum(1 for milli in idle_milli if milli == WHOLE_GPU_MILLI)
     everything = sum(count for _, count in requests)
-    found: dict[str, float] = {}
-    for milli in idle_milli:
+    weights = weights_by_reason(requests, idle_milli, cpu_milli, memory_bytes)
+    return {reason: weight / everything for reason, weight in weights.items()}
+
+
+def weights_by_reason(
+    requests: list[tuple[Shape, int]], idle_milli: list[int], cpu_milli: int, memory_bytes: int
+) -> dict[str, int]:
+    """The idle milli of a node's devices times the counts of the requests, by reason: whole numbers."""
+    free_gpus = sum(1 for milli in idle_milli if milli == WHOLE_GPU_MILLI)
+    found: dict[str, int] = {}
+    # Most GPUs of a node are alike: wholly free, or nothing is left of them.
+    for milli, devices in Counter(idle_milli).items():
         for shape, count in requests:
             reason = reason_for(shape, milli, free_gpus, cpu_milli, memory_bytes)
-            found[reason] = found.get(reason, 0.0) + milli * count / everything
+            found[reason] = found.get(reason, 0) + devices * milli * count
     return found
 
 
@@ -84,6 +95,15 @@ class FleetView:
         first = int(self._tables.nodes[layout.NODE_FIRST_DEVICE, row])
         count = int(self._tables.nodes[layout.NODE_DEVICE_COUNT, row])
         return [int(milli) for milli in self._tables.devices[layout.DEVICE_IDLE_MILLI, first : first + count]]
+
+    def idle_of_all(self) -> np.ndarray:
+        """Idle milli of every device of the fleet, by its place in the engine's tables."""
+        idle: np.ndarray = self._tables.devices[layout.DEVICE_IDLE_MILLI].copy()
+        return idle
+
+    def row_of_device(self, place: int) -> int:
+        """The node of a device."""
+        return int(self._tables.devices[layout.DEVICE_NODE, place])
 
     def free_host(self, row: int) -> tuple[int, int]:
         """Free CPU milli and memory bytes of a node."""

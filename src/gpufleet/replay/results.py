@@ -72,6 +72,32 @@ class Waits(msgspec.Struct, frozen=True):
     max_s: float | None
 
 
+class BucketCost(msgspec.Struct, frozen=True):
+    """What GPUs cost while they were for one thing, in millionths of the currency.
+
+    ``bucket`` is "unmeasured" (held by tasks), "stranded" (free, but typical requests cannot use it, for a
+    ``reason`` of NodeTypeIdle), "idle-free", or "host" (CPUs and memory of nodes with GPUs). The parts of
+    ``series_micro``, one for each interval, add up to ``amount_micro``.
+    """
+
+    bucket: str
+    reason: str
+    amount_micro: int
+    series_micro: list[int]
+
+
+class FleetCost(msgspec.Struct, frozen=True):
+    """What the nodes with GPUs cost from the first arrival to the last event; buckets add up to it.
+
+    ``unpriced_gpus`` are those of nodes without a price, which are in no amount.
+    """
+
+    currency: str
+    amount_micro: int
+    unpriced_gpus: int
+    buckets: list[BucketCost]
+
+
 class Timeline(msgspec.Struct, frozen=True):
     """Timeline mode: waits by class ("all" and the task classes) and the fleet over time.
 
@@ -86,6 +112,8 @@ class Timeline(msgspec.Struct, frozen=True):
     mean_gpu_alloc_pct: float
     makespan_s: float
     evictions: int = 0
+    cost: FleetCost | None = None
+    """Only where prices were given."""
 
 
 class RunResult(msgspec.Struct, frozen=True):

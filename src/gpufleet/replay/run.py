@@ -19,6 +19,7 @@ from gpufleet.engine.preempt.by_name import BY_PRIORITY, BY_QUEUES
 from gpufleet.files.atomic_write import atomic_write
 from gpufleet.model.node import Node
 from gpufleet.replay.arrivals import ArrivalUnit, gpu_capacity_milli, ranked, saturating, source_of, units_of
+from gpufleet.replay.cost_meter import CostMeter
 from gpufleet.replay.csv_export import Placement, write_placements
 from gpufleet.replay.fragmentation_meter import FragmentationMeter
 from gpufleet.replay.idle import FleetView, typical_gpu_shapes
@@ -146,7 +147,11 @@ class Setting:
 
     def timeline(self, progress: Progress | None) -> RunResult:
         """The trace in its own time."""
-        play = TimelineRun(self.measured, self.trace, self.gpus)
+        meter = None
+        if self.request.prices is not None:
+            requests = typical_gpu_shapes(self.trace.tasks)
+            meter = CostMeter(self.measured.engine, requests, self.request.prices)
+        play = TimelineRun(self.measured, self.trace, self.gpus, meter)
         play.run(progress)
         self.placements = play.placements
         waiting = play.never_started()

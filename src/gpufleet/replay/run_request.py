@@ -2,6 +2,8 @@
 
 import msgspec
 
+from gpufleet.replay.fleet_prices import FleetPrices
+
 
 class RunRequest(msgspec.Struct, frozen=True):
     """One run: files, policy, seed and protocol.
@@ -10,7 +12,7 @@ class RunRequest(msgspec.Struct, frozen=True):
     ``arrivals_path`` fixes the order of arrivals and of ranks; ``pods_path`` then only tells the
     target workload. With ``submitted_order`` nothing is shuffled either, but clones are added as
     usual. ``picture`` asks for the state of every node at the end. ``log_path`` and
-    ``placements_path`` name files to write.
+    ``placements_path`` name files to write. With ``prices`` a timeline tells what the fleet costs.
     """
 
     nodes_path: str
@@ -26,6 +28,7 @@ class RunRequest(msgspec.Struct, frozen=True):
     picture: bool = False
     log_path: str | None = None
     placements_path: str | None = None
+    prices: FleetPrices | None = None
 
     @property
     def title(self) -> str:

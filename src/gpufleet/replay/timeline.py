@@ -18,6 +18,7 @@ import msgspec
 from gpufleet.engine.event import Event, GangSet, PodAdded, PodRemoved
 from gpufleet.engine.instruction import AnyInstruction, Bind, Evict
 from gpufleet.model.identifiers import PodUid
+from gpufleet.replay.cost_meter import CostMeter
 from gpufleet.replay.csv_export import Placement
 from gpufleet.replay.measured_engine import MeasuredEngine
 from gpufleet.replay.results import TASK_CLASSES, Timeline, Waits
@@ -82,10 +83,13 @@ class StepSeries:
 class TimelineRun:
     """Plays a trace against an engine in virtual time."""
 
-    def __init__(self, measured: MeasuredEngine, trace: Trace, gpus: int) -> None:
+    def __init__(
+        self, measured: MeasuredEngine, trace: Trace, gpus: int, meter: CostMeter | None = None
+    ) -> None:
         self.measured = measured
         self.trace = trace
         self.gpus = gpus
+        self.meter = meter
         self.queue_length = StepSeries()
         self.used_milli = StepSeries()
         self.wait_us_by_task: dict[str, int] = {}
@@ -105,6 +109,8 @@ class TimelineRun:
             self._player.later(task.created_at_us, PodUid(task.name), turn)
         before = 0
         while self._player.go_on():
+            if self.meter is not None:
+                self.meter.look(self._player.at_us)
             if progress is not None and len(self._arrived) // 1000 > before // 1000:
                 before = len(self._arrived)
                 progress(before)
@@ -211,6 +217,7 @@ class TimelineRun:
             mean_gpu_alloc_pct=round(sum(allocated) / points, 4),
             makespan_s=(end_us - start_us) / MICROSECONDS,
             evictions=self.evictions,
+            cost=None if self.meter is None else self.meter.cost(start_us, end_us, points),
         )
 
     def _waits(self) -> dict[str, Waits]:

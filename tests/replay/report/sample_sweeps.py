@@ -13,8 +13,10 @@ from gpufleet.replay.results import (
     LOAD_POINTS_PCT,
     SCHEMA,
     TASK_CLASSES,
+    BucketCost,
     ClassCount,
     Curve,
+    FleetCost,
     MeanDeviation,
     NodePicture,
     NodeTypeIdle,
@@ -115,7 +117,23 @@ def _timeline(policy_index: int, chance: random.Random) -> Timeline:
     waits = {
         name: _waits(900.0 * (number + 1) ** 2, chance) for number, name in enumerate(("all", *TASK_CLASSES))
     }
-    return Timeline(waits, times, queues, allocs, fmean(allocs), times[-1] + 5000.0)
+    return Timeline(
+        waits, times, queues, allocs, fmean(allocs), times[-1] + 5000.0, cost=_cost(allocs, policy_index)
+    )
+
+
+def _cost(allocs: list[float], policy_index: int) -> FleetCost:
+    """A thousand euros for each interval, half of what is not held stranded."""
+    held = [round(10_000_000 * alloc) for alloc in allocs]
+    stranded = [(1_000_000_000 - part) // (2 + policy_index) for part in held]
+    free = [1_000_000_000 - part - lost for part, lost in zip(held, stranded, strict=True)]
+    series = {
+        ("idle-free", ""): free,
+        ("stranded", "cpu"): stranded,
+        ("unmeasured", ""): held,
+    }
+    buckets = [BucketCost(*key, sum(parts), parts) for key, parts in series.items()]
+    return FleetCost("EUR", sum(one.amount_micro for one in buckets), 12, buckets)
 
 
 def _run(policy: str, policy_index: int, seed: int, mode: str, *, keeps_nodes: bool) -> RunResult:

@@ -94,7 +94,7 @@ def test_a_timeline_without_tasks_has_dashes(report_of: Written) -> None:
 
 def test_a_timeline_leaves_out_the_charts_over_load(report_of: Written) -> None:
     names = [path.stem for path in report_of("timeline").charts]
-    assert names == ["waits-by-class", "queue-over-time", "allocation-over-time"]
+    assert names == ["waits-by-class", "queue-over-time", "allocation-over-time", "money-over-time"]
 
 
 def test_names_from_input_are_shown_and_never_markup(report_of: Written) -> None:

@@ -8,8 +8,8 @@ from fractions import Fraction
 
 import msgspec
 
-from gpufleet.ledger.money import MICRO_UNITS, rounded_together
 from gpufleet.ledger.spans import Span
+from gpufleet.model.money import MICRO_UNITS, rounded_together
 
 
 class BilledResource(msgspec.Struct, frozen=True, order=True):

@@ -13,10 +13,10 @@ import msgspec
 
 from gpufleet.ledger.bills.bill_lines import Bill, BillLine
 from gpufleet.ledger.bills.node_matching import MatchedNode, NodeMatching
-from gpufleet.ledger.money import apportion
 from gpufleet.ledger.node_hour import HOUR_US, HostRow, LedgerRow, NodeHour, NodeRecords
 from gpufleet.ledger.price_book import PriceBook
 from gpufleet.ledger.spans import Span, end_us, within
+from gpufleet.model.money import apportion
 
 BILLED, CORRECTION = "billed", "correction"
 """Stand in the place of a price's id in rows of a bill, and of a later change of one."""

@@ -11,9 +11,9 @@ from fractions import Fraction
 
 import msgspec
 
-from gpufleet.ledger.money import MICRO_UNITS, rounded
 from gpufleet.ledger.price_book import Price, PriceScope, PriceUnit
 from gpufleet.model.model_errors import InputError
+from gpufleet.model.money import MICRO_UNITS, rounded
 
 Shape = tuple[Fraction, Fraction]
 """CPUs and GiB of memory."""

@@ -9,11 +9,11 @@ theirs of the purchase, and of the yearly costs by the same ratio; of the energy
 from collections.abc import Iterable
 from fractions import Fraction
 
-from gpufleet.ledger.money import rounded
 from gpufleet.ledger.price_book import Price, PriceUnit
 from gpufleet.ledger.price_files.offers import Imported, number
 from gpufleet.ledger.price_files.table_cells import SCOPE, VALIDITY, Line, lines_of
 from gpufleet.model.model_errors import InputError
+from gpufleet.model.money import rounded
 
 REQUIRED = ("purchase", "gpu_purchase", "years", "currency")
 """Columns without which no price can be worked out."""

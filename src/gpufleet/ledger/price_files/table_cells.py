@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 
 from gpufleet.kube.codec.times import EXPECTED, microseconds
-from gpufleet.ledger.money import MICRO_UNITS
 from gpufleet.ledger.price_book import PriceScope
 from gpufleet.model.gpu_model import find
 from gpufleet.model.model_errors import InputError
+from gpufleet.model.money import MICRO_UNITS
 
 SCOPE = ("provider", "region", "zone", "instance_type", "gpu_model", "capacity_type", "labels")
 """Columns of the nodes that a line is for; an empty cell is any."""

@@ -14,6 +14,7 @@ from gpufleet.replay.report.curve_charts import allocation_charts, fragmentation
 from gpufleet.replay.report.figures import listed, plural
 from gpufleet.replay.report.headline import Headline, replayed
 from gpufleet.replay.report.idle_charts import idle_charts
+from gpufleet.replay.report.money_charts import money_charts
 from gpufleet.replay.report.node_map import node_map_table, node_maps
 from gpufleet.replay.report.number_tables import (
     how_it_was_run,
@@ -58,6 +59,7 @@ def _chart_sections(result: SweepResult) -> list[Section]:
     titled = (
         ("waits", "Waiting times", wait_charts(result)),
         ("time", "Over time", series_charts(result)),
+        ("money", "What it costs", money_charts(result)),
         ("allocation", "Allocation", allocation_charts(result)),
         ("fragments", "Fragmentation", fragmentation_charts(result)),
         ("idle", "What blocks the rest", idle_charts(result)),

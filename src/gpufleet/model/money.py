@@ -13,6 +13,9 @@ from gpufleet.model.model_errors import InternalError
 MICRO_UNITS = 1_000_000
 """Parts of a currency's unit: bills of clouds have six decimals."""
 
+HUNDREDTHS = 100
+"""Amounts are shown with two decimals."""
+
 
 def apportion(amount: int, weights: Sequence[int]) -> list[int]:
     """The parts of an amount by weight; they add up to the amount exactly.
@@ -62,3 +65,15 @@ def rounded_together(amounts: Sequence[Fraction]) -> list[int]:
     for place in largest[:left]:
         whole[place] += 1
     return whole
+
+
+def rounded_sums(amounts: Sequence[int]) -> list[str]:
+    """Amounts in millionths with two decimals, and their sum behind them, to which they add up."""
+    hundredths = rounded_together([Fraction(amount * HUNDREDTHS, MICRO_UNITS) for amount in amounts])
+    return [decimals(one) for one in (*hundredths, sum(hundredths))]
+
+
+def decimals(hundredths: int) -> str:
+    """Hundredths as people write an amount: "1,171.20"."""
+    sign, size = ("-" if hundredths < 0 else ""), abs(hundredths)
+    return f"{sign}{size // HUNDREDTHS:,}.{size % HUNDREDTHS:02}"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.ledger.money import apportion, rounded
 from gpufleet.model.model_errors import InternalError
+from gpufleet.model.money import apportion, rounded
 
 AMOUNTS = st.integers(-(10**15), 10**15)
 WEIGHTS = st.lists(st.integers(0, 10**24), min_size=1, max_size=12).filter(any)
