@@ -4,6 +4,8 @@ The cases come from sweeps over contexts, utilisations and cards; what an answer
 arithmetic and measurements in the other files.
 """
 
+from collections.abc import Mapping
+
 import pytest
 
 from gpufleet.advise.fit.ask import ask, cards_of, model_of
@@ -16,7 +18,7 @@ YES, UNSURE, NO = FitVerdict.YES, FitVerdict.UNSURE, FitVerdict.NO
 ALONE = {"tensor_parallel": 1, "stages": 1}
 PAIR = {"tensor_parallel": 2, "stages": 1}
 
-KINDS: dict[str, list[tuple[FitVerdict, str, str, dict[str, object]]]] = {
+KINDS: dict[str, list[tuple[FitVerdict, str, str, Mapping[str, object]]]] = {
     "graphs and the sampler's warm-up beside the pool": [
         (YES, "gpt-oss-20b", "h100-80", {**ALONE, "utilisation": 0.9}),
         (UNSURE, "gpt-oss-20b", "h100-80", {**ALONE, "utilisation": 0.95}),
@@ -73,7 +75,7 @@ CASES = [
 
 @pytest.mark.parametrize(("verdict", "model", "gpu", "words"), CASES)
 def test_each_kind_has_a_yes_a_no_and_a_case_between(
-    verdict: FitVerdict, model: str, gpu: str, words: dict[str, object]
+    verdict: FitVerdict, model: str, gpu: str, words: Mapping[str, object]
 ) -> None:
     (found,) = ask(Options(model, (gpu,), **words)).cards  # type: ignore[arg-type]
     assert found.verdict is verdict
