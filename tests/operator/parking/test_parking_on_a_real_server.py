@@ -239,6 +239,64 @@ def test_a_rule_that_cannot_be_read_parks_nothing_and_is_told(cluster: LocalClus
     assert admin.ask("DELETE", stage.path("statefulsets", "lab"))[0] == 200
 
 
+def server_of_jupyterhub(user: str) -> dict[str, Any]:
+    """A pod with labels, annotation and volume as KubeSpawner writes them."""
+    labels = {
+        "app": "jupyterhub",
+        "app.kubernetes.io/component": "singleuser-server",
+        "app.kubernetes.io/managed-by": "kubespawner",
+        "app.kubernetes.io/name": "jupyterhub",
+        "component": "singleuser-server",
+        "hub.jupyter.org/network-access-hub": "true",
+        "hub.jupyter.org/servername": "",
+        "hub.jupyter.org/username": user,
+    }
+    home = {"name": f"volume-{user}", "persistentVolumeClaim": {"claimName": f"claim-{user}"}}
+    annotations = {"hub.jupyter.org/username": user}
+    metadata = {"name": f"jupyter-{user}", "labels": labels, "annotations": annotations}
+    return {"metadata": metadata, "spec": {**POD, "restartPolicy": "OnFailure", "volumes": [home]}}
+
+
+def test_an_idle_server_of_jupyterhub_is_warned_and_ends_and_its_volume_stays(
+    cluster: LocalCluster, admin: Person
+) -> None:
+    """Ada's is idle, Bob's is at work, and of Cleo's nothing is known."""
+    stage = Stage(cluster, admin, annotations=RULE)
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    for user in ("ada", "bob", "cleo"):
+        volume = {"metadata": {"name": f"claim-{user}"}, "spec": claim}
+        assert admin.ask("POST", stage.path("persistentvolumeclaims", group=""), volume)[0] == 201
+        assert admin.ask("POST", stage.path("pods", group=""), server_of_jupyterhub(user))[0] == 201
+        stage.pod_runs(f"jupyter-{user}")
+    stage.measurements.idle(stage.namespace, "jupyter-ada")
+    stage.measurements.busy(stage.namespace, "jupyter-bob")
+    assert stage.turn() == 1
+    assert STAMP in stage.get("pods", "jupyter-ada", "")["metadata"]["annotations"]
+    assert stage.turn() == 0
+    assert stage.turn(dt.timedelta(minutes=2)) == 1
+    stage.pod_is_gone("jupyter-ada")
+    assert stage.get("persistentvolumeclaims", "claim-ada", "")
+    assert stage.turn(dt.timedelta(days=2)) == 0
+    assert stage.get("pods", "jupyter-bob", "")
+    assert stage.get("pods", "jupyter-cleo", "")
+    assert stage.reasons() == ["IdleWarning", "Parked"]
+
+
+def test_a_disruption_budget_keeps_an_idle_server_of_jupyterhub(cluster: LocalCluster, admin: Person) -> None:
+    stage = Stage(cluster, admin, annotations=RULE)
+    selector = {"matchLabels": {"component": "singleuser-server"}}
+    budget = {"metadata": {"name": "user"}, "spec": {"minAvailable": 1, "selector": selector}}
+    assert admin.ask("POST", stage.path("poddisruptionbudgets", group="policy/v1"), budget)[0] == 201
+    pod = server_of_jupyterhub("ada")
+    pod["spec"].pop("volumes")
+    assert admin.ask("POST", stage.path("pods", group=""), pod)[0] == 201
+    stage.pod_runs("jupyter-ada")
+    stage.measurements.idle(stage.namespace, "jupyter-ada")
+    assert stage.turn() == 1
+    assert stage.turn(dt.timedelta(minutes=2)) == 0
+    assert "deletionTimestamp" not in stage.get("pods", "jupyter-ada", "")["metadata"]
+
+
 class KubeflowStandIn:
     """Keeps the StatefulSet of a Notebook as Kubeflow's controller does: no pod while it is stopped."""
 

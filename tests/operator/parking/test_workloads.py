@@ -120,11 +120,11 @@ def test_a_gang_with_a_member_that_stays_is_refused_with_its_name() -> None:
     assert "its gang has pods of Job team/worker" in look.found[seen.key].seen.problem
 
 
-def test_a_server_of_jupyterhub_in_a_namespace_with_a_rule_is_told_why_it_stays() -> None:
+def test_a_server_of_jupyterhub_without_the_name_of_a_user_is_told_why_it_stays() -> None:
     look = Observation()
-    server = pod("jupyter-ada", labels={"hub.jupyter.org/username": "ada"})
+    server = pod("jupyter-ada", labels={"hub.jupyter.org/servername": "second"})
     add_pods(look, by_workload([server]), is_ruled=True)
-    assert ["jupyterhub-idle-culler" in problem for _, _, problem in look.problems] == [True]
+    assert ["only its hub brings it back" in problem for _, _, problem in look.problems] == [True]
     add_pods(untouched := Observation(), by_workload([server]), is_ruled=False)
     assert untouched.problems == []
 

@@ -4,6 +4,7 @@ from gpufleet.model.phrases import counted
 from gpufleet.operator.parking.parking_keys import KEEP_UNTIL
 from gpufleet.operator.parking.parking_step import ParkingAction, ParkingWrite
 from gpufleet.operator.parking.stamp import ParkingCause, ParkingStamp, time_text
+from gpufleet.operator.parking.work_pods import JUPYTERHUB_KIND
 
 ACTION = "Parking"
 REFUSED = "NotParked"
@@ -22,7 +23,8 @@ def sentence_of(write: ParkingWrite) -> str:
             f" Use it, or set the annotation {KEEP_UNTIL} to a time, to keep it."
         )
     if stamp is not None and write.action is ParkingAction.PARK:
-        return f"Parked: {_why(stamp, write.reason)}. Volumes are kept. It comes back by: {wake}"
+        back = "the page of its JupyterHub, which starts it anew" if key.kind == JUPYTERHUB_KIND else wake
+        return f"Parked: {_why(stamp, write.reason)}. Volumes are kept. It comes back by: {back}"
     return {
         ParkingAction.CALM: f"It is not parked: {write.reason}.",
         ParkingAction.WAKE: "It comes back, and waits in its queue for GPUs.",

@@ -11,6 +11,7 @@ import msgspec
 
 from gpufleet.daemon.daemon_thread import in_daemon_thread
 from gpufleet.kube.client import Client
+from gpufleet.kube.listing import Selection
 from gpufleet.kube.objects.metadata import Metadata, PartialObject
 from gpufleet.kube.resources import NAMESPACES, PODS, Kind
 from gpufleet.kube.status import NotFound
@@ -20,13 +21,21 @@ from gpufleet.operator.parking.activity import Activity, MeasuredPod, Steps, jud
 from gpufleet.operator.parking.measuring import measure
 from gpufleet.operator.parking.parking_keys import PARK_AFTER
 from gpufleet.operator.parking.parking_step import SeenWorkload, WorkloadKey
-from gpufleet.operator.parking.work_pods import JUPYTERHUB_KIND, WorkPod, by_workload, refusal_of
+from gpufleet.operator.parking.work_pods import (
+    JUPYTERHUB_KIND,
+    JUPYTERHUB_LABEL,
+    WorkPod,
+    by_workload,
+    refusal_of,
+)
 from gpufleet.operator.parking.workloads import (
+    SERVERS,
     UNINSTALLED,
     WAYS,
     Workload,
     has_rule,
     is_made_by_another,
+    is_stopped,
     seen_workload,
     sessions_of,
     unit_of_pod,
@@ -85,10 +94,10 @@ async def observe(client: Client, source: Source | None, now_us: int, *, namespa
 async def observe_objects(client: Client, *, namespace: str = "") -> Observation:
     """The workloads that a rule concerns or that have a stamp, without their pods."""
     found = Observation(namespaces=await _namespace_annotations(client))
-    for kind in WAYS:
+    for kind in (*WAYS, SERVERS):
         for workload in await list_workloads(client, kind, namespace):
             # Its maker would undo what is changed on it, so only the maker can be parked.
-            if is_made_by_another(workload):
+            if is_made_by_another(workload) or (kind is SERVERS and is_stopped(kind, workload)):
                 continue
             inherited = found.namespaces.get(workload.metadata.namespace, {})
             try:
@@ -105,10 +114,11 @@ async def observe_objects(client: Client, *, namespace: str = "") -> Observation
 
 async def list_workloads(client: Client, kind: Kind, namespace: str = "") -> list[Workload]:
     """All workloads of a kind; none where its project is not installed. Raises KubeError."""
+    selection = Selection(labels=JUPYTERHUB_LABEL) if kind is SERVERS else Selection()
     try:
         return [
             _WORKLOAD.decode(raw)
-            async for page in client.list_pages(kind, namespace=namespace)
+            async for page in client.list_pages(kind, namespace=namespace, selection=selection)
             for raw in page.items or ()
         ]
     except NotFound:

@@ -11,15 +11,20 @@ from collections.abc import Callable
 
 import msgspec
 
+from gpufleet.eviction.evictions import Evictions
+from gpufleet.eviction.plan import PodsWatchedByAsker, Victim
 from gpufleet.kube.client import Client
 from gpufleet.kube.kube_errors import KubeError
+from gpufleet.kube.lease import LeadershipLost
 from gpufleet.kube.listing import Selection
 from gpufleet.kube.mirror import Mirror
 from gpufleet.kube.mirror_changes import Change
 from gpufleet.kube.objects.metadata import Metadata, PartialObject
 from gpufleet.kube.resources import EVENTS, Kind
 from gpufleet.kube.status import Conflict, NotFound
+from gpufleet.model.identifiers import PodUid
 from gpufleet.model.model_errors import WorldError
+from gpufleet.model.pod_name import PodName
 from gpufleet.operator.events import event_of
 from gpufleet.operator.parking.events import ACTION, REFUSED, sentence_of
 from gpufleet.operator.parking.observation import FoundWorkload, Observation, observe
@@ -27,7 +32,7 @@ from gpufleet.operator.parking.parking_keys import PARKED, PARKED_VALUE
 from gpufleet.operator.parking.parking_step import ParkingAction, ParkingWrite, parking_step
 from gpufleet.operator.parking.patches import patch_of
 from gpufleet.operator.parking.tally import ParkingFigures, ParkingTally
-from gpufleet.operator.parking.workloads import UNINSTALLED, WAYS
+from gpufleet.operator.parking.workloads import SERVERS, UNINSTALLED, WAYS
 from gpufleet.usage.prometheus.client import Source
 
 LOG = logging.getLogger(__name__)
@@ -38,6 +43,9 @@ GATHER_S = 0.5
 """How long changes of parked work are gathered before a round."""
 
 US_PER_S = 10**6
+IDLE = "idle"
+"""The reason for which pods end here, in the log."""
+
 WARNINGS = frozenset({ParkingAction.WARN, ParkingAction.PARK})
 _PARTIAL = msgspec.json.Decoder(PartialObject)
 
@@ -51,6 +59,9 @@ class ParkingController:
         self._may_write = may_write
         self._changed = asyncio.Event()
         self._told: set[tuple[str, str]] = set()
+        self._evictions = Evictions(
+            client, PodsWatchedByAsker(), epoch=None, at_once=1, may_write=may_write, ends=lambda _: False
+        )
         self._tally = ParkingTally()
         self.figures: ParkingFigures | None = None
         self.rounds = 0
@@ -105,11 +116,15 @@ class ParkingController:
         if not self._may_write():
             return False
         kind, metadata = one.kind, one.workload.metadata
-        patch = patch_of(write, kind, metadata)
         try:
-            await self._client.patch(kind, metadata.name, patch, namespace=metadata.namespace)
-        except (Conflict, NotFound):
-            # It is another by now; the next round sees it.
+            if kind is SERVERS and write.action is ParkingAction.PARK:
+                if not await self._end(metadata):
+                    return False
+            else:
+                patch = patch_of(write, kind, metadata)
+                await self._client.patch(kind, metadata.name, patch, namespace=metadata.namespace)
+        except (Conflict, NotFound, LeadershipLost):
+            # It is another by now, which the next round sees, or another process leads.
             return False
         except KubeError as error:
             LOG.warning("work is not written", extra={"work": str(write.key), "problem": str(error)})
@@ -118,6 +133,15 @@ class ParkingController:
         await self._event(
             kind, metadata, write.action.value, sentence_of(write), warns=write.action in WARNINGS
         )
+        return True
+
+    async def _end(self, metadata: Metadata) -> bool:
+        """A server of JupyterHub ends, if its disruption budgets allow. Its hub can start it anew."""
+        pod = PodName(metadata.namespace, metadata.name, PodUid(metadata.uid))
+        if await self._evictions.evict(Victim(pod, IDLE)) is not None:
+            # Its deadline is over, so that the next round asks again.
+            return False
+        self._tally.server_ended()
         return True
 
     async def _event(self, kind: Kind, metadata: Metadata, reason: str, note: str, *, warns: bool) -> None:

@@ -18,7 +18,7 @@ from gpufleet.operator.parking.parking_keys import (
 )
 from gpufleet.operator.parking.parking_step import ParkingAction, ParkingWrite
 from gpufleet.operator.parking.stamp import ParkingPhase, ParkingStamp, time_text, written_stamp
-from gpufleet.operator.parking.workloads import REPLICAS_DEFAULT, WAYS, WayToPark
+from gpufleet.operator.parking.workloads import REPLICAS_DEFAULT, WayToPark, way_of
 
 LABELLED = frozenset({ParkingPhase.PARKED, ParkingPhase.WAKING})
 
@@ -39,7 +39,9 @@ def patch_of(write: ParkingWrite, kind: Kind, metadata: Metadata) -> dict[str, A
     }
     if write.action in {ParkingAction.PARK, ParkingAction.WAKE} and stamp is not None:
         runs = write.action is ParkingAction.WAKE
-        match WAYS[kind]:
+        match way_of(kind):
+            case WayToPark.EVICTION:
+                raise AssertionError("a server of JupyterHub is evicted, and woken by its hub alone")
             case WayToPark.REPLICAS:
                 patch["spec"] = {"replicas": _replicas(stamp) if runs else 0}
             case WayToPark.KUBEFLOW:

@@ -1,7 +1,8 @@
 """What parking does and gives back, counted from one look to the next.
 
 Everything is read from the stamps on workloads, so a park by a command or by an owner counts as one by the
-operator does. Counts begin with the process that leads.
+operator does. A server of JupyterHub is gone when it is parked: its end is counted, and no time after it.
+Counts begin with the process that leads.
 """
 
 from collections import Counter
@@ -63,6 +64,10 @@ class ParkingTally:
             self._soon_back,
             self._gpu_us,
         )
+
+    def server_ended(self) -> None:
+        """An idle server of JupyterHub was evicted."""
+        self._parks[ParkingCause.IDLE] += 1
 
     def _count_parks(
         self, before: Mapping[WorkloadKey, ParkingStamp], parked: Mapping[WorkloadKey, ParkingStamp]

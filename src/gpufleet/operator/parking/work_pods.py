@@ -132,8 +132,7 @@ REFUSALS = {
     "ReplicaSet": "it has no Deployment that would bring it back: scale it to 0 yourself",
     "Pod": "nothing would bring it back: run it by a Deployment or a StatefulSet",
     JUPYTERHUB_KIND: (
-        "only its hub brings it back: set up jupyterhub-idle-culler there, which ends idle servers and keeps"
-        " their volumes"
+        "only its hub brings it back: stop it there, or have a rule of its namespace end it when it is idle"
     ),
 }
 """Why pods of other kinds are not parked, and what to do."""

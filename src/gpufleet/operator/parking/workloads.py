@@ -1,7 +1,8 @@
 """The kinds of work that can be parked, as they come over the wire, and what parking reads of each.
 
 A Deployment and a StatefulSet ask for no pod with ``replicas: 0``. A Notebook of Kubeflow and an
-InferenceService of KServe have an annotation for it, and their controllers keep the rest. What a controller
+InferenceService of KServe have an annotation for it, and their controllers keep the rest. A server of
+JupyterHub is a pod without a controller: it is evicted, and its hub starts it anew. What a controller
 made is no workload of its own: Kubeflow undoes what is done to the StatefulSet of a Notebook. ``patches``
 writes these objects, ``work_pods`` finds their pods.
 """
@@ -15,7 +16,7 @@ from gpufleet.kube.codec.times import microseconds
 from gpufleet.kube.meanings.group_names import named_groups
 from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.structure import Structure
-from gpufleet.kube.resources import DEPLOYMENTS, INFERENCE_SERVICES, NOTEBOOKS, STATEFUL_SETS, Kind
+from gpufleet.kube.resources import DEPLOYMENTS, INFERENCE_SERVICES, NOTEBOOKS, PODS, STATEFUL_SETS, Kind
 from gpufleet.model.model_errors import InputError
 from gpufleet.operator.parking.activity import NO_SESSIONS, Sessions
 from gpufleet.operator.parking.parking_keys import (
@@ -32,6 +33,7 @@ from gpufleet.operator.parking.parking_keys import (
 from gpufleet.operator.parking.parking_step import SeenWorkload, WorkloadKey
 from gpufleet.operator.parking.rule import IdleRule, read_keep_until, read_rule
 from gpufleet.operator.parking.stamp import ParkingStamp, read_stamp
+from gpufleet.operator.parking.work_pods import JUPYTERHUB_KIND
 
 REPLICAS_DEFAULT = 1
 """What the API server takes where a workload names no number."""
@@ -45,6 +47,7 @@ class WayToPark(enum.Enum):
     REPLICAS = "replicas"
     KUBEFLOW = "annotation of Kubeflow"
     KSERVE = "annotation of KServe"
+    EVICTION = "eviction"
 
 
 WAYS: Mapping[Kind, WayToPark] = {
@@ -53,9 +56,12 @@ WAYS: Mapping[Kind, WayToPark] = {
     NOTEBOOKS: WayToPark.KUBEFLOW,
     INFERENCE_SERVICES: WayToPark.KSERVE,
 }
-"""Every kind that can be parked."""
+"""Every kind that can be parked and woken."""
 
-UNDER_NAMESPACE_RULES = frozenset({NOTEBOOKS, INFERENCE_SERVICES})
+SERVERS = PODS
+"""Servers of JupyterHub. Only their hub brings them back, so that nothing is remembered of them."""
+
+UNDER_NAMESPACE_RULES = frozenset({NOTEBOOKS, INFERENCE_SERVICES, SERVERS})
 """Kinds that a rule of their namespace concerns; others need one of their own."""
 
 UNINSTALLED = frozenset({NOTEBOOKS, INFERENCE_SERVICES})
@@ -99,7 +105,13 @@ class Workload(Structure, frozen=True):
 
 def key_of(kind: Kind, workload: Workload) -> WorkloadKey:
     """A workload's kind, namespace and name."""
-    return WorkloadKey(kind.name, workload.metadata.namespace, workload.metadata.name)
+    name = JUPYTERHUB_KIND if kind is SERVERS else kind.name
+    return WorkloadKey(name, workload.metadata.namespace, workload.metadata.name)
+
+
+def way_of(kind: Kind) -> WayToPark:
+    """What makes this kind ask for no pod."""
+    return WayToPark.EVICTION if kind is SERVERS else WAYS[kind]
 
 
 def is_made_by_another(workload: Workload) -> bool:
@@ -110,7 +122,9 @@ def is_made_by_another(workload: Workload) -> bool:
 def is_stopped(kind: Kind, workload: Workload) -> bool:
     """Whether it asks for no pod."""
     annotations = workload.metadata.annotations
-    match WAYS[kind]:
+    match way_of(kind):
+        case WayToPark.EVICTION:
+            return workload.metadata.deletion_timestamp is not None
         case WayToPark.REPLICAS:
             return replicas_of(kind, workload) == 0
         case WayToPark.KUBEFLOW:
@@ -121,7 +135,7 @@ def is_stopped(kind: Kind, workload: Workload) -> bool:
 
 def replicas_of(kind: Kind, workload: Workload) -> int | None:
     """How many pods it asks for; None where its controller keeps that."""
-    if WAYS[kind] is not WayToPark.REPLICAS:
+    if way_of(kind) is not WayToPark.REPLICAS:
         return None
     return REPLICAS_DEFAULT if workload.spec.replicas is None else workload.spec.replicas
 
