@@ -10,6 +10,7 @@ import yaml
 from gpufleet.cli.main import main
 from gpufleet.cluster.settings import Settings
 from gpufleet.kube import resources
+from gpufleet.kube.objects.node import Node
 from gpufleet.model.model_errors import InputError
 from gpufleet.whatif.answer import Answer, Start
 from gpufleet.whatif.command import answer_of
@@ -98,6 +99,21 @@ def test_a_gang_reclaims_what_was_lent(capsys: pytest.CaptureFixture[str], tmp_p
     assert found["starts"][0]["start"] == {"inS": 0.0, "nodes": {"gpu-1": 2}}
     assert {one["forWhom"] for one in found["evicted"]} == {"gang default/train"}
     assert sum(one["waitsAgain"] for one in found["evicted"]) == 2
+
+
+def test_a_card_that_is_being_cut_is_named_beside_the_answer() -> None:
+    fleet = two_teams()
+    layout, since = ["2g.20gb@2"], "2026-11-29T10:00:00Z"
+    words = {
+        "gpufleet.io/mig-layouts": json.dumps({"GPU-gpu-1-0": layout}),
+        "gpufleet.io/mig-layout-states": "{}",
+        "gpufleet.io/mig-layout-demand": json.dumps(
+            {"GPU-gpu-1-0": {"layout": layout, "since": since, "pods": ["team/p"]}}
+        ),
+    }
+    fleet.put(resources.NODES, Node, {"metadata": {"name": "gpu-1", "annotations": words}})
+    (note,) = answer(fleet, add_nodes=(AddNodes("1", 1),)).notes
+    assert note.endswith(f"is being cut into 2g.20gb@2 for team/p since {since}: it does not count here yet")
 
 
 def test_more_nodes_let_waiting_work_start() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from gpufleet.cluster.facts import Facts
+from gpufleet.cluster.mig_layouts.managed_cards import cuts_under_way
 from gpufleet.cluster.progress import ENGINE, Say
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.snapshots.command import gaps
@@ -91,7 +92,7 @@ def notes_of(picture: Picture, before: Course, after: Course) -> list[str]:
         notes.append(missing)
     if after.cut or before.cut:
         notes.append("what comes later than the first thousand events was not looked at")
-    return notes
+    return [*notes, *cuts_under_way(picture.all(resources.NODES))]
 
 
 class Changed:

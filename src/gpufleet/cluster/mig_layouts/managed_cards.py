@@ -18,6 +18,7 @@ from gpufleet.mig.wanted import (
     LAYOUTS_ANNOTATION,
     STATES_ANNOTATION,
     Demand,
+    DemandRecord,
     LayoutState,
     States,
     Wanted,
@@ -28,6 +29,7 @@ from gpufleet.mig.wanted import (
 )
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.mig import Layout
+from gpufleet.model.phrases import listed
 
 
 class LayoutWords(msgspec.Struct, frozen=True):
@@ -88,22 +90,39 @@ def managed_cards(
 
 def cuts_for(pod: str, nodes: Iterable[Node]) -> Iterator[str]:
     """Sentences about cards that are cut for a pod, by its path."""
+    for place, record, state, problem in _cuts(nodes):
+        if pod not in record.pods:
+            continue
+        if state is LayoutState.FAILED:
+            yield f"{place} could not be cut for it into {_words(record)}: {problem}"
+        else:
+            waits = f", {problem}" if state is LayoutState.WAITING else ""
+            yield f"{place} is being cut for it into {_words(record)} since {whole_time(record.since)}{waits}"
+
+
+def cuts_under_way(nodes: Iterable[Node]) -> Iterator[str]:
+    """Sentences about cards that are being cut for pods, for answers that do not know what is to come."""
+    for place, record, state, _ in _cuts(nodes):
+        if record.pods and state is not LayoutState.FAILED:
+            pods = listed(record.pods)
+            what = f"{place} is being cut into {_words(record)} for {pods}"
+            yield f"{what} since {whole_time(record.since)}: it does not count here yet"
+
+
+def _cuts(nodes: Iterable[Node]) -> Iterator[tuple[str, DemandRecord, LayoutState | None, str]]:
+    """Cards that lack the layout that was written for pods: which, of what, how far, and why."""
     for node in nodes:
         try:
             words = words_of(node)
         except MigPlanError:
             continue
         for card, record in words.demand.items():
-            if pod not in record.pods or words.wish(card) != record.layout:
-                continue
-            place = f"card {harmless(card)} of node {node.metadata.name}"
-            places = [f"{harmless(one.profile)}@{one.start}" for one in record.layout or ()]
-            layout = " ".join(places) or "no instance"
             state, said = words.state(card), words.states.get(card)
-            if state is LayoutState.FAILED and said is not None:
-                yield f"{place} could not be cut for it into {layout}: {harmless(said.problem)}"
-            elif state is not LayoutState.SUCCESS:
-                waits = (
-                    f", {harmless(said.problem)}" if state is LayoutState.WAITING and said is not None else ""
-                )
-                yield f"{place} is being cut for it into {layout} since {whole_time(record.since)}{waits}"
+            if words.wish(card) == record.layout and state is not LayoutState.SUCCESS:
+                place = f"card {harmless(card)} of node {node.metadata.name}"
+                yield place, record, state, "" if state is None or said is None else harmless(said.problem)
+
+
+def _words(record: DemandRecord) -> str:
+    places = [f"{harmless(one.profile)}@{one.start}" for one in record.layout or ()]
+    return " ".join(places) or "no instance"
