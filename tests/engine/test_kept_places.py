@@ -5,9 +5,10 @@ import msgspec
 from gpufleet.engine.instruction import Nominated
 from gpufleet.model.shape import Shape
 from gpufleet.model.volumes import Attachment
-from tests.engine.fleet_builder import Story, gang, members, placed, pod, refused, shape
+from tests.engine.fleet_builder import Story, gang, members, nominated, placed, pod, refused, shape, withdrawn
 from tests.engine.relation_builder import (
     HOST,
+    ZONE,
     app,
     asking,
     claim,
@@ -134,3 +135,18 @@ def test_members_that_want_to_be_together_wait_and_start_together() -> None:
     story.arrive(*(msgspec.structs.replace(one, labels=app("g")) for one in members("g", 2, needs)))
     assert holders(story) == ["g"]
     assert placed(story.depart("old")) == ["g-0", "g-1"]
+
+
+def test_a_kept_place_is_judged_anew_where_labels_of_another_node_make_it_uneven() -> None:
+    """Both nodes are one zone, so any place is even; then one zone has a pod more than the other may."""
+    told = Story()
+    told.nodes(*zoned("x", "x", gpus=1))
+    told.run_on(pod("other", shape(1), preemptible=False), "n0", "n0/0")
+    told.run_on(pod("low", shape(1)), "n1", "n1/0")
+    told.run_on(msgspec.structs.replace(of("first", "web"), preemptible=False), "n1")
+    needs = asking("web", spread=(spread("web"),), gpus=1)
+    high = msgspec.structs.replace(of("high", "web", needs), priority=10)
+    assert nominated(told.arrive(high)) == {"high": ("n1", ("low",))}
+    moved = msgspec.structs.replace(zoned("x", "x", gpus=1)[0], labels={HOST: "n0", ZONE: "y"})
+    assert withdrawn(told.nodes(moved)) == ["high"]
+    assert told.explain("high") == {"gpu-busy": 1, "spread": 1}

@@ -131,6 +131,8 @@ class Intake:
         state, node = self.state, happened.node
         row = state.fleet.row_by_name.get(node.name)
         state.fleet.check(node)
+        if row is None or state.fleet.node_at(row).labels != node.labels:
+            self.nominations.cancel_in_domains()
         if row is not None:
             known = state.fleet.node_at(row)
             if known == node:
@@ -151,6 +153,7 @@ class Intake:
         if row is None:
             return
         self.nominations.cancel_on(row)
+        self.nominations.cancel_in_domains()
         self.state.pods.lose_node(happened.name)
         self.state.domains.remove(row)
         self.state.policy.fleet_changed()

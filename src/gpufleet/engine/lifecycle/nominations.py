@@ -184,11 +184,22 @@ class Nominations:
             return
         # A copy: a nomination that is cancelled takes its pod off the node.
         for row in list(self.state.pods.on_node.get(node, ())):
-            nomination = self.departures.by_row.get(row)
-            if nomination is not None:
-                if not nomination.reserved:
-                    self.recalled.append(self._kept(nomination))
-                self.cancel(nomination)
+            self._prove_again(row)
+
+    def cancel_in_domains(self) -> None:
+        """The domains of labels changed: places that depend on them are looked at anew, on whatever node."""
+        if self.departures.by_row and self.state.neighbours.is_active:
+            for row in list(self.departures.by_row):
+                if self.state.neighbours.depends_on_domains(row):
+                    self._prove_again(row)
+
+    def _prove_again(self, row: int) -> None:
+        """The place that is kept for a pod is given up, and kept again where it is still one."""
+        nomination = self.departures.by_row.get(row)
+        if nomination is not None:
+            if not nomination.reserved:
+                self.recalled.append(self._kept(nomination))
+            self.cancel(nomination)
 
     def cancel_waiting_for(self, uid: PodUid) -> None:
         """A pod does not end, or not where it was."""

@@ -247,6 +247,11 @@ class Neighbours:
         asks = self._asks(row)
         return asks is not None and bool(asks.affinity or asks.spread)
 
+    def depends_on_domains(self, row: int) -> bool:
+        """True if labels of other nodes may decide whether the pod's place is one."""
+        asks = self._asks(row)
+        return asks is not None and bool(asks.affinity or asks.spread or asks.anti_affinity)
+
     def set_namespace(self, name: str, labels: dict[str, str]) -> None:
         """A namespace has these labels now, none if it is gone."""
         self.equivalence_classes.set_namespace(name, labels)
