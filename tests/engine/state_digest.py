@@ -18,6 +18,7 @@ from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.handle import Handle
 from gpufleet.engine.arrays.tables import GROWTH, TableStore
 from gpufleet.engine.lifecycle.engine_state import EngineState
+from gpufleet.engine.place.gangs.shape_rooms import ShapeRooms
 from gpufleet.engine.place.refusal.shape_verdicts import ShapeVerdicts
 from gpufleet.engine.place.refusal.survey_cache import SurveyCache
 from gpufleet.engine.queueing.shares import QueueShares
@@ -49,7 +50,7 @@ NOT_STATE = {
     ("Turns", "_counted_then"): "says for which use the keys were worked out",
 }
 """Attributes by the name of their class, and why they are no state."""
-CACHES = (Handle, SurveyCache, ShapeVerdicts, QueueShares)
+CACHES = (Handle, SurveyCache, ShapeRooms, ShapeVerdicts, QueueShares)
 """What is worked out from state, and kept with that from which it was worked out."""
 WRITTEN_AS_A_LIST = frozenset({"journal", "changes", "changed_at", "gained_at", "counters"})
 """The journal itself, and which nodes' scores are out of date since when."""

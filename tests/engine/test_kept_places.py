@@ -149,4 +149,3 @@ def test_a_kept_place_is_judged_anew_where_labels_of_another_node_make_it_uneven
     assert nominated(told.arrive(high)) == {"high": ("n1", ("low",))}
     moved = msgspec.structs.replace(zoned("x", "x", gpus=1)[0], labels={HOST: "n0", ZONE: "y"})
     assert withdrawn(told.nodes(moved)) == ["high"]
-    assert told.explain("high") == {"gpu-busy": 1, "spread": 1}
