@@ -27,6 +27,7 @@ LAYERS = (
     ("the fleet on a terminal and in a browser", "#e8eefc"),
     ("the fleet as rows", "#e8eefc"),
     ("shells", "#dbe7ff"),
+    ("what happened, and what it cost", "#dbe7ff"),
     ("what pods are given", "#e3f3ea"),
     ("rules for manifests", "#e3f3ea"),
     ("judgement, a cluster as values, evictions, virtual time", "#fdf0d9"),

@@ -39,6 +39,7 @@ _SEEDS = Bad(("", "x", "5..1", "-1", "1..x", "0..9999999"))
 TEXTS: dict[str, Bad] = {
     "replay --policy": _POLICY,
     "replay --seed": Bad(("", "x", "5..3", "1..x", "-1")),
+    "replay --begin": Bad(("", "yesterday", "2026-13-01"), "--ledger past.ledger"),
     "replay --ray": ANY,
     "gpufleet-sim --fault": Bad(("no-such", "two-leader", "all,two-leaders")),
     "gpufleet-sim --seed": _SEEDS,

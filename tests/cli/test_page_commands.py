@@ -4,6 +4,7 @@ import os
 import re
 from pathlib import Path
 
+from tests.cli import bill_of_the_walk
 from tests.conventions.project import ROOT
 from tests.ledger.example_day import BILL, FILE, bill, example
 from tests.localkube.walk import newcomers_shell, walk
@@ -26,6 +27,13 @@ def test_a_day_costs_what_the_page_says(tmp_path: Path) -> None:
     assert BILL.read_text(encoding="utf-8") == bill()
     with newcomers_shell(tmp_path) as shell:
         assert walk(DOCS / "cost.md", shell, tmp_path / "memory") == 7
+
+
+def test_a_month_is_closed_with_a_bill_as_the_page_says(tmp_path: Path) -> None:
+    """The sums of the bill and of the accounts are another program's."""
+    assert bill_of_the_walk.FILE.read_text(encoding="utf-8") == bill_of_the_walk.bill()
+    with newcomers_shell(tmp_path) as shell:
+        assert walk(DOCS / "cost-walk.md", shell, tmp_path / "memory") == 7
 
 
 def test_a_trace_is_replayed_as_the_page_says(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ TYPED = {
     "docs/advise-sharing.md": "tests/advise/sharing/test_command.py",
     "docs/commands.md": "tests/cli/test_page_commands.py",
     "docs/cost.md": "tests/cli/test_page_commands.py",
+    "docs/cost-walk.md": "tests/cli/test_page_commands.py",
     "docs/cuda.md": "tests/advise/cuda/test_command.py",
     "docs/dashboards.md": "tests/cli/test_page_commands.py",
     "docs/defragmentation.md": "tests/defragment/test_defragment_on_a_real_server.py",

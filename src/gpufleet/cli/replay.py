@@ -85,6 +85,18 @@ TASK_LIST = InputFile("a task list (CSV or Parquet, also .gz)")
     type=PRICES,
     help="In timeline mode, also say what the fleet costs: tables of prices, as of gpufleet cost.",
 )
+@click.option(
+    "--ledger",
+    "ledger_path",
+    type=OutputFile("a file to write"),
+    metavar="FILE",
+    help="In timeline mode (one run only), write what tasks held, for gpufleet cost and close-month.",
+)
+@click.option(
+    "--begin",
+    metavar="TIME",
+    help="With --ledger: when the trace begins, such as 2026-10-31 or 2026-10-31T06:00:00Z, in UTC.",
+)
 @click.option("--jobs", type=Whole(1, 1024), help="Runs at a time.  [default: one a core]")
 @click.option(
     "--out",
@@ -132,6 +144,8 @@ def command(
     order: str,
     preempt_by_priority: bool,
     prices: tuple[Path, ...],
+    ledger_path: Path | None,
+    begin: str | None,
     jobs: int | None,
     out: Path | None,
     json_path: Path | None,
@@ -166,10 +180,12 @@ def command(
         skip_bad_rows_pct=skip_bad_rows_pct,
         submitted_order=order == "submitted",
         log_path=None if log_path is None else str(log_path),
+        ledger_path=None if ledger_path is None else str(ledger_path),
+        begin_us=begin_of(begin, ledger_path),
     )
     planned = with_prices(plan(template, policy, seed, out, shown_command()), prices, output)
     # Before the replay: that a file cannot be written must not be found out after hours.
-    output.check_targets(log_path)
+    output.check_targets(log_path, ledger_path)
     output.tell_notes(planned)
     prepare(Silent() if quiet else ToPerson("gpufleet: "))
     outcome = output.sweep(planned, jobs, ray_address)
@@ -183,6 +199,20 @@ def command(
     if outcome.failure is not None:
         raise outcome.failure
     return ExitCode.INTERRUPTED if outcome.interrupted else ExitCode.DONE
+
+
+def begin_of(begin: str | None, ledger_path: Path | None) -> int:
+    """When the trace begins, in microseconds since 1970. Raises InputError."""
+    from gpufleet.cli.cost_input import moment_of
+    from gpufleet.model.model_errors import InputError
+
+    at_us = moment_of(begin, "--begin")
+    if at_us is None and ledger_path is not None:
+        expected = "--begin TIME, as a trace counts from its own start"
+        raise InputError("has no time", field="--ledger", value=str(ledger_path), expected=expected)
+    if at_us is not None and ledger_path is None:
+        raise InputError("a begin of nothing", field="--begin", value=begin, expected="--ledger FILE")
+    return at_us or 0
 
 
 def with_prices(planned: "SweepPlan", prices: tuple[Path, ...], output: "Output") -> "SweepPlan":

@@ -80,15 +80,15 @@ class Output:
         self._answers = Console(highlight=False, file=terminal_of(answers))
         self._messages = Console(highlight=False, file=terminal_of(sys.stderr))
 
-    def check_targets(self, log_path: Path | None) -> None:
+    def check_targets(self, *paths: Path | None) -> None:
         """Make the folder for the results, and find out now whether they can be written."""
         if self._out is not None:
             make_folder(self._out)
             check_target(self._out / RESULTS)
         if self._json_path is not None and self._json_path != STDOUT:
             check_target(self._json_path)
-        if log_path is not None:
-            check_target(log_path)
+        for path in filter(None, paths):
+            check_target(path)
 
     def tell_notes(self, planned: SweepPlan) -> None:
         """What was found in the input that does no harm."""

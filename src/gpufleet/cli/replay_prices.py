@@ -6,13 +6,13 @@ from pathlib import Path
 from rich.table import Table
 
 from gpufleet.cli.cost_input import priced
-from gpufleet.ledger.node_versions import model_name, priced_node
-from gpufleet.ledger.price_book import Price, PriceBook, PricedNode, PriceUnit
+from gpufleet.ledger.price_book import Price, PriceBook, PriceUnit
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.money import rounded_sums
 from gpufleet.model.node import Node
 from gpufleet.replay.fleet_prices import FleetPrices, NodePrice
+from gpufleet.replay.ledger_log import priced_as
 from gpufleet.replay.results import FleetCost, SweepResult
 
 LAST_US = 253_402_214_400_000_000
@@ -40,7 +40,7 @@ def prices_of(paths: Iterable[Path], nodes: Iterable[Node]) -> tuple[FleetPrices
 
 
 def _price_of(book: PriceBook, node: Node) -> NodePrice | None:
-    price = book.spans(_priced_as(node), LAST_US, LAST_US + 1)[0].price
+    price = book.spans(priced_as(node), LAST_US, LAST_US + 1)[0].price
     return None if price is None else _of_node(price, len(node.devices))
 
 
@@ -48,20 +48,6 @@ def _of_node(price: Price, gpus: int) -> NodePrice:
     if price.unit is PriceUnit.GPU_HOUR:
         return NodePrice(gpus * price.amount_micro, 0)
     return NodePrice(price.gpu_micro or 0, price.host_micro)
-
-
-def _priced_as(node: Node) -> PricedNode:
-    """What prices go by: the labels of the node, and its model as the trace names it."""
-    by_labels = priced_node(node.labels, "")
-    return PricedNode(
-        by_labels.provider,
-        by_labels.region,
-        by_labels.zone,
-        by_labels.instance_type,
-        by_labels.gpu_model or model_name(node.devices[0].model),
-        by_labels.capacity_type,
-        node.labels,
-    )
 
 
 def cost_table(result: SweepResult, table: Table) -> Table:

@@ -83,8 +83,9 @@ def plan(template: RunRequest, policies: str, seeds: str, out: Path | None, comm
     trace = trace_of(template.nodes_path, template.pods_path, template.skip_bad_rows_pct)
     replayed_by(template, trace)
     check_mode(template, trace)
-    if template.log_path is not None and len(names) * len(numbers) > 1:
-        raise InputError("a log is of one run", field="--log", expected="one policy and one seed")
+    for option, path in (("--log", template.log_path), ("--ledger", template.ledger_path)):
+        if path is not None and len(names) * len(numbers) > 1:
+            raise InputError("a log is of one run", field=option, expected="one policy and one seed")
     requests = [
         msgspec.structs.replace(
             template,
@@ -109,6 +110,8 @@ def check_mode(template: RunRequest, trace: Trace) -> None:
             field=template.pods_path,
             expected="a column creation_time for --mode timeline, or --mode saturate",
         )
+    if template.ledger_path is not None and template.mode != "timeline":
+        raise InputError("a saturated fleet has no times", field="--ledger", expected="--mode timeline")
     if template.arrivals_path is not None and template.mode == "timeline":
         raise InputError("a fixed order has no times", field="--arrivals", expected="--mode saturate")
 

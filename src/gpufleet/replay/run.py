@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TypedDict
 
 import msgspec
@@ -154,6 +155,8 @@ class Setting:
         play = TimelineRun(self.measured, self.trace, self.gpus, meter)
         play.run(progress)
         self.placements = play.placements
+        if self.request.ledger_path is not None:
+            self._write_ledger(play, self.request.ledger_path)
         waiting = play.never_started()
         failures = Counter(play.why_not_started(task) for task in waiting)
         return RunResult(
@@ -172,6 +175,18 @@ class Setting:
             timeline=play.result(),
             **self._at_the_end(),
         )
+
+    def _write_ledger(self, play: TimelineRun, path: str) -> None:
+        # The ledger is no part of other replays, and takes its time to load.
+        from gpufleet.replay.ledger_log import ledger_lines
+
+        request = self.request
+        names = Path(request.nodes_path).name, Path(request.pods_path).name
+        cluster = f"replay of {names[1]} on {names[0]}, {request.title}"
+        length_us = self.measured.engine.at_us
+        with log_file(path) as file:
+            for line in ledger_lines(self.trace.nodes, play.all_held(), cluster, request.begin_us, length_us):
+                file.write(line)
 
     def _at_the_end(self) -> EndOfRun:
         """What both modes read from the engine when it is done."""

@@ -12,7 +12,8 @@ class RunRequest(msgspec.Struct, frozen=True):
     ``arrivals_path`` fixes the order of arrivals and of ranks; ``pods_path`` then only tells the
     target workload. With ``submitted_order`` nothing is shuffled either, but clones are added as
     usual. ``picture`` asks for the state of every node at the end. ``log_path`` and
-    ``placements_path`` name files to write. With ``prices`` a timeline tells what the fleet costs.
+    ``placements_path`` name files to write. With ``prices`` a timeline tells what the fleet costs;
+    ``ledger_path`` names a file for the cost ledger, in which second 0 of the trace is at ``begin_us``.
     """
 
     nodes_path: str
@@ -29,6 +30,8 @@ class RunRequest(msgspec.Struct, frozen=True):
     log_path: str | None = None
     placements_path: str | None = None
     prices: FleetPrices | None = None
+    ledger_path: str | None = None
+    begin_us: int = 0
 
     @property
     def title(self) -> str:

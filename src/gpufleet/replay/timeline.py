@@ -20,6 +20,7 @@ from gpufleet.engine.instruction import AnyInstruction, Bind, Evict
 from gpufleet.model.identifiers import PodUid
 from gpufleet.replay.cost_meter import CostMeter
 from gpufleet.replay.csv_export import Placement
+from gpufleet.replay.held_time import HeldTime
 from gpufleet.replay.measured_engine import MeasuredEngine
 from gpufleet.replay.results import TASK_CLASSES, Timeline, Waits
 from gpufleet.replay.saturate import placement_of, pod_of
@@ -95,6 +96,8 @@ class TimelineRun:
         self.wait_us_by_task: dict[str, int] = {}
         self.placements: list[Placement] = []
         self.evictions = 0
+        self.held: list[HeldTime] = []
+        self._holding: dict[PodUid, tuple[Bind, int]] = {}
         self._withdrawn: set[str] = set()
         self._arrived: set[PodUid] = set()
         self._task_by_uid = {PodUid(task.name): task for task in trace.tasks}
@@ -148,6 +151,7 @@ class TimelineRun:
         task = self._task_by_uid.pop(uid)
         if task.name in self.wait_us_by_task:
             self.used_milli.add(at_us, -task.shape.gpu.total_milli)
+            self._ended(uid, task, at_us)
         else:
             self.queue_length.add(at_us, -1)
             self._withdrawn.add(task.name)
@@ -161,6 +165,7 @@ class TimelineRun:
         self._waited_us[task.name] += at_us - self._waits_since_us[task.name]
         self.wait_us_by_task[task.name] = self._waited_us[task.name]
         self.placements.append(placement_of(task, bind, at_us))
+        self._holding[bind.uid] = bind, at_us
         if task.duration_us is not None:
             self._player.later(at_us + task.duration_us, bind.uid)
         return ()
@@ -169,6 +174,7 @@ class TimelineRun:
         """A task makes room for one of higher priority and waits again."""
         task, at_us = self._task_by_uid.pop(evict.uid), self._player.at_us
         self.evictions += 1
+        self._ended(evict.uid, task, at_us)
         self.used_milli.add(at_us, -task.shape.gpu.total_milli)
         del self.wait_us_by_task[task.name]
         self._wait(task, at_us)
@@ -180,6 +186,16 @@ class TimelineRun:
             self._player.later(task.withdrawn_at_us, again)
         pod = msgspec.structs.replace(pod_of(task), uid=again, created_at_us=at_us)
         return PodRemoved(evict.uid), PodAdded(pod)
+
+    def _ended(self, uid: PodUid, task: TaskRecord, at_us: int | None) -> None:
+        bind, from_us = self._holding.pop(uid)
+        self.held.append(HeldTime(uid, task, bind.node, bind.devices, from_us, at_us))
+
+    def all_held(self) -> list[HeldTime]:
+        """Every run of every task, those that go on too, in the order of their begins."""
+        for uid in list(self._holding):
+            self._ended(uid, self._task_by_uid[uid], None)
+        return sorted(self.held, key=lambda one: (one.from_us, one.uid))
 
     def _next_uid(self, task: TaskRecord) -> PodUid:
         """A name that no task has and no pod had."""
