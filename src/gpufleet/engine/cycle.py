@@ -132,7 +132,7 @@ class Cycle:
             replacements.drop_ended(at_us)
         # Before work has its turn, so that a holder competes by its turn and not by having been first.
         if reservations.held_by_holder or reservations.dues.heap:
-            reservations.put_aside(at_us)
+            reservations.put_aside(at_us, self.search_retries.next_due_us())
         if nominations.recalled or nominations.made:
             self._resume_recalled(at_us)
         # Before any line has its turn: pods for which a place is kept go first into what has fallen free.

@@ -28,6 +28,10 @@ class ExpectedEnds:
         # An end that has passed was told wrong; what remains is the end that a limit enforces.
         return min((end_us for end_us in ends_us if end_us > at_us), default=None)
 
+    def has_limit(self, row: int) -> bool:
+        """True if a pod says how long it runs, or may not run for ever."""
+        return bool(self._run_times_us(row))
+
     def end_if_started_us(self, row: int, at_us: int) -> int | None:
         """When a waiting pod would end if it began now."""
         shortest_us = min(self._run_times_us(row), default=None)

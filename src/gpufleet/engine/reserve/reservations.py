@@ -71,6 +71,7 @@ class Reservations:
         self.former: dict[Holder, PutAside] = {}
         self._tried_in_vain_us: dict[LineKey, int] = {}
         self.dues = RetryTimes(state.waiting)
+        self._is_settled = False
 
     def held(self) -> list[HeldReservation]:
         """The reservations that are in force; facts may have ended some."""
@@ -86,18 +87,27 @@ class Reservations:
     def _drop(self, holder: Holder) -> None:
         one = self.held_by_holder.pop(holder)
         self.version += 1
+        self._is_settled = False
         self.state.waiting.reserved_heads.pop(one.queue, None)
 
     # Putting aside.
 
-    def put_aside(self, at_us: int) -> bool:
-        """Before decisions that may matter to them: holders wait as others do; False if there are none."""
+    def put_aside(self, at_us: int, retry_us: int | None = None) -> bool:
+        """Before decisions that may matter to them: holders wait as others do; False if there are none.
+
+        ``retry_us`` is when searches for victims that failed are repeated next.
+        """
         if not self.held_by_holder and not self.dues.heap:
             return False
-        self.dues.wake(at_us)
         held = self.held()
-        if not held or not self._may_matter(held, at_us):
+        is_retried = retry_us is not None and retry_us <= at_us
+        matters = bool(held) and self._may_matter(held, at_us, is_retried=is_retried)
+        # A queue has one holder: as long as that keeps its place, work behind it could hold none.
+        self.dues.wake(at_us, behind_holders=matters)
+        if not held or not (matters or self._others_come_first(held)):
             return False
+        # Until something of this is not as it was.
+        self._is_settled = True
         for one in held:
             rows = one.nomination.rows
             placements = tuple(placement_of(self.state, row) for row in rows)
@@ -105,27 +115,45 @@ class Reservations:
             waits_for = tuple(row_by_uid[uid] for uid in one.nomination.waits_for)
             # Kept for this step: the holder asks for the same place first, so that reservations stay.
             self.former[one.holder] = PutAside(one.since_us, placements, waits_for)
-            self._drop(one.holder)
+            self.held_by_holder.pop(one.holder)
+            self.version += 1
+            self.state.waiting.reserved_heads.pop(one.queue, None)
             self.nominations.take_back(one.nomination)
             self._let_stand_in_line(rows)
         return True
 
-    def _may_matter(self, held: list[HeldReservation], at_us: int) -> bool:
+    def _may_matter(self, held: list[HeldReservation], at_us: int, *, is_retried: bool) -> bool:
+        """True if something has happened by which a holder may start or be asked for its place."""
         state = self.state
-        if (
-            state.changes.room.is_pending
-            or len(held) > 1
-            or any(one.victim_changes != state.changes.victims.count for one in held)
-        ):
+        victim_changes = state.changes.victims.count
+        if state.changes.room.is_pending or any(one.victim_changes != victim_changes for one in held):
             return True
         if any(one.again_at_us is not None and one.again_at_us <= at_us for one in held):
             return True
         if any(until_us <= at_us for until_us in state.departures.refused_until_us.values()):
             return True
-        # Work of another queue, or older work of its own, could take what the holder waits for.
-        for name in state.waiting.queues_with_work():
-            line = state.waiting.first(name)
-            if line is not None and (name != held[0].queue or line.head() < held[0].head):
+        if len(held) > 1 and (is_retried or not self._stay_as_they_are(held)):
+            return True
+        return self._others_come_first(held)
+
+    def _stay_as_they_are(self, held: list[HeldReservation]) -> bool:
+        """True if several holders that waited again now would get the same places, as time alone went by.
+
+        Each may run behind the others' places once an end that was known is over, and a share that counts the
+        past changes whose turn it is.
+        """
+        if not self._is_settled or self.state.past_use.is_due():
+            return False
+        row_by_uid = self.state.pods.row_by_uid
+        awaited = {row_by_uid[uid] for one in held for uid in one.nomination.waits_for}
+        return not any(map(self.ends.has_limit, awaited))
+
+    def _others_come_first(self, held: list[HeldReservation]) -> bool:
+        """True if work of another queue, or older work of its own, could take what a holder waits for."""
+        waiting = self.state.waiting
+        for name in waiting.queues_with_work():
+            line = waiting.first(name)
+            if line is not None and (len(held) > 1 or name != held[0].queue or line.head() < held[0].head):
                 return True
         return False
 
@@ -147,6 +175,7 @@ class Reservations:
         """Everything was decided; True if places fell free that were reserved before."""
         if not self.former:
             return False
+        self._is_settled = False
         nodes = {one.node for former in self.former.values() for one in former.placements}
         self.former.clear()
         pods = self.state.store.tables.pods
@@ -182,6 +211,7 @@ class Reservations:
         since_us = unplaced.at_us if former is None else former.since_us
         place = None if former is None else self._again(former, unplaced)
         if place is None:
+            self._is_settled = False
             guests = self.guests.rows_of(holder, unplaced.at_us)
             place = self.planner.find(unplaced, guests, own_queue_only=own_queue_only)
             since_us = unplaced.at_us
@@ -193,6 +223,7 @@ class Reservations:
 
     def let_in(self, one: HeldReservation, uids: list[PodUid], within_us: int | None, at_us: int) -> None:
         """Pods run where this holder will start, as its guests or once they have run for so long."""
+        self._is_settled = False
         self.guests.let_in(one.holder, uids, within_us)
         if within_us is not None:
             ends_us = self.guests.next_us(one.holder, at_us)

@@ -2,7 +2,7 @@
 
 import heapq
 
-from gpufleet.engine.queueing.line import LineKey
+from gpufleet.engine.queueing.line import Line, LineKey
 from gpufleet.engine.queueing.waiting import WaitingLines
 
 SWEEP_FIRST = 64
@@ -29,16 +29,21 @@ class RetryTimes:
         if len(self.heap) > SWEEP_FIRST + 2 * len(self.waiting.lines):
             self._sweep()
 
-    def wake(self, at_us: int) -> None:
-        """Lines that are due wake."""
+    def wake(self, at_us: int, *, behind_holders: bool) -> None:
+        """Lines that are due wake; those that are behind the holder of their queue only if that is asked."""
         while self.heap and self.heap[0][0] <= at_us:
             due_us, _, key = heapq.heappop(self.heap)
             # An entry of another moment is an old one: the newest counts.
             if self._due_us_by_key.get(key) == due_us:
                 del self._due_us_by_key[key]
                 line = self.waiting.lines.get(key)
-                if line is not None and line.parked:
+                if line is not None and line.parked and (behind_holders or not self._is_behind_holder(line)):
                     self.waiting.wake(key)
+
+    def _is_behind_holder(self, line: Line) -> bool:
+        """True if other work of its queue holds a place and has its turn before: a queue has one holder."""
+        reserved = self.waiting.reserved_heads.get(line.key.queue)
+        return reserved is not None and self.waiting.trim(line) and not line.head() < reserved
 
     def first_us(self) -> int | None:
         """When the next line is due."""
