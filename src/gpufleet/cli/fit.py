@@ -56,6 +56,7 @@ LIVE = "the cluster itself"
 @click.option(
     "--train-embeddings", is_flag=True, help="With adapters: the embedding and the head are trained too."
 )
+@click.option("--keep-activations", is_flag=True, help="Train without computing the inside of layers again.")
 @click.option(
     "--hub", "from_hub", is_flag=True, help="MODEL is OWNER/NAME: fetch its configuration from the hub."
 )
@@ -102,6 +103,7 @@ def command(
     zero: int,
     rank: int,
     train_embeddings: bool,
+    keep_activations: bool,
     from_hub: bool,
     cluster: str | None,
     here: bool,
@@ -115,8 +117,7 @@ def command(
     """Say whether a language model fits on GPUs, on how many, and what would make it fit.
 
     MODEL is a name of the catalogue, or the path of a config.json or of its folder, of a safetensors index
-    or of a GGUF file. Without --gpu every card is tried. Memory is counted from the shapes of the model, as a
-    range; a yes is given only if the worst case fits. Nothing is fetched without --hub.
+    or of a GGUF file. Without --gpu every card is tried. A yes is given only if the worst case fits.
 
     Ends with code 0 if it fits on one of the cards, 1 if on none.
     """
@@ -143,11 +144,11 @@ def command(
         from_hub=from_hub,
     )
     _check_together(here=here, writes=writes, trains=bool(method), asks_cluster=cluster is not None)
-    _check_tables(method, trains_tables=train_embeddings)
+    _check_training(method, train_embeddings or keep_activations)
     if writes:
         return _show_manifest(options, output)
     if method:
-        return _show_training(options, method, zero, rank, output, trains_tables=train_embeddings)
+        return _show_training(options, method, zero, rank, output, train_embeddings, not keep_activations)
     if here:
         return _show_machine(options, output)
     if cluster is not None:
@@ -182,18 +183,18 @@ def _check_together(*, here: bool, writes: bool, trains: bool, asks_cluster: boo
         raise click.UsageError("--here asks this machine, and --cluster a cluster")
 
 
-def _check_tables(method: str | None, *, trains_tables: bool) -> None:
-    if trains_tables and not method:
-        raise click.UsageError("--train-embeddings is beside adapters: with --train lora or qlora")
+def _check_training(method: str | None, says_how: bool) -> None:
+    if says_how and not method:
+        raise click.UsageError("--train-embeddings and --keep-activations say how is trained: with --train")
 
 
 def _show_training(
-    options: "Options", method: str, zero: int, rank: int, output: str, *, trains_tables: bool
+    options: "Options", method: str, zero: int, rank: int, output: str, trains_tables: bool, recomputes: bool
 ) -> int:
     from gpufleet.advise.fit.ask import ask_training
     from gpufleet.cli.fit_training_output import show_training
 
-    trained = ask_training(options, method, zero, rank, trains_tables=trains_tables)
+    trained = ask_training(options, method, zero, rank, trains_tables=trains_tables, recomputes=recomputes)
     show_training(trained, output, detailed=bool(options.gpus))
     return _code(card.verdict for card in trained.cards)
 

@@ -26,9 +26,10 @@ def lines(answer: TrainingAnswer, *, detailed: bool) -> Iterator[str]:
     if answer.rank:
         trained += f" of adapters of rank {answer.rank}, the rest frozen in {answer.frozen_weights}"
     yield f"  trained      {trained}"
+    layers = "layers recomputed" if answer.recomputes else "no layer recomputed"
     yield (
         f"  asked for    {answer.batch} x {answer.context} tokens a GPU, ZeRO {answer.zero}, Adam in mixed"
-        " precision, layers recomputed"
+        f" precision, {layers}"
     )
     yield ""
     if detailed:

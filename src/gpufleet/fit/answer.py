@@ -151,3 +151,4 @@ class TrainingAnswer(msgspec.Struct, frozen=True):
     trained_parameters: int
     frozen_weights: str
     cards: tuple[Training, ...]
+    recomputes: bool = True

@@ -65,6 +65,7 @@ class TrainingRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     zero: int = 3
     rank: int = 16
     counts_runtime: bool = False
+    recomputes: bool = True
 
 
 class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -149,7 +150,7 @@ def estimated_memory(row: Evidence) -> Memory:
 
 @functools.cache
 def _estimated_training(row: Evidence, run: TrainingRun) -> Amount:
-    course = Course(run.method, run.context, run.batch, run.zero, run.rank)
+    course = Course(run.method, run.context, run.batch, run.zero, run.rank, recomputes=run.recomputes)
     card = find_cards(row.gpu or ANY_CARD)[0]
     memory = training_memory(catalogue_model(row.model), course, card, run.gpus)
     if run.counts_runtime:

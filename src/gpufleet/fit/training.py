@@ -50,6 +50,13 @@ INSIDE_COPIES = (1.0, 1.85, 3.5)
 with those that keep every step.
 """
 
+KEPT_COPIES = (0.7, 1.33, 2.0)
+"""The inside of every layer, where none is recomputed: compiled, as was seen, and with every step kept."""
+
+KEPT_WORDS = {
+    True: "inputs of layers, the inside of one and its gradients",
+    False: "the inside of every layer, which is not recomputed",
+}
 INPUTS_SPREAD = 0.1
 """How far the kept inputs of layers may lie from what is counted."""
 
@@ -68,7 +75,7 @@ class Course:
     """How a model is to be trained: ``batch`` sequences a GPU, ``zero`` of ZeRO's stages.
 
     ``trains_tables``: beside the adapters the embedding and the head are trained, as copies of the frozen
-    ones (PEFT's ``modules_to_save``).
+    ones (PEFT's ``modules_to_save``). ``recomputes``: of each layer only the input is kept for the way back.
     """
 
     method: str
@@ -77,6 +84,7 @@ class Course:
     zero: int = 3
     rank: int = 16
     trains_tables: bool = False
+    recomputes: bool = True
 
 
 def train(model: Model, about: About, course: Course, cards: Iterable[CardEntry]) -> TrainingAnswer:
@@ -99,6 +107,7 @@ def train(model: Model, about: About, course: Course, cards: Iterable[CardEntry]
         trained_parameters=trained_parameters(model, course),
         frozen_weights=frozen,
         cards=tuple(on_card(model, course, card) for card in cards),
+        recomputes=course.recomputes,
     )
 
 
@@ -169,8 +178,7 @@ def memory_of(model: Model, course: Course, card: CardEntry, gpus: int) -> Train
     largest, inside = _most(facts)
     # Stage 3 fetches the next layer while it computes one: two of them, in 16 bits.
     gathered = 2 * 2 * largest if course.zero >= 3 and gpus > 1 else 0
-    inputs = facts.hidden * len(facts.layers)
-    kept = [2 * tokens * (inputs + copies * inside) for copies in INSIDE_COPIES]
+    kept = [2 * tokens * one for one in kept_numbers(facts, inside, recomputes=course.recomputes)]
     logits = [tokens * facts.vocabulary * one for one in LOGIT_BYTES]
     low, middle, high = (round(one * GIB) for one in (LINKED_GIB if gpus > 1 else ALONE_GIB))
     parts = [
@@ -181,7 +189,7 @@ def memory_of(model: Model, course: Course, card: CardEntry, gpus: int) -> Train
             round((1 - INPUTS_SPREAD) * kept[0]),
             round(kept[1]),
             round((1 + INPUTS_SPREAD) * kept[2]),
-            "inputs of layers, the inside of one and its gradients",
+            KEPT_WORDS[course.recomputes],
         ),
         Amount(logits[0], logits[1], logits[2], "logits and their gradients"),
         Amount(low, middle, high, "CUDA context, buffers of the links"),
@@ -199,6 +207,17 @@ def memory_of(model: Model, course: Course, card: CardEntry, gpus: int) -> Train
             total.low_bytes, total.bytes, round(total.high_bytes * (1 + FRAGMENTATION)), total.basis
         ),
     )
+
+
+def kept_numbers(facts: ModelFacts, inside: int, *, recomputes: bool) -> tuple[float, float, float]:
+    """How many numbers a token keeps for the way back: at least, as expected and at most."""
+    if recomputes:
+        inputs = facts.hidden * len(facts.layers)
+        least, expected, most = (inputs + copies * inside for copies in INSIDE_COPIES)
+    else:
+        of_all = sum(_inside(layer, facts.hidden) for layer in facts.layers)
+        least, expected, most = (copies * of_all for copies in KEPT_COPIES)
+    return least, expected, most
 
 
 @functools.cache
@@ -263,6 +282,8 @@ def on_card(model: Model, course: Course, card: CardEntry) -> Training:
     if course.batch > 1:
         ways.append("fewer sequences a GPU: --batch 1")
     ways.append("shorter sequences: --context")
+    if not course.recomputes:
+        ways.append("compute the inside of layers again: leave out --keep-activations")
     if course.method == "full":
         ways.append("train adapters: --train lora")
     decided_by = (DECIDED_BY,) if last.verdict is FitVerdict.UNSURE else ()

@@ -41,13 +41,19 @@ def ask_manifest(options: Options) -> list[dict[str, Any]]:
 
 
 def ask_training(
-    options: Options, method: str, zero: int, rank: int, *, trains_tables: bool = False
+    options: Options,
+    method: str,
+    zero: int,
+    rank: int,
+    *,
+    trains_tables: bool = False,
+    recomputes: bool = True,
 ) -> TrainingAnswer:
     """The answer about training; raises InputError in the terms of the command line."""
     model = model_of(options.model, from_hub=options.from_hub)
     most = model.facts.context_max or TRAINING_CONTEXT
     context = options.context or min(TRAINING_CONTEXT, most)
-    course = Course(method, context, options.batch, zero, rank, trains_tables)
+    course = Course(method, context, options.batch, zero, rank, trains_tables, recomputes)
     return train(model, about(model), course, cards_of(options.gpus))
 
 
