@@ -3,6 +3,9 @@
 import csv
 import io
 import json
+import subprocess
+import sys
+from collections import defaultdict
 from decimal import Decimal
 from pathlib import Path
 
@@ -80,11 +83,8 @@ def test_what_cannot_be_closed_is_told(month: str, capsys: pytest.CaptureFixture
     assert not list(Path("accounts").iterdir())
 
 
-def test_a_showback_adds_up_to_the_bill_by_cents(capsys: pytest.CaptureFixture[str]) -> None:
-    """12 hours of a node and files of nobody are billed in November; a credit of 0.50 comes later.
-
-    12 x 0.33333333 + 2.50 - 0.50 are 6.00 in cents.
-    """
+def billed_and_corrected(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """November with a bill, and December with a credit for it; the files of both."""
     log = IntervalLog()
     for seen in ExampleDay().log.seen():
         is_node = isinstance(seen, NodeVersion) and seen.node == "h100-1"
@@ -105,7 +105,15 @@ def test_a_showback_adds_up_to_the_bill_by_cents(capsys: pytest.CaptureFixture[s
     assert closed("2026-12", "day.ledger", *bills, "--correct", "2026-11") == ExitCode.DONE
     told = "2026-11 is corrected by -0.500000 USD, from 6.500000 USD to 6.000000 USD"
     assert told in capsys.readouterr().out
-    files = [f"accounts/2026-{month}.charges.parquet" for month in (11, 12)]
+    return [f"accounts/2026-{month}.charges.parquet" for month in (11, 12)]
+
+
+def test_a_showback_adds_up_to_the_bill_by_cents(capsys: pytest.CaptureFixture[str]) -> None:
+    """12 hours of a node and files of nobody are billed in November; a credit of 0.50 comes later.
+
+    12 x 0.33333333 + 2.50 - 0.50 are 6.00 in cents.
+    """
+    files = billed_and_corrected(capsys)
     for by in ("queue", "namespace,owner", "bucket", "state", "day"):
         assert main(["cost", *files, "--from", "2026-11-01", "--by", by, "-o", "csv"]) == ExitCode.DONE
         rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
@@ -115,3 +123,27 @@ def test_a_showback_adds_up_to_the_bill_by_cents(capsys: pytest.CaptureFixture[s
     place = table[0].index("COST USD") + len("COST USD")
     shown = [row[:place].split()[-1] for row in table[1:]]
     assert sum(Decimal(amount) for amount in shown[:-1] if amount != "-") == Decimal(shown[-1]) == 6
+
+
+def test_closed_months_and_their_corrections_are_rows_of_focus(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """12 x 0.33333333 are billed in November, and of them a credit of 0.50 in December."""
+    files = billed_and_corrected(capsys)
+    assert main(["cost", *files, "--from", "2026-11-01", "-o", "focus"]) == ExitCode.DONE
+    text = capsys.readouterr().out
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert sum(Decimal(row["EffectiveCost"]) for row in rows) == Decimal("3.5")
+    changes = [row for row in rows if row["ChargeClass"] == "Correction"]
+    assert sum(Decimal(row["EffectiveCost"]) for row in changes) == Decimal("-0.5")
+    assert {row["ChargePeriodStart"] for row in changes} == {"2026-11-27T03:00:00Z"}
+    assert {row["BillingPeriodStart"] for row in changes} == {"2026-12-01T00:00:00Z"}
+    ratios: dict[str, Decimal] = defaultdict(Decimal)
+    for row in rows:
+        details = json.loads(row["AllocatedMethodDetails"], parse_float=Decimal)
+        ratios[row["x_OriginId"]] += sum(Decimal(one["AllocatedRatio"]) for one in details["Elements"])
+    assert set(ratios.values()) == {Decimal(1)}
+    (tmp_path / "months.csv").write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "focus_data_toolkit", "validate", str(tmp_path / "months.csv")]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stdout + answer.stderr

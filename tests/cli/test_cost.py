@@ -208,7 +208,6 @@ def test_charges_answer_as_the_logs_do_that_they_are_of(capsys: pytest.CaptureFi
     assert said(capsys, "day.parquet", "--by", "queue,bucket") == logged
     for words, arguments in {
         "charges, which are worked out": ("--prices", "prices.csv"),
-        "charges are sums": ("-o", "focus"),
         "charges beside observations": ("a.ledger",),
     }.items():
         assert main(["cost", "day.parquet", *arguments]) == ExitCode.BAD_INPUT

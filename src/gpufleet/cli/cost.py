@@ -93,10 +93,10 @@ def command(
     what the nodes cost by their prices, to a millionth.
     """
     from gpufleet.cli.cost_bills import billed, hours_within
-    from gpufleet.cli.cost_charges import charges_among, sums_of, write_rows
+    from gpufleet.cli.cost_charges import charges_among, check_alone, sums_of, write_rows
     from gpufleet.cli.cost_input import known, moment_of, priced
     from gpufleet.cli.cost_question import question_of
-    from gpufleet.cli.focus_output import FOCUS, show_focus
+    from gpufleet.cli.focus_output import FOCUS, show_focus, show_focus_of_charges
     from gpufleet.kube.connection import ClusterChoice
     from gpufleet.ledger.costs import cost_of
 
@@ -105,6 +105,10 @@ def command(
     written = charges_among(logs)
     if written:
         named = {"--prices": bool(prices), "--bill": bool(bills), "--save": save, "--charges": charges}
+        if output in FOCUS and not (idle or unusual or budgets):
+            check_alone(written, logs, named)
+            show_focus_of_charges(written, question, asked, FOCUS[output])
+            return
         cost = sums_of(written, asked, question, output, logs=logs, named=named)
         question.show(cost, output, ())
         return

@@ -14,7 +14,7 @@ from gpufleet.ledger.spans import Span
 from gpufleet.model.model_errors import InputError
 
 FORMS = ("text", "csv", "json")
-"""Forms of sums; FOCUS is of rows with more than charges have."""
+"""Forms of sums."""
 
 
 def charges_among(logs: Sequence[LogSource]) -> list[Path]:
@@ -38,19 +38,24 @@ def sums_of(
     named: Mapping[str, object],
 ) -> Cost:
     """The sums of charges. Raises InputError for options and LOGs that do not go with charges."""
+    check_alone(paths, logs, named)
+    if output not in FORMS:
+        raise InputError("no form of sums", field="--output", value=output, expected=", ".join(FORMS))
+    from gpufleet.ledger.charges import Charges
+
+    found = Charges(paths)
+    span = question.span(asked, found.span.until_us or 0, found.span.from_us)
+    return found.cost(span, question.by)
+
+
+def check_alone(paths: Sequence[Path], logs: Sequence[LogSource], named: Mapping[str, object]) -> None:
+    """Raises InputError for options and LOGs that do not go with charges."""
     for option, is_named in named.items():
         if is_named:
             raise InputError(f"{paths[0]} has charges, which are worked out", field=option, expected=NOTHING)
     if len(paths) < len(logs):
         expected = "charges alone, or observations alone"
         raise InputError("charges beside observations", where=str(paths[0]), expected=expected)
-    if output not in FORMS:
-        raise InputError("charges are sums", field="--output", value=output, expected=", ".join(FORMS))
-    from gpufleet.ledger.charges import Charges
-
-    found = Charges(paths)
-    span = question.span(asked, found.span.until_us or 0, found.span.from_us)
-    return found.cost(span, question.by)
 
 
 NOTHING = "no such option beside a file of charges"

@@ -128,7 +128,7 @@ Cells = dict[str, str]
 """A row by column; a column that is missing is null."""
 
 
-class _Part(msgspec.Struct, frozen=True):
+class ChargePart(msgspec.Struct, frozen=True):
     """A part of a charge."""
 
     pod_uid: PodUid
@@ -164,7 +164,7 @@ def focus_rows(
             charge = _charge(records, hour, currency, span, account)
             for (price_id, kind), parts in sorted(_origins(hour).items()):
                 origin = f"{hour.node_uid}/{charge['ChargePeriodStart']}/{price_id}/{kind}"
-                for cells in _split(parts, pods):
+                for cells in split(parts, pods):
                     whole = {**charge, **cells, "x_OriginId": origin, "x_PriceId": price_id}
                     if price_id == CORRECTION:
                         whole["ChargeClass"] = "Correction"
@@ -176,10 +176,21 @@ def _charge(records: NodeRecords, hour: NodeHour, currency: str, span: Span, acc
     start = max(hour.hour_us, span.from_us)
     end = min(hour.hour_us + HOUR_US, end_us(span))
     priced = records.priced_as
-    host = priced.provider or ISSUER
-    month = month_of(start)
     return {
+        **charge_cells(month_of(start), (start, end), currency, account),
         "AvailabilityZone": priced.zone,
+        "HostProviderName": priced.provider or ISSUER,
+        "RegionId": priced.region,
+        "RegionName": priced.region,
+        "ResourceId": hour.node_uid,
+        "ResourceName": hour.node,
+    }
+
+
+def charge_cells(month: str, period: tuple[int, int], currency: str, account: str) -> Cells:
+    """What all rows of a charge say that a month is billed for a time, but for the node."""
+    start, end = period
+    return {
         "BillingAccountId": account,
         "BillingAccountName": account,
         "BillingAccountType": "Cluster",
@@ -190,14 +201,10 @@ def _charge(records: NodeRecords, hour: NodeHour, currency: str, span: Span, acc
         "ChargeFrequency": "Usage-Based",
         "ChargePeriodEnd": _stamp(end),
         "ChargePeriodStart": _stamp(start),
-        "HostProviderName": host,
+        "HostProviderName": ISSUER,
         "InvoiceIssuerName": ISSUER,
         "ProviderName": ISSUER,
         "PublisherName": ISSUER,
-        "RegionId": priced.region,
-        "RegionName": priced.region,
-        "ResourceId": hour.node_uid,
-        "ResourceName": hour.node,
         "ResourceType": "Node",
         "ServiceCategory": "Compute",
         "ServiceName": "GPU nodes",
@@ -206,27 +213,30 @@ def _charge(records: NodeRecords, hour: NodeHour, currency: str, span: Span, acc
     }
 
 
-def _origins(hour: NodeHour) -> Mapping[Origin, list[_Part]]:
+def _origins(hour: NodeHour) -> Mapping[Origin, list[ChargePart]]:
     """The parts of each charge of an hour."""
-    found: dict[Origin, list[_Part]] = defaultdict(list)
+    found: dict[Origin, list[ChargePart]] = defaultdict(list)
     for row in hour.rows:
         if row.amount_micro is not None:
             found[row.key.price_id, "gpu"].append(_gpu_part(row, row.amount_micro))
     for host in hour.host_rows:
         if host.amount_micro is not None:
             bucket = HOST_IDLE if host.pod_uid == NO_POD else HOST
-            part = _Part(host.pod_uid, bucket, "", "", False, 0, host.amount_micro)
+            part = ChargePart(host.pod_uid, bucket, "", "", False, 0, host.amount_micro)
             found[host.price_id, "host"].append(part)
     return found
 
 
-def _gpu_part(row: LedgerRow, amount_micro: int) -> _Part:
+def _gpu_part(row: LedgerRow, amount_micro: int) -> ChargePart:
     key = row.key
     bucket: Bucket = key.bucket
-    return _Part(key.pod_uid, bucket, key.device, key.reason, key.is_estimated, row.quantity, amount_micro)
+    return ChargePart(
+        key.pod_uid, bucket, key.device, key.reason, key.is_estimated, row.quantity, amount_micro
+    )
 
 
-def _split(parts: Sequence[_Part], pods: Mapping[PodUid, LedgerPod]) -> Iterator[Cells]:
+def split(parts: Sequence[ChargePart], pods: Mapping[PodUid, LedgerPod]) -> Iterator[Cells]:
+    """What the rows of a charge say of its parts, whose ratios add up to 1."""
     for part, ratio in zip(parts, ratios([part.amount_micro for part in parts]), strict=True):
         pod = pods.get(part.pod_uid)
         cost = _decimal(part.amount_micro, MICRO_UNITS)
@@ -263,7 +273,7 @@ def ratios(amounts: Sequence[int]) -> list[str]:
     return [_decimal(part, one) for part in apportion(one, weights)]
 
 
-def _details(part: _Part, ratio: str) -> str:
+def _details(part: ChargePart, ratio: str) -> str:
     """As JSON with the ratio's own digits, which no binary fraction has."""
     usage = ""
     if part.device:
