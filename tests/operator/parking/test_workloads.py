@@ -7,7 +7,7 @@ import pytest
 
 from gpufleet.kube.resources import DEPLOYMENTS, INFERENCE_SERVICES, NOTEBOOKS, STATEFUL_SETS, Kind
 from gpufleet.model.model_errors import InputError
-from gpufleet.operator.parking.observation import FoundWorkload, Observation, add_pods
+from gpufleet.operator.parking.observation import FoundWorkload, Observation, add_pods, add_unended
 from gpufleet.operator.parking.parking_step import (
     ParkingAction,
     ParkingWrite,
@@ -127,6 +127,20 @@ def test_a_server_of_jupyterhub_without_the_name_of_a_user_is_told_why_it_stays(
     assert ["only its hub brings it back" in problem for _, _, problem in look.problems] == [True]
     add_pods(untouched := Observation(), by_workload([server]), is_ruled=False)
     assert untouched.problems == []
+
+
+@pytest.mark.parametrize(("parked_minutes", "is_told"), [(14, False), (16, True)])
+def test_a_parked_model_server_whose_pods_run_on_is_told(parked_minutes: int, *, is_told: bool) -> None:
+    """KServe before 0.15 knows no annotation that stops an InferenceService."""
+    stamp = ParkingStamp(ParkingPhase.PARKED, NOW_US - parked_minutes * MINUTE_US, gpus=1)
+    annotations = {"gpufleet.io/parking": written_stamp(stamp), "serving.kserve.io/stop": "true"}
+    found = workload({**TWO_HOURS, **annotations})
+    seen = seen_workload(INFERENCE_SERVICES, found, {})
+    look = Observation({seen.key: FoundWorkload(INFERENCE_SERVICES, found, seen, [])})
+    labels = {"serving.kserve.io/inferenceservice": "lab", "serving.knative.dev/service": "lab-predictor"}
+    add_pods(look, by_workload([pod("x", "ReplicaSet/lab-predictor-00001-deployment-6c", labels)]))
+    add_unended(look, NOW_US)
+    assert ["1 pod of it did not end" in problem for _, _, problem in look.problems] == [True] * is_told
 
 
 def test_the_stamp_is_read_as_it_was_written() -> None:

@@ -13,14 +13,16 @@ from gpufleet.daemon.daemon_thread import in_daemon_thread
 from gpufleet.kube.client import Client
 from gpufleet.kube.listing import Selection
 from gpufleet.kube.objects.metadata import Metadata, PartialObject
-from gpufleet.kube.resources import NAMESPACES, PODS, Kind
+from gpufleet.kube.resources import INFERENCE_SERVICES, NAMESPACES, PODS, Kind
 from gpufleet.kube.status import NotFound
 from gpufleet.model.gpu_project import MINUTE_US
 from gpufleet.model.model_errors import InputError
+from gpufleet.model.phrases import counted
 from gpufleet.operator.parking.activity import Activity, MeasuredPod, Steps, judge
 from gpufleet.operator.parking.measuring import measure
 from gpufleet.operator.parking.parking_keys import PARK_AFTER
 from gpufleet.operator.parking.parking_step import SeenWorkload, WorkloadKey
+from gpufleet.operator.parking.stamp import ParkingPhase
 from gpufleet.operator.parking.work_pods import (
     JUPYTERHUB_KIND,
     JUPYTERHUB_LABEL,
@@ -47,6 +49,9 @@ US_PER_S = 10**6
 STEP_LEAST_S = 60
 STEPS_MAX = 120
 """How finely a long time is looked at: 24 hours in steps of 12 minutes, each by its highest value."""
+
+ENDS_WITHIN_US = 15 * MINUTE_US
+"""Pods of parked work have ended by then: a model server that answers its last requests takes minutes."""
 
 RECENT_STEPS = 3
 """The minutes that are looked at first; without a sample in them a pod is not known now."""
@@ -86,6 +91,7 @@ async def observe(client: Client, source: Source | None, now_us: int, *, namespa
     """
     found = await observe_objects(client, namespace=namespace)
     await _add_pods(client, found, namespace)
+    add_unended(found, now_us)
     if source is not None:
         await _judge_all(found, source, now_us)
     return found
@@ -162,6 +168,20 @@ def add_pods(
             said = PARK_AFTER in pod.metadata.annotations or (is_ruled and key.kind == JUPYTERHUB_KIND)
             if pod.gpus and said:
                 found.problems.append((PODS, pod.metadata, f"{key}: {refusal_of(key.kind)}"))
+
+
+def add_unended(found: Observation, now_us: int) -> None:
+    """Parked work whose pods run on gives no GPU back: its controller does not know what it was asked for."""
+    for one in found.found.values():
+        stamp = one.seen.stamp
+        if stamp is None or stamp.phase is not ParkingPhase.PARKED or not one.pods:
+            continue
+        if one.seen.is_stopped and now_us - stamp.since_us > ENDS_WITHIN_US:
+            older = ", as KServe before 0.15" if one.kind is INFERENCE_SERVICES else ""
+            problem = (
+                f"{counted(len(one.pods), 'pod')} of it did not end: its controller does not act on it{older}"
+            )
+            found.problems.append((one.kind, one.workload.metadata, problem))
 
 
 def _refuse_gangs_of(found: Observation, key: WorkloadKey, pods: Sequence[WorkPod]) -> None:
