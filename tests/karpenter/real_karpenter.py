@@ -115,6 +115,11 @@ class Fleet:
             error.add_note(f"{waiting()} wait; Karpenter: {self.story()}")
             raise
 
+    def left(self, *names: str) -> list[str]:
+        """Which of these pods of the first namespace are still there."""
+        there = {one["metadata"]["name"] for one in self.api.call("GET", pods("default"))["items"]}
+        return [name for name in names if name in there]
+
     def claims(self) -> list[str]:
         """The nodes that Karpenter has bought or is buying, by the name of their claim."""
         return [one["metadata"]["name"] for one in self.api.call("GET", CLAIMS)["items"]]

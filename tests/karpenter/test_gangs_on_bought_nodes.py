@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.karpenter.real_karpenter import DO_NOT_DISRUPT, GOES_S, TYPES, Fleet, pods, running_fleet
+from tests.karpenter.real_karpenter import CLAIMS, DO_NOT_DISRUPT, GOES_S, TYPES, Fleet, pods, running_fleet
 from tests.waiting import until
 
 MERGE = "application/merge-patch+json"
@@ -64,6 +64,26 @@ def test_of_two_gangs_that_are_within_quota_only_one_by_one_one_gets_nodes(fleet
     fleet.api.request("DELETE", f"{pods('default')}/one-1")
     fleet.until_run("other-0", "other-1")
     assert fleet.types() == ["gpu-8x"] * 2
+
+
+def test_a_gang_on_a_node_that_goes_away_leaves_whole_and_comes_back_whole(fleet: Fleet) -> None:
+    for name in TRAIN:
+        fleet.pod(name, gpus=8, gang=3)
+    fleet.until_run(*TRAIN)
+    for name in TRAIN:
+        # No controller makes these pods again, so they end only where their owner allows it.
+        allowed = {"metadata": {"annotations": {"gpufleet.io/delete-incomplete-gang": "true"}}}
+        fleet.api.call("PATCH", f"{pods('default')}/{name}", allowed, MERGE)
+    before = fleet.claims()
+    # As Karpenter itself does on a notice of interruption.
+    fleet.api.request("DELETE", f"{CLAIMS}/{before[0]}")
+    until(lambda: not fleet.left(*TRAIN), 60, f"members stay: {fleet.left(*TRAIN)}")
+    again = [f"{name}-again" for name in TRAIN]
+    for name in again:
+        fleet.pod(name, gpus=8, gang=3)
+    fleet.until_run(*again)
+    assert before[0] not in fleet.claims()
+    assert fleet.types() == ["gpu-8x"] * 3
 
 
 def test_a_gang_on_half_a_node_is_left_there_and_without_its_annotation_it_would_not_be(fleet: Fleet) -> None:

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from gpufleet.model.identifiers import DeviceId, GangName, PodUid
+from gpufleet.model.identifiers import DeviceId, GangName, NodeName, PodUid
 
 
 class Violation(msgspec.Struct, frozen=True, tag_field="violation"):
@@ -45,7 +45,8 @@ class GangMember(msgspec.Struct, frozen=True):
 class GangIncomplete(Violation, frozen=True, tag="gang-incomplete"):
     """A gang of which ``bound`` members have a node, fewer than it needs.
 
-    ``members`` are those among them that stay, ``allowed_us`` for how long that may be so.
+    ``members`` are those among them that stay, ``allowed_us`` for how long that may be so. With ``node``
+    members on a node that goes away for good are among ``members``, and do not count in ``bound``.
     """
 
     gang: GangName
@@ -53,6 +54,7 @@ class GangIncomplete(Violation, frozen=True, tag="gang-incomplete"):
     bound: int
     members: tuple[GangMember, ...]
     allowed_us: int
+    node: NodeName | None = None
 
 
 AnyViolation = DeviceConflict | MemoryExceeded | GangIncomplete

@@ -17,6 +17,11 @@ def event_of(violation: AnyViolation, consequence: Consequence) -> tuple[str, st
         case MemoryExceeded(_, device, share_mib, used_mib):
             used = f"it uses {used_mib} MiB of {device} and has a share of {share_mib} MiB"
             return "GPUMemoryExceeded", f"{used}; {_OF_MEMORY[consequence]}"
+        case GangIncomplete(gang, min_members, bound, node=str(node)):
+            elsewhere = f"{gang_title(gang)} has {bound} of {min_members} members elsewhere"
+            short = f"node {node} goes away, and {elsewhere}"
+            what = "it leaves whole to start again" if consequence is Consequence.ENDS else STAYS
+            return "NodeTakenBack", f"{short}; {what}"
         case GangIncomplete(gang, min_members, bound):
             short = f"{gang_title(gang)} has {bound} of {min_members} members placed past its deadline"
             what = "it is taken back to start again" if consequence is Consequence.ENDS else STAYS

@@ -203,6 +203,22 @@ def test_a_gang_with_its_last_member_on_the_way_is_left_alone_unless_that_fails(
     assert evictions(said) == [("w0", "gang-incomplete")]
 
 
+def test_a_gang_with_a_member_on_a_node_that_goes_away_ends_at_once_although_all_have_places() -> None:
+    story, _ = half_bound()
+    story.nodes(node("m", 1))
+    story.happen(PodBound(pod("w1", shape(1), gang="train"), NodeName("m")))
+    members = (GangMember(PodUid("w0"), True), GangMember(PodUid("w1"), True))
+    said = at(story, 100 * S, ViolationFound(GangIncomplete(GANG, 2, 1, members, 0, NodeName("m"))))
+    assert evictions(said) == [("w0", "gang-incomplete"), ("w1", "gang-incomplete")]
+
+
+def test_a_gang_in_part_does_not_wait_for_its_deadline_when_a_node_of_it_goes_away() -> None:
+    story, incomplete = half_bound()
+    assert due_us(at(story, 100 * S, ViolationFound(incomplete))) == 400 * S
+    goes = msgspec.structs.replace(incomplete, bound=0, allowed_us=0, node=NodeName("n"))
+    assert evictions(at(story, 150 * S, ViolationFound(goes))) == [("w0", "gang-incomplete")]
+
+
 def test_a_bare_member_of_a_gang_stays_and_later_ones_wait_for_all_that_is_lacking() -> None:
     story, incomplete = half_bound(needs=3, bare=("w0",))
     at(story, 100 * S, ViolationFound(incomplete))

@@ -43,6 +43,7 @@ from gpufleet.kube.codec.lasting_conditions import Distrust, read_distrust
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.node import is_anonymous, read_node
 from gpufleet.kube.kube_errors import ObjectError
+from gpufleet.kube.meanings.taken_back import is_taken_back
 from gpufleet.kube.mirror_changes import Appeared, Changed, Listed, Unreadable, Vanished
 from gpufleet.kube.objects import node as wire
 from gpufleet.kube.objects.node_devices import NodeDevices
@@ -81,6 +82,10 @@ class OnNodes(Protocol):
         """A pod that waits, as it is understood."""
         ...
 
+    def node_read(self, node: NodeName, *, taken_back: bool) -> None:
+        """Hear whether a node goes away for good within minutes."""
+        ...
+
 
 class NoPods:
     """Nodes on which nothing runs."""
@@ -103,6 +108,9 @@ class NoPods:
 
     def waiting_pod(self, _uid: PodUid) -> None:
         """No pod waits where pods are not known yet."""
+
+    def node_read(self, _node: NodeName, *, taken_back: bool) -> None:
+        """No pod is on the node."""
 
 
 class NodeTracker:
@@ -217,6 +225,7 @@ class NodeTracker:
     def update(self, name: NodeName) -> list[Event]:
         """One of a node's objects changed: what that means for the engine."""
         written = self.cluster.find(resources.NODES, name)
+        self.pods.node_read(name, taken_back=written is not None and is_taken_back(written))
         if written is None:
             return self._forget(name)
         devices = self.cluster.find(resources.NODE_DEVICES, name)

@@ -25,7 +25,7 @@ from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects.pod import POD_SCHEDULED, SUCCEEDED, Pod
 from gpufleet.model.bound_terms import NEVER_STALE, BoundGang, BoundTerms
 from gpufleet.model.gang import Gang
-from gpufleet.model.identifiers import GangName, PodUid, TopologyLevelName
+from gpufleet.model.identifiers import GangName, NodeName, PodUid, TopologyLevelName
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.violation import GangIncomplete, GangMember
 
@@ -35,6 +35,9 @@ EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 STALE_AFTER_S = 60.0
 """A gang that lost members waits for others as long as it does under KAI."""
+TURNS_KEPT_MAX = 10_000
+"""Gangs that never come back are forgotten after so many others."""
+
 LATEST_US = 250_000_000_000_000_000
 """The last moment that a datetime can hold lies a little later, at the end of the year 9999."""
 
@@ -44,7 +47,8 @@ class HalfBound(msgspec.Struct, frozen=True):
 
     ``members`` are those that stay; ``ending`` more were told to end and are not gone. ``since`` is
     what an earlier leader wrote down, else as early as the API lets us say: the gang may then have been whole
-    in between. None where the API says nothing that makes sense: then for now.
+    in between. None where the API says nothing that makes sense: then for now. ``leaving`` of the members are
+    on nodes that are taken back, of which ``node`` is one.
     """
 
     gang: GangName
@@ -53,13 +57,16 @@ class HalfBound(msgspec.Struct, frozen=True):
     since: dt.datetime | None
     deadline_s: float
     ending: int = 0
+    leaving: int = 0
+    node: NodeName | None = None
 
     @property
     def violation(self) -> GangIncomplete:
         """What the engine is told of it."""
         members = tuple(GangMember(one.pod.uid, one.may_be_taken) for one in self.members)
         allowed_us = int(self.deadline_s * 1e6)
-        return GangIncomplete(self.gang, self.min_members, len(members) + self.ending, members, allowed_us)
+        bound = len(members) + self.ending - self.leaving
+        return GangIncomplete(self.gang, self.min_members, bound, members, allowed_us, self.node)
 
 
 class GangRecord(msgspec.Struct):
@@ -90,6 +97,9 @@ class GangTracker:
         self._half: dict[GangName, HalfBound] = {}
         self._recalled: dict[PodUid, ShortGang] = {}
         self._regarded: dict[GangName, None] = {}
+        self._taken_back: set[NodeName] = set()
+        self._turns: dict[GangName, int] = {}
+        """Since when gangs wait in line that left with a node: they come back to their place there."""
 
     def part(self, pod: Pod, lookup: Lookup) -> GangPart | Wait | None:
         """The pod's gang and its role there. Raises ObjectError for what cannot be."""
@@ -135,6 +145,15 @@ class GangTracker:
         stale_after_us = None if words is None else words.terms.stale_after_us
         opted_in = entry.object.metadata.annotations.get(keys.DELETE_INCOMPLETE) == "true"
         return BoundGang(record.meant, entry.meaning.role, stale_after_us, opted_in)
+
+    def node_read(self, name: NodeName, *, taken_back: bool) -> None:
+        """Whether a node goes away for good within minutes."""
+        if taken_back == (name in self._taken_back):
+            return
+        (self._taken_back.add if taken_back else self._taken_back.discard)(name)
+        for gang, record in self.records.items():
+            if any(entry.node == name for entry in record.pods.values()):
+                self._touched[gang] = None
 
     def _gang_of(self, uid: PodUid) -> GangName | None:
         bound, words = self._bound.get(uid), self._memberships.get(uid)
@@ -291,12 +310,14 @@ class GangTracker:
             record.problem = str(problem)
             return None
         record.problem = ""
-        return gang
+        turn_us = self._turns.get(name, gang.created_at_us)
+        return msgspec.structs.replace(gang, created_at_us=min(turn_us, gang.created_at_us))
 
     def _update_half(self, name: GangName, record: GangRecord, gang: Gang | None) -> None:
         """Note whether too few members run: fewer than are asked for now, and than it ran with before.
 
-        Those that were told to end count until they are gone; where no others run the gang begins anew.
+        Those that were told to end count until they are gone; where no others run the gang begins anew. Those
+        on a node that is taken back do not count: a gang that is short without them leaves at once and whole.
         """
         placed = [entry for entry in record.pods.values() if entry.place is PodStage.PLACED]
         staying = [entry for entry in placed if stays(entry)]
@@ -311,8 +332,10 @@ class GangTracker:
             record.ran_with = gang.min_members
         # A minimum that was raised since does not make a gang short that runs as it began.
         needed = min(gang.min_members, record.ran_with or gang.min_members)
-        if len(placed) >= needed:
+        leaving = [entry for entry in placed if entry.node in self._taken_back]
+        if len(placed) - len(leaving) >= needed:
             self._half.pop(name, None)
+            self._turns.pop(name, None)
             return
         deadline_s = self._deadline_s(record)
         if deadline_s is None:
@@ -320,9 +343,18 @@ class GangTracker:
             return
         members = tuple(bound_member(entry) for entry in staying)
         since = None if recalled is None else _since(recalled[1])
-        self._half[name] = HalfBound(
+        half = HalfBound(
             name, needed, members, since or short_since(record), deadline_s, len(placed) - len(staying)
         )
+        if leaving:
+            half = msgspec.structs.replace(half, deadline_s=0.0, leaving=len(leaving), node=leaving[0].node)
+            self._keep_turn(gang)
+        self._half[name] = half
+
+    def _keep_turn(self, gang: Gang) -> None:
+        self._turns.setdefault(gang.name, gang.created_at_us)
+        if len(self._turns) > TURNS_KEPT_MAX:
+            del self._turns[next(iter(self._turns))]
 
     def recall(self, pod: Pod) -> None:
         """Note what an earlier leader wrote down of the gang of a pod that has a node."""

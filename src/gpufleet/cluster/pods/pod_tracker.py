@@ -87,6 +87,10 @@ class PodTracker:
         entries = {uid: self.entries[uid] for uid in self.by_node.get(node, ())}
         return self.holders.unknown_on(node, entries, lambda uid: self._known_on(uid, node))
 
+    def node_read(self, node: NodeName, *, taken_back: bool) -> None:
+        """A gang with members on a node that goes away for good leaves whole."""
+        self.gangs.node_read(node, taken_back=taken_back)
+
     def _known_on(self, uid: PodUid, node: NodeName) -> bool:
         """Whether a pod is on a node, is on its way there, or ended there."""
         entry = self.entries.get(uid)

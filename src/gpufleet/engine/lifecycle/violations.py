@@ -71,6 +71,7 @@ class Violations:
         if watch is not None:
             # Its time goes on, so that a violation that changes a little again and again still ends.
             watch.violation = violation
+            watch.due_us = min(watch.due_us, max(at_us, watch.since_us + _allowed_us(violation)))
             return
         # The moment may be told by another clock: no violation begins later than now.
         since_us = at_us if happened.since_us is None else min(happened.since_us, at_us)
@@ -168,7 +169,8 @@ class Violations:
 
     def _passes(self, violation: AnyViolation) -> bool:
         """True for a gang that has all it needs once those members arrive that are on their way."""
-        if not isinstance(violation, GangIncomplete):
+        # Of a gang on a node that goes away those that have places are not those that stay.
+        if not isinstance(violation, GangIncomplete) or violation.node is not None:
             return False
         members = self.state.gangs.by_name.get(violation.gang)
         return members is not None and len(members.with_places) >= violation.min_members
