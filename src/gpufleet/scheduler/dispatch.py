@@ -36,7 +36,6 @@ from gpufleet.engine.instruction import (
     VolumeNodesLeftOut,
 )
 from gpufleet.kube import keys
-from gpufleet.kube.clock import Clock
 from gpufleet.kube.codec.lasting_conditions import BindPause, Distrust, RefusedVolume
 from gpufleet.kube.codec.moved import Moved, write_moved
 from gpufleet.model.gang import gang_title
@@ -68,7 +67,6 @@ class Dispatch:
         reporter: Reporter,
         conditions: ConditionWriter,
         eviction_planner: EvictionPlanner,
-        clock: Clock,
         epoch: int,
         shown: Shown,
     ) -> None:
@@ -78,7 +76,6 @@ class Dispatch:
         self.reporter = reporter
         self.conditions = conditions
         self.eviction_planner = eviction_planner
-        self.clock = clock
         self.epoch = epoch
         self.shown = shown
 

@@ -229,14 +229,7 @@ class Service:
             waiting_pod=cluster.waiting_pod,
         )
         time = EngineTime(clock)
-        evictions = Evictions(
-            self.client,
-            metrics,
-            epoch=epoch,
-            at_once=settings.evictions_at_once,
-            may_write=self.lease.holds,
-            ends=pods.ends,
-        )
+        evictions = self._evictions(pods, epoch)
         conditions = ConditionWriter(self.client, cluster, may_write=self.lease.holds)
         engine = engine_of(settings)
         statuses = QueueStatuses(self.client, cluster, lambda: cluster.unreadable(resources.FLEET_QUEUES))
@@ -251,17 +244,8 @@ class Service:
             engine_events, evictions, reporter, conditions, time, metrics, write_ahead, moved_places
         )
         shown = ShownReasons(engine, pods, time.now_us).of
-        dispatch = Dispatch(
-            engine_events,
-            PluginDelivery(),
-            binder,
-            reporter,
-            conditions,
-            eviction_planner,
-            clock,
-            epoch,
-            shown,
-        )
+        told = (binder, reporter, conditions, eviction_planner)
+        dispatch = Dispatch(engine_events, PluginDelivery(), *told, epoch, shown)
         short_gangs = ShortGangs(engine, gangs, conditions)
         rounds = Rounds(
             engine, change_queue, engine_events, dispatch, short_gangs, time, metrics, self.record
@@ -278,6 +262,16 @@ class Service:
         writers = (binder, claims, reporter, conditions, evictions, pod_nominations, write_ahead)
         workers = (*writers, refreshing, writer, mig_demand)
         return rounds, [worker.run() for worker in workers]
+
+    def _evictions(self, pods: PodTracker, epoch: int) -> Evictions:
+        return Evictions(
+            self.client,
+            self.metrics,
+            epoch=epoch,
+            at_once=self.settings.evictions_at_once,
+            may_write=self.lease.holds,
+            ends=pods.ends,
+        )
 
     def _claim_binder(self, tracker: ClaimTracker) -> ClaimBinder:
         client = self.client
