@@ -225,7 +225,8 @@ class NodeTracker:
     def update(self, name: NodeName) -> list[Event]:
         """One of a node's objects changed: what that means for the engine."""
         written = self.cluster.find(resources.NODES, name)
-        self.pods.node_read(name, taken_back=written is not None and is_taken_back(written))
+        taints = () if written is None else written.spec.taints
+        self.pods.node_read(name, taken_back=is_taken_back(taint.key for taint in taints))
         if written is None:
             return self._forget(name)
         devices = self.cluster.find(resources.NODE_DEVICES, name)

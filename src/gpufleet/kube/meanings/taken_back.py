@@ -4,7 +4,7 @@ Autoscalers and handlers of interruptions say so by a taint. Spot capacity leave
 30 s after it on Google Cloud.
 """
 
-from gpufleet.kube.objects.node import Node
+from collections.abc import Iterable
 
 TAKEN_BACK_TAINTS = frozenset(
     {
@@ -22,6 +22,6 @@ TAKEN_BACK_TAINTS = frozenset(
 )
 
 
-def is_taken_back(node: Node) -> bool:
-    """True from the moment on at which a node is said to go."""
-    return any(taint.key in TAKEN_BACK_TAINTS for taint in node.spec.taints)
+def is_taken_back(taint_keys: Iterable[str]) -> bool:
+    """True for the taints of a node from the moment on at which it is said to go."""
+    return any(key in TAKEN_BACK_TAINTS for key in taint_keys)
