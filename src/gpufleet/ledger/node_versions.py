@@ -12,6 +12,7 @@ from gpufleet.kube.meanings.node_labels import (
     REGION,
     ZONE,
 )
+from gpufleet.kube.meanings.taken_back import TAKEN_BACK_TAINTS
 from gpufleet.kube.objects.node_devices import HEALTHY, Holder, NodeDevices, ReportedDevice
 from gpufleet.ledger.price_book import PricedNode
 from gpufleet.ledger.stamped_objects import READY, TRUE, StampedNode, StampedObject, StampedTaint
@@ -42,11 +43,9 @@ STARTUP_ENDING = "/agent-not-ready"
 
 DRAIN_TAINTS = (
     CORDON.key,
-    "ToBeDeletedByClusterAutoscaler",
-    "karpenter.sh/disrupted",
-    "karpenter.sh/disruption",
+    *sorted(TAKEN_BACK_TAINTS),
+    # Its other notices too: a charge does not ask how soon a node goes.
     "aws-node-termination-handler/",
-    "cloud.google.com/impending-node-termination",
 )
 """Taints of nodes that are about to go, by how they begin."""
 
