@@ -34,6 +34,8 @@ NOT_STATE = {
     ("PolicyTables", "chosen"): "scratch of a kernel",
     ("Gate", "_options"): "worked out anew after a change of the tree",
     ("Gate", "_options_at"): "says when the options were worked out",
+    ("Departures", "_rows"): "rows of pods that leave, worked out anew after a change",
+    ("Departures", "_rows_as_of"): "says when these rows were worked out",
     ("Neighbours", "changes"): "counts changes there and back, for caches",
     ("DeviceClaims", "_answers"): "whether nodes serve claims, worked out anew after a change",
     ("DeviceCatalogue", "_answers"): "whether nodes serve claims, worked out anew after a change",

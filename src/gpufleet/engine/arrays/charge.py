@@ -111,6 +111,14 @@ def charge_owner(tables: Tables, queue: int, column: int, amount: int) -> None:
         journal.write(tables, layout.TABLE_QUEUE_PROTECTED, owner, column, protected)
 
 
+@leaf
+def note_that_usage_fell(tables: Tables, pod: int) -> None:
+    """Lines that wait for quota are looked at only in trees where usage fell (``available.who_fits``)."""
+    queue = tables.pods[layout.POD_QUEUE, pod]
+    if queue != layout.NOT_SET:
+        tables.queues[layout.QUEUE_FELL, tables.queues[layout.QUEUE_ROOT, queue]] = 1
+
+
 @kernel
 def charge(tables: Tables, pod: int, sign: int) -> None:
     """Count a pod that has its devices (sign 1), or count it no longer (sign -1)."""
@@ -123,9 +131,8 @@ def charge(tables: Tables, pod: int, sign: int) -> None:
             charge_path(tables, queue, column, sign * amount)
             if tables.pods[layout.POD_PROTECTED, pod] == 1:
                 charge_owner(tables, queue, column, sign * amount)
-    # Lines that wait for quota are looked at only in trees where usage fell (``available.who_fits``).
     if sign < 0:
-        tables.queues[layout.QUEUE_FELL, tables.queues[layout.QUEUE_ROOT, queue]] = 1
+        note_that_usage_fell(tables, pod)
 
 
 @kernel

@@ -5,7 +5,7 @@ Nothing is decided here: ``place.choose`` says where, trials and the cycle say w
 
 from gpufleet.engine.arrays import journal, layout
 from gpufleet.engine.arrays.array_types import Int64Array
-from gpufleet.engine.arrays.charge import charge
+from gpufleet.engine.arrays.charge import charge, note_that_usage_fell
 from gpufleet.engine.arrays.compiled import entry, kernel, leaf
 from gpufleet.engine.arrays.eviction_columns import LEAVING
 from gpufleet.engine.arrays.handle import opened
@@ -109,11 +109,19 @@ def place(tables: Tables, pod: int, node: int, chosen: Int64Array, state: int) -
 @kernel
 def release(tables: Tables, pod: int, state: int) -> None:
     """Take a pod off its node and devices and leave it in ``state``."""
-    shape = tables.pods[layout.POD_SHAPE, pod]
     node = tables.pods[layout.POD_NODE, pod]
     # Before the devices are taken away: the charge follows from them.
     if tables.counters[layout.COUNTER_QUEUES] != 0:
         charge(tables, pod, -1)
+    take_off(tables, pod, node, state)
+    settle_node(tables, node)
+    journal.touch(tables, node)
+
+
+@leaf
+def take_off(tables: Tables, pod: int, node: int, state: int) -> None:
+    """Take a pod off its devices and leave it in ``state``; its node is summed up and touched later."""
+    shape = tables.pods[layout.POD_SHAPE, pod]
     book_host(tables, shape, node, 1)
     for index in range(tables.shapes[layout.SHAPE_GPU_COUNT, shape]):
         device = tables.pod_devices[pod, index]
@@ -122,8 +130,6 @@ def release(tables: Tables, pod: int, state: int) -> None:
         journal.write(tables, layout.TABLE_POD_DEVICES, pod, index, layout.NOT_SET)
     journal.write(tables, layout.TABLE_PODS, pod, layout.POD_NODE, layout.NOT_SET)
     journal.write(tables, layout.TABLE_PODS, pod, layout.POD_STATE, state)
-    settle_node(tables, node)
-    journal.touch(tables, node)
 
 
 @kernel
@@ -132,16 +138,29 @@ def release_all(
 ) -> None:
     """Take pods off their nodes, those that are on one.
 
-    ``uncharged`` is 1 where those that leave are not charged any more (``queueing.future_quota``).
+    ``uncharged`` is 1 where those that leave are not charged any more (``queueing.future_quota``): the caller
+    has taken their charge back already.
     """
+    counts = tables.counters[layout.COUNTER_QUEUES] != 0
+    last = layout.NOT_SET
     for index in range(len(pods)):
         pod = pods[index]
-        if tables.pods[layout.POD_NODE, pod] == layout.NOT_SET:
+        node = tables.pods[layout.POD_NODE, pod]
+        if node == layout.NOT_SET:
             continue
-        # ``release`` takes a charge back, and the caller has taken this one back already.
-        if uncharged == 1 and eviction_columns[LEAVING, pod] == 1:
-            charge(tables, pod, 1)
-        release(tables, pod, state)
+        if counts and not (uncharged == 1 and eviction_columns[LEAVING, pod] == 1):
+            charge(tables, pod, -1)
+        elif counts:
+            note_that_usage_fell(tables, pod)
+        # Pods that share a node often come one after the other, and it is summed up once for them.
+        if last not in (node, layout.NOT_SET):
+            settle_node(tables, last)
+            journal.touch(tables, last)
+        take_off(tables, pod, node, state)
+        last = node
+    if last != layout.NOT_SET:
+        settle_node(tables, last)
+        journal.touch(tables, last)
 
 
 def writes_for(resource_columns: int, devices: int) -> int:

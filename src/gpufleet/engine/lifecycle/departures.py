@@ -66,6 +66,8 @@ class Departures:
         self._number = 0
         self.changes = 0
         self.evictions = 0
+        self._rows: Int64Array = NO_ROWS
+        self._rows_as_of = 0
 
     def is_departing(self, uid: PodUid) -> bool:
         """True if the pod was told to end, by us or by others."""
@@ -80,8 +82,11 @@ class Departures:
         if not (self.announced or self.evicted):
             # As nearly always: then no column has to be read.
             return NO_ROWS
-        rows: Int64Array = np.flatnonzero(self.pods.eviction_columns.cells[LEAVING, : len(self.pods.pods)])
-        return rows
+        if self._rows_as_of != self.changes:
+            cells = self.pods.eviction_columns.cells
+            self._rows = np.flatnonzero(cells[LEAVING, : len(self.pods.pods)])
+            self._rows_as_of = self.changes
+        return self._rows
 
     def evict(self, uid: PodUid, *, for_work: bool = True) -> None:
         """We tell a pod to end, for a workload or for the sake of none."""

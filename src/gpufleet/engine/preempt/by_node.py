@@ -130,7 +130,7 @@ class ByNode:
         unit = self._cheapest_single(np.zeros_like(self.short))[0] if len(self.quota.lacks) else None
         if unit is None:
             return None
-        with self.proof.without_leaving(self.leaving.rows.tolist()):
+        with self.proof.without_leaving(self.leaving.rows):
             placements = self.proof.fits_without(unit.rows)
         return victims([unit], placements) if placements else None
 

@@ -34,16 +34,18 @@ class EverySet:
     """A search for one workload. ``departing`` are rows of pods that end anyway.
 
     ``short`` says what each node lacks for a pod that some of its victims must make room for where it goes
-    (``FutureRoom``); None for any other workload.
+    (``FutureRoom``); None for any other workload. ``has_room``: it is a pod that lacks quota alone.
     """
 
     def __init__(
         self,
         proof: Proof,
         state: EngineState,
-        departing: list[int],
+        departing: Int64Array,
         found: Candidates,
         short: Int64Array | None,
+        *,
+        has_room: bool = False,
     ) -> None:
         self.proof = proof
         self.workload = proof.unplaced.workload
@@ -51,6 +53,7 @@ class EverySet:
         self.departing = departing
         self.found = found
         self.short = short
+        self.has_room = has_room
         self.is_cut = False
         self._node_by_row: dict[int, int] = {}
 
@@ -64,11 +67,11 @@ class EverySet:
         """The cheapest set, and where the workload goes; None if no set would do (or ``is_cut``)."""
         units = self.found.in_order()
         self._node_by_row = nodes_of(self.state, units)
-        # If not even all of them make room, no set does: one proof instead of a thousand.
-        if not self._proven(units, judged=False):
-            return None
         ordered = sorted(self._sets(units), key=self._in_turn)
         with self.proof.without_leaving(self.departing):
+            # If not even all of them make room, no set does: one proof instead of a thousand.
+            if not ordered or (len(ordered) > 1 and not self._proven(units, judged=False)):
+                return None
             for chosen in ordered[:PROOFS_MAX]:
                 placements = self._proven(chosen)
                 if placements:
@@ -98,7 +101,8 @@ class EverySet:
         among = np.arange(len(units))
         # The bits of every number from 1 on: each set of units but the empty one, once.
         sets: Int64Array = (np.arange(1, 1 << len(units))[:, np.newaxis] >> among) & 1
-        together = self._room(units) if self.short is None else NOTHING_LACKS
+        asks_all_nodes = self.short is None and not self.has_room
+        together = self._room(units) if asks_all_nodes else NOTHING_LACKS
         for lacks, gives in (self._quota(units), together):
             if len(lacks):
                 # The product sums up what the units of each set give back, for all sets at once.
@@ -122,9 +126,8 @@ class EverySet:
         short = list(things_short(self.state, shapes, self.workload.least, suits))
         if not short:
             return NOTHING_LACKS
-        departing = np.array(self.departing, np.int64)
         rows = np.array([row for unit in units for row in unit.rows], np.int64)
-        lacks = [one.needed - one.free - held(self.state, one, departing, suits).sum() for one in short]
+        lacks = [one.needed - one.free - held(self.state, one, self.departing, suits).sum() for one in short]
         gives = np.zeros((len(short), len(rows)), np.int64)
         for number, one in enumerate(short):
             gives[number] = held(self.state, one, rows, suits)

@@ -21,7 +21,6 @@ from gpufleet.engine.arrays.compiled import kernel, leaf
 from gpufleet.engine.arrays.eviction_columns import (
     ALONE,
     AWAITED_BY,
-    LEAVING,
     NO_NOMINATION,
     PRIORITY,
     QUEUE,
@@ -51,9 +50,7 @@ class Leaving:
 
     def __init__(self, state: EngineState, reach: EvictableWork | None = None) -> None:
         self.state = state
-        cells, count = state.pods.eviction_columns.cells, len(state.pods.pods)
-        pods = state.store.tables.pods
-        told = np.flatnonzero(cells[LEAVING, :count])
+        pods, told = state.store.tables.pods, state.departures.rows()
         # A pod without a node leaves no room behind.
         rows: Int64Array = told[pods[layout.POD_NODE, told] != layout.NOT_SET]
         unsure = [] if reach is None else unsure_for(state, reach)

@@ -40,7 +40,7 @@ class OverFleet:
         self,
         proof: Proof,
         state: EngineState,
-        departing: list[int],
+        departing: Int64Array,
         surplus: Mapping[int, Surplus] = MappingProxyType({}),
     ) -> None:
         self.proof = proof

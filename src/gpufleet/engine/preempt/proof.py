@@ -8,6 +8,7 @@ named, and what is promised to others is kept (``future_quota``).
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+from gpufleet.engine.arrays import layout
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.arrays.eviction_columns import LEAVING
 from gpufleet.engine.lifecycle.engine_state import EngineState
@@ -38,6 +39,7 @@ class Proof:
         self._in_future = False
         self._none_leaves = False
         self.charges: Charges | None = None
+        self._root = root_of(unplaced, state)
 
     @property
     def is_tied(self) -> bool:
@@ -56,7 +58,7 @@ class Proof:
             self.charges = future.charges()
             leaving = self.leaving
             charged = self.charges.leaving if leaving.is_complete else future.charged_to(leaving.rows)
-            future.change(charged, -1)
+            future.change(charged, -1, self._root)
             self._in_future = True
             try:
                 yield
@@ -64,7 +66,7 @@ class Proof:
                 self._in_future = False
 
     @contextmanager
-    def without_leaving(self, rows: Sequence[int]) -> Iterator[None]:
+    def without_leaving(self, rows: Int64Array) -> Iterator[None]:
         """Meanwhile these, which leave anyway, are gone: each proof releases only what it tries besides.
 
         Thousands may leave, and a search makes many proofs. Within another it changes nothing.
@@ -108,11 +110,11 @@ class Proof:
             charges = self._charges_without(rows)
             # The workload is placed as if no other had a nomination, and their quota is put back before it is
             # judged.
-            future.change(charges.nominated, -1)
+            future.change(charges.nominated, -1, self._root)
             with state.trial() as trial:
                 placed = self.unplaced.workload.place(trial, nodes)
-                future.change(charges.nominated, 1)
-                future.change(charges.awaited, -1)
+                future.change(charges.nominated, 1, self._root)
+                future.change(charges.awaited, -1, self._root)
                 if not all(map(state.gate.keeps_quota, placed)):
                     return ()
                 if placed and not self._spares_the_just(rows):
@@ -131,3 +133,15 @@ class Proof:
         told = self.state.pods.eviction_columns.cells[LEAVING]
         # What leaves anyway loses nothing by this workload.
         return self.is_just is None or self.is_just([row for row in rows if not told[row]])
+
+
+def root_of(unplaced: UnplacedWorkload, state: EngineState) -> int:
+    """The root of the tree in which all pods of a workload are charged, or NOT_SET: no other tree's quota
+    counts for it.
+    """
+    tables = state.store.tables
+    queues = tables.pods[layout.POD_QUEUE, unplaced.rows]
+    if (queues == layout.NOT_SET).any():
+        return layout.NOT_SET
+    roots = set(tables.queues[layout.QUEUE_ROOT, queues].tolist())
+    return roots.pop() if len(roots) == 1 else layout.NOT_SET

@@ -33,7 +33,7 @@ class QuickReject:
         self._borrowers_by_root: Int64Array = NO_TREES
         self._any_queue_borrows = False
         self._as_of = (layout.NOT_SET, layout.NOT_SET)
-        self._leaving_roots: frozenset[int] = frozenset()
+        self._leaves_in: BoolArray = np.zeros(0, np.bool_)
         self._leaving_as_of = (layout.NOT_SET, layout.NOT_SET)
 
     def may_find(
@@ -149,6 +149,7 @@ class QuickReject:
         if as_of != self._leaving_as_of:
             charged = tables.pods[layout.POD_QUEUE, departures.rows()]
             charged = charged[charged != layout.NOT_SET]
-            self._leaving_roots = frozenset(np.unique(roots[charged]).tolist())
+            self._leaves_in = np.zeros(len(roots), np.bool_)
+            self._leaves_in[roots[charged]] = True
             self._leaving_as_of = as_of
-        return int(roots[row]) in self._leaving_roots
+        return bool(self._leaves_in[roots[row]])

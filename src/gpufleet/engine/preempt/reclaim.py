@@ -167,8 +167,13 @@ class Reclaim:
         if default not in {None, self.row} and DEFAULT_QUEUE not in self.tree.described:
             if self._is_within(self.row) or self.may_borrow:
                 found[DEFAULT_QUEUE] = Lender((), 0, self._reaches_within())
+        borrows = self._borrows()
+        # Queues on its own path lend it nothing, and where no other borrows no side has to be known.
+        borrows[list(self.tree.path(self.row))] = False
+        if not borrows.any():
+            return found
         sides = self.shares.sides(self.row)
-        rows = self._rows_that_lend(sides)
+        rows = self._rows_that_lend(sides, borrows)
         sides_of_rows: list[int] = sides[rows].tolist()
         reaches = self._reaches_by_side(list(dict.fromkeys(sides_of_rows)))
         for row, theirs in zip(rows.tolist(), sides_of_rows, strict=True):
@@ -178,10 +183,10 @@ class Reclaim:
                 found[queue.name] = Lender(right, least_run_us, reaches[theirs], priority)
         return found
 
-    def _rows_that_lend(self, sides: Int64Array) -> Int64Array:
+    def _rows_that_lend(self, sides: Int64Array, borrows: BoolArray) -> Int64Array:
         """The queues that have borrowed, as have all above them up to their side."""
         # A row that came since the sides were told apart is of a queue that is not described.
-        borrows = self._borrows()[: len(sides)]
+        borrows = borrows[: len(sides)]
         rows: Int64Array = np.flatnonzero((sides != layout.NOT_SET) & borrows & borrows[sides])
         above = rows
         # All rows climb one level at a time, and those drop out above which some queue has not borrowed.

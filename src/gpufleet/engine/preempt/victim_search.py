@@ -238,6 +238,8 @@ class SearchRun:
         candidates = swaps.candidates()
         self._note_when_more(candidates)
         self.proof.is_just = swaps.is_just
+        if not candidates.alone:
+            return None
         leaving = self.leaving.rows.tolist()
         self.cut |= len(candidates.alone) > SWAPS_MAX
         for unit in candidates.alone[:SWAPS_MAX]:
@@ -399,7 +401,7 @@ class SearchRun:
             if victims is not None:
                 return list(victims.rows), victims.placements
             self.cut |= on_one_node.cut
-        over_fleet = OverFleet(self.proof, self.state, self.leaving.rows.tolist(), found.surplus)
+        over_fleet = OverFleet(self.proof, self.state, self.leaving.rows, found.surplus)
         # Single pods before whole gangs: with a gang all work of its members is lost.
         chosen = over_fleet.find(found.alone) if len(found.singles.rows) else None
         if chosen is None and found.gangs:
@@ -420,7 +422,7 @@ class SearchRun:
             if victims is not None:
                 return list(victims.rows), victims.placements
             self.cut |= on_one_node.cut
-        over_fleet = OverFleet(self.proof, self.state, self.leaving.rows.tolist(), found.surplus)
+        over_fleet = OverFleet(self.proof, self.state, self.leaving.rows, found.surplus)
         # A pod that lacks room alone was tried on every node above; victims elsewhere give it none.
         chosen = None if self.lacks_only_room else over_fleet.find(found.alone)
         if chosen is None and found.gangs:
@@ -430,9 +432,9 @@ class SearchRun:
 
     def _every_set(self, found: Candidates) -> EverySet:
         """A search among all sets of these."""
-        is_short = self.lacks_only_room and not self._fits_but_for_quota
-        short = self.short if is_short else None
-        return EverySet(self.proof, self.state, self.leaving.rows.tolist(), found, short)
+        has_room = self._fits_but_for_quota
+        short = self.short if self.lacks_only_room and not has_room else None
+        return EverySet(self.proof, self.state, self.leaving.rows, found, short, has_room=has_room)
 
     def _by_node(self, found: Candidates) -> ByNode | None:
         """A search node by node, for a pod that lacks only room and quota."""

@@ -84,9 +84,13 @@ def add_charges(tables: Tables, pods: Int64Array, sums: Int64Array) -> None:
 
 
 @kernel
-def charge_sums(tables: Tables, sums: Int64Array, sign: int) -> None:
-    """Charge (sign 1) or take back (sign -1) what was added up, and of it what is for protected work."""
+def charge_sums(tables: Tables, sums: Int64Array, sign: int, root: int) -> None:
+    """Charge (sign 1) or take back (sign -1) what was added up, and of it what is for protected work; in one
+    tree alone, unless ``root`` is NOT_SET.
+    """
     for queue in range(sums.shape[1]):
+        if root not in (layout.NOT_SET, tables.queues[layout.QUEUE_ROOT, queue]):
+            continue
         for column in range(sums.shape[2]):
             if sums[0, queue, column] != 0:
                 charge_path(tables, queue, column, sign * sums[0, queue, column])
@@ -136,11 +140,13 @@ class FutureQuota:
         add_charges(tables, leaving, charges.awaited)
         add_charges(tables, placed, charges.nominated)
 
-    def change(self, sums: Int64Array, sign: int) -> None:
-        """Charge (sign 1) or take back (sign -1) these sums; it is for a trial to undo that."""
+    def change(self, sums: Int64Array, sign: int, root: int = layout.NOT_SET) -> None:
+        """Charge (sign 1) or take back (sign -1) these sums, in all trees or in that of one root; it is for a
+        trial to undo that.
+        """
         writes = int(np.count_nonzero(sums)) * self.store.writes_a_charge
         self.store.make_journal_room(writes)
-        charge_sums(self.store.tables, sums, sign)
+        charge_sums(self.store.tables, sums, sign, root)
 
     def keeps_promises(self, rows: tuple[int, ...], number: int) -> bool:
         """True if the pods of a nomination, booked as they are, may be bound as far as quota goes."""

@@ -105,11 +105,11 @@ class Trial:
             self.related.neighbours.choose_again(row, choice)
         self._moved.clear()
 
-    def _follow(self, rows: Sequence[int]) -> None:
+    def _follow(self, rows: Sequence[int] | Int64Array) -> None:
         """The places of these pods may have changed."""
         neighbours = self.related.neighbours
         if neighbours.is_active:
-            for row in rows:
+            for row in map(int, rows):
                 # Only the first move of a pod in a trial knows what it had before the trial.
                 self._moved.setdefault(row, neighbours.choice_of(row))
                 neighbours.follow(row)
@@ -118,15 +118,14 @@ class Trial:
         """See the fleet without this pod; one that holds nothing of the fleet changes nothing."""
         self.release_all([self.pods.row_by_uid[uid]])
 
-    def release_all(self, rows: Sequence[int], *, uncharged: bool = False) -> None:
+    def release_all(self, rows: Sequence[int] | Int64Array, *, uncharged: bool = False) -> None:
         """See the fleet without these pods; ``uncharged``: those that leave are charged no more."""
-        if not rows:
+        if not len(rows):
             return
-        # Twice: those that leave are charged once more before they are released where ``uncharged`` is set.
-        self.pods.make_journal_room(2 * len(rows), self.store.tables.pod_devices.shape[1])
+        self.pods.make_journal_room(len(rows), self.store.tables.pod_devices.shape[1])
         release_all_by_handle(
             self.store.handle,
-            np.array(rows, np.int64),
+            np.asarray(rows, np.int64),
             WAITING,
             self.pods.eviction_columns.cells,
             int(uncharged),
