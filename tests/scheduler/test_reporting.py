@@ -345,6 +345,36 @@ def test_while_pods_are_bound_or_evicted_conditions_come_and_events_wait() -> No
     run(work, 0)
 
 
+def test_while_pods_are_bound_or_evicted_one_that_says_nothing_yet_hears_later_of_its_place() -> None:
+    """p0 says nothing yet, p1 says that it waits: what p1 says is wrong once a node is kept for it."""
+
+    async def work(loop: VirtualLoop) -> None:
+        play = Play(loop, 0, spoils=False)
+        play.reporter.writes_under_way = lambda: 1
+        life = asyncio.create_task(play.reporter.run())
+        play.waits("p1")
+        await play.clock.sleep(1.0)
+        play.catch_up()
+        for name in ("p0", "p1", "p2"):
+            play.nominate(name)
+        await play.clock.sleep(EVENT_WAIT_S - 2)
+        assert [play.pod(name).status.nominated_node_name for name in ("p0", "p1", "p2")] == ["", NODE, ""]
+        # A pod that is bound meanwhile costs no write of its condition.
+        asked = len(play.way.asked)
+        play.bind("p2")
+        play.catch_up()
+        assert len(play.way.asked) == asked
+        await play.clock.sleep(5.0)
+        play.check_newest()
+        play.check_bound()
+        await play.clock.sleep(EVENT_WAIT_S)
+        play.check_events()
+        assert play.reporter.backlog == 0
+        life.cancel()
+
+    run(work, 0)
+
+
 def test_no_event_says_any_more_why_a_pod_waited_that_has_its_place() -> None:
     async def work(loop: VirtualLoop) -> None:
         play = Play(loop, 0, spoils=False)

@@ -2,9 +2,10 @@
 
 A condition holds the newest word on a pod, so only the newest is kept; an Event is written when the
 word changed. Bindings and evictions come first: while any are under way one condition is written at a time
-and Events wait for a while, so that a large reclaim does not wait for words about it. Why a pod waits is told
-by no Event any more once the pod has its place. What is kept is bounded; what is dropped is counted, and told
-anew by ``refreshing``.
+and Events wait for a while, so that a large reclaim does not wait for words about it. So does the condition
+of a pod that says nothing yet and for which a place is kept: most such pods have their place before. Why a
+pod waits is told by no Event any more once the pod has its place. What is kept is bounded; what is dropped
+is counted, and told anew by ``refreshing``.
 
 A condition is written on top of the version of the pod that we know, so that one that arrives after
 the pod was bound is refused by the server instead of saying that the pod waits. With it goes the node that
@@ -41,7 +42,8 @@ EVENT_PAUSE_S = 30.0
 """The least time between two Events about why one pod waits."""
 
 EVENT_WAIT_S = 30.0
-"""How long Events wait while Bindings and evictions are under way; after that they come one at a time."""
+"""How long Events, and conditions of pods with a kept place that say nothing yet, wait while Bindings and
+evictions are under way; after that they come one at a time."""
 
 CAUSE_PAUSE_S = 5.0
 """The least time between two of which the second has another cause: what no longer holds is read as true."""
@@ -57,6 +59,15 @@ class _UnwrittenEvent(NamedTuple):
     text: EventText
     made_s: float
     of_waiting: bool
+
+
+class _Condition(NamedTuple):
+    """The newest words about a pod, to be written into its condition; ``made_s`` is when they were first."""
+
+    pod: PodName
+    reason: str
+    message: str
+    made_s: float
 
 
 class _Said(msgspec.Struct):
@@ -96,7 +107,8 @@ class Reporter:
         self.writes_under_way = writes_under_way
         self.waiting_pod = waiting_pod
         self._events: deque[_UnwrittenEvent] = deque()
-        self._conditions: OrderedDict[PodUid, tuple[PodName, str, str]] = OrderedDict()
+        self._conditions: OrderedDict[PodUid, _Condition] = OrderedDict()
+        self._first_words: OrderedDict[PodUid, _Condition] = OrderedDict()
         self._said: dict[PodUid, _Said] = {}
         self._nominated: dict[PodUid, NodeName] = {}
         self._numbers = 0
@@ -105,7 +117,7 @@ class Reporter:
     @property
     def backlog(self) -> int:
         """Reports not written yet."""
-        return len(self._events) + len(self._conditions)
+        return len(self._events) + len(self._conditions) + len(self._first_words)
 
     def reported_causes(self) -> Iterator[tuple[PodUid, ReportedCause]]:
         """Of each pod that waits and was told why, the cause as of now."""
@@ -143,7 +155,7 @@ class Reporter:
         # Words that were told already are no news, however often the engine says them.
         if said is not None and said.message == message:
             return
-        self._condition(pod, reason, message)
+        self._condition(pod, reason, message, has_time=cause == NOMINATED and self._says_nothing(pod))
         now_s = self.client.clock.monotonic_s()
         if said is None or now_s - said.event_at_s >= _pause_s(said, cause):
             self._event(pod, text, of_waiting=True)
@@ -174,7 +186,7 @@ class Reporter:
     def _was_overwritten(self, pod: PodName, reason: str, message: str) -> bool:
         """True if the condition says other words, or shows another reason, than what is to be said."""
         waiting_pod = self.waiting_pod(pod)
-        if waiting_pod is None or not waiting_pod.readable or pod.uid in self._conditions:
+        if waiting_pod is None or not waiting_pod.readable or self._is_unwritten(pod.uid):
             return False
         found = waiting_pod.condition
         return found is None or (found.reason, found.message) != (reason, message)
@@ -190,14 +202,15 @@ class Reporter:
     def withdraw(self, uid: PodUid) -> None:
         """The pod has a place now: what is not written yet about its waiting stays unsaid."""
         self._nominated.pop(uid, None)
-        if self._conditions.pop(uid, None) is not None:
+        if self._is_unwritten(uid):
+            self._take_back(uid)
             self._forget_words(uid)
 
     def forget(self, uid: PodUid) -> None:
         """Nothing more is to be said about why this pod waits."""
         self._said.pop(uid, None)
         self._nominated.pop(uid, None)
-        self._conditions.pop(uid, None)
+        self._take_back(uid)
 
     def forget_others(self, waiting: Callable[[PodUid], bool]) -> None:
         """Forget what was said about pods that wait no more."""
@@ -218,15 +231,41 @@ class Reporter:
         self._events.append(_UnwrittenEvent(pod, said, self.client.clock.monotonic_s(), of_waiting))
         self._wake.set()
 
-    def _condition(self, pod: PodName, reason: str, message: str) -> None:
+    def _is_unwritten(self, uid: PodUid) -> bool:
+        return uid in self._conditions or uid in self._first_words
+
+    def _says_nothing(self, pod: PodName) -> bool:
+        """True for a pod that was told nothing yet, so that nothing about it has to be corrected."""
+        if pod.uid in self._first_words:
+            return True
+        waiting_pod = self.waiting_pod(pod)
+        return pod.uid not in self._said and waiting_pod is not None and waiting_pod.condition is None
+
+    def _take_back(self, uid: PodUid) -> _Condition | None:
+        """What is not written yet about a pod is not to be written any more."""
+        return self._conditions.pop(uid, None) or self._first_words.pop(uid, None)
+
+    def _condition(self, pod: PodName, reason: str, message: str, *, has_time: bool = False) -> None:
+        """Have the newest words written; ``has_time``: after Bindings and evictions that are under way."""
         # So that the newest words stand at the end of the line and are not overtaken by older ones.
-        self._conditions.pop(pod.uid, None)
-        if len(self._conditions) >= CONDITIONS_KEPT_MAX:
-            dropped, _ = self._conditions.popitem(last=False)
+        before = self._take_back(pod.uid)
+        line = self._first_words if has_time else self._conditions
+        if len(line) >= CONDITIONS_KEPT_MAX:
+            dropped, _ = line.popitem(last=False)
             self._forget_words(dropped)
             self.metrics.reports_dropped.inc()
-        self._conditions[pod.uid] = (pod, reason, message)
+        # Words that replace others have waited as long as these.
+        made_s = self.client.clock.monotonic_s() if before is None else before.made_s
+        line[pod.uid] = _Condition(pod, reason, message, made_s)
         self._wake.set()
+
+    def _next_condition(self) -> _Condition | None:
+        """The condition to be written now, None if there is none, or none that does not have to wait."""
+        if self._conditions:
+            return self._conditions.popitem(last=False)[1]
+        for uid, first in self._first_words.items():
+            return None if self._has_to_wait(first.made_s) else self._first_words.pop(uid)
+        return None
 
     async def run(self) -> None:
         """Write reports until cancelled."""
@@ -240,24 +279,25 @@ class Reporter:
             # first.
             if number and self.writes_under_way():
                 await self.client.clock.sleep(0.05)
-            elif self._conditions:
-                _, (pod, reason, message) = self._conditions.popitem(last=False)
-                if not await self._guarded(pod, self._write_condition(pod, reason, message)):
-                    self._forget_words(pod.uid)
-            elif self._events and self._has_to_wait(self._events[0]):
-                await self.client.clock.sleep(0.05)
-            elif self._events:
+            elif (found := self._next_condition()) is not None:
+                if not await self._guarded(
+                    found.pod, self._write_condition(found.pod, found.reason, found.message)
+                ):
+                    self._forget_words(found.pod.uid)
+            elif self._events and not self._has_to_wait(self._events[0].made_s):
                 unwritten = self._events.popleft()
                 # Of a pod that was bound meanwhile nothing is known any more here.
                 if not unwritten.of_waiting or unwritten.pod.uid in self._said:
                     await self._guarded(unwritten.pod, self._write_event(unwritten.pod, unwritten.text))
+            elif self._events or self._first_words:
+                await self.client.clock.sleep(0.05)
             else:
                 self._wake.clear()
                 await self._wake.wait()
 
-    def _has_to_wait(self, unwritten: _UnwrittenEvent) -> bool:
-        """True while Bindings and evictions go before an Event."""
-        waited_s = self.client.clock.monotonic_s() - unwritten.made_s
+    def _has_to_wait(self, made_s: float) -> bool:
+        """True while Bindings and evictions go before words of that time."""
+        waited_s = self.client.clock.monotonic_s() - made_s
         return waited_s < EVENT_WAIT_S and self.writes_under_way() > 0
 
     async def _guarded(self, pod: PodName, write: Awaitable[None]) -> bool:
