@@ -45,6 +45,10 @@ EVENT_WAIT_S = 30.0
 """How long Events, and conditions of pods with a kept place that say nothing yet, wait while Bindings and
 evictions are under way; after that they come one at a time."""
 
+QUIET_S = 0.5
+"""So long nothing was under way before such words are written: between two batches of a large reclaim there
+is often nothing for a moment, as there is before the first eviction for a place that is kept."""
+
 CAUSE_PAUSE_S = 5.0
 """The least time between two of which the second has another cause: what no longer holds is read as true."""
 
@@ -112,6 +116,7 @@ class Reporter:
         self._said: dict[PodUid, _Said] = {}
         self._nominated: dict[PodUid, NodeName] = {}
         self._numbers = 0
+        self._under_way_at_s = -QUIET_S
         self._wake = asyncio.Event()
 
     @property
@@ -264,7 +269,8 @@ class Reporter:
         if self._conditions:
             return self._conditions.popitem(last=False)[1]
         for uid, first in self._first_words.items():
-            return None if self._has_to_wait(first.made_s) else self._first_words.pop(uid)
+            has_to_wait = self._has_to_wait(first.made_s) or self._age_s(first.made_s) < QUIET_S
+            return None if has_to_wait else self._first_words.pop(uid)
         return None
 
     async def run(self) -> None:
@@ -297,8 +303,12 @@ class Reporter:
 
     def _has_to_wait(self, made_s: float) -> bool:
         """True while Bindings and evictions go before words of that time."""
-        waited_s = self.client.clock.monotonic_s() - made_s
-        return waited_s < EVENT_WAIT_S and self.writes_under_way() > 0
+        if self.writes_under_way():
+            self._under_way_at_s = self.client.clock.monotonic_s()
+        return self._age_s(made_s) < EVENT_WAIT_S and self._age_s(self._under_way_at_s) < QUIET_S
+
+    def _age_s(self, moment_s: float) -> float:
+        return self.client.clock.monotonic_s() - moment_s
 
     async def _guarded(self, pod: PodName, write: Awaitable[None]) -> bool:
         """Whether a report was written, or its object is gone."""
