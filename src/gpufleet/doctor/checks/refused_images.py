@@ -32,10 +32,15 @@ class ImageRefusal:
     check: cuda.Check
 
 
-def refusals_of(facts: Facts) -> Iterator[ImageRefusal]:
+def _refusals(facts: Facts) -> tuple[ImageRefusal, ...]:
+    return tuple(_refusals_of(facts))
+
+
+def _refusals_of(facts: Facts) -> Iterator[ImageRefusal]:
     """Each container of a workload with an image that a node surely does not run."""
-    # Workloads that may go to the same nodes are given the same tuple of them.
+    # Workloads that may go to the same nodes are given the same tuple of them, and thousands run few images.
     known: dict[int, dict[NodeFacts, list[str]]] = {}
+    judged: dict[tuple[int, str, frozenset[tuple[str, str]]], list[tuple[list[str], cuda.Check]]] = {}
     for work in facts.gpu_workloads:
         for template in work.manifest.templates:
             nodes = facts.cluster.candidates(template)
@@ -44,7 +49,12 @@ def refusals_of(facts: Facts) -> Iterator[ImageRefusal]:
                 by_facts.setdefault(node_facts(node), []).append(node.name)
             for container in cuda_containers(template):
                 image = image_facts(container)
-                refused = [(names, no) for one, names in by_facts.items() if (no := _refused(image, one))]
+                key = (id(nodes), image.name, frozenset(image.environment.items()))
+                if key not in judged:
+                    judged[key] = [
+                        (names, no) for one, names in by_facts.items() if (no := _refused(image, one))
+                    ]
+                refused = judged[key]
                 if refused:
                     names = tuple(name for some, _ in refused for name in some)
                     yield ImageRefusal(
@@ -63,12 +73,12 @@ def _refused(image: ImageFacts, node: NodeFacts) -> cuda.Check | None:
 
 def nowhere(facts: Facts) -> Iterator[Failure]:
     """Each container with an image that no node runs that may take it."""
-    yield from (_failure(one) for one in refusals_of(facts) if not one.others)
+    yield from (_failure(one) for one in facts.once(_refusals) if not one.others)
 
 
 def somewhere(facts: Facts) -> Iterator[Failure]:
     """Each container with an image that some of these nodes run, and others do not."""
-    yield from (_failure(one) for one in refusals_of(facts) if one.others)
+    yield from (_failure(one) for one in facts.once(_refusals) if one.others)
 
 
 def _failure(one: ImageRefusal) -> Failure:
