@@ -143,7 +143,11 @@ def _start_agent(cluster: LocalCluster, nodes: SimulatedNodes | None, progress: 
     # GPUs are offered as they are without a configuration; one counts once it is applied, under our name or a
     # guide's.
     places = ((node_agent.SYSTEM, node_agent.SHARING), *NVIDIA_CONFIG_MAPS)
-    flags = ["--require-grant", *(f"--nvidia-config-map={namespace}/{name}" for namespace, name in places)]
+    flags = [
+        "--require-grant",
+        "--mig-layouts",
+        *(f"--nvidia-config-map={namespace}/{name}" for namespace, name in places),
+    ]
     # One node may watch them all, so that what is pasted counts at once.
     flags.append("--nvidia-config-map-every-s=0")
     node_agent.start_agent(cluster, node_agent.machine_of(nodes), flags)
