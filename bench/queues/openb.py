@@ -6,9 +6,9 @@ and some small. A few of its nodes are less than it needs in its busy weeks. Eac
 many GPUs as a node has and may use what the others leave; the same engine decides for all.
 
 *queues* is that, *queues, run times learned* the same with ``learnRunTimes``, *queues, nothing reserved*
-without reservations, *queues, nobody evicted* without taking back; *FIFO* has one strict queue, *best-effort*
-none at all. Waits go from a task's arrival to the start from which it ran to its end, so that what an
-eviction cost is in them.
+without reservations, *queues, nobody evicted* without taking back, and one way has neither; *FIFO* has one
+strict queue, *best-effort* none at all. Waits go from a task's arrival to the start from which it ran to its
+end, so that what an eviction cost is in them.
 """
 
 import itertools
@@ -91,6 +91,7 @@ def ways(gpus: int) -> tuple[Way, ...]:
         Way("queues, run times learned", teams_of(gpus, VictimScope.ANY, learn=True)),
         Way("queues, nothing reserved", teams_of(gpus, VictimScope.ANY, reserve=False)),
         Way("queues, nobody evicted", teams_of(gpus, VictimScope.NEVER)),
+        Way("queues, nothing reserved, nobody evicted", teams_of(gpus, VictimScope.NEVER, reserve=False)),
         Way("FIFO", (Queue(LINE, strict=True),), LINE),
         Way("best-effort", (), LINE),
     )
@@ -197,7 +198,7 @@ class Held:
 
 
 def figures(tasks: int | None = None) -> list[Figure]:
-    """Waits by class, fairness and what evictions cost, of all four ways."""
+    """Waits by class, fairness and what evictions cost, of all ways."""
     say("the trace with teams, in its own time")
     read = trace(tasks)
     gpus = sum(len(node.devices) for node in read.nodes)
