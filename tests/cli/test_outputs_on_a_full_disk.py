@@ -30,7 +30,10 @@ OUTPUTS = [
     for one in parameters()
     if isinstance(one.asked.type, kinds.OutputFile | kinds.OutputFolder) and str(one) not in DAEMONS
 ]
-NEEDS = {"scheduler --event-log": "--listen 127.0.0.1:0"}
+NEEDS = {
+    "scheduler --event-log": "--listen 127.0.0.1:0",
+    "replay --ledger": "--mode timeline --begin 2026-10-31",
+}
 ROOM_BYTES = 10
 """Each output is longer, so it fails after its beginning."""
 
