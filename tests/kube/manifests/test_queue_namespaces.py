@@ -57,6 +57,11 @@ def admin(installed: LocalCluster) -> Iterator[Person]:
             kind = {"apiVersion": "gpufleet.io/v1alpha1", "kind": "FleetQueue"}
             assert person.ask("POST", QUEUES, {**kind, "metadata": {"name": name}, "spec": spec})[0] == 201
         until(lambda: create(person, "tenant", "train")[0] == 403)
+        # Statuses have a policy of their own, which an API server may take up later than the other.
+        name, path = next(NAMES), f"{NAMESPACES}/tenant/pods"
+        assert person.create(plain_pod(name, labels={QUEUE: "everybody"}), path)[0] == 201
+        moved = {"metadata": {"labels": {QUEUE: "vision"}}}
+        until(lambda: person.merge(f"{path}/{name}/status?dryRun=All", moved)[0] == 403)
         may(person, "owner", "tenant", [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}])
         yield person
 
