@@ -223,6 +223,8 @@ def test_a_node_without_its_report_has_no_more_gpus_than_its_kubelet_counts_what
         await full_node(world, 6)
         usual = [f"GPU-a-{number}" for number in range(8)]
         put_report(world, {"devices": listed(*usual[:7], "GPU-a-other")})
+        # Reports and pods come by streams of their own: the pods shall be decided by this report.
+        await world.settle(1)
         more(world, 2)
         await world.settle()
         assert "GPU-a-other" in {world.devices_of(name)[0] for name in running(world)}
