@@ -131,10 +131,10 @@ class Intake:
         state, node = self.state, happened.node
         row = state.fleet.row_by_name.get(node.name)
         state.fleet.check(node)
-        if row is None or state.fleet.node_at(row).labels != node.labels:
+        known = None if row is None else state.fleet.node_at(row)
+        if known is None or known.labels != node.labels:
             self.nominations.cancel_in_domains()
-        if row is not None:
-            known = state.fleet.node_at(row)
+        if row is not None and known is not None:
             if known == node:
                 return
             # What is in a node's folders changes no place that is kept there.

@@ -14,7 +14,7 @@ OVERCHARGED_STATES = 0.24
 """The part of the pool that vLLM's estimate of graphs was seen to cost models with states (vllm#50780)."""
 
 OVERCHARGED_REPLICAS = 0.69
-"""The same of a mixture with data parallelism (vllm#45178: 245,840 tokens of 769,888 are left)."""
+"""The part that it cost a mixture with data parallelism (vllm#45178: 245,840 of 769,888 tokens are left)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,12 @@ another thing: a pod that asks for one finds no use in a copy of the other.
 """
 
 import enum
+from collections.abc import Iterable
 
 import msgspec
+
+SIZE_MAX = 1 << 50
+"""A pebibyte: more than any disk of a node, and sums of times stay within 64 bits."""
 
 
 class DataCopy(msgspec.Struct, frozen=True):
@@ -35,6 +39,10 @@ class DataAsk(msgspec.Struct, frozen=True):
         if self.name != copy.name:
             return False
         return not self.revision or self.revision == copy.revision or self.revision in copy.branches
+
+    def is_met_by(self, copies: Iterable[DataCopy]) -> bool:
+        """True if there is a complete one among the copies."""
+        return any(one.complete and self.is_of(one) for one in copies)
 
     def __str__(self) -> str:
         """The name as it is written in a pod: "model/org/name@revision"."""

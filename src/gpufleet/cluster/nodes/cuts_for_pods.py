@@ -17,6 +17,7 @@ import msgspec
 
 from gpufleet.cluster.mig_layouts.managed_cards import words_of
 from gpufleet.cluster.mig_layouts.waiting_pods import instances_of
+from gpufleet.cluster.nodes.cuts_to_come import without_instances
 from gpufleet.engine.event import RoomMade
 from gpufleet.kube import resources
 from gpufleet.kube.codec.lookup import Lookup
@@ -110,11 +111,7 @@ class CutsForPods:
         for path in dict.fromkeys(path for one in cuts.cards for path in one.pods):
             if self._holder(path) in unfinished:
                 kept += _made(cuts, path) & Counter(map(mig_resource, self._profiles(path)))
-        if not kept:
-            return node
-        other = tuple((one, max(0, amount - kept[one])) for one, amount in node.allocatable.other)
-        allocatable = msgspec.structs.replace(node.allocatable, other=other)
-        return msgspec.structs.replace(node, allocatable=allocatable)
+        return without_instances(node, kept)
 
     def room_made(self, name: NodeName) -> list[RoomMade]:
         """Single pods that wait and for which all that was to be cut on this node is there."""
@@ -124,13 +121,9 @@ class CutsForPods:
         for one in cards:
             for path in one.pods if one.is_there else ():
                 pod = self._pod(path)
-                is_single = pod is not None and pod.meaning.gang is None
-                if (
-                    pod is not None
-                    and is_single
-                    and pod.meaning.uid not in unfinished
-                    and _is_meant(pod, one)
-                ):
+                if pod is None or pod.meaning.gang is not None:
+                    continue
+                if pod.meaning.uid not in unfinished and _is_meant(pod, one):
                     found[pod.meaning.uid] = None
         return [RoomMade(uid, name) for uid in found]
 

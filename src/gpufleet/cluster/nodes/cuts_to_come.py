@@ -40,10 +40,16 @@ def with_cuts_to_come(node: Node, written: wire.Node, report: NodeDevices) -> No
         for device in node.devices
     )
     gone = Counter(mig_resource(place.profile) for _, place in _to_go(words, cards, report))
-    # The report and the kubelet's count are not of one moment, so more may go than is counted.
-    other = tuple((name, max(0, amount - gone[name])) for name, amount in node.allocatable.other)
-    allocatable = msgspec.structs.replace(node.allocatable, other=other) if gone else node.allocatable
-    return msgspec.structs.replace(node, devices=shown, allocatable=allocatable)
+    return without_instances(msgspec.structs.replace(node, devices=shown), gone)
+
+
+def without_instances(node: Node, hidden: Counter[str]) -> Node:
+    """A node that counts so many less of each resource, and none where it counts fewer."""
+    if not hidden:
+        return node
+    # The report and the kubelet's count are not of one moment, so more may be hidden than is counted.
+    other = tuple((name, max(0, amount - hidden[name])) for name, amount in node.allocatable.other)
+    return msgspec.structs.replace(node, allocatable=msgspec.structs.replace(node.allocatable, other=other))
 
 
 def _to_go(words: LayoutWords, cards: set[DeviceId], report: NodeDevices) -> Iterator[Place]:

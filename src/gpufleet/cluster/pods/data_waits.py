@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from gpufleet.cluster.engine_time import US_PER_S
 from gpufleet.engine.state.data_copies import COPY_BYTES_PER_S
 from gpufleet.kube import resources
 from gpufleet.kube.codec.data_copies import data_copies
@@ -17,9 +18,6 @@ from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.model.data import DataAsk, DataPolicy
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.pod import Pod
-
-MICROSECONDS = 1_000_000
-"""All times of the engine are microseconds."""
 
 
 class DataWaits:
@@ -59,7 +57,7 @@ class DataWaits:
             if of_one is None:
                 return _WITHOUT_END
             size += of_one
-        return size * MICROSECONDS // COPY_BYTES_PER_S
+        return size * US_PER_S // COPY_BYTES_PER_S
 
     def _largest(self, ask: DataAsk) -> int | None:
         """The size of the largest complete copy in the cluster."""

@@ -10,14 +10,7 @@ BIT = 1 << 37
 def finding(case: Case) -> Finding:
     """Which data is missing."""
     asks = case.shape.relations.data.asks
-    lacking = sorted(
-        {
-            str(ask)
-            for node in case.near
-            for ask in asks
-            if not any(copy.complete and ask.is_of(copy) for copy in node.data)
-        }
-    )
+    lacking = sorted({str(ask) for node in case.near for ask in asks if not ask.is_met_by(node.data)})
     why = f"{case.near_names} would do, but no complete copy of {listed(lacking)} is there"
     return Finding(
         why,

@@ -7,16 +7,13 @@ requires, ``choose.related_places`` how long the others would copy.
 import numpy as np
 
 from gpufleet.engine.arrays.array_types import BoolArray, Int64Array
-from gpufleet.model.data import DataAsk, DataCopy
+from gpufleet.model.data import SIZE_MAX, DataAsk, DataCopy
 
 COPY_BYTES_PER_S = 1_100_000_000
 """What a node copies in a second: 10 Gbit/s less its overhead, the slowest network of usual GPU nodes."""
 
 COPY_BYTES_PER_MS = COPY_BYTES_PER_S // 1000
-"""The same in the engine's unit for short times."""
-
-SIZE_MAX = 1 << 50
-"""A pebibyte: more than any disk of a node, and sums of times stay within 64 bits."""
+"""What a node copies in a millisecond, the unit in which times to ready are compared."""
 
 
 class DataCopies:
@@ -60,9 +57,7 @@ class DataCopies:
 
     def _complete(self, ask: DataAsk) -> list[int]:
         of_name = self._by_name.get(ask.name, {})
-        return [
-            row for row, copies in of_name.items() if any(one.complete and ask.is_of(one) for one in copies)
-        ]
+        return [row for row, copies in of_name.items() if ask.is_met_by(copies)]
 
     def _missing_bytes(self, ask: DataAsk, rows: int) -> Int64Array:
         copies = {

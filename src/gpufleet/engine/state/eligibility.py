@@ -108,7 +108,7 @@ def has_required_data(node: Node, data: DataNeeds) -> bool:
     """True if the node has complete copies of all data without which the pod does not start."""
     if data.policy is not DataPolicy.REQUIRE:
         return True
-    return all(any(copy.complete and ask.is_of(copy) for copy in node.data) for ask in data.asks)
+    return all(ask.is_met_by(node.data) for ask in data.asks)
 
 
 def asks_for_shares(shape: Shape) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from gpufleet.kube import keys
 from gpufleet.kube.codec.durations import read_duration
 from gpufleet.kube.objects.node_data import DATA_KINDS
-from gpufleet.model.data import NO_DATA, DataAsk, DataNeeds, DataPolicy
+from gpufleet.model.data import NO_DATA, SIZE_MAX, DataAsk, DataNeeds, DataPolicy
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.quantity import parse_quantity
 
@@ -19,9 +19,6 @@ MAXIMUM_ASKS = 16
 
 MAXIMUM_LENGTH = 4096
 """The length of the annotation, bounded before it is taken apart."""
-
-SIZE_MAX = 1 << 50
-"""A pebibyte: more than any disk of a node."""
 
 EXPECTED = "model/ORG/NAME or dataset/NAME, with @REVISION if only that one will do"
 
