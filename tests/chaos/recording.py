@@ -9,6 +9,7 @@ import asyncio
 
 import msgspec
 
+from gpufleet.auditor import pods
 from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.transport import Request, Response, Transport
@@ -54,6 +55,7 @@ class LastingRecorder(Recorder):
         self.holes = 0
         self._written_by: dict[int, str] = {}
         self._evicted: dict[str, str] = {}
+        self._deleted: dict[str, str] = {}
 
     def note(self, asked: Answered, response: Response | None) -> None:
         """A request of a scheduler."""
@@ -63,8 +65,10 @@ class LastingRecorder(Recorder):
         if response is None or response.status >= 300 or "/pods/" not in asked.target:
             return
         path = asked.target.partition("?")[0]
-        if path.endswith("/eviction") or asked.method == "DELETE":
+        if path.endswith("/eviction"):
             self._evicted[_precondition(asked.body)] = asked.user
+        elif asked.method == "DELETE":
+            self._deleted[_precondition(asked.body)] = asked.user
         elif asked.method == "PATCH":
             self._written_by[int(_OBJECT.decode(response.body).metadata.resource_version)] = asked.user
 
@@ -94,7 +98,11 @@ class LastingRecorder(Recorder):
     def _signed(self, written: Written) -> Written:
         user = self._written_by.get(written.revision, "")
         if not user and written.kind == PODS and _leaves(written):
-            user = self._evicted.get(written.latest["metadata"]["uid"], "")
+            uid = written.latest["metadata"]["uid"]
+            # The server adds the condition before it lets an evicted pod end. Without it another's deletion
+            # came first, such as that of the garbage collector, and the eviction found a pod that was ending.
+            evicted = pods.condition(written.latest, "DisruptionTarget") is not None
+            user = self._evicted.get(uid, "") if evicted else self._deleted.get(uid, "")
         return msgspec.structs.replace(written, user=user) if user else written
 
     async def _follow(self, kind: KindKey, position: str) -> None:

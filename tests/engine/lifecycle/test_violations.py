@@ -169,6 +169,16 @@ def test_a_gang_in_part_is_taken_back_at_its_deadline() -> None:
     assert (evictions(said), told(said)) == ([("w0", "gang-incomplete")], [("w0", Consequence.ENDS)])
 
 
+def test_a_member_that_is_bound_after_the_others_were_told_to_end_ends_with_its_reason_too() -> None:
+    story, incomplete = half_bound(needs=3)
+    at(story, 100 * S, ViolationFound(incomplete))
+    assert told(at(story, 400 * S)) == [("w0", Consequence.ENDS)]
+    both = (*incomplete.members, GangMember(PodUid("w1"), True))
+    late = PodBound(pod("w1", shape(1), gang="train"), NodeName("n"))
+    said = at(story, 401 * S, late, ViolationFound(msgspec.structs.replace(incomplete, members=both)))
+    assert (evictions(said), told(said)) == ([("w1", "gang-incomplete")], [("w1", Consequence.ENDS)])
+
+
 def test_since_when_a_gang_is_short_is_known_as_long_as_a_member_ends_for_it() -> None:
     story, incomplete = half_bound()
     at(story, 100 * S, ViolationFound(incomplete))

@@ -44,13 +44,16 @@ WARN_AGAIN_US = 600_000_000
 
 
 class _Watch(msgspec.Struct):
-    """A violation, since when it counts, when it was warned of last, and whether its end was told."""
+    """A violation, since when it counts, when it was warned of last, whether its time was over in a step, and
+    the pods of which the owners have its consequence.
+    """
 
     violation: AnyViolation
     since_us: int
     due_us: int
     warned_at_us: int | None = None
     reported: bool = False
+    reported_pods: dict[PodUid, None] = {}
 
 
 class Violations:
@@ -71,6 +74,8 @@ class Violations:
         if watch is not None:
             # Its time goes on, so that a violation that changes a little again and again still ends.
             watch.violation = violation
+            members = frozenset(one.pod for one in members_of(violation))
+            watch.reported_pods = {pod: None for pod in watch.reported_pods if pod in members}
             watch.due_us = min(watch.due_us, max(at_us, watch.since_us + _allowed_us(violation)))
             return
         # The moment may be told by another clock: no violation begins later than now.
@@ -114,13 +119,22 @@ class Violations:
                 row = self._row(member.pod)
                 ends = member.may_be_ended and _ends(violation)
                 # Memory beyond the share that ends no pod was told as a warning already.
-                if first and row is not None and (ends or not isinstance(violation, MemoryExceeded)):
-                    consequence = Consequence.ENDS if ends else Consequence.STAYS
-                    self._reports.append(ViolationReport(member.pod, violation, consequence))
+                if row is not None and (ends or not isinstance(violation, MemoryExceeded)):
+                    self._report(watch, member.pod, ends=ends)
                 if ends and row is not None and self._may_be_asked_for(member.pod):
                     yield row, _why(violation)
             if first and isinstance(violation, GangIncomplete):
                 self._incomplete[violation.gang] = None
+
+    def _report(self, watch: _Watch, pod: PodUid, *, ends: bool) -> None:
+        """Say once to the owner of each pod what follows. A member of a gang may be bound when others have
+        been told to end already, and its owner needs the reason as well.
+        """
+        if pod in watch.reported_pods:
+            return
+        watch.reported_pods[pod] = None
+        consequence = Consequence.ENDS if ends else Consequence.STAYS
+        self._reports.append(ViolationReport(pod, watch.violation, consequence))
 
     def conclude(self) -> list[AnyInstruction]:
         """The members of incomplete gangs were told to end: those that come wait until all that their gang
