@@ -6,7 +6,7 @@ import pytest
 
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.watching.mirrors import WATCHED
-from gpufleet.explain.answer import Answer, State
+from gpufleet.explain.answer import Answer, ReadyRow, State
 from gpufleet.explain.inquiry import ask
 from gpufleet.explain.owners import KINDS
 from gpufleet.explain.subject import Wanted, read_name
@@ -258,5 +258,40 @@ def test_a_placed_pod_whose_containers_do_not_run_is_told_where_the_reason_is() 
         answer = await answer_in(world, "p")
         (note,) = answer.notes
         assert note.startswith("its containers do not run yet; kubectl describe pod p -n default shows")
+
+    in_world(story)
+
+
+def test_a_pod_that_starts_says_how_long_its_data_is_copied() -> None:
+    """141 GB at 1.1 GB/s are 128.18 s."""
+
+    async def story(world: World) -> None:
+        world.node("there", gpus=1)
+        world.data("there", "org/llama")
+        await world.settle()
+        reads = {"gpufleet.io/data": "model/org/llama"}
+        world.pod("first", annotations=reads)
+        await world.settle()
+        world.node("elsewhere", gpus=1)
+        await world.settle()
+        world.pod("second", annotations=reads)
+        await world.settle()
+        first, second = await answer_in(world, "first"), await answer_in(world, "second")
+        assert (first.ready, second.ready) == (
+            ReadyRow("there", None, 0.0, None),
+            ReadyRow("elsewhere", None, 128.181, None),
+        )
+        assert "until it is ready on elsewhere it takes 2m8s to copy its data" in second.notes[-1]
+        assert "pull its images and load it on elsewhere is not known" in second.notes[-1]
+        world.node("last", gpus=1)
+        await world.settle()
+        world.pod("other", annotations={"gpufleet.io/data": "model/org/unknown"})
+        await world.settle()
+        unknown = await answer_in(world, "other")
+        assert unknown.ready == ReadyRow("last", None, None, None)
+        world.request(
+            "PATCH", "/api/v1/namespaces/default/pods/first/status", {"status": {"phase": "Running"}}
+        )
+        assert (await answer_in(world, "first")).ready is None
 
     in_world(story)

@@ -11,8 +11,9 @@ from gpufleet.cli.main import main
 from gpufleet.cluster.settings import Settings
 from gpufleet.kube import resources
 from gpufleet.kube.objects.node import Node
+from gpufleet.kube.objects.node_data import NodeData
 from gpufleet.model.model_errors import InputError
-from gpufleet.whatif.answer import Answer, Start
+from gpufleet.whatif.answer import Answer, Ready, Start
 from gpufleet.whatif.command import answer_of
 from gpufleet.whatif.request import (
     AddNodes,
@@ -114,6 +115,24 @@ def test_a_card_that_is_being_cut_is_named_beside_the_answer() -> None:
     fleet.put(resources.NODES, Node, {"metadata": {"name": "gpu-1", "annotations": words}})
     (note,) = answer(fleet, add_nodes=(AddNodes("1", 1),)).notes
     assert note.endswith(f"is being cut into 2g.20gb@2 for team/p since {since}: it does not count here yet")
+
+
+def test_work_on_a_new_node_says_how_long_its_data_is_copied(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """141 GB at 1.1 GB/s are 128.18 s; a new node has none of it."""
+    fleet = two_teams()
+    entry = {"kind": "model", "name": "org/llama", "bytes": 141 * 10**9, "complete": True, "folder": "/data"}
+    fleet.put(resources.NODE_DATA, NodeData, {"metadata": {"name": "gpu-1"}, "spec": {"entries": [entry]}})
+    job = a_job("serve", pods=1, gpus=4, queue="")
+    job["spec"]["template"]["metadata"]["annotations"] = {"gpufleet.io/data": "model/org/llama"}
+    more = (AddNodes("1", 1),)
+    (started,) = answer(fleet, add_nodes=more, submit=files(job)).starts
+    assert started.start == Start(0.0, {"new-1": 1}, Ready(None, 128.181, None))
+    path, work = fleet.write(tmp_path / "fleet"), tmp_path / "work.yaml"
+    work.write_text(yaml.safe_dump(job))
+    text = shown(capsys, path, "--add-nodes", "1", "--submit", str(work))
+    assert "now on new-1, and copies its data for 2m8s" in text
 
 
 def test_more_nodes_let_waiting_work_start() -> None:

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 
 from gpufleet.cli.output import echo_json, echo_line
 from gpufleet.cli.queues_table import Column, laid_out
-from gpufleet.cli.whatif_output import StartWords, counted_pods, length, work_under, wrapped
+from gpufleet.cli.whatif_output import StartWords, counted_pods, work_under, wrapped
 from gpufleet.model.money import MICRO_UNITS
-from gpufleet.model.phrases import counted
+from gpufleet.model.phrases import counted, length
 from gpufleet.plan.answer import OneType, Plan, Purchase
 from gpufleet.plan.node_names import beginning
 from gpufleet.whatif.answer import Work

@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 
 from gpufleet.cli.output import echo_json, echo_line
-from gpufleet.model.phrases import counted
+from gpufleet.model.phrases import counted, length
 from gpufleet.whatif.answer import Answer, Start, Work
 
 # Sentences are wrapped here also on wider terminals: longer lines are hard to read.
@@ -71,7 +71,7 @@ class StartWords:
         if work.start is None:
             return ""
         earlier = "" if work.before is None else f", and not {self.moment(work.before)}"
-        return f"{self.moment(work.start)} on {_nodes(work.start)}{earlier}"
+        return f"{self.moment(work.start)} on {_nodes(work.start)}{earlier}{ready_words(work.start)}"
 
     def evicted(self, work: Work) -> str:
         """For which work this work is evicted, and what becomes of it."""
@@ -96,14 +96,14 @@ class StartWords:
         return f"waits{before}: {work.why}"
 
 
-def length(seconds: float) -> str:
-    """A length of time in its two largest units."""
-    rest, parts = round(seconds), []
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
-        number, rest = divmod(rest, size)
-        if number:
-            parts.append(f"{number}{unit}")
-    return "".join(parts[:2]) or "0s"
+def ready_words(start: Start) -> str:
+    """How long its data is copied then; "" for work that names no data."""
+    if start.ready is None:
+        return ""
+    data_s = start.ready.data_s
+    if data_s is None:
+        return ", and copies data of unknown size"
+    return f", and copies its data for {length(data_s)}" if data_s else ", where its data is"
 
 
 def work_under(

@@ -98,6 +98,15 @@ class Placement(msgspec.Struct, frozen=True, omit_defaults=True):
     devices: tuple[DeviceRow, ...] = ()
 
 
+class ReadyRow(msgspec.Struct, frozen=True):
+    """Seconds from a pod's start on a node until it is ready, by part; None, in JSON null, is not known."""
+
+    node: str
+    image_s: float | None
+    data_s: float | None
+    load_s: float | None
+
+
 class MemberRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """A member of a gang and where it stands."""
 
@@ -145,7 +154,8 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``cause`` names the reason that matters, which the scheduler tells too, and ``why`` says it in words.
     ``nodes`` counts the nodes that were looked at; each is counted once among the reasons' ``first``. Where a
-    controller was asked about, ``about`` says of which of its ``pods`` the rest speaks.
+    controller was asked about, ``about`` says of which of its ``pods`` the rest speaks. ``ready`` is
+    there for a pod that reads models or datasets and does not run yet, but has a node or is about to.
     """
 
     schema: str
@@ -160,6 +170,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     reasons: tuple[ReasonRow, ...] = ()
     nearest: tuple[NearRow, ...] = ()
     placement: Placement | None = None
+    ready: ReadyRow | None = None
     gang: GangRow | None = None
     pods: tuple[MemberRow, ...] = ()
     notes: tuple[str, ...] = ()

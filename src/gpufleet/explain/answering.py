@@ -34,13 +34,14 @@ from gpufleet.explain.gang_words import (
     state_of,
 )
 from gpufleet.explain.node_words import find_cause, near_rows, no_nodes, not_together, reason_rows
+from gpufleet.explain.ready_words import ready_note, ready_row
 from gpufleet.explain.reservation_causes import holds, kept_off
 from gpufleet.kube import resources
 from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.model import pod as model
 from gpufleet.model.gang import Gang
-from gpufleet.model.identifiers import GangName, PodUid, QueueName
+from gpufleet.model.identifiers import GangName, NodeName, PodUid, QueueName
 from gpufleet.model.phrases import counted, listed, none_of
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class Answering:
     def _placed(self, pod: Pod, asked: Asked, state: State, row: GangRow | None) -> Answer:
         summary = f"{asked} {placed_pods.placed_words(self.facts, pod)}"
         notes = placed_pods.placed_notes(self.facts, pod)
-        return Answer(
+        found = Answer(
             SCHEMA,
             asked,
             state,
@@ -120,6 +121,17 @@ class Answering:
             gang=row,
             notes=(*notes, *self._of_its_end(pod), *_of_gang(row)),
         )
+        entry = self.facts.entry(pod)
+        if state is State.RUNS or entry is None or entry.meaning is None:
+            return found
+        return self._with_ready(found, entry.meaning, NodeName(pod.spec.node_name))
+
+    def _with_ready(self, found: Answer, meaning: model.Pod, node: NodeName | None) -> Answer:
+        """The answer, and how long the pod takes until it is ready on its node, if it names data."""
+        row = None if node is None else ready_row(self.facts, meaning, node)
+        if row is None:
+            return found
+        return msgspec.structs.replace(found, ready=row, notes=(*found.notes, ready_note(row)))
 
     def _of_its_end(self, pod: Pod) -> list[str]:
         """When a pod is evicted at the latest, and for what; the engine is asked where that may be."""
@@ -156,9 +168,11 @@ class Answering:
         said = answer.explanation
         match said.cause:
             case causes.ABOUT_TO_RUN:
-                return self._answer(asked, State.WAITS, needs, self._room(said), row)
+                whole = self._answer(asked, State.WAITS, needs, self._room(said), row)
+                return self._with_ready(whole, meaning, said.node)
             case causes.NOMINATED:
-                return self._answer(asked, State.WAITS, needs, self._kept(answer), row)
+                whole = self._answer(asked, State.WAITS, needs, self._kept(answer), row)
+                return self._with_ready(whole, meaning, said.node)
             case causes.GANG_SHORT if row is not None and said.gang is not None:
                 found = short_of_members(row, said.gang.arrived, self._other_gangs(said.gang.gang))
                 return self._answer(asked, State.WAITS, needs, found, row)

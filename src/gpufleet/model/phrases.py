@@ -1,4 +1,4 @@
-"""Numbers with their nouns, and lists of names, as parts of a sentence."""
+"""Numbers with their nouns, lengths of time, and lists of names, as parts of a sentence."""
 
 import re
 from collections.abc import Iterable
@@ -55,3 +55,13 @@ def verb(number: int, plural: str) -> str:
 def subject(number: int, noun: str, plural: str) -> str:
     """A number with its noun and its verb: "1 node has", "3 nodes have"."""
     return f"{counted(number, noun)} {verb(number, plural)}"
+
+
+def length(seconds: float) -> str:
+    """A length of time in its two largest units."""
+    rest, parts = round(seconds), []
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        number, rest = divmod(rest, size)
+        if number:
+            parts.append(f"{number}{unit}")
+    return "".join(parts[:2]) or "0s"

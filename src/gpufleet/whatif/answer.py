@@ -6,11 +6,23 @@ SCHEMA = "gpufleet.io/whatif/v1"
 """A change that breaks readers of the JSON gets another version."""
 
 
+class Ready(msgspec.Struct, frozen=True, rename="camel"):
+    """Seconds from the start of the slowest of its pods until that is ready, by part; None is not known."""
+
+    image_s: float | None
+    data_s: float | None
+    load_s: float | None
+
+
 class Start(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """When and where work starts. ``in_s`` is counted from the moment of the picture, 0 is now."""
+    """When and where work starts. ``in_s`` is counted from the moment of the picture, 0 is now.
+
+    ``ready`` is there for work that names models or datasets.
+    """
 
     in_s: float
     nodes: dict[str, int]
+    ready: Ready | None = None
 
 
 class Work(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

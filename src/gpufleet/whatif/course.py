@@ -8,6 +8,7 @@ for victims.
 
 import enum
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 import msgspec
 
@@ -15,6 +16,7 @@ from gpufleet.cluster.engine_of_settings import engine_of
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.pods.pod_entry import Entry, PodStage
 from gpufleet.cluster.pods.pod_tracker import started_at_us
+from gpufleet.cluster.pods.ready_times import ReadyTimes
 from gpufleet.cluster.verdict_words import words_for_gang, words_for_pod
 from gpufleet.engine.event import Event, PodAdded, PodBound, PodRemoved
 from gpufleet.engine.explanations.queue_report import QueueUse
@@ -79,6 +81,11 @@ class Course:
         # Before time passes, since changes of queues are told as of the first moment.
         self.usage: tuple[QueueUse, ...] = self.engine.queue_report()
         self._let_time_pass()
+
+    @cached_property
+    def ready_times(self) -> ReadyTimes:
+        """How long pods take until they are ready where they start."""
+        return ReadyTimes(self.facts.picture)
 
     def _take_in(self) -> None:
         for uid, entry in self.facts.pods.entries.items():

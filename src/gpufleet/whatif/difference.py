@@ -9,8 +9,8 @@ from gpufleet.kube.objects.pod import Pod as PodObject
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.identifiers import PodUid, QuotaResource
 from gpufleet.model.shape import GpuRequest
-from gpufleet.whatif.answer import QueueChange, Start, Work
-from gpufleet.whatif.course import Course, State, before_evictions
+from gpufleet.whatif.answer import QueueChange, Ready, Start, Work
+from gpufleet.whatif.course import Course, Running, State, before_evictions
 
 EXPLAINED_MAX = 50
 """Work of which it is said why it waits; of the rest only how many pods it has."""
@@ -191,16 +191,37 @@ class Difference:
 
     def _start(self, course: Course, uids: list[PodUid]) -> Start | None:
         """Where these pods start, and when the last of them does."""
-        found = [running for uid in uids if (running := course.start_of(uid)) is not None]
+        found = {uid: running for uid in uids if (running := course.start_of(uid)) is not None}
         if not found:
             return None
-        last_us = max(_since(one.since_us) for one in found)
-        nodes = Counter(str(one.node) for one in found)
-        return Start((last_us - course.now_us) / 1e6, dict(sorted(nodes.items())))
+        last_us = max(_since(one.since_us) for one in found.values())
+        nodes = Counter(str(one.node) for one in found.values())
+        in_s = (last_us - course.now_us) / 1e6
+        return Start(in_s, dict(sorted(nodes.items())), _ready(course, found))
 
     def _why(self, uids: list[PodUid]) -> str:
         waiting = [uid for uid in uids if self.after.state(uid) is State.WAITS]
         return self.after.why(waiting[0]) if waiting else ""
+
+
+def _ready(course: Course, running: dict[PodUid, Running]) -> Ready | None:
+    """How long the slowest of these pods takes until it is ready; None where none names data."""
+    asks = {uid: course.meanings[uid].shape.relations.data.asks for uid in running}
+    reads = [uid for uid in running if asks[uid]]
+    if not reads:
+        return None
+    every = [course.ready_times.of(asks[uid], running[uid].node) for uid in reads]
+    return Ready(
+        _slowest([one.image_s for one in every]),
+        _slowest([one.data_s for one in every]),
+        _slowest([one.load_s for one in every]),
+    )
+
+
+def _slowest(seconds: list[float | None]) -> float | None:
+    """The longest; not known where one of them is not."""
+    known = [one for one in seconds if one is not None]
+    return max(known) if len(known) == len(seconds) else None
 
 
 def work_key(pod: PodObject) -> Key:

@@ -55,25 +55,50 @@ class DataCopies:
         # Divided first, so that even several of the largest stay within 64 bits.
         return missing // COPY_BYTES_PER_MS
 
+    def copy_ms(self, asks: tuple[DataAsk, ...], row: int | None) -> int | None:
+        """How long the node of this row, or one without any copy (None), would copy what it lacks.
+
+        None where the size of something that it lacks is not known.
+        """
+        missing = 0
+        for ask in asks:
+            found = self._asked_for(ask)
+            size = _size(ask, found)
+            if size is None:
+                return None
+            missing += _lacks(size, found.get(row, []) if row is not None else [])
+        return missing // COPY_BYTES_PER_MS
+
+    def _asked_for(self, ask: DataAsk) -> dict[int, list[DataCopy]]:
+        """The copies of what is asked for, by the row of their node."""
+        found = self._by_name.get(ask.name, {})
+        return {row: [one for one in copies if ask.is_of(one)] for row, copies in found.items()}
+
     def _complete(self, ask: DataAsk) -> list[int]:
         of_name = self._by_name.get(ask.name, {})
         return [row for row, copies in of_name.items() if ask.is_met_by(copies)]
 
     def _missing_bytes(self, ask: DataAsk, rows: int) -> Int64Array:
-        copies = {
-            row: [one for one in found if ask.is_of(one)]
-            for row, found in self._by_name.get(ask.name, {}).items()
-        }
-        every = [one for found in copies.values() for one in found]
-        size = ask.size_bytes
-        if size is None:
-            complete = [one.size_bytes for one in every if one.complete]
-            size = max(complete or [one.size_bytes for one in every], default=0)
-        size = min(size, SIZE_MAX)
+        copies = self._asked_for(ask)
+        size = _size(ask, copies) or 0
         missing = np.full(rows, size, np.int64)
         for row, found in copies.items():
-            if any(one.complete for one in found):
-                missing[row] = 0
-            elif found:
-                missing[row] = max(0, size - max(one.size_bytes for one in found))
+            missing[row] = _lacks(size, found)
         return missing
+
+
+def _size(ask: DataAsk, copies: dict[int, list[DataCopy]]) -> int | None:
+    """How large what is asked for is: as the pod says, else as the copies are; None without both."""
+    if ask.size_bytes is not None:
+        return min(ask.size_bytes, SIZE_MAX)
+    every = [one for found in copies.values() for one in found]
+    complete = [one.size_bytes for one in every if one.complete]
+    size = max(complete or [one.size_bytes for one in every], default=None)
+    return None if size is None else min(size, SIZE_MAX)
+
+
+def _lacks(size: int, found: list[DataCopy]) -> int:
+    """How many bytes of it a node lacks that has these copies."""
+    if any(one.complete for one in found):
+        return 0
+    return max(0, size - max((one.size_bytes for one in found), default=0))
