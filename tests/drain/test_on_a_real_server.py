@@ -199,6 +199,22 @@ def test_work_is_asked_to_save_and_moves_as_soon_as_it_has(cluster: LocalCluster
         until(lambda: nodes_of(api, "web") not in ([], [place]), 120)
 
 
+def test_a_node_that_others_open_meanwhile_does_not_count_as_drained(cluster: LocalCluster) -> None:
+    """As in openshift/machine-config-operator, pkg/controller/drain/drain_controller_test.go."""
+    with cluster.api() as api:
+        service(api, "web", gpus=1, annotations={"gpufleet.io/checkpoint-on-request": "true"})
+        until(lambda: len(nodes_of(api, "web")) == 1)
+        (place,) = nodes_of(api, "web")
+        draining = drain(cluster, place, "--checkpoint", "3600")
+        asked = "gpufleet.io/checkpoint-requested"
+        until(lambda: asked in pods_of(api, "web")[0]["metadata"]["annotations"], 120)
+        merge(api, f"/api/v1/nodes/{place}", {"spec": {"unschedulable": None}})
+        _, told = done(draining, ExitCode.WORLD_FAILED)
+        assert f"node {place} was opened again by others, and is not drained any more" in told
+        assert nodes_of(api, "web") == [place]
+        assert BACKFILL not in node(api, place)["metadata"]["annotations"]
+
+
 def test_what_no_controller_makes_anew_stays_and_is_named(cluster: LocalCluster) -> None:
     with cluster.api() as api:
         bare = template("bare", 1)

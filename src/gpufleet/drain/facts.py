@@ -25,7 +25,15 @@ from gpufleet.cluster.watching.picture import Picture
 from gpufleet.drain.claimed_gpus import claimed_milli
 from gpufleet.drain.plan import NO_CONTROLLER, DrainPlan
 from gpufleet.drain.planner import plan_drain
-from gpufleet.drain.question import MILLI_PER_GPU, DrainNode, DrainQuestion, DrainRules, PodThere, RunningWork
+from gpufleet.drain.question import (
+    MILLI_PER_GPU,
+    US_PER_S,
+    DrainNode,
+    DrainQuestion,
+    DrainRules,
+    PodThere,
+    RunningWork,
+)
 from gpufleet.engine.event import MoveAsked
 from gpufleet.engine.scheduler import Engine
 from gpufleet.kube import keys, resources
@@ -167,6 +175,7 @@ def _work(
         all(entry.object.metadata.annotations.get(keys.CHECKPOINT_ON_REQUEST) == "true" for entry in entries),
         _why_it_stays(meanings, facts),
         any(meaning.foreign for meaning in meanings),
+        leaves,
     )
 
 
@@ -189,10 +198,12 @@ def _ends_at_us(entry: Entry, engine: Engine, now_us: int) -> int | None:
     deleted = entry.object.metadata.deletion_timestamp
     ends: list[int] = []
     if deleted is not None:
+        # One that is late is there all the same: it has not ended before the next look.
+        soon_us = now_us + US_PER_S
         try:
-            ends.append(max(now_us, microseconds(deleted) or now_us))
+            ends.append(max(soon_us, microseconds(deleted) or soon_us))
         except InputError:
-            ends.append(now_us)
+            ends.append(soon_us)
     pod, started_us = entry.meaning, started_at_us(entry.object, entry.terms)
     if pod is not None and pod.run_time_us is not None and started_us is not None:
         ends.append(started_us + pod.run_time_us)

@@ -153,8 +153,8 @@ class _Planning:
 
     def _gain(self, work: RunningWork, rest_us: int) -> int:
         """What is saved if the work moves now and not at the end; below 0 if it will have ended by then."""
-        # What stays does not move, and what saves itself first loses nothing by a later move.
-        if work.stays or work.saves_on_request:
+        # What stays or ends does not move, and what saves itself first loses nothing by a later move.
+        if work.stays or work.is_ending or work.saves_on_request:
             return 0
         if work.ends_at_us is None:
             outlasts = work.saved_at_us is not None and work.saved_at_us < self.at_us - rest_us
@@ -189,7 +189,8 @@ class _Planning:
         return kept, lost + max(0, node.gpu_milli * waited_us - busy), node.name
 
     def _ends_in_time(self, work: RunningWork) -> bool:
-        return work.ends_at_us is not None and work.ends_at_us <= self._deadline_us(work)
+        ends_us = work.ends_at_us
+        return work.is_ending or (ends_us is not None and ends_us <= self._deadline_us(work))
 
     def _let_end(self, until_us: int) -> None:
         """What has ended by then leaves its room."""

@@ -28,7 +28,8 @@ class RunningWork(msgspec.Struct, frozen=True):
     when its work is lost with it: its last checkpoint or its start, None where neither is known.
     ``saves_on_request``: it writes a checkpoint when it is asked. ``stays`` says why it cannot be moved, ""
     where it can; such work is waited for, or a person ends it. ``is_placed_by_others``: another scheduler
-    finds its next place, and no place is sought here.
+    finds its next place, and no place is sought here. ``is_ending``: it was told to end, and is waited for
+    however long that takes, since it may hold its GPUs until it is gone.
     """
 
     name: str
@@ -38,6 +39,7 @@ class RunningWork(msgspec.Struct, frozen=True):
     saves_on_request: bool = False
     stays: str = ""
     is_placed_by_others: bool = False
+    is_ending: bool = False
 
     @property
     def nodes(self) -> frozenset[NodeName]:

@@ -1,9 +1,7 @@
 """The step of a rollout over cases of NVIDIA's k8s-operator-libs: the same states, or a reason why not."""
 
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from gpufleet.model.identifiers import NodeName, PodUid
@@ -15,19 +13,11 @@ from gpufleet.operator.rollout.rollout_step import RolloutInput, rollout_step
 from gpufleet.operator.rollout.stamp import Progress, RolloutPhase, RolloutState, Stamp
 from gpufleet.operator.upgrade_protocol import STATES
 from tests.operator.rollout.fleet import NEW, OLD, POLICY, QUICK, START_US, with_settings
+from tests.published_cases import expected, name_of, published_cases
 
-CASES = msgspec.yaml.decode((Path(__file__).parent / "operator_libs_cases.yaml").read_bytes())
-NODES: list[dict[str, Any]] = CASES["nodes"]
-FLEETS: list[dict[str, Any]] = CASES["fleets"]
-
-
-def expected(case: dict[str, Any]) -> Any:
-    """What their test expects, or what is chosen here; a choice has a reason and is another one."""
-    if "ours" not in case:
-        return case["theirs"]
-    assert case["because"]
-    assert case["ours"] != case["theirs"]
-    return case["ours"]
+CASES = published_cases(__file__, "operator_libs")
+NODES = CASES["nodes"]
+FLEETS = CASES["fleets"]
 
 
 def observed(case: dict[str, Any]) -> RolloutNode:
@@ -51,7 +41,7 @@ def observed(case: dict[str, Any]) -> RolloutNode:
     )
 
 
-@pytest.mark.parametrize("case", NODES, ids=lambda one: one["case"])
+@pytest.mark.parametrize("case", NODES, ids=name_of)
 def test_a_node_goes_on_as_in_their_case(case: dict[str, Any]) -> None:
     node = observed(case)
     found = node_step(node, QUICK, START_US)
@@ -69,7 +59,7 @@ def test_a_driver_that_is_up_to_date_is_not_set_again() -> None:
     assert not any(isinstance(one, SetDriver) for one in actions)
 
 
-@pytest.mark.parametrize("case", FLEETS, ids=lambda one: one["case"])
+@pytest.mark.parametrize("case", FLEETS, ids=name_of)
 def test_as_many_nodes_begin_as_in_their_case(case: dict[str, Any]) -> None:
     at_once = NodeCount(int(case["at_once"].removesuffix("%")), is_percent=case["at_once"].endswith("%"))
     changing = Stamp(
