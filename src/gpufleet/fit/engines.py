@@ -42,10 +42,9 @@ ACTIVATION_SPREAD = 0.2
 ENCODER_SPREAD = 1.0
 """How far above what is counted the encoder's peak may lie: some kernels keep scores."""
 
-GRAPHS_GIB = (0.4, 2.3e-6, 0.02)
-"""The most that graphs were seen to take: so much, so much for each number that passes between layers (1.85
-GiB of a model with 80 layers of width 8192), and so much for each layer with a state (2.04 GiB of one with 48
-such layers of 64, of width 5120).
+GRAPHS_GIB = (0.45, 2.3e-6)
+"""The most that graphs were seen to take: so much, and so much for each number that passes between layers
+(1.85 GiB of a model with 80 layers of width 8192). Layers with a state take more (``graph_state_gib``).
 """
 
 PCIE_EXPECTED_GIB = 0.75
@@ -95,9 +94,14 @@ class Engine:
 
     ``keeps_expert_buffers``: they stay from the layers on, and so count in the sampler too. ``state_pages``
     of the cache are taken by each recurrent layer for a sequence: two where prompts with states can be
-    cached. Without ``bounds_windows`` layers with a window keep every token. ``graphs_gib`` is the least and
-    the expected size of graphs. ``warm_up_copies`` of the logits, in 32 bits, may need new memory when the
-    sampler is warmed up, because what the trial run held comes back in pieces: gpt-oss-20b on an H100 at a
+    cached. Without ``bounds_windows`` layers with a window keep every token.
+
+    ``graphs_gib`` is the least and the expected size of graphs, ``graph_state_gib`` the most for each layer
+    with a state: 2.04 GiB were seen of a model with 48 such layers of 64, of width 5120, and 2.37 of one with
+    36 of 48, of width 2048, before vLLM recorded fewer sizes. ``spares_a100``: batches on an A100 are surely
+    those of a small card; vLLM 0.31 had a peak there that they do not explain. ``warm_up_copies`` of the
+    logits, in 32 bits, may need new memory when the sampler is warmed up, because what the trial run held
+    comes back in pieces: gpt-oss-20b on an H100 at a
     utilisation of 0.95 lacks it.
     """
 
@@ -112,6 +116,8 @@ class Engine:
     alone_gib: tuple[float, float, float]
     parallel_gib: tuple[float, float, float]
     graphs_gib: tuple[float, float]
+    graph_state_gib: float = 0.02
+    spares_a100: bool = True
     reserves_graphs: Reserves = Reserves.NO
     pool: PoolRule = PoolRule.OF_CARD
     state_pages: int = 2
@@ -145,6 +151,7 @@ VLLM = Engine(
     alone_gib=(0.07, 0.25, 0.5),
     parallel_gib=(0.55, 2.1, 2.3),
     graphs_gib=(0.3, 0.8),
+    spares_a100=False,
     reserves_graphs=Reserves.PERHAPS,
 )
 VLLM_SORTING = Engine(
@@ -159,6 +166,7 @@ VLLM_SORTING = Engine(
     alone_gib=(0.05, 0.13, 0.3),
     parallel_gib=(0.2, 0.55, 2.1),
     graphs_gib=(0.1, 0.5),
+    graph_state_gib=0.05,
     state_pages=1,
 )
 ENGINES = {
@@ -261,6 +269,13 @@ class Limits:
     batched_tokens: int
 
 
+LARGE_LIMITS = Limits(1024, 8192)
+"""What ``vllm serve`` takes on by default on large cards (``LARGE_CARD_BYTES``)."""
+
+SMALL_LIMITS = Limits(256, 2048)
+"""The same on all others."""
+
+
 def engine_named(name: str) -> Engine:
     """The engine of that name; raises InputError with the known ones."""
     found = ENGINES.get(name.lower())
@@ -292,7 +307,16 @@ def _usual_limits(engine: Engine, asked: Limits, card: CardEntry, division: Divi
             return asked
         case _:
             large = card.usable_bytes >= LARGE_CARD_BYTES and card.gpu.family != "A100"
-            return Limits(1024 if large else 256, 8192 if large else 2048)
+            return LARGE_LIMITS if large else SMALL_LIMITS
+
+
+def most_limits(engine: Engine, limits: Limits, card: CardEntry, told: Limits) -> Limits:
+    """The most that the engine may take on where its ``limits`` are not certain."""
+    if engine.spares_a100 or card.gpu.family != "A100" or card.usable_bytes < LARGE_CARD_BYTES:
+        return limits
+    return Limits(
+        told.sequences_max or LARGE_LIMITS.sequences_max, told.batched_tokens or LARGE_LIMITS.batched_tokens
+    )
 
 
 def activation(engine: Engine, facts: ModelFacts, limits: Limits, division: Division, context: int) -> Amount:
@@ -403,9 +427,9 @@ def needed_beside(
 def graphs(engine: Engine, facts: ModelFacts) -> Amount:
     """Graphs of kernels, recorded after the pool was sized: they live in what utilisation leaves."""
     low, expected = (round(one * GIB) for one in engine.graphs_gib)
-    fixed, of_width, of_state = GRAPHS_GIB
+    fixed, of_width = GRAPHS_GIB
     widths = len(facts.layers) * facts.hidden
-    high = round((fixed + of_width * widths + of_state * facts.states) * GIB) if expected else 0
+    high = round((fixed + of_width * widths + engine.graph_state_gib * facts.states) * GIB) if expected else 0
     low, expected = min(low, high), min(expected, high)
     where = {
         Reserves.YES: "reserved before the pool",

@@ -18,6 +18,7 @@ from gpufleet.fit.engines import (
     context_memory,
     graphs,
     limits_of,
+    most_limits,
     needed_beside,
 )
 from gpufleet.fit.formats import WeightFormat
@@ -94,6 +95,11 @@ def memory_of(model: Model, serving: Serving, card: CardEntry, division: Divisio
     limits = limits_of(engine, asked, card, division, told)
     weights = weights_of(model, serving, division)
     activations = activation(engine, facts, limits, division, serving.context)
+    at_most = most_limits(engine, limits, card, told)
+    if at_most != limits:
+        high = activation(engine, facts, at_most, division, serving.context).high_bytes
+        words = f"{activations.basis}; at most {at_most.sequences_max} and {at_most.batched_tokens}"
+        activations = Amount(activations.low_bytes, activations.bytes, high, words)
     runtime = context_memory(engine, division.expert_ranks, card)
     recorded = graphs(engine, facts)
     one = sequence_bytes(
@@ -105,7 +111,7 @@ def memory_of(model: Model, serving: Serving, card: CardEntry, division: Divisio
     )
     # A replica holds its own sequences alone.
     needed = round(one * -(-serving.batch // division.replicas))
-    beside = needed_beside(engine, facts, limits, card, recorded)
+    beside = needed_beside(engine, facts, at_most, card, recorded)
     if engine.growth:
         most = beside.high_bytes + round(engine.growth * needed)
         beside = Amount(beside.low_bytes, beside.bytes, most, f"{beside.basis}, keys and values that grow")
