@@ -51,6 +51,35 @@ def test_a_pod_waits_for_its_data_no_longer_than_it_says_or_than_a_copy_takes() 
     in_world(story)
 
 
+def test_a_servers_command_line_and_a_claim_lead_to_the_node_with_the_model() -> None:
+    async def story(world: World) -> None:
+        world.node("a")
+        await world.settle()
+        world.pod("there")
+        await world.settle()
+        reported(world, "b")
+        volume = {"capacity": {"storage": "1Gi"}, "claimRef": {"name": "weights", "namespace": "default"}}
+        world.add({"kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": volume, "apiVersion": "v1"})
+        metadata = {
+            "name": "weights",
+            "namespace": "default",
+            "annotations": {**READS, "pv.kubernetes.io/bind-completed": "yes"},
+        }
+        claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": {"volumeName": "v"}}
+        world.add({**claim, "metadata": metadata})
+        await world.settle()
+        world.pod("packs")
+        await world.settle()
+        served = {"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+        world.pod("serves", containers=[{**served, "command": ["vllm", "serve", "org/llama"]}])
+        mounted = {"name": "w", "persistentVolumeClaim": {"claimName": "weights"}}
+        world.pod("mounts", volumes=[mounted])
+        await world.settle()
+        assert [world.node_of(name) for name in ("packs", "serves", "mounts")] == ["a", "b", "b"]
+
+    in_world(story)
+
+
 def test_data_that_cannot_be_understood_harms_nothing_else() -> None:
     async def story(world: World) -> None:
         reported(world, "a", kind="image")

@@ -26,6 +26,13 @@ GPU_MODELS = "gpufleet.io/gpu-models"
 DATA = "gpufleet.io/data"
 DATA_SIZE = "gpufleet.io/data-size"
 DATA_POLICY = "gpufleet.io/data-policy"
+# On a pod of KServe: from where its storage initializer copies the model.
+KSERVE_SOURCE = "internal.serving.kserve.io/storage-initializer-sourceuri"
+# Begin and end of the label by which a pod names a dataset of Fluid, and the begin of the label by which a
+# claim says of which it is.
+FLUID_DATASET_BEGIN = "fluid.io/dataset."
+FLUID_DATASET_END = ".sched"
+FLUID_CLAIM_BEGIN = "fluid.io/s-"
 # How near to each other the GPUs of one pod must be: "link-group" or "numa-node".
 GPUS_WITHIN = "gpufleet.io/gpus-within"
 # The kubelet's slot for one share of one GPU (extended resource).
@@ -210,6 +217,7 @@ POD_ANNOTATIONS = frozenset(
         DATA,
         DATA_SIZE,
         DATA_POLICY,
+        KSERVE_SOURCE,
         VOLCANO_NUMA_POLICY,
         KAI_FRACTION,
         KAI_MEMORY,

@@ -15,7 +15,8 @@ from gpufleet.kube import keys
 from gpufleet.kube.codec import neighbours, selectors
 from gpufleet.kube.codec.containers import pod_amounts, written_amounts
 from gpufleet.kube.codec.cuda import needed_features
-from gpufleet.kube.codec.data_needs import read_data_needs
+from gpufleet.kube.codec.data_needs import MAXIMUM_ASKS, read_data_needs
+from gpufleet.kube.codec.data_read import data_of_pod, fluid_labels
 from gpufleet.kube.codec.eviction_terms import is_interruptible, preempts
 from gpufleet.kube.codec.features import required_features
 from gpufleet.kube.codec.field_path import inside, of_object
@@ -33,7 +34,7 @@ from gpufleet.kube.objects.metadata import OwnerReference
 from gpufleet.kube.objects.pod import Pod as WirePod
 from gpufleet.kube.objects.pod import PodSpec
 from gpufleet.kube.objects.structure import Shared
-from gpufleet.model.data import NO_DATA
+from gpufleet.model.data import NO_DATA, DataAsk, DataNeeds
 from gpufleet.model.identifiers import GangName, PodUid
 from gpufleet.model.labels import NodeAffinity
 from gpufleet.model.model_errors import InputError
@@ -54,13 +55,14 @@ NO_LABELS: Mapping[str, str] = {}
 
 
 class PodVolumes(msgspec.Struct, frozen=True, cache_hash=True):
-    """What the pod's volumes ask: where those that exist can be used, the rest, and the drivers that a
-    node must have, as features.
+    """What the pod's volumes ask: where those that exist can be used, the rest, the drivers that a node must
+    have, as features, and the models and datasets that lie in them.
     """
 
     affinities: tuple[NodeAffinity, ...] = ()
     volumes: Volumes = Volumes()
     features: tuple[str, ...] = ()
+    data: tuple[DataAsk, ...] = ()
 
 
 # Most pods have no volume that scheduling knows: they share this value.
@@ -88,6 +90,9 @@ def read_pod(
     with of_object("pod", metadata.path):
         if not metadata.uid:
             raise InputError("no uid", field="metadata.uid", expected="what the API server writes")
+        if volumes.data and keys.DATA in metadata.annotations:
+            # What the pod says itself goes before what its volumes say.
+            volumes = msgspec.structs.replace(volumes, data=())
         shape = _with_volumes(read_shape(pod), volumes)
         queue = read_queue(metadata.labels, metadata.annotations, namespace_labels, queues)
         found = _pod(pod, shape, gang, queue, preemptible=preemptible)
@@ -178,6 +183,7 @@ _SHAPE_KEYS = (
     keys.DATA,
     keys.DATA_SIZE,
     keys.DATA_POLICY,
+    keys.KSERVE_SOURCE,
     keys.VOLCANO_NUMA_POLICY,
     keys.HAMI_USE_MODEL,
     keys.HAMI_AVOID_MODEL,
@@ -235,7 +241,7 @@ def _written(pod: WirePod) -> bytes:
             spec.host_network,
             spec.host_users,
             [annotations.get(key) for key in _SHAPE_KEYS] if annotations else None,
-            [labels.get(key) for key in _SHAPE_LABELS] if labels else None,
+            [*(labels.get(key) for key in _SHAPE_LABELS), *fluid_labels(labels)] if labels else None,
             seen,
         )
     )
@@ -264,6 +270,8 @@ def _relations(pod: WirePod, labels: Mapping[str, str]) -> Relations:
     """What the pod asks of its neighbours, and of data on nodes."""
     relations = neighbours.read_relations(pod.spec, pod.metadata.namespace, labels)
     data = read_data_needs(pod.metadata.annotations)
+    if data == NO_DATA:
+        data = DataNeeds(data_of_pod(pod))
     return relations if data == NO_DATA else msgspec.structs.replace(relations, data=data)
 
 
@@ -306,9 +314,19 @@ def _with_volumes(shape: Shape, volumes: PodVolumes) -> Shape:
             shape,
             volume_affinities=volumes.affinities,
             features=tuple(sorted({*shape.features, *volumes.features})),
-            relations=msgspec.structs.replace(shape.relations, volumes=volumes.volumes),
+            relations=msgspec.structs.replace(
+                shape.relations, volumes=volumes.volumes, data=_with_data(shape.relations.data, volumes.data)
+            ),
         )
         if len(_WITH_VOLUMES) >= MAXIMUM_SHAPES:
             _WITH_VOLUMES.clear()
         _WITH_VOLUMES[shape, volumes] = known
     return known
+
+
+def _with_data(data: DataNeeds, more: tuple[DataAsk, ...]) -> DataNeeds:
+    """What the pod reads, and what lies in its volumes."""
+    if not more:
+        return data
+    asks = tuple(dict.fromkeys((*data.asks, *more)))[:MAXIMUM_ASKS]
+    return msgspec.structs.replace(data, asks=asks)

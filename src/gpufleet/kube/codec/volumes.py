@@ -12,6 +12,7 @@ import msgspec
 
 from gpufleet.kube import keys, resources
 from gpufleet.kube.codec.attachments import attachment_of_volume, inline_attachments, needed_drivers
+from gpufleet.kube.codec.data_read import data_of_claim
 from gpufleet.kube.codec.field_path import harmless, of_object
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.pod import PodVolumes
@@ -27,6 +28,7 @@ from gpufleet.kube.objects.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
+from gpufleet.model.data import DataAsk
 from gpufleet.model.labels import NodeAffinity
 from gpufleet.model.volumes import Attachment, UnboundClaim, Volumes
 
@@ -61,6 +63,7 @@ class _Reader:
         self.attachments: dict[Attachment, None] = {}
         self.exclusive: dict[str, None] = {}
         self.unbound: dict[str, UnboundClaim] = {}
+        self.data: dict[DataAsk, None] = {}
         self.waits: list[Wait] = []
 
     def read(self) -> VolumesRead:
@@ -70,13 +73,15 @@ class _Reader:
             unbound=tuple(self.unbound[name] for name in sorted(self.unbound)),
         )
         drivers = tuple(sorted(needed_drivers(self.attachments, self.lookup)))
-        return VolumesRead(PodVolumes(tuple(self.affinities), volumes, drivers), tuple(self.waits))
+        asked = PodVolumes(tuple(self.affinities), volumes, drivers, tuple(self.data))
+        return VolumesRead(asked, tuple(self.waits))
 
     def take(self, volume: Volume) -> None:
         self.attachments.update(dict.fromkeys(inline_attachments(volume)))
         claim = self._claim(volume)
         if claim is None:
             return
+        self.data.update(dict.fromkeys(data_of_claim(claim)))
         name = claim.metadata.path
         if volume.ephemeral is None and READ_WRITE_ONCE_POD in claim.spec.access_modes:
             self.exclusive[name] = None

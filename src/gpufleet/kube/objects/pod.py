@@ -7,6 +7,7 @@ dropped, and what many pods have alike (containers, tolerations, affinity) is ke
 import msgspec
 
 from gpufleet.kube import keys
+from gpufleet.kube.meanings.model_servers import VARIABLES, model_of_address, model_told, started_with
 from gpufleet.kube.objects.metadata import PodMetadata
 from gpufleet.kube.objects.selectors import LabelSelector, NodeSelector, NodeSelectorTerm
 from gpufleet.kube.objects.structure import Shared, Structure
@@ -57,6 +58,8 @@ CONDITIONS = (
     NODES_CHOSEN,
 )
 ALWAYS = "Always"
+STORAGE_INITIALIZER = "storage-initializer"
+"""The init container by which KServe copies a model, with the model's address as an argument."""
 
 
 class ContainerResources(Structure, frozen=True):
@@ -96,7 +99,8 @@ class RestartRule(Structure, frozen=True):
 class Container(Structure, frozen=True):
     """A container or init container; an init container that restarts always is a sidecar.
 
-    The image is kept where its name may tell of CUDA.
+    The image is kept where its name may tell of CUDA. Of command, arguments and variables only which model a
+    known server loads is kept, as the shortest command that says so.
     """
 
     name: str
@@ -107,14 +111,37 @@ class Container(Structure, frozen=True):
     volume_mounts: tuple[VolumeMount, ...] = ()
     image: str = ""
     env: tuple[EnvironmentVariable, ...] = ()
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         keep = msgspec.structs.force_setattr
+        if self.command or self.args or self.env:
+            model = self._model_read()
+            keep(self, "command", started_with(model) if model else ())
+            keep(self, "args", ())
         # Images and variables differ between pods that are alike in all else.
         if self.image and not _may_name_cuda(self.image):
             keep(self, "image", "")
         if self.env:
             keep(self, "env", tuple(one for one in self.env if one.name in keys.CUDA_VARIABLES))
+
+    def _model_read(self) -> str:
+        """The model that the container loads or copies, "" for none that is known."""
+        if self.name == STORAGE_INITIALIZER:
+            told = (model_of_address(one) for one in self.args)
+            found = next((one for one in told if one), "")
+            if found:
+                return found
+        variables = {one.name: one.value for one in self.env if one.name in VARIABLES}
+        if not (self.command or self.args or variables):
+            return ""
+        return model_told((*self.command, *self.args), self.image, variables)
+
+    @property
+    def model(self) -> str:
+        """The model that it reads, as ORG/NAME or ORG/NAME@REVISION; "" where none is known."""
+        return model_told(self.command, "", {}) if self.command else ""
 
     @property
     def restartable(self) -> bool:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from gpufleet.fit.options import Options, catalogue_model, serving_of
 from gpufleet.fit.question import Model, Serving
+from gpufleet.kube.meanings.model_servers import SGLANG, TGI, TRTLLM
 from gpufleet.lint.objects.containers import Container
-from gpufleet.lint.objects.server_parts import NODES, SGLANG, STAGES, TENSOR, TGI, TRTLLM, server_of, sizes_of
+from gpufleet.lint.objects.server_parts import NODES, STAGES, TENSOR, server_of, sizes_of
 from gpufleet.lint.objects.vllm_command import options_of
 from gpufleet.model.model_errors import InputError
 

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
+from gpufleet.kube.meanings.model_servers import LMDEPLOY, SGLANG, TGI, TRTLLM, VLLM, server_by
 from gpufleet.lint.objects.containers import Container
 
 TENSOR, STAGES, DATA, DATA_HERE, NODES, CONTEXT = "tensor", "stages", "data", "data here", "nodes", "context"
@@ -21,9 +22,8 @@ _SHARED = {
     "dp": DATA,
     "nnodes": NODES,
 }
-SGLANG, TGI, TRTLLM = "sglang", "tgi", "trtllm"
 _SPELLINGS = {
-    "vllm": {
+    VLLM: {
         **_SHARED,
         "data-parallel-size-local": DATA_HERE,
         "dpl": DATA_HERE,
@@ -38,25 +38,9 @@ _SPELLINGS = {
         "pp-size": STAGES,
         "pipeline-parallel-size": STAGES,
     },
-    "lmdeploy": {"tp": TENSOR, "dp": DATA, "nnodes": NODES},
+    LMDEPLOY: {"tp": TENSOR, "dp": DATA, "nnodes": NODES},
 }
 """What each server calls a size."""
-
-_IMAGES = {
-    "vllm": re.compile(r"vllm"),
-    SGLANG: re.compile(r"sglang"),
-    TGI: re.compile(r"text-generation-inference"),
-    "lmdeploy": re.compile(r"lmdeploy"),
-}
-_COMMANDS = {
-    "vllm": re.compile(r"(^|[\s/])vllm serve\b|vllm\.entrypoints\."),
-    SGLANG: re.compile(r"sglang\.launch_server|(^|[\s/])sglang serve\b"),
-    TGI: re.compile(r"text-generation-launcher"),
-    TRTLLM: re.compile(r"(^|[\s/])trtllm-serve\b"),
-    "lmdeploy": re.compile(r"lmdeploy serve api_server"),
-}
-_OTHER_ENTRY = re.compile(r"\.entrypoints\.|_router|\brouter\b|\bproxy\b|\bbench\b|\bmock\b|\.py\b")
-"""Words of a command that is another program of the same image."""
 
 _PART_OF_GPUS = re.compile(r"(CUDA|HIP|ROCR|ASCEND_RT)_VISIBLE_DEVICES|base-gpu-id|gpu-id-step|device-ids")
 """Words after which a process takes not all GPUs of its container."""
@@ -90,12 +74,12 @@ def parts_of(container: Container) -> Parts | None:
     sizes = sizes_of(container, server)
     if sizes is None or not (sizes.keys() - {NODES}):
         return None
-    if server == "lmdeploy" and DATA in sizes:
+    if server == LMDEPLOY and DATA in sizes:
         # Its ranks of data share GPUs in ways that depend on the model.
         return None
     nodes = sizes.pop(NODES, 1)
     words = set(line.replace("_", "-").split())
-    if server == "vllm":
+    if server == VLLM:
         sizes = _of_this_pod(sizes, words)
         if sizes is None:
             return None
@@ -113,16 +97,7 @@ def _line_of(container: Container) -> str:
 
 def server_of(container: Container) -> str | None:
     """The one server of models that a container runs, by command or image; None for another program."""
-    line = _line_of(container)
-    for server, pattern in _COMMANDS.items():
-        found = pattern.findall(line)
-        if found:
-            # Several servers in one line of shell share the GPUs.
-            return server if len(found) == 1 else None
-    if container.image is None or _OTHER_ENTRY.search(line):
-        return None
-    repository = container.image.repository
-    return next((name for name, pattern in _IMAGES.items() if pattern.search(repository)), None)
+    return server_by(_line_of(container), container.image.repository if container.image else "")
 
 
 def sizes_of(container: Container, server: str) -> dict[str, int] | None:
