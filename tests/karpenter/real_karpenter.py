@@ -40,6 +40,9 @@ QUOTAS = {"default": 24, "small": 4}
 PRICES = {8: 10.0, 4: 6.0}
 """By the number of GPUs of a node."""
 
+GPUS_MAX = 1000
+"""More than any test buys."""
+
 GOES_S = 180.0
 """Karpenter looks every ten seconds for what can be saved, and judges twice, fifteen seconds apart."""
 
@@ -54,7 +57,7 @@ def instance_type(gpus: int, price: float) -> Object:
     return its | {"operatingSystems": ["linux"], "resources": resources}
 
 
-def node_pool(*types: str, unneeded_s: int = 2) -> Object:
+def node_pool(*types: str, unneeded_s: int = 2, gpus_max: int = GPUS_MAX) -> Object:
     """Nodes of these types; what is empty or more than is needed goes after ``unneeded_s``."""
     node_class = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
     one_of = {"key": TYPE, "operator": "In", "values": list(types)}
@@ -70,7 +73,7 @@ def node_pool(*types: str, unneeded_s: int = 2) -> Object:
         "budgets": [{"nodes": "100%"}],
     }
     metadata = {"name": "gpus"}
-    spec = {"template": template, "disruption": disruption}
+    spec = {"template": template, "disruption": disruption, "limits": {GPU: str(gpus_max)}}
     return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": metadata, "spec": spec}
 
 
@@ -132,9 +135,9 @@ class Fleet:
         """The GPUs of each node."""
         return [int(one["status"]["capacity"][GPU]) for one in self.api.call("GET", NODES)["items"]]
 
-    def may_buy(self, *types: str) -> None:
-        """From now on nodes of these types can be bought."""
-        self.api.apply(POOL, node_pool(*types))
+    def may_buy(self, *types: str, gpus_max: int = GPUS_MAX) -> None:
+        """From now on nodes of these types can be bought, with so many GPUs together."""
+        self.api.apply(POOL, node_pool(*types, gpus_max=gpus_max))
 
     def blocked(self, claim: str) -> bool:
         """Whether Karpenter says that it leaves a node for the sake of a pod's annotation."""

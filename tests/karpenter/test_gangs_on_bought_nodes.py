@@ -21,6 +21,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 def fleet(running: Fleet) -> Fleet:
     # Before and not after: the last test's nodes go with the cluster.
     running.emptied()
+    running.may_buy(*TYPES)
     return running
 
 
@@ -64,6 +65,23 @@ def test_of_two_gangs_that_are_within_quota_only_one_by_one_one_gets_nodes(fleet
     fleet.api.request("DELETE", f"{pods('default')}/one-1")
     fleet.until_run("other-0", "other-1")
     assert fleet.types() == ["gpu-8x"] * 2
+
+
+def test_half_a_gang_is_not_bought_where_the_limit_of_the_pool_allows_no_more(fleet: Fleet) -> None:
+    # Karpenter itself would buy two nodes for the three members.
+    fleet.may_buy("gpu-8x", gpus_max=16)
+    for name in TRAIN:
+        fleet.pod(name, gpus=8, gang=3)
+    for name in TRAIN:
+        fleet.until_waits("WaitingForNodeLimits", name)
+    # Karpenter buys for all pods together for which it would: with this one it would have bought for those.
+    fleet.pod("last", gpus=4, namespace="small")
+    fleet.until_run("last", namespace="small")
+    assert len(fleet.claims()) == 1
+    # One node is there and three more are needed: 8 GPUs and 24.
+    fleet.may_buy("gpu-8x", gpus_max=32)
+    fleet.until_run(*TRAIN)
+    assert fleet.types() == ["gpu-8x"] * 4
 
 
 def test_a_gang_on_a_node_that_goes_away_leaves_whole_and_comes_back_whole(fleet: Fleet) -> None:

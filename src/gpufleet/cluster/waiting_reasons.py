@@ -26,6 +26,9 @@ NEVER_FITS = "NeverFits"
 """The work asks for more than its queue can ever give."""
 
 WAITING_FOR_GANG = "WaitingForGang"
+WAITING_FOR_NODE_LIMITS = "WaitingForNodeLimits"
+"""Nodes would help, and the limits of the pools that have such nodes do not allow all of them."""
+
 WAITING_FOR_QUEUE = "WaitingForQueue"
 WAITING_FOR_QUOTA = "WaitingForQuota"
 WAITING_FOR_TURN = "WaitingForTurn"

@@ -7,7 +7,7 @@ there on sees the first event too, for which ``increase`` needs a sample before 
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from gpufleet.cluster.watching.mirrors import WATCHED
+from gpufleet.cluster.watching.mirrors import FOLLOWED_BY_SCHEDULER
 from gpufleet.engine.instruction import WhyEvicted
 from gpufleet.eviction.plan import Cause, EvictionRefusal, Victim
 from gpufleet.kube.objects.pod import KUBELET_REASONS
@@ -89,7 +89,7 @@ class Metrics:
         # A series that first appears with its first count shows no rise to Prometheus.
         for outcome in Outcome:
             self.binds.labels(outcome.value)
-        for watched in WATCHED:
+        for watched in FOLLOWED_BY_SCHEDULER:
             self.relists.labels(watched.kind.resource)
         for why in WhyEvicted:
             for result in ("evicted", "deleted", "refused"):

@@ -28,7 +28,7 @@ from gpufleet.cluster.queues.queue_conditions import WRONG
 from gpufleet.cluster.queues.queue_figures import figures_of
 from gpufleet.cluster.settings import Settings
 from gpufleet.cluster.watching.change_queue import ChangeQueue
-from gpufleet.cluster.watching.mirrors import WATCHED, Cluster
+from gpufleet.cluster.watching.mirrors import FOLLOWED_BY_SCHEDULER, Cluster
 from gpufleet.engine.scheduler import Engine
 from gpufleet.eviction.evictions import Evictions
 from gpufleet.kube import keys, resources
@@ -54,6 +54,7 @@ from gpufleet.scheduler.grant_annotations import PluginDelivery
 from gpufleet.scheduler.metrics import Metrics
 from gpufleet.scheduler.mig_demand import MigDemand
 from gpufleet.scheduler.moved_places import MovedPlaces
+from gpufleet.scheduler.node_pool_limits import NodePoolLimits
 from gpufleet.scheduler.pod_nominations import PodNominations
 from gpufleet.scheduler.queue_status_writer import QueueStatusWriter
 from gpufleet.scheduler.queue_statuses import QueueStatuses
@@ -179,7 +180,7 @@ class Service:
         pace = Pace(
             silence_limit_s=self.settings.silent_watch_s, pauses=PAUSES, absent_pause_s=ABSENT_PAUSE_S
         )
-        cluster = Cluster(self.client, change_queue, WATCHED, pace)
+        cluster = Cluster(self.client, change_queue, FOLLOWED_BY_SCHEDULER, pace)
         self.status.listing(cluster)
         async with asyncio.TaskGroup() as group:
             group.create_task(cluster.run())
@@ -243,7 +244,8 @@ class Service:
         eviction_planner = EvictionPlanner(
             engine_events, evictions, reporter, conditions, time, metrics, write_ahead, moved_places
         )
-        shown = ShownReasons(engine, pods, time.now_us).of
+        limits = NodePoolLimits(engine, cluster, pods)
+        shown = ShownReasons(engine, pods, limits, time.now_us).of
         told = (binder, reporter, conditions, eviction_planner)
         dispatch = Dispatch(engine_events, PluginDelivery(), *told, epoch, shown)
         short_gangs = ShortGangs(engine, gangs, conditions)

@@ -1,7 +1,8 @@
 """The reason that a waiting pod shows node autoscalers: ``Unschedulable`` while nodes are asked for.
 
-Nodes are not asked for while the pod is postponed, and not beyond the quota of its queue: work that was shown
-before counts against it. After a restart the conditions of the pods say which work that was.
+Nodes are not asked for while the pod is postponed, and not beyond the quota of its queue or the limits of
+the pools that nodes come from: work that was shown before counts against both. After a restart the conditions
+of the pods say which work that was.
 """
 
 from collections.abc import Callable
@@ -9,9 +10,15 @@ from typing import NamedTuple
 
 from gpufleet.cluster.pods.pod_entry import Entry, PodStage
 from gpufleet.cluster.pods.pod_tracker import PodTracker
-from gpufleet.cluster.waiting_reasons import UNSCHEDULABLE, WAITING_FOR_QUOTA, as_shown
+from gpufleet.cluster.waiting_reasons import (
+    UNSCHEDULABLE,
+    WAITING_FOR_NODE_LIMITS,
+    WAITING_FOR_QUOTA,
+    as_shown,
+)
 from gpufleet.engine.scheduler import Engine
 from gpufleet.kube.objects.pod import POD_SCHEDULED
+from gpufleet.scheduler.node_pool_limits import NodePoolLimits
 
 PROMISED = "; its queue's quota is promised to work for which nodes were asked before"
 
@@ -30,8 +37,11 @@ Shown = Callable[[str, Entry], ShownReason]
 class ShownReasons:
     """Decides which of the work that nodes would help asks for them."""
 
-    def __init__(self, engine: Engine, pods: PodTracker, now_us: Callable[[], int]) -> None:
+    def __init__(
+        self, engine: Engine, pods: PodTracker, limits: NodePoolLimits, now_us: Callable[[], int]
+    ) -> None:
         self._promised = engine.promised_quota
+        self._limits = limits
         self._pods = pods
         self._now_us = now_us
         self._knows_shown = False
@@ -45,13 +55,19 @@ class ShownReasons:
         work = entry.meaning.workload
         if shown != UNSCHEDULABLE:
             self._promised.withdraw(work)
+            self._limits.withdraw(work)
             return ShownReason(shown)
         if not self._knows_shown:
             self._knows_shown = True
             self._take_up(now_us)
-        if self._promised.promise(work, now_us):
-            return ShownReason(UNSCHEDULABLE)
-        return ShownReason(WAITING_FOR_QUOTA, PROMISED)
+        if not self._promised.promise(work, now_us):
+            self._limits.withdraw(work)
+            return ShownReason(WAITING_FOR_QUOTA, PROMISED)
+        beyond = self._limits.ask(work, entry, now_us)
+        if beyond:
+            self._promised.withdraw(work)
+            return ShownReason(WAITING_FOR_NODE_LIMITS, beyond)
+        return ShownReason(UNSCHEDULABLE)
 
     def _take_up(self, now_us: int) -> None:
         """Work that asked for nodes before this process began goes on doing so before any other."""
@@ -60,3 +76,4 @@ class ShownReasons:
                 said = entry.object.condition(POD_SCHEDULED)
                 if said is not None and said.reason == UNSCHEDULABLE:
                     self._promised.promise(entry.meaning.workload, now_us)
+                    self._limits.ask(entry.meaning.workload, entry, now_us, asked_before=True)

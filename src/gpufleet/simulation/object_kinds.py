@@ -165,4 +165,5 @@ CUSTOM = (
     custom("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"),
     custom("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob"),
     custom("ray.io", "v1", "rayclusters", "RayCluster"),
+    custom("karpenter.sh", "v1", "nodepools", "NodePool", namespaced=False),
 )

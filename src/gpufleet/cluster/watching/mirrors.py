@@ -22,6 +22,7 @@ from gpufleet.kube.objects.namespace import Namespace
 from gpufleet.kube.objects.node import Node
 from gpufleet.kube.objects.node_data import NodeData
 from gpufleet.kube.objects.node_devices import NodeDevices
+from gpufleet.kube.objects.node_pools import NodePool
 from gpufleet.kube.objects.pod import POD_SCHEDULED, Pod, PodCondition
 from gpufleet.kube.objects.resource_claims import ResourceClaimObject
 from gpufleet.kube.objects.resource_slices import (
@@ -99,6 +100,9 @@ WATCHED = (
     *CLAIM_KINDS,
     *(Watched(kind, meant, optional=True) for kind, meant in FOLLOWED),
 )
+
+FOLLOWED_BY_SCHEDULER = (*WATCHED, Watched(resources.NODE_POOLS, NodePool, optional=True))
+"""What the scheduler watches: no decision depends on pools, but what is shown to those who buy nodes does."""
 
 
 class Cluster:

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpufleet.kube.meanings.gpu_instances import is_gpu_instance
 from gpufleet.kube.meanings.gpu_resources import is_gpu
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.objects.node_pools import is_gpu_instance
 from gpufleet.lint.source.fields import Field
 
 TEMPLATE_TAG = "k8s.io/cluster-autoscaler/node-template"

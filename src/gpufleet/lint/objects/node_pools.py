@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
+from gpufleet.kube.meanings.gpu_instances import AWS_CATEGORY, AWS_FAMILY, GPU_CATEGORIES, is_gpu_instance
 from gpufleet.kube.meanings.gpu_resources import is_gpu
 from gpufleet.kube.meanings.node_labels import AWS_ACCELERATOR, GKE_ACCELERATOR, GPU_PRESENT, INSTANCE_TYPE
 from gpufleet.lint.objects.manifest import Manifest
@@ -10,12 +11,8 @@ from gpufleet.lint.source.fields import Field
 from gpufleet.model.gpu_catalogue import Vendor
 
 _ABOUT_GPUS = re.compile(r"gpu|accelerator", re.IGNORECASE)
-_CATEGORY = "karpenter.k8s.aws/instance-category"
 # Keys of requirements that name types of instances.
-_FAMILY = ("karpenter.k8s.aws/instance-family", INSTANCE_TYPE)
-# AWS's letters for instances with GPUs.
-_GPU_CATEGORIES = frozenset({"g", "gr", "p"})
-_GPU_FAMILY = re.compile(r"(p[2-9]|gr?[3-9])[a-z0-9-]*(\.|$)|Standard_N[CDV]")
+_FAMILY = (AWS_FAMILY, INSTANCE_TYPE)
 NODE_CLASS = "EC2NodeClass"
 _MAKER = "karpenter.k8s.aws/instance-gpu-manufacturer"
 _MAKERS = (
@@ -41,11 +38,6 @@ def is_pool(manifest: Manifest) -> bool:
     return (manifest.group, manifest.kind) == ("karpenter.sh", "NodePool")
 
 
-def is_gpu_instance(name: str) -> bool:
-    """Whether a type of instance of AWS or Azure has GPUs, as far as its name tells."""
-    return _GPU_FAMILY.match(name) is not None
-
-
 def brings_gpus(pool: Manifest) -> bool | None:
     """Whether its nodes have GPUs; None where it does not say."""
     spec = pool.root.at("spec", "template", "spec")
@@ -68,8 +60,8 @@ def _tells(requirement: Field) -> bool | None:
         return operator in {"Exists", "Gt"} or (operator == "In" and values != ["0"])
     if operator != "In":
         return None
-    if key == _CATEGORY:
-        return not _GPU_CATEGORIES.isdisjoint(values)
+    if key == AWS_CATEGORY:
+        return not GPU_CATEGORIES.isdisjoint(values)
     if key in _FAMILY:
         return any(map(is_gpu_instance, values))
     return None
