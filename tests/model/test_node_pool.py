@@ -63,7 +63,14 @@ def test_a_pod_takes_what_it_asks_for() -> None:
 
 @pytest.mark.parametrize(
     ("gpus", "size", "nodes"),
-    [((8, 8, 8), 8, 3), ((4, 4, 4), 8, 2), ((1,) * 9, 8, 2), ((6, 2, 6, 2), 8, 2), ((5, 5), 8, 2), ((), 8, 0)],
+    [
+        ((8, 8, 8), 8, 3),
+        ((4, 4, 4), 8, 2),
+        ((1,) * 9, 8, 2),
+        ((6, 2, 6, 2), 8, 2),
+        ((5, 5), 8, 2),
+        ((), 8, 0),
+    ],
 )
 def test_pods_share_nodes_as_far_as_they_fit(gpus: tuple[int, ...], size: int, nodes: int) -> None:
     assert nodes_for(gpus, size) == nodes
