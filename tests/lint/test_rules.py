@@ -372,7 +372,8 @@ def test_what_kserve_completes_is_not_judged_for_what_may_be_added() -> None:
 
 
 RDMA = "nvidia.com/gpu: 8\nrdma/hca: 1"
-SHARED_CARD = pod("securityContext: {privileged: true}", limits=RDMA)
+SERVER = "image: vllm/vllm-openai:v0.9.1"
+SHARED_CARD = pod(f"{SERVER}\nsecurityContext: {{privileged: true}}", limits=RDMA)
 
 
 def test_a_privilege_of_rdma_becomes_the_capability_that_it_needs() -> None:
@@ -399,7 +400,7 @@ def test_a_tracer_beside_the_container_with_the_gpu_is_warned_of_and_kept(
     text = pod(spec=f"initContainers: [{tracer}]\n{volumes}")
     found = [one for one in report_of(text).findings if one.rule.id == "GPU006"]
     assert [one.severity for one in found] == [severity]
-    assert [one.fix is None for one in found] == [path != "/var/log"]
+    assert [one.fix for one in found] == [None]
 
 
 @pytest.mark.parametrize(
@@ -436,6 +437,26 @@ def test_capabilities_are_kept_beside_the_one_of_rdma() -> None:
 
 
 @pytest.mark.parametrize(
+    ("container", "limits", "is_mended"),
+    [
+        (SERVER, "nvidia.com/gpu: 8", True),
+        (SERVER, RDMA, True),
+        (f"{SERVER}\nenv: [{{name: NCCL_IB_HCA, value: mlx5}}]", RDMA, True),
+        ("image: trainer:1\ncommand: [./train.sh]", "nvidia.com/gpu: 8", False),
+        ("image: trainer:1\ncommand: [./train.sh]", RDMA, False),
+        (f"{SERVER}\nlifecycle: {{postStart: {{exec: {{command: [./a]}}}}}}", RDMA, False),
+    ],
+)
+def test_privileges_are_dropped_only_where_nothing_that_runs_can_need_them(
+    container: str, limits: str, is_mended: bool
+) -> None:
+    text = pod(f"securityContext: {{privileged: true}}\n{container}", limits=limits)
+    assert findings_of("GPU006", text)
+    assert (fixed(text, "GPU006") != text) is is_mended
+    assert bool(findings_of("GPU006", fixed(text, "GPU006"))) is not is_mended
+
+
+@pytest.mark.parametrize(
     ("container", "spec"),
     [
         ("env: [{name: NCCL_IB_HCA, value: mlx5}]", ""),
@@ -450,6 +471,7 @@ def test_a_privilege_by_which_a_card_of_rdma_is_opened_is_told_and_kept(containe
 
 def test_what_is_fixed_in_one_document_leaves_the_others() -> None:
     good = pod("image: a:1  # kept as it is")
-    bad = pod("securityContext: {privileged: true, runAsUser: 0}")
+    bad = pod(f"{SERVER}\nsecurityContext: {{privileged: true, runAsUser: 0}}")
     after = fixed(f"{good}---\n{bad}---\n{good}")
-    assert after == f"{good}---\n{pod('securityContext: {runAsUser: 0}')}---\n{good}"
+    mended = pod(f"{SERVER}\nsecurityContext: {{runAsUser: 0}}")
+    assert after == f"{good}---\n{mended}---\n{good}"

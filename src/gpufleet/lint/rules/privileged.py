@@ -52,29 +52,41 @@ def check(manifest: Manifest, _: Context) -> Iterator[RuleFinding]:
                 elif _traces_the_node(template, container):
                     yield RuleFinding(field, says, _FOR_TRACERS, severity=Severity.WARNING)
                 else:
-                    sure = manifest.kind != PER_NODE and _needs_none(template, container)
-                    severity = None if sure else Severity.WARNING
-                    yield RuleFinding(field, says, *_way_out(template, container, field), severity)
+                    # What runs on every node may be a part of a stack that reaches devices itself.
+                    is_known = manifest.kind != PER_NODE and _is_known(template, container)
+                    severity = None if is_known and not _names_needs(container) else Severity.WARNING
+                    advice, fix = _way_out(template, container, field, is_known)
+                    yield RuleFinding(field, says, advice, fix, severity)
 
 
-def _needs_none(template: PodTemplate, container: Container) -> bool:
-    """Whether all that it does is written and needs no privilege: a known server, a list of cards."""
+def _is_known(template: PodTemplate, container: Container) -> bool:
+    """Whether all that it does is written, and needs no privilege of itself: a server, a list of cards."""
     words = " ".join(container.words)
     image = container.image.repository if container.image else ""
     # Who serves or lists in a shell may set up the node before: every word of it counts.
     if not container.has_gpu or _NEEDS_SOME.search(words) or container.field.at("lifecycle").exists:
         return False
-    context = container.field.at("securityContext")
-    if context.at("capabilities").exists or template.spec.at("hostNetwork").is_true:
-        return False
     mounted = {one.volume for one in container.mounts}
-    if asks_for_link(container) or any(one.host_path and one.name in mounted for one in template.volumes):
+    if any(one.host_path and one.name in mounted for one in template.volumes):
         return False
-    if any(_SPEAKS_RDMA.fullmatch(one.name) for one in container.env):
+    if template.spec.at("hostNetwork").is_true:
         return False
     return server_of(container) is not None or bool(
         _LISTS.fullmatch(words) or (_SERVES.search(image) and not _OTHER_PROGRAM.search(words))
     )
+
+
+def _names_needs(container: Container) -> bool:
+    """Whether it says what it needs beside its program: capabilities, or RDMA."""
+    return (
+        container.field.at("securityContext", "capabilities").exists
+        or asks_for_link(container)
+        or _speaks_rdma(container)
+    )
+
+
+def _speaks_rdma(container: Container) -> bool:
+    return any(_SPEAKS_RDMA.fullmatch(one.name) for one in container.env)
 
 
 def _traces_the_node(template: PodTemplate, container: Container) -> bool:
@@ -85,20 +97,25 @@ def _traces_the_node(template: PodTemplate, container: Container) -> bool:
     return any(_KERNEL.match(one.host_path or "") for one in template.volumes if one.name in mounted)
 
 
-def _way_out(template: PodTemplate, container: Container, field: Field) -> tuple[str, Fix | None]:
+def _way_out(
+    template: PodTemplate, container: Container, field: Field, is_known: bool
+) -> tuple[str, Fix | None]:
+    """What to do, and the fix where nothing that it runs can need the privilege."""
     if not container.has_gpu and _SEES_CARDS.search(" ".join(container.words)):
         # Without its privileges it would see no card: how many it is to see, it does not say.
         return "drop it, and ask in its limits for the GPUs that it reads", None
     does = f"make container {container.name} unprivileged"
     if asks_for_link(container):
         advice = f"drop it; RDMA needs the capability {LOCKS} and the network card that it asks for"
-        return advice, Fix(f"{does} and let it have {LOCKS}", _with_lock(container))
-    if mounts_link(template) or any(_SPEAKS_RDMA.fullmatch(one.name) for one in container.env):
+        fix = Fix(f"{does} and let it have {LOCKS}", _with_lock(container)) if is_known else None
+        return advice, fix
+    if mounts_link(template) or _speaks_rdma(container):
         # Without privileges it may not open a card that no device plugin gave it.
         asked = "ask for the network card by its device plugin (rdma/hca, vpc.amazonaws.com/efa)"
         return f"drop it, add the capability {LOCKS}, and {asked}", None
     advice = f"drop it; what needs more than the default gets that one capability ({LOCKS} for RDMA)"
-    return advice, Fix(does, (removal(field),))
+    is_sure = is_known and not _names_needs(container)
+    return advice, Fix(does, (removal(field),)) if is_sure else None
 
 
 def _with_lock(container: Container) -> tuple[Edit, ...]:

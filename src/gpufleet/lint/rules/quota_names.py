@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpufleet.kube.meanings.gpu_resources import is_card_name, is_gpu, meant_gpu
 from gpufleet.lint.edits.edits import Edit, Fix, Insert, Remove, Rename, Replace, removal
+from gpufleet.lint.objects.amounts import amount
 from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest, has_gpu_pods
 from gpufleet.lint.rule import Rule, RuleFinding, Severity
@@ -39,11 +40,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding]:
             # With a prefix Kubernetes takes the prefix for the beginning of the class's name.
             right, is_about_devices = resource, True
         if is_about_devices and name != right:
-            edit: Edit = Remove(field) if hard.at(right).exists else Rename(field, right)
-            says = f"bounds {name}, which Kubernetes does not count"
-            # What looks like a bound and bounds nothing is worse than none.
-            fix = Fix(f"bound {right}", (edit,))
-            yield RuleFinding(field, says, f"bound {right}", fix, Severity.ERROR)
+            yield _uncounted(hard, name, field, right)
     names = {name for name, _ in hard.entries()}
     counts = any(is_gpu(_bounded(name)) for name in names)
     if names & _HOST and not counts:
@@ -55,6 +52,23 @@ def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding]:
                 "bounds what pods take of the host and nothing of GPUs, which pods of this namespace ask for"
             )
             yield RuleFinding(hard, says, "bound requests.nvidia.com/gpu")
+
+
+def _uncounted(hard: Field, name: str, field: Field, right: str) -> RuleFinding:
+    """A bound that counts nothing: an error, unless another entry bounds as much under the right name."""
+    counted = hard.at(right)
+    says = f"bounds {name}, which Kubernetes does not count"
+    if not counted.exists:
+        # What looks like a bound and bounds nothing is worse than none.
+        fix = Fix(f"bound {right}", (Rename(field, right),))
+        return RuleFinding(field, says, f"bound {right}", fix, Severity.ERROR)
+    told, held = amount(field.text), amount(counted.text)
+    if told is None or held is None or told < held:
+        # Which of the two is meant is not written.
+        return RuleFinding(field, says, f"bound {right}: {field.text}, or remove it", severity=Severity.ERROR)
+    fix = Fix(f"leave the bound to {right}", (Remove(field),))
+    advice = f"remove it: {right} is counted, and bounds as much"
+    return RuleFinding(field, says, advice, fix, Severity.WARNING)
 
 
 def _bounded(name: str) -> str:
