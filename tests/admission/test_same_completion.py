@@ -11,8 +11,10 @@ from gpufleet.admission.policies import LABEL
 from gpufleet.completion.additions import Addition, Completion, RuntimeClass
 from gpufleet.completion.completing import completing_patch
 from gpufleet.completion.json_patch import patched_copy
+from gpufleet.simulation.object_patch import merge
 from tests.admission.completion_corpus import pods
 from tests.admission.judging_server import JudgingServer, strict
+from tests.published_cases import expected, published_cases
 from tests.waiting import until
 
 Object = dict[str, Any]
@@ -51,8 +53,7 @@ def completing(server: JudgingServer) -> Iterator[None]:
 
 def is_completed(server: JudgingServer) -> bool:
     """Whether every policy is in force: the server takes them up one by one."""
-    several = copy.deepcopy(ONE_GPU)
-    several["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "2"
+    several = {"containers": [several_gpus()]}
     pod = a_pod({}, several)
     # The server itself adds what a RuntimeClass says of nodes.
     whole = server.create(patched_copy(pod, completing_patch(pod, COMPLETION)), "plain").body
@@ -132,6 +133,28 @@ def test_the_image_of_a_static_pod_stays_as_its_node_says(server: JudgingServer)
     assert completing_patch(pod, COMPLETION) == []
 
 
+def test_no_addition_changes_a_verdict_of_pod_security(server: JudgingServer) -> None:
+    """The fixtures of Kubernetes' own tests, with GPUs."""
+    levels = ("restricted", "baseline")
+    enforce = "pod-security.kubernetes.io/enforce"
+    for level in levels:
+        server.namespace(level, {LABEL: "off", "gpufleet.io/managed": "true", enforce: level})
+    wrong = []
+    for case in published_cases(__file__, "pod_security")["pods"]:
+        pod = a_pod({}, secured(case))
+        verdicts = dict(zip(levels, (expected(case), case.get("baseline", expected(case))), strict=True))
+        for level, verdict in verdicts.items():
+            found = server.create(pod, level)
+            if (found.status == 201) != (verdict == "passes"):
+                wrong.append((case["case"], level, found.status, found.body.get("message")))
+            elif found.status == 201:
+                # It was given something: a scheduler, and memory since it has several GPUs.
+                spec = found.body["spec"]
+                assert spec["schedulerName"] == "fleet"
+                assert any(one["name"] == "dshm" for one in spec["volumes"])
+    assert wrong == []
+
+
 def test_a_runtime_class_that_is_not_there_or_costs_something_refuses_no_pod(server: JudgingServer) -> None:
     server.api.call("DELETE", f"{RUNTIME_CLASSES}/nvidia")
     # The server's copies of the class do not end in the same moment.
@@ -151,3 +174,21 @@ def completed(server: JudgingServer) -> Object:
     assert said.status == 201, said.body
     spec: Object = said.body["spec"]
     return spec
+
+
+def secured(case: Object) -> Object:
+    """The pod that every level takes, with the changes of a case."""
+    own = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    of_pod: Object = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    main: Object = {**several_gpus(), "securityContext": own}
+    first: Object = {**NO_GPU, "name": "init", "securityContext": own}
+    spec = merge({"securityContext": of_pod}, case.get("pod", {}))
+    containers = [merge(main, case.get("container", {}))]
+    return {**spec, "containers": containers, "initContainers": [merge(first, case.get("init", {}))]}
+
+
+def several_gpus() -> Object:
+    """A container of two GPUs."""
+    (container,) = copy.deepcopy(ONE_GPU["containers"])
+    container["resources"]["limits"]["nvidia.com/gpu"] = "2"
+    return dict(container)
