@@ -6,15 +6,16 @@ and some small. A few of its nodes are less than it needs in its busy weeks. Eac
 many GPUs as a node has and may use what the others leave; the same engine decides for all.
 
 *queues* is that, *queues, run times learned* the same with ``learnRunTimes``, *queues, nothing reserved*
-without reservations, *queues, nobody evicted* without taking back, and one way has neither; *FIFO* has one
-strict queue, *best-effort* none at all. Waits go from a task's arrival to the start from which it ran to its
-end, so that what an eviction cost is in them.
+without reservations, *queues, nobody evicted* without taking back, and one way has neither. With *work lost
+first* the work is taken back that loses the least (``victimOrder``), and not that of the team that has
+borrowed the most. *FIFO* has one strict queue, *best-effort* none at all. Waits go from a task's arrival to
+the start from which it ran to its end, so that what an eviction cost is in them.
 """
 
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -26,7 +27,15 @@ from gpufleet.engine import event
 from gpufleet.model.identifiers import PodUid, QueueName
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
-from gpufleet.model.queue import GPU, RESERVE_AFTER_US, PreemptionPolicy, Queue, Quota, VictimScope
+from gpufleet.model.queue import (
+    GPU,
+    RESERVE_AFTER_US,
+    PreemptionPolicy,
+    Queue,
+    Quota,
+    VictimOrder,
+    VictimScope,
+)
 from gpufleet.model.resources import Resources
 from gpufleet.model.shape import Shape
 from gpufleet.replay.data_files import shipped_node_list, shipped_task_list
@@ -41,9 +50,16 @@ PERCENTS = (50, 95, 99)
 WAIT_BAR_S = 45 * 60
 """The mean wait with queues, reservations included."""
 DECIDING_BAR_S = 8
-JUDGED = "queues, run times learned"
-"""The way that the bars are for."""
+LEARNED = "queues, run times learned"
+WORK_LOST_LEARNED = "queues, work lost first, run times learned"
+WORK_LOST_UNRESERVED = "queues, work lost first, nothing reserved"
+JUDGED = (LEARNED, WORK_LOST_LEARNED)
+"""The ways that the bars are for."""
 CLASSES = ("all", "cpu", "share", "1", "2", "4", "8")
+LARGEST = CLASSES[-1]
+WITHOUT_RESERVATIONS = {WORK_LOST_LEARNED: WORK_LOST_UNRESERVED}
+"""Reservations are to cost the largest class nothing: its bar is its wait in the same way without them."""
+WORK_LOST = VictimOrder.WORK_LOST_FIRST
 FLEET = QueueName("fleet")
 LINE = QueueName("line")
 
@@ -88,8 +104,10 @@ def ways(gpus: int) -> tuple[Way, ...]:
     """The ways to share so many GPUs."""
     return (
         Way("queues", teams_of(gpus, VictimScope.ANY)),
-        Way("queues, run times learned", teams_of(gpus, VictimScope.ANY, learn=True)),
+        Way(LEARNED, teams_of(gpus, VictimScope.ANY, learn=True)),
         Way("queues, nothing reserved", teams_of(gpus, VictimScope.ANY, reserve=False)),
+        Way(WORK_LOST_UNRESERVED, teams_of(gpus, VictimScope.ANY, WORK_LOST, reserve=False)),
+        Way(WORK_LOST_LEARNED, teams_of(gpus, VictimScope.ANY, WORK_LOST, learn=True)),
         Way("queues, nobody evicted", teams_of(gpus, VictimScope.NEVER)),
         Way("queues, nothing reserved, nobody evicted", teams_of(gpus, VictimScope.NEVER, reserve=False)),
         Way("FIFO", (Queue(LINE, strict=True),), LINE),
@@ -98,11 +116,16 @@ def ways(gpus: int) -> tuple[Way, ...]:
 
 
 def teams_of(
-    gpus: int, reclaim: VictimScope, *, reserve: bool = True, learn: bool = False
+    gpus: int,
+    reclaim: VictimScope,
+    order: VictimOrder = VictimOrder.SHARE_FIRST,
+    *,
+    reserve: bool = True,
+    learn: bool = False,
 ) -> tuple[Queue, ...]:
     """A queue for each team: equal parts, and all may borrow."""
     after_us = RESERVE_AFTER_US if reserve else None
-    policy = PreemptionPolicy(within_queue=VictimScope.NEVER, reclaim=reclaim)
+    policy = PreemptionPolicy(within_queue=VictimScope.NEVER, reclaim=reclaim, victim_order=order)
     owned = (Quota(GPU, gpus * 1000 // TEAMS),)
     teams = [
         Queue(
@@ -202,19 +225,36 @@ def figures(tasks: int | None = None) -> list[Figure]:
     say("the trace with teams, in its own time")
     read = trace(tasks)
     gpus = sum(len(node.devices) for node in read.nodes)
-    return [one for way in ways(gpus) for one in of_way(way.name, play(way, read), read)]
+    found: list[Figure] = []
+    largest_s: dict[str, float] = {}
+    for way in ways(gpus):
+        course = play(way, read)
+        bars_s = bars_of(way.name, largest_s)
+        found += of_way(way.name, course, read, bars_s)
+        if LARGEST in course.waits:
+            largest_s[way.name] = mean_s(course.waits[LARGEST].last_us)
+    return found
 
 
-def of_way(name: str, course: Course, read: Trace) -> list[Figure]:
-    """The figures of one way."""
+def bars_of(way: str, largest_s: Mapping[str, float]) -> dict[str, float]:
+    """The bars on the mean wait in a way by class; ``largest_s`` has that of the largest class by way."""
+    bars_s: dict[str, float] = {}
+    if way in JUDGED:
+        bars_s["all"] = WAIT_BAR_S
+    if WITHOUT_RESERVATIONS.get(way, "") in largest_s:
+        bars_s[LARGEST] = largest_s[WITHOUT_RESERVATIONS[way]]
+    return bars_s
+
+
+def of_way(name: str, course: Course, read: Trace, bars_s: Mapping[str, float]) -> list[Figure]:
+    """The figures of one way; ``bars_s`` are for mean waits by class."""
     found: list[Figure] = []
     for kind in CLASSES:
         taken = [waits for of, waits in course.waits.items() if kind in ("all", of)]
         waits_us = [wait_us for waits in taken for wait_us in waits.last_us]
         if waits_us:
             title = f"openb, {name}: wait, {kind}"
-            bar_s = WAIT_BAR_S if (name, kind) == (JUDGED, "all") else None
-            found.append(figure(f"{title}, mean", mean_s(waits_us), "s", "lower", bar_s))
+            found.append(figure(f"{title}, mean", mean_s(waits_us), "s", "lower", bars_s.get(kind)))
             found += [
                 figure(f"{title}, p{percent}", percentile_s(waits_us, percent), "s", "lower")
                 for percent in PERCENTS
@@ -227,7 +267,7 @@ def of_way(name: str, course: Course, read: Trace) -> list[Figure]:
     if lasted_s:
         mean = math.fsum(one.lasted_s * one.jain_index for one in together) / lasted_s
         found.append(figure(f"{title}: Jain's index of teams that wait, mean", mean, "", "higher"))
-    deciding_s = DECIDING_BAR_S if name == JUDGED else None
+    deciding_s = DECIDING_BAR_S if name in JUDGED else None
     evictions = sum(waits.evictions for waits in course.waits.values())
     return [
         *found,

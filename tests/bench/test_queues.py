@@ -166,9 +166,16 @@ def test_fairness_is_of_those_who_wait() -> None:
     ]
 
 
+def test_reservations_are_judged_beside_the_same_way_without_them() -> None:
+    waits_s = {"queues, work lost first, nothing reserved": 7.0}
+    assert openb.bars_of("queues, work lost first, run times learned", waits_s) == {"all": 2700, "8": 7}
+    assert openb.bars_of("queues, run times learned", waits_s) == {"all": 2700}
+    assert openb.bars_of("queues", waits_s) == {}
+
+
 def test_the_trace_with_teams_in_small() -> None:
     names = {one.name for one in openb.figures(tasks=200)}
-    for way in ("queues", "queues, nobody evicted", "FIFO", "best-effort"):
+    for way in ("queues", "queues, work lost first, nothing reserved", "FIFO", "best-effort"):
         assert {f"openb, {way}: wait, all, mean", f"openb, {way}: evictions"} <= names
 
 

@@ -98,6 +98,15 @@ def test_a_queue_that_has_run_times_learned_says_so() -> None:
     assert "  run times: learned, for work that does not say its own\n" in found
 
 
+def test_a_queue_that_takes_back_by_the_work_lost_says_so() -> None:
+    row = QueueRow("a", policy=PolicyRow(victim_order="WorkLostFirst"))
+    answer = QueuesAnswer(SCHEMA, AnswerSource.STATUS, "", (row,))
+    assert "  others' work by: the least GPU time lost, whichever queue has borrowed" in text(
+        answer, TableLayout(), "a"
+    )
+    assert "owed Any, beyond Never, by work lost" in text(answer, TableLayout(wide=True))
+
+
 def test_work_that_waits_for_nodes_tells_its_cause() -> None:
     waits = WaitingRow("pod", "default", "p", 1, 0, "nodes", 1, cause="gpu-busy")
     answer = QueuesAnswer(SCHEMA, AnswerSource.ENGINE, "", (QueueRow("team", waiting=(waits,)),))

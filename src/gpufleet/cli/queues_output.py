@@ -30,6 +30,8 @@ NAME_LENGTH_MAX = 40
 BAR_CELLS = 10
 # A screen shows them; JSON has all.
 WAITING_MAX = 20
+# What decides between victims of other queues, where that is not their shares.
+WORK_LOST_FIRST = "WorkLostFirst"
 # Where the terminal does not tell its width.
 WIDTH_FALLBACK = 100
 
@@ -166,6 +168,7 @@ def _wide(row: QueueRow, use: ResourceRow, *, first: bool) -> list[str]:
     if policy is None or not first:
         return [*amounts, "", "", "", "", ""]
     evicts = f"own {policy.within_queue}, owed {policy.reclaim}, beyond {policy.borrowing}"
+    evicts += ", by work lost" if policy.victim_order == WORK_LOST_FIRST else ""
     namespaces = ",".join(policy.namespaces)
     return [*amounts, str(policy.priority), policy.weight, policy.ordering, evicts, namespaces]
 
@@ -193,6 +196,8 @@ def _one(row: QueueRow) -> Iterator[Line]:
         f"  may evict: its own work {policy.within_queue}, for what it is owed {policy.reclaim}, "
         f"to borrow {policy.borrowing}{f'; {spared}' if spared else ''}"
     )
+    if policy.victim_order == WORK_LOST_FIRST:
+        yield Line("  others' work by: the least GPU time lost, whichever queue has borrowed the most")
     further = (("half-life", policy.half_life), ("longest run", policy.run_time_max))
     for words, time in further:
         if time is not None:

@@ -90,6 +90,7 @@ class PolicyRow(msgspec.Struct, frozen=True, omit_defaults=True):
     namespaces: tuple[str, ...] = ()
     learn_run_times: bool = False
     elastic_after: str | None = None
+    victim_order: str = "ShareFirst"
 
 
 class Problem(msgspec.Struct, frozen=True):

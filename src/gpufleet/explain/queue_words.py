@@ -39,6 +39,7 @@ def policy_row(queue: FleetQueue | None) -> PolicyRow | None:
         spec.namespaces,
         spec.learn_run_times,
         spec.preemption.elastic_after,
+        spec.preemption.victim_order,
     )
 
 

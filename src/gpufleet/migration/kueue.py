@@ -34,7 +34,8 @@ SHARES_DECIDE = (
 )
 WITHIN_NOMINAL = (
     "for work within the nominal amount of its queue; with fair sharing Kueue lets work that borrows take by"
-    " shares too, which is spec.preemption.borrowing here"
+    " shares too, which is spec.preemption.borrowing here; without it Kueue evicts what was admitted last,"
+    " whatever its queue has borrowed: spec.preemption.victimOrder WorkLostFirst comes nearest"
 )
 CLASSIC_ONLY = "Kueue ignores this field where fair sharing is enabled"
 NO_SHARES_DECIDE = f"nothing is evicted for work that borrows; {CLASSIC_ONLY}, and lets shares decide"

@@ -54,6 +54,13 @@ class VictimScope(enum.StrEnum):
     ANY = "any"
 
 
+class VictimOrder(enum.StrEnum):
+    """What decides first between victims of other queues that are alike in number and priorities."""
+
+    SHARE_FIRST = "share-first"
+    WORK_LOST_FIRST = "work-lost-first"
+
+
 class Quota(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a queue may have of one resource, in that resource's unit.
 
@@ -77,6 +84,8 @@ class PreemptionPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     itself, and then only victims up to ``borrowing_priority_max``. Work of this queue is not preempted before
     ``preempt_after_us`` of running, nor reclaimed before ``reclaim_after_us``. A pod of a gang above its
     minimum goes alone once it has run for ``elastic_after_us`` instead, where that is set.
+    ``victim_order`` says which work of other queues goes first: of the one that has borrowed the most, or
+    that which loses the least.
     """
 
     within_queue: VictimScope = VictimScope.LOWER_PRIORITY
@@ -86,6 +95,7 @@ class PreemptionPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     preempt_after_us: int = 0
     reclaim_after_us: int = 0
     elastic_after_us: int | None = None
+    victim_order: VictimOrder = VictimOrder.SHARE_FIRST
 
 
 class AdmittedNamespaces(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -10,7 +10,15 @@ from gpufleet.model.identifiers import (
     TopologyLevelName,
 )
 from gpufleet.model.node import Node
-from gpufleet.model.queue import AdmittedNamespaces, PreemptionPolicy, Queue, QueueState, Quota, VictimScope
+from gpufleet.model.queue import (
+    AdmittedNamespaces,
+    PreemptionPolicy,
+    Queue,
+    QueueState,
+    Quota,
+    VictimOrder,
+    VictimScope,
+)
 from gpufleet.model.resources import Resources
 from gpufleet.model.taint import Taint
 from gpufleet.model.topology import Topology, TopologyLevel
@@ -169,6 +177,7 @@ def _preemption(text: PreemptionText, field: str) -> PreemptionPolicy:
         microseconds(text.preempt_after, f"{field}.preemptAfter"),
         microseconds(text.reclaim_after, f"{field}.reclaimAfter"),
         None if text.elastic_after is None else microseconds(text.elastic_after, f"{field}.elasticAfter"),
+        _victim_order(text.victim_order, f"{field}.victimOrder"),
     )
 
 
@@ -176,3 +185,9 @@ def _victim_scope(text: str, field: str) -> VictimScope:
     if text not in set(VictimScope):
         raise ScenarioError("no such policy", field=field, value=text, expected=", ".join(VictimScope))
     return VictimScope(text)
+
+
+def _victim_order(text: str, field: str) -> VictimOrder:
+    if text not in set(VictimOrder):
+        raise ScenarioError("no such order", field=field, value=text, expected=", ".join(VictimOrder))
+    return VictimOrder(text)

@@ -75,7 +75,7 @@ class QuotaText(Text, frozen=True, kw_only=True):
 
 
 class PreemptionText(Text, frozen=True, kw_only=True):
-    """Which work a queue's work may evict, and for how long its own is left alone."""
+    """Which work a queue's work may evict, in which order, and for how long its own is left alone."""
 
     within_queue: str = "lower-priority"
     reclaim: str = "any"
@@ -84,6 +84,7 @@ class PreemptionText(Text, frozen=True, kw_only=True):
     preempt_after: str = "0s"
     reclaim_after: str = "0s"
     elastic_after: str | None = None
+    victim_order: str = "share-first"
 
 
 class QueueText(Text, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from gpufleet.model.queue import GPU, PreemptionPolicy, Queue, Quota, VictimScop
 from gpufleet.model.shape import Shape
 from tests.engine.fleet_builder import SECOND_US, Story, node, pod, shape, share
 from tests.engine.plain_fleet import PlainNode
+from tests.engine.victim_orders import random_victim_order
 
 NEEDS = (shape(1), shape(1), shape(2), shape(4), share(500), share(300), shape(cpu_milli=3000))
 SPOT = {"cloud.google.com/gke-spot": "true"}
@@ -186,6 +187,7 @@ def random_tree(chance: random.Random, gpus: int) -> tuple[Queue, ...]:
             reclaim=chance.choice(tuple(VictimScope)),
             borrowing=chance.choice(tuple(VictimScope)),
             borrowing_priority_max=chance.choice((None, None, 1)),
+            victim_order=random_victim_order(chance),
         )
         quota = Quota(
             GPU,

@@ -15,6 +15,7 @@ from gpufleet.model.queue import CPU, GPU, PreemptionPolicy, Queue, Quota, Victi
 from tests.engine.effort import seeds
 from tests.engine.fleet_builder import SECOND_US, Story, evicted, gang, node, nominated, pod, shape, share
 from tests.engine.preempt.test_reclaim import queue, two_teams, work
+from tests.engine.victim_orders import random_victim_order
 
 ROUNDS = 5
 
@@ -66,6 +67,7 @@ def random_owners(chance: random.Random, gpus: int) -> tuple[Queue, ...]:
             within_queue=chance.choice((VictimScope.NEVER, *SCOPES)),
             reclaim=chance.choice(SCOPES),
             borrowing=chance.choice((VictimScope.NEVER, *SCOPES)),
+            victim_order=random_victim_order(chance),
         )
         priority, weight = chance.choice((0, 0, 0, 1)), chance.choice((1000, 1000, 3000, 0))
         name = QueueName(f"q{number}")

@@ -14,6 +14,7 @@ from gpufleet.model.pod import Pod
 from gpufleet.model.queue import CPU, GPU, PreemptionPolicy, Queue, Quota, VictimScope
 from gpufleet.model.shape import Shape
 from tests.engine.fleet_builder import SECOND_US, Story, node, pod, shape, share
+from tests.engine.victim_orders import random_victim_order
 
 NEARLY_ONE_MILLI = (999, 1000, 1000, 1001, 500, 3000, 0)
 """Weights that make shares nearly equal, and some that do not."""
@@ -160,4 +161,5 @@ def random_policy(chance: random.Random) -> PreemptionPolicy:
         reclaim=chance.choice(EAGER),
         borrowing=chance.choice(EAGER),
         borrowing_priority_max=chance.choice((None, None, None, 1)),
+        victim_order=random_victim_order(chance),
     )

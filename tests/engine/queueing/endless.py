@@ -9,12 +9,15 @@ import random
 from collections import Counter
 from fractions import Fraction
 
+import msgspec
+
 from gpufleet.engine import event
 from gpufleet.engine.instruction import Bind, Evict
 from gpufleet.model.identifiers import QueueName
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import GPU, PreemptionPolicy, Queue, Quota, VictimScope
 from tests.engine.fleet_builder import SECOND_US, Story, node, pod, shape
+from tests.engine.victim_orders import random_victim_order
 
 WAITING = 3
 """So much more than it could ever have waits in each queue, in GPUs."""
@@ -91,6 +94,8 @@ def random_tree(chance: random.Random, gpus: int, policy: PreemptionPolicy) -> t
     Queues that may evict are of one priority: it says who is served first, and not who is evicted.
     """
     priorities = (0, 0, 0, 1) if policy is NO_PREEMPTION else (0,)
+    if policy is not NO_PREEMPTION:
+        policy = msgspec.structs.replace(policy, victim_order=random_victim_order(chance))
     queues = [Queue(QueueName("root"))]
     owned = 0
     for number in range(chance.randint(2, 6)):

@@ -7,6 +7,7 @@ import msgspec
 from gpufleet.model.identifiers import QueueName
 from gpufleet.model.queue import GPU, PreemptionPolicy, Queue, Quota, VictimScope
 from tests.engine.reference.picture import MILLI, Job, Machine
+from tests.engine.victim_orders import random_victim_order
 
 GPUS_MAX = 8
 """So many GPUs in a fleet that every set of victims can be tried."""
@@ -229,6 +230,7 @@ def random_policy(chance: random.Random, mix: Mix) -> PreemptionPolicy:
         return PreemptionPolicy(
             within_queue=VictimScope.LOWER_PRIORITY if mix.own_work_goes else VictimScope.NEVER,
             borrowing=chance.choice((VictimScope.NEVER, VictimScope.ANY)),
+            victim_order=random_victim_order(chance),
         )
     return PreemptionPolicy(
         within_queue=chance.choice(scopes),
@@ -238,4 +240,5 @@ def random_policy(chance: random.Random, mix: Mix) -> PreemptionPolicy:
         preempt_after_us=chance.choice((0, 0, 0, LONG_US)),
         reclaim_after_us=chance.choice((0, 0, 0, LONG_US)),
         elastic_after_us=chance.choice((None, 0, LONG_US)) if mix.growth_times else None,
+        victim_order=random_victim_order(chance),
     )

@@ -13,7 +13,8 @@ The rules, from docs/queues.md ("What keeps work waiting" and "Taking back") unl
 - Of sets of one kind the lowest highest priority of a queue decides; then those with the fewest whole gangs
   go first; then the lowest highest priority of a pod, the fewest pods, the least right of their queues, the
   sum of priorities, the work lost. For a gang pods and work lost count together instead of the pods alone: a
-  pod as much as one GPU hour of lost work, which counts by whole quarters of an hour for each pod.
+  pod as much as one GPU hour of lost work, which counts by whole quarters of an hour for each pod. With
+  ``victimOrder: WorkLostFirst`` of its queue the right of queues decides nothing.
 """
 
 import enum
@@ -22,6 +23,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
+from gpufleet.model.queue import VictimOrder
 from tests.engine.reference.candidates import Unit, choices, is_swap, pods_in, swaps
 from tests.engine.reference.charges import protected_use_of, start_charge, use_of
 from tests.engine.reference.justice import is_just, is_owed
@@ -158,9 +160,13 @@ def sides_of(tree: QuotaTree, job: Job, unit: Unit) -> tuple[str, str] | None:
 
 
 def right_of(picture: Picture, tree: QuotaTree, job: Job, unit: Unit) -> Right:
-    """What the queue of a victim has a right to, from its side downwards; the least right gives first."""
+    """What the queue of a victim has a right to, from its side downwards; the least right gives first.
+
+    Where the queue of the job has work lost decide first, no queue has less right than another.
+    """
     sides = sides_of(tree, job, unit)
-    if sides is None:
+    order = picture.queues[job.queue].preemption.victim_order
+    if sides is None or order is VictimOrder.WORK_LOST_FIRST:
         return ()
     use, path = use_of(picture, picture.leaving), tree.paths[unit.job.queue]
     below = path[: path.index(sides[1]) + 1]

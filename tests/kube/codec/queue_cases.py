@@ -129,6 +129,12 @@ CASES = (
     Case(32, "unknown prey", {"preemption": {"reclaim": "Some"}}, refused="spec.preemption.reclaim"),
     Case(
         32,
+        "unknown order of victims",
+        {"preemption": {"victimOrder": "Newest"}},
+        refused="spec.preemption.victimOrder",
+    ),
+    Case(
+        32,
         "a threshold for nothing",
         {"preemption": {"borrowingPriorityMax": 5}},
         refused="spec.preemption.borrowingPriorityMax",

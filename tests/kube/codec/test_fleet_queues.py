@@ -15,7 +15,7 @@ from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.manifests import FOLDER
 from gpufleet.kube.objects.fleet_queues import FleetQueue, FleetQueueStatus, status_of
 from gpufleet.model.identifiers import QuotaResource
-from gpufleet.model.queue import PreemptionPolicy, QueueState, Quota, VictimScope
+from gpufleet.model.queue import PreemptionPolicy, QueueState, Quota, VictimOrder, VictimScope
 from tests.kube.codec.queue_cases import CASES, Case
 from tests.kube.wire_objects import decoded
 
@@ -84,6 +84,7 @@ def test_a_whole_queue() -> None:
                 "preemptAfter": "10m",
                 "reclaimAfter": "1h",
                 "elasticAfter": "0s",
+                "victimOrder": "WorkLostFirst",
             },
             "runTimeMax": "24h",
             "halfLife": "7d",
@@ -110,6 +111,7 @@ def test_a_whole_queue() -> None:
         600 * 10**6,
         3600 * 10**6,
         0,
+        VictimOrder.WORK_LOST_FIRST,
     )
     assert (queue.run_time_max_us, queue.half_life_us) == (86_400 * 10**6, 7 * 86_400 * 10**6)
     assert queue.reserve_after_us == 600 * 10**6

@@ -164,7 +164,12 @@ def test_the_definitions_defaults_are_shown(admin: Person) -> None:
         "weight": 1,
         "ordering": "BestEffort",
         "state": "Open",
-        "preemption": {"withinQueue": "LowerPriority", "reclaim": "Any", "borrowing": "Never"},
+        "preemption": {
+            "withinQueue": "LowerPriority",
+            "reclaim": "Any",
+            "borrowing": "Never",
+            "victimOrder": "ShareFirst",
+        },
     }
 
 

@@ -38,13 +38,17 @@ from gpufleet.engine.preempt.evictable_work import EvictableWork, Rank, evictabl
 from gpufleet.engine.preempt.losses import BorrowedLosses, Loss, losses_by_queue
 from gpufleet.engine.queueing.shares import QueueShares, is_within
 from gpufleet.model.identifiers import DEFAULT_QUEUE, QueueName
-from gpufleet.model.queue import Queue, VictimScope
+from gpufleet.model.queue import Queue, VictimOrder, VictimScope
 
 Right = tuple[tuple[int, bool, int], ...]
 """For each queue from a side down: its priority, and its share, the larger first."""
 PlaceInTurn = tuple[list[tuple[bool, int]], bool, int]
 """Its shares by resource, whether it has all of its own, minus its weight; the smallest goes first."""
 NO_LOSSES: Mapping[int, Loss] = {}
+OF_NO_QUEUE: Right = ()
+"""Less than any other."""
+WHATEVER_THE_SHARE: Right = ((0, True, 0),)
+"""Of all described queues where work lost decides before shares do."""
 
 
 class Lender(NamedTuple):
@@ -166,7 +170,7 @@ class Reclaim:
         # Work of no queue owns nothing, so it lends all that it has.
         if default not in {None, self.row} and DEFAULT_QUEUE not in self.tree.described:
             if self._is_within(self.row) or self.may_borrow:
-                found[DEFAULT_QUEUE] = Lender((), 0, self._reaches_within())
+                found[DEFAULT_QUEUE] = Lender(OF_NO_QUEUE, 0, self._reaches_within())
         borrows = self._borrows()
         # Queues on its own path lend it nothing, and where no other borrows no side has to be known.
         borrows[list(self.tree.path(self.row))] = False
@@ -198,8 +202,12 @@ class Reclaim:
     def _right(self, row: int, side: int) -> Right:
         """What a queue below a side has a right to; what has the least gives first."""
         path = list(self.tree.path(row))
+        up_to_side = path[: path.index(side) + 1]
+        if self.policy.victim_order is VictimOrder.WORK_LOST_FIRST:
+            # What a deleted queue, or one below it, left running goes first all the same.
+            return WHATEVER_THE_SHARE if all(map(self.tree.is_described, up_to_side)) else OF_NO_QUEUE
         found: list[tuple[int, bool, int]] = []
-        for one in reversed(path[: path.index(side) + 1]):
+        for one in reversed(up_to_side):
             endless, share = self.shares.order_key(one)
             # An endless share, that of a queue of weight 0, is larger than any; the larger share gives first.
             found.append((self.tree.queue_at(one).priority, not endless, -share))

@@ -28,6 +28,7 @@ from gpufleet.model.queue import (
     Queue,
     QueueState,
     Quota,
+    VictimOrder,
     VictimScope,
 )
 
@@ -49,6 +50,7 @@ VICTIM_SCOPES = {
     "LowerOrNewerEqualPriority": VictimScope.LOWER_OR_NEWER_EQUAL_PRIORITY,
     "Any": VictimScope.ANY,
 }
+VICTIM_ORDERS = {"ShareFirst": VictimOrder.SHARE_FIRST, "WorkLostFirst": VictimOrder.WORK_LOST_FIRST}
 ORDERINGS = {"BestEffort": False, "Strict": True}
 NUMBER_PATTERN = r"[0-9]{1,6}([.][0-9]{0,3}|m)?"
 """A weight or a price, as the definition of FleetQueue lets it in."""
@@ -174,6 +176,7 @@ def _preemption(written: wire.PreemptionSpec) -> PreemptionPolicy:
             0 if written.preempt_after is None else read_duration(written.preempt_after, "preemptAfter"),
             0 if written.reclaim_after is None else read_duration(written.reclaim_after, "reclaimAfter"),
             None if written.elastic_after is None else read_duration(written.elastic_after, "elasticAfter"),
+            _word(written.victim_order, VICTIM_ORDERS, "victimOrder"),
         )
 
 

@@ -38,7 +38,7 @@ class PriceSpec(Structure, frozen=True):
 
 
 class PreemptionSpec(Structure, frozen=True):
-    """Which work a queue may have evicted, and for how long its own is left alone."""
+    """Which work a queue may have evicted, in which order, and for how long its own is left alone."""
 
     within_queue: str = "LowerPriority"
     reclaim: str = "Any"
@@ -47,6 +47,7 @@ class PreemptionSpec(Structure, frozen=True):
     preempt_after: str | None = None
     reclaim_after: str | None = None
     elastic_after: str | None = None
+    victim_order: str = "ShareFirst"
 
 
 class LocalQueueSpec(Structure, frozen=True):
