@@ -1,6 +1,7 @@
 """The monitor tells how each GPU is as soon as it can be known, and never more than that."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -17,6 +18,7 @@ from gpufleet.agent.gpus.plans import Plans
 from gpufleet.agent.gpus.vendor_monitor import LIST_EVERY_S, Pace
 from gpufleet.agent.state.node_state import GpuReading
 from gpufleet.devices.backend import XidEvent
+from gpufleet.devices.facts import GpuFacts
 from gpufleet.devices.health import QUIET_FIRST_S, Verdict
 from gpufleet.devices.sample import Sample
 from gpufleet.devices.sharing.plan import Exclusive, Mig, SharingPlan, TimeSlice
@@ -212,6 +214,25 @@ def test_a_new_plan_is_told_at_once_and_its_problems_with_it() -> None:
         assert room.now.problems == ("config: no such resource",)
 
     in_room(story)
+
+
+def test_for_the_plan_a_card_of_claims_is_whole() -> None:
+    """It is cut as claims come and go, and a configuration for whole cards is not refused because of it."""
+
+    async def story(room: Room) -> None:
+        first, second = (room.gpu(number).uuid for number in range(2))
+        room.monitor.is_for_claims = lambda card: card.uuid == first
+        seen: list[dict[DeviceId, bool | None]] = []
+
+        def plan(cards: Sequence[GpuFacts]) -> Plans:
+            seen.append({one.uuid: one.mig_enabled for one in cards})
+            return Plans()
+
+        room.monitor.planner.publish(plan)
+        await room.after(1)
+        assert seen[-1] == {first: False, second: True}
+
+    in_room(story, CUT)
 
 
 def test_a_planner_that_fails_changes_no_plan_and_hides_no_sick_card() -> None:

@@ -7,11 +7,13 @@ against a simulated API server and folders of their own. ``process`` is the prog
 import os
 import random
 from collections.abc import Awaitable, Callable
+from functools import cached_property
 
 from gpufleet.agent.claim_services import ClaimServices, has_prepared_claims
 from gpufleet.agent.data.data_folders import FoundData, read_folders
 from gpufleet.agent.data.node_data_writer import NodeDataWriter
 from gpufleet.agent.dra.card_delivery import read_choice
+from gpufleet.agent.dra.prepared_claims import Prepared
 from gpufleet.agent.events.credential_events import CredentialEvents
 from gpufleet.agent.events.lost_holder_events import LostHolderEvents
 from gpufleet.agent.events.pod_events import PodEvents
@@ -32,6 +34,8 @@ from gpufleet.agent.labels.publisher import LabelPublisher
 from gpufleet.agent.machine_access import MachineAccess
 from gpufleet.agent.mig.card_driver import ThreadedCardDriver
 from gpufleet.agent.mig.change_records import ChangesOnDisk
+from gpufleet.agent.mig.claimed_places import ClaimedPlaces, CutWorld
+from gpufleet.agent.mig.mig_manager import MigManager
 from gpufleet.agent.mig.node_layouts import LayoutWorld, NodeLayouts
 from gpufleet.agent.mig.states_taken_back import StatesTakenBack
 from gpufleet.agent.reports.node_condition import NodeCondition
@@ -46,6 +50,7 @@ from gpufleet.agent.state.node_state import Held, Holders, NodePods
 from gpufleet.agent.state.topic import Topic
 from gpufleet.agent.supervisor import AgentPart, Supervisor, said
 from gpufleet.daemon.daemon_thread import in_daemon_thread
+from gpufleet.devices.facts import GpuFacts
 from gpufleet.kube.client import Client
 from gpufleet.kube.expiry_watch import ExpiryWatch
 from gpufleet.model.gpu_catalogue import Vendor
@@ -89,7 +94,7 @@ class Agent:
         """The cards that containers get from the device plugin: all that do not go to claims."""
         # Claims that were prepared under another choice keep their cards until they are taken back.
         if not choice.is_empty or has_prepared_claims(settings):
-            self.claims = ClaimServices(settings, choice, gpus, access, client)
+            self.claims = ClaimServices(settings, choice, gpus, access, client, self._card_cutter)
             self.by_plugin = self.claims.delivery.by_plugin
         self.kubelet = KubeletServices(
             settings, self.by_plugin, pods, self.pods, self.holders, access, client
@@ -126,6 +131,7 @@ class Agent:
             present=access.present,
             record=HealthRecord(self.settings.state_folder, access.boot_id, access.disk),
             remembered=lambda: reported_xids(self.client, self.settings.node, access.boot_id),
+            is_for_claims=self._goes_to_claims,
         )
 
     def _sharing(self) -> list[AgentPart]:
@@ -197,27 +203,41 @@ class Agent:
         """What gives cards to claims, where a setting leaves them some or claims still have some."""
         return [] if self.claims is None else self.claims.parts(self.kubelet, self.holders, self.pods)
 
+    @cached_property
+    def card_driver(self) -> ThreadedCardDriver:
+        """The driver's calls for MIG; only where cards may be cut an agent carries a library for it."""
+        return ThreadedCardDriver(partitioner(self.access.machine))
+
     def _node_layouts(self) -> NodeLayouts | None:
         """What brings cards to the layouts that the Node says, where a setting asks for it."""
         settings, access = self.settings, self.access
         if not settings.mig_layouts:
             return None
         records = ChangesOnDisk(settings.state_folder, access.boot_id, access.disk)
-        driver = ThreadedCardDriver(partitioner(access.machine))
+        driver = self.card_driver
         # Asked late: the kubelet's side is made after it.
         return NodeLayouts(self.client, settings.node, self.monitor.gpus, driver, records, self._layout_world)
 
     def _layout_world(self) -> LayoutWorld:
         kubelet = self.kubelet
-        obstacle = "" if self.claims is None else "cards of this node go to claims (--dra-cards)"
         return LayoutWorld(
             self.pods,
             self._held_now,
             lambda: kubelet.whole,
-            lambda: obstacle,
+            self._goes_to_claims,
             kubelet.registrar.follow_now,
             self.monitor.list_anew,
         )
+
+    def _goes_to_claims(self, card: GpuFacts) -> bool:
+        return self.claims is not None and self.claims.delivery.goes_to_claims(card)
+
+    def _card_cutter(self, prepared: Prepared) -> ClaimedPlaces:
+        """What cuts cards for claims."""
+        manager = MigManager(self.client, self.settings.node)
+        # As the driver has them: what is withheld is withheld from the device plugin.
+        world = CutWorld(self.monitor.gpus, prepared, self.monitor.list_anew, manager.obstacle)
+        return ClaimedPlaces(self.card_driver, world, self.client.clock)
 
     async def _held_now(self) -> Holders:
         """What containers hold, and what Allocate was answered with that none has taken up yet."""

@@ -7,10 +7,11 @@ Otherwise none of them is there, and the agent asks nothing of ``resource.k8s.io
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from gpufleet.agent.device_plugin.cdi import CdiEdits
 from gpufleet.agent.device_plugin.static_devices import device_edits
+from gpufleet.agent.dra.card_cutter import CardCutter
 from gpufleet.agent.dra.card_delivery import NONE, OPTION, CardChoice, CardDelivery
 from gpufleet.agent.dra.claim_files import ClaimFiles
 from gpufleet.agent.dra.claim_preparer import ClaimPreparer, ClaimWorld
@@ -50,6 +51,7 @@ class ClaimServices:
         gpus: Topic[NodeGpus],
         access: MachineAccess,
         client: Client,
+        cutter: Callable[[Prepared], CardCutter],
     ) -> None:
         self._settings = settings
         self._choice = choice
@@ -62,7 +64,9 @@ class ClaimServices:
         self._plugins: dict[str, DriverSocket] = {}
         prepared: Prepared = Topic({})
         root = root_above if settings.simulated is None else no_root
-        self.delivery = CardDelivery(choice, gpus, prepared, client.clock, root)
+        self.delivery = CardDelivery(
+            choice, gpus, prepared, client.clock, root, cuts=settings.dra_mig_on_demand
+        )
         self.preparer = ClaimPreparer(
             client,
             ClaimWorld(
@@ -73,6 +77,7 @@ class ClaimServices:
                 prepared,
                 self._edits,
                 self._held,
+                cutter(prepared),
             ),
             ClaimRecord(settings.state_folder / CLAIMS, access.disk),
             ClaimFiles(settings.cdi_folder, access.disk),

@@ -38,6 +38,7 @@ class AgentSettings(msgspec.Struct, frozen=True):
     ``require_grant`` gives whole devices to pods with a grant alone. ``device_list_strategy`` is how
     containers get devices; ``as-configured`` follows what the sharing configuration says.
     ``dra_cards`` are the cards that go to resource claims and not to the device plugin.
+    ``dra_mig_on_demand`` has those of them that can be cut offered in parts, which are made for their claims.
     ``data_folder`` are folders with models and datasets, which NodeData then tells of.
     ``metrics_certificate`` and ``metrics_key`` make the server of metrics and probes speak HTTPS.
     ``mig_layouts`` has cards cut as the Node says.
@@ -69,6 +70,7 @@ class AgentSettings(msgspec.Struct, frozen=True):
     require_grant: bool = False
     device_list_strategy: tuple[str, ...] = ("cdi-cri",)
     dra_cards: str = "none"
+    dra_mig_on_demand: bool = False
     mig_layouts: bool = False
     data_folder: tuple[Path, ...] = ()
     metrics: MetricsSettings = MetricsSettings()

@@ -146,6 +146,11 @@ METRICS = (
     help="Cards for resource claims (DRA) and not for the device plugin: none, all, or indexes and UUIDs.",
 )
 @click.option(
+    "--dra-mig-on-demand",
+    is_flag=True,
+    help="Cut cards for resource claims (DRA) into MIG instances as claims ask for them.",
+)
+@click.option(
     "--data-folder",
     type=PATH,
     multiple=True,

@@ -93,14 +93,17 @@ def _of_capacity(matcher: ChoiceMatcher, candidate: Candidate) -> Iterator[Obsta
 
 def _of_use(matcher: ChoiceMatcher, candidate: Candidate, trial: Trial) -> Iterator[Obstacle]:
     """What keeps it away because something is held."""
+    is_free = trial.is_free(matcher, candidate)
     if candidate.draws and trial.draws_counters(matcher, candidate):
         if not trial.has_fitting_group(candidate):
             yield Obstacle(ObstacleKind.GROUP)
         departed = trial.departed(candidate)
         if departed:
             yield Obstacle(ObstacleKind.DEPARTED, ", ".join(departed))
-        yield from _of_counters(candidate, trial)
-    if not trial.is_free(matcher, candidate):
+        if is_free:
+            # A device that is held is short of what its own holder draws, which says nothing more.
+            yield from _of_counters(candidate, trial)
+    if not is_free:
         yield Obstacle(ObstacleKind.HELD)
     elif candidate.device.is_shareable:
         yield from _of_room(matcher, candidate, trial)

@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 
 from gpufleet.agent.device_plugin.cdi import CdiEdits, CdiMount, CdiNode
+from gpufleet.agent.dra.card_cutter import CardCutter
 from gpufleet.agent.dra.claim_files import ClaimFiles
 from gpufleet.agent.dra.claim_preparer import ClaimName, ClaimPreparer, ClaimWorld
 from gpufleet.agent.dra.device_pools import device_pools, pool_name
-from gpufleet.agent.dra.prepared_claims import ClaimRecord, PreparedClaim
+from gpufleet.agent.dra.prepared_claims import ClaimRecord, Prepared, PreparedClaim
 from gpufleet.agent.dra.slice_publisher import Pools
 from gpufleet.agent.state.disk import MachineDisk
 from gpufleet.agent.state.node_state import Gpu, NodeGpus
@@ -22,6 +23,7 @@ from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.transport import Request, Response, ResponseStream
 from gpufleet.model.identifiers import DeviceId
+from gpufleet.model.mig import MigInstance
 from tests.agent.node_values import NODE, a_node
 
 NVIDIA = "gpu.nvidia.com"
@@ -103,6 +105,22 @@ class LoopTopic(Topic[Mapping[tuple[str, str], PreparedClaim]]):
         super().publish(value)
 
 
+class NothingIsCut:
+    """Cuts no card, and fails the test that asks for it."""
+
+    async def make(self, card: DeviceId, place: MigInstance | None) -> None:
+        """As CardCutter."""
+        raise NotImplementedError
+
+    async def remove(self, card: DeviceId, place: MigInstance | None) -> None:
+        """As CardCutter."""
+        raise NotImplementedError
+
+    async def tidy(self, card: DeviceId) -> None:
+        """As CardCutter."""
+        raise NotImplementedError
+
+
 class World:
     """A node with cards, whose preparer may be made anew as after a restart."""
 
@@ -121,12 +139,20 @@ class World:
         """Another process of the agent; one that is not ``loaded`` reads the records once it runs."""
         self.client = Client(self.server, self.clock, random.Random(1))
         prepared = LoopTopic({})
-        world = ClaimWorld(NODE, boot_id, self.gpus, self.pools, prepared, self._edits, lambda: self.held)
+        world = ClaimWorld(
+            *(NODE, boot_id, self.gpus, self.pools, prepared),
+            *(self._edits, lambda: self.held, self.cutter(prepared)),
+        )
         record = ClaimRecord(self.folder / "claims", self.disk)
         self.preparer = ClaimPreparer(self.client, world, record, ClaimFiles(self.folder / "cdi", self.disk))
         if loaded:
             self.preparer.take(record.load())
         return self.preparer
+
+    def cutter(self, prepared: Prepared) -> CardCutter:
+        """What cuts cards: none, as none is cut here."""
+        del prepared
+        return NothingIsCut()
 
     def install(self, version: str) -> None:
         """The driver's files are of this version; they are being replaced with an empty one."""

@@ -25,7 +25,7 @@ CARDS = [a_gpu(f"GPU-{number}", minor=number) for number in range(3)]
 )
 def test_the_setting_names_cards(text: str, indexes: list[int]) -> None:
     choice = read_choice(text)
-    assert [number for number, card in enumerate(CARDS) if choice.has(card)] == indexes
+    assert [number for number, card in enumerate(CARDS) if choice.has(card.facts)] == indexes
     assert choice.is_empty == (not indexes)
 
 

@@ -1,15 +1,18 @@
 """Claims on a real kubelet, containerd and kube-scheduler: a pod sees the devices of its claim and no others.
 
 The classes and claims are as users of NVIDIA's driver write them. Half of the node's simulated cards go to
-claims, the others to the device plugin.
+claims, the others to the device plugin; both are cut on demand.
 """
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
+from gpufleet.devices.simulated.description import read_description
+from gpufleet.devices.simulated.machine import Machine
 from gpufleet.explain.command import Question, answer_of
 from gpufleet.kube.connection import ClusterChoice
 from gpufleet.localkube import manifests
@@ -19,8 +22,9 @@ from gpufleet.localkube.control_plane import Options
 from gpufleet.localkube.node.agent_program import NAME, agent_folder
 from gpufleet.localkube.node.configuration import NODE_NAME
 from gpufleet.localkube.node.real_node import AGENT
-from gpufleet.localkube.node_agent import await_resource, start_agent
+from gpufleet.localkube.node_agent import SHARING, SYSTEM, await_resource, start_agent
 from gpufleet.localkube.processes import plan
+from gpufleet.mig.wanted import LAYOUTS_ANNOTATION, STATES_ANNOTATION
 from tests.agent.dra.claims import CLASSES
 from tests.localkube.cluster import KUBERNETES, a_cluster
 from tests.localkube.real_node import (
@@ -40,6 +44,7 @@ MACHINE = "gpus: [{model: H100-80GB, count: 4}]\n"
 RESOURCES = "/apis/resource.k8s.io/v1"
 CLAIMS = f"{RESOURCES}/namespaces/default/resourceclaims"
 SEE = "echo devices $(cd /dev; ls -d nvidia[0-9]* 2> /dev/null); echo variable $NVIDIA_VISIBLE_DEVICES; "
+INSTANCE = SEE.replace("2> /dev/null", "; ls nvidia-caps")
 SLEEP = "exec sleep 100000"
 BY_KUBERNETES: Object = {
     "nodeName": "",
@@ -59,7 +64,9 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
                 spec = {"selectors": [{"cel": {"expression": expression}}]}
                 api.call("POST", f"{RESOURCES}/deviceclasses", {"metadata": {"name": name}, "spec": spec})
         running.furnished()
-        start_agent(running, MACHINE, ("--dra-cards=2,3",))
+        # Without a configuration of sharing cards are offered as they are.
+        unshared = f"--nvidia-config-map={SYSTEM}/{SHARING}"
+        start_agent(running, MACHINE, ("--dra-cards=2,3", "--dra-mig-on-demand", "--mig-layouts", unshared))
         await_resource(running, GPU, 2)
         awaited("the slices", lambda: offered(running) == ["gpu-2", "gpu-3"], lambda: agent_log(running))
         yield running
@@ -72,7 +79,7 @@ def agent_log(cluster: LocalCluster) -> str:
 
 
 def offered(cluster: LocalCluster) -> list[str]:
-    """The devices of the node's slices without taints."""
+    """The whole cards of the node's slices without taints."""
     with cluster.api() as api:
         found = api.call("GET", f"{RESOURCES}/resourceslices")
     return [
@@ -80,14 +87,25 @@ def offered(cluster: LocalCluster) -> list[str]:
         for one in found["items"]
         if one["spec"].get("nodeName") == NODE_NAME
         for device in one["spec"].get("devices") or ()
-        if not device.get("taints")
+        if not device.get("taints") and "-mig-" not in device["name"]
     ]
 
 
 def make_claim(cluster: LocalCluster, name: str, count: int = 1, **more: Any) -> str:
     """A claim of so many cards; its UID."""
-    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": count}}
-    spec = {"devices": {"requests": [request], **more}}
+    return create_claim(cluster, name, {"deviceClassName": "gpu.nvidia.com", "count": count}, **more)
+
+
+def make_mig_claim(cluster: LocalCluster, name: str, profile: str) -> str:
+    """A claim of an instance, as NVIDIA's examples write it; its UID."""
+    expression = f"device.attributes['gpu.nvidia.com'].profile == '{profile}'"
+    exactly = {"deviceClassName": "mig.nvidia.com", "selectors": [{"cel": {"expression": expression}}]}
+    return create_claim(cluster, name, exactly)
+
+
+def create_claim(cluster: LocalCluster, name: str, exactly: Object, **more: Any) -> str:
+    """A claim of one request; its UID."""
+    spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}], **more}}
     with cluster.api() as api:
         made = api.call("POST", CLAIMS, {"metadata": {"name": name}, "spec": spec})
     return str(made["metadata"]["uid"])
@@ -289,3 +307,63 @@ def test_the_health_of_its_devices_is_in_a_pods_status(real: LocalCluster) -> No
     awaited("its health", lambda: health() == ["Healthy"], lambda: str(get_pod(real, "patient")))
     delete_pod(real, "patient")
     delete_claim(real, "watched")
+
+
+def test_a_card_is_cut_for_claims_and_is_whole_again(real: LocalCluster) -> None:
+    make_mig_claim(real, "small", "2g.20gb")
+    start(real, pod_with_claim("slice", "small", INSTANCE + SLEEP))
+    # Card 2 with its first GPU instance: 3 + 2 * 135 + 9, by the kernel's list of capabilities.
+    instance = ["nvidia2", "nvidia-cap282", "nvidia-cap283"]
+    assert seen(real, "slice") == instance
+    with registered_anew(real):
+        # The simulated machine begins anew with its agent, so this is a reset of the cards too.
+        real.node.restart(AGENT)
+    start(real, pod_with_claim("again", "small", INSTANCE + SLEEP))
+    assert seen(real, "again") == instance
+    make_mig_claim(real, "large", "3g.40gb")
+    pod = pod_with_claim("beside", "large", INSTANCE + SLEEP)
+    pod["spec"]["schedulerName"] = "gpufleet"
+    with scheduler_at_work(real):
+        start(real, pod)
+        assert seen(real, "beside") == ["nvidia2", "nvidia-cap291", "nvidia-cap292"]
+    for name in ("slice", "again", "beside"):
+        delete_pod(real, name)
+    awaited("the claims to be taken back", lambda: prepared(real) == [], lambda: agent_log(real))
+    for claim in ("small", "large"):
+        delete_claim(real, claim)
+    make_claim(real, "whole", 2)
+    start(real, pod_with_claim("both", "whole", SEE + SLEEP))
+    assert seen(real, "both") == ["nvidia2", "nvidia3"]
+    delete_pod(real, "both")
+    delete_claim(real, "whole")
+
+
+def test_cards_of_the_device_plugin_are_cut_beside_and_those_of_claims_are_not(real: LocalCluster) -> None:
+    cards = [card_of(number) for number in (0, 2)]
+    want(real, {card: ["3g.40gb@4"] for card in cards})
+    await_resource(real, "nvidia.com/mig-3g.40gb", 1)
+    awaited("what the agent says", lambda: layout_states(real)[cards[0]] == "success")
+    assert layout_states(real)[cards[1]] == "failed: the card goes to claims (--dra-cards)"
+    assert offered(real) == ["gpu-2", "gpu-3"]
+    want(real, {cards[0]: None})
+    await_resource(real, GPU, 2)
+
+
+def card_of(number: int) -> str:
+    """The UUID of a simulated card."""
+    return str(list(Machine(read_description(MACHINE), lambda: 0.0, list, NODE_NAME).gpus)[number])
+
+
+def want(cluster: LocalCluster, layouts: Object) -> None:
+    """Write on the Node which layouts cards shall have."""
+    body = {"metadata": {"annotations": {LAYOUTS_ANNOTATION: json.dumps(layouts)}}}
+    with cluster.api() as api:
+        api.call("PATCH", f"/api/v1/nodes/{NODE_NAME}", body, content_type="application/merge-patch+json")
+
+
+def layout_states(cluster: LocalCluster) -> dict[str, str]:
+    """How far each card is by its agent, and why."""
+    with cluster.api() as api:
+        node = api.call("GET", f"/api/v1/nodes/{NODE_NAME}")
+    found = json.loads(node["metadata"]["annotations"].get(STATES_ANNOTATION, "{}"))
+    return {card: ": ".join(filter(None, (one["state"], one.get("problem")))) for card, one in found.items()}

@@ -6,7 +6,12 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
+from gpufleet.agent.dra.device_health import HealthSource
+from gpufleet.agent.dra.device_pools import DevicePool
+from gpufleet.agent.dra.mig_partitions import partitions
 from gpufleet.agent.dra.offered_device import OfferedDevice
+from gpufleet.agent.state.topic import Topic
+from gpufleet.devices.facts import MigFacts
 from gpufleet.dra_allocation.allocator import Allocator
 from gpufleet.dra_allocation.held import HeldDevices
 from gpufleet.dra_allocation.preference import CandidateOrder, LeastLoss, first_fit
@@ -17,6 +22,7 @@ from gpufleet.model.mig_boards import BOARDS
 from gpufleet.model.quantity import parse_quantity
 from tests.agent.dra.claims import a_claim, allocator_of, given, of_profile
 from tests.agent.dra.mig_card import DRIVER, POOL, cut_up, slices_of_card
+from tests.agent.node_values import NODE, a_gpu, a_node
 
 
 def amounts(device: OfferedDevice) -> Counter[str]:
@@ -89,6 +95,26 @@ def test_the_whole_card_fits_beside_nothing() -> None:
     for device in devices[:-1]:
         both = whole + amounts(device)
         assert any(amount > there[name] for name, amount in both.items())
+
+
+def test_of_instances_with_media_extensions_a_card_has_one() -> None:
+    """As NVIDIA's listing of profiles has it: at most one instance of 1g.10gb+me on a card."""
+    held = [_holding(["gpu-0-mig-1g10gb-me-20-4"])]
+    refused = given(slices_of_card("H100-80GB"), a_claim(of_profile("media", "1g.10gb+me")), held=held)
+    assert isinstance(refused, str)
+    plain = given(slices_of_card("H100-80GB"), a_claim(of_profile("plain", "1g.10gb")), held=held)
+    assert plain == [["gpu-0-mig-1g10gb-19-5"]]
+
+
+def test_an_instance_out_of_service_taints_its_place_alone() -> None:
+    made = MigFacts("MIG-a", "2g.20gb", 2, 1, 0)
+    card = a_gpu("GPU-0", minor=0, mig=(made,), sick_instances={"MIG-a": "Xid 48: two bits of memory"})
+    _, devices = partitions(card, BOARDS[GpuModelName("H100-80GB")], None)
+    tainted = {one.name: one.written.taints[0].value for one in devices if one.written.taints}
+    assert tainted == {"gpu-0-mig-2g20gb-14-2": "48"}
+    pool = DevicePool(DRIVER, NODE, devices)
+    health = HealthSource(Topic(a_node(card)), Topic((pool,))).of(DRIVER)
+    assert [one.device for one in health if one.status == "UNHEALTHY"] == ["gpu-0-mig-2g20gb-14-2"]
 
 
 def test_an_instance_keeps_kubernetes_from_the_whole_card() -> None:

@@ -25,7 +25,6 @@ from gpufleet.kube.resources import NODES, RESOURCE_SLICES
 from gpufleet.kube.status import Conflict, NotFound
 from gpufleet.kube.transport import Request, Response, ResponseStream, Transport
 from gpufleet.localkube.cluster import LocalCluster
-from tests.agent.dra.mig_card import slices_of_card
 from tests.agent.dra.test_offered_devices import a_mixed_node
 from tests.agent.node_values import a_gpu, a_node
 from tests.localkube.cluster import cluster  # noqa: F401  a fixture
@@ -60,18 +59,20 @@ class Killing:
         """Nothing: the way beneath is used on."""
 
 
-class WithoutTaints:
-    """A way to a server that drops taints of devices, as one does whose gate for them is closed."""
+class Without:
+    """A way to a server that drops these fields of slices and devices, as one does whose gate is closed."""
 
-    def __init__(self, inner: Transport) -> None:
+    def __init__(self, inner: Transport, *fields: str) -> None:
         self.inner = inner
+        self.fields = fields
 
     async def call(self, request: Request, *, timeout_s: float) -> Response:
-        """Pass it on without taints."""
+        """Pass it on without the fields."""
         if request.method in {"POST", "PUT"}:
             body = msgspec.json.decode(request.body)
-            for device in body["spec"].get("devices", ()):
-                device.pop("taints", None)
+            for one in (body["spec"], *body["spec"].get("devices", ())):
+                for field in self.fields:
+                    one.pop(field, None)
             request = msgspec.structs.replace(request, body=msgspec.json.encode(body))
         return await self.inner.call(request, timeout_s=timeout_s)
 
@@ -120,9 +121,9 @@ class Server:
         await self.client.create(RESOURCE_SLICES, {"metadata": {"name": name}, "spec": spec}, name=name)
 
 
-def pools_of(node: NodeGpus) -> tuple[DevicePool, ...]:
+def pools_of(node: NodeGpus, *, cuts: bool = False) -> tuple[DevicePool, ...]:
     here = msgspec.structs.replace(node, node=NODE)
-    return device_pools(here, lambda _: True)
+    return device_pools(here, lambda _: True, cuts=cuts)
 
 
 def card(number: int, **more: Any) -> Gpu:
@@ -202,12 +203,18 @@ def test_what_every_vendor_offers_is_kept_as_it_was_sent(cluster: LocalCluster) 
 
 
 def test_a_card_in_partitions_is_kept_as_it_was_sent(cluster: LocalCluster) -> None:  # noqa: F811
+    """Nine cards have more counters than one slice takes; all is written once."""
+
     async def story(server: Server) -> None:
-        for number, spec in enumerate(slices_of_card("H100-80GB", NODE)):
-            name = f"partitions-{number}"
-            body = {"metadata": {"name": name}, "spec": msgspec.to_builtins(spec)}
-            answer = await server.client.create(RESOURCE_SLICES, body, name=name)
-            assert DECODER.decode(answer).spec == spec
+        pools = pools_of(a_node(*map(card, range(9))), cuts=True)
+        server.pools.publish(pools)
+        assert await server.settle() == []
+        found = await server.slices()
+        assert [len(one.spec.shared_counters) for one in found] == [8, 1, 0, 0, 0, 0]
+        sent = [one.written for one in pools[0].devices]
+        assert [one for each in found for one in each.spec.devices] == sent
+        await server.settle()
+        assert await server.slices() == found
 
     told(cluster, story)
 
@@ -237,7 +244,7 @@ def test_slices_of_others_stay_and_a_rival_keeps_ours_away(cluster: LocalCluster
 
 def test_where_taints_are_dropped_a_sick_card_is_not_offered(cluster: LocalCluster) -> None:  # noqa: F811
     async def story(server: Server) -> None:
-        client = Client(WithoutTaints(server.transport), MachineClock(), random.Random(1))
+        client = Client(Without(server.transport, "taints"), MachineClock(), random.Random(1))
         publisher = SlicePublisher(client, NODE, server.pools)
         server.offer(card(0), card(1, health=Verdict.UNHEALTHY, reason="Xid 79: it fell off the bus"))
         await publisher.settle()
@@ -247,6 +254,20 @@ def test_where_taints_are_dropped_a_sick_card_is_not_offered(cluster: LocalClust
         server.offer(card(0), card(1))
         await publisher.settle()
         assert [len(one.spec.devices) for one in await server.slices()] == [2]
+
+    told(cluster, story)
+
+
+def test_where_counters_are_dropped_cards_are_offered_as_a_whole(cluster: LocalCluster) -> None:  # noqa: F811
+    async def story(server: Server) -> None:
+        way = Without(server.transport, "sharedCounters", "consumesCounters")
+        publisher = SlicePublisher(Client(way, MachineClock(), random.Random(1)), NODE, server.pools)
+        server.pools.publish(pools_of(a_node(card(0)), cuts=True))
+        with pytest.raises(KubeError, match="keeps no counters"):
+            await publisher.settle()
+        assert not any(one.spec.devices for one in await server.slices())
+        assert any("keeps no counters" in one for one in await publisher.settle())
+        assert [[one.name for one in each.spec.devices] for each in await server.slices()] == [["gpu-0"]]
 
     told(cluster, story)
 

@@ -45,7 +45,7 @@ class CutNode:
         self.server.add({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}})
         self.holders: Holders = ()
         self.before_call: Callable[[Call], None] = lambda _: None
-        self.obstacle = ""
+        self.for_claims = False
         self.layouts = self.new_process()
 
     def new_process(self) -> NodeLayouts:
@@ -57,7 +57,7 @@ class CutNode:
             Topic({}),
             self._ask,
             lambda: True,
-            lambda: self.obstacle,
+            lambda _: self.for_claims,
             self._offer,
             self.room.monitor.list_anew,
         )
@@ -226,6 +226,17 @@ def test_nothing_changes_where_the_node_says_what_cannot_be(
         with pytest.raises(LayoutsRefusedError, match=problem):
             await node.layouts.look()
         assert all(problem in one.problem for one in node.layouts.states.values())
+
+    on_node(tmp_path, story)
+
+
+def test_a_card_that_goes_to_claims_is_left_alone(tmp_path: Path) -> None:
+    async def story(node: CutNode) -> None:
+        node.for_claims = True
+        state = await node.look(["3g.40gb@0"])
+        assert state.state is LayoutState.FAILED
+        assert state.problem == "the card goes to claims (--dra-cards)"
+        assert node.layout is None
 
     on_node(tmp_path, story)
 

@@ -15,6 +15,7 @@ from gpufleet.agent.dra.slice_publisher import Pools
 from gpufleet.agent.holders.held_gpus import gpus_of
 from gpufleet.agent.state.node_state import Gpu, Holders, NodeGpus, NodePods
 from gpufleet.agent.state.topic import Topic, any_change
+from gpufleet.devices.facts import GpuFacts
 from gpufleet.kube.clock import Clock
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.model_errors import InputError
@@ -38,9 +39,9 @@ class CardChoice(msgspec.Struct, frozen=True):
         """Whether no card goes to claims."""
         return not (self.everything or self.indexes or self.uuids)
 
-    def has(self, gpu: Gpu) -> bool:
+    def has(self, card: GpuFacts) -> bool:
         """Whether a card belongs to claims."""
-        return self.everything or gpu.facts.index in self.indexes or gpu.uuid in self.uuids
+        return self.everything or card.index in self.indexes or card.uuid in self.uuids
 
     def without_card(self, node: NodeGpus) -> tuple[str, ...]:
         """The words that name no card of a node, in a fixed order."""
@@ -65,7 +66,8 @@ class CardDelivery:
     """Keeps the cards of both ways while ``run`` runs.
 
     ``by_plugin`` has the node with the cards of the device plugin alone, ``pools`` those of claims.
-    ``whole`` says whether holders and pods are known as far as there are any.
+    ``whole`` says whether holders and pods are known as far as there are any. ``cuts``: claims get parts
+    of cards that are cut when a claim is prepared.
     """
 
     def __init__(
@@ -75,8 +77,11 @@ class CardDelivery:
         prepared: Prepared,
         clock: Clock,
         root: Roots,
+        *,
+        cuts: bool = False,
     ) -> None:
         self._choice = choice
+        self._cuts = cuts
         self._gpus = gpus
         self._prepared = prepared
         self._clock = clock
@@ -98,6 +103,13 @@ class CardDelivery:
             while not whole():
                 await self._clock.sleep(UNREADY_S)
             self._publish(node, self.held(holders.value, pods.value))
+
+    def goes_to_claims(self, card: GpuFacts) -> bool:
+        """Whether a card belongs to claims, or one of them has it or a part of it."""
+        prepared = self._prepared.value.values()
+        return self._choice.has(card) or any(
+            one.gpu == card.uuid for claim in prepared for one in claim.devices
+        )
 
     def _tell(self, words: tuple[str, ...]) -> None:
         """Tell of words without a card; no problem, because a word may mean a card of another node."""
@@ -126,16 +138,16 @@ class CardDelivery:
         held_cards = frozenset(held or ())
 
         def is_for_claims(gpu: Gpu) -> bool:
-            return gpu.uuid in claimed or (self._choice.has(gpu) and gpu.uuid not in held_cards)
+            return gpu.uuid in claimed or (self._choice.has(gpu.facts) and gpu.uuid not in held_cards)
 
         plugins = tuple(gpu for gpu in node.gpus if not is_for_claims(gpu))
         self.by_plugin.publish(msgspec.structs.replace(node, gpus=plugins))
         if held is not None:
             chosen = tuple(gpu for gpu in node.gpus if is_for_claims(gpu))
-            offered = frozenset(gpu.uuid for gpu in chosen if self._choice.has(gpu))
+            offered = frozenset(gpu.uuid for gpu in chosen if self._choice.has(gpu.facts))
             # Claims come and go far more often than cards: the pools are not made anew for them.
             if self._made != (node, offered):
                 self._made = (node, offered)
                 # Without a card for claims there are no pools, and so no slices.
-                pools = device_pools(node, lambda gpu: gpu.uuid in offered, self._root)
+                pools = device_pools(node, lambda gpu: gpu.uuid in offered, self._root, cuts=self._cuts)
                 self.pools.publish(() if self._choice.is_empty else pools)

@@ -5,9 +5,12 @@ prepared claim holds, or a container by the device plugin, is refused: two sched
 and this is the last place where that is seen. What was prepared is remembered first and made usable then, so
 that a process that is killed in between is gone on with by the next one. A claim that holds a device is
 believed as long as the API server has it with that device, and for a while after.
+
+An instance that is made for a claim is made after the claim is remembered, and gone before it is forgotten.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -15,7 +18,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from gpufleet.agent.device_plugin.cdi import CdiEdits
+from gpufleet.agent.dra.card_cutter import CardCutter
 from gpufleet.agent.dra.claim_configuration import check_configuration
+from gpufleet.agent.dra.claim_devices import as_it_is, device_of, is_there
 from gpufleet.agent.dra.claim_files import ClaimFiles
 from gpufleet.agent.dra.device_pools import DevicePool, by_name, pool_name
 from gpufleet.agent.dra.prepared_claims import (
@@ -23,13 +28,13 @@ from gpufleet.agent.dra.prepared_claims import (
     Prepared,
     PreparedClaim,
     PreparedDevice,
+    Stage,
     is_uid,
 )
 from gpufleet.agent.dra.slice_publisher import Pools
 from gpufleet.agent.state.node_state import Gpu, NodeGpus
 from gpufleet.agent.state.state_errors import RefusedError
 from gpufleet.agent.state.topic import Topic
-from gpufleet.devices.facts import MigFacts
 from gpufleet.kube.answer import decode
 from gpufleet.kube.backoff import ONE_TRY
 from gpufleet.kube.client import Client
@@ -38,6 +43,7 @@ from gpufleet.kube.objects.resource_claims import ResourceClaimObject, WrittenAl
 from gpufleet.kube.resources import RESOURCE_CLAIMS
 from gpufleet.kube.status import NotFound
 from gpufleet.model.identifiers import DeviceId
+from gpufleet.model.mig import MigInstance
 from gpufleet.model.model_errors import InputError
 
 LOG = logging.getLogger(__name__)
@@ -83,6 +89,7 @@ class ClaimWorld(msgspec.Struct, frozen=True):
     prepared: Prepared
     edits: Callable[[Gpu, str], CdiEdits | None]
     held: Callable[[], Mapping[DeviceId, str]]
+    cutter: CardCutter
 
 
 class ClaimPreparer:
@@ -100,6 +107,7 @@ class ClaimPreparer:
         self.loaded = asyncio.Event()
         """Set once it is known what earlier processes prepared."""
         self.problem = ""
+        self._mending = ""
 
     def take(self, found: Iterable[PreparedClaim]) -> None:
         """Go on with what earlier processes prepared; called on the loop of those that follow it."""
@@ -107,14 +115,17 @@ class ClaimPreparer:
         self.loaded.set()
 
     async def run(self) -> None:
-        """Keep the files of prepared claims in place until cancelled. Raises OSError."""
+        """Keep prepared claims usable until cancelled. Raises OSError."""
         if not self.loaded.is_set():
             self.take(await asyncio.to_thread(self._record.load))
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._follow())
-            while True:
-                await self._client.clock.sleep(POLL_EVERY_S)
-                await self.restore()
+        while True:
+            changed = self._world.gpus.changed
+            # Files first: a driver may take its time to cut a card.
+            await self.restore()
+            await self.mend()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(POLL_EVERY_S):
+                    await changed.wait()
 
     async def prepare(self, driver: str, claim: ClaimName) -> PreparedClaim:
         """The claim with its devices of this driver, usable by containers. Raises RefusedError."""
@@ -152,14 +163,113 @@ class ClaimPreparer:
             # A pod asks for it again, so it is not gone, whatever was read a while ago.
             self._gone_since_s.pop(key, None)
             known = self.prepared.value.get(key)
+            if known is not None and known.stage is Stage.ENDING:
+                raise RefusedError(f"claim {claim.title} is being taken back")
             if known is None or (found is not None and not _is_of(known, found)):
                 # Another call may have taken it back while this one waited.
                 known = await self._prepare(self._made(driver, claim, found or await self._read(claim)))
-            return await self._usable(known)
+            if not self._unmade(known):
+                return await self._usable(known)
+        # A driver takes seconds to cut a card, in which other claims do not wait.
+        await self._make(known)
+        async with self._turn:
+            current = self.prepared.value.get(key)
+            if current is None or current.stage is Stage.ENDING:
+                raise RefusedError(f"claim {claim.title} was taken back meanwhile")
+            return await self._usable(current)
+
+    async def _make(self, claim: PreparedClaim) -> None:
+        """Have what is made for a claim. Raises RefusedError, KubeError."""
+        for device in self._unmade(claim):
+            await self._world.cutter.make(device.gpu, device.place)
+
+    def _unmade(self, claim: PreparedClaim) -> list[PreparedDevice]:
+        """What is made for a claim and is not there. Raises RefusedError where a card is not known."""
+        found = []
+        for device in claim.made:
+            gpu = self._world.gpus.value.gpu(device.gpu)
+            if gpu is None:
+                raise RefusedError(f"card {device.gpu} of claim {claim.title} is not known")
+            if not is_there(device, gpu):
+                found.append(device)
+        return found
 
     async def _taken_back(self, driver: str, uid: str) -> None:
+        """Take a claim back, and what was made for it. Raises RefusedError, OSError."""
+        async with self._turn:
+            known = self.prepared.value.get((uid, driver))
+            if known is None or not known.made:
+                await self._forget(driver, uid)
+                return
+            # Remembered first: a process that is killed goes on, and gives no container the claim any more.
+            await self._keep(msgspec.structs.replace(known, stage=Stage.ENDING))
+            await asyncio.to_thread(self._files.remove, uid, driver)
+        try:
+            for device in known.made:
+                await self._world.cutter.remove(device.gpu, device.place)
+        except RefusedError:
+            async with self._turn:
+                # The kubelet counts it as prepared until it is told otherwise, and so do its devices.
+                await self._keep(known)
+                if known.stage is Stage.READY:
+                    await self._usable(known)
+            raise
         async with self._turn:
             await self._forget(driver, uid)
+
+    async def mend(self) -> None:
+        """End what was begun to be taken back, make anew what a reset took, and leave no card cut for none.
+
+        What was begun to be made is left to the kubelet, which asks again, until the claim is gone.
+        """
+        problems = []
+        for claim in list(self.prepared.value.values()):
+            try:
+                await self._whole(self._mended(claim))
+            except (RefusedError, KubeError, InputError, OSError) as error:
+                problems.append(f"claim {claim.title}: {error}")
+        for card in self._cut_for_none():
+            try:
+                await self._world.cutter.tidy(card)
+            except RefusedError as error:
+                problems.append(str(error))
+        self._mending = "; ".join(problems)
+
+    async def _mended(self, claim: PreparedClaim) -> None:
+        """Raises RefusedError, KubeError, InputError, OSError."""
+        match claim.stage:
+            case Stage.ENDING:
+                await self._taken_back(claim.driver, claim.uid)
+            case Stage.READY:
+                await self._make(claim)
+            case Stage.MAKING:
+                key, now_s = (claim.uid, claim.driver), self._client.clock.monotonic_s()
+                if not all([await self._has_lost(claim, one) for one in claim.devices]):
+                    self._gone_since_s.pop(key, None)
+                elif now_s - self._gone_since_s.setdefault(key, now_s) >= GONE_AFTER_S:
+                    await self._taken_back(claim.driver, claim.uid)
+
+    def _cut_for_none(self) -> list[DeviceId]:
+        """Cards with more instances than claims have, and cards in MIG mode without any."""
+        pools = self._world.pools.value or ()
+        offered = {one.gpu for pool in pools for one in pool.devices if one.made is not None}
+        claimed = {
+            (one.gpu, one.place)
+            for claim in self.prepared.value.values()
+            for one in claim.devices
+            if not one.by_admin
+        }
+        found = []
+        for gpu in self._world.gpus.value.gpus:
+            there = {(gpu.uuid, MigInstance(one.start or 0, one.profile)) for one in gpu.facts.mig}
+            if gpu.uuid in offered and gpu.facts.mig_enabled and (not there or there - claimed):
+                found.append(gpu.uuid)
+        return found
+
+    async def _keep(self, claim: PreparedClaim) -> None:
+        """Remember a claim as it is now, on the disk before it is known to others. Raises OSError."""
+        await asyncio.to_thread(self._record.keep, claim)
+        self.prepared.publish({**self.prepared.value, (claim.uid, claim.driver): claim})
 
     async def _forget(self, driver: str, uid: str) -> None:
         """Take a claim back in this turn. Raises OSError."""
@@ -231,17 +341,16 @@ class ClaimPreparer:
             if result.driver == driver:
                 check_configuration(driver, result, found.devices.config)
                 devices.append(self._device(by_name(pools), result))
-        return PreparedClaim(
+        made = PreparedClaim(
             claim.uid, claim.namespace, claim.name, driver, self._world.boot_id, tuple(devices)
         )
+        return msgspec.structs.replace(made, stage=Stage.MAKING) if made.made else made
 
     async def _prepare(self, made: PreparedClaim) -> PreparedClaim:
         """Remember a claim. Raises RefusedError, OSError."""
         await self._forget_gone(made)
         self._refuse_taken(made)
-        # On disk before it is known to others: a death in between must not free the devices.
-        await asyncio.to_thread(self._record.keep, made)
-        self.prepared.publish({**self.prepared.value, (made.uid, made.driver): made})
+        await self._keep(made)
         return made
 
     async def _forget_gone(self, made: PreparedClaim) -> None:
@@ -269,19 +378,12 @@ class ClaimPreparer:
         if edits is None:
             # Its programs would find no library: while a driver is replaced this lasts a minute.
             raise RefusedError(f"no files of the driver of device {result.device} are found on this node")
-        part = gpu.instance(offered.instance)
-        return PreparedDevice(
-            result.request,
-            result.pool,
-            result.device,
-            gpu.uuid,
-            offered.instance,
-            "" if part is None else part.profile,
-            None if part is None else part.start,
-            edits,
-            result.share_id,
-            bool(result.admin_access),
-        )
+        device = device_of(result, offered, gpu, edits)
+        if device.by_admin and device.slices and not is_there(device, gpu):
+            raise RefusedError(
+                f"device {device.device} is not there, and access by an administrator makes none"
+            )
+        return device
 
     def _refuse_taken(self, made: PreparedClaim) -> None:
         """Refuse a device that another claim or the device plugin gave away. Raises RefusedError."""
@@ -300,15 +402,13 @@ class ClaimPreparer:
                     f"device {device.device} is held by claim {holder.title}{GONE if gone else ''}"
                 )
 
-    async def _follow(self) -> None:
-        async for _ in self._world.gpus.follow():
-            await self.restore()
-
     async def restore(self) -> None:
         """Make the files of all prepared claims be there, as they are right for this boot."""
         async with self._turn:
-            problems = [self._record.problem] if self._record.problem else []
+            problems = [one for one in (self._record.problem, self._mending) if one]
             for claim in list(self.prepared.value.values()):
+                if claim.stage is not Stage.READY:
+                    continue
                 try:
                     await self._usable(claim)
                 except (RefusedError, OSError) as error:
@@ -317,51 +417,15 @@ class ClaimPreparer:
 
     async def _usable(self, claim: PreparedClaim) -> PreparedClaim:
         """The claim as it is now, with its file in place. Raises RefusedError, OSError."""
-        current = self._current(claim)
+        current = as_it_is(claim, self._world.boot_id, self._world.gpus.value, self._world.edits)
         if current is None:
             # A card may have another number since the reboot, and the old number may be another card's.
             await asyncio.to_thread(self._files.remove, claim.uid, claim.driver)
             raise RefusedError("a device of it was not found again since the node was booted")
         if current != claim:
-            await asyncio.to_thread(self._record.keep, current)
-            self.prepared.publish({**self.prepared.value, (claim.uid, claim.driver): current})
+            await self._keep(current)
         await asyncio.to_thread(self._files.ensure, current)
         return current
-
-    def _current(self, claim: PreparedClaim) -> PreparedClaim | None:
-        """The claim as it is now; None where a device of it was not found since the node was booted.
-
-        After a reboot a card may have another number, and an instance at the same place another UUID. After
-        an update of the driver its files have other names. A device that is not seen for a while stays as it
-        was in this boot.
-        """
-        is_of_this_boot = claim.boot_id == self._world.boot_id
-        found = [self._found_again(one, by_uuid=is_of_this_boot) for one in claim.devices]
-        if not is_of_this_boot and None in found:
-            return None
-        devices = tuple(now or before for now, before in zip(found, claim.devices, strict=True))
-        return msgspec.structs.replace(claim, boot_id=self._world.boot_id, devices=devices)
-
-    def _found_again(self, device: PreparedDevice, *, by_uuid: bool) -> PreparedDevice | None:
-        gpu = self._world.gpus.value.gpu(device.gpu)
-        if gpu is None:
-            return None
-        instance = device.instance
-        if instance:
-            place = (device.profile, device.start)
-            part = gpu.instance(instance) if by_uuid else _at_place(gpu, place)
-            if part is None:
-                return None
-            instance = part.uuid
-        edits = self._world.edits(gpu, instance)
-        # Files of a driver that is being replaced are missing for a while.
-        if edits is None or (device.edits.mounts and not edits.mounts):
-            return None
-        return msgspec.structs.replace(device, instance=instance, edits=edits)
-
-
-def _at_place(gpu: Gpu, place: tuple[str, int | None]) -> MigFacts | None:
-    return next((one for one in gpu.facts.mig if (one.profile, one.start) == place), None)
 
 
 def _is_of(claim: PreparedClaim, found: WrittenAllocation) -> bool:

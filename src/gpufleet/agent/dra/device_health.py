@@ -52,6 +52,10 @@ class HealthSource:
         gpu = self._gpus.value.gpu(device.gpu)
         if gpu is None:
             return Verdict.UNKNOWN, "the card is not known at the moment"
-        if gpu.health is Verdict.HEALTHY and device.instance in gpu.sick_instances:
-            return Verdict.UNHEALTHY, gpu.sick_instances[device.instance]
+        instance = device.instance
+        if device.made is not None and device.made.place is not None:
+            there = gpu.instance_at(device.made.place)
+            instance = "" if there is None else there.uuid
+        if gpu.health is Verdict.HEALTHY and instance in gpu.sick_instances:
+            return Verdict.UNHEALTHY, gpu.sick_instances[instance]
         return gpu.health, gpu.reason

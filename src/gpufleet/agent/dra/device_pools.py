@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from gpufleet.agent.dra import amd_devices, intel_devices, nvidia_devices
+from gpufleet.agent.dra import amd_devices, intel_devices, mig_partitions, nvidia_devices
 from gpufleet.agent.dra.offered_device import OfferedDevice
 from gpufleet.agent.state.node_state import Gpu, NodeGpus
 from gpufleet.devices.facts import Driver
 from gpufleet.kube.objects.resource_slices import (
     ResourceSliceSpec,
+    WrittenCounterSet,
     WrittenDevice,
     WrittenPool,
 )
@@ -23,6 +24,9 @@ from gpufleet.model.gpu_catalogue import Vendor
 
 DEVICES_MOST = 64
 """Devices of one slice: the API server takes 64 where one of them has a taint, which any may get."""
+
+COUNTER_SETS_MOST = 8
+"""What the API server takes in one slice; each card that is cut for claims has one."""
 
 POOL_NAME_LONGEST = 253
 """What the API server takes as the name of a pool."""
@@ -44,11 +48,12 @@ def no_root(_: str | None) -> str:
 
 
 class DevicePool(msgspec.Struct, frozen=True):
-    """The devices of one driver on one node."""
+    """The devices of one driver on one node, with the counters that they draw from."""
 
     driver: str
     node: str
     devices: tuple[OfferedDevice, ...] = ()
+    counters: tuple[WrittenCounterSet, ...] = ()
 
     @property
     def name(self) -> str:
@@ -70,26 +75,50 @@ def pool_name(node: str, driver: str) -> str:
 
 
 def device_pools(
-    node: NodeGpus, gives: Callable[[Gpu], bool], root: Roots = no_root
+    node: NodeGpus, gives: Callable[[Gpu], bool], root: Roots = no_root, *, cuts: bool = False
 ) -> tuple[DevicePool, ...]:
-    """The pools of the cards that ``gives`` leaves to claims; no pool for a vendor without cards here."""
+    """The pools of the cards that ``gives`` leaves to claims; no pool for a vendor without cards here.
+
+    ``cuts``: cards that can be cut are offered as all that can be made of them.
+    """
     drivers = {one.vendor: one for one in node.drivers}
     found = []
     for vendor, driver in DRIVERS.items():
         cards = [gpu for gpu in node.gpus if gpu.facts.vendor is vendor]
         if cards:
-            given = (gpu for gpu in cards if gives(gpu))
-            devices = (one for gpu in given for one in _devices(gpu, drivers.get(vendor), root))
-            found.append(DevicePool(driver, node.node, tuple(devices)))
+            given = [gpu for gpu in cards if gives(gpu)]
+            found.append(_pool(driver, node.node, given, drivers.get(vendor), root, cuts=cuts))
     return tuple(found)
+
+
+def _pool(
+    name: str, node: str, cards: Iterable[Gpu], driver: Driver | None, root: Roots, *, cuts: bool
+) -> DevicePool:
+    devices: list[OfferedDevice] = []
+    counters: list[WrittenCounterSet] = []
+    for gpu in cards:
+        is_nvidia = gpu.facts.vendor is Vendor.NVIDIA
+        geometry = mig_partitions.geometry_to_cut(gpu) if cuts and is_nvidia else None
+        if geometry is None:
+            devices += _devices(gpu, driver, root)
+            continue
+        above = root(gpu.facts.pci_bus_id)
+        counter_set, parts = mig_partitions.partitions(gpu, geometry, driver, above)
+        counters.append(counter_set)
+        devices += parts
+    return DevicePool(name, node, tuple(devices), tuple(counters))
 
 
 def pool_slices(pool: DevicePool, generation: int) -> tuple[ResourceSliceSpec, ...]:
     """The slices of a pool; one without devices has an empty slice, so that it is seen to be whole."""
     groups = tuple(_grouped([one.written for one in pool.devices]))
-    part = WrittenPool(pool.name, generation, len(groups))
-    return tuple(
-        ResourceSliceSpec(pool.driver, part, node_name=pool.node, devices=devices) for devices in groups
+    places = range(0, len(pool.counters), COUNTER_SETS_MOST)
+    sets = [pool.counters[begin : begin + COUNTER_SETS_MOST] for begin in places]
+    part = WrittenPool(pool.name, generation, len(sets) + len(groups))
+    # Counters first: a server that keeps none says so before a device that needs them is written.
+    return (
+        *(ResourceSliceSpec(pool.driver, part, node_name=pool.node, shared_counters=one) for one in sets),
+        *(ResourceSliceSpec(pool.driver, part, node_name=pool.node, devices=one) for one in groups),
     )
 
 
@@ -103,7 +132,17 @@ def slice_name(pool: DevicePool, number: int) -> str:
 def without_tainted(pool: DevicePool) -> DevicePool:
     """The pool without devices that are out of service, for a server that knows no taints."""
     well = tuple(one for one in pool.devices if not one.written.taints)
-    return DevicePool(pool.driver, pool.node, well)
+    return DevicePool(pool.driver, pool.node, well, pool.counters)
+
+
+def without_counters(pool: DevicePool) -> DevicePool:
+    """The pool with whole cards in place of their parts, for a server that knows no counters."""
+    cards = (
+        msgspec.structs.replace(one, written=msgspec.structs.replace(one.written, consumes_counters=()))
+        for one in pool.devices
+        if one.made is None or one.made.place is None
+    )
+    return DevicePool(pool.driver, pool.node, tuple(cards))
 
 
 def by_name(pools: Iterable[DevicePool]) -> Mapping[str, DevicePool]:

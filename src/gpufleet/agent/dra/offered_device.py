@@ -11,6 +11,7 @@ import msgspec
 
 from gpufleet.kube.objects.resource_slices import WrittenAttribute, WrittenCapacity, WrittenDevice
 from gpufleet.model.identifiers import DeviceId
+from gpufleet.model.mig import MigInstance
 
 PCI_BUS_ID = "resource.kubernetes.io/pciBusID"
 """Kubernetes' attribute for the place of a device on the PCI bus, written 0000:19:00.0."""
@@ -26,12 +27,26 @@ Attributes = dict[str, WrittenAttribute]
 Capacities = dict[str, WrittenCapacity]
 
 
+class MadeDevice(msgspec.Struct, frozen=True):
+    """What a card is cut for once a claim has the device: an instance at its place, or the whole card.
+
+    ``slices`` are the memory slices that it takes, as bits.
+    """
+
+    place: MigInstance | None
+    slices: int
+
+
 class OfferedDevice(msgspec.Struct, frozen=True):
-    """A device of a slice. ``instance`` is the UUID of the part that it is of its card; else it is empty."""
+    """A device of a slice. ``instance`` is the UUID of the part that it is of its card; else it is empty.
+
+    ``made`` is set where the device is made when a claim that has it is prepared.
+    """
 
     gpu: DeviceId
     written: WrittenDevice
     instance: str = ""
+    made: MadeDevice | None = None
 
     @property
     def name(self) -> str:

@@ -5,6 +5,7 @@ found here, whatever else is lost. A file that is torn or was changed is not bel
 out of the way and told, and harms no other claim. One that cannot be read is told too, and stays where it is.
 """
 
+import enum
 import logging
 import re
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from gpufleet.agent.state.checksummed import ChecksumError, checked, with_checks
 from gpufleet.agent.state.disk import DISK, PRIVATE, Disk, replace_file
 from gpufleet.agent.state.topic import Topic
 from gpufleet.model.identifiers import DeviceId
+from gpufleet.model.mig import MigInstance
 
 LOG = logging.getLogger(__name__)
 # A record of another version is not believed.
@@ -32,6 +34,7 @@ class PreparedDevice(msgspec.Struct, frozen=True):
 
     ``profile`` and ``start`` find an instance again whose UUID changed with a reboot. ``edits`` is what a
     container gets. ``by_admin`` is set where the device may be held by another claim too.
+    ``slices`` are the memory slices, as bits, of a device that is made for its claim; 0 for all others.
     """
 
     request: str
@@ -44,16 +47,35 @@ class PreparedDevice(msgspec.Struct, frozen=True):
     edits: CdiEdits = CdiEdits()
     share_id: str | None = None
     by_admin: bool = False
+    slices: int = 0
+
+    @property
+    def place(self) -> MigInstance | None:
+        """Where the instance is that it is; None for a whole card, and for a part without a place."""
+        return None if self.start is None else MigInstance(self.start, self.profile)
 
     def overlaps(self, other: "PreparedDevice") -> bool:
         """Whether both are the same device, or one is a part of the other."""
         if self.gpu != other.gpu:
             return False
+        if self.slices and other.slices:
+            return bool(self.slices & other.slices)
         if not self.instance or not other.instance or self.instance == other.instance:
             return True
         # After a reboot the instance at a place has another UUID. Partitions without a place keep theirs.
         place = (self.profile, self.start)
         return self.start is not None and place == (other.profile, other.start)
+
+
+class Stage(enum.Enum):
+    """How far a claim is."""
+
+    MAKING = "making"
+    """Devices of it are being made; no container has it yet."""
+
+    READY = "ready"
+    ENDING = "ending"
+    """It is being taken back: no container has it any more, and what was made for it goes."""
 
 
 class PreparedClaim(msgspec.Struct, frozen=True):
@@ -65,11 +87,17 @@ class PreparedClaim(msgspec.Struct, frozen=True):
     driver: str
     boot_id: str
     devices: tuple[PreparedDevice, ...] = ()
+    stage: Stage = Stage.READY
 
     @property
     def title(self) -> str:
         """How it is named in sentences: namespace/name."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def made(self) -> tuple[PreparedDevice, ...]:
+        """The devices that are made for it, and go with it."""
+        return tuple(one for one in self.devices if one.slices and not one.by_admin)
 
 
 Prepared = Topic[Mapping[tuple[str, str], PreparedClaim]]

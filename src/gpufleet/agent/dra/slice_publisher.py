@@ -13,7 +13,13 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from gpufleet.agent.dra.device_pools import DRIVERS, DevicePool, pool_name, without_tainted
+from gpufleet.agent.dra.device_pools import (
+    DRIVERS,
+    DevicePool,
+    pool_name,
+    without_counters,
+    without_tainted,
+)
 from gpufleet.agent.dra.slice_plan import slice_plan
 from gpufleet.agent.state.topic import Topic
 from gpufleet.kube.answer import decode
@@ -41,6 +47,7 @@ PAUSES = RetryLimits(first_s=0.2, longest_s=10.0)
 # Where the server does not serve resource.k8s.io/v1, before 1.34.
 PACE = Pace(absent_pause_s=15.0)
 NO_TAINTS = "the API server keeps no taints of devices: devices that are out of service are not offered"
+NO_COUNTERS = "the API server keeps no counters of devices: cards are offered as a whole, and not in parts"
 _NODE = msgspec.json.Decoder(PartialObject)
 _SLICE = msgspec.json.Decoder(ResourceSliceObject)
 
@@ -65,6 +72,7 @@ class SlicePublisher:
         """What was sent last and what the server made of it, by the names of slices where these differ."""
 
         self._knows_taints = True
+        self._knows_counters = True
         self.problem = ""
 
     @property
@@ -140,6 +148,8 @@ class SlicePublisher:
                 await self._delete(_of_pool(there, driver, pool_name(self._node, driver)))
         if not self._knows_taints:
             problems.append(NO_TAINTS)
+        if not self._knows_counters:
+            problems.append(NO_COUNTERS)
         return problems
 
     async def _listed(self) -> list[ResourceSliceObject]:
@@ -157,6 +167,8 @@ class SlicePublisher:
     async def settle_pool(self, pool: DevicePool, there: Sequence[ResourceSliceObject]) -> None:
         """Make the slices of a pool, seen like this, what they should be. Raises KubeError."""
         known = pool if self._knows_taints else without_tainted(pool)
+        if not self._knows_counters:
+            known = without_counters(known)
         plan = slice_plan(known, there, self._alike)
         for name, spec in plan.created:
             metadata = Metadata(name, owner_references=(await self._owner(),))
@@ -180,8 +192,14 @@ class SlicePublisher:
                 )
 
     def _remember(self, name: str, sent: ResourceSliceSpec, answer: bytes) -> None:
-        """What the server made of a slice: it drops fields of features that are off, and says nothing."""
+        """What the server made of a slice: it drops fields of features that are off, and says nothing.
+
+        Raises KubeError where it drops counters, so that no device is written that would draw from them.
+        """
         kept = decode(answer, _SLICE).spec
+        if sent.shared_counters and not kept.shared_counters:
+            self._knows_counters = False
+            raise KubeError(NO_COUNTERS)
         self._kept.pop(name, None)
         if kept == sent:
             return

@@ -59,7 +59,7 @@ class GpuMonitor:
     ``present`` says whether a vendor's hardware is there; its library is left alone where not. A value
     without a boot id is one from before the GPUs were known. ``record`` keeps the health of the GPUs over a
     restart; where it cannot be believed, ``remembered`` gives the errors that the node's report in the API
-    has.
+    has. ``is_for_claims`` says which cards are not shared, because resource claims get them.
     """
 
     def __init__(
@@ -75,6 +75,7 @@ class GpuMonitor:
         present: Callable[[Vendor], bool] = lambda _: True,
         record: HealthRecord | None = None,
         remembered: Callable[[], Awaitable[Codes]] = nothing_remembered,
+        is_for_claims: Callable[[GpuFacts], bool] = lambda _: False,
     ) -> None:
         self.gpus = Topic(NodeGpus(node, problems=(LOOKING,)))
         self.readings: Topic[Readings] = Topic({})
@@ -86,6 +87,7 @@ class GpuMonitor:
         self._clock = clock
         self._record = record
         self._remembered = remembered
+        self.is_for_claims = is_for_claims
         self._codes: Codes = {}
         before = () if record is None else record.load()
         self._vendors = [
@@ -140,12 +142,18 @@ class GpuMonitor:
     def _plan(self, gpus: Sequence[GpuFacts]) -> Plans:
         """What the planner says; where it fails, what it said last, with that problem."""
         try:
-            self._plans = self.planner.value(gpus)
+            self._plans = self.planner.value([self._as_planned(one) for one in gpus])
         except Exception as error:  # a bug there must not hide which GPUs are sick
             LOG.exception("GPUs cannot be planned")
             problem = f"the sharing plan could not be made: {printable(str(error), 200)}"
             return msgspec.structs.replace(self._plans, problems=(*self._plans.problems, problem))
         return self._plans
+
+    def _as_planned(self, gpu: GpuFacts) -> GpuFacts:
+        """A card of claims is whole for the plan: how it is cut changes with the claims, and not its plan."""
+        if not gpu.mig_enabled or not self.is_for_claims(gpu):
+            return gpu
+        return msgspec.structs.replace(gpu, mig_enabled=False, mig=())
 
     def _publish(self) -> None:
         """Publish what is known now."""

@@ -17,9 +17,11 @@ import msgspec
 from gpufleet.agent.mig.change_records import ChangesOnDisk
 from gpufleet.agent.mig.held_on_card import held_on_card
 from gpufleet.agent.mig.layout_changer import CardDriver, HeldOnCard, LayoutChanger
+from gpufleet.agent.mig.mig_manager import MIG_MANAGER_WORDS, is_at_work
 from gpufleet.agent.mig.offered_gpus import OfferedGpus
 from gpufleet.agent.state.node_state import Gpu, Holders, NodeGpus, NodePods
 from gpufleet.agent.state.topic import Topic
+from gpufleet.devices.facts import GpuFacts
 from gpufleet.devices.health import Verdict
 from gpufleet.devices.sharing.plan import Exclusive, Mig
 from gpufleet.kube.backoff import ONE_TRY
@@ -42,7 +44,6 @@ from gpufleet.mig.wanted import (
     read_wanted,
 )
 from gpufleet.model import gpu_model
-from gpufleet.model.fleet_policy import MIG_MANAGER_LABEL
 from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.mig import Layout, MigGeometry
@@ -51,14 +52,13 @@ from gpufleet.model.model_errors import InputError, WorldError
 
 LOG = logging.getLogger(__name__)
 
+CLAIMS_WORDS = "the card goes to claims (--dra-cards)"
+
 LOOK_EVERY_S = 5.0
 """Pods end without a word to this part."""
 
 RETRY_S = 300.0
 """After a change that failed: a driver that refuses mostly goes on refusing."""
-
-
-MIG_MANAGER_WORDS = "NVIDIA's MIG Manager changes the layouts of this node"
 
 
 class _Node(Structure, frozen=True):
@@ -69,15 +69,16 @@ class LayoutWorld(msgspec.Struct, frozen=True):
     """What a change asks of the other parts of the agent.
 
     ``ask`` says what containers hold now, or were just given; it raises WorldError or TimeoutError. ``known``
-    says whether pods and holders are known as far as there are any. ``obstacle`` says why no layout of this
-    node may change, "" where they may. ``offer`` returns once nothing is given any more that is withheld, and
-    ``list_anew`` once the GPUs are told as their driver has them now; it raises TimeoutError.
+    says whether pods and holders are known as far as there are any. ``is_for_claims`` says of a card that
+    resource claims get it: its layout follows from them. ``offer`` returns once nothing is given any more
+    that is withheld, and ``list_anew`` once the GPUs are told as their driver has them now; it raises
+    TimeoutError.
     """
 
     pods: Topic[NodePods]
     ask: Callable[[], Awaitable[Holders]]
     known: Callable[[], bool]
-    obstacle: Callable[[], str]
+    is_for_claims: Callable[[GpuFacts], bool]
     offer: Callable[[], Awaitable[None]]
     list_anew: Callable[[], Awaitable[None]]
 
@@ -162,14 +163,13 @@ class NodeLayouts:
             wanted = read_wanted(said.annotations.get(LAYOUTS_ANNOTATION, ""))
         except InputError as error:
             raise LayoutsRefusedError(str(error)) from error
-        manager = said.labels.get(MIG_MANAGER_LABEL, "false") != "false"
-        refusal = MIG_MANAGER_WORDS if manager else self._world().obstacle()
-        if wanted and refusal:
+        manager = is_at_work(said)
+        if wanted and manager:
             # Who wrote the wish waits for a state, and does not see the readiness of this process.
             for card, layout in wanted.items():
-                self._say(card, layout, LayoutState.FAILED, refusal)
+                self._say(card, layout, LayoutState.FAILED, MIG_MANAGER_WORDS)
             await self._tell()
-            raise LayoutsRefusedError(refusal)
+            raise LayoutsRefusedError(MIG_MANAGER_WORDS)
         return wanted
 
     def _say(self, card: DeviceId, layout: Layout | None, state: LayoutState, problem: str = "") -> None:
@@ -182,7 +182,7 @@ class NodeLayouts:
     async def _bring(self, card: DeviceId, wanted: Layout | None) -> None:
         """Begin a change, unless the card has the layout or something is in the way."""
         gpu = self._gpus.value.gpu(card)
-        reason = "there is no such card on this node" if gpu is None else _why_not(gpu, wanted)
+        reason = "there is no such card on this node" if gpu is None else self._why_not(gpu, wanted)
         if reason or gpu is None:
             self._say(card, wanted, LayoutState.FAILED, reason)
             return
@@ -202,6 +202,10 @@ class NodeLayouts:
             return
         await self._carry_out(LayoutChange(card, layout, wanted))
 
+    def _why_not(self, gpu: Gpu, wanted: Layout | None) -> str:
+        """Why a card is not brought to a layout, "" where it is."""
+        return CLAIMS_WORDS if self._world().is_for_claims(gpu.facts) else _why_not(gpu, wanted)
+
     async def _carry_out(self, change: LayoutChange) -> None:
         """Bring one card to its layout or back; it is offered again once it is known how it is."""
         card = change.card
@@ -211,6 +215,11 @@ class NodeLayouts:
         geometry = None if gpu is None else _geometry(gpu)
         if geometry is None:
             self._say(card, change.wanted, LayoutState.FAILED, "the card is gone")
+            return
+        if gpu is not None and self._world().is_for_claims(gpu.facts):
+            # Another setting since: claims say what the card shall have.
+            self._records.forget(card)
+            self.offered.release(card)
             return
         self.offered.withhold(card, change.withheld)
         await self._world().offer()
@@ -237,11 +246,10 @@ class NodeLayouts:
     async def _tell(self) -> None:
         """Write the states where the Node says others. Raises WorldError."""
         # States without a card say that layouts are carried out on this node.
-        says = bool(self.states) or not self._world().obstacle()
-        text = msgspec.json.encode(self.states).decode() if says else ""
+        text = msgspec.json.encode(self.states).decode()
         if self.said is None or self.said.annotations.get(STATES_ANNOTATION, "") == text:
             return
-        body = {"metadata": {"annotations": {STATES_ANNOTATION: text or None}}}
+        body = {"metadata": {"annotations": {STATES_ANNOTATION: text}}}
         await self._client.patch(NODES, self._node, body, retry_limits=ONE_TRY)
 
 

@@ -13,6 +13,7 @@ from gpufleet.devices.sample import ProcessUse, Sample
 from gpufleet.devices.sharing.plan import SharingPlan
 from gpufleet.model.grant import Grant
 from gpufleet.model.identifiers import DeviceId
+from gpufleet.model.mig import MigInstance
 
 
 class Gpu(msgspec.Struct, frozen=True):
@@ -45,6 +46,11 @@ class Gpu(msgspec.Struct, frozen=True):
     def instance(self, uuid: str) -> MigFacts | None:
         """The GPU's MIG instance of this UUID."""
         return next((one for one in self.facts.mig if one.uuid == uuid), None)
+
+    def instance_at(self, place: MigInstance) -> MigFacts | None:
+        """The GPU's MIG instance at a place, if there is one with all of its compute."""
+        wanted = (place.profile, place.start)
+        return next((one for one in self.facts.mig if (one.profile, one.start) == wanted), None)
 
 
 class NodeGpus(msgspec.Struct, frozen=True):

@@ -26,6 +26,12 @@ from gpufleet.model.mig_boards import BOARDS
 NAMES = uuid.UUID("0d4c2f6a-53c6-5d7a-8c0e-3a5b7a1e9f24")
 """Under which ids are made: the same machine always has the same GPUs."""
 
+CAPABILITIES_OF_GPU, CAPABILITIES_OF_INSTANCE = 135, 9
+"""By how much the numbers of capabilities grow from one GPU, and one GPU instance, to the next."""
+
+FIRST_CAPABILITY = 3
+"""The number of the first GPU instance's; those before it are of the driver itself."""
+
 IDLE_SHARE = 0.1
 """The part of its power limit that a GPU draws without work."""
 
@@ -90,8 +96,15 @@ class Gpu:
             0,
             profile.memory_mib or eighths,
             profile.multiprocessors,
+            device_nodes=self._capabilities(gpu_instance),
             engines=Engines(copy=profile.copy_engines, decoders=profile.decoders),
         )
+
+    def _capabilities(self, gpu_instance: int) -> tuple[str, ...]:
+        """The device nodes that open a GPU instance and its first compute instance."""
+        of_gpu = FIRST_CAPABILITY + CAPABILITIES_OF_GPU * self.index
+        number = of_gpu + CAPABILITIES_OF_INSTANCE * gpu_instance
+        return tuple(f"/dev/nvidia-caps/nvidia-cap{one}" for one in (number, number + 1))
 
     def power_w(self, busy_pct: int) -> float:
         """The power that the GPU draws at this load."""
