@@ -14,6 +14,7 @@ NO_PURCHASE_HELPS = {
     "queue-closed": "WaitingForQueue",
     "queue-broken": "WaitingForQueue",
     "queue-not-admitted": "WaitingForQueue",
+    "queue-budget": "WaitingForBudget",
     "queue-quota": "WaitingForQuota",
     "queue-quota-protected": "WaitingForQuota",
     "queue-outside": "WaitingForQuota",

@@ -15,6 +15,7 @@ from gpufleet.engine.explanations.causes import (
     BY_LIMIT,
     GANG_SHORT,
     GANG_UNKNOWN,
+    QUEUE_BUDGET,
 )
 from gpufleet.kube.codec.chosen_nodes import Postponed, read_chosen_nodes
 from gpufleet.kube.objects.pod import Pod
@@ -24,6 +25,9 @@ UNSCHEDULABLE = "Unschedulable"
 
 NEVER_FITS = "NeverFits"
 """The work asks for more than its queue can ever give."""
+
+WAITING_FOR_BUDGET = "WaitingForBudget"
+"""The budget of the work's queue is spent, so that nodes would stay empty."""
 
 WAITING_FOR_GANG = "WaitingForGang"
 WAITING_FOR_NODE_LIMITS = "WaitingForNodeLimits"
@@ -36,6 +40,7 @@ WAITING_FOR_TURN = "WaitingForTurn"
 
 _BY_CAUSE = {
     **dict.fromkeys(BY_BAR.values(), WAITING_FOR_QUEUE),
+    QUEUE_BUDGET: WAITING_FOR_BUDGET,
     **dict.fromkeys(BY_LIMIT.values(), WAITING_FOR_QUOTA),
     **dict.fromkeys((GANG_SHORT, GANG_UNKNOWN, GANG_MALFORMED), WAITING_FOR_GANG),
     **dict.fromkeys((ABOUT_TO_RUN, BACKOFF, BEHIND_OTHERS), WAITING_FOR_TURN),

@@ -171,18 +171,21 @@ class WhyBarred(enum.StrEnum):
     NO_PARENT = "no-parent"
     TOO_DEEP = "too-deep"
     NOT_ADMITTED = "not-admitted"
+    OVER_BUDGET = "over-budget"
 
 
 class QueueBar(msgspec.Struct, frozen=True, omit_defaults=True):
     """The queue that bars work from starting, the one that the work names or one above it.
 
-    Where the work's ``namespace`` may not use the queue, ``admits`` says in words which may.
+    Where the work's ``namespace`` may not use the queue, ``admits`` says in words which may. ``budget`` says
+    in words which budget of the queue is spent.
     """
 
     queue: QueueName
     why: WhyBarred
     namespace: str = ""
     admits: str = ""
+    budget: str = ""
 
 
 class QuotaLimit(enum.StrEnum):

@@ -117,7 +117,8 @@ class Queue(msgspec.Struct, frozen=True, omit_defaults=True):
     draining queue; where that is None, what the engine hears of after it heard that the queue drains. Work
     that has waited for ``reserve_after_us`` may hold a reservation of the place where it will start first;
     None: never. With ``learn_run_times``, work that does not say how long it runs is let in before others'
-    reservations by how long work like it ran. ``admitted`` says which namespaces may use the queue and those
+    reservations by how long work like it ran. ``spent_budget`` says in words which budget is spent, so that
+    nothing new starts while what runs goes on; "" for none. ``admitted`` says which namespaces may use the queue and those
     below it that say nothing of their own; None: the queue says nothing.
     """
 
@@ -134,4 +135,5 @@ class Queue(msgspec.Struct, frozen=True, omit_defaults=True):
     draining_since_us: int | None = None
     reserve_after_us: int | None = RESERVE_AFTER_US
     learn_run_times: bool = False
+    spent_budget: str = ""
     admitted: AdmittedNamespaces | None = msgspec.field(default=None, name="door")

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import msgspec
 
 from gpufleet.cluster.queues import nomination_records
+from gpufleet.cluster.queues.budget_holds import read_hold
 from gpufleet.cluster.queues.queue_conditions import BARS, IN_FORCE, MALFORMED, TROUBLES
 from gpufleet.cluster.queues.queue_figures import QueueFigures
 from gpufleet.cluster.queues.queue_tracker import QueueTracker
@@ -196,7 +197,10 @@ class QueueStatusWriter:
             return conditions_alone(previous, [bad], generation, now)
         if figures is None:
             return None
+        hold = read_hold(queue)
         conditions_now = [_active(name, figures.bar), *self._namespaces(name)]
+        if hold is not None:
+            conditions_now.append(hold.condition(self.queues.now_us()))
         status = queue_status(
             previous, conditions_now, figures, generation, now, self.queues.local_name_in(name)
         )

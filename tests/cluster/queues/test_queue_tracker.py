@@ -139,3 +139,16 @@ def test_ten_thousand_queues_are_mapped_in_one_go() -> None:
     for number in range(10_000):
         followed.queue(f"queue-{number:05}", namespaces=[f"team-{number:05}"], parent="root")
     assert followed.queue_of("team-09999") == "queue-09999"
+
+
+def test_a_hold_that_cannot_be_read_or_is_over_holds_nothing() -> None:
+    """19:00 on the 28th of November 2026 is 1,795,892,400 s after 1970."""
+    followed = Followed()
+    followed.book.now_us = lambda: 1_795_892_400 * 10**6
+    for until, spent in (("2026-11-28T19:00:01Z", "9 EUR"), ("2026-11-28T19:00:00Z", ""), ("soon", "")):
+        budget = {"spent": "9 EUR", "cost": "10 EUR", "checkedAt": "2026-11-28T18:00:00Z", "heldUntil": until}
+        parts = {"spec": {}, "status": {"budget": budget}}
+        followed.shelf.put(resources.FLEET_QUEUES, FleetQueue, "a", **parts)
+        assert followed.book.update(A) == [QueueSet(Queue(A, spent_budget=spent))] or until == "soon"
+        assert followed.book.known[A].queue.spent_budget == spent
+    assert followed.book.take_released() == []

@@ -29,6 +29,7 @@ def queue(
     draining_since_us: int | None = None,
     reserve_after_s: int | None = 300,
     learn_run_times: bool = False,
+    spent_budget: str = "",
     admitted: AdmittedNamespaces | None = None,
 ) -> Queue:
     """An open queue, a root unless it has a parent."""
@@ -43,6 +44,7 @@ def queue(
         draining_since_us=draining_since_us,
         reserve_after_us=reserve_after_us,
         learn_run_times=learn_run_times,
+        spent_budget=spent_budget,
         admitted=admitted,
     )
 

@@ -8,6 +8,7 @@ from gpufleet.engine import event
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.explanations.sentences import explain
 from gpufleet.engine.instruction import (
+    Evict,
     AnyInstruction,
     GangUnschedulable,
     QueueBar,
@@ -317,6 +318,29 @@ def test_nothing_starts_in_a_closed_queue_until_it_is_opened(state: QueueState, 
     assert gang_told.verdict is not None
     assert gang_told.verdict.bar == bar("team", why)
     assert sorted(placed(told.queues(queue("team")))) == ["g-0", "g-1", "one"]
+
+
+def test_where_a_budget_is_spent_nothing_new_starts_below_it_either_and_what_runs_goes_on() -> None:
+    below = queue("team", parent="root")
+    told = story(queue("root"), below)
+    assert placed(told.arrive(pod("runs", shape(1), queue="team"))) == ["runs"]
+    spent = told.queues(queue("root", spent_budget="800.00 EUR until 2026-12-01"))
+    assert [one for one in spent if isinstance(one, Evict)] == []
+    told.arrive(pod("new", shape(1), queue="team"))
+    over = QueueBar(QueueName("root"), WhyBarred.OVER_BUDGET, budget="800.00 EUR until 2026-12-01")
+    assert verdict(told, "new").bar == over
+    assert placed(told.queues(queue("root"))) == ["new"]
+
+
+@pytest.mark.parametrize(
+    ("state", "why"), [(QueueState.HELD, WhyBarred.HELD), (QueueState.DRAINING, WhyBarred.OVER_BUDGET)]
+)
+def test_of_a_spent_budget_and_a_state_the_stricter_one_counts(state: QueueState, why: WhyBarred) -> None:
+    told = story(queue("team", state=state, spent_budget="1.00 EUR until 2026-12-01"))
+    told.arrive(pod("one", shape(1), queue="team"))
+    found = verdict(told, "one").bar
+    assert found is not None
+    assert found.why is why
 
 
 def test_a_draining_queue_finishes_what_it_has_and_takes_nothing_new_in() -> None:

@@ -16,6 +16,18 @@ def add_queue(world: World, name: str, *gpus: dict[str, Any], **spec: Any) -> No
     world.add({**kind, "metadata": {"name": name}, "spec": {"quotas": quotas, **spec}})
 
 
+def spend(world: World, queue: str, held_until: str = "2126-12-01T00:00:00Z") -> None:
+    """What the ledger says of a budget that is spent."""
+    budget = {
+        "spent": "800.00 EUR until 2026-12-01",
+        "cost": "812.34 EUR",
+        "checkedAt": "2026-11-28T10:00:00Z",
+        "heldUntil": held_until,
+    }
+    path = f"/apis/gpufleet.io/v1alpha1/fleetqueues/{queue}/status"
+    assert world.request("PATCH", path, {"status": {"budget": budget}}) == 200
+
+
 def in_queue(world: World, queue: str, name: str = "p", gpus: int = 1, **more: Any) -> None:
     """A pod that waits in a queue."""
     world.pod(name, gpus=gpus, labels={QUEUE: queue}, **more)
@@ -123,6 +135,19 @@ def a_queue_above_is_held(world: World) -> None:
     world.node("a")
     add_queue(world, "root", state="Held")
     add_queue(world, "team", {"nominal": 3}, parent="root")
+    in_queue(world, "team")
+
+
+@cause(
+    "queue-budget",
+    why="the budget of queue root is spent (800.00 EUR until 2026-12-01), and nothing new starts in it",
+    way="wait until the period of the budget is over",
+)
+def the_budget_above_is_spent(world: World) -> None:
+    world.node("a")
+    add_queue(world, "root")
+    add_queue(world, "team", {"nominal": 3}, parent="root")
+    spend(world, "root")
     in_queue(world, "team")
 
 

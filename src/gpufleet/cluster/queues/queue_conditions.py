@@ -5,11 +5,13 @@ from gpufleet.engine.instruction import WhyBarred
 # Reasons of a FleetQueue's condition Active, with the words for what bars a queue.
 MALFORMED = "Malformed"
 IN_FORCE = "InForce"
+BUDGET_SPENT = "BudgetSpent"
 BARS = {
     WhyBarred.CYCLE: ("ParentCycle", "{queue} is its own ancestor"),
     WhyBarred.NO_PARENT: ("ParentMissing", "the parent of {queue} is not there"),
     WhyBarred.TOO_DEEP: ("TooDeep", "{queue} stands too deep in its tree"),
     WhyBarred.HELD: ("Held", "{queue} is held: nothing starts, what runs goes on"),
+    WhyBarred.OVER_BUDGET: (BUDGET_SPENT, "the budget of {queue} is spent: nothing new starts, what runs goes on"),
     WhyBarred.DRAINING: ("Draining", "{queue} is draining: nothing new is taken in"),
     WhyBarred.STOPPED: ("Stopped", "{queue} is stopped: nothing starts, and what runs is evicted"),
 }

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from gpufleet.cluster.queues import immunity_records, learned_records, nomination_records, reservation_records
+from gpufleet.cluster.queues import budget_holds, immunity_records, learned_records, nomination_records, reservation_records
 from gpufleet.engine.event import (
     Event,
     ImmunityRecalled,
@@ -56,6 +56,7 @@ class QueueTracker:
         self._of_namespace: dict[str, NamespaceQueues] = {}
         self._before: dict[str, NamespaceQueues] = {}
         self._stale = False
+        self._held_until_us: dict[QueueName, int] = {}
         self.now_us: Callable[[], int] = lambda: 0
 
     def update(self, name: QueueName, unreadable: str = "") -> list[Event]:
@@ -67,12 +68,13 @@ class QueueTracker:
         before = self.known.get(name)
         if found is None:
             self.problems.pop(name, None)
+            self._held_until_us.pop(name, None)
             if before is None:
                 return []
             del self.known[name]
             return [QueueRemoved(name), *self._after(before, None)]
         try:
-            terms = self._since(read_fleet_queue(found), found)
+            terms = self._within_budget(self._since(read_fleet_queue(found), found), found)
         except ObjectError as problem:
             self._report(name, str(problem))
             return []
@@ -93,6 +95,28 @@ class QueueTracker:
                 since_us = microseconds(status_of(found).draining_since) or None
         drains = msgspec.structs.replace(terms.queue, draining_since_us=since_us or self.now_us())
         return msgspec.structs.replace(terms, queue=drains)
+
+    def _within_budget(self, terms: QueueTerms, found: FleetQueue) -> QueueTerms:
+        """The terms, with the budget that is spent, where the ledger says so for now."""
+        name, hold = terms.queue.name, budget_holds.read_hold(found)
+        if hold is None or not hold.holds(self.now_us()):
+            self._held_until_us.pop(name, None)
+            return terms
+        self._held_until_us[name] = hold.until_us
+        return msgspec.structs.replace(
+            terms, queue=msgspec.structs.replace(terms.queue, spent_budget=hold.budget)
+        )
+
+    def take_released(self) -> list[Event]:
+        """Queues whose work was held for a budget until now, and of which the ledger says no more."""
+        now_us, found = self.now_us(), list[Event]()
+        for name in [name for name, until_us in self._held_until_us.items() if until_us <= now_us]:
+            del self._held_until_us[name]
+            terms = self.known[name]
+            queue = msgspec.structs.replace(terms.queue, spent_budget="")
+            self.known[name] = msgspec.structs.replace(terms, queue=queue)
+            found.append(QueueSet(queue))
+        return found
 
     def recalled(self) -> list[Event]:
         """What an earlier leader wrote down of past usage and run times, a queue an event: a bad one harms no

@@ -28,6 +28,7 @@ GANG_SHORT = "gang-short"
 GANG_UNKNOWN = "gang-unknown"
 NO_NODES = "no-nodes"
 NOMINATED = "nominated"
+QUEUE_BUDGET = "queue-budget"
 RESERVATION = "reservation"
 RESERVED = "reserved"
 
@@ -41,6 +42,7 @@ BY_BAR = {
     WhyBarred.NO_PARENT: "queue-broken",
     WhyBarred.TOO_DEEP: "queue-broken",
     WhyBarred.NOT_ADMITTED: "queue-not-admitted",
+    WhyBarred.OVER_BUDGET: QUEUE_BUDGET,
 }
 """The causes of a queue that lets no work start."""
 
@@ -54,7 +56,9 @@ BY_LIMIT = {
 }
 """The causes of quota."""
 
-PASSING_BARS = frozenset({WhyBarred.HELD, WhyBarred.DRAINING, WhyBarred.STOPPED})
+PASSING_BARS = frozenset(
+    {WhyBarred.HELD, WhyBarred.DRAINING, WhyBarred.STOPPED, WhyBarred.OVER_BUDGET}
+)
 """What keeps a queue from starting work for a while."""
 
 PASSING_REASONS = frozenset(
@@ -68,6 +72,7 @@ BESIDE_NODES = (
     Cause("queue-unknown", "The queue that the work names is not described, or cannot be read."),
     Cause("queue-inner", "The queue that the work names has queues below it."),
     Cause("queue-closed", "The queue, or one above it, is held, draining or stopped."),
+    Cause(QUEUE_BUDGET, "The budget of the queue, or of one above it, is spent."),
     Cause(
         "queue-broken", "The parent of the queue is not described, or the queue is below itself or too deep."
     ),

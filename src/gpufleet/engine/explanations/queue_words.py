@@ -15,6 +15,7 @@ BARS = {
     WhyBarred.CYCLE: "queue {queue} is its own ancestor: it needs another parent, or none",
     WhyBarred.NO_PARENT: "the parent of queue {queue} is not described",
     WhyBarred.TOO_DEEP: "queue {queue} has too many queues above it",
+    WhyBarred.OVER_BUDGET: "the budget of queue {queue} is spent ({budget}), and nothing new starts in it",
     WhyBarred.NOT_ADMITTED: "namespace {namespace} may not use queue {queue}: {admits}",
 }
 """Why no work of a queue may start."""
@@ -60,7 +61,9 @@ def amount_words(resource: QuotaResource, amount: int) -> str:
 
 def bar_words(bar: QueueBar) -> str:
     """Why no work of a queue may start."""
-    return BARS[bar.why].format(queue=bar.queue, namespace=bar.namespace, admits=bar.admits)
+    return BARS[bar.why].format(
+        queue=bar.queue, namespace=bar.namespace, admits=bar.admits, budget=bar.budget
+    )
 
 
 def shortage_words(short: QuotaShortage) -> str:

@@ -62,6 +62,7 @@ STRICTEST_FIRST = (
     WhyBarred.TOO_DEEP,
     WhyBarred.STOPPED,
     WhyBarred.HELD,
+    WhyBarred.OVER_BUDGET,
     WhyBarred.DRAINING,
 )
 
@@ -360,9 +361,11 @@ class QueueTree:
             found = [self._bars[parent]] if parent in self._bars else []
             if row in own:
                 found.append(QueueBar(name, own[row]))
-            state = self.queue_at(row).state
-            if state in STATES:
-                found.append(QueueBar(name, STATES[state]))
+            queue = self.queue_at(row)
+            if queue.state in STATES:
+                found.append(QueueBar(name, STATES[queue.state]))
+            if queue.spent_budget:
+                found.append(QueueBar(name, WhyBarred.OVER_BUDGET, budget=queue.spent_budget))
             if found:
                 self._bars[row] = min(found, key=lambda bar: STRICTEST_FIRST.index(bar.why))
             queues[layout.QUEUE_CLOSED, row] = int(self.is_closed(row))

@@ -13,6 +13,7 @@ from gpufleet.kube.codec.quota_amounts import written_amount
 from gpufleet.kube.objects.fleet_queues import (
     ACTIVE,
     NAMESPACES_CLEAR,
+    WITHIN_BUDGET,
     Condition,
     FleetQueueStatus,
     LearnedRunTimeStatus,
@@ -29,7 +30,7 @@ from gpufleet.model.quantity import NANO_PER_MILLI, Quantity
 MESSAGE_LENGTH_MAX = 1024
 """Longer messages of conditions are cut: people read them in a line of kubectl."""
 
-OURS = (ACTIVE, NAMESPACES_CLEAR)
+OURS = (ACTIVE, NAMESPACES_CLEAR, WITHIN_BUDGET)
 """The conditions that the scheduler writes; all others in a status are left as they are."""
 
 

@@ -19,6 +19,9 @@ ACTIVE = "Active"
 NAMESPACES_CLEAR = "NamespacesClear"
 """The condition that says whether each namespace of a queue is its own."""
 
+WITHIN_BUDGET = "WithinBudget"
+"""The condition that says whether a budget of a queue is spent, where one is or was."""
+
 
 class QuotaSpec(Structure, frozen=True):
     """What a queue may have of one resource."""
@@ -168,6 +171,18 @@ class PendingStatus(Structure, frozen=True, omit_defaults=False):
     reasons: tuple[PendingReason, ...] = ()
 
 
+class BudgetStatus(Structure, frozen=True, omit_defaults=False):
+    """What the ledger says of a budget of the queue that is spent; absent while none is.
+
+    ``spent`` says which in words. Until ``held_until`` nothing new starts, unless the ledger says so longer.
+    """
+
+    spent: str
+    cost: str
+    checked_at: str
+    held_until: str
+
+
 class FleetQueueStatus(Structure, frozen=True):
     """What the leading scheduler told last; words of other writers in it are overwritten."""
 
@@ -194,12 +209,27 @@ class FleetQueue(Structure, frozen=True):
     status: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+class _OfLedger(Structure, frozen=True):
+    """What the ledger writes into a status. The scheduler writes none of it, and so takes none of it away."""
+
+    budget: BudgetStatus | None = None
+
+
 _STATUS = msgspec.json.Decoder(FleetQueueStatus)
+_OF_LEDGER = msgspec.json.Decoder(_OfLedger)
 
 
 def status_of(queue: FleetQueue) -> FleetQueueStatus:
     """The status as it stands; an empty one where it cannot be read, because another writer changed it."""
     return decoded_status(queue.status)
+
+
+def budget_of(queue: FleetQueue) -> BudgetStatus | None:
+    """What the ledger says of a spent budget; None where it says nothing that can be read."""
+    try:
+        return _OF_LEDGER.decode(queue.status).budget
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def decoded_status(raw: msgspec.Raw) -> FleetQueueStatus:
