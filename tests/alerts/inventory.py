@@ -21,6 +21,8 @@ from gpufleet.devices.health import Verdict
 from gpufleet.devices.sample import Activity, LinkErrorKind, Remaps
 from gpufleet.expander.expander_record import ExpanderRecord
 from gpufleet.kube.expiry import Expiry
+from gpufleet.ledger.figures import BudgetFigures, LedgerFigures, LedgerMetrics, MonthFigures
+from gpufleet.ledger.versions import ObjectKind
 from gpufleet.metrics.serving_record import ServingRecord
 from gpufleet.model.identifiers import NodeName, QueueName, QuotaResource
 from gpufleet.operator.figures import OperatorFigures, OperatorMetrics, RolloutFigures
@@ -135,6 +137,14 @@ def operator_page() -> str:
     return generate_latest(OperatorMetrics(lambda: figures, lambda: now).registry).decode()
 
 
+def ledger_page() -> str:
+    """A page of a ledger that leads and has a budget."""
+    kinds = {ObjectKind.POD: 1}
+    budgets = BudgetFigures((("queue", "q", "month", 0.5),), 0, 1)
+    figures = LedgerFigures(1, kinds, kinds, MonthFigures(1, 0, 1), budgets)
+    return generate_latest(LedgerMetrics(lambda: figures).registry).decode()
+
+
 def metrics_of(page: str) -> list[Metric]:
     """Our own metrics of a page."""
     found = []
@@ -159,7 +169,7 @@ def all_metrics() -> list[Metric]:
     admission.found("GPU006", "warn")
     webhook = generate_latest(admission.registry).decode()
     expander = generate_latest(ExpanderRecord().registry).decode()
-    pages = (agent_page(), scheduler, apis, webhook, operator_page(), expander)
+    pages = (agent_page(), scheduler, apis, webhook, operator_page(), expander, ledger_page())
     return sorted(one for page in pages for one in metrics_of(page))
 
 

@@ -11,7 +11,7 @@ import pytest
 from gpufleet.cluster.waiting_reasons import UNSCHEDULABLE, waiting_reason
 from gpufleet.engine.explanations.causes import all_causes
 from gpufleet.metrics.catalogue import BY_NAME
-from tests.alerts import admission, cards, expander, fleet, inventory, scheduler
+from tests.alerts import admission, cards, expander, fleet, inventory, ledger, scheduler
 from tests.alerts.breaks import HAS_LONGER_RANGE, said_of_the_end
 from tests.alerts.inhibition import inhibit_rules, parts
 from tests.alerts.promtool import RECORD_NAME, RULES, Case, Trial, all_alerts, cases_of, groups, said_of
@@ -19,8 +19,22 @@ from tests.alerts.queries import KNOWN, TYPES, base_name, below, selectors
 from tests.chart.rendering import rendered
 from tests.conventions.project import ROOT
 
-TRIALS = [*admission.TRIALS, *cards.TRIALS, *expander.TRIALS, *fleet.TRIALS, *scheduler.TRIALS]
-SPECIAL = [*admission.SPECIAL, *cards.SPECIAL, *expander.SPECIAL, *fleet.SPECIAL, *scheduler.SPECIAL]
+TRIALS = [
+    *admission.TRIALS,
+    *cards.TRIALS,
+    *expander.TRIALS,
+    *fleet.TRIALS,
+    *ledger.TRIALS,
+    *scheduler.TRIALS,
+]
+SPECIAL = [
+    *admission.SPECIAL,
+    *cards.SPECIAL,
+    *expander.SPECIAL,
+    *fleet.SPECIAL,
+    *ledger.SPECIAL,
+    *scheduler.SPECIAL,
+]
 CASES_MIN = 6
 UNTRIED = {"Heartbeat"}
 """Fires whatever is scraped, so there is no health to try; it has cases of its own."""
@@ -174,6 +188,7 @@ def test_the_documents_name_every_metric() -> None:
         (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
         for page in (
             "admission",
+            "cost",
             "expander",
             "fleet-policies",
             "metrics",

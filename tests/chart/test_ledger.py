@@ -1,5 +1,10 @@
 """What the chart installs of the ledger: nothing by default, and with it the right to look and no more."""
 
+import re
+
+import msgspec
+
+from gpufleet.kube.objects.fleet_queues import FleetQueueStatus
 from tests.chart.rendering import NAMESPACE, Object, one, rendered
 
 LEDGER = {"ledger": {"enabled": True}}
@@ -32,6 +37,25 @@ def test_it_may_look_at_what_it_keeps_and_writes_its_lease_alone() -> None:
     assert lease["metadata"]["namespace"] == NAMESPACE
     assert [rule["resources"] for rule in lease["rules"]] == [["leases"], ["leases"]]
     assert lease["rules"][1]["resourceNames"] == ["gpufleet-ledger"]
+
+
+def test_with_budgets_it_writes_one_field_of_the_status_of_queues() -> None:
+    objects = rendered({"ledger": {"enabled": True, "budgets": {"configMap": "money"}}})
+    rules = one(objects, "ClusterRole", "gpufleet-ledger")["rules"]
+    writing = [rule for rule in rules if set(rule["verbs"]) - {"get", "list", "watch"}]
+    assert writing == [
+        {"apiGroups": ["gpufleet.io"], "resources": ["fleetqueues/status"], "verbs": ["patch"]}
+    ]
+    (check,) = one(objects, "ValidatingAdmissionPolicy", "gpufleet-ledger")["spec"]["validations"]
+    # All that the scheduler writes there; a new field of the status belongs into the policy, too.
+    kept = set(re.findall(r"'(\w+)'", check["expression"]))
+    assert kept == {field.encode_name for field in msgspec.structs.fields(FleetQueueStatus)}
+    pod = one(objects, "Deployment", "gpufleet-ledger")["spec"]["template"]["spec"]
+    (volume,) = [its for its in pod["volumes"] if "configMap" in its]
+    assert volume["configMap"] == {"name": "money"}
+    (container,) = pod["containers"]
+    (mount,) = [its for its in container["volumeMounts"] if its["name"] == volume["name"]]
+    assert f"--budgets={mount['mountPath']}/budgets.csv" in container["args"]
 
 
 def test_its_months_outlive_the_chart_and_its_pod_can_write_them() -> None:

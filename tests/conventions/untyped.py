@@ -99,6 +99,11 @@ UNTYPED: dict[str, dict[str, str]] = {
         "gpufleet close-month 2026-11 2026-10.parquet 2026-11.ledger --prices prices.csv --bill october.csv"
         " --bill november.csv --correct 2026-10 --accounts accounts": _WHOLE_MONTHS,
         "gpufleet cost accounts/*.charges.parquet --from 2026-10-01 --by queue": _WHOLE_MONTHS,
+        "kubectl create configmap budgets -n gpufleet-system --from-file=prices.csv"
+        " --from-file=budgets.csv": _OWN_CLUSTER,
+        "helm upgrade gpufleet charts/gpufleet --namespace gpufleet-system --reuse-values"
+        " --set ledger.budgets.configMap=budgets": _OWN_CLUSTER,
+        "kubectl get fq research -o jsonpath='{.status.budget}'": _OWN_CLUSTER,
         "kubectl exec -n gpufleet-system deployment/gpufleet-ledger --"
         " gpufleet cost /var/lib/gpufleet/2026-11.ledger --by bucket": _OWN_CLUSTER,
     },

@@ -190,6 +190,14 @@ def test_what_is_said_of_queues_agrees_with_the_number_of_pods() -> None:
     assert two.failure.says == "FleetQueue shut: lets nothing start, and Pod team/a, Pod team/b wait in it"
 
 
+def test_a_queue_whose_budget_is_spent_is_not_opened_by_its_state() -> None:
+    spent = (CLOSED % 2).replace("Malformed", "BudgetSpent")
+    assert "queue-closed" not in found(OURS, spent), "no work waits in it"
+    (remedy,) = found(OURS, spent, queued("a", "shut"))["queue-closed"].failure.mends
+    assert "raise its amount" in remedy.does
+    assert remedy.command == "kubectl get fleetqueue.gpufleet.io shut -o jsonpath='{.status.budget}'"
+
+
 CLAIM = """\
 ---
 apiVersion: v1

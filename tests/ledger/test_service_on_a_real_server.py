@@ -1,20 +1,25 @@
 """Two ledgers on a real API server, with the chart's rights: the second goes on where the first was ended."""
 
 import asyncio
+import datetime as dt
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gpufleet.kube import resources
 from gpufleet.kube.connection import ClusterChoice, connect
+from gpufleet.kube.kube_errors import KubeError
 from gpufleet.ledger import service
 from gpufleet.ledger.month_files import MonthFiles
 from gpufleet.ledger.object_versions import READERS
 from gpufleet.ledger.open_months import OpenMonths
 from gpufleet.ledger.service import Ledger
+from gpufleet.ledger.spent_budgets import BudgetFiles, SpentBudgets
 from gpufleet.ledger.versions import Followed, Gone, NodeVersion, Observation, PodVersion
 from gpufleet.localkube import manifests
 from gpufleet.localkube.cluster import LocalCluster
@@ -28,6 +33,9 @@ ROUND_S = 0.3
 """Rounds of a test: a story takes some seconds."""
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+ACCOUNT = f"system:serviceaccount:{NAMESPACE}:gpufleet-ledger"
+"""The account of the ledger's pod."""
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +47,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     with a_cluster(place) as running:
         with running.api() as api:
             manifests.install(api, definitions(folder / "definitions"))
-            objects = rendering.rendered({"ledger": {"enabled": True}})
+            objects = rendering.rendered({"ledger": {"enabled": True, "budgets": {"configMap": "budgets"}}})
             namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
             api.request("POST", "/api/v1/namespaces", namespace)
             for kind, path in (
+                ("ValidatingAdmissionPolicy", f"{ADMISSION}/validatingadmissionpolicies"),
+                ("ValidatingAdmissionPolicyBinding", f"{ADMISSION}/validatingadmissionpolicybindings"),
                 ("ClusterRole", f"{RBAC}/clusterroles"),
                 ("ClusterRoleBinding", f"{RBAC}/clusterrolebindings"),
                 ("Role", f"{RBAC}/namespaces/{NAMESPACE}/roles"),
@@ -50,8 +60,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
             ):
                 found = rendering.one(objects, kind, "gpufleet-ledger")
                 if "subjects" in found:
-                    user = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ledger"}
-                    found = {**found, "subjects": [user]}
+                    user = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User"}
+                    found = {**found, "subjects": [{**user, "name": name} for name in ("ledger", ACCOUNT)]}
                 if "namespace" in found["metadata"]:
                     found = {**found, "metadata": {**found["metadata"], "namespace": NAMESPACE}}
                 status, answer = api.request("POST", path, found)
@@ -118,6 +128,71 @@ def test_a_ledger_and_its_follower_know_what_an_independent_watch_heard(
     assert {one.uid for one in expected if isinstance(one, Gone) and one.at_us > begins} <= {
         one.uid for one in kept if isinstance(one, Gone)
     }
+
+
+def written(folder: Path, amount: str) -> BudgetFiles:
+    """A node costs 277.78 EUR a second; its budget holds the queue ``team``."""
+    prices, budgets = folder / "prices.csv", folder / "budgets.csv"
+    prices.write_text("unit,amount,currency,gpu_amount\nnode-hour,1000000,EUR,1\n", encoding="utf-8")
+    heading = "by,name,period,amount,currency,holds\n"
+    budgets.write_text(f"{heading}node,dear,month,{amount},EUR,team\n", encoding="utf-8")
+    return BudgetFiles((prices,), budgets)
+
+
+async def hold_and_release(cluster: LocalCluster, folder: Path) -> tuple[Any, Any, Any]:
+    """What a queue says while its budget is spent and after it was raised; how another write is refused."""
+    choice = ClusterChoice(cluster.kubeconfig_for(ACCOUNT))
+    async with (
+        connect(ClusterChoice(cluster.kubeconfig)) as admin,
+        connect(choice, connections=12) as ours,
+    ):
+
+        async def budget() -> Any:
+            queue = json.loads(await admin.client.get(resources.FLEET_QUEUES, "team"))
+            return queue.get("status", {}).get("budget")
+
+        await admin.client.create(resources.NODES, {"metadata": {"name": "dear"}})
+        kind = {"apiVersion": "gpufleet.io/v1alpha1", "kind": "FleetQueue"}
+        queue = {**kind, "metadata": {"name": "team"}, "spec": {}}
+        await admin.client.create(resources.FLEET_QUEUES, queue)
+        budgets = SpentBudgets(ours.client, written(folder, "300"))
+        ledger = Ledger(ours.client, NAMESPACE, "one", partial(MonthFiles, folder), budgets)
+        leading = asyncio.create_task(ledger.run())
+        held = await until_there(budget, lambda found: found is not None)
+        written(folder, "1000000000")
+        released = await until_there(budget, lambda found: found is None)
+        leading.cancel()
+        await asyncio.gather(leading, return_exceptions=True)
+        refusal = None
+        try:
+            body = {"status": {"immunePods": ["a"]}}
+            await ours.client.patch(resources.FLEET_QUEUES, "team", body, subresource="status")
+        except KubeError as error:
+            refusal = error
+        return held, released, refusal
+
+
+async def until_there(read: Callable[[], Awaitable[Any]], holds: Callable[[Any], bool]) -> Any:
+    """What is read as soon as that holds of it."""
+    for _ in range(300):
+        found = await read()
+        if holds(found):
+            return found
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"still {found}")
+
+
+def test_a_spent_budget_holds_its_queue_until_it_is_raised_and_no_more_may_be_written(
+    cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "ROUND_S", ROUND_S)
+    monkeypatch.setattr(service, "CHECK_EVERY_S", ROUND_S)
+    held, released, refusal = asyncio.run(hold_and_release(cluster, tmp_path))
+    assert held["spent"].startswith("node dear, 300.00 EUR until ")
+    begun, until = (dt.datetime.fromisoformat(held[key]) for key in ("checkedAt", "heldUntil"))
+    assert dt.timedelta(0) < until - begun <= dt.timedelta(hours=1)
+    assert released is None
+    assert "status.budget of a FleetQueue and nothing else" in str(refusal)
 
 
 def later(seen: list[Observation], begin_us: int) -> set[tuple[str, int]]:

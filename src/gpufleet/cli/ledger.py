@@ -4,7 +4,8 @@ import click
 
 from gpufleet.cli.cluster_options import daemon_options
 from gpufleet.cli.log_options import log_options
-from gpufleet.cli.parameters import OutputFolder
+from gpufleet.cli.parameters import InputFile, OutputFolder
+from gpufleet.cli.price_options import PRICES
 
 
 @click.command(name="ledger")
@@ -13,6 +14,14 @@ from gpufleet.cli.parameters import OutputFolder
     "--database",
     metavar="URL",
     help="The PostgreSQL database where they are kept instead; PGPASSWORD or PGPASSFILE has the password.",
+)
+@click.option(
+    "--prices", multiple=True, type=PRICES, help="As of `gpufleet cost`, for --budgets; read anew each time."
+)
+@click.option(
+    "--budgets",
+    type=InputFile("a table of budgets"),
+    help="A table of budgets; those with `holds` hold new work of queues once they are spent.",
 )
 @daemon_options("Where its Lease is.")
 @click.option("--identity", default="", help="Its name in the Lease.  [default: host and process]")
@@ -26,7 +35,8 @@ from gpufleet.cli.parameters import OutputFolder
 def command(**options: object) -> int:
     """Keep what happens to every GPU in a folder or a database, for `gpufleet cost` to answer from.
 
-    Follows pods, nodes, NodeDevices and FleetQueues and only reads them. A day after its end a month becomes
+    Follows pods, nodes, NodeDevices and FleetQueues and only reads them; with --budgets it also writes into
+    the status of a FleetQueue that its budget is spent. A day after its end a month becomes
     Parquet with a checksum. One process leads, others stand by. Runs until it is told to end.
     """
     from gpufleet.ledger.process import LedgerOptions, run_process

@@ -47,7 +47,7 @@ def _barred(bar: QueueBar, position: QueuePosition, problems: dict[str, str]) ->
             ways = [f"name one of the queues below it: {listed(position.children_of(bar.queue))}"]
         case "queue-budget":
             ways = [
-                "wait until the period of the budget is over, or ask for a larger one (gpufleet cost --budgets)",
+                "wait until the period of the budget is over, or ask for a larger one",
                 f"kubectl get fq {name} -o jsonpath='{{.status.budget}}' shows when it was checked last",
             ]
         case "queue-closed":

@@ -1,7 +1,8 @@
 """Budgets of groups of work, and what their period will have cost at its end.
 
 The forecast is what the period has cost so far and, for each day that is left, what such a day usually costs.
-A budget only tells: nothing is ever evicted for one.
+A budget that names queues holds their new work once it is spent (``spent_budgets``); nothing is ever evicted
+for one.
 """
 
 import datetime as dt
@@ -13,10 +14,14 @@ import msgspec
 from gpufleet.ledger.costs import COLUMNS, LABEL, Group
 from gpufleet.ledger.daily_costs import DailyCosts, Day, by_day
 from gpufleet.ledger.price_files.table_cells import Line, lines_of
+from gpufleet.model.label_syntax import is_subdomain
 from gpufleet.model.model_errors import InputError
 
 REQUIRED = ("by", "name", "period", "amount", "currency")
 """Columns of a table of budgets."""
+
+HOLDS = "holds"
+"""The column of the FleetQueues whose new work waits once the budget is spent."""
 
 PARTS = (50, 80, 100)
 """Percents of a budget that are told when they are reached."""
@@ -40,13 +45,17 @@ class BudgetState(enum.StrEnum):
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """An amount for a period. ``by`` is a grouping of ``gpufleet cost``, ``name`` one of its groups."""
+    """An amount for a period. ``by`` is a grouping of ``gpufleet cost``, ``name`` one of its groups.
+
+    New work of the queues in ``holds`` waits once the amount is spent.
+    """
 
     by: str
     name: str
     period: str
     amount_micro: int
     currency: str
+    holds: tuple[str, ...] = ()
 
     def bounds(self, day: Day) -> tuple[Day, Day]:
         """The first day of the period that a day is in, and the first day after it."""
@@ -76,6 +85,11 @@ class BudgetReport(msgspec.Struct, frozen=True):
         return WHOLE * self.actual_micro // self.budget.amount_micro
 
     @property
+    def is_spent(self) -> bool:
+        """Whether nothing is left of it."""
+        return self.actual_micro >= self.budget.amount_micro
+
+    @property
     def reached(self) -> int | None:
         """The largest of PARTS that is used."""
         return max((part for part in PARTS if part <= self.percent), default=None)
@@ -92,7 +106,7 @@ class BudgetReport(msgspec.Struct, frozen=True):
 
 def read_budgets(lines: Iterable[str], name: str) -> tuple[Budget, ...]:
     """The budgets of a table. Raises InputError, naming line and column."""
-    found = tuple(_budget(line) for line in lines_of(lines, name, REQUIRED, ()))
+    found = tuple(_budget(line) for line in lines_of(lines, name, REQUIRED, (HOLDS,)))
     if not found:
         raise InputError("has no budget", where=name, expected="a line for each budget")
     return found
@@ -110,7 +124,17 @@ def _budget(line: Line) -> Budget:
     amount = line.micro("amount")
     if not amount:
         raise InputError("no budget", where=line.where, field="amount", value=0, expected="an amount above 0")
-    return Budget(by, line.text("name"), period, amount, line.currency())
+    return Budget(by, line.text("name"), period, amount, line.currency(), _held_queues(line))
+
+
+def _held_queues(line: Line) -> tuple[str, ...]:
+    """Names of FleetQueues, several of them after semicolons."""
+    names = tuple(filter(None, (one.strip() for one in line.text(HOLDS).split(";"))))
+    for name in names:
+        if not is_subdomain(name):
+            expected = "names of FleetQueues, more of them after a semicolon"
+            raise InputError("no queue's name", where=line.where, field=HOLDS, value=name, expected=expected)
+    return tuple(dict.fromkeys(names))
 
 
 def groupings_of(budgets: Iterable[Budget]) -> tuple[str, ...]:

@@ -21,6 +21,14 @@ class MonthFigures(msgspec.Struct, frozen=True):
     size_bytes: int
 
 
+class BudgetFigures(msgspec.Struct, frozen=True):
+    """The used part of each budget, by its grouping, name and period, how many queues are held, and when."""
+
+    used: tuple[tuple[str, str, str, float], ...]
+    queues_held: int
+    checked_us: int
+
+
 class LedgerFigures(msgspec.Struct, frozen=True):
     """What is kept. A kind of which nothing is known yet is missing in ``known_until_us``."""
 
@@ -28,6 +36,7 @@ class LedgerFigures(msgspec.Struct, frozen=True):
     known_until_us: Mapping[ObjectKind, int]
     unreadable: Mapping[ObjectKind, int]
     months: MonthFigures
+    budgets: BudgetFigures | None = None
 
 
 class LedgerMetrics(Collector):
@@ -75,3 +84,24 @@ class LedgerMetrics(Collector):
             "What all months hold on disk.",
             figures.months.size_bytes,
         )
+        if figures.budgets is not None:
+            yield from _of_budgets(figures.budgets)
+
+
+def _of_budgets(found: BudgetFigures) -> Iterator[Metric]:
+    used = GaugeMetricFamily(
+        f"{PREFIX}_budget_used_ratio",
+        "The part of a budget that its period has cost so far.",
+        labels=["grouping", "group", "period"],
+    )
+    for by, name, period, ratio in found.used:
+        used.add_metric([by, name, period], ratio)
+    yield used
+    yield GaugeMetricFamily(
+        f"{PREFIX}_queues_held", "Queues whose new work waits, as a budget is spent.", found.queues_held
+    )
+    yield GaugeMetricFamily(
+        f"{PREFIX}_budgets_checked_timestamp_seconds",
+        "When budgets were checked last.",
+        found.checked_us / US_PER_S,
+    )

@@ -65,6 +65,12 @@ class OpenMonths:
         """The months that still grow, oldest first."""
         return sorted(self._logs)
 
+    def log_of(self, month: str) -> IntervalLog | None:
+        """What a month has seen; None for one that is not kept. Raises InputError and WorldError."""
+        if month in self._logs:
+            return self._logs[month]
+        return self.store.read_sealed(month) if month in self.store.sealed_months() else None
+
     def begin(self, month: str) -> None:
         """Make a month have all that older ones say about its time, unless it has it. Raises WorldError."""
         carried = IntervalLog()

@@ -19,6 +19,7 @@ from gpufleet.ledger.figures import LedgerMetrics
 from gpufleet.ledger.month_files import MonthFiles
 from gpufleet.ledger.open_months import MonthStore
 from gpufleet.ledger.service import Ledger
+from gpufleet.ledger.spent_budgets import BudgetFiles, SpentBudgets
 from gpufleet.model.model_errors import InputError
 
 LOG = logging.getLogger(__name__)
@@ -31,6 +32,8 @@ class LedgerOptions(msgspec.Struct, frozen=True):
 
     folder: Path | None
     database: str | None
+    prices: tuple[Path, ...]
+    budgets: Path | None
     kubeconfig: Path | None
     context: str
     namespace: str
@@ -45,7 +48,19 @@ def run_process(options: LedgerOptions) -> int:
     log_as_asked(options.log_level, options.log_format)
     address_of(options.listen, "--listen")
     check_choice(ClusterChoice(options.kubeconfig, options.context))
-    return asyncio.run(_live(options, store_of(options.folder, options.database)))
+    files = budget_files(options.prices, options.budgets)
+    return asyncio.run(_live(options, store_of(options.folder, options.database), files))
+
+
+def budget_files(prices: tuple[Path, ...], budgets: Path | None) -> BudgetFiles | None:
+    """Where budgets and prices are; None where no budget holds work. Raises InputError for half of them."""
+    if budgets is None and prices:
+        raise InputError("without --budgets", field="--prices", expected="both, for budgets that hold work")
+    if budgets is None:
+        return None
+    if not prices:
+        raise InputError("without --prices", field="--budgets", expected="both: budgets are of money")
+    return BudgetFiles(prices, budgets)
 
 
 def store_of(folder: Path | None, database: str | None) -> Callable[[str], MonthStore]:
@@ -67,11 +82,14 @@ def store_of(folder: Path | None, database: str | None) -> Callable[[str], Month
     return lambda cluster: MonthFiles(folder, cluster)
 
 
-async def _live(options: LedgerOptions, open_store: Callable[[str], MonthStore]) -> int:
+async def _live(
+    options: LedgerOptions, open_store: Callable[[str], MonthStore], files: BudgetFiles | None
+) -> int:
     choice = ClusterChoice(options.kubeconfig, options.context)
     identity = own_identity(options.identity)
     async with connect(choice, timeout_s=REQUEST_LIMIT_S) as connection:
-        ledger = Ledger(connection.client, options.namespace, identity, open_store)
+        budgets = None if files is None else SpentBudgets(connection.client, files)
+        ledger = Ledger(connection.client, options.namespace, identity, open_store, budgets)
         await live_until_signal(_serve(ledger, options))
         LOG.info("stopped by a signal")
     return 0

@@ -21,9 +21,10 @@ from gpufleet.ledger.interval_log import IntervalLog
 from gpufleet.ledger.months import month_of
 from gpufleet.ledger.object_versions import READERS
 from gpufleet.ledger.open_months import MonthStore, OpenMonths
+from gpufleet.ledger.spent_budgets import CHECK_EVERY_S, SpentBudgets
 from gpufleet.ledger.stamps import US_PER_S
 from gpufleet.ledger.versions import Observation
-from gpufleet.model.model_errors import InputError
+from gpufleet.model.model_errors import InputError, WorldError
 
 LOG = logging.getLogger(__name__)
 LEASE_NAME = "gpufleet-ledger"
@@ -42,13 +43,19 @@ class Ledger:
     """One process. ``run`` leads when it can, and returns never."""
 
     def __init__(
-        self, client: Client, namespace: str, identity: str, store_of: Callable[[str], MonthStore]
+        self,
+        client: Client,
+        namespace: str,
+        identity: str,
+        store_of: Callable[[str], MonthStore],
+        budgets: SpentBudgets | None = None,
     ) -> None:
         """``store_of`` opens the place for the months of a cluster."""
         self.client = client
         self.lease = Lease(client, LEASE_NAME, namespace=namespace, identity=identity)
         self.leading: LedgerWriter | None = None
         self._store_of = store_of
+        self._budgets = budgets
 
     async def run(self) -> None:
         """Lead, and wait to lead again when the Lease is lost. Raises InputError and FileWriteError."""
@@ -72,7 +79,8 @@ class Ledger:
         # A database may take its time to answer, and the Lease has to be renewed meanwhile.
         store = await asyncio.to_thread(self._store_of, cluster)
         with contextlib.closing(store):
-            writer = LedgerWriter(self.client, await asyncio.to_thread(OpenMonths, store), ahead_us)
+            months = await asyncio.to_thread(OpenMonths, store)
+            writer = LedgerWriter(self.client, months, ahead_us, self._budgets)
             self.leading = writer
             await writer.run()
 
@@ -97,8 +105,12 @@ class Ledger:
 class LedgerWriter:
     """What a leader follows and writes."""
 
-    def __init__(self, client: Client, months: OpenMonths, ahead_us: int = 0) -> None:
+    def __init__(
+        self, client: Client, months: OpenMonths, ahead_us: int = 0, budgets: SpentBudgets | None = None
+    ) -> None:
         self.months = months
+        self._budgets = budgets
+        self._checked_us: int | None = None
         self._client = client
         self._ahead_us = ahead_us
         self._news = IntervalLog()
@@ -127,6 +139,25 @@ class LedgerWriter:
             except DatabaseError as error:
                 # What was heard stays in memory, and the next round writes it too.
                 LOG.warning("nothing is written", extra={"problem": str(error)})
+                continue
+            if self._budgets is not None and self._is_due():
+                await self._check(self._budgets)
+
+    def _is_due(self) -> bool:
+        """Whether budgets are to be checked now: not before all that is there has been listed."""
+        if not all(one.health().listed for one in self.followers):
+            return False
+        return self._checked_us is None or self.now_us() >= self._checked_us + CHECK_EVERY_S * US_PER_S
+
+    async def _check(self, budgets: SpentBudgets) -> None:
+        """Hold the queues whose budgets are spent. What fails is made again at the next check."""
+        self._checked_us = now_us = self.now_us()
+        try:
+            # Between rounds, as the months may not change meanwhile.
+            found = await asyncio.to_thread(budgets.check, self.months.log_of, now_us)
+            await budgets.write(found, now_us)
+        except (InputError, WorldError) as error:
+            LOG.warning("budgets are not checked", extra={"problem": str(error)})
 
     async def round(self) -> None:
         """Write what was heard, and seal what is over."""
@@ -156,6 +187,7 @@ class LedgerWriter:
             known_until_us={one.kind: one.known_until_us for one in self.followers if one.known_until_us},
             unreadable={one.kind: one.health().unreadable for one in self.followers},
             months=self._figures,
+            budgets=None if self._budgets is None else self._budgets.figures(),
         )
 
     def _take(self, seen: Observation) -> None:

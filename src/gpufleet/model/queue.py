@@ -118,8 +118,8 @@ class Queue(msgspec.Struct, frozen=True, omit_defaults=True):
     that has waited for ``reserve_after_us`` may hold a reservation of the place where it will start first;
     None: never. With ``learn_run_times``, work that does not say how long it runs is let in before others'
     reservations by how long work like it ran. ``spent_budget`` says in words which budget is spent, so that
-    nothing new starts while what runs goes on; "" for none. ``admitted`` says which namespaces may use the queue and those
-    below it that say nothing of their own; None: the queue says nothing.
+    nothing new starts while what runs goes on; "" for none. ``admitted`` says which namespaces may use the
+    queue and those below it that say nothing of their own; None: the queue says nothing.
     """
 
     name: QueueName

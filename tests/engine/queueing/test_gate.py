@@ -8,8 +8,8 @@ from gpufleet.engine import event
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.explanations.sentences import explain
 from gpufleet.engine.instruction import (
-    Evict,
     AnyInstruction,
+    Evict,
     GangUnschedulable,
     QueueBar,
     QuotaLimit,

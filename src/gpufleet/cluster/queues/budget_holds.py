@@ -1,7 +1,8 @@
 """Queues whose budget is spent, as the ledger says in their status: nothing new starts there for a while.
 
-The ledger says until when, and says so again long before that. So a ledger that has ended, or cannot work out
-costs any more, holds no work for longer than an hour: the budget is not known to be spent then, and work starts.
+The ledger says until when, and says so again long before that. So a ledger that has ended, or cannot work
+out costs any more, holds no work for longer than an hour: the budget is not known to be spent then, and work
+starts.
 """
 
 import msgspec

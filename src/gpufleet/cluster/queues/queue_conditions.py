@@ -11,7 +11,10 @@ BARS = {
     WhyBarred.NO_PARENT: ("ParentMissing", "the parent of {queue} is not there"),
     WhyBarred.TOO_DEEP: ("TooDeep", "{queue} stands too deep in its tree"),
     WhyBarred.HELD: ("Held", "{queue} is held: nothing starts, what runs goes on"),
-    WhyBarred.OVER_BUDGET: (BUDGET_SPENT, "the budget of {queue} is spent: nothing new starts, what runs goes on"),
+    WhyBarred.OVER_BUDGET: (
+        BUDGET_SPENT,
+        "the budget of {queue} is spent: nothing new starts, what runs goes on",
+    ),
     WhyBarred.DRAINING: ("Draining", "{queue} is draining: nothing new is taken in"),
     WhyBarred.STOPPED: ("Stopped", "{queue} is stopped: nothing starts, and what runs is evicted"),
 }

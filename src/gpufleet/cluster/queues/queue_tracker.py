@@ -10,7 +10,13 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from gpufleet.cluster.queues import budget_holds, immunity_records, learned_records, nomination_records, reservation_records
+from gpufleet.cluster.queues import (
+    budget_holds,
+    immunity_records,
+    learned_records,
+    nomination_records,
+    reservation_records,
+)
 from gpufleet.engine.event import (
     Event,
     ImmunityRecalled,

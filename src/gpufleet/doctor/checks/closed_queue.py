@@ -14,7 +14,8 @@ from gpufleet.doctor.views.queues import (
 from gpufleet.lint.objects.manifest import Manifest
 from gpufleet.model.phrases import counted, verb
 
-_INTENDED = frozenset({"Held", "Draining", "Stopped"})
+_SPENT = "BudgetSpent"
+_INTENDED = frozenset({"Held", "Draining", "Stopped", _SPENT})
 """Reasons that an administrator ordered; such a queue is wrong only where work waits in it."""
 
 # Values of Kueue's stopPolicy that let nothing in.
@@ -72,7 +73,12 @@ def _failure(queue: Manifest, why: str, is_intended: bool, held_up: list[Waiting
     titles = [one.workload.title for one in held_up]
     what = "was told to let nothing start" if is_intended else "lets nothing start"
     waiting_work = f", and {listed(titles)} {verb(len(titles), 'wait')} in it" if titles else ""
-    if is_intended:
+    if _is_spent(queue):
+        mend = Remedy(
+            "wait until the period of the budget is over, or raise its amount",
+            f"{get_command(queue)} -o jsonpath='{{.status.budget}}'",
+        )
+    elif is_intended:
         change = '{"state": "Open"}' if queue.kind == "FleetQueue" else '{"stopPolicy": "None"}'
         patch = get_command(queue).replace("kubectl get", "kubectl patch", 1)
         mend = Remedy("open it again", f"{patch} --type merge -p '{{\"spec\": {change}}}'")
@@ -85,6 +91,12 @@ def _failure(queue: Manifest, why: str, is_intended: bool, held_up: list[Waiting
         (mend,),
         frozenset[str]().union(*(one.affects for one in held_up)),
     )
+
+
+def _is_spent(queue: Manifest) -> bool:
+    """Whether the ledger holds new work of the queue, or of one above it: opening it changes nothing."""
+    active = conditions(queue.root.at("status")).get("Active")
+    return active is not None and active.reason == _SPENT
 
 
 CHECK = Check(

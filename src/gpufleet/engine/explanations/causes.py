@@ -56,9 +56,7 @@ BY_LIMIT = {
 }
 """The causes of quota."""
 
-PASSING_BARS = frozenset(
-    {WhyBarred.HELD, WhyBarred.DRAINING, WhyBarred.STOPPED, WhyBarred.OVER_BUDGET}
-)
+PASSING_BARS = frozenset({WhyBarred.HELD, WhyBarred.DRAINING, WhyBarred.STOPPED, WhyBarred.OVER_BUDGET})
 """What keeps a queue from starting work for a while."""
 
 PASSING_REASONS = frozenset(
