@@ -28,7 +28,7 @@ TRIALS = [
         BUDGET,
         "the budget of queue research for its month is spent: 102%",
         14,
-        16,
+        15,
         12,
     ),
     Trial(

@@ -190,8 +190,7 @@ class EngineEvents:
             # A dict in place of a set keeps the order in which things were seen: the engine must hear the
             # same on each run.
             touched.update(dict.fromkeys(self.dependencies.dependants(key)))
-        first += self.queues.take_released()
-        first += self.claims.events()
+        first += [*self.queues.take_released(), *self.claims.events()]
         first += self._recalled()
         # A label of a namespace can move its pods to another queue without a change of any pod.
         moved = self.queues.take_moved(relabelled)

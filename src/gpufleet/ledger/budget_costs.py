@@ -16,6 +16,8 @@ from gpufleet.ledger.spans import Span
 from gpufleet.ledger.stamps import US_PER_S
 
 DAY_US = 86_400 * US_PER_S
+"""Days are of UTC, which the stamps count without leap seconds."""
+
 EPOCH = day_of("1970-01-01")
 
 OPEN_DAYS = 2

@@ -54,13 +54,18 @@ def run_process(options: LedgerOptions) -> int:
 
 def budget_files(prices: tuple[Path, ...], budgets: Path | None) -> BudgetFiles | None:
     """Where budgets and prices are; None where no budget holds work. Raises InputError for half of them."""
-    if budgets is None and prices:
-        raise InputError("without --budgets", field="--prices", expected="both, for budgets that hold work")
     if budgets is None:
+        if prices:
+            expected = "--budgets too, for budgets that hold work"
+            raise InputError("is not all", field="--prices", value=str(prices[0]), expected=expected)
         return None
+    files = BudgetFiles(prices, budgets)
     if not prices:
-        raise InputError("without --prices", field="--budgets", expected="both: budgets are of money")
-    return BudgetFiles(prices, budgets)
+        expected = "--prices too, as budgets are of money"
+        raise InputError("is not all", field="--budgets", value=str(budgets), expected=expected)
+    # Before the cluster is asked: what is wrong with a file is told at once.
+    files.costs_of(files.read())
+    return files
 
 
 def store_of(folder: Path | None, database: str | None) -> Callable[[str], MonthStore]:

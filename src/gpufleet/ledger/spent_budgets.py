@@ -65,6 +65,22 @@ class BudgetFiles(msgspec.Struct, frozen=True):
         budgets = read_regular(self.budgets, BUDGETS_BYTES_MAX, field="--budgets")
         return budgets, tuple(read_regular(one, PRICES_BYTES_MAX, field="--prices") for one in self.prices)
 
+    def costs_of(self, read: Read) -> BudgetCosts:
+        """What works out what they say. Raises InputError for what cannot be meant."""
+        written, prices = read
+        try:
+            lines = written.decode("utf-8-sig").splitlines()
+        except UnicodeDecodeError as error:
+            raise InputError("not text", where=str(self.budgets), expected="budgets") from error
+        budgets = read_budgets(lines, str(self.budgets))
+        if len(budgets) > BUDGETS_MAX:
+            expected = f"at most {BUDGETS_MAX}, as each is a series of Prometheus"
+            raise InputError("too many budgets", field="--budgets", value=len(budgets), expected=expected)
+        named = zip(prices, self.prices, strict=True)
+        book = book_of(read_prices(text, str(path)) for text, path in named)
+        _check_currency(budgets, book.currency)
+        return BudgetCosts(budgets, book)
+
 
 class SpentBudgets:
     """Checks budgets, and writes which queues are held."""
@@ -74,7 +90,7 @@ class SpentBudgets:
         self._client = client
         self._files = files
         self._read = files.read()
-        self._costs = self._parsed(self._read)
+        self._costs = files.costs_of(self._read)
         self._figures: BudgetFigures | None = None
 
     def figures(self) -> BudgetFigures | None:
@@ -86,7 +102,7 @@ class SpentBudgets:
         read = self._files.read()
         if read != self._read:
             # Files that cannot be understood are told at each check, so they are not taken over.
-            self._costs, self._read = self._parsed(read), read
+            self._costs, self._read = self._files.costs_of(read), read
         return self._costs.reports(log_of, now_us)
 
     async def write(self, found: Sequence[BudgetReport], now_us: int) -> None:
@@ -124,21 +140,6 @@ class SpentBudgets:
         except KubeError as error:
             # Other queues are written all the same, and this one at the next check.
             LOG.warning("a hold is not written", extra={"queue": name, "problem": str(error)})
-
-    def _parsed(self, read: Read) -> BudgetCosts:
-        written, prices = read
-        try:
-            lines = written.decode("utf-8-sig").splitlines()
-        except UnicodeDecodeError as error:
-            raise InputError("not text", where=str(self._files.budgets), expected="budgets") from error
-        budgets = read_budgets(lines, str(self._files.budgets))
-        if len(budgets) > BUDGETS_MAX:
-            expected = f"at most {BUDGETS_MAX}, as each is a series of Prometheus"
-            raise InputError("too many budgets", field="--budgets", value=len(budgets), expected=expected)
-        named = zip(prices, self._files.prices, strict=True)
-        book = book_of(read_prices(text, str(path)) for text, path in named)
-        _check_currency(budgets, book.currency)
-        return BudgetCosts(budgets, book)
 
 
 _QUEUE = msgspec.json.Decoder(FleetQueue)
