@@ -147,8 +147,8 @@ def test_a_hold_that_cannot_be_read_or_is_over_holds_nothing() -> None:
     followed.book.now_us = lambda: 1_795_892_400 * 10**6
     for until, spent in (("2026-11-28T19:00:01Z", "9 EUR"), ("2026-11-28T19:00:00Z", ""), ("soon", "")):
         budget = {"spent": "9 EUR", "cost": "10 EUR", "checkedAt": "2026-11-28T18:00:00Z", "heldUntil": until}
-        parts = {"spec": {}, "status": {"budget": budget}}
-        followed.shelf.put(resources.FLEET_QUEUES, FleetQueue, "a", **parts)
+        status = {"budget": budget}
+        followed.shelf.put(resources.FLEET_QUEUES, FleetQueue, "a", spec={}, status=status)
         assert followed.book.update(A) == [QueueSet(Queue(A, spent_budget=spent))] or until == "soon"
         assert followed.book.known[A].queue.spent_budget == spent
     assert followed.book.take_released() == []
