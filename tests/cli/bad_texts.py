@@ -33,6 +33,10 @@ _PROJECT = Bad(("", "a b", "Vision", "x" * 64))
 _NAMESPACE = Bad(("", "a.b", "kube-system", "default", "x" * 64))
 _PERSON = Bad(("", "system:admin"))
 
+_NO_CLUSTER = "--kubeconfig"
+_HISTORY = "--history tasks.csv --nodes nodes.csv"
+_FORECAST = f"{_HISTORY} --wait p95=1h"
+
 _MONTH = Bad(("", "october", "2026-13", "2026-1", "26-10", "2026-10-01", "2099-01"))
 _SEEDS = Bad(("", "x", "5..1", "-1", "1..x", "0..9999999"))
 
@@ -106,6 +110,12 @@ TEXTS: dict[str, Bad] = {
     "plan --namespace": ANY,
     "plan --type": Bad(("", "x", "p5.48xlarg")),
     "plan --by": Bad(("", "x", "4", "-1h", "4 hours")),
+    "plan --wait": Bad(("", "p95", "p0=1h", "95=1h", "x:p95=1h", "p95=soon"), _HISTORY, _NO_CLUSTER),
+    "plan --growth": Bad(("", "0", "-1", "1e3", "x"), _FORECAST, _NO_CLUSTER),
+    "plan --month": Bad(
+        ("", "december", "2026-13", "2026-1"), f"{_FORECAST} --begin 2026-11-01", _NO_CLUSTER
+    ),
+    "plan --begin": Bad(("", "yesterday", "2026-13-01"), f"{_FORECAST} --month 2026-12", _NO_CLUSTER),
     "plan --context": _CONTEXT,
     "plan --scheduler-name": ANY,
     "plan --policy": _POLICY,

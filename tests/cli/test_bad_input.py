@@ -62,6 +62,9 @@ FIRST_NEEDS = {
     "operator --prometheus-ca-file": "--prometheus https://127.0.0.1:1",
     "web --prometheus-token-file": "--prometheus https://127.0.0.1:1",
     "web --prometheus-ca-file": "--prometheus https://127.0.0.1:1",
+    "plan --history": "--nodes nodes.csv",
+    "plan --nodes": "--history tasks.csv",
+    "plan --out": "--history tasks.csv --nodes nodes.csv",
     "fit --kubeconfig": "--cluster",
     "lint --kubeconfig": "--live",
     "import --kubeconfig": "",
@@ -79,6 +82,9 @@ EXCLUDED_BY = {
     "cost --kubeconfig": "seen.ledger",
     "whatif --snapshot": "--kubeconfig",
     "plan --snapshot": "--kubeconfig",
+    "plan --history": "--kubeconfig",
+    "plan --nodes": "--kubeconfig",
+    "plan --out": "--kubeconfig",
     "mig plan --snapshot": "--kubeconfig",
     "defragment --snapshot": "--kubeconfig",
     "drain --snapshot": "--kubeconfig",
@@ -363,7 +369,11 @@ def test_an_output_that_this_user_may_not_write_fails_before_any_work(
     place = tmp_path / "locked-folder"
     place.mkdir(mode=0o555)
     with obeying_modes():
-        code, said = run(line_with(parameter, "locked-folder/file"), capsys)
+        name = str(parameter)
+        line = line_with(
+            parameter, "locked-folder/file", FIRST_NEEDS.get(name, ""), EXCLUDED_BY.get(name, "")
+        )
+        code, said = run(line, capsys)
     assert code == ExitCode.WORLD_FAILED, said
     assert "locked-folder" in said
     assert "write elsewhere" in said or "name another" in said

@@ -30,6 +30,7 @@ from gpufleet.cli import (
     fit_output,
     fit_training_output,
     mig_output,
+    plan_history_output,
     plan_output,
     whatif_output,
 )
@@ -46,6 +47,7 @@ from gpufleet.fit.answer import Answer as FitAnswer
 from gpufleet.fit.answer import TrainingAnswer
 from gpufleet.fit.basis import Basis
 from gpufleet.plan.answer import Plan as PurchasePlan
+from gpufleet.plan.history.answer import HistoryPlan
 from gpufleet.repartition.answer import RepartitionPlan
 from gpufleet.whatif.answer import Answer as WhatifAnswer
 
@@ -106,6 +108,7 @@ ANSWERS: dict[str, Callable[[str], None]] = {
     "explain": lambda form: explain_output.show(filled(Answer), form, "never"),
     "mig plan": lambda form: mig_output.show(filled(RepartitionPlan), form),
     "plan": lambda form: plan_output.show(filled(PurchasePlan), form),
+    "plan --history": lambda form: plan_history_output.show(filled(HistoryPlan), form),
     "whatif": lambda form: whatif_output.show(filled(WhatifAnswer), form),
     "defragment": lambda form: defragment_output.show(filled(DefragmentPlan), form),
     "drain": lambda form: drain_output.show(filled(DrainPlan), form),
@@ -195,6 +198,7 @@ def test_lint_hides_nothing(
         ["import", "kueue", ODD_FILE],
         ["plan", "--catalogue", ODD_FILE],
         ["plan", "--type", ALARMING],
+        ["plan", "--history", ODD_FILE, "--wait", "p95=1h"],
         ["whatif", "--add-nodes", ALARMING, "--snapshot", ODD_FILE],
         ["whatif", "--set-quota", ALARMING, "--snapshot", ODD_FILE],
         ["whatif", "--submit", ODD_FILE, "--snapshot", ODD_FILE],

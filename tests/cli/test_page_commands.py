@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 
-from tests.cli import bill_of_the_walk
+from tests.cli import bill_of_the_walk, history_of_the_page
 from tests.conventions.project import ROOT
 from tests.ledger.example_day import BILL, FILE, bill, example
 from tests.localkube.walk import newcomers_shell, walk
@@ -34,6 +34,13 @@ def test_a_month_is_closed_with_a_bill_as_the_page_says(tmp_path: Path) -> None:
     assert bill_of_the_walk.FILE.read_text(encoding="utf-8") == bill_of_the_walk.bill()
     with newcomers_shell(tmp_path) as shell:
         assert walk(DOCS / "cost-walk.md", shell, tmp_path / "memory") == 7
+
+
+def test_a_month_is_planned_as_the_page_says(tmp_path: Path) -> None:
+    """The replay of what the plan wrote is another command, which reads it from the files."""
+    assert history_of_the_page.FILE.read_text(encoding="utf-8") == history_of_the_page.history()
+    with newcomers_shell(tmp_path) as shell:
+        assert walk(DOCS / "plan-history.md", shell, tmp_path / "memory") == 5
 
 
 def test_a_trace_is_replayed_as_the_page_says(tmp_path: Path) -> None:

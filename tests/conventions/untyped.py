@@ -30,6 +30,7 @@ TYPED = {
     "docs/mig.md": "tests/repartition/test_mig_plan.py",
     "docs/operate-walk.md": "tests/localkube/test_operate_walk.py",
     "docs/parking.md": "tests/operator/parking/test_parking_on_a_real_server.py",
+    "docs/plan-history.md": "tests/cli/test_page_commands.py",
     "docs/plan.md": "tests/localkube/test_page_walks.py",
     "docs/projects.md": "tests/operator/projects/test_page.py",
     "docs/queues-walk.md": "tests/localkube/test_queues_walk.py",

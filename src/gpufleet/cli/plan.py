@@ -1,4 +1,7 @@
-"""``gpufleet plan``: which nodes to buy for the work that waits; ``gpufleet.plan`` finds it out."""
+"""``gpufleet plan``: which nodes to buy for the work that waits; ``gpufleet.plan`` finds it out.
+
+What is about a history is in ``cli.plan_history``.
+"""
 
 from pathlib import Path
 
@@ -6,6 +9,12 @@ import click
 
 from gpufleet.cli.cluster_options import cluster_options, scheduler_option
 from gpufleet.cli.parameters import POLICY, SNAPSHOT, InputFile, OneOf
+from gpufleet.cli.plan_history import (
+    history_options,
+    plan_history,
+    refuse_with_history,
+    refuse_without_history,
+)
 
 TABLE = InputFile("a table of types of instances")
 
@@ -37,6 +46,7 @@ TABLE = InputFile("a table of types of instances")
 @click.option("--type", "names", metavar="TYPE", multiple=True, help="Buy these types only.  [default: all]")
 @click.option("--by", metavar="DURATION", help="How long work may wait: 4h.  [default: not at all]")
 @click.option("--snapshot", type=SNAPSHOT, help="A file of `gpufleet snapshot`, instead of a cluster.")
+@history_options
 @click.option("-o", "--output", type=OneOf(["text", "json"]), default="text", help="[default: text]")
 @cluster_options
 @scheduler_option
@@ -51,6 +61,13 @@ def command(
     names: tuple[str, ...],
     by: str | None,
     snapshot: Path | None,
+    history: Path | None,
+    nodes: Path | None,
+    wait: tuple[str, ...],
+    growth: str | None,
+    month: str | None,
+    begin: str | None,
+    out: Path | None,
     output: str,
     kubeconfig: Path | None,
     context: str,
@@ -61,7 +78,27 @@ def command(
 
     The engine of the scheduler judges each set of nodes on a copy of the cluster, with its queues, gangs and
     priorities: a purchase that starts half a gang is none. Nothing is bought, and nothing is changed.
+
+    With --history it is the cheapest fleet that keeps a service level for recorded work, proven by replay.
     """
+    if history is not None:
+        refuse_with_history(
+            {
+                "--submit": submit,
+                "--set-quota": set_quota,
+                "--remove-node": remove_node,
+                "--by": by,
+                "--snapshot": snapshot,
+                "--kubeconfig": kubeconfig,
+                "--context": context,
+            }
+        )
+        plan_history(
+            history, catalogue, names, nodes, wait, growth, month, begin, remove_pool, policy, out, output
+        )
+        return
+    only_of_history = {"--wait": wait, "--growth": growth, "--month": month, "--begin": begin, "--out": out}
+    refuse_without_history({"--nodes": nodes, **only_of_history})
     from gpufleet.cli.whatif import submitted
     from gpufleet.kube.codec.durations import read_duration
     from gpufleet.plan.instance_types import catalogue_of, chosen

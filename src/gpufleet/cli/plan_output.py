@@ -1,19 +1,16 @@
 """Lays a plan of purchase out for people: what to buy first, then what starts, then what it does not help."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from gpufleet.cli.output import echo_json, echo_line
 from gpufleet.cli.queues_table import Column, laid_out
 from gpufleet.cli.whatif_output import StartWords, counted_pods, work_under, wrapped
 from gpufleet.model.money import MICRO_UNITS
 from gpufleet.model.phrases import counted, length
-from gpufleet.plan.answer import OneType, Plan, Purchase
+from gpufleet.plan.answer import MONTH_HOURS, OneType, Plan, Purchase
 from gpufleet.plan.node_names import beginning
 from gpufleet.whatif.answer import Work
-
-MONTH_HOURS = 730
-"""Hours of a month in the price lists of providers: a twelfth of a year of 365 days, rounded."""
 
 CENT_DECIMALS = 2
 """Decimals of an amount of money at least."""
@@ -61,11 +58,16 @@ def _purchases(plan: Plan) -> Iterator[str]:
     which = "it" if plan.pods_late == 1 else f"{some} of them"
     this = "This node starts" if sum(one.count for one in plan.nodes) == 1 else "These nodes start"
     yield f"{counted(plan.pods_late, 'pod')} would wait{waits}. {this} {which}:"
+    yield from purchase_table(plan.nodes, plan.cost_micro, plan.currency)
+
+
+def purchase_table(nodes: Sequence[Purchase], cost_micro: int, currency: str) -> Iterator[str]:
+    """What is bought, a line a type, with what it costs and the sum."""
     columns = [Column("NODES", right=True), Column("TYPE"), Column("GPUS"), Column("WHERE")]
-    columns += [Column(f"{plan.currency} PER HOUR", right=True), Column("PER MONTH", right=True)]
-    costs_micro = [*(one.cost_micro for one in plan.nodes), plan.cost_micro]
-    hours, months = _amounts(costs_micro), _amounts([cost * MONTH_HOURS for cost in costs_micro])
-    words = [*(_words(one) for one in plan.nodes), ["", "sum", "", ""]]
+    columns += [Column(f"{currency} PER HOUR", right=True), Column("PER MONTH", right=True)]
+    costs_micro = [*(one.cost_micro for one in nodes), cost_micro]
+    hours, months = amounts(costs_micro), amounts([cost * MONTH_HOURS for cost in costs_micro])
+    words = [*(_words(one) for one in nodes), ["", "sum", "", ""]]
     rows = [[*row, hour, month] for row, hour, month in zip(words, hours, months, strict=True)]
     for line in laid_out(columns, [(row, "") for row in rows], None):
         yield f"  {line.text}"
@@ -79,7 +81,7 @@ def _where(one: Purchase | OneType) -> str:
     return " ".join(part for part in (one.provider, one.zone or one.region, one.capacity_type) if part)
 
 
-def _amounts(amounts_micro: list[int]) -> list[str]:
+def amounts(amounts_micro: Sequence[int]) -> list[str]:
     """Amounts with as many decimals, at least two, as all of them need: a column adds up to its sum."""
     fractions = [f"{amount % MICRO_UNITS:06}".rstrip("0") for amount in amounts_micro]
     decimals = max([CENT_DECIMALS, *map(len, fractions)])
@@ -143,8 +145,8 @@ def _reason(work: Work, at: str) -> str:
 def _other_ways(plan: Plan) -> Iterator[str]:
     if plan.one_type:
         yield "One type alone:"
-    amounts = _amounts([one.cost_micro for one in plan.one_type])
-    for one, cost in zip(plan.one_type, amounts, strict=True):
+    costs = amounts([one.cost_micro for one in plan.one_type])
+    for one, cost in zip(plan.one_type, costs, strict=True):
         starts = "all of them" if one.pods == plan.pods_helped else counted(one.pods, "pod")
         where = f" ({_where(one)})" if _where(one) else ""
         yield f"  {one.count} x {one.instance_type}{where}: {cost} {plan.currency} per hour, for {starts}"
@@ -160,7 +162,7 @@ def _removed(plan: Plan) -> Iterator[str]:
     if not priced:
         yield from wrapped(f"What the {nodes} that went {costs} is not known: no price is in the table.", 2)
         return
-    cost, difference = _amounts([gone.cost_micro, abs(gone.cost_micro - plan.cost_micro)])
+    cost, difference = amounts([gone.cost_micro, abs(gone.cost_micro - plan.cost_micro)])
     words = f"The {nodes} that went {costs} {cost} {plan.currency} per hour"
     if gone.without_price:
         yield from wrapped(f"{words} without {gone.without_price} of them, of which no price is known.", 2)

@@ -2,10 +2,15 @@
 
 import msgspec
 
+from gpufleet.plan.instance_types import InstanceType
 from gpufleet.whatif.answer import Work
 
 SCHEMA = "gpufleet.io/plan/v1"
 """A change that breaks readers of the JSON gets another version."""
+
+
+MONTH_HOURS = 730
+"""Hours of a month in the price lists of providers: a twelfth of a year of 365 days, rounded."""
 
 
 class Purchase(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -29,6 +34,22 @@ class Purchase(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     def cost_micro(self) -> int:
         """What all of them cost for an hour."""
         return self.count * self.price_micro
+
+
+def purchase_of(one: InstanceType, count: int) -> Purchase:
+    """So many nodes of a type."""
+    return Purchase(
+        one.name,
+        count,
+        one.gpus,
+        one.gpu_model,
+        one.price_micro,
+        one.node_names,
+        one.provider,
+        one.region,
+        one.zone,
+        one.capacity_type,
+    )
 
 
 class OneType(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

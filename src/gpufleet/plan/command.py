@@ -20,7 +20,7 @@ from gpufleet.kube.meanings.node_labels import INSTANCE_TYPE, REGION, ZONE
 from gpufleet.kube.objects.node import Node
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.phrases import counted
-from gpufleet.plan.answer import SCHEMA, OneType, Plan, Purchase, Removed
+from gpufleet.plan.answer import SCHEMA, OneType, Plan, Removed, purchase_of
 from gpufleet.plan.instance_types import Catalogue, InstanceType
 from gpufleet.plan.node_names import beginning, named
 from gpufleet.plan.node_prices import price_micro
@@ -130,7 +130,7 @@ def _answer(
         Difference(found.ample, found.ample, changed.submitted),
         [after_evictions(found.ample, uid) for uid in found.late if uid not in helped],
     )
-    nodes = [_purchase(one, count) for one, count in zip(types, found.counts, strict=True) if count]
+    nodes = [purchase_of(one, count) for one, count in zip(types, found.counts, strict=True) if count]
     ends = [after_evictions(found.course, uid) for uid in helped]
     return Plan(
         SCHEMA,
@@ -177,21 +177,6 @@ def _without_gpus(found: Found, types: Sequence[InstanceType]) -> list[str]:
         return []
     verb = "asks" if len(pods) == 1 else "ask"
     return [f"{counted(len(pods), 'pod')} on new nodes {verb} for no GPU: a node without GPUs may cost less"]
-
-
-def _purchase(one: InstanceType, count: int) -> Purchase:
-    return Purchase(
-        one.name,
-        count,
-        one.gpus,
-        one.gpu_model,
-        one.price_micro,
-        one.node_names,
-        one.provider,
-        one.region,
-        one.zone,
-        one.capacity_type,
-    )
 
 
 def _nothing_helps(difference: Difference, uids: Sequence[PodUid]) -> tuple[tuple[Work, ...], int]:

@@ -77,10 +77,16 @@ def after_evictions(course: Course, uid: PodUid) -> PodUid:
 def items_of(
     pods: Mapping[PodUid, Pod], uids: Iterable[PodUid], types: tuple[InstanceType, ...], may_run_on: MayRunOn
 ) -> list[Item]:
-    """Pods as items: equal shapes are one item. Pods that keep apart from their like fill a node alone in a
+    """Pods as items: equal shapes are one item."""
+    return items_of_counts(Counter(pods[uid].shape for uid in uids), types, may_run_on)
+
+
+def items_of_counts(
+    counts: Mapping[Shape, int], types: tuple[InstanceType, ...], may_run_on: MayRunOn
+) -> list[Item]:
+    """So many pods of each shape as items. Pods that keep apart from their like fill a node alone in a
     dimension of their own.
     """
-    counts = Counter(pods[uid].shape for uid in uids)
     apart = [shape for shape in counts if keeps_apart(shape)]
 
     def sizes(shape: Shape, index: int) -> Sizes | None:

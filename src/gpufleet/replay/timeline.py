@@ -93,6 +93,7 @@ class TimelineRun:
         self.meter = meter
         self.queue_length = StepSeries()
         self.used_milli = StepSeries()
+        self.asked_milli = StepSeries()
         self.wait_us_by_task: dict[str, int] = {}
         self.placements: list[Placement] = []
         self.evictions = 0
@@ -106,8 +107,10 @@ class TimelineRun:
         self._waited_us: defaultdict[str, int] = defaultdict(int)
         self._player = Player(measured, self)
 
-    def run(self, progress: Callable[[int], None] | None = None) -> None:
-        """Play until nothing arrives and nothing leaves any more."""
+    def run(
+        self, progress: Callable[[int], None] | None = None, is_enough: Callable[[], bool] | None = None
+    ) -> None:
+        """Play until nothing arrives and nothing leaves any more, or ``is_enough`` says so after a moment."""
         for turn, task in enumerate(self.trace.tasks_by_creation(), start=FIRST_ARRIVAL):
             self._player.later(task.created_at_us, PodUid(task.name), turn)
         before = 0
@@ -117,6 +120,8 @@ class TimelineRun:
             if progress is not None and len(self._arrived) // 1000 > before // 1000:
                 before = len(self._arrived)
                 progress(before)
+            if is_enough is not None and is_enough():
+                return
         for task in self.never_started():
             reason = self.why_not_started(task)
             self.placements.append(
@@ -145,10 +150,12 @@ class TimelineRun:
 
     def _wait(self, task: TaskRecord, at_us: int) -> None:
         self.queue_length.add(at_us, 1)
+        self.asked_milli.add(at_us, task.shape.gpu.total_milli)
         self._waits_since_us[task.name] = at_us
 
     def _leave(self, uid: PodUid, at_us: int) -> Event:
         task = self._task_by_uid.pop(uid)
+        self.asked_milli.add(at_us, -task.shape.gpu.total_milli)
         if task.name in self.wait_us_by_task:
             self.used_milli.add(at_us, -task.shape.gpu.total_milli)
             self._ended(uid, task, at_us)
@@ -176,6 +183,7 @@ class TimelineRun:
         self.evictions += 1
         self._ended(evict.uid, task, at_us)
         self.used_milli.add(at_us, -task.shape.gpu.total_milli)
+        self.asked_milli.add(at_us, -task.shape.gpu.total_milli)
         del self.wait_us_by_task[task.name]
         self._wait(task, at_us)
         again = self._next_uid(task)
@@ -208,6 +216,13 @@ class TimelineRun:
     def never_started(self) -> list[TaskRecord]:
         """Tasks that waited to their withdrawal or to the end, also those that waited again then."""
         return [task for task in self.trace.tasks if task.name not in self.wait_us_by_task]
+
+    def waited_us(self, name: str) -> int:
+        """How long a task that arrived has waited by now, over all of its waits."""
+        found = self.wait_us_by_task.get(name)
+        if found is not None:
+            return found
+        return self._waited_us[name] + self._player.at_us - self._waits_since_us[name]
 
     def why_not_started(self, task: TaskRecord) -> str:
         """What such a task lacked: a cause as of now, or time."""

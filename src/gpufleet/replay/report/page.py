@@ -50,12 +50,13 @@ class Section(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """All that the page shows, in order."""
+    """All that the page shows, in order. ``command`` is the command whose report it is."""
 
     headline: Headline
     warnings: tuple[str, ...]
     standings: Table | None
     sections: tuple[Section, ...]
+    command: str = "replay"
 
 
 def _text_of(name: str) -> str:

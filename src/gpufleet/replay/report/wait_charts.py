@@ -54,7 +54,7 @@ def _dots_of_class(timelines: dict[str, Timeline], task_class: str) -> list[Dot]
     ]
 
 
-def _scale_and_axis(longest_s: float) -> Spec:
+def wait_scale_and_axis(longest_s: float) -> Spec:
     """A scale that is logarithmic past a minute and still has a place for no wait at all."""
     ticks = [(at, name) for at, name in _TICKS if at <= longest_s]
     names = ", ".join(f"'{at}': '{name}'" for at, name in ticks)
@@ -72,7 +72,7 @@ def _scale_and_axis(longest_s: float) -> Spec:
 def _panel(timelines: dict[str, Timeline], names: Sequence[str], task_class: str, longest_s: float) -> Panel:
     title = class_title(task_class)
     dots = _dots_of_class(timelines, task_class)
-    return dots_panel(title, dots, names, _MARKS, _scale_and_axis(longest_s))
+    return dots_panel(title, dots, names, _MARKS, wait_scale_and_axis(longest_s))
 
 
 def _row(policy: str, seed: int, task_class: str, waits: Waits) -> list[str]:

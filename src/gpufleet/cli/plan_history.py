@@ -1,0 +1,121 @@
+"""``gpufleet plan --history``: the options, and the way from them to the answer and its files."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from gpufleet.cli.parameters import InputFile, OutputFolder
+
+NODE_LIST = InputFile("a node list (CSV or Parquet, also .gz)")
+TASK_LIST = InputFile("a task list (CSV or Parquet, also .gz)")
+
+OPTIONS = (
+    click.option(
+        "--history",
+        type=TASK_LIST,
+        help="Plan the fleet for a recorded task list, as `gpufleet replay` reads it, instead of a cluster.",
+    ),
+    click.option(
+        "--nodes", type=NODE_LIST, help="With --history: the nodes that are there.  [default: none]"
+    ),
+    click.option(
+        "--wait",
+        metavar="LEVEL",
+        multiple=True,
+        help="With --history: how long work may wait, as p95=30m, or 8:p99=2h for tasks of 8 GPUs.",
+    ),
+    click.option("--growth", metavar="FACTOR", help="With --history: so many times the work.  [default: 1]"),
+    click.option("--month", metavar="MONTH", help="With --history: a forecast for a month, as 2026-12."),
+    click.option(
+        "--begin", metavar="TIME", help="With --month: when the history begins, such as 2026-10-31."
+    ),
+    click.option(
+        "--out",
+        type=OutputFolder("a folder, or a path where one can be made"),
+        metavar="DIR",
+        help="With --history: write the report (HTML and PNG), and the fleet and the work as traces.",
+    ),
+)
+
+
+def history_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that only a plan for a history has."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
+def refuse_without_history(given: dict[str, object]) -> None:
+    """Options that mean nothing for a cluster. Raises UsageError."""
+    for name, value in given.items():
+        if value:
+            raise click.UsageError(f"{name} is about a history: give --history FILE too")
+
+
+def refuse_with_history(given: dict[str, object]) -> None:
+    """Options that mean nothing for a history. Raises UsageError."""
+    for name, value in given.items():
+        if value:
+            raise click.UsageError(f"{name} is about a cluster, and --history about a recorded task list")
+
+
+def plan_history(
+    history: Path,
+    catalogue: Path | None,
+    names: tuple[str, ...],
+    nodes: Path | None,
+    wait: tuple[str, ...],
+    growth: str | None,
+    month: str | None,
+    begin: str | None,
+    remove_pool: tuple[str, ...],
+    policy: str,
+    out: Path | None,
+    output: str,
+) -> None:
+    """Plan for a history, show the answer, and write the report where one is wanted."""
+    from gpufleet.plan.history.command import HistoryQuestion, plan_of_history
+    from gpufleet.plan.history.forecast import read_growth, read_month
+    from gpufleet.plan.history.service_level import read_level
+    from gpufleet.plan.instance_types import catalogue_of, chosen
+
+    if nodes is None and not wait:
+        raise click.UsageError("--history needs --wait LEVEL, --nodes FILE, or both")
+    if nodes is None and remove_pool:
+        raise click.UsageError("--remove-pool needs --nodes FILE beside --history")
+    question = HistoryQuestion(
+        history,
+        chosen(catalogue_of(catalogue), names),
+        tuple(read_level(text) for text in wait),
+        nodes,
+        remove_pool,
+        read_growth("1" if growth is None else growth),
+        None if month is None else read_month(month),
+        begin_of(begin, month),
+        policy,
+    )
+    from gpufleet.cli.plan_history_output import check_folder, progress, show, write
+    from gpufleet.progress.reporting import ToPerson
+    from gpufleet.replay.kernels import prepare
+
+    # Before the replays: that a file cannot be written must not be found out after minutes.
+    check_folder(out)
+    prepare(ToPerson("gpufleet: "))
+    with progress() as say:
+        planned = plan_of_history(question, say)
+    show(planned.answer, output)
+    if out is not None:
+        write(planned, out, is_quiet=output == "json")
+
+
+def begin_of(begin: str | None, month: str | None) -> int:
+    """When the history begins, in microseconds since 1970. Raises UsageError and InputError."""
+    from gpufleet.cli.cost_input import moment_of
+
+    at_us = moment_of(begin, "--begin")
+    if month is not None and at_us is None:
+        raise click.UsageError("--month needs --begin TIME: a trace counts from its own start")
+    if month is None and at_us is not None:
+        raise click.UsageError("--begin needs --month: only a forecast asks for weekdays")
+    return at_us or 0

@@ -1,0 +1,188 @@
+"""A plan for a history from its words to its answer: no cluster is asked."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+
+import msgspec
+
+from gpufleet.kube.meanings.node_pools import pool_of
+from gpufleet.model.model_errors import InputError
+from gpufleet.model.node import Node
+from gpufleet.model.phrases import counted, listed
+from gpufleet.plan.history.answer import SCHEMA, FleetFound, HistoryPlan, Series, WithoutPool
+from gpufleet.plan.history.bought_fleet import Counts, bought
+from gpufleet.plan.history.demand import Demand, read_fleet, read_history
+from gpufleet.plan.history.fleet_search import FleetSearch, Say, busiest_fleet, with_count
+from gpufleet.plan.history.fleet_trials import FleetTrials
+from gpufleet.plan.history.forecast import Month, grown, of_month
+from gpufleet.plan.history.helpless_tasks import helpless, helpless_shapes
+from gpufleet.plan.history.service_level import ServiceLevel
+from gpufleet.plan.instance_types import Catalogue
+from gpufleet.plan.node_names import named
+from gpufleet.plan.node_prices import price_of_labels
+from gpufleet.progress.collection_pause import without_collections
+from gpufleet.whatif.request import REMOVE_POOL
+
+OTHER_SIZES_PCT = (50, 75, 125, 150)
+"""Sizes of the best purchase, that show what a smaller or a larger one of the same mix does."""
+
+US_PER_DAY = 86_400 * 10**6
+
+
+class HistoryQuestion(msgspec.Struct, frozen=True):
+    """What is asked. ``begin_us`` is when second 0 of the history is; a month needs it."""
+
+    history: Path
+    catalogue: Catalogue
+    levels: tuple[ServiceLevel, ...]
+    nodes: Path | None = None
+    remove_pools: tuple[str, ...] = ()
+    growth: Fraction = Fraction(1)
+    month: Month | None = None
+    begin_us: int = 0
+    policy: str = "gpufleet"
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """The answer, and the fleet and the work as `gpufleet replay` plays them."""
+
+    answer: HistoryPlan
+    nodes: tuple[Node, ...]
+    demand: Demand
+
+
+def plan_of_history(question: HistoryQuestion, say: Say) -> Planned:
+    """Which fleet holds the levels. Raises InputError and TraceError."""
+    with without_collections():
+        return _planned(question, say)
+
+
+def _planned(question: HistoryQuestion, say: Say) -> Planned:
+    there = read_fleet(question.nodes)
+    gone = _of_pools(there, question.remove_pools)
+    left = tuple(node for node in there if node not in gone)
+    types = named(question.catalogue.types, (node.name for node in there))
+    demand, forecast = _demand(question, there)
+    shapes = helpless_shapes(demand, [*left, *bought(types, (1,) * len(types))])
+    without = demand.without(frozenset(shapes))
+    levels = question.levels
+    _check_levels(levels, without)
+    trials = FleetTrials(without, left, types, levels, question.policy)
+    search = FleetSearch(types, trials.holds, say)
+    nothing: Counts = (0,) * len(types)
+    if levels:
+        search.run(busiest_fleet(without, types))
+    best, series, others = _measured(trials, search, say)
+    today = None
+    if there:
+        fleet = FleetTrials(without, there, types, levels, question.policy)
+        today, used = fleet.found(nothing)
+        series = series or used
+    answer = HistoryPlan(
+        schema=SCHEMA,
+        source=demand.source,
+        forecast=forecast,
+        tasks=len(demand.counting),
+        levels=levels,
+        catalogue=question.catalogue.source,
+        currency=question.catalogue.currency,
+        today=today,
+        without=_without(question, gone, trials.found(nothing)[0]) if gone else None,
+        best=best,
+        is_cheapest=search.is_cheapest,
+        others=others,
+        nothing_helps=helpless(demand, shapes),
+        series=series,
+        replays=trials.replays,
+        notes=_notes(question, demand),
+    )
+    nodes = trials.nodes(nothing if search.best is None else search.best)
+    return Planned(answer, tuple(nodes), without)
+
+
+def _demand(question: HistoryQuestion, there: Sequence[Node]) -> tuple[Demand, str]:
+    history = read_history(question.history, question.catalogue.types, there)
+    if question.month is not None:
+        return of_month(history, question.begin_us, question.month, question.growth)
+    if question.growth == 1:
+        return history, ""
+    sentence = f"a forecast: {float(question.growth):g} times the work of the history, at its times"
+    return grown(history, question.growth), f"{sentence}; no measurement"
+
+
+def _check_levels(levels: Sequence[ServiceLevel], demand: Demand) -> None:
+    """A level of no task would be held by any fleet. Raises InputError."""
+    for level in levels:
+        if not any(level.is_about(task.shape.gpu) for task in demand.counting):
+            raise InputError(
+                "a level for no task",
+                field="--wait",
+                value=level.words,
+                expected="a class that a task of the history is of, and that some node can hold",
+            )
+
+
+def _measured(
+    trials: FleetTrials, search: FleetSearch, say: Say
+) -> tuple[FleetFound | None, Series | None, tuple[FleetFound, ...]]:
+    """The best fleet, what it does over time, and smaller and larger ones of the same mix."""
+    if search.best is None:
+        return None, None, ()
+    best, series = trials.found(search.best)
+    mixes = {tuple(-(-count * size_pct // 100) for count in search.best) for size_pct in OTHER_SIZES_PCT}
+    # That no node can be left out is seen in the answer.
+    mixes |= {with_count(search.best, index, count - 1) for index, count in enumerate(search.best) if count}
+    allowed = [mix for mix in mixes - {search.best} if _can_be_had(trials, mix)]
+    others = []
+    for mix in sorted(allowed, key=search.cost):
+        others.append(trials.found(mix)[0])
+        say(f"{len(others)} of {len(allowed)} other sizes replayed")
+    return best, series, tuple(others)
+
+
+def _can_be_had(trials: FleetTrials, counts: Counts) -> bool:
+    return all(one.most is None or count <= one.most for one, count in zip(trials.types, counts, strict=True))
+
+
+def _of_pools(nodes: Sequence[Node], pools: Sequence[str]) -> tuple[Node, ...]:
+    """The nodes of these pools. Raises InputError for a pool without nodes."""
+    found: list[Node] = []
+    for pool in pools:
+        label, equals, value = pool.partition("=")
+        of_pool = [
+            node
+            for node in nodes
+            if (node.labels.get(label) == value if equals else pool and pool_of(node.labels) == pool)
+        ]
+        if not of_pool:
+            known = sorted({name for node in nodes if (name := pool_of(node.labels))})
+            expected = f"one of {listed(known)}" if known else "LABEL=VALUE of nodes of --nodes"
+            raise InputError("no node is in such a pool", field=REMOVE_POOL, value=pool, expected=expected)
+        found += [node for node in of_pool if node not in found]
+    return tuple(found)
+
+
+def _without(question: HistoryQuestion, gone: Sequence[Node], fleet: FleetFound) -> WithoutPool:
+    prices = [price_of_labels(node.labels, question.catalogue) for node in gone]
+    known = [price for price in prices if price is not None]
+    return WithoutPool(
+        question.remove_pools,
+        len(gone),
+        sum(len(node.devices) for node in gone),
+        sum(known) if len(known) == len(prices) else None,
+        fleet,
+    )
+
+
+def _notes(question: HistoryQuestion, demand: Demand) -> tuple[str, ...]:
+    notes = list(demand.notes)
+    days = (max(task.created_at_us for task in demand.tasks) - demand.counts_from_us) / US_PER_DAY
+    if question.month is None and days < 1:
+        notes.append("the history is shorter than a day, so busy hours may be missing in it")
+    lasting = sum(task.duration_us is None and task.withdrawn_at_us is None for task in demand.tasks)
+    if lasting:
+        stay = "stays" if lasting == 1 else "stay"
+        notes.append(f"{counted(lasting, 'task')} without a known end {stay} to the end")
+    notes.append("queues and their quota are not replayed: priority and order of arrival decide")
+    return tuple(notes)
