@@ -9,12 +9,7 @@ import click
 
 from gpufleet.cli.cluster_options import cluster_options, scheduler_option
 from gpufleet.cli.parameters import POLICY, SNAPSHOT, InputFile, OneOf
-from gpufleet.cli.plan_history import (
-    history_options,
-    plan_history,
-    refuse_with_history,
-    refuse_without_history,
-)
+from gpufleet.cli.plan_history import or_history
 
 TABLE = InputFile("a table of types of instances")
 
@@ -46,11 +41,11 @@ TABLE = InputFile("a table of types of instances")
 @click.option("--type", "names", metavar="TYPE", multiple=True, help="Buy these types only.  [default: all]")
 @click.option("--by", metavar="DURATION", help="How long work may wait: 4h.  [default: not at all]")
 @click.option("--snapshot", type=SNAPSHOT, help="A file of `gpufleet snapshot`, instead of a cluster.")
-@history_options
 @click.option("-o", "--output", type=OneOf(["text", "json"]), default="text", help="[default: text]")
 @cluster_options
 @scheduler_option
 @click.option("--policy", type=POLICY, default="gpufleet", show_default=True, help="The scheduler's policy.")
+@or_history
 def command(
     submit: tuple[Path, ...],
     namespace: str,
@@ -61,13 +56,6 @@ def command(
     names: tuple[str, ...],
     by: str | None,
     snapshot: Path | None,
-    history: Path | None,
-    nodes: Path | None,
-    wait: tuple[str, ...],
-    growth: str | None,
-    month: str | None,
-    begin: str | None,
-    out: Path | None,
     output: str,
     kubeconfig: Path | None,
     context: str,
@@ -81,24 +69,6 @@ def command(
 
     With --history it is the cheapest fleet that keeps a service level for recorded work, proven by replay.
     """
-    if history is not None:
-        refuse_with_history(
-            {
-                "--submit": submit,
-                "--set-quota": set_quota,
-                "--remove-node": remove_node,
-                "--by": by,
-                "--snapshot": snapshot,
-                "--kubeconfig": kubeconfig,
-                "--context": context,
-            }
-        )
-        plan_history(
-            history, catalogue, names, nodes, wait, growth, month, begin, remove_pool, policy, out, output
-        )
-        return
-    only_of_history = {"--wait": wait, "--growth": growth, "--month": month, "--begin": begin, "--out": out}
-    refuse_without_history({"--nodes": nodes, **only_of_history})
     from gpufleet.cli.whatif import submitted
     from gpufleet.kube.codec.durations import read_duration
     from gpufleet.plan.instance_types import catalogue_of, chosen

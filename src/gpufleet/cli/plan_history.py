@@ -1,7 +1,9 @@
 """``gpufleet plan --history``: the options, and the way from them to the answer and its files."""
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import click
 
@@ -39,39 +41,71 @@ OPTIONS = (
 )
 
 
-def history_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that only a plan for a history has."""
+OF_A_CLUSTER = ("submit", "set_quota", "remove_node", "by", "snapshot", "kubeconfig", "context")
+"""Parameters of the command that mean nothing for a history."""
+
+
+def or_history(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options of a history, which is planned for in its place where one is given."""
+
+    @functools.wraps(command)
+    def either(
+        history: Path | None,
+        nodes: Path | None,
+        wait: tuple[str, ...],
+        growth: str | None,
+        month: str | None,
+        begin: str | None,
+        out: Path | None,
+        **others: Any,
+    ) -> None:
+        asked = Asked(nodes, wait, growth, month, begin, out)
+        if history is None:
+            _refuse(asked.names, "is about a history: give --history FILE too")
+            command(**others)
+            return
+        given = [f"--{name.replace('_', '-')}" for name in OF_A_CLUSTER if others[name]]
+        _refuse(given, "is about a cluster, and --history about a recorded task list")
+        _plan(history, asked, **{name: others[name] for name in others if name in OF_BOTH})
+
     for option in reversed(OPTIONS):
-        command = option(command)
-    return command
+        either = option(either)
+    return either
 
 
-def refuse_without_history(given: dict[str, object]) -> None:
-    """Options that mean nothing for a cluster. Raises UsageError."""
-    for name, value in given.items():
-        if value:
-            raise click.UsageError(f"{name} is about a history: give --history FILE too")
+OF_BOTH = ("catalogue", "names", "remove_pool", "policy", "output")
+"""Parameters of the command that mean the same for a history."""
 
 
-def refuse_with_history(given: dict[str, object]) -> None:
-    """Options that mean nothing for a history. Raises UsageError."""
-    for name, value in given.items():
-        if value:
-            raise click.UsageError(f"{name} is about a cluster, and --history about a recorded task list")
+class Asked(NamedTuple):
+    """What only a history is asked."""
+
+    nodes: Path | None
+    wait: tuple[str, ...]
+    growth: str | None
+    month: str | None
+    begin: str | None
+    out: Path | None
+
+    @property
+    def names(self) -> list[str]:
+        """The options that were given."""
+        return [f"--{name}" for name, value in self._asdict().items() if value]
 
 
-def plan_history(
+def _refuse(names: Sequence[str], problem: str) -> None:
+    if names:
+        raise click.UsageError(f"{names[0]} {problem}")
+
+
+def _plan(
     history: Path,
+    asked: Asked,
+    *,
     catalogue: Path | None,
     names: tuple[str, ...],
-    nodes: Path | None,
-    wait: tuple[str, ...],
-    growth: str | None,
-    month: str | None,
-    begin: str | None,
     remove_pool: tuple[str, ...],
     policy: str,
-    out: Path | None,
     output: str,
 ) -> None:
     """Plan for a history, show the answer, and write the report where one is wanted."""
@@ -80,19 +114,19 @@ def plan_history(
     from gpufleet.plan.history.service_level import read_level
     from gpufleet.plan.instance_types import catalogue_of, chosen
 
-    if nodes is None and not wait:
+    if asked.nodes is None and not asked.wait:
         raise click.UsageError("--history needs --wait LEVEL, --nodes FILE, or both")
-    if nodes is None and remove_pool:
+    if asked.nodes is None and remove_pool:
         raise click.UsageError("--remove-pool needs --nodes FILE beside --history")
     question = HistoryQuestion(
         history,
         chosen(catalogue_of(catalogue), names),
-        tuple(read_level(text) for text in wait),
-        nodes,
+        tuple(read_level(text) for text in asked.wait),
+        asked.nodes,
         remove_pool,
-        read_growth("1" if growth is None else growth),
-        None if month is None else read_month(month),
-        begin_of(begin, month),
+        read_growth("1" if asked.growth is None else asked.growth),
+        None if asked.month is None else read_month(asked.month),
+        begin_of(asked.begin, asked.month),
         policy,
     )
     from gpufleet.cli.plan_history_output import check_folder, progress, show, write
@@ -100,13 +134,13 @@ def plan_history(
     from gpufleet.replay.kernels import prepare
 
     # Before the replays: that a file cannot be written must not be found out after minutes.
-    check_folder(out)
+    check_folder(asked.out)
     prepare(ToPerson("gpufleet: "))
     with progress() as say:
         planned = plan_of_history(question, say)
     show(planned.answer, output)
-    if out is not None:
-        write(planned, out, is_quiet=output == "json")
+    if asked.out is not None:
+        write(planned, asked.out, is_quiet=output == "json")
 
 
 def begin_of(begin: str | None, month: str | None) -> int:

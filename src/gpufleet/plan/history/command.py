@@ -15,7 +15,7 @@ from gpufleet.plan.history.bought_fleet import Counts, bought
 from gpufleet.plan.history.demand import Demand, read_fleet, read_history
 from gpufleet.plan.history.fleet_search import FleetSearch, Say, busiest_fleet, with_count
 from gpufleet.plan.history.fleet_trials import FleetTrials
-from gpufleet.plan.history.forecast import Month, grown, of_month
+from gpufleet.plan.history.forecast import DAY_US, Month, grown, of_month
 from gpufleet.plan.history.helpless_tasks import helpless, helpless_shapes
 from gpufleet.plan.history.service_level import ServiceLevel
 from gpufleet.plan.instance_types import Catalogue
@@ -26,8 +26,6 @@ from gpufleet.whatif.request import REMOVE_POOL
 
 OTHER_SIZES_PCT = (50, 75, 125, 150)
 """Sizes of the best purchase, that show what a smaller or a larger one of the same mix does."""
-
-US_PER_DAY = 86_400 * 10**6
 
 
 class HistoryQuestion(msgspec.Struct, frozen=True):
@@ -177,7 +175,7 @@ def _without(question: HistoryQuestion, gone: Sequence[Node], fleet: FleetFound)
 
 def _notes(question: HistoryQuestion, demand: Demand) -> tuple[str, ...]:
     notes = list(demand.notes)
-    days = (max(task.created_at_us for task in demand.tasks) - demand.counts_from_us) / US_PER_DAY
+    days = (max(task.created_at_us for task in demand.tasks) - demand.counts_from_us) / DAY_US
     if question.month is None and days < 1:
         notes.append("the history is shorter than a day, so busy hours may be missing in it")
     lasting = sum(task.duration_us is None and task.withdrawn_at_us is None for task in demand.tasks)

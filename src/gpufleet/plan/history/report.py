@@ -10,10 +10,12 @@ from pathlib import Path
 import msgspec
 
 from gpufleet.files.atomic_write import write_whole
+from gpufleet.model.money import MICRO_UNITS
 from gpufleet.plan.answer import MONTH_HOURS
 from gpufleet.plan.history.answer import FleetFound, HistoryPlan
 from gpufleet.plan.history.charts import cost_against_wait, nodes_words, over_time, waits_by_size
 from gpufleet.plan.history.command import Planned
+from gpufleet.plan.history.fleet_trials import US_PER_S
 from gpufleet.plan.history.service_level import CLASSES, class_words
 from gpufleet.plan.history.trace_files import write_traces
 from gpufleet.replay.report.chart import Chart
@@ -25,7 +27,6 @@ from gpufleet.replay.report.table import Table, table
 
 PAGE_FILE, PLAN_FILE = "report.html", "plan.json"
 CHARTS_FOLDER = "charts"
-_MICRO = 10**6
 
 
 def write_plan_report(planned: Planned, folder: Path) -> Path:
@@ -64,7 +65,7 @@ def _headline(plan: HistoryPlan) -> Headline:
             "No fleet of these types was found that holds the service level" if levels else "The fleet today"
         )
         return Headline(title, f"{played}.", wanted, ())
-    monthly = amount(best.cost_micro * MONTH_HOURS / _MICRO, 2)
+    monthly = amount(best.cost_micro * MONTH_HOURS / MICRO_UNITS, 2)
     title = f"{nodes_words(best)}: {monthly} {plan.currency} per month" if best.nodes else "Nothing to buy"
     sure = "every" if plan.is_cheapest else "not every"
     tiles = (
@@ -74,7 +75,7 @@ def _headline(plan: HistoryPlan) -> Headline:
             Tile(
                 f"p{one.level.percent} {class_words(one.level.task_class)}",
                 duration(one.wait_s),
-                f"wait at most; allowed are {duration(one.level.within_us / _MICRO)}",
+                f"wait at most; allowed are {duration(one.level.within_us / US_PER_S)}",
             )
             for one in best.levels
         ),
@@ -95,7 +96,7 @@ def _purchase(plan: HistoryPlan) -> Table | None:
                 count(one.count),
                 f"{one.gpus} x {one.gpu_model}",
                 " ".join(part for part in (one.provider, one.zone or one.region, one.capacity_type) if part),
-                amount(one.cost_micro / _MICRO, 4),
+                amount(one.cost_micro / MICRO_UNITS, 4),
             ]
             for one in plan.best.nodes
         ],
