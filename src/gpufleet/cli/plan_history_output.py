@@ -10,9 +10,9 @@ from rich.console import Console
 from gpufleet.cli.output import echo_json, echo_line, terminal_of
 from gpufleet.cli.plan_output import amounts, purchase_table
 from gpufleet.cli.queues_table import Column, laid_out
-from gpufleet.cli.whatif_output import length, wrapped
+from gpufleet.cli.whatif_output import wrapped
 from gpufleet.files.atomic_write import check_target, make_folder
-from gpufleet.model.phrases import counted
+from gpufleet.model.phrases import counted, length
 from gpufleet.plan.answer import MONTH_HOURS
 from gpufleet.plan.history.answer import FleetFound, Helpless, HistoryPlan, LevelFound
 from gpufleet.plan.history.command import Planned
