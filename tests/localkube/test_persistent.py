@@ -190,6 +190,14 @@ def test_a_component_that_ends_is_named_with_the_end_of_its_log(tmp_path: Path) 
             running.await_component(component)
 
 
+def test_gpus_for_claims_are_of_a_real_node(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["up", "--claim-gpus=1"]) == cli.ExitCode.BAD_INPUT
+    assert (
+        "--claim-gpus: are of the real node, found 1; expected --real-node beside it"
+        in capsys.readouterr().err
+    )
+
+
 @pytest.mark.parametrize("name", ["", "-a", "a-", "A", "a/b", "..", "a" * 41, "a b"])
 def test_what_is_no_name_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["down", "--name", name]) == cli.ExitCode.BAD_INPUT

@@ -61,6 +61,13 @@ PAGE_S = 20.0
 @click.option(
     "--real-node", is_flag=True, help="A real node beside the simulated ones, which runs pods. Needs root."
 )
+@click.option(
+    "--claim-gpus",
+    type=Whole(0, 64),
+    default=0,
+    show_default=True,
+    help="Further GPUs of the real node, for resource claims (DRA): they are cut as claims ask.",
+)
 @click.option("--quiet", is_flag=True, help="No progress: the export line and errors only.")
 @click.option("--no-scheduler", is_flag=True, help="Leave gpufleet's scheduler out, to run one yourself.")
 @click.option("--no-web", is_flag=True, help="Leave the page of `gpufleet web` out.")
@@ -85,6 +92,7 @@ def command(
     kubernetes: str | None,
     binaries: Path | None,
     real_node: bool,
+    claim_gpus: int,
     quiet: bool,
     no_scheduler: bool,
     no_web: bool,
@@ -111,6 +119,8 @@ def command(
         model = find_model(gpu_model)
         layout = () if mig is None else cut(model, mig, "--mig")
         wanted = (SimulatedNodes(nodes, gpus_per_node, model, mig=layout),)
+    if claim_gpus and not real_node:
+        refuse_claims_without_kubelet(claim_gpus)
     # Bad words are told before anything is looked for or built.
     cluster_folder(name)
     version = DEFAULT_KUBERNETES if kubernetes is None else kubernetes
@@ -129,6 +139,7 @@ def command(
             *(() if ports is None else (metrics_apis.component(ports),)),
         ),
         real_node=real_node,
+        claim_gpus=claim_gpus,
         kube_scheduler=not no_kube_scheduler,
         metrics_apis=ports,
     )
@@ -154,6 +165,15 @@ def refuse_beside_pools(*names: str) -> None:
                 value=context.params[name],
                 expected="one of the two: --pool NODES:MODEL:GPUS has all of it",
             )
+
+
+def refuse_claims_without_kubelet(claim_gpus: int) -> None:
+    """InputError: simulated nodes have no agent that would prepare claims."""
+    from gpufleet.model.model_errors import InputError
+
+    raise InputError(
+        "are of the real node", field="--claim-gpus", value=claim_gpus, expected="--real-node beside it"
+    )
 
 
 def local_volumes() -> "Component":

@@ -38,12 +38,13 @@ ADVERTISED_WAIT_S = 60.0
 POLL_EVERY_S = 0.2
 
 
-def machine_of(nodes: SimulatedNodes) -> str:
-    """The description of a machine with the GPUs of one of these nodes."""
+def machine_of(nodes: SimulatedNodes, claim_gpus: int = 0) -> str:
+    """The description of a machine with the GPUs of one of these nodes, and uncut ones for claims behind."""
     instances = ", ".join(f"{{profile: {one.profile}, start: {one.start}}}" for one in nodes.mig)
     cut = f", mig: [{instances}]" if nodes.mig else ""
     gpus = f"model: {nodes.model.name}, count: {nodes.gpus_per_node}, numaNodes: {NUMA_NODES}{cut}"
-    return f"gpus: [{{{gpus}}}]\n"
+    more = f", {{model: {nodes.model.name}, count: {claim_gpus}}}" if claim_gpus else ""
+    return f"gpus: [{{{gpus}}}{more}]\n"
 
 
 def start_agent(cluster: LocalCluster, machine: str, flags: Sequence[str] = ()) -> None:

@@ -35,6 +35,7 @@ COMPONENT_STEP_S = 75.0
 class ClusterRequest:
     """What a user wants: a cluster of this name and version with these pools of nodes.
 
+    ``claim_gpus`` are further GPUs of the real node, which go to resource claims.
     With ``kube_scheduler`` Kubernetes' own scheduler runs too, for pods that name none. ``metrics_apis`` says
     where its component serves them, if it has one.
     """
@@ -45,6 +46,7 @@ class ClusterRequest:
     binaries: Path | None = None
     components: Sequence[Component] = ()
     real_node: bool = False
+    claim_gpus: int = 0
     kube_scheduler: bool = True
     metrics_apis: MetricsPorts | None = None
 
@@ -92,7 +94,7 @@ def up(request: ClusterRequest, progress: Progress) -> LocalCluster:
                 _await_component(cluster, component, progress)
         if request.real_node:
             _await_real_node(cluster, progress)
-            _start_agent(cluster, request.real_gpus, progress)
+            _start_agent(cluster, request.real_gpus, request.claim_gpus, progress)
         if request.metrics_apis is not None:
             _register_metrics(cluster, request.metrics_apis, progress)
         cluster.keep()
@@ -137,7 +139,9 @@ def _await_real_node(cluster: LocalCluster, progress: Progress) -> None:
     progress.say(f"a real node {node.name} at {node.address}, with the image {images.BUSYBOX}")
 
 
-def _start_agent(cluster: LocalCluster, nodes: SimulatedNodes | None, progress: Progress) -> None:
+def _start_agent(
+    cluster: LocalCluster, nodes: SimulatedNodes | None, claim_gpus: int, progress: Progress
+) -> None:
     if nodes is None:
         return
     # GPUs are offered as they are without a configuration; one counts once it is applied, under our name or a
@@ -150,11 +154,15 @@ def _start_agent(cluster: LocalCluster, nodes: SimulatedNodes | None, progress: 
     ]
     # One node may watch them all, so that what is pasted counts at once.
     flags.append("--nvidia-config-map-every-s=0")
-    node_agent.start_agent(cluster, node_agent.machine_of(nodes), flags)
+    if claim_gpus:
+        last = range(nodes.gpus_per_node, nodes.gpus_per_node + claim_gpus)
+        flags += [f"--dra-cards={','.join(map(str, last))}", "--dra-mig-on-demand"]
+    node_agent.start_agent(cluster, node_agent.machine_of(nodes, claim_gpus), flags)
     words = f"waiting for the agent on {cluster.node.name} to offer its GPUs"
     with progress.during(words, lambda: "", Step("start the agent", 5.0)):
         node_agent.await_gpus(cluster, nodes)
-    progress.say(f"an agent on {cluster.node.name} that serves {nodes.gpus_per_node} simulated GPUs")
+    claims = f", and {claim_gpus} more to claims" if claim_gpus else ""
+    progress.say(f"an agent on {cluster.node.name} that serves {nodes.gpus_per_node} simulated GPUs{claims}")
 
 
 def _register_metrics(cluster: LocalCluster, ports: MetricsPorts, progress: Progress) -> None:
