@@ -147,6 +147,31 @@ def test_folders_with_data_are_mounted_for_reading_at_their_own_paths(default: l
     ]
 
 
+def test_only_the_cache_is_mounted_for_writing_and_a_store_without_one_is_not_mounted(
+    default: list[Object],
+) -> None:
+    (plain,) = agent_pod(default)["containers"]
+    data = {"stores": ["/mnt/shared"], "cache": "/data/models", "folders": ["/data/models", "/mnt/own"]}
+    pod = agent_pod(rendered({"agent.data": data}))
+    (container,) = pod["containers"]
+    assert set(container["args"]) - set(plain["args"]) == {
+        "--data-folder=/data/models",
+        "--data-folder=/mnt/own",
+        "--data-store=/mnt/shared",
+        "--data-cache=/data/models",
+        "--data-copy-mib-per-s=500",
+    }
+    known = {its["mountPath"] for its in plain["volumeMounts"]}
+    mounts = {its["mountPath"]: its.get("readOnly", False) for its in container["volumeMounts"]}
+    assert {path: mounts[path] for path in mounts.keys() - known} == {
+        "/mnt/shared": True,
+        "/mnt/own": True,
+        "/data/models": False,
+    }
+    (alone,) = agent_pod(rendered({"agent.data.stores": ["/mnt/shared"]}))["containers"]
+    assert alone["args"] == plain["args"]
+
+
 def test_every_option_is_one_that_the_program_knows(default: list[Object], full: list[Object]) -> None:
     for objects in (default, full):
         for spec in pod_specs(objects).values():
@@ -214,6 +239,8 @@ def test_what_is_set_arrives(full: list[Object]) -> None:
         "/data/gpufleet",
         "/data/mps",
         "/mnt/models",
+        "/mnt/shared",
+        "/data/models",
         "/dev/shm",  # noqa: S108
     }
     assert {its["metadata"]["labels"]["team"] for its in full} == {"platform"}

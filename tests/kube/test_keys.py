@@ -18,6 +18,7 @@ NOT_OF_PODS = {
     "BACKFILL_UNTIL",
     "CORDONED_BY",
     "DRAIN_DEADLINE",
+    "DATA_WANTED",
 }
 NAMES = [
     name for name, value in vars(keys).items() if name.isupper() and isinstance(value, str) and "/" in value

@@ -12,6 +12,8 @@ from functools import cached_property
 from gpufleet.agent.claim_services import ClaimServices, has_prepared_claims
 from gpufleet.agent.data.data_folders import FoundData, read_folders
 from gpufleet.agent.data.node_data_writer import NodeDataWriter
+from gpufleet.agent.data.stager import Stager
+from gpufleet.agent.data.threaded_disk import ThreadedDisk
 from gpufleet.agent.dra.card_delivery import read_choice
 from gpufleet.agent.dra.prepared_claims import Prepared
 from gpufleet.agent.events.credential_events import CredentialEvents
@@ -102,6 +104,7 @@ class Agent:
         parts = [
             *self._sharing(),
             *self._facts(),
+            *self._data(),
             *self.kubelet.parts(),
             *self._claims(),
             *self._layouts(),
@@ -180,13 +183,9 @@ class Agent:
             machine_file=self.settings.machine_type_file,
             discovery=self.sharing.source.discovery,
         )
-        data = NodeDataWriter(
-            self.client, self.settings.node, self._read_data if self.settings.data_folder else None
-        )
         return [
             AgentPart("GPU monitor", self._watch, lambda: gpus.value.problems),
             AgentPart("node devices", report.run, lambda: said(report.problem)),
-            AgentPart("node data", data.run, lambda: said(data.problem)),
             AgentPart("labels", labels.run, lambda: said(labels.problem)),
             AgentPart("Xid events", notes.run),
             AgentPart("lost holder events", lost.run),
@@ -195,9 +194,22 @@ class Agent:
             AgentPart("node condition", condition.run, lambda: said(condition.problem)),
         ]
 
+    def _data(self) -> list[AgentPart]:
+        """What tells of models and datasets, and what copies those that are wanted here."""
+        settings, folders = self.settings, self.settings.data_read
+        read = self._read_data if folders else None
+        report = NodeDataWriter(self.client, settings.node, read, stages=settings.data_cache is not None)
+        parts = [AgentPart("node data", report.run, lambda: said(report.problem))]
+        if settings.data_cache is not None:
+            bytes_per_s = settings.data_copy_mib_per_s * (1 << 20)
+            disk = ThreadedDisk(settings.data_store, settings.data_cache, bytes_per_s, self.client.clock)
+            stager = Stager(self.client, settings.node, disk, report.report_now)
+            parts.append(AgentPart("staging", stager.run, lambda: said(stager.problem)))
+        return parts
+
     async def _read_data(self) -> FoundData:
         # In a thread of its own: a network disk that hangs must not stop the agent, nor its end.
-        return await in_daemon_thread(lambda: read_folders(self.settings.data_folder))
+        return await in_daemon_thread(lambda: read_folders(self.settings.data_read))
 
     def _claims(self) -> list[AgentPart]:
         """What gives cards to claims, where a setting leaves them some or claims still have some."""

@@ -39,7 +39,8 @@ class AgentSettings(msgspec.Struct, frozen=True):
     containers get devices; ``as-configured`` follows what the sharing configuration says.
     ``dra_cards`` are the cards that go to resource claims and not to the device plugin.
     ``dra_mig_on_demand`` has those of them that can be cut offered in parts, which are made for their claims.
-    ``data_folder`` are folders with models and datasets, which NodeData then tells of.
+    ``data_folder`` are folders with models and datasets, which NodeData then tells of. From ``data_store`` is
+    copied to ``data_cache`` what work that will start on the node reads.
     ``metrics_certificate`` and ``metrics_key`` make the server of metrics and probes speak HTTPS.
     ``mig_layouts`` has cards cut as the Node says.
     ``mps_exclusive_process`` allows the compute mode of GPUs to be set while they are shared by MPS.
@@ -73,6 +74,9 @@ class AgentSettings(msgspec.Struct, frozen=True):
     dra_mig_on_demand: bool = False
     mig_layouts: bool = False
     data_folder: tuple[Path, ...] = ()
+    data_store: tuple[Path, ...] = ()
+    data_cache: Path | None = None
+    data_copy_mib_per_s: float = 500.0
     metrics: MetricsSettings = MetricsSettings()
     log_level: str = "info"
     log_format: str | None = None
@@ -86,6 +90,15 @@ class AgentSettings(msgspec.Struct, frozen=True):
             field, expected = "--device-list-strategy", f"{AS_CONFIGURED} alone, or none of it"
             raise InputError("a way beside the configured ones", field=field, expected=expected)
         return None
+
+    @property
+    def data_read(self) -> tuple[Path, ...]:
+        """The folders of which NodeData tells, the cache among them. Raises InputError."""
+        if (self.data_cache is None) != (not self.data_store):
+            expected = "both --data-store and --data-cache, or neither"
+            raise InputError("copies need a source and a place", field="--data-store", expected=expected)
+        cache = () if self.data_cache is None else (self.data_cache,)
+        return tuple(dict.fromkeys((*self.data_folder, *cache)))
 
     @property
     def device_plugins(self) -> Path:

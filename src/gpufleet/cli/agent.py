@@ -158,6 +158,26 @@ METRICS = (
     help="A folder with models or datasets, such as a cache of Hugging Face's hub; NodeData tells of them.",
 )
 @click.option(
+    "--data-store",
+    type=PATH,
+    multiple=True,
+    metavar="FOLDER",
+    help="A folder from which models and datasets are copied before work that reads them starts here.",
+)
+@click.option(
+    "--data-cache",
+    type=PATH,
+    metavar="FOLDER",
+    help="Where they are copied to; NodeData tells of it too.",
+)
+@click.option(
+    "--data-copy-mib-per-s",
+    type=Real(1, 1_000_000),
+    default=500.0,
+    show_default=True,
+    help="The most that copies take of the disks and the network.",
+)
+@click.option(
     "--counters",
     type=COUNTERS,
     metavar="FILE",

@@ -26,6 +26,8 @@ GPU_MODELS = "gpufleet.io/gpu-models"
 DATA = "gpufleet.io/data"
 DATA_SIZE = "gpufleet.io/data-size"
 DATA_POLICY = "gpufleet.io/data-policy"
+# On NodeData: which models and datasets shall be copied to the node, and which stay there.
+DATA_WANTED = "gpufleet.io/data-wanted"
 # On a pod of KServe: from where its storage initializer copies the model.
 KSERVE_SOURCE = "internal.serving.kserve.io/storage-initializer-sourceuri"
 # Begin and end of the label by which a pod names a dataset of Fluid, and the begin of the label by which a

@@ -47,6 +47,7 @@ from gpufleet.scheduler.binder import Binder, BindResult
 from gpufleet.scheduler.claim_binder import ClaimBinder
 from gpufleet.scheduler.claim_writer import ClaimWriter
 from gpufleet.scheduler.condition_writer import ConditionWriter
+from gpufleet.scheduler.data_wishes import DataWishes
 from gpufleet.scheduler.dispatch import Dispatch, scheduled_note
 from gpufleet.scheduler.eviction_planner import EvictionPlanner
 from gpufleet.scheduler.fence import newest_epoch, wait_for_fence
@@ -259,10 +260,13 @@ class Service:
         mig_demand = MigDemand(
             settings.mig_demand, self.client, cluster, engine, pods, busy=busy, may_write=self.lease.holds
         )
+        data_wishes = DataWishes(
+            self.client, cluster, engine, pods, nodes, busy=busy, may_write=self.lease.holds
+        )
         refreshing = Refreshing(engine, pods, reporter, clock, busy, shown)
         writer = self._queue_status_writer(cluster, reader, engine, statuses, write_ahead, busy)
         writers = (binder, claims, reporter, conditions, evictions, pod_nominations, write_ahead)
-        workers = (*writers, refreshing, writer, mig_demand)
+        workers = (*writers, refreshing, writer, mig_demand, data_wishes)
         return rounds, [worker.run() for worker in workers]
 
     def _evictions(self, pods: PodTracker, epoch: int) -> Evictions:

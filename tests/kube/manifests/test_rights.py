@@ -17,6 +17,8 @@ WRITES: dict[str, dict[str, str]] = {
         "pods/status": "patch",
         "nodes/status": "patch",
         "fleetqueues/status.gpufleet.io": "patch",
+        # Which models and datasets are copied there before work starts.
+        "nodedata.gpufleet.io": "patch",
         "pods": "delete",
         "persistentvolumeclaims": "patch",
         "persistentvolumes": "patch",

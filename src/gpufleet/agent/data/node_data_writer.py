@@ -6,6 +6,8 @@ object would become too large. Without folders a report of before is emptied: co
 more would be believed.
 """
 
+import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -40,10 +42,19 @@ _ENTRY = msgspec.json.Encoder()
 
 class NodeDataWriter:
     """Keeps the object equal to the folders while ``run`` runs. ``read`` reads them, and may take its time;
-    None where there are no folders.
+    None where there are no folders. ``stages`` says that the agent copies what is wanted on the node.
     """
 
-    def __init__(self, client: Client, node: str, read: Callable[[], Awaitable[FoundData]] | None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        node: str,
+        read: Callable[[], Awaitable[FoundData]] | None,
+        *,
+        stages: bool = False,
+    ) -> None:
+        self._stages = stages
+        self._changed = asyncio.Event()
         self.problem = ""
         """Why the report may be out of date; empty while it is as it should be."""
         self._client = client
@@ -53,13 +64,18 @@ class NodeDataWriter:
         self._seen: NodeData | None = None
         self._rounds_left = 0
 
+    def report_now(self) -> None:
+        """What is in the folders was changed by this agent: it is read before its time."""
+        self._changed.set()
+
     async def run(self) -> None:
         """Write until cancelled; failures of the world are tried again."""
         backoff = Backoff(PAUSES, self._client.jitter)
         while True:
+            self._changed.clear()
             found = FoundData() if self._read is None else await self._read()
             try:
-                await self._write_if_needed(spec_of(found))
+                await self._write_if_needed(msgspec.structs.replace(spec_of(found), stages=self._stages))
             except KubeError as error:
                 self._rounds_left = 0
                 if not self.problem:
@@ -70,7 +86,9 @@ class NodeDataWriter:
             self.problem = ""
             backoff.reset()
             # Agents that started together do not read a disk they share at one moment.
-            await self._client.clock.sleep(EVERY_S * self._client.jitter.uniform(1.0, 1.2))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(EVERY_S * self._client.jitter.uniform(1.0, 1.2)):
+                    await self._changed.wait()
 
     async def _write_if_needed(self, wanted: NodeDataSpec) -> None:
         """Make the object equal to what the folders hold. Raises KubeError."""

@@ -69,6 +69,16 @@ class KeptNodes:
         since_us = self._since_us.get(group_of(node))
         return since_us is not None and joined_at_us(node) >= since_us
 
+    @property
+    def keeps_any(self) -> bool:
+        """Whether nodes of any group are kept."""
+        return bool(self._since_us)
+
+    def joined_for(self, node: wire.Node) -> list[PodUid]:
+        """The waiting pods for which a node joined, in the order in which nodes were chosen for them."""
+        group = group_of(node)
+        return [uid for uid, one in self._coming.items() if one.group == group] if self.is_kept(node) else []
+
     def read(self, written: wire.Node, node: Node) -> Node:
         """The node as the engine shall see it."""
         if not self._since_us or not self.is_kept(written):

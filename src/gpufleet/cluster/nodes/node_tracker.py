@@ -207,6 +207,13 @@ class NodeTracker:
         kept = [one for one in found if joined_at_us(one) >= changed.get(group_of(one), math.inf)]
         return [NodeName(one.metadata.name) for one in kept]
 
+    def joining(self) -> dict[str, list[PodUid]]:
+        """The nodes that joined for chosen work that still waits, and that work."""
+        if not self.kept.keeps_any:
+            return {}
+        joined = {one.metadata.name: self.kept.joined_for(one) for one in self.cluster.all(resources.NODES)}
+        return {name: uids for name, uids in joined.items() if uids}
+
     def depends_on(self, name: NodeName, devices: set[DeviceId]) -> bool:
         """Whether pods with these devices, which came or went, change what the node has to give."""
         known = self.known.get(name)

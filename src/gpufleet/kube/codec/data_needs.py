@@ -36,12 +36,13 @@ def read_data_needs(annotations: Mapping[str, str]) -> DataNeeds:
     if not 1 <= len(names) <= MAXIMUM_ASKS:
         problem = f"{len(names)} names"
         raise InputError(problem, field=field, value=written[:80], expected=f"1 to {MAXIMUM_ASKS} names")
-    asks = dict.fromkeys(_ask(one, field) for one in names)
+    asks = dict.fromkeys(read_ask(one, field) for one in names)
     policy, wait_us = _policy(annotations)
     return DataNeeds(_with_size(tuple(asks), annotations), policy, wait_us)
 
 
-def _ask(written: str, field: str) -> DataAsk:
+def read_ask(written: str, field: str) -> DataAsk:
+    """One name of data, with its revision. Raises InputError."""
     name, at, revision = written.partition("@")
     kind, _, rest = name.partition("/")
     if kind not in DATA_KINDS or not rest or (at and not revision):

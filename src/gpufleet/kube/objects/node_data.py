@@ -44,11 +44,15 @@ class DataFolder(Structure, frozen=True):
 
 
 class NodeDataSpec(Structure, frozen=True):
-    """The report: entries with the largest first, and how many smaller ones are left out."""
+    """The report: entries with the largest first, and how many smaller ones are left out.
+
+    ``stages`` says that the agent copies what the annotation ``gpufleet.io/data-wanted`` names.
+    """
 
     entries: tuple[DataEntry, ...] = ()
     omitted: int = 0
     folders: tuple[DataFolder, ...] = ()
+    stages: bool = False
 
 
 class NodeData(Structure, frozen=True):
@@ -62,6 +66,7 @@ class _WrittenSpec(msgspec.Struct, frozen=True):
     entries: tuple[DataEntry, ...]
     omitted: int
     folders: tuple[DataFolder, ...]
+    stages: bool
 
 
 _DECODER = msgspec.json.Decoder(NodeData)
@@ -74,7 +79,7 @@ def encode_node_data(
 
     An empty list is written too: it says that there are none.
     """
-    written = _WrittenSpec(spec.entries, spec.omitted, spec.folders)
+    written = _WrittenSpec(spec.entries, spec.omitted, spec.folders, spec.stages)
     return encode_report(NODE_DATA, name, written, resource_version, owner)
 
 

@@ -1,0 +1,154 @@
+"""Copies to the node what work that will start there reads, before it starts.
+
+    NodeData's annotation -> what the stores have of it and the cache has not -> room -> copies, one by one
+
+The scheduler writes the annotation while a place is kept for work. A name that is taken back ends its copy:
+the place has changed. A copy that fails is tried again a minute later.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from gpufleet.agent.data.staging_errors import CopyStoppedError
+from gpufleet.kube.client import Client
+from gpufleet.kube.codec.data_copies import copy_of
+from gpufleet.kube.codec.data_wishes import NO_WISH, read_wish
+from gpufleet.kube.listing import Selection
+from gpufleet.kube.mirror import Mirror
+from gpufleet.kube.mirror_changes import Change
+from gpufleet.kube.objects.metadata import Metadata
+from gpufleet.kube.objects.node_data import DataEntry
+from gpufleet.kube.objects.structure import Structure
+from gpufleet.kube.resources import NODE_DATA
+from gpufleet.model.data import DataAsk
+from gpufleet.model.model_errors import InputError, WorldError
+
+LOG = logging.getLogger(__name__)
+LOOK_EVERY_S = 60.0
+"""How soon a copy that failed is tried again, and what came into a store is seen."""
+
+
+class StagingDisk(Protocol):
+    """The cache and its stores, off the event loop; ``staging_cache`` says what each call does."""
+
+    async def lacking(self, asks: Sequence[DataAsk]) -> list[DataEntry]:
+        """What is to be copied."""
+        ...
+
+    async def note_named(self, asks: Sequence[DataAsk], anew: frozenset[DataAsk]) -> None:
+        """What work names."""
+        ...
+
+    async def make_room(self, wanted: DataEntry, asks: Sequence[DataAsk]) -> list[DataEntry]:
+        """What was removed for it. Raises NotCopiedError."""
+        ...
+
+    async def copy(self, wanted: DataEntry, still_wanted: Callable[[], bool]) -> None:
+        """Copy it. Raises NotCopiedError, CopyStoppedError and OSError."""
+        ...
+
+    async def tidy(self, wanted: Sequence[DataEntry]) -> None:
+        """Remove what was broken off."""
+        ...
+
+
+class _NodeData(Structure, frozen=True):
+    metadata: Metadata
+
+
+class Stager:
+    """Follows the wish while ``run`` runs. ``report`` is called when the cache has changed."""
+
+    def __init__(self, client: Client, node: str, disk: StagingDisk, report: Callable[[], None]) -> None:
+        self.problem = ""
+        """Why something that is wanted is not copied; empty where all is well."""
+        self._disk = disk
+        self._node = node
+        self._report = report
+        self._wish = NO_WISH
+        self._named: frozenset[DataAsk] = frozenset()
+        self._news = asyncio.Event()
+        self._clock = client.clock
+        self._mirror = Mirror(
+            client,
+            NODE_DATA,
+            msgspec.json.Decoder(_NodeData),
+            self._changed,
+            optional=True,
+            selection=Selection(fields=f"metadata.name={node}"),
+        )
+
+    async def run(self) -> None:
+        """Follow the wish until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._mirror.run())
+            group.create_task(self._keep())
+
+    def _changed(self, _: Change[_NodeData]) -> None:
+        found = self._mirror.get(self._node)
+        try:
+            wish = NO_WISH if found is None else read_wish(found.metadata.annotations)
+        except InputError as error:
+            LOG.warning("what shall be staged cannot be read", extra={"problem": str(error)})
+            wish = NO_WISH
+        if wish != self._wish:
+            self._wish = wish
+            self._news.set()
+
+    async def _keep(self) -> None:
+        await self._mirror.wait_listed()
+        while True:
+            self._news.clear()
+            problems = await self._turn()
+            self.problem = "; ".join(problems)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY_S):
+                    await self._news.wait()
+
+    async def _turn(self) -> list[str]:
+        """Copy what is wanted now. Returns what failed."""
+        wish = self._wish
+        asks = (*wish.stage, *wish.keep)
+        anew, self._named = frozenset(asks) - self._named, frozenset(asks)
+        problems: list[str] = []
+        try:
+            await self._disk.note_named(asks, anew)
+            lacking = await self._disk.lacking(wish.stage)
+            await self._disk.tidy(lacking)
+        except (WorldError, OSError) as error:
+            return [f"the cache of models and datasets is not looked after: {error}"]
+        for one in lacking:
+            problem = await self._bring(one, asks)
+            problems += [problem] if problem else []
+            if self._news.is_set():
+                break
+        return problems
+
+    async def _bring(self, one: DataEntry, asks: Sequence[DataAsk]) -> str:
+        """Make room for a copy, and make it. Returns what failed, "" for nothing."""
+        extra = {"data": f"{one.kind}/{one.name}", "revision": one.revision, "bytes": one.size_bytes}
+        began_s = self._clock.monotonic_s()
+        try:
+            for gone in await self._disk.make_room(one, asks):
+                LOG.info("a staged copy is removed", extra={"data": f"{gone.kind}/{gone.name}"})
+            await self._disk.copy(one, lambda: self._is_wanted(one))
+        except CopyStoppedError:
+            LOG.info("a copy is given up: nothing that is to start here reads it", extra=extra)
+            return ""
+        except (WorldError, OSError) as error:
+            LOG.warning("a model or dataset is not staged", extra={**extra, "problem": str(error)})
+            return f"{one.kind}/{one.name} is not staged: {error}"
+        took_s = round(self._clock.monotonic_s() - began_s, 1)
+        LOG.info("a model or dataset is staged", extra={**extra, "took_s": took_s})
+        self._report()
+        return ""
+
+    def _is_wanted(self, one: DataEntry) -> bool:
+        """Asked in the thread of a copy, which only reads."""
+        copy = copy_of(one)
+        return any(ask.is_of(copy) for ask in self._wish.stage)

@@ -1,0 +1,159 @@
+"""The cache of a node and the stores that it is filled from: what is there, what comes and what goes.
+
+All of it waits for disks, so the agent calls it in threads. What was staged, and when it was named last,
+stands in a file of the cache; only what stands there is ever removed.
+"""
+
+import os
+import stat
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+import msgspec
+
+from gpufleet.agent.data.copying import Pace, copy_entry, digests_of, write_file
+from gpufleet.agent.data.data_folders import read_folders
+from gpufleet.agent.data.eviction import Room, StagedCopy, to_evict
+from gpufleet.agent.data.held_folder import HeldFolder
+from gpufleet.agent.data.staged_names import STAGING, repository_name, staged_name
+from gpufleet.agent.data.staging_errors import NotCopiedError
+from gpufleet.kube.codec.data_copies import copy_of
+from gpufleet.kube.objects.node_data import DataEntry
+from gpufleet.model.data import DataAsk
+
+USES_FILE = "staged.json"
+USES_BYTES_MAX = 1 << 20
+TRASH = "removed"
+"""Where a copy goes by one rename, so that no half of it is found while it is removed."""
+
+
+class Use(msgspec.Struct, frozen=True):
+    """When a staged copy was named last, in seconds since 1970, and how often it came to be named."""
+
+    named_at_s: float
+    uses: int = 1
+
+
+_USES = msgspec.json.Decoder(dict[str, Use])
+_ENCODER = msgspec.json.Encoder()
+
+
+class StagingCache:
+    """``now_s`` tells the time of day."""
+
+    def __init__(self, stores: Sequence[Path], cache: Path, now_s: Callable[[], float]) -> None:
+        self.stores = tuple(stores)
+        self.cache = cache
+        self._now_s = now_s
+
+    def lacking(self, asks: Sequence[DataAsk]) -> list[DataEntry]:
+        """What the stores have and the cache has not, in the order in which it is asked for."""
+        there = [copy_of(one) for one in read_folders([self.cache]).entries]
+        missing = [ask for ask in asks if not ask.is_met_by(there)]
+        offered = [one for one in read_folders(self.stores).entries if one.complete] if missing else []
+        found = (next((one for one in offered if ask.is_of(copy_of(one))), None) for ask in missing)
+        return list({staged_name(one): one for one in found if one is not None}.values())
+
+    def note_named(self, asks: Sequence[DataAsk], anew: Collection[DataAsk]) -> None:
+        """Work names this now, some of it ``anew``; what is not there any more is forgotten."""
+        with HeldFolder.at(self.cache) as cache, cache.made(STAGING) as staging:
+            known, now_s, uses = _read_uses(staging), self._now_s(), {}
+            for entry in read_folders([self.cache]).entries:
+                name = staged_name(entry)
+                if name not in known:
+                    continue
+                by = [ask for ask in asks if ask.is_of(copy_of(entry))]
+                more = any(ask in anew for ask in by)
+                uses[name] = Use(now_s, known[name].uses + more) if by else known[name]
+            if uses != known:
+                _write_uses(staging, uses)
+
+    def make_room(self, wanted: DataEntry, asks: Sequence[DataAsk]) -> list[DataEntry]:
+        """Remove copies of the least worth until there is room. Raises NotCopiedError where there is none."""
+        with HeldFolder.at(self.cache) as cache, cache.made(STAGING) as staging:
+            uses = _read_uses(staging)
+            staged = [
+                StagedCopy(one, use.named_at_s, use.uses)
+                for one in read_folders([self.cache]).entries
+                if one.complete and (use := uses.get(staged_name(one))) is not None
+            ]
+            chosen = to_evict(
+                staged,
+                lambda entry: any(ask.is_of(copy_of(entry)) for ask in asks),
+                self._room(),
+                wanted.size_bytes,
+                self._now_s(),
+            )
+            if chosen is None:
+                raise NotCopiedError(f"{self.cache} has no room for {wanted.size_bytes} bytes")
+            for one in chosen:
+                _remove(one, cache, staging)
+                uses.pop(staged_name(one))
+                _write_uses(staging, uses)
+            return chosen
+
+    def copy(self, wanted: DataEntry, pace: Pace) -> None:
+        """Copy it. Raises NotCopiedError, CopyStoppedError and OSError."""
+        with HeldFolder.at(self.cache) as cache, cache.made(STAGING) as staging:
+            # Noted first: a copy that is whole and not noted could never be removed.
+            uses = _read_uses(staging)
+            _write_uses(staging, {**uses, staged_name(wanted): Use(self._now_s())})
+        copy_entry(wanted, self.cache, pace)
+
+    def tidy(self, wanted: Sequence[DataEntry]) -> None:
+        """Remove what was broken off and is not wanted any more."""
+        kept = {USES_FILE, *(staged_name(one) for one in wanted)}
+        with HeldFolder.at(self.cache) as cache, cache.made(STAGING) as staging:
+            for name in [one.name for one in staging.entries() if one.name not in kept]:
+                staging.remove(name)
+
+    def _room(self) -> Room:
+        system = os.statvfs(self.cache)
+        return Room(system.f_blocks * system.f_frsize, system.f_bavail * system.f_frsize)
+
+
+def _read_uses(staging: HeldFolder) -> dict[str, Use]:
+    """What is known of staged copies; nothing where the file is not there or not of its form."""
+    if staging.state(USES_FILE) is None:
+        return {}
+    read = staging.reading(USES_FILE)
+    try:
+        return _USES.decode(os.read(read, USES_BYTES_MAX))
+    except msgspec.DecodeError:
+        # What was staged is not known then, so nothing of it is removed.
+        return {}
+    finally:
+        os.close(read)
+
+
+def _write_uses(staging: HeldFolder, uses: dict[str, Use]) -> None:
+    write_file(staging, USES_FILE, _ENCODER.encode(uses))
+
+
+def _remove(entry: DataEntry, cache: HeldFolder, staging: HeldFolder) -> None:
+    """Take a copy away by one rename, and then its bytes."""
+    staging.remove(TRASH)
+    name = repository_name(entry)
+    found = cache.state(name)
+    if cache.state(staged_name(entry)) is not None:
+        cache.move(staged_name(entry), staging, TRASH)
+    elif found is not None and stat.S_ISDIR(found.st_mode):
+        with cache.folder(name) as repository:
+            with repository.folder("snapshots") as snapshots:
+                snapshots.move(entry.revision, staging, TRASH)
+            with staging.folder(TRASH) as removed:
+                _drop_blobs(repository, digests_of(removed))
+    staging.remove(TRASH)
+
+
+def _drop_blobs(repository: HeldFolder, unused: set[str]) -> None:
+    """Remove these blobs but for those that another snapshot leads to.
+
+    Others that no snapshot leads to may belong to a copy that a pod makes right now.
+    """
+    with repository.folder("snapshots") as snapshots, repository.folder("blobs") as blobs:
+        for one in list(snapshots.entries()):
+            with snapshots.folder(one.name) as snapshot:
+                unused = unused - digests_of(snapshot)
+        for digest in sorted(unused):
+            blobs.remove(digest)

@@ -1,0 +1,70 @@
+"""Which models and datasets shall be on a node before work starts there, as the annotation of its NodeData.
+
+The scheduler writes names and nothing else: where a copy comes from and where it goes is set for the node's
+agent by its platform, so no word of a pod becomes a path, an address or a command on a node.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from gpufleet.kube import keys
+from gpufleet.kube.codec.data_needs import read_ask
+from gpufleet.model.data import DataAsk
+from gpufleet.model.model_errors import InputError
+
+NAMES_MAX = 32
+"""Names of each list: more than starts on a node at once, and it bounds the annotation."""
+
+LENGTH_MAX = 64 << 10
+"""What is read of the annotation at most."""
+
+
+class DataWish(msgspec.Struct, frozen=True):
+    """``stage`` is to be copied to the node, the first first; what ``keep`` names stays there."""
+
+    stage: tuple[DataAsk, ...] = ()
+    keep: tuple[DataAsk, ...] = ()
+
+
+class _Written(msgspec.Struct, frozen=True, omit_defaults=True):
+    stage: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+
+
+NO_WISH = DataWish()
+_DECODER = msgspec.json.Decoder(_Written)
+_ENCODER = msgspec.json.Encoder()
+
+
+def write_wish(wish: DataWish) -> str:
+    """The annotation; "" for a node of which nothing is wanted."""
+    if wish == NO_WISH:
+        return ""
+    return _ENCODER.encode(_Written(_names(wish.stage), _names(wish.keep))).decode()
+
+
+def read_wish(annotations: Mapping[str, str]) -> DataWish:
+    """What the annotation says. Raises InputError for what is not of its form."""
+    text = annotations.get(keys.DATA_WANTED)
+    if not text:
+        return NO_WISH
+    field = f"metadata.annotations[{keys.DATA_WANTED}]"
+    if len(text) > LENGTH_MAX:
+        expected = f"at most {LENGTH_MAX} characters"
+        raise InputError("too long", field=field, value=text[:80], expected=expected)
+    try:
+        found = _DECODER.decode(text)
+    except msgspec.DecodeError as error:
+        raise InputError(
+            str(error), field=field, value=text[:80], expected="what the scheduler writes"
+        ) from error
+    return DataWish(_asks(found.stage, field), _asks(found.keep, field))
+
+
+def _names(asks: Iterable[DataAsk]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(str(one) for one in asks))[:NAMES_MAX]
+
+
+def _asks(names: Iterable[str], field: str) -> tuple[DataAsk, ...]:
+    return tuple(read_ask(one, field) for one in names)[:NAMES_MAX]
