@@ -153,6 +153,23 @@ def test_parking_needs_a_prometheus_for_its_cluster() -> None:
     ]
 
 
+def test_a_hub_is_asked_with_a_token_of_a_secret_and_is_no_use_by_halves() -> None:
+    hub = {"url": "http://hub.jhub:8081/hub/api", "namespace": "jhub", "tokenSecret": "hub-token"}
+    parking = {"prometheusUrl": "http://prometheus:9090", "jupyterhub": hub}
+    objects = rendered({"operator": {"enabled": True, "parking": parking}})
+    pod = one(objects, "Deployment", "gpufleet-operator")["spec"]["template"]["spec"]
+    assert [arg for arg in pod["containers"][0]["args"] if "jupyterhub" in arg] == [
+        "--jupyterhub=http://hub.jhub:8081/hub/api",
+        "--jupyterhub-namespace=jhub",
+        "--jupyterhub-token-file=/etc/gpufleet/jupyterhub/token",
+    ]
+    (secret,) = (volume["secret"] for volume in pod["volumes"] if "secret" in volume)
+    assert secret["secretName"] == "hub-token"
+    for left in ({**parking, "jupyterhub": {**hub, "tokenSecret": ""}}, {"jupyterhub": hub}):
+        answer = refused({"operator": {"enabled": True, "parking": left}})
+        assert "operator.parking.jupyterhub: url, namespace and tokenSecret are needed" in answer
+
+
 def test_a_server_that_is_too_old_is_refused() -> None:
     answer = helm("template", RELEASE, CHART, "--kube-version=1.33.9", code=1)
     assert "1.34" in answer

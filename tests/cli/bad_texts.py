@@ -247,6 +247,8 @@ TEXTS: dict[str, Bad] = {
     "operator --context": _CONTEXT,
     "operator --prometheus": _URL,
     "operator --prometheus-cluster": ANY,
+    "operator --jupyterhub": _URL,
+    "operator --jupyterhub-namespace": ANY,
     "operator --namespace": ANY,
     "operator --identity": ANY,
     "operator --scheduler-name": ANY,

@@ -14,7 +14,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from io import BytesIO
-from typing import Any, Self
+from typing import IO, Any, Self
 
 REFUSAL_BYTES_MAX = 1 << 20
 """Why a server refuses: a page for people has some thousand bytes."""
@@ -101,6 +101,22 @@ def _beginning(refusal: urllib.error.HTTPError) -> bytes:
         return refusal.read(REFUSAL_BYTES_MAX)
     except (OSError, http.client.HTTPException):
         return b""
+
+
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect is an error like any other."""
+
+    def http_error_302(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+    ) -> None:
+        """Follow no redirect, and do not read where it points: that may be no address."""
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
 
 class _HttpConnection(http.client.HTTPConnection):

@@ -17,6 +17,7 @@ from gpufleet.kube import keys
 from gpufleet.kube.connection import ClusterChoice, check_choice, connect
 from gpufleet.kube.lease import own_identity
 from gpufleet.operator.figures import OperatorMetrics
+from gpufleet.operator.parking.hub_sessions import JupyterHub
 from gpufleet.operator.projects.project_controller import PROJECTS_AT_ONCE
 from gpufleet.operator.service import WRITES_AT_ONCE, Operator
 from gpufleet.usage.prometheus.access import Access
@@ -44,6 +45,7 @@ class OperatorOptions(msgspec.Struct, frozen=True):
     log_level: str
     log_format: str | None
     prometheus: Access | None = None
+    jupyterhub: JupyterHub | None = None
     projects: bool = False
     scheduler_name: str = keys.SCHEDULER_NAME
 
@@ -76,6 +78,7 @@ async def _live(options: OperatorOptions, measurements: Source | None) -> int:
             options.namespace,
             identity,
             measurements,
+            options.jupyterhub,
             keeps_projects=options.projects,
             scheduler_name=options.scheduler_name,
             planner=PlanningProcess(choice, settings),

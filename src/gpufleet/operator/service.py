@@ -43,6 +43,7 @@ from gpufleet.operator.fleet_state import FleetState, fleet_state
 from gpufleet.operator.mig_periods import MigPeriods
 from gpufleet.operator.node_facts import NodeFacts, node_facts
 from gpufleet.operator.node_objects import DriverReport, PolicyNode
+from gpufleet.operator.parking.hub_sessions import SessionSource
 from gpufleet.operator.parking.parking_controller import ParkingController
 from gpufleet.operator.plan import WrittenState
 from gpufleet.operator.projects.project_controller import ProjectController
@@ -90,6 +91,7 @@ class Operator:
         namespace: str,
         identity: str,
         measurements: Source | None = None,
+        hub: SessionSource | None = None,
         *,
         keeps_projects: bool = False,
         scheduler_name: str = keys.SCHEDULER_NAME,
@@ -100,6 +102,7 @@ class Operator:
         self._planner = planner
         self._keeps_projects = keeps_projects
         self._measurements = measurements
+        self._hub = hub
         self.namespace = namespace
         self.lease = Lease(client, LEASE_NAME, namespace=namespace, identity=identity)
         self.leading: Following | None = None
@@ -155,7 +158,7 @@ class Operator:
             group.create_task(self.lease.keep())
             group.create_task(following.run())
             if self._measurements is not None:
-                self.parking = ParkingController(self.client, self._measurements, self.lease.holds)
+                self.parking = ParkingController(self.client, self._measurements, self.lease.holds, self._hub)
                 group.create_task(self.parking.run())
             if self._keeps_projects:
                 self.projects = ProjectController(self.client, self.lease.holds)

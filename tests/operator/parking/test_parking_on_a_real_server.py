@@ -17,6 +17,8 @@ from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.localkube.cluster import LocalCluster
+from gpufleet.model.model_errors import WorldError
+from gpufleet.operator.parking.hub_sessions import HubServer, SessionSource
 from gpufleet.operator.parking.parking_controller import ParkingController
 from tests import waiting
 from tests.chart import rendering
@@ -87,6 +89,7 @@ class Stage:
         metadata = {"name": self.namespace, "annotations": annotations or {}}
         assert admin.ask("POST", NAMESPACES, {"metadata": metadata})[0] == 201
         self.measurements = Measurements()
+        self.hub: SessionSource | None = None
         self.clock = LaterClock()
 
     def path(self, plural: str, name: str = "", group: str = "apps/v1") -> str:
@@ -151,6 +154,7 @@ class Stage:
                 client,
                 self.measurements,
                 lambda: dies_after is None or next(left) < dies_after,
+                self.hub,
             )
             return await parking.turn()
 
@@ -280,6 +284,41 @@ def test_an_idle_server_of_jupyterhub_is_warned_and_ends_and_its_volume_stays(
     assert stage.get("pods", "jupyter-bob", "")
     assert stage.get("pods", "jupyter-cleo", "")
     assert stage.reasons() == ["IdleWarning", "Parked"]
+
+
+class HubStandIn:
+    """A hub that has seen some users, or does not answer."""
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+        self.seen: dict[HubServer, int] = {}
+        self.is_there = True
+
+    def last_seen(self) -> dict[HubServer, int]:
+        """When each was there last."""
+        if not self.is_there:
+            raise WorldError("no answer")
+        return self.seen
+
+
+def test_a_server_whose_user_its_hub_has_seen_is_not_idle(cluster: LocalCluster, admin: Person) -> None:
+    """Ada reads in an open notebook, of Bob's server the hub knows nothing, and Cleo went long ago."""
+    stage = Stage(cluster, admin, annotations=RULE)
+    stage.hub = hub = HubStandIn(stage.namespace)
+    for user in ("ada", "bob", "cleo"):
+        pod = server_of_jupyterhub(user)
+        pod["spec"].pop("volumes")
+        assert admin.ask("POST", stage.path("pods", group=""), pod)[0] == 201
+        stage.pod_runs(f"jupyter-{user}")
+        stage.measurements.idle(stage.namespace, f"jupyter-{user}")
+    now_us = round(stage.clock.now().timestamp() * 1e6)
+    hub.seen = {HubServer("ada", ""): now_us, HubServer("cleo", ""): now_us - 7 * 86_400 * 10**6}
+    hub.is_there = False
+    assert stage.turn() == 0
+    hub.is_there = True
+    assert stage.turn() == 1
+    assert stage.reasons() == ["IdleWarning"]
+    assert STAMP in stage.get("pods", "jupyter-cleo", "")["metadata"]["annotations"]
 
 
 def test_a_disruption_budget_keeps_an_idle_server_of_jupyterhub(cluster: LocalCluster, admin: Person) -> None:

@@ -5,6 +5,7 @@ namespaces where there is such work. ``parking_step`` decides from an observatio
 ``parking_controller`` takes one every minute.
 """
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -16,9 +17,10 @@ from gpufleet.kube.objects.metadata import Metadata, PartialObject
 from gpufleet.kube.resources import INFERENCE_SERVICES, NAMESPACES, PODS, Kind
 from gpufleet.kube.status import NotFound
 from gpufleet.model.gpu_project import MINUTE_US
-from gpufleet.model.model_errors import InputError
+from gpufleet.model.model_errors import InputError, WorldError
 from gpufleet.model.phrases import counted
 from gpufleet.operator.parking.activity import Activity, MeasuredPod, Steps, judge
+from gpufleet.operator.parking.hub_sessions import HubServer, SessionSource, judged_with, server_of
 from gpufleet.operator.parking.measuring import measure
 from gpufleet.operator.parking.parking_keys import PARK_AFTER
 from gpufleet.operator.parking.parking_step import SeenWorkload, WorkloadKey
@@ -45,6 +47,7 @@ from gpufleet.operator.parking.workloads import (
 from gpufleet.usage.prometheus.client import Source
 from gpufleet.usage.prometheus.labels import PodName
 
+LOG = logging.getLogger(__name__)
 US_PER_S = 10**6
 STEP_LEAST_S = 60
 STEPS_MAX = 120
@@ -84,8 +87,17 @@ class Observation(msgspec.Struct):
         return (one.seen for one in self.found.values())
 
 
-async def observe(client: Client, source: Source | None, now_us: int, *, namespace: str = "") -> Observation:
+async def observe(
+    client: Client,
+    source: Source | None,
+    now_us: int,
+    *,
+    hub: SessionSource | None = None,
+    namespace: str = "",
+) -> Observation:
     """Everything as it is now; without a source of measurements nothing is known to be idle.
+
+    ``hub`` knows of sessions in servers of one namespace; where it does not answer these are not idle.
 
     Raises KubeError, and WorldError if the source fails.
     """
@@ -94,6 +106,8 @@ async def observe(client: Client, source: Source | None, now_us: int, *, namespa
     add_unended(found, now_us)
     if source is not None:
         await _judge_all(found, source, now_us)
+        if hub is not None:
+            await _ask_hub(found, hub, now_us)
     return found
 
 
@@ -215,6 +229,28 @@ async def _judge_all(found: Observation, source: Source, now_us: int) -> None:
         by_length.setdefault(_after_us(one), []).append(one)
     for after_us, those in by_length.items():
         await _judge(those, source, steps_of(after_us, now_us), now_us)
+
+
+async def _ask_hub(found: Observation, hub: SessionSource, now_us: int) -> None:
+    """What measurements call quiet is asked of the hub: a person may read, or think, in an open notebook."""
+    asked = [
+        one
+        for one in found.found.values()
+        if one.kind is SERVERS
+        and one.workload.metadata.namespace == hub.namespace
+        and one.seen.judgement.activity in {Activity.QUIET, Activity.IDLE}
+    ]
+    if not asked:
+        return
+    seen: Mapping[HubServer, int] = {}
+    try:
+        seen = await in_daemon_thread(hub.last_seen)
+    except (WorldError, InputError) as error:
+        LOG.warning("sessions are not known", extra={"problem": str(error)})
+    for one in asked:
+        last_us = seen.get(server_of(one.workload.metadata), 0)
+        judgement = judged_with(one.seen.judgement, last_us, _after_us(one), now_us)
+        one.seen = msgspec.structs.replace(one.seen, judgement=judgement)
 
 
 def steps_of(after_us: int, now_us: int) -> Steps:

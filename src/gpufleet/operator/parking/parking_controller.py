@@ -27,6 +27,7 @@ from gpufleet.model.model_errors import WorldError
 from gpufleet.model.pod_name import PodName
 from gpufleet.operator.events import event_of
 from gpufleet.operator.parking.events import ACTION, REFUSED, sentence_of
+from gpufleet.operator.parking.hub_sessions import SessionSource
 from gpufleet.operator.parking.observation import FoundWorkload, Observation, observe
 from gpufleet.operator.parking.parking_keys import PARKED, PARKED_VALUE
 from gpufleet.operator.parking.parking_step import ParkingAction, ParkingWrite, parking_step
@@ -51,11 +52,22 @@ _PARTIAL = msgspec.json.Decoder(PartialObject)
 
 
 class ParkingController:
-    """A leader's rounds. ``may_write`` is asked before each write: whether this process still leads."""
+    """A leader's rounds.
 
-    def __init__(self, client: Client, source: Source | None, may_write: Callable[[], bool]) -> None:
+    ``may_write`` is asked before each write: whether this process still leads. ``hub`` knows of sessions in
+    servers of JupyterHub.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        source: Source | None,
+        may_write: Callable[[], bool],
+        hub: SessionSource | None = None,
+    ) -> None:
         self._client = client
         self._source = source
+        self._hub = hub
         self._may_write = may_write
         self._changed = asyncio.Event()
         self._told: set[tuple[str, str]] = set()
@@ -96,7 +108,7 @@ class ParkingController:
         """One round; the number of writes. Raises KubeError where the cluster cannot be read."""
         now_us = int(self._client.clock.now().timestamp() * US_PER_S)
         try:
-            found = await observe(self._client, self._source, now_us)
+            found = await observe(self._client, self._source, now_us, hub=self._hub)
         except KubeError:
             # A KubeError is a WorldError too, and no fault of the measurements.
             raise

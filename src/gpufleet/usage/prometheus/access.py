@@ -1,4 +1,4 @@
-"""Where a Prometheus server is, and how one gets in: address, bearer token, certificate authority.
+"""Where a Prometheus, or another server, is and how one gets in: address, token, certificate authority.
 
 Tokens are read from a file, so that none stands in a process list; an address with a password in it is
 refused, because addresses are printed in every message. ``client`` asks there.
@@ -56,24 +56,30 @@ class Access(msgspec.Struct, frozen=True):
 
 
 def read_access(
-    url: str, token_file: Path | None = None, authority_file: Path | None = None, cluster: str = ""
+    url: str,
+    token_file: Path | None = None,
+    authority_file: Path | None = None,
+    cluster: str = "",
+    *,
+    option: str = "--prometheus",
+    example: str = EXAMPLE,
 ) -> Access:
-    """The access that a user describes; raises InputError for what is no address of a server."""
+    """The access that a user describes by an option; raises InputError for what is no address of a server."""
     try:
         parts = urlsplit(url)
         named = bool(parts.hostname) and parts.port != 0
     except ValueError:
         parts, named = urlsplit(""), False
     if parts.scheme not in ("http", "https") or not named or not url.isascii() or not url.isprintable():
-        raise InputError("not an address", field="--prometheus", value=url, expected=EXAMPLE)
+        raise InputError("not an address", field=option, value=url, expected=example)
     if parts.username is not None or parts.password is not None:
-        expected = "an address without user and password; a token goes into a file (--prometheus-token-file)"
-        raise InputError("holds a user or password", field="--prometheus", expected=expected)
+        expected = f"an address without user and password; a token goes into a file ({option}-token-file)"
+        raise InputError("holds a user or password", field=option, expected=expected)
     if parts.query or parts.fragment or " " in url:
-        raise InputError("more than an address", field="--prometheus", value=url, expected=EXAMPLE)
+        raise InputError("more than an address", field=option, value=url, expected=example)
     if authority_file is not None and parts.scheme != "https":
-        expected = "an https address, or no --prometheus-ca-file"
-        raise InputError("plain http has no certificate", field="--prometheus", value=url, expected=expected)
+        expected = f"an https address, or no {option}-ca-file"
+        raise InputError("plain http has no certificate", field=option, value=url, expected=expected)
     return Access(url.rstrip("/"), token_file, authority_file, cluster)
 
 

@@ -14,7 +14,7 @@ from typing import IO, Protocol
 from urllib.parse import urlencode, urlsplit
 
 from gpufleet import __version__
-from gpufleet.files.fetching import fetched
+from gpufleet.files.fetching import NoRedirect, fetched
 from gpufleet.model.model_errors import WorldError, printable
 from gpufleet.usage.prometheus.access import Access
 from gpufleet.usage.prometheus.answer import PrometheusAnswer, beginning, decode, of_cluster, refusal, within
@@ -85,7 +85,7 @@ class Prometheus:
         request = urllib.request.Request(url, headers=self._headers)  # noqa: S310  http or https, see access
         try:
             with fetched(
-                request, step_s=TIMEOUT_S, total_s=self._total_s, tls=self._tls, handlers=(_NoRedirect(),)
+                request, step_s=TIMEOUT_S, total_s=self._total_s, tls=self._tls, handlers=(NoRedirect(),)
             ) as response:
                 body = self._read(response, response.headers.get("Content-Encoding", ""))
         except urllib.error.HTTPError as error:
@@ -150,22 +150,6 @@ class Prometheus:
             broken = f"{missing} bytes are missing"
             raise WorldError(f"the answer of {self.url} breaks off or is damaged: {broken}")
         return b"".join(blocks)
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect is an error like any other."""
-
-    def http_error_302(
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: http.client.HTTPMessage,
-    ) -> None:
-        """Follow no redirect, and do not read where it points: that may be no address."""
-
-    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
 
 def _place_of(location: str | None) -> str:
