@@ -45,7 +45,7 @@ def test_a_gang_is_shown_when_the_limit_allows_all_its_nodes_and_not_before() ->
         await world.settle(5)
         assert reasons(world, members) == ["WaitingForNodeLimits"] * 3
         words = (
-            "; the limits of NodePool gpus leave 16 of nvidia.com/gpu for new nodes, "
+            "; nodes: the limits of NodePool gpus leave 16 of nvidia.com/gpu for new nodes, "
             "and it takes 24 of nvidia.com/gpu"
         )
         assert words in world.why("train-0")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from gpufleet.scheduler.shown_reasons import PROMISED
+from gpufleet.scheduler.shown_reasons import AS_A_WHOLE, PROMISED
 from tests.scheduler.test_eviction_planner import add_queue, of
 from tests.scheduler.test_reservations import change_leaders
 from tests.scheduler.world import World, in_world
@@ -36,6 +36,26 @@ def test_nodes_are_asked_for_as_far_as_the_quota_of_the_queue_goes() -> None:
         await world.settle(60)
         assert reasons(world, "bc") == ["Unschedulable", "Unschedulable"]
         assert PROMISED not in world.why("c")
+
+    in_world(story)
+
+
+def test_a_gang_asks_for_no_node_where_quota_is_left_for_some_of_its_members_alone() -> None:
+    """Eight GPUs are owned: one member of eight is within quota, and two are not."""
+
+    async def story(world: World) -> None:
+        world.node("n", gpus=1)
+        add_queue(world, "team", quotas=[{"resource": "gpu", "nominal": 8, "borrowingLimit": 0}])
+        words = {"gpufleet.io/gang": "train", "gpufleet.io/gang-min-members": "2"}
+        for name in "ab":
+            world.pod(name, gpus=8, labels=of("team"), annotations=words)
+        await world.settle(20)
+        assert reasons(world, "ab") == ["WaitingForQuota"] * 2
+        assert AS_A_WHOLE in world.why("a")
+        more = {"spec": {"quotas": [{"resource": "gpu", "nominal": 16, "borrowingLimit": 0}]}}
+        assert world.request("PATCH", "/apis/gpufleet.io/v1alpha1/fleetqueues/team", more) == 200
+        await world.settle(30)
+        assert reasons(world, "ab") == ["Unschedulable"] * 2
 
     in_world(story)
 

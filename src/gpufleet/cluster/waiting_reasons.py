@@ -33,10 +33,16 @@ WAITING_FOR_GANG = "WaitingForGang"
 WAITING_FOR_NODE_LIMITS = "WaitingForNodeLimits"
 """Nodes would help, and the limits of the pools that have such nodes do not allow all of them."""
 
+WAITING_FOR_PROVISIONING = "WaitingForProvisioning"
+"""Nodes would help, and are asked for by a ProvisioningRequest."""
+
 WAITING_FOR_QUEUE = "WaitingForQueue"
 WAITING_FOR_QUOTA = "WaitingForQuota"
 WAITING_FOR_TURN = "WaitingForTurn"
 """Nodes have room, and other work comes first or a pause is not over."""
+
+ABOUT_NODES = "; nodes: "
+"""What follows in the message says how nodes are asked for, or why none are; ``explain`` repeats it."""
 
 _BY_CAUSE = {
     **dict.fromkeys(BY_BAR.values(), WAITING_FOR_QUEUE),

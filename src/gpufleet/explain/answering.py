@@ -33,6 +33,7 @@ from gpufleet.explain.gang_words import (
     short_of_members,
     state_of,
 )
+from gpufleet.explain.node_requests import node_notes
 from gpufleet.explain.node_words import find_cause, near_rows, no_nodes, not_together, reason_rows
 from gpufleet.explain.ready_words import ready_note, ready_row
 from gpufleet.explain.reservation_causes import holds, kept_off
@@ -189,6 +190,7 @@ class Answering:
         notes += queues.notes() if queues and verdict.bar is None else []
         notes += self._kept_by_budgets(answer) or self._no_eviction(said, meaning, gang)
         notes += cuts_for(entry.object.metadata.path, self.facts.picture.all(resources.NODES))
+        notes += node_notes(entry.object)
         notes += self._left_out() if verdict.nodes else []
         whole = self._answer(asked, State.WAITS, needs, found, row, notes)
         return msgspec.structs.replace(

@@ -137,6 +137,14 @@ BACKFILL_UNTIL = "gpufleet.io/backfill-until"
 # By which people and we keep Cluster Autoscaler and Karpenter from taking a pod's node away.
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
+# By which Cluster Autoscaler knows that a pod uses what was provided for a ProvisioningRequest of a class.
+CONSUMES_REQUEST = "autoscaling.x-k8s.io/consume-provisioning-request"
+CONSUMES_REQUEST_BEFORE = "cluster-autoscaler.kubernetes.io/consume-provisioning-request"
+REQUEST_CLASS = "autoscaling.x-k8s.io/provisioning-class-name"
+# On ProvisioningRequests of ours: for which gang, and which attempt for it.
+PROVISIONED_GANG = "gpufleet.io/provisioned-gang"
+PROVISIONING_ATTEMPT = "gpufleet.io/provisioning-attempt"
+
 # Gangs.
 GANG = "gpufleet.io/gang"
 GANG_MIN_MEMBERS = "gpufleet.io/gang-min-members"
@@ -238,6 +246,8 @@ POD_ANNOTATIONS = frozenset(
         MOVE_TO,
         SAFE_TO_EVICT,
         DO_NOT_DISRUPT,
+        CONSUMES_REQUEST,
+        CONSUMES_REQUEST_BEFORE,
         GANG,
         GANG_MIN_MEMBERS,
         GANG_ROLE,

@@ -118,6 +118,8 @@ class Mirror(Generic[Object]):
         self._namespace = namespace
         self._selection = selection
         self._optional = optional
+        self.served = True
+        """False while the server does not know the kind."""
         self._pace = pace
         self._backoff = Backoff(pace.pauses, client.jitter)
         self._whole = asyncio.Event()
@@ -207,6 +209,7 @@ class Mirror(Generic[Object]):
         self._take_list([self._replica.read(raw) for raw in listed], position)
 
     def _take_list(self, found: list[Object | Bad], position: str, *, restored: bool = False) -> None:
+        self.served = True
         self._must_list = False
         self._refusals = 0
         self._heard()
@@ -290,6 +293,7 @@ class Mirror(Generic[Object]):
         self._take_list([], "")
         # Its definition may be installed later.
         self._must_list = True
+        self.served = False
         self._problem = f"the server does not serve {self.kind.plural}.{self.kind.group}"
         await self._clock.sleep(self._pace.absent_pause_s * self._client.jitter.uniform(0.5, 1.0))
 

@@ -73,6 +73,8 @@ CONFIG_MAPS = _core("configmaps", "ConfigMap")
 SECRETS = _core("secrets", "Secret")
 REPLICATION_CONTROLLERS = _core("replicationcontrollers", "ReplicationController")
 
+POD_TEMPLATES = _core("podtemplates", "PodTemplate")
+
 EVENTS = Kind("events.k8s.io", "v1", "events", "Event")
 RESOURCE_QUOTAS = _core("resourcequotas", "ResourceQuota")
 LIMIT_RANGES = _core("limitranges", "LimitRange")
@@ -144,6 +146,7 @@ HYPER_NODES = Kind("topology.volcano.sh", "v1alpha1", "hypernodes", "HyperNode",
 KAI_POD_GROUPS = Kind("scheduling.run.ai", "v2alpha2", "podgroups", "PodGroup")
 
 # Of node autoscalers, where they are installed.
+PROVISIONING_REQUESTS = Kind("autoscaling.x-k8s.io", "v1", "provisioningrequests", "ProvisioningRequest")
 NODE_POOLS = Kind("karpenter.sh", "v1", "nodepools", "NodePool", namespaced=False)
 
 # Owners of pods that belong together.

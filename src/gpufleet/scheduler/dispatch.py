@@ -69,6 +69,7 @@ class Dispatch:
         eviction_planner: EvictionPlanner,
         epoch: int,
         shown: Shown,
+        consumed: Callable[[Entry], dict[str, str]],
     ) -> None:
         self.engine_events = engine_events
         self.delivery = delivery
@@ -78,6 +79,7 @@ class Dispatch:
         self.eviction_planner = eviction_planner
         self.epoch = epoch
         self.shown = shown
+        self.consumed = consumed
 
     def carry_out(self, instruction: AnyInstruction) -> None:
         """Hand one instruction to the part that knows how."""
@@ -165,7 +167,7 @@ class Dispatch:
         request = entry.meaning.shape.gpu
         annotations = self.delivery.annotations(entry.object, request, devices, self.epoch, terms)
         if gang is not None:
-            annotations |= protection_of(entry.object)
+            annotations |= protection_of(entry.object) | self.consumed(entry)
         if bind.instead_of is not None:
             annotations[keys.MOVED] = write_moved(_moved(bind.instead_of))
         # Noted before the Binding is sent: what the watch tells meanwhile is compared with it.

@@ -13,6 +13,7 @@ import msgspec
 from gpufleet.cluster.pods.gang_tracker import GangTracker
 from gpufleet.cluster.pods.pod_entry import Entry, PodStage
 from gpufleet.cluster.pods.pod_tracker import PodTracker
+from gpufleet.cluster.waiting_reasons import ABOUT_NODES
 from gpufleet.cluster.watching.mirrors import Cluster
 from gpufleet.engine.explanations.promised_quota import COUNTS_US, STEPS_BACK_US, Work
 from gpufleet.engine.node_reasons.amount_words import amount_of, cores, gibibytes
@@ -225,7 +226,8 @@ class NodePoolLimits:
 def _words(short: Shortage, pools: PoolNames) -> str:
     title = "NodePool" if len(pools) == 1 else "NodePools"
     left, takes = (_amount(short.resource, amount) for amount in (short.left, short.asked))
-    return f"; the limits of {title} {listed(sorted(pools))} leave {left} for new nodes, and it takes {takes}"
+    leave = f"the limits of {title} {listed(sorted(pools))} leave {left} for new nodes"
+    return f"{ABOUT_NODES}{leave}, and it takes {takes}"
 
 
 def _amount(resource: str, amount: int) -> str:

@@ -57,6 +57,8 @@ from gpufleet.scheduler.mig_demand import MigDemand
 from gpufleet.scheduler.moved_places import MovedPlaces
 from gpufleet.scheduler.node_pool_limits import NodePoolLimits
 from gpufleet.scheduler.pod_nominations import PodNominations
+from gpufleet.scheduler.provisioning.gang_requests import GangRequests
+from gpufleet.scheduler.provisioning.known_requests import KnownRequests
 from gpufleet.scheduler.queue_status_writer import QueueStatusWriter
 from gpufleet.scheduler.queue_statuses import QueueStatuses
 from gpufleet.scheduler.refreshing import Refreshing
@@ -246,9 +248,17 @@ class Service:
             engine_events, evictions, reporter, conditions, time, metrics, write_ahead, moved_places
         )
         limits = NodePoolLimits(engine, cluster, pods)
-        shown = ShownReasons(engine, pods, limits, time.now_us).of
+        requests = GangRequests(
+            self.client,
+            KnownRequests(cluster),
+            gangs,
+            reader.queues,
+            time.now_us,
+            may_write=self.lease.holds,
+        )
+        shown = ShownReasons(engine, pods, limits, requests, time.now_us).of
         told = (binder, reporter, conditions, eviction_planner)
-        dispatch = Dispatch(engine_events, PluginDelivery(), *told, epoch, shown)
+        dispatch = Dispatch(engine_events, PluginDelivery(), *told, epoch, shown, requests.consumed_by)
         short_gangs = ShortGangs(engine, gangs, conditions)
         rounds = Rounds(
             engine, change_queue, engine_events, dispatch, short_gangs, time, metrics, self.record
@@ -266,7 +276,7 @@ class Service:
         refreshing = Refreshing(engine, pods, reporter, clock, busy, shown)
         writer = self._queue_status_writer(cluster, reader, engine, statuses, write_ahead, busy)
         writers = (binder, claims, reporter, conditions, evictions, pod_nominations, write_ahead)
-        workers = (*writers, refreshing, writer, mig_demand, data_wishes)
+        workers = (*writers, refreshing, writer, mig_demand, data_wishes, requests)
         return rounds, [worker.run() for worker in workers]
 
     def _evictions(self, pods: PodTracker, epoch: int) -> Evictions:

@@ -67,6 +67,7 @@ BUILT_IN = (
         initial_phase="Pending",
     ),
     ObjectKind("", ("v1",), "configmaps", "ConfigMap", status=False),
+    ObjectKind("", ("v1",), "podtemplates", "PodTemplate", status=False),
     ObjectKind("", ("v1",), "services", "Service", returns_deleted=True),
     ObjectKind("", ("v1",), "events", "Event", status=False, put_creates=True),
     ObjectKind("events.k8s.io", ("v1",), "events", "Event", status=False, put_creates=True),
@@ -165,5 +166,6 @@ CUSTOM = (
     custom("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"),
     custom("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob"),
     custom("ray.io", "v1", "rayclusters", "RayCluster"),
+    custom("autoscaling.x-k8s.io", "v1", "provisioningrequests", "ProvisioningRequest"),
     custom("karpenter.sh", "v1", "nodepools", "NodePool", namespaced=False),
 )

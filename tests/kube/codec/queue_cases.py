@@ -222,5 +222,26 @@ CASES = (
         refused="spec.prices",
     ),
     Case(37, "price 0.1.2", {"prices": [{"model": "T4", "price": "0.1.2"}]}, refused="spec.prices[0].price"),
+    Case(38, "provisioning a text", {"provisioning": "x"}, unreadable=True),
+    Case(38, "provisioning without a class", {"provisioning": {}}, unreadable=True),
+    Case(
+        47,
+        "a class that is no name",
+        {"provisioning": {"provisioningClassName": "Check Capacity"}},
+        refused="spec.provisioning.provisioningClassName",
+    ),
+    Case(
+        42,
+        "retries below 0",
+        {"provisioning": {"provisioningClassName": "a.b", "retryStrategy": {"backoffLimitCount": -1}}},
+        refused="spec.provisioning.retryStrategy.backoffLimitCount",
+    ),
+    Case(
+        42,
+        "a pause of 0 s",
+        {"provisioning": {"provisioningClassName": "a.b", "retryStrategy": {"backoffBaseSeconds": 0}}},
+        refused="spec.provisioning.retryStrategy.backoffBaseSeconds",
+    ),
+    Case(41, "provisioning by a class", {"provisioning": {"provisioningClassName": "a.b"}}, stored=True),
     Case(42, "price negative", {"prices": [{"model": "T4", "price": -1}]}, refused="spec.prices[0].price"),
 )

@@ -24,6 +24,7 @@ from gpufleet.kube.objects.node_data import NodeData
 from gpufleet.kube.objects.node_devices import NodeDevices
 from gpufleet.kube.objects.node_pools import NodePool
 from gpufleet.kube.objects.pod import POD_SCHEDULED, Pod, PodCondition
+from gpufleet.kube.objects.provisioning_requests import ProvisioningRequest
 from gpufleet.kube.objects.resource_claims import ResourceClaimObject
 from gpufleet.kube.objects.resource_slices import (
     DeviceClassObject,
@@ -101,8 +102,12 @@ WATCHED = (
     *(Watched(kind, meant, optional=True) for kind, meant in FOLLOWED),
 )
 
-FOLLOWED_BY_SCHEDULER = (*WATCHED, Watched(resources.NODE_POOLS, NodePool, optional=True))
-"""What the scheduler watches: no decision depends on pools, but what is shown to those who buy nodes does."""
+FOLLOWED_BY_SCHEDULER = (
+    *WATCHED,
+    Watched(resources.NODE_POOLS, NodePool, optional=True),
+    Watched(resources.PROVISIONING_REQUESTS, ProvisioningRequest, optional=True),
+)
+"""What the scheduler watches. From the last two follows what it asks autoscalers for, and no decision."""
 
 
 class Cluster:
@@ -142,6 +147,11 @@ class Cluster:
         if mirror is None:
             return ()
         return mirror.objects.values() if lasting is None else lasting.all(mirror.objects)
+
+    def serves(self, kind: Kind) -> bool:
+        """Whether the server knows a kind, as far as was heard."""
+        mirror = self.mirrors.get(kind)
+        return mirror is not None and mirror.served
 
     def kept(self) -> dict[Kind, int]:
         """How many objects of each kind count although the kind is served no more."""

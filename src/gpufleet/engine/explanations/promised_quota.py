@@ -36,6 +36,12 @@ class PromisedQuota:
         self._as_of = (layout.NOT_SET, layout.NOT_SET)
         self._counted_in = 0
 
+    def is_beyond_quota(self, work: Work) -> bool:
+        """Whether quota is short for a gang as a whole; the verdict may be on one member, which has quota."""
+        state = self._state
+        workload = self._workload(work) if state.queues.is_active else None
+        return workload is not None and not workload.is_single and state.lacks_quota(workload)
+
     def promise(self, work: Work, at_us: int) -> bool:
         """Count work that waits for nodes from now on; False if quota is short beside what counts already."""
         state = self._state

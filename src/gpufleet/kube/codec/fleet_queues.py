@@ -11,6 +11,7 @@ import msgspec
 
 from gpufleet.kube.codec.durations import read_duration
 from gpufleet.kube.codec.field_path import inside, of_object
+from gpufleet.kube.codec.queue_provisioning import ProvisioningTerms, read_provisioning
 from gpufleet.kube.codec.quota_amounts import read_amount, read_model, read_resource
 from gpufleet.kube.codec.selectors import label_selector
 from gpufleet.kube.codec.written_words import check_length
@@ -65,7 +66,7 @@ class QueueTerms(msgspec.Struct, frozen=True):
 
     ``prices`` by model in thousandths, on roots. ``namespaces`` and ``selector`` choose namespaces: their
     work waits here when it names no queue; ``local_names`` are further names of the queue, as (namespace,
-    name).
+    name). ``provisioning`` says how its gangs ask for nodes, None by the reason of their pods.
     """
 
     queue: Queue
@@ -73,6 +74,7 @@ class QueueTerms(msgspec.Struct, frozen=True):
     namespaces: tuple[str, ...] = ()
     selector: LabelSelector | None = None
     local_names: tuple[tuple[str, str], ...] = ()
+    provisioning: ProvisioningTerms | None = None
 
 
 def read_fleet_queue(found: wire.FleetQueue) -> QueueTerms:
@@ -88,7 +90,8 @@ def read_fleet_queue(found: wire.FleetQueue) -> QueueTerms:
             queue = msgspec.structs.replace(
                 queue, admitted=_admitted_namespaces(namespaces, local_names, selector)
             )
-            return QueueTerms(queue, prices, namespaces, selector, local_names)
+            provisioning = read_provisioning(spec.provisioning)
+            return QueueTerms(queue, prices, namespaces, selector, local_names, provisioning)
 
 
 def _queue(name: QueueName, spec: wire.FleetQueueSpec) -> Queue:

@@ -53,6 +53,22 @@ class PreemptionSpec(Structure, frozen=True):
     victim_order: str = "ShareFirst"
 
 
+class RetryStrategySpec(Structure, frozen=True):
+    """How often a request for nodes that failed is made anew, and after which pauses."""
+
+    backoff_limit_count: int = 3
+    backoff_base_seconds: int = 60
+    backoff_max_seconds: int = 1800
+
+
+class ProvisioningSpec(Structure, frozen=True):
+    """How gangs of a queue ask for nodes."""
+
+    provisioning_class_name: str
+    parameters: dict[str, str] = msgspec.field(default_factory=dict)
+    retry_strategy: RetryStrategySpec = RetryStrategySpec()
+
+
 class LocalQueueSpec(Structure, frozen=True):
     """A name under which work of one namespace may ask for the queue."""
 
@@ -75,6 +91,7 @@ class FleetQueueSpec(Structure, frozen=True):
     half_life: str | None = None
     reserve_after: str | None = None
     learn_run_times: bool = False
+    provisioning: ProvisioningSpec | None = None
     namespaces: tuple[str, ...] = ()
     namespace_selector: LabelSelector | None = None
     local_queues: tuple[LocalQueueSpec, ...] = ()

@@ -1,0 +1,1 @@
+"""Gangs ask Cluster Autoscaler for their nodes together, by ProvisioningRequests."""
