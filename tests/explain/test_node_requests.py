@@ -8,9 +8,10 @@ from tests.kube.wire_objects import decoded
 def waits(message: str) -> Pod:
     """A pod whose condition has this message."""
     said = {"type": "PodScheduled", "status": "False", "reason": "WaitingForNodeLimits", "message": message}
-    return decoded(
+    found: Pod = decoded(
         {"metadata": {"name": "p"}, "spec": {"containers": []}, "status": {"conditions": [said]}}, Pod
     )
+    return found
 
 
 def test_words_about_nodes_are_a_note() -> None:

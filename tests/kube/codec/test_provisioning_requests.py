@@ -29,7 +29,9 @@ def request(*conditions: tuple[str, str], annotations: dict[str, str] | None = N
         "namespace": "default",
         "annotations": OURS if annotations is None else annotations,
     }
-    return decoded({"metadata": metadata, "status": {"conditions": said}}, ProvisioningRequest)
+    body = {"metadata": metadata, "status": {"conditions": said}}
+    found: ProvisioningRequest = decoded(body, ProvisioningRequest)
+    return found
 
 
 @pytest.mark.parametrize(

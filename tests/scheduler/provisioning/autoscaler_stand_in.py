@@ -1,8 +1,8 @@
 """A small stand-in for Cluster Autoscaler's side of ProvisioningRequests, in virtual time.
 
 As the autoscaler it refuses a request whose PodTemplates are missing, takes up one at a time, sets
-Provisioned when nodes were asked for and not when they are there, and keeps capacity for ten minutes. It knows
-one group of nodes, of which each has room for one pod.
+Provisioned when nodes were asked for and not when they are there, and keeps capacity for ten minutes. It
+knows one group of nodes, of which each has room for one pod.
 """
 
 import asyncio
