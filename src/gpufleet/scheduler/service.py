@@ -248,13 +248,9 @@ class Service:
             engine_events, evictions, reporter, conditions, time, metrics, write_ahead, moved_places
         )
         limits = NodePoolLimits(engine, cluster, pods)
+        known = KnownRequests(cluster)
         requests = GangRequests(
-            self.client,
-            KnownRequests(cluster),
-            gangs,
-            reader.queues,
-            time.now_us,
-            may_write=self.lease.holds,
+            self.client, known, gangs, reader.queues, time.now_us, may_write=self.lease.holds
         )
         shown = ShownReasons(engine, pods, limits, requests, time.now_us).of
         told = (binder, reporter, conditions, eviction_planner)

@@ -27,6 +27,9 @@ WRITES: dict[str, dict[str, str]] = {
         "resourceclaims.resource.k8s.io": "patch",
         "resourceclaims/status.resource.k8s.io": "patch",
         "resourceclaims/binding.resource.k8s.io": "patch",
+        # Gangs that ask for their nodes together.
+        "provisioningrequests.autoscaling.x-k8s.io": "create delete",
+        "podtemplates": "create delete",
     },
     "Role gpufleet-scheduler": {
         "leases.coordination.k8s.io": "create",

@@ -100,7 +100,7 @@ def _moment(text: str | None) -> int:
 
 
 def request_name(gang: GangName, first_owner: OwnerReference, attempt: int) -> str:
-    """The same for the same members and attempt, so what one scheduler began the next one finds."""
+    """A name that follows from its arguments: what one scheduler began the next one finds by it."""
     words = _NOT_IN_NAMES.sub("-", gang.rpartition("/")[2].lower())[:_NAME_MAX].strip("-")
     digest = hashlib.sha256(f"{gang} {first_owner.uid}".encode()).hexdigest()[:10]
     return f"{words or 'gang'}-{digest}-{attempt}"

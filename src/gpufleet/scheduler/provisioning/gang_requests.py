@@ -93,7 +93,7 @@ class GangRequests:
         queue = self._queues.known.get(meaning.queue)
         terms = None if queue is None else queue.provisioning
         said = entry.object.metadata.annotations
-        # Whoever wrote the annotation has a request of its own for these pods.
+        # With such an annotation the pods belong to a request that stands already.
         if terms is None or keys.CONSUMES_REQUEST in said or keys.CONSUMES_REQUEST_BEFORE in said:
             return ""
         if not self._known.are_served:
