@@ -247,11 +247,8 @@ class Service:
         eviction_planner = EvictionPlanner(
             engine_events, evictions, reporter, conditions, time, metrics, write_ahead, moved_places
         )
+        requests = self._gang_requests(cluster, gangs, reader, time)
         limits = NodePoolLimits(engine, cluster, pods)
-        known = KnownRequests(cluster)
-        requests = GangRequests(
-            self.client, known, gangs, reader.queues, time.now_us, may_write=self.lease.holds
-        )
         shown = ShownReasons(engine, pods, limits, requests, time.now_us).of
         told = (binder, reporter, conditions, eviction_planner)
         dispatch = Dispatch(engine_events, PluginDelivery(), *told, epoch, shown, requests.consumed_by)
@@ -274,6 +271,12 @@ class Service:
         writers = (binder, claims, reporter, conditions, evictions, pod_nominations, write_ahead)
         workers = (*writers, refreshing, writer, mig_demand, data_wishes, requests)
         return rounds, [worker.run() for worker in workers]
+
+    def _gang_requests(
+        self, cluster: Cluster, gangs: GangTracker, reader: PodReader, time: EngineTime
+    ) -> GangRequests:
+        known = KnownRequests(cluster)
+        return GangRequests(self.client, known, gangs, reader.queues, time.now_us, may_write=self.lease.holds)
 
     def _evictions(self, pods: PodTracker, epoch: int) -> Evictions:
         return Evictions(
