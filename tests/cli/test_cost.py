@@ -254,6 +254,9 @@ def test_what_was_billed_counts_before_prices_and_all_of_it_is_in_the_answer(
     )
     focus = csv.DictReader(io.StringIO(said(capsys, *arguments, "-o", "focus")))
     assert sum(Decimal(row["EffectiveCost"]) for row in focus) == 4
+    Path("packed.csv.gz").write_bytes(gzip.compress(Path("bill.csv").read_bytes()))
+    packed = [one.replace("bill.csv", "packed.csv.gz") for one in arguments]
+    assert json.loads(said(capsys, *packed, "-o", "json")) == document
     assert main(["cost", *arguments, "--prices", "prices.csv"]) == ExitCode.DONE
     Path("euro.csv").write_text(PRICES.replace("USD", "EUR"), encoding="utf-8")
     assert main(["cost", *arguments, "--prices", "euro.csv"]) == ExitCode.BAD_INPUT

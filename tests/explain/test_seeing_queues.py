@@ -7,10 +7,12 @@ import pytest
 from gpufleet.cluster.settings import Settings
 from gpufleet.explain.queue_answer import AnswerSource, PendingRow, QueueRow, QueuesAnswer
 from gpufleet.explain.queue_inquiry import Wanted, ask_for_queues, only
+from gpufleet.explain.queue_phrases import queue_words
 from gpufleet.kube.client import Client
 from gpufleet.kube.resources import PODS, Kind
 from gpufleet.kube.status import Forbidden, Status
 from gpufleet.model.model_errors import InputError
+from tests.explain.causes.queues import spend
 from tests.scheduler.world import World, in_world
 
 QUEUE = "gpufleet.io/queue"
@@ -54,6 +56,24 @@ async def seen(
 
 def row(answer: QueuesAnswer, name: str) -> QueueRow:
     return next(one for one in answer.queues if one.name == name)
+
+
+def test_a_queue_below_one_whose_budget_is_spent_says_which_budget() -> None:
+    async def story(world: World) -> None:
+        world.node("n")
+        add_queue(world, "root")
+        add_queue(world, "team", parent="root")
+        spend(world, "root")
+        waits_in(world, "team", "p")
+        await world.settle(20)
+        found = row(await seen(world, Wanted.ENGINE), "team")
+        assert not found.active
+        (problem,) = found.problems
+        words = "the budget of root, above it, is spent (800.00 EUR until 2026-12-01)"
+        assert (problem.reason, problem.message.startswith(words)) == ("BudgetSpent", True)
+        assert queue_words(found).startswith("! BudgetSpent")
+
+    in_world(story)
 
 
 async def crowded(world: World, **of_c: Any) -> None:

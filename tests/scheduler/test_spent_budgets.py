@@ -37,6 +37,8 @@ def test_new_work_waits_with_a_reason_of_its_own_and_what_runs_goes_on() -> None
         assert "the budget of queue team is spent (800.00 EUR until 2026-12-01)" in told
         active, within = condition(world, "team"), condition(world, "team", "WithinBudget")
         assert (active["status"], active["reason"]) == ("False", "BudgetSpent")
+        spent = "the budget of the queue is spent (800.00 EUR until 2026-12-01)"
+        assert active["message"].startswith(spent)
         assert (within["status"], within["reason"]) == ("False", "BudgetSpent")
         # The scheduler's own writes leave what the ledger says.
         assert queue(world, "team")["status"]["budget"]["cost"] == "812.34 EUR"

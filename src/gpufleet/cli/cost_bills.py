@@ -5,6 +5,7 @@ from pathlib import Path
 
 from gpufleet.cli.cost_output import exact
 from gpufleet.files.regular import MEBIBYTE, read_regular
+from gpufleet.files.unpacking import MAGIC, UnpackingLimits, unpacked
 from gpufleet.ledger.bills.bill_lines import Bill
 from gpufleet.ledger.bills.billed_hours import WITHOUT_BILL, Division, divide
 from gpufleet.ledger.bills.focus_bill import read_bills
@@ -30,13 +31,21 @@ def billed(
     """What was billed for each hour, and notes on it. Raises InputError."""
     if not paths:
         return WITHOUT_BILL, ()
-    files = ((read_regular(path, BILL_BYTES_MAX, field="--bill"), str(path)) for path in paths)
+    files = ((_content(path), str(path)) for path in paths)
     bill = read_bills(files)
     if book.currency and bill.currency and book.currency != bill.currency:
         expected = f"{book.currency}, as the prices are in"
         raise InputError("a bill in another currency", field="--bill", value=bill.currency, expected=expected)
     division = divide(bill, intervals.without_pods(), book)
     return division, tuple(_notes(bill, division, span))
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a bill; AWS and Oracle export theirs packed."""
+    content = read_regular(path, BILL_BYTES_MAX, field="--bill")
+    if not content.startswith(MAGIC):
+        return content
+    return unpacked(content, str(path), UnpackingLimits(BILL_BYTES_MAX))
 
 
 def _notes(bill: Bill, division: Division, span: Span) -> Iterator[str]:

@@ -7,7 +7,7 @@ import datetime as dt
 
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.pods.pod_entry import Entry
-from gpufleet.cluster.queues.queue_conditions import BARS
+from gpufleet.cluster.queues.queue_conditions import BARS, bar_message
 from gpufleet.cluster.verdict_words import GANG_MALFORMED
 from gpufleet.engine.explanations.causes import ABOUT_TO_RUN
 from gpufleet.engine.explanations.queue_report import QueueUse, ResourceUse
@@ -79,7 +79,7 @@ def _problems(facts: Facts, use: QueueUse) -> tuple[Problem, ...]:
     if use.bar is not None and use.bar.why in BARS:
         reason, message = BARS[use.bar.why]
         who = "the queue" if use.bar.queue == use.queue else f"{harmless(use.bar.queue)}, above it,"
-        found.append(Problem(reason, message.format(queue=who)))
+        found.append(Problem(reason, bar_message(message, who, use.bar)))
     for namespace, other in book.shared_namespaces(use.queue).items():
         said = f"{harmless(namespace)} is listed by {harmless(other)} too, which has it"
         found.append(Problem(LISTED_TWICE, said))

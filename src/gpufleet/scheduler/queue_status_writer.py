@@ -21,7 +21,7 @@ import msgspec
 
 from gpufleet.cluster.queues import nomination_records
 from gpufleet.cluster.queues.budget_holds import read_hold
-from gpufleet.cluster.queues.queue_conditions import BARS, IN_FORCE, MALFORMED, TROUBLES
+from gpufleet.cluster.queues.queue_conditions import BARS, IN_FORCE, MALFORMED, TROUBLES, bar_message
 from gpufleet.cluster.queues.queue_figures import QueueFigures
 from gpufleet.cluster.queues.queue_tracker import QueueTracker
 from gpufleet.engine.instruction import QueueBar
@@ -330,4 +330,4 @@ def _active(name: QueueName, bar: QueueBar | None) -> QueueCondition:
         return QueueCondition(ACTIVE, holds=True, reason=IN_FORCE, message="its quotas are in force")
     reason, message = words
     who = "the queue" if bar.queue == name else f"{bar.queue}, above it,"
-    return QueueCondition(ACTIVE, holds=False, reason=reason, message=message.format(queue=who))
+    return QueueCondition(ACTIVE, holds=False, reason=reason, message=bar_message(message, who, bar))

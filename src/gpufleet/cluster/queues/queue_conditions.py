@@ -1,6 +1,6 @@
 """Reasons of the conditions that a FleetQueue shows, with their words."""
 
-from gpufleet.engine.instruction import WhyBarred
+from gpufleet.engine.instruction import QueueBar, WhyBarred
 
 # Reasons of a FleetQueue's condition Active, with the words for what bars a queue.
 MALFORMED = "Malformed"
@@ -13,7 +13,7 @@ BARS = {
     WhyBarred.HELD: ("Held", "{queue} is held: nothing starts, what runs goes on"),
     WhyBarred.OVER_BUDGET: (
         BUDGET_SPENT,
-        "the budget of {queue} is spent: nothing new starts, what runs goes on",
+        "the budget of {queue} is spent ({budget}): nothing new starts, what runs goes on",
     ),
     WhyBarred.DRAINING: ("Draining", "{queue} is draining: nothing new is taken in"),
     WhyBarred.STOPPED: ("Stopped", "{queue} is stopped: nothing starts, and what runs is evicted"),
@@ -22,3 +22,8 @@ BARS = {
 # chose.
 WRONG = (WhyBarred.CYCLE, WhyBarred.NO_PARENT, WhyBarred.TOO_DEEP)
 TROUBLES = frozenset({MALFORMED, *(BARS[why][0] for why in WRONG)})
+
+
+def bar_message(words: str, queue: str, bar: QueueBar) -> str:
+    """The words of ``BARS`` about a queue, as it is named where they stand."""
+    return words.format(queue=queue, budget=bar.budget)

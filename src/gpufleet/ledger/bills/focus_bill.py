@@ -100,6 +100,7 @@ PERIOD = ("ChargePeriodStart", "ChargePeriodEnd")
 """Columns of the time that a line is for, the end exclusive."""
 
 
+_MINUTES = re.compile(r"T[0-9]{2}:[0-9]{2}$")
 _ZONE = re.compile(r"(Z|[+-][0-9]{2}:[0-9]{2})$")
 
 
@@ -108,8 +109,11 @@ def _moment(text: str, field: str, where: str) -> int:
     written = text.removesuffix(" UTC").replace(" ", "T")
     if "T" not in written:
         written = f"{written}T00:00:00"
-    if not _ZONE.search(written):
-        written += "Z"
+    zone = _ZONE.search(written)
+    day_time, zone_text = (written[: zone.start()], zone[0]) if zone else (written, "Z")
+    # Exports of whole hours may leave the seconds out.
+    seconds = ":00" if _MINUTES.search(day_time) else ""
+    written = f"{day_time}{seconds}{zone_text}"
     try:
         return microseconds(written)
     except InputError as error:
