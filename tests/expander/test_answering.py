@@ -10,11 +10,13 @@ from gpufleet.cluster.snapshots.document import engine_time_us
 from gpufleet.expander.answering import Answering
 from gpufleet.expander.choice import Outcome
 from gpufleet.expander.judgement import Seen
-from gpufleet.expander.protocol.question import Option
+from gpufleet.expander.protocol import expander_pb2 as api
+from gpufleet.expander.protocol.question import OfferedPod, Option, read_question
 from gpufleet.expander.template_nodes import template_of
 from gpufleet.kube.codec.chosen_nodes import NodesComing, Postponed
 from gpufleet.kube.objects.node import Taint
 from gpufleet.kube.resources import NODE_DEVICES, NODES
+from gpufleet.model.identifiers import PodUid
 from tests.cluster.snapshots.small_snapshots import AT, Fleet
 from tests.expander.offers import CATALOGUE, POOL, answered, gang, group_node, groups, option
 
@@ -215,6 +217,32 @@ def test_pods_of_other_schedulers_are_left_to_the_autoscaler() -> None:
     others = option("cpu", 1, "web", gpus=0, scheduler="default-scheduler")
     answer = answered(fleet, half, others)
     assert (answer.choice.outcome, groups(answer, half, others)) == (Outcome.LEFT, ["cpu"])
+
+
+def test_pods_that_stand_for_a_request_or_a_buffer_are_left_to_the_autoscaler() -> None:
+    pods = tuple(OfferedPod(PodUid(f"default/r-0-{at}"), "gpufleet", is_virtual=True) for at in range(2))
+    fleet = a_fleet()
+    half = option("h100", 1, gang(fleet, "train", 2)[0])
+    pods = tuple(
+        OfferedPod(PodUid(f"default/request-0-{at}"), "gpufleet", is_virtual=True) for at in range(2)
+    )
+    request = replace(option("a100", 2), pods=pods)
+    answer = answered(fleet, half, request)
+    assert (answer.choice.outcome, groups(answer, half, request)) == (Outcome.LEFT, ["a100"])
+    assert answered(fleet, request).choice.outcome is Outcome.LEFT
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_virtual"),
+    [("ProvisioningRequest", True), ("CapacityBuffer", True), ("Job", False)],
+)
+def test_such_pods_are_known_by_their_owner(kind: str, is_virtual: bool) -> None:
+    owner = api.OwnerReference(kind=kind)
+    pod = api.Pod(metadata=api.ObjectMeta(uid="u", owner_references=[owner]))
+    packed = api.Option(node_group_id="g", node_count=1, pod_bytes=[pod.SerializeToString()])
+    template = api.Node(metadata=api.ObjectMeta(name="n"))
+    (found,) = read_question(api.BestOptionsRequest(options=[packed], node_map={"g": template}))
+    assert [one.is_virtual for one in found.pods] == [is_virtual]
 
 
 def test_a_new_node_has_the_gpus_that_the_group_reports() -> None:

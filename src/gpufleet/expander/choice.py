@@ -4,7 +4,8 @@ An option is useful where the engine starts pods with it, like those that are of
 without it. The cheapest useful one is chosen: its price, or where one has no known price its GPUs, for each
 GPU that then works. Where no option alone is useful, a gang may need several groups: of a smallest set of
 options that starts something, one is chosen, and the next question brings the others. Where nothing starts,
-options for pods of other schedulers are left to the autoscaler, and all others are vetoed.
+options for pods of other schedulers, and for requests and buffers, are left to the autoscaler, and all others
+are vetoed.
 
 The autoscaler says how many nodes an option has, for all pods that it is asked for. Where nodes of the choice
 would stay empty though all options grew, offered work that starts on none of them is postponed: nothing is
@@ -153,7 +154,8 @@ class Choosing:
         return Fraction(option.node_count * (each or 0), max(1, work)), option.node_count, option.group
 
     def _has_others(self, option: Option) -> bool:
-        return any(pod.scheduler_name != self._scheduler_name for pod in option.pods)
+        """Whether the engine has no say: for a request the autoscaler itself buys all or nothing."""
+        return any(pod.is_virtual or pod.scheduler_name != self._scheduler_name for pod in option.pods)
 
 
 def _size_milli(node: Node, *, by_gpus: bool) -> int:

@@ -13,12 +13,19 @@ from gpufleet.kube.objects.node import Node, NodeMetadata, NodeSpec, NodeStatus,
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.model_errors import InputError
 
+_VIRTUAL = frozenset({"ProvisioningRequest", "CapacityBuffer"})
+"""The owners of pods that stand for room which is wanted."""
+
 
 class OfferedPod(msgspec.Struct, frozen=True):
-    """A pod that an option would help, as the autoscaler believes."""
+    """A pod that an option would help, as the autoscaler believes.
+
+    One ``is_virtual`` that the autoscaler made up for a request or a buffer: the cluster has no such pod.
+    """
 
     uid: PodUid
     scheduler_name: str
+    is_virtual: bool = False
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -36,10 +43,17 @@ def read_question(asked: api.BestOptionsRequest) -> tuple[Option, ...]:
         Option(
             one.node_group_id,
             one.node_count,
-            tuple(OfferedPod(PodUid(pod.metadata.uid), pod.spec.scheduler_name) for pod in _pods(one)),
+            tuple(map(_offered, _pods(one))),
             _node(asked, one.node_group_id),
         )
         for one in asked.options
+    )
+
+
+def _offered(pod: api.Pod) -> OfferedPod:
+    owners = (one.kind for one in pod.metadata.owner_references)
+    return OfferedPod(
+        PodUid(pod.metadata.uid), pod.spec.scheduler_name, is_virtual=not _VIRTUAL.isdisjoint(owners)
     )
 
 
