@@ -37,6 +37,7 @@ from gpufleet.agent.machine_access import MachineAccess
 from gpufleet.agent.mig.card_driver import ThreadedCardDriver
 from gpufleet.agent.mig.change_records import ChangesOnDisk
 from gpufleet.agent.mig.claimed_places import ClaimedPlaces, CutWorld
+from gpufleet.agent.mig.labelled_layouts import LabelledLayouts
 from gpufleet.agent.mig.mig_manager import MigManager
 from gpufleet.agent.mig.node_layouts import LayoutWorld, NodeLayouts
 from gpufleet.agent.mig.states_taken_back import StatesTakenBack
@@ -223,12 +224,21 @@ class Agent:
     def _node_layouts(self) -> NodeLayouts | None:
         """What brings cards to the layouts that the Node says, where a setting asks for it."""
         settings, access = self.settings, self.access
-        if not settings.mig_layouts:
+        if not settings.mig_layouts and settings.mig_config_file is None:
             return None
+        file = settings.mig_config_file
         records = ChangesOnDisk(settings.state_folder, access.boot_id, access.disk)
         driver = self.card_driver
         # Asked late: the kubelet's side is made after it.
-        return NodeLayouts(self.client, settings.node, self.monitor.gpus, driver, records, self._layout_world)
+        return NodeLayouts(
+            self.client,
+            settings.node,
+            self.monitor.gpus,
+            driver,
+            records,
+            self._layout_world,
+            None if file is None else LabelledLayouts(file),
+        )
 
     def _layout_world(self) -> LayoutWorld:
         kubelet = self.kubelet

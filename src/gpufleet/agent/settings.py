@@ -42,7 +42,8 @@ class AgentSettings(msgspec.Struct, frozen=True):
     ``data_folder`` are folders with models and datasets, which NodeData then tells of. From ``data_store`` is
     copied to ``data_cache`` what work that will start on the node reads.
     ``metrics_certificate`` and ``metrics_key`` make the server of metrics and probes speak HTTPS.
-    ``mig_layouts`` has cards cut as the Node says.
+    ``mig_layouts`` has cards cut as the Node's annotation says, and ``mig_config_file``, a file of
+    mig-parted, also as its label ``nvidia.com/mig.config`` says.
     ``mps_exclusive_process`` allows the compute mode of GPUs to be set while they are shared by MPS.
     """
 
@@ -73,6 +74,7 @@ class AgentSettings(msgspec.Struct, frozen=True):
     dra_cards: str = "none"
     dra_mig_on_demand: bool = False
     mig_layouts: bool = False
+    mig_config_file: Path | None = None
     data_folder: tuple[Path, ...] = ()
     data_store: tuple[Path, ...] = ()
     data_cache: Path | None = None

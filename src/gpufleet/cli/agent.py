@@ -79,6 +79,11 @@ METRICS = (
     help="Cut cards into MIG instances as the Node's annotation gpufleet.io/mig-layouts says.",
 )
 @click.option(
+    "--mig-config-file",
+    type=PATH,
+    help="Cut cards as the Node's label nvidia.com/mig.config says too, by this file of mig-parted.",
+)
+@click.option(
     "--simulated",
     type=MACHINE,
     help="A machine described in this file, in place of the real GPUs.",

@@ -14,6 +14,7 @@ from gpufleet.cluster.snapshots.command import gaps
 from gpufleet.cluster.snapshots.sources import on_cluster, on_snapshot
 from gpufleet.cluster.watching.picture import Picture
 from gpufleet.devices.mig_parted import EntryText, MigConfigs, wanted_layout
+from gpufleet.devices.pci_devices import pci_devices
 from gpufleet.kube import resources
 from gpufleet.kube.codec.times import whole_time
 from gpufleet.kube.connection import ClusterChoice
@@ -40,7 +41,6 @@ from gpufleet.repartition.answer import (
     WithoutInstance,
 )
 from gpufleet.repartition.given_layouts import GivenLayout, layout_on
-from gpufleet.repartition.pci_devices import pci_devices
 
 QUEUES_NOT_ASKED = "queues and quotas are not asked: the scheduler may let other work go first"
 

@@ -13,6 +13,7 @@ from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.localkube.node.configuration import NODE_NAME
 from gpufleet.localkube.node_agent import await_resource
 from gpufleet.mig.wanted import LAYOUTS_ANNOTATION, STATES_ANNOTATION
+from gpufleet.model.fleet_policy import MIG_LAYOUT_LABEL, MIG_STATE_LABEL
 from gpufleet.model.resource_names import NVIDIA_GPU
 from tests.agent.agent_process import AgentProcess
 from tests.localkube.cluster import a_cluster
@@ -34,7 +35,11 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalCluste
         with cluster.api() as api:
             manifests.install(api)
         cluster.furnished()
-        agent = AgentProcess(cluster, folder, MACHINE, SHARING, "--mig-layouts")
+        configs = folder / "config.yaml"
+        configs.write_text("version: v1\nmig-configs: {}\n", encoding="utf-8")
+        agent = AgentProcess(
+            cluster, folder, MACHINE, SHARING, "--mig-layouts", f"--mig-config-file={configs}"
+        )
         agent.start()
         try:
             await_resource(cluster, NVIDIA_GPU, 1)
@@ -48,6 +53,20 @@ def want(cluster: LocalCluster, layout: list[str] | None) -> None:
     body = {"metadata": {"annotations": {LAYOUTS_ANNOTATION: json.dumps({CARD: layout})}}}
     with cluster.api() as api:
         api.call("PATCH", NODE, body, content_type="application/merge-patch+json")
+
+
+def label(cluster: LocalCluster, config: str | None) -> None:
+    """Ask for a config as users of NVIDIA's MIG Manager do, and for no layout otherwise."""
+    metadata = {"labels": {MIG_LAYOUT_LABEL: config}, "annotations": {LAYOUTS_ANNOTATION: None}}
+    with cluster.api() as api:
+        api.call("PATCH", NODE, {"metadata": metadata}, content_type="application/merge-patch+json")
+
+
+def state_label(cluster: LocalCluster) -> str:
+    """What the agent answers to it."""
+    with cluster.api() as api:
+        labels = api.call("GET", NODE)["metadata"]["labels"]
+    return str(labels.get(MIG_STATE_LABEL, ""))
 
 
 def await_state(cluster: LocalCluster, agent: AgentProcess, state: str) -> None:
@@ -112,3 +131,19 @@ def cut_by_hand(cluster: LocalCluster, agent: AgentProcess) -> None:
     delete_pod(cluster, "user")
     await_state(cluster, agent, "success")
     await_resource(cluster, NVIDIA_GPU, 1)
+
+
+def test_the_label_of_nvidias_mig_manager_is_carried_out_and_answered(
+    node: tuple[LocalCluster, AgentProcess],
+) -> None:
+    cluster, agent = node
+    for config, resource, count in (
+        ("all-balanced", "nvidia.com/mig-1g.10gb", 2),
+        ("all-disabled", NVIDIA_GPU, 1),
+    ):
+        label(cluster, config)
+        await_resource(cluster, resource, count)
+        awaited("the answer", lambda: state_label(cluster) == "success", agent.story)
+    label(cluster, "all-blanced")
+    awaited("the refusal", lambda: state_label(cluster) == "failed", agent.story)
+    label(cluster, None)

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from gpufleet.agent.mig.change_records import ChangesOnDisk
+from gpufleet.agent.mig.labelled_layouts import LabelledLayouts
 from gpufleet.agent.mig.node_layouts import LayoutsRefusedError, LayoutWorld, NodeLayouts
 from gpufleet.agent.state.node_state import Held, Holders
 from gpufleet.agent.state.topic import Topic
@@ -39,6 +40,7 @@ class CutNode:
 
     def __init__(self, room: Room, folder: Path) -> None:
         self.room, self.folder = room, folder
+        self.labelled: LabelledLayouts | None = None
         (self.gpu,) = room.machine.gpus.values()
         self.partitioner = SimulatedPartitioner(room.machine)
         self.server = ApiServer(room.clock, Random(1))
@@ -63,7 +65,7 @@ class CutNode:
         )
         records = ChangesOnDisk(self.folder, "boot-1")
         gpus = self.room.monitor.gpus
-        self.layouts = NodeLayouts(client, "node-1", gpus, self, records, lambda: world)
+        self.layouts = NodeLayouts(client, "node-1", gpus, self, records, lambda: world, self.labelled)
         return self.layouts
 
     async def _ask(self) -> Holders:

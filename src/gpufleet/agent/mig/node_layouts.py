@@ -10,12 +10,13 @@ again after ``RETRY_S``. One card changes at a time.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
 from gpufleet.agent.mig.change_records import ChangesOnDisk
 from gpufleet.agent.mig.held_on_card import held_on_card
+from gpufleet.agent.mig.labelled_layouts import LabelledLayouts, layout_for
 from gpufleet.agent.mig.layout_changer import CardDriver, HeldOnCard, LayoutChanger
 from gpufleet.agent.mig.mig_manager import MIG_MANAGER_WORDS, is_at_work
 from gpufleet.agent.mig.offered_gpus import OfferedGpus
@@ -23,6 +24,7 @@ from gpufleet.agent.state.node_state import Gpu, Holders, NodeGpus, NodePods
 from gpufleet.agent.state.topic import Topic
 from gpufleet.devices.facts import GpuFacts
 from gpufleet.devices.health import Verdict
+from gpufleet.devices.mig_parted import WantedLayout
 from gpufleet.devices.sharing.plan import Exclusive, Mig
 from gpufleet.kube.backoff import ONE_TRY
 from gpufleet.kube.client import Client
@@ -33,6 +35,7 @@ from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.structure import Structure
 from gpufleet.kube.resources import NODES
 from gpufleet.mig.change import LayoutChange, layout_of
+from gpufleet.mig.mig_errors import MigPlanError
 from gpufleet.mig.wanted import (
     LAYOUTS_ANNOTATION,
     STATES_ANNOTATION,
@@ -44,6 +47,7 @@ from gpufleet.mig.wanted import (
     read_wanted,
 )
 from gpufleet.model import gpu_model
+from gpufleet.model.fleet_policy import MIG_LAYOUT_LABEL, MIG_STATE_LABEL
 from gpufleet.model.gpu_catalogue import Vendor
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.mig import Layout, MigGeometry
@@ -94,6 +98,7 @@ class NodeLayouts:
         driver: CardDriver,
         records: ChangesOnDisk,
         world: Callable[[], LayoutWorld],
+        labelled: LabelledLayouts | None = None,
     ) -> None:
         self.problem = ""
         self._client = client
@@ -102,6 +107,11 @@ class NodeLayouts:
         self._driver = driver
         self._records = records
         self._world = world
+        self._labelled = labelled
+        self._by_label: frozenset[DeviceId] = frozenset()
+        """The cards of which the Node's label says what they shall be, and no annotation."""
+
+        self._label_problem = ""
         withheld = {card: change.withheld for card, change in records.changes.items()}
         self.offered = OfferedGpus(gpus, withheld)
         self.states: States = {}
@@ -148,13 +158,17 @@ class NodeLayouts:
         if said is None or not self._gpus.value.boot_id or not self._world().known():
             return
         wanted = await self._wanted(said)
-        self.states = {card: state for card, state in self.states.items() if card in wanted}
+        labelled = await self._wanted_by_label(said, wanted)
+        self._by_label = frozenset(labelled)
+        self.states = {card: one for card, one in self.states.items() if card in {*wanted, *labelled}}
         # A change that was begun is ended first, whatever is wanted now.
         for change in tuple(self._records.changes.values()):
             await self._carry_out(change)
         for card, layout in wanted.items():
             if not self._recently_failed(card, layout):
                 await self._bring(card, layout)
+        for card, counts in labelled.items():
+            await self._bring_counted(card, counts)
         await self._tell()
 
     async def _wanted(self, said: Metadata) -> Wanted:
@@ -171,6 +185,58 @@ class NodeLayouts:
             await self._tell()
             raise LayoutsRefusedError(MIG_MANAGER_WORDS)
         return wanted
+
+    async def _wanted_by_label(self, said: Metadata, wanted: Wanted) -> Mapping[DeviceId, WantedLayout]:
+        """What the Node's label says of cards of which the annotation says nothing.
+
+        Raises LayoutsRefusedError where NVIDIA's MIG Manager reads the label.
+        """
+        self._label_problem = ""
+        name = said.labels.get(MIG_LAYOUT_LABEL, "")
+        if self._labelled is None or not name:
+            return {}
+        if is_at_work(said):
+            raise LayoutsRefusedError(MIG_MANAGER_WORDS)
+        cards = [gpu for gpu in self._gpus.value.gpus if not self._world().is_for_claims(gpu.facts)]
+        try:
+            found = self._labelled.of(name, cards)
+        except (InputError, OSError) as error:
+            self._label_problem = f"the label {MIG_LAYOUT_LABEL} is not carried out: {error}"
+            LOG.warning("a MIG config is not carried out", extra={"config": name, "problem": str(error)})
+            return {}
+        return {card: one for card, one in found.items() if card not in wanted}
+
+    async def _bring_counted(self, card: DeviceId, wanted: WantedLayout) -> None:
+        """Begin a change to so many instances of each profile, as many of them kept as can be."""
+        gpu = self._gpus.value.gpu(card)
+        geometry = None if gpu is None else _geometry(gpu)
+        if geometry is None:
+            self._say(card, None, LayoutState.FAILED, "the card is gone, or cannot be cut")
+            return
+        held = await self._held(card)
+        state = (await self._driver.card_state(card)).with_held(held.places, card=held.card)
+        try:
+            layout = layout_for(self._node, card, state, geometry, wanted)
+        except MigPlanError as error:
+            self._say(card, layout_of(state), LayoutState.WAITING, str(error))
+            return
+        except InputError as error:
+            self._say(card, layout_of(state), LayoutState.FAILED, str(error))
+            return
+        if not self._recently_failed(card, layout):
+            await self._bring(card, layout)
+
+    def _label_state(self, said: Metadata) -> str | None:
+        """What the Node's label of the state shall say, in MIG Manager's words; None where it is not ours."""
+        if self._labelled is None or not said.labels.get(MIG_LAYOUT_LABEL) or is_at_work(said):
+            return None
+        states = {self.states[card].state for card in self._by_label if card in self.states}
+        if self._label_problem or LayoutState.FAILED in states:
+            return "failed"
+        done = all(
+            card in self.states and self.states[card].state is LayoutState.SUCCESS for card in self._by_label
+        )
+        return "success" if done else "pending"
 
     def _say(self, card: DeviceId, layout: Layout | None, state: LayoutState, problem: str = "") -> None:
         self.states[card] = CardLayoutState(state, problem, layout_texts(layout))
@@ -246,10 +312,17 @@ class NodeLayouts:
     async def _tell(self) -> None:
         """Write the states where the Node says others. Raises WorldError."""
         # States without a card say that layouts are carried out on this node.
-        text = msgspec.json.encode(self.states).decode()
-        if self.said is None or self.said.annotations.get(STATES_ANNOTATION, "") == text:
+        if self.said is None:
             return
-        body = {"metadata": {"annotations": {STATES_ANNOTATION: text}}}
+        annotations = {STATES_ANNOTATION: msgspec.json.encode(self.states).decode()}
+        state = self._label_state(self.said)
+        labels = {} if state is None else {MIG_STATE_LABEL: state}
+        if (
+            labels.items() <= self.said.labels.items()
+            and annotations.items() <= self.said.annotations.items()
+        ):
+            return
+        body = {"metadata": {"annotations": annotations, "labels": labels}}
         await self._client.patch(NODES, self._node, body, retry_limits=ONE_TRY)
 
 

@@ -62,8 +62,8 @@ def _asked_again(node: NodeView, manager: PodView) -> tuple[Remedy, ...]:
 def _without_manager(node: NodeView) -> tuple[Remedy, ...]:
     return (
         Remedy(
-            "run NVIDIA's MIG manager, part of its operator, or cut the GPUs with nvidia-smi mig: "
-            "gpufleet's agent offers instances that are there and makes none",
+            "run NVIDIA's MIG manager, part of its operator, or gpufleet's agent with --mig-config-file, "
+            "or cut the GPUs with nvidia-smi mig",
             "kubectl get pods -A -o wide -l app=nvidia-mig-manager",
         ),
         Remedy("or take the wish back", f"kubectl label node {node.name} {WANTED}-"),
