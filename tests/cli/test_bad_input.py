@@ -62,6 +62,8 @@ FIRST_NEEDS = {
     "operator --prometheus-ca-file": "--prometheus https://127.0.0.1:1",
     "operator --jupyterhub-token-file": "--jupyterhub https://127.0.0.1:1 --jupyterhub-namespace n",
     "operator --jupyterhub-ca-file": "--jupyterhub https://127.0.0.1:1",
+    "cost --prometheus-token-file": "--prometheus https://127.0.0.1:1",
+    "cost --prometheus-ca-file": "--prometheus https://127.0.0.1:1",
     "web --prometheus-token-file": "--prometheus https://127.0.0.1:1",
     "web --prometheus-ca-file": "--prometheus https://127.0.0.1:1",
     "plan --history": "--nodes nodes.csv",

@@ -4,12 +4,17 @@
 """
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from gpufleet.cli.cluster_options import cluster_options
 from gpufleet.cli.parameters import InputFile, LogParameter, LogSource, OneOf, OutputFile
 from gpufleet.cli.price_options import PRICES, bill_option
+from gpufleet.cli.prometheus_options import prometheus_server_options
+
+if TYPE_CHECKING:
+    from gpufleet.usage.prometheus.access import Access
 
 LOG = LogParameter("a file that `gpufleet cost --save` or `--charges` wrote")
 SAVE = OutputFile("a file to add to")
@@ -69,6 +74,14 @@ CHARGES = OutputFile("a file for charges")
     is_flag=True,
     help="Show days that cost much more than such days usually do.",
 )
+@prometheus_server_options(
+    "Show the energy that was drawn, from this Prometheus, which scrapes gpufleet's agents."
+)
+@click.option(
+    "--grid-intensity",
+    metavar="G",
+    help="Grams of CO2 a kWh of your grid; shows carbon beside energy.",
+)
 @cluster_options
 def command(
     logs: tuple[LogSource, ...],
@@ -83,9 +96,11 @@ def command(
     idle: bool,
     budgets: Path | None,
     unusual: bool,
+    prometheus: "Access | None",
+    grid_intensity: str | None,
     kubeconfig: Path | None,
     context: str,
-) -> None:
+) -> int:
     """Say what GPU nodes cost, who held them, and what of it computed nothing.
 
     Asks a cluster, or reads LOGs that --save or `gpufleet ledger` wrote: files, or the URL of a database.
@@ -94,7 +109,9 @@ def command(
     """
     from gpufleet.cli.cost_bills import billed, hours_within
     from gpufleet.cli.cost_charges import charges_among, check_alone, sums_of, write_rows
+    from gpufleet.cli.cost_energy import check_energy, energy_figures, energy_notes, grams_of
     from gpufleet.cli.cost_input import known, moment_of, priced
+    from gpufleet.cli.cost_output import show
     from gpufleet.cli.cost_question import question_of
     from gpufleet.cli.focus_output import FOCUS, show_focus, show_focus_of_charges
     from gpufleet.kube.connection import ClusterChoice
@@ -103,15 +120,18 @@ def command(
     asked = moment_of(begin, "--from"), moment_of(until, "--until")
     question = question_of(by, output, idle=idle, budgets=budgets, unusual=unusual, begin=begin)
     written = charges_among(logs)
+    grams = grams_of(grid_intensity, has_server=prometheus is not None)
+    others = {"--idle": idle, "--budgets": budgets, "--unusual": unusual, "--output": output in FOCUS}
+    check_energy({**others, "LOG": bool(written)}, question.by, has_server=prometheus is not None)
     if written:
         named = {"--prices": bool(prices), "--bill": bool(bills), "--save": save, "--charges": charges}
         if output in FOCUS and not (idle or unusual or budgets):
             check_alone(written, logs, named)
             show_focus_of_charges(written, question, asked, FOCUS[output])
-            return
+            return 0
         cost = sums_of(written, asked, question, output, logs=logs, named=named)
         question.show(cost, output, ())
-        return
+        return 0
     book, notes = priced(prices)
     # What days usually cost is told by weeks before, so all months of a database are needed.
     needed = (0, asked[1]) if unusual or budgets is not None else asked
@@ -124,6 +144,12 @@ def command(
         write_rows(found, book, span, division, charges)
     if output in FOCUS and not idle:
         show_focus(found, book, span, FOCUS[output], division, (*notes, *told))
-        return
+        return 0
     cost = cost_of(found.intervals, book, span, question.by, division)
-    question.show(cost, output, (*notes, *told, *found.notes))
+    notes = (*notes, *told, *found.notes)
+    if prometheus is None:
+        question.show(cost, output, notes)
+        return 0
+    energy = energy_figures(prometheus, found.intervals, span, question.by, grams)
+    show(cost, output, (*notes, *energy_notes(energy, cost.groups)), energy)
+    return 0

@@ -10,6 +10,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 
+from gpufleet.cli.cost_energy import EnergyFigures
 from gpufleet.cli.output import echo_data, echo_json, echo_line
 from gpufleet.cli.queues_table import Column, laid_out
 from gpufleet.kube.codec.times import whole_time
@@ -47,26 +48,26 @@ CAUSES: dict[str, str] = {
 """What each bucket of waste is, in words."""
 
 
-def show(cost: Cost, output: str, notes: Iterable[str]) -> None:
-    """Print the answer."""
+def show(cost: Cost, output: str, notes: Iterable[str], energy: EnergyFigures | None = None) -> None:
+    """Print the answer, with the energy where it was asked for."""
     if output == "json":
-        echo_json(_document(cost, tuple(notes)))
+        echo_json(_document(cost, tuple(notes), energy))
     elif output == "csv":
-        echo_data(_csv(cost))
+        echo_data(_csv(cost, energy))
         for note in notes:
             echo_line(f"note: {note}", err=True)
     else:
-        for line in lines(cost, notes):
+        for line in lines(cost, notes, energy):
             echo_line(line)
 
 
-def lines(cost: Cost, notes: Iterable[str]) -> Iterator[str]:
+def lines(cost: Cost, notes: Iterable[str], energy: EnergyFigures | None = None) -> Iterator[str]:
     """The answer for people."""
     end_us = cost.span.until_us or 0
     yield f"GPU nodes from {_minute(cost.span.from_us)} to {_minute(end_us)} UTC"
     yield ""
     if cost.total.quantity or cost.total.amount_micro:
-        yield from _table([name.upper() for name in cost.by], cost.groups, cost, _name)
+        yield from _table([name.upper() for name in cost.by], cost.groups, cost, _name, energy)
         waste = [one for one in cost.waste if one.quantity or one.amount_micro]
         if waste:
             yield ""
@@ -80,7 +81,11 @@ def lines(cost: Cost, notes: Iterable[str]) -> Iterator[str]:
 
 
 def _table(
-    headings: Sequence[str], groups: Sequence[Group], cost: Cost, named: Callable[[Group], list[str]]
+    headings: Sequence[str],
+    groups: Sequence[Group],
+    cost: Cost,
+    named: Callable[[Group], list[str]],
+    energy: EnergyFigures | None = None,
 ) -> Iterator[str]:
     has_use = any(one.used for one in cost.groups)
     has_prices = cost.total.amount_micro is not None
@@ -102,6 +107,11 @@ def _table(
         if not is_waste:
             columns.append(Column("WASTE", right=True))
             figures.append(_amounts([one.waste_micro for one in groups]))
+    if energy is not None:
+        columns += [Column(heading, right=True) for heading in energy.headings()]
+        for amounts in energy.amounts(groups):
+            parts = rounded_together([amount * HUNDREDTHS for amount in amounts])
+            figures.append([decimals(part) for part in (*parts, sum(parts))])
     rows = zip(names, zip(*figures, strict=True), strict=True)
     for line in laid_out(columns, (([*name, *cells], "") for name, cells in rows), None):
         yield line.text
@@ -193,12 +203,15 @@ US_PER_S = 1_000_000
 """Python counts moments from seconds."""
 
 
-def _csv(cost: Cost) -> str:
+def _csv(cost: Cost, energy: EnergyFigures | None) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow([*cost.by, *FIGURES, "currency"])
-    for group in cost.groups:
-        writer.writerow([*_name(group), *_figures(group, cost.by).values(), cost.currency])
+    names = () if energy is None else energy.names()
+    writer.writerow([*cost.by, *FIGURES, "currency", *names])
+    of_groups = _energy(cost, energy)
+    for group, joules in zip(cost.groups, of_groups, strict=False):
+        figures = _figures(group, cost.by).values()
+        writer.writerow([*_name(group), *figures, cost.currency, *joules.values()])
     return file.getvalue()
 
 
@@ -245,18 +258,26 @@ def exact(amount_micro: int | None) -> str | None:
     return f"{sign}{size // MICRO_UNITS}.{size % MICRO_UNITS:06}"
 
 
-def _document(cost: Cost, notes: tuple[str, ...]) -> dict[str, object]:
+def _energy(cost: Cost, energy: EnergyFigures | None) -> list[dict[str, str]]:
+    """By group, and of all of them, what was asked of energy."""
+    return [{}] * (len(cost.groups) + 1) if energy is None else energy.of_groups(cost.groups)
+
+
+def _document(cost: Cost, notes: tuple[str, ...], energy: EnergyFigures | None) -> dict[str, object]:
     def groups(by: Sequence[str], some: Iterable[Group]) -> list[dict[str, str | None]]:
         return [{**dict(zip(by, one.key, strict=True)), **_figures(one, by)} for one in some]
 
+    of_groups = _energy(cost, energy)
     return {
         "from": stamp(cost.span.from_us),
         "until": stamp(cost.span.until_us or 0),
         "currency": cost.currency or None,
         "by": list(cost.by),
-        "groups": groups(cost.by, cost.groups),
+        "groups": [
+            {**one, **joules} for one, joules in zip(groups(cost.by, cost.groups), of_groups, strict=False)
+        ],
         "waste": groups(WASTE_BY, cost.waste),
-        "total": _figures(cost.total, ()),
+        "total": {**_figures(cost.total, ()), **of_groups[-1]},
         "notes": [*_gaps(cost), *notes],
     }
 
