@@ -34,7 +34,7 @@ Points = Mapping[int, float]
 """Values by minute of the day."""
 
 
-class Told:
+class Answering:
     """A server that has these series."""
 
     url = "http://prometheus"
@@ -59,49 +59,49 @@ def _series(points: Points, namespace: str = "", pod: str = "") -> Series:
     return Series(labels, times, array("d", points.values()))
 
 
-def by(source: Told, *groupings: str, span: Span = HOUR) -> Mapping[Key, int]:
+def by(source: Answering, *groupings: str, span: Span = HOUR) -> Mapping[Key, int]:
     return energy_of(source, ExampleDay().log.by_node(), span, groupings).joules
 
 
 def test_what_a_counter_grew_is_of_its_pods_queue_and_the_rest_of_no_pod() -> None:
-    source = Told({"research/llm-0": {540: 1000.0, 570: 1500.4, 600: 3000.4}}, {540: 7.0, 600: 107.6})
+    source = Answering({"research/llm-0": {540: 1000.0, 570: 1500.4, 600: 3000.4}}, {540: 7.0, 600: 107.6})
     assert by(source, "queue") == {("research",): 2000, (None,): 101}
     assert source.asked[0] == Window(START_S + 540 * 60, START_S + 600 * 60, STEP_S)
 
 
 def test_a_counter_that_began_anew_counts_from_nothing_and_a_gap_changes_nothing() -> None:
-    source = Told({"research/llm-0": {540: 1000.0, 545: 1100.0, 585: 30.0, 600: 50.0}})
+    source = Answering({"research/llm-0": {540: 1000.0, 545: 1100.0, 585: 30.0, 600: 50.0}})
     assert by(source, "pod") == {("research/llm-0",): 150}
 
 
 def test_what_was_counted_before_the_first_value_counts_for_new_pods_alone() -> None:
     """The first value of a pod that was bound hours ago may be older than the time."""
-    assert by(Told({"research/llm-0": {570: 9000.0, 600: 9100.0}}), "queue") == {("research",): 100}
+    assert by(Answering({"research/llm-0": {570: 9000.0, 600: 9100.0}}), "queue") == {("research",): 100}
     pods = [one for one in ExampleDay().log.seen() if isinstance(one, PodVersion) and one.name == "llm-0"]
     bound = min(one.bound_us for one in pods if one.bound_us is not None)
     minute = (bound - START_US) // 60_000_000
     first = minute // 5 * 5 + 5
     span = Span(at(minute - 30), at(minute + 60))
-    source = Told({"research/llm-0": {first: 40.0, first + 30: 140.0}})
+    source = Answering({"research/llm-0": {first: 40.0, first + 30: 140.0}})
     assert by(source, "queue", span=span) == {("research",): 140}
 
 
 def test_a_pod_that_the_ledger_has_not_seen_has_its_names() -> None:
-    source = Told({"elsewhere/x": {540: 0.0, 600: 10.0}})
+    source = Answering({"elsewhere/x": {540: 0.0, 600: 10.0}})
     assert by(source, "namespace", "queue") == {("elsewhere", ""): 10}
 
 
 def test_parts_of_a_joule_are_rounded_together_on_a_node() -> None:
     """Three pods of half a joule are 1.5 J, which are 2 J in whole ones."""
     names = ("research/llm-0", "research/llm-1", "research/llm-2")
-    found = by(Told({name: {540: 0.0, 600: 0.5} for name in names}), "pod")
+    found = by(Answering({name: {540: 0.0, 600: 0.5} for name in names}), "pod")
     assert sorted(found.values()) == [0, 1, 1]
 
 
 @pytest.mark.parametrize("grouping", ["bucket", "device", "reason", "price", "state"])
 def test_energy_is_of_no_bucket_and_no_card(grouping: str) -> None:
     with pytest.raises(InputError, match="no grouping of energy"):
-        by(Told(), grouping)
+        by(Answering(), grouping)
 
 
 def group(name: str) -> Group:
