@@ -87,6 +87,10 @@ def test_values_that_are_read_without_a_field_are_those_of_the_field(keys: tuple
     for field in (WireField(BODY), parsed(), missing):
         assert field.text_at(*keys) == field.at(*keys).text
         assert field.texts_at(*keys) == field.at(*keys).texts()
+        assert field.names_at(*keys) == tuple(field.at(*keys).by_name())
+        items, same = field.items_at(*keys), field.at(*keys).items()
+        assert [one.path for one in items] == [one.path for one in same]
+        assert [one.texts() for one in items] == [one.texts() for one in same]
     assert WireField(BODY).text_at(*keys) == parsed().text_at(*keys)
     assert WireField(BODY).texts_at(*keys) == parsed().texts_at(*keys)
 

@@ -10,10 +10,10 @@ from gpufleet.doctor.objects.pods import PodView
 from gpufleet.doctor.views.free_capacity import Amounts, asked_by, offered_by, shown
 from gpufleet.lint.objects.cluster import tolerations_on
 from gpufleet.lint.objects.pods import PodTemplate
-from gpufleet.lint.source.nodes import data_of
 from gpufleet.model.taint import untolerated
 
-_Needs = tuple[Amounts, tuple[str, ...], frozenset[str]]
+_Tolerated = tuple[tuple[tuple[str, str], ...], ...]
+_Needs = tuple[Amounts, _Tolerated, frozenset[str]]
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ def _open_to(template: PodTemplate, nodes: Iterable[NodeView]) -> Iterator[NodeV
             yield one
 
 
-def _tolerated(template: PodTemplate) -> tuple[str, ...]:
+def _tolerated(template: PodTemplate) -> _Tolerated:
     """What the pod tolerates, as it is written; pods that write the same are alike."""
-    return tuple(sorted(str(data_of(one.node)) for one in template.tolerations if one.node is not None))
+    return tuple(sorted(tuple(one.texts().items()) for one in template.tolerations))
 
 
 def _held(asked: Amounts, nodes: Iterable[CrowdedNode]) -> dict[str, tuple[CrowdedNode, str]]:

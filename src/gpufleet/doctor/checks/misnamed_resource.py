@@ -38,7 +38,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
 
 def _strange(pod: PodView) -> frozenset[str]:
     """Names that speak of GPUs and are none that is known to be right, or that a scheduler reads itself."""
-    names = {name for one in pod.template.all_containers for name in (*one.limits, *one.requests)}
+    names = {name for one in pod.template.all_containers for name in one.asked_names}
     return frozenset(name for name in names if _LIKE_A_GPU.fullmatch(name) and not _is_another_checks(name))
 
 

@@ -28,7 +28,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
         for template in workload.manifest.templates:
             if name := template.spec.text_at("priorityClassName"):
                 named.setdefault(name, []).append(workload)
-    for name in named.keys() - there:
+    for name in sorted(named.keys() - there):
         yield _failure(name, named[name], there)
     if named and named.keys() <= there:
         yield Good("every PriorityClass that GPU work names exists")

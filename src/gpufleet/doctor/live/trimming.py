@@ -16,18 +16,13 @@ SOURCE = SourceText("cluster", "")
 def manifest_of(kind: Kind, raw: bytes | msgspec.Raw) -> Manifest:
     """An object that came in a list of this kind; its items do not say themselves what they are."""
     body: dict[str, Any] = msgspec.json.decode(raw)
-    _drop(body, "metadata", "managedFields")
-    _drop(body, "metadata", "annotations", LAST_APPLIED)
-    if kind.name == "Node":
+    metadata = body.get("metadata")
+    if isinstance(metadata, dict):
+        metadata.pop("managedFields", None)
+        if isinstance(annotations := metadata.get("annotations"), dict):
+            annotations.pop(LAST_APPLIED, None)
+    if kind.name == "Node" and isinstance(status := body.get("status"), dict):
         # Which images a node has is longer than all else it says.
-        _drop(body, "status", "images")
-    return Manifest(SOURCE, WireField({**body, "apiVersion": kind.api_version, "kind": kind.name}))
-
-
-def _drop(body: object, *path: str) -> None:
-    """Take a field away, if it is there."""
-    *above, last = path
-    for name in above:
-        body = body.get(name) if isinstance(body, dict) else None
-    if isinstance(body, dict):
-        body.pop(last, None)
+        status.pop("images", None)
+    body["apiVersion"], body["kind"] = kind.api_version, kind.name
+    return Manifest(SOURCE, WireField(body))

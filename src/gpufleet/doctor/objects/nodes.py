@@ -71,13 +71,13 @@ class NodeView:
         """The node's conditions by type."""
         return conditions(self.manifest.root.at("status"))
 
-    @property
+    @worked_out_once
     def is_ready(self) -> bool:
         """Whether its kubelet says that it is well."""
         ready = self.conditions.get("Ready")
         return ready is not None and ready.is_true
 
-    @property
+    @worked_out_once
     def is_cordoned(self) -> bool:
         """Whether the node is closed to new pods."""
         return self.manifest.root.at("spec", "unschedulable").is_true

@@ -73,7 +73,7 @@ class PodView:
     @worked_out_once
     def is_leaving(self) -> bool:
         """Whether it was told to end."""
-        return self.root.at("metadata", "deletionTimestamp").exists
+        return self.root.text_at("metadata", "deletionTimestamp") is not None
 
     @worked_out_once
     def waits(self) -> bool:
@@ -98,8 +98,8 @@ class PodView:
     @worked_out_once
     def owner(self) -> str:
         """What made it, as "Job train"; itself if nothing did."""
-        for one in self.root.at("metadata", "ownerReferences").items():
-            if one.at("controller").is_true:
+        for one in self.root.items_at("metadata", "ownerReferences"):
+            if one.text_at("controller") == "true":
                 return f"{one.text_at('kind')} {one.text_at('name')}"
         return f"Pod {self.manifest.name}"
 
@@ -134,9 +134,8 @@ class PodView:
     @worked_out_once
     def containers(self) -> tuple[ContainerState, ...]:
         """What the kubelet tells of its containers."""
-        status = self.root.at("status")
-        fields = (*status.at("initContainerStatuses").items(), *status.at("containerStatuses").items())
-        return tuple(_state(one) for one in fields)
+        parts = ("initContainerStatuses", "containerStatuses")
+        return tuple(_state(one) for part in parts for one in self.root.items_at("status", part))
 
 
 def logs_command(pod: PodView) -> str:

@@ -1,19 +1,31 @@
 """What every object's status has in common: conditions, and times."""
 
 import datetime as dt
-
-import msgspec
+from dataclasses import dataclass
 
 from gpufleet.lint.source.fields import Field
 
 
-class ReadCondition(msgspec.Struct, frozen=True):
-    """An entry of ``status.conditions``."""
+@dataclass(frozen=True)
+class ReadCondition:
+    """An entry of ``status.conditions``. Of most, no more than one part is read."""
 
-    status: str
-    reason: str
-    message: str
-    since_text: str
+    field: Field
+
+    @property
+    def status(self) -> str:
+        """True, False, or Unknown."""
+        return self.field.text_at("status") or ""
+
+    @property
+    def reason(self) -> str:
+        """Why it is so, in one word."""
+        return self.field.text_at("reason") or ""
+
+    @property
+    def message(self) -> str:
+        """Why it is so, in a sentence."""
+        return self.field.text_at("message") or ""
 
     @property
     def is_true(self) -> bool:
@@ -23,18 +35,12 @@ class ReadCondition(msgspec.Struct, frozen=True):
     @property
     def since(self) -> dt.datetime | None:
         """Since when it is so; None where that is not told."""
-        return read_time(self.since_text)
+        return read_time(self.field.text_at("lastTransitionTime") or "")
 
 
 def conditions(status: Field) -> dict[str, ReadCondition]:
     """The conditions of an object by their type."""
-    found = {}
-    for one in status.at("conditions").items():
-        read = one.texts().get
-        found[read("type", "")] = ReadCondition(
-            read("status", ""), read("reason", ""), read("message", ""), read("lastTransitionTime", "")
-        )
-    return found
+    return {one.text_at("type") or "": ReadCondition(one) for one in status.items_at("conditions")}
 
 
 def time_of(field: Field) -> dt.datetime | None:

@@ -55,12 +55,16 @@ class OwnerChains:
         self._by_key = {(one.kind, one.namespace, one.name): one for one in self.makers}
         # Thousands of pods have the same few owners: what made each object is sought once.
         self._above = {id(one): self._sought(one) for one in self.makers}
+        self._roots = {id(one): self._outermost(one) for one in self.makers}
 
     def _sought(self, manifest: Manifest) -> Manifest | None:
         return next((self._by_key[key] for key in _makers(manifest) if key in self._by_key), None)
 
     def root(self, manifest: Manifest) -> Manifest:
         """The outermost object that made this one, as far as it is among those that were listed."""
+        return self._roots[id(manifest)]
+
+    def _outermost(self, manifest: Manifest) -> Manifest:
         for _ in range(10):  # chains of owners are shorter, and a circle ends here too
             above = self._above[id(manifest)]
             if above is None:
@@ -86,16 +90,15 @@ class OwnerChains:
 
 
 def _makers(manifest: Manifest) -> Iterator[tuple[str, str, str]]:
-    for one in manifest.root.at("metadata", "ownerReferences").items():
-        if one.at("controller").is_true:
+    for one in manifest.root.items_at("metadata", "ownerReferences"):
+        if one.text_at("controller") == "true":
             yield one.text_at("kind") or "", manifest.namespace, one.text_at("name") or ""
 
 
 def _has_ended(manifest: Manifest) -> bool:
-    status = manifest.root.at("status")
     if manifest.kind == "Pod":
-        return status.text_at("phase") in {"Succeeded", "Failed"}
+        return manifest.root.text_at("status", "phase") in {"Succeeded", "Failed"}
     return any(
         one.text_at("type") in _DONE and one.text_at("status") == "True"
-        for one in status.at("conditions").items()
+        for one in manifest.root.items_at("status", "conditions")
     )

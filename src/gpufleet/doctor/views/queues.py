@@ -55,6 +55,10 @@ class Waiting:
 
 def waiting_in_queues(facts: Facts) -> tuple[Waiting, ...]:
     """GPU work that waits and names a queue."""
+    return facts.once(_waiting_in_queues)
+
+
+def _waiting_in_queues(facts: Facts) -> tuple[Waiting, ...]:
     waits = [
         one for one in facts.gpu_workloads if is_suspended(one.manifest) or any(pod.waits for pod in one.pods)
     ]
@@ -63,7 +67,7 @@ def waiting_in_queues(facts: Facts) -> tuple[Waiting, ...]:
 
 def is_suspended(manifest: Manifest) -> bool:
     """Whether the job was told not to start."""
-    return any(manifest.root.at(*path).is_true for path in _SUSPENDS)
+    return any(manifest.root.text_at(*path) == "true" for path in _SUSPENDS)
 
 
 def _named(facts: Facts, workload: Workload) -> tuple[str, str] | None:

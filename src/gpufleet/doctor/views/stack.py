@@ -63,7 +63,7 @@ def _parts_of_container(container: Container) -> frozenset[StackPart]:
         return frozenset()
     repository = container.image.repository
     found = _parts_of_image(repository)
-    if StackPart.PLUGIN in found:
+    if found and StackPart.PLUGIN in found:
         if is_for_other_devices(repository):
             return found - {StackPart.PLUGIN}
         told = " ".join((container.image.tag, container.name, *container.words))

@@ -9,6 +9,8 @@ from gpufleet.doctor.objects.nodes import NodeView
 def held_up_by(facts: Facts, nodes: Iterable[NodeView]) -> frozenset[str]:
     """Titles of waiting GPU pods that select one of the nodes, and of what made them."""
     names = {one.name for one in nodes}
+    if not names:
+        return frozenset()
     selections = facts.waiting_by_selection.items()
     return frozenset[str]().union(*(titles for taken, titles in selections if not names.isdisjoint(taken)))
 
@@ -30,8 +32,8 @@ def kept_to(facts: Facts, nodes: Iterable[NodeView]) -> frozenset[str]:
             candidates, taken = facts.cluster.candidates(pod.template), facts.cluster.taken(pod.template)
             key = (id(candidates), id(taken))
             if key not in known:
-                reachable = {one.name for one in candidates} | (taken & empty)
-                known[key] = bool(reachable) and reachable <= names
+                somewhere = bool(candidates) or not taken.isdisjoint(empty)
+                known[key] = somewhere and all(one.name in names for one in candidates)
             if known[key]:
                 found |= {workload.title, pod.title}
     return frozenset(found)

@@ -23,11 +23,10 @@ def amount(text: str | None) -> Quantity | None:
 
 def container_amounts(container: Field) -> ContainerAmounts:
     """All amounts of a container as they are written."""
-    resources = container.at("resources")
     return ContainerAmounts(
         container.text_at("name") or "",
-        resources.texts_at("requests"),
-        resources.texts_at("limits"),
+        container.texts_at("resources", "requests"),
+        container.texts_at("resources", "limits"),
         restartable=container.text_at("restartPolicy") == "Always",
     )
 

@@ -65,10 +65,15 @@ class Container:
         return self.field.at("resources", "requests").by_name()
 
     @worked_out_once
+    def asked_names(self) -> tuple[str, ...]:
+        """The resources that stand in its limits or requests, whatever their amounts."""
+        limits = self.field.names_at("resources", "limits")
+        return tuple(dict.fromkeys((*limits, *self.field.names_at("resources", "requests"))))
+
+    @worked_out_once
     def gpu_names(self) -> tuple[str, ...]:
         """The GPU resources it asks for, in limits or requests, with an amount other than zero."""
-        names = dict.fromkeys((*self.limits, *self.requests))
-        return tuple(name for name in names if is_gpu(name) and self._asked(name) != 0)
+        return tuple(name for name in self.asked_names if is_gpu(name) and self._asked(name) != 0)
 
     @worked_out_once
     def device_count(self) -> int:
@@ -76,14 +81,15 @@ class Container:
         return sum(self._asked(name) or 0 for name in self.gpu_names if is_device(name))
 
     def _asked(self, name: str) -> int | None:
-        field = self.limits.get(name) or self.requests.get(name)
-        found = amount(field.text) if field is not None else None
+        limit = self.field.text_at("resources", "limits", name)
+        text = self.field.text_at("resources", "requests", name) if limit is None else limit
+        found = amount(text)
         return None if found is None else found.value()
 
     @worked_out_once
     def has_claims(self) -> bool:
         """Whether it is given devices by resource claims (DRA)."""
-        return bool(self.field.at("resources", "claims").items())
+        return bool(self.field.items_at("resources", "claims"))
 
     @property
     def has_gpu(self) -> bool:
@@ -93,7 +99,7 @@ class Container:
     @worked_out_once
     def env(self) -> tuple[Variable, ...]:
         """The container's variables."""
-        entries = ((one, one.text_at("name")) for one in self.field.at("env").items())
+        entries = ((one, one.text_at("name")) for one in self.field.items_at("env"))
         return tuple(Variable(one, name) for one, name in entries if name)
 
     def variable(self, name: str) -> Variable | None:
@@ -105,7 +111,7 @@ class Container:
         """What is mounted where."""
         return tuple(
             Mount(one, one.text_at("name") or "", (one.text_at("mountPath") or "").rstrip("/") or "/")
-            for one in self.field.at("volumeMounts").items()
+            for one in self.field.items_at("volumeMounts")
         )
 
     @worked_out_once
@@ -114,7 +120,7 @@ class Container:
 
         Kubernetes puts variables of the container in for ``$(NAME)``, and takes ``$$`` for one dollar.
         """
-        fields = (*self.field.at("command").items(), *self.field.at("args").items())
+        fields = (*self.field.items_at("command"), *self.field.items_at("args"))
         return tuple(self._expanded(word) for field in fields if (word := field.text) is not None)
 
     def _expanded(self, word: str) -> str:

@@ -33,7 +33,7 @@ def uses_fast_link(templates: Iterable[PodTemplate]) -> bool | None:
 
 def asks_for_link(container: Container) -> bool:
     """Whether a container asks for a network card of such a link."""
-    return any(map(_RESOURCE.search, (*container.limits, *container.requests)))
+    return any(map(_RESOURCE.search, container.asked_names))
 
 
 def mounts_link(template: PodTemplate) -> bool:

@@ -38,8 +38,8 @@ class Manifest:
     @worked_out_once
     def name(self) -> str:
         """The object's name, or the beginning of it where the server is to complete it."""
-        metadata = self.root.at("metadata")
-        return metadata.text_at("name") or metadata.text_at("generateName") or ""
+        text_at = self.root.text_at
+        return text_at("metadata", "name") or text_at("metadata", "generateName") or ""
 
     @worked_out_once
     def namespace(self) -> str:
@@ -65,7 +65,8 @@ class Manifest:
     @worked_out_once
     def labels(self) -> dict[str, str]:
         """The object's own labels."""
-        return {name: one.text or "" for name, one in self.root.at("metadata", "labels").entries()}
+        place = ("metadata", "labels")
+        return {**dict.fromkeys(self.root.names_at(*place), ""), **self.root.texts_at(*place)}
 
     def annotation(self, name: str) -> str | None:
         """The object's own annotation of this name."""

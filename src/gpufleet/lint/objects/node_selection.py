@@ -17,6 +17,13 @@ class NodeConditionFact:
 NodeTerms = tuple[tuple[NodeConditionFact, ...], ...]
 """The ways in which a pod may select its node, each with all its conditions; one is enough."""
 
+_REQUIRED_TERMS = (
+    "affinity",
+    "nodeAffinity",
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "nodeSelectorTerms",
+)
+
 
 def node_terms(spec: Field) -> NodeTerms:
     """The ways in which the pod of this spec may select its node."""
@@ -25,8 +32,7 @@ def node_terms(spec: Field) -> NodeTerms:
         for name, field in spec.at("nodeSelector").entries()
         if (condition := _condition(field, name, "In", [field.text or ""])) is not None
     ]
-    required = spec.at("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
-    terms = required.at("nodeSelectorTerms").items()
+    terms = spec.items_at(*_REQUIRED_TERMS)
     if not terms:
         return (tuple(always),)
     return tuple((*always, *_of_term(term)) for term in terms)
@@ -34,8 +40,8 @@ def node_terms(spec: Field) -> NodeTerms:
 
 def _of_term(term: Field) -> list[NodeConditionFact]:
     found = []
-    for one in term.at("matchExpressions").items():
-        values = [value.text or "" for value in one.at("values").items()]
+    for one in term.items_at("matchExpressions"):
+        values = [value.text or "" for value in one.items_at("values")]
         condition = _condition(one, one.text_at("key") or "", one.text_at("operator") or "", values)
         if condition is not None:
             found.append(condition)

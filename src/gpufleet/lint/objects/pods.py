@@ -69,9 +69,9 @@ class PodTemplate:
     @worked_out_once
     def containers(self) -> tuple[Container, ...]:
         """The containers that run side by side, sidecars among them."""
-        init = self.spec.at("initContainers").items()
+        init = self.spec.items_at("initContainers")
         return (
-            *(Container(one) for one in self.spec.at("containers").items()),
+            *(Container(one) for one in self.spec.items_at("containers")),
             *(Container(one) for name in self.model_servers if (one := self.spec.at(name)).exists),
             *(Container(one) for one in init if one.text_at("restartPolicy") == "Always"),
         )
@@ -79,7 +79,7 @@ class PodTemplate:
     @worked_out_once
     def init_containers(self) -> tuple[Container, ...]:
         """The containers that end before the others start."""
-        init = self.spec.at("initContainers").items()
+        init = self.spec.items_at("initContainers")
         return tuple(Container(one, is_init=True) for one in init if one.text_at("restartPolicy") != "Always")
 
     @worked_out_once
@@ -90,7 +90,7 @@ class PodTemplate:
     @worked_out_once
     def volumes(self) -> tuple[Volume, ...]:
         """The pod's volumes."""
-        return tuple(Volume(one, one.text_at("name") or "") for one in self.spec.at("volumes").items())
+        return tuple(Volume(one, one.text_at("name") or "") for one in self.spec.items_at("volumes"))
 
     def volume(self, name: str) -> Volume | None:
         """The volume of this name."""
@@ -99,7 +99,7 @@ class PodTemplate:
     @worked_out_once
     def tolerations(self) -> tuple[Field, ...]:
         """The pod's tolerations."""
-        return tuple(self.spec.at("tolerations").items())
+        return tuple(self.spec.items_at("tolerations"))
 
     @worked_out_once
     def node_terms(self) -> NodeTerms:
@@ -128,13 +128,12 @@ class PodTemplate:
     @worked_out_once
     def amounts(self) -> PodAmounts:
         """All amounts as they are written."""
-        resources = self.spec.at("resources")
         servers = (self.spec.at(name) for name in self.model_servers)
         return PodAmounts(
-            tuple(container_amounts(one) for one in (*self.spec.at("containers").items(), *servers)),
-            tuple(container_amounts(one) for one in self.spec.at("initContainers").items()),
-            resources.texts_at("requests"),
-            resources.texts_at("limits"),
+            tuple(container_amounts(one) for one in (*self.spec.items_at("containers"), *servers)),
+            tuple(container_amounts(one) for one in self.spec.items_at("initContainers")),
+            self.spec.texts_at("resources", "requests"),
+            self.spec.texts_at("resources", "limits"),
             self.spec.texts_at("overhead"),
         )
 
@@ -154,7 +153,7 @@ class PodTemplate:
         """Whether it is given a GPU or a part of one, in whichever words."""
         return (
             any(one.has_gpu for one in self.all_containers)
-            or bool(self.spec.at("resourceClaims").items())
+            or bool(self.spec.items_at("resourceClaims"))
             or says_share(self.labels, self.annotations)
         )
 

@@ -173,7 +173,9 @@ def pod_templates(group: str, kind: str, root: Field) -> tuple[PodTemplate, ...]
 
 
 def _found(place: TemplatePath, root: Field) -> Iterator[PodTemplate]:
-    for field, role in _follow(root, place.template.split(".") if place.template else []):
+    # A pod is its own template, and there are more pods than all else.
+    found_at = _follow(root, place.template.split(".")) if place.template else ((root, ""),)
+    for field, role in found_at:
         if not field.exists:
             continue
         replicas = 1

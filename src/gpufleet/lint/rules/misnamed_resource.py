@@ -21,7 +21,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding]:
 
 def misnamed(container: Container) -> dict[str, str]:
     """The resources that are no GPUs by their names, each with the one that was probably meant."""
-    asked = dict.fromkeys((*container.limits, *container.requests))
+    asked = container.asked_names
     # The name of before device plugins was right once: GPU020 speaks of it.
     slips = {name: meant_gpu(name) for name in asked if name != OLD_NVIDIA_GPU}
     return {name: meant for name, meant in slips.items() if meant is not None}

@@ -52,6 +52,14 @@ class Field:
         """The single values of the mapping under these names."""
         return self.at(*keys).texts()
 
+    def items_at(self, *keys: str) -> "list[Field]":
+        """The items of the list under these names; none of anything else."""
+        return self.at(*keys).items()
+
+    def names_at(self, *keys: str) -> tuple[str, ...]:
+        """The names in the mapping under these names; none of anything else."""
+        return tuple(name for name, _ in self.at(*keys).entries())
+
     def items(self) -> "list[Field]":
         """The items of a list; none of anything else."""
         if not isinstance(self.node, Sequence):
