@@ -7,7 +7,7 @@ from tests.lint import test_cluster_rules, test_model_rules, test_rules
 from tests.lint.linting import findings_of, pod, report_of
 from tests.lint.test_cluster_rules import A100, deployment, node
 
-IDS = frozenset(f"GPU{number:03}" for number in range(1, 61))
+IDS = frozenset(f"GPU{number:03}" for number in range(1, 62))
 NEEDS_METRICS = frozenset({"GPU049"})
 """They judge what was measured, and have their edges in files of their own."""
 
@@ -228,6 +228,50 @@ EDGES = [
     ("GPU060", test_rules.deployment(ENDING % "image: server:1"), "", False),
     ("GPU060", pod("command: [nvidia-smi]", "restartPolicy: Never"), "", False),
     ("GPU060", pod("image: pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime"), "", False),
+    *(
+        ("GPU061", pod(f"image: {image}"), "", True)
+        for image in (
+            "nvidia/cuda:10.2-base",
+            "docker.io/nvidia/cuda:9.0-devel-ubuntu16.04",
+            "nvidia/cuda:11.8-base-ubuntu20.04",
+            "nvidia/cuda:11.2.1-base-ubuntu20.04",
+            "nvidia/cuda:11.8.1-base-ubuntu22.04",
+            "nvidia/cuda:12.4.1-cudnn-devel",
+            "nvcr.io/nvidia/cuda:12.7.0-base-ubuntu24.04",
+            "nvidia/cuda:12",
+            "vllm/vllm-openai:0.6.6",
+            "vllm/vllm-openai:v0.9",
+            "vllm/vllm-openai:v0.3.1",
+            "lmsysorg/sglang:0.4.6.post1-cu124",
+            "nvcr.io/nvidia/pytorch:24.10",
+            "nvcr.io/nvidia/tritonserver:25.09",
+            "ghcr.io/huggingface/text-generation-inference:v2.0.4",
+            "ollama/ollama:v0.12.3",
+        )
+    ),
+    *(
+        ("GPU061", pod(f"image: {image}"), "", False)
+        for image in (
+            "nvidia/cuda:11.0.3-base-ubuntu20.04",
+            "nvidia/cuda:11.8.0-cudnn8-devel-ubi8",
+            "nvidia/cuda:12.4.1-base-ubuntu22.04",
+            "nvidia/cuda:13.0.2-cudnn-runtime-ubuntu24.04",
+            "nvidia/cuda:10.2-base@sha256:0123",
+            "<registry>/nvidia/cuda:10.2-base",
+            "mirror.example/nvidia/cuda:10.2-base",
+            "nvidia/cuda",
+            "nvidia/cuda:latest",
+            "nvidia/cuda-of-a-team:10.2-base",
+            "vllm/vllm-openai:v0.19.0",
+            "vllm/vllm-openai:latest",
+            "vllm/vllm-openai:nightly",
+            "lmsysorg/sglang:v0.5.4",
+            "nvcr.io/nvidia/pytorch:24.10-py3",
+            "ghcr.io/huggingface/text-generation-inference:3.3.4",
+            "ollama/ollama:0.12.3",
+            "ollama/ollama",
+        )
+    ),
     ("GPU052", pod("env: [{name: HF_TOKEN, value: hf_secret}]"), "", True),
 ]
 
@@ -270,3 +314,13 @@ def test_every_rule_has_an_edge_beside_its_page(as_found: bool) -> None:
 
 def test_no_edge_is_of_a_rule_that_is_not_there() -> None:
     assert seen(as_found=True) | seen(as_found=False) <= {rule.id for rule in all_rules()}
+
+
+@pytest.mark.parametrize(
+    "tag",
+    ["12.9.2-base-ubuntu24.04", "12.10.0-base-ubuntu24.04", "13.1.0-base-ubuntu24.04", "14.0.0-base-ubi9"],
+)
+def test_a_tag_that_is_newer_than_the_table_of_tags_is_not_judged(tag: str) -> None:
+    report = report_of(pod(f"image: nvidia/cuda:{tag}"))
+    assert "GPU061" in {one.rule.id for one in report.unjudged}
+    assert "GPU061" not in {one.rule.id for one in report.findings}

@@ -73,7 +73,7 @@ def test_a_rule_fixes_if_and_only_if_it_says_so(rule: Rule) -> None:
 
 
 def test_ids_are_those_of_the_reference_and_of_what_guides_and_projects_call_for() -> None:
-    assert all(re.fullmatch(r"GPU0([0-5][0-9]|60)", rule.id) for rule in RULES)
+    assert all(re.fullmatch(r"GPU0([0-5][0-9]|6[01])", rule.id) for rule in RULES)
 
 
 def test_the_document_of_all_rules_has_every_page() -> None:

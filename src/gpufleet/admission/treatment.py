@@ -38,6 +38,7 @@ OTHER_KINDS = "policies are about kinds that they know"
 OTHER_OBJECTS = "other objects tell, which may come later"
 FILLED_IN = "the server fills the field in before a judge sees it"
 NODES = "the nodes and objects of the cluster tell"
+TAGS = "CEL does not know which tags a registry has"
 USE = "measured use tells"
 
 WEBHOOK = {
@@ -51,6 +52,7 @@ WEBHOOK = {
     "GPU048": MODELS,
     "GPU052": COMMAND_LINES,
     "GPU053": NAMES,
+    "GPU061": TAGS,
 }
 """Rules about one object that CEL cannot say, with the reason."""
 
