@@ -199,6 +199,18 @@ def test_a_layout_that_a_manager_is_making_is_waited_for() -> None:
     assert not failures(failed_mig_config.CHECK, facts_of(a_node(labels=labels) + manager))
 
 
+def test_a_layout_that_the_agent_makes_is_waited_for_and_a_failed_one_has_its_reason() -> None:
+    def asked(state: str) -> Facts:
+        labels = f", nvidia.com/mig.config: all-1g.10gb, nvidia.com/mig.config.state: {state}"
+        annotated = "name: gpu-1\n  annotations: {gpufleet.io/mig-layout-states: '{}'}"
+        return facts_of(a_node(labels=labels).replace("name: gpu-1", annotated))
+
+    assert not failures(failed_mig_config.CHECK, asked("pending"))
+    (found,) = failures(failed_mig_config.CHECK, asked("failed"))
+    (command,) = (one.command for one in found.mends if one.does.startswith("read why"))
+    assert "gpufleet\\.io/mig-layout-states" in command
+
+
 def test_a_layout_that_is_asked_for_where_no_manager_runs_is_not_called_made() -> None:
     labels = ", nvidia.com/mig.config: all-1g.10gb"
     (found,) = failures(failed_mig_config.CHECK, facts_of(a_node(labels=labels)))

@@ -8,9 +8,11 @@ from gpufleet.doctor.objects.nodes import NodeView
 from gpufleet.doctor.objects.pods import PodView
 from gpufleet.doctor.views.stack import StackPart, stack_of
 from gpufleet.doctor.views.waiting import held_up_by
+from gpufleet.mig.wanted import STATES_ANNOTATION
 from gpufleet.model.fleet_policy import MIG_LAYOUT_LABEL, MIG_STATE_LABEL
 
 WANTED, STATE = MIG_LAYOUT_LABEL, MIG_STATE_LABEL
+_ESCAPED_STATES = STATES_ANNOTATION.replace(".", "\\.")
 _PAUSED = "paused-for-mig-change"
 
 
@@ -24,7 +26,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
         one
         for one in asked
         if one.labels.get(STATE) in {None, "pending", "rebooting"}
-        if not stack.pods_on(one, StackPart.MIG_MANAGER)
+        if not (stack.pods_on(one, StackPart.MIG_MANAGER) or _is_answered_by_agent(one))
     ]
     if failed:
         yield _failure(facts, failed, "the MIG layout could not be made")
@@ -40,10 +42,32 @@ def _failure(facts: Facts, nodes: list[NodeView], says: str) -> Failure:
         f"{listed(one.name for one in nodes)}: {says}",
         tuple(one.title for one in nodes),
         tuple(f"{one.name}: {words}" for one in nodes for words in _state_words(one)),
-        _asked_again(nodes[0], managers[0]) if managers else _without_manager(nodes[0]),
+        _remedies(nodes[0], managers),
         # A label that no manager looked at changes nothing: such a node goes on with what it offers.
         frozenset(one.title for one in nodes)
         | held_up_by(facts, [one for one in nodes if STATE in one.labels or not one.offers]),
+    )
+
+
+def _is_answered_by_agent(node: NodeView) -> bool:
+    """Whether gpufleet's agent cuts cards there, and something has answered the label."""
+    return node.manifest.annotation(STATES_ANNOTATION) is not None and STATE in node.labels
+
+
+def _remedies(node: NodeView, managers: list[PodView]) -> tuple[Remedy, ...]:
+    if managers:
+        return _asked_again(node, managers[0])
+    return _of_agent(node) if _is_answered_by_agent(node) else _without_manager(node)
+
+
+def _of_agent(node: NodeView) -> tuple[Remedy, ...]:
+    reasons = f"kubectl get node {node.name} -o jsonpath='{{.metadata.annotations.{_ESCAPED_STATES}}}'"
+    return (
+        Remedy("read why: gpufleet's agent says it of each card", reasons),
+        Remedy(
+            "ask for a config that its cards can have",
+            f"kubectl label node {node.name} --overwrite {WANTED}=all-balanced",
+        ),
     )
 
 
