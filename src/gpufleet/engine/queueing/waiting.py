@@ -248,6 +248,9 @@ class WaitingLines:
 
     def parked_but_for_quota(self) -> set[Line]:
         """The lines that are parked for another reason than that quota keeps them out."""
+        # All of those are parked: where they are as many nothing has to be compared.
+        if len(self._parked) == len(self.kept_out):
+            return set()
         # Sets are compared in C: with a thousand queues most parked lines are kept out by quota.
         return self._parked.keys() - self.kept_out.keys()
 

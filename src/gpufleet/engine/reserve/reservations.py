@@ -13,6 +13,7 @@ One workload of a queue holds a reservation at a time, and at most ``HELD_MAX`` 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gpufleet.engine.arrays import layout
 from gpufleet.engine.event import ReservationsRecalled
@@ -37,11 +38,24 @@ TRY_AGAIN_US = 60_000_000
 """How long after a search that found nothing another one is made."""
 
 
+class AwaitedEnds(NamedTuple):
+    """The latest known end of what a holder waits for, None without any, and whether all ends are known."""
+
+    latest_us: int | None
+    are_known: bool
+
+
+UNKNOWN_ENDS = AwaitedEnds(None, are_known=False)
+NEVER_US = -1
+"""No moment of an engine."""
+
+
 @dataclass(slots=True)
 class HeldReservation:
     """A reservation; ``victim_changes`` is how many changes were counted for victims then.
 
-    ``again_at_us``: from then on its holder may evict others, or more of its guests.
+    ``again_at_us``: from then on its holder may evict others, or more of its guests. ``ends`` are those of
+    the work that it waits for, as of a moment, a step and so many pods that it waits for.
     """
 
     nomination: Nomination
@@ -51,6 +65,8 @@ class HeldReservation:
     since_us: int
     victim_changes: int
     again_at_us: int | None
+    ends: AwaitedEnds = UNKNOWN_ENDS
+    ends_as_of: tuple[int, int, int] = (NEVER_US, 0, 0)
 
 
 class Reservations:
@@ -335,23 +351,39 @@ class Reservations:
 
     def start_us(self, one: HeldReservation, at_us: int) -> int | None:
         """When the work that a holder waits for is expected to have ended, None if that is not known."""
-        latest_us: int | None = None
-        for end_us in self._ends(one, at_us):
-            # The first unknown end says all: most that is waited for has none.
-            if end_us is None:
-                return None
-            latest_us = end_us if latest_us is None else max(latest_us, end_us)
-        return at_us if latest_us is None else latest_us
+        ends = self._ends(one, at_us)
+        if not ends.are_known:
+            return None
+        return at_us if ends.latest_us is None else ends.latest_us
 
     def is_free_until(self, one: HeldReservation, end_us: int, at_us: int) -> bool:
         """True if the holder cannot start before then, whatever becomes of work whose end is not known."""
-        return any(end is not None and end >= end_us for end in self._ends(one, at_us))
+        latest_us = self._ends(one, at_us).latest_us
+        return latest_us is not None and latest_us >= end_us
 
-    def _ends(self, one: HeldReservation, at_us: int) -> Iterator[int | None]:
-        """When each of those that it waits for ends by itself; guests end for its sake."""
+    def _ends(self, one: HeldReservation, at_us: int) -> AwaitedEnds:
+        """When those that it waits for end by themselves; guests end for its sake.
+
+        Within a step only pods that it waits for in addition change that.
+        """
         awaited = one.nomination.waits_for
-        uids = (uid for uid in awaited if not self.guests.are_of(one.holder, uid, at_us))
-        return (self.ends.end_us(self.state.pods.row_by_uid[uid], at_us) for uid in uids)
+        as_of = (at_us, self.state.steps, len(awaited))
+        if one.ends_as_of != as_of:
+            one.ends, one.ends_as_of = self._ends_of(one, at_us), as_of
+        return one.ends
+
+    def _ends_of(self, one: HeldReservation, at_us: int) -> AwaitedEnds:
+        row_by_uid, are_known = self.state.pods.row_by_uid, True
+        latest_us: int | None = None
+        for uid in one.nomination.waits_for:
+            if self.guests.are_of(one.holder, uid, at_us):
+                continue
+            end_us = self.ends.end_us(row_by_uid[uid], at_us)
+            if end_us is None:
+                are_known = False
+            elif latest_us is None or end_us > latest_us:
+                latest_us = end_us
+        return AwaitedEnds(latest_us, are_known)
 
     def value(self, one: HeldReservation, at_us: int) -> Reservation:
         """A reservation as it is told."""

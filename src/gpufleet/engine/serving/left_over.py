@@ -46,7 +46,7 @@ class LeftOver:
     def _some_fit(self) -> bool:
         """True if the next workload of a parked line has room and quota once all that leaves is gone."""
         state, waiting = self.state, self.state.waiting
-        left = Leaving(state).left
+        leaving = Leaving(state)
         has_room: dict[int, bool] = {}
 
         def fits(line: Line) -> bool:
@@ -55,7 +55,7 @@ class LeftOver:
                 return False
             shape = int(state.store.tables.pods[layout.POD_SHAPE, workload.row])
             if shape not in has_room:
-                has_room[shape] = bool((left.shortage(shape) <= 0).all(axis=1).any())
+                has_room[shape] = bool((leaving.left.shortage(shape) <= 0).all(axis=1).any())
             return has_room[shape] and not state.lacks_quota(workload)
 
         with state.trial():
