@@ -100,6 +100,9 @@ UNTYPED: dict[str, dict[str, str]] = {
         "gpufleet close-month 2026-11 2026-10.parquet 2026-11.ledger --prices prices.csv --bill october.csv"
         " --bill november.csv --correct 2026-10 --accounts accounts": _WHOLE_MONTHS,
         "gpufleet cost accounts/*.charges.parquet --from 2026-10-01 --by queue": _WHOLE_MONTHS,
+        "gpufleet cost october.ledger --prices prices.csv --from 2026-10-01"
+        " --prometheus http://prometheus:9090 --per-million-tokens": "needs scraped engines; tests/ledger asks"
+        " a real server",
         "gpufleet cost october.ledger --prices prices.csv --by team --prometheus http://prometheus:9090"
         " --grid-intensity 381": "needs scraped agents; tests/ledger asks a real server",
         "kubectl create configmap budgets -n gpufleet-system --from-file=prices.csv"

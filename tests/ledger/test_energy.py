@@ -12,7 +12,8 @@ import pytest
 from gpufleet.cli.cost_energy import EnergyFigures
 from gpufleet.cli.main import ExitCode, main
 from gpufleet.ledger.costs import Group, Key
-from gpufleet.ledger.energy import OTHER_JOULES, POD_JOULES, STEP_S, Energy, energy_of
+from gpufleet.ledger.counters import STEP_S
+from gpufleet.ledger.energy import OTHER_JOULES, POD_JOULES, Energy, energy_of
 from gpufleet.ledger.spans import Span
 from gpufleet.ledger.stamps import US_PER_S
 from gpufleet.ledger.versions import PodVersion

@@ -75,12 +75,17 @@ CHARGES = OutputFile("a file for charges")
     help="Show days that cost much more than such days usually do.",
 )
 @prometheus_server_options(
-    "Show the energy that was drawn, from this Prometheus, which scrapes gpufleet's agents."
+    "Take energy from this Prometheus, which scrapes gpufleet's agents, or tokens, as of serving engines."
 )
 @click.option(
     "--grid-intensity",
     metavar="G",
     help="Grams of CO2 a kWh of your grid; shows carbon beside energy.",
+)
+@click.option(
+    "--per-million-tokens",
+    is_flag=True,
+    help="Show what a million tokens of vLLM, SGLang and TGI cost, by the model that they serve.",
 )
 @cluster_options
 def command(
@@ -98,6 +103,7 @@ def command(
     unusual: bool,
     prometheus: "Access | None",
     grid_intensity: str | None,
+    per_million_tokens: bool,
     kubeconfig: Path | None,
     context: str,
 ) -> int:
@@ -109,9 +115,8 @@ def command(
     """
     from gpufleet.cli.cost_bills import billed, hours_within
     from gpufleet.cli.cost_charges import charges_among, check_alone, sums_of, write_rows
-    from gpufleet.cli.cost_energy import check_energy, energy_figures, energy_notes, grams_of
     from gpufleet.cli.cost_input import known, moment_of, priced
-    from gpufleet.cli.cost_output import show
+    from gpufleet.cli.cost_measured import Measured
     from gpufleet.cli.cost_question import question_of
     from gpufleet.cli.focus_output import FOCUS, show_focus, show_focus_of_charges
     from gpufleet.kube.connection import ClusterChoice
@@ -120,9 +125,9 @@ def command(
     asked = moment_of(begin, "--from"), moment_of(until, "--until")
     question = question_of(by, output, idle=idle, budgets=budgets, unusual=unusual, begin=begin)
     written = charges_among(logs)
-    grams = grams_of(grid_intensity, has_server=prometheus is not None)
+    measured = Measured(prometheus, grid_intensity, by, tokens=per_million_tokens)
     others = {"--idle": idle, "--budgets": budgets, "--unusual": unusual, "--output": output in FOCUS}
-    check_energy({**others, "LOG": bool(written)}, question.by, has_server=prometheus is not None)
+    measured.check({**others, "LOG": bool(written)})
     if written:
         named = {"--prices": bool(prices), "--bill": bool(bills), "--save": save, "--charges": charges}
         if output in FOCUS and not (idle or unusual or budgets):
@@ -145,11 +150,9 @@ def command(
     if output in FOCUS and not idle:
         show_focus(found, book, span, FOCUS[output], division, (*notes, *told))
         return 0
-    cost = cost_of(found.intervals, book, span, question.by, division)
     notes = (*notes, *told, *found.notes)
-    if prometheus is None:
-        question.show(cost, output, notes)
+    if measured.is_asked:
+        measured.show(found, book, span, division, output, notes)
         return 0
-    energy = energy_figures(prometheus, found.intervals, span, question.by, grams)
-    show(cost, output, (*notes, *energy_notes(energy, cost.groups)), energy)
+    question.show(cost_of(found.intervals, book, span, question.by, division), output, notes)
     return 0

@@ -12,9 +12,6 @@ from gpufleet.model.money import rounded_together
 
 if TYPE_CHECKING:
     from gpufleet.ledger.energy import Energy
-    from gpufleet.ledger.interval_log import ByNode
-    from gpufleet.ledger.spans import Span
-    from gpufleet.usage.prometheus.access import Access
 
 JOULES_PER_KWH = 3_600_000
 GRAMS_PER_KG = 1000
@@ -89,29 +86,6 @@ def grams_of(text: str | None, *, has_server: bool) -> Fraction | None:
 
 DIGITS_MAX = 6
 """No grid has a ton a kWh, and none is known to a millionth of a gram."""
-
-
-def check_energy(others: dict[str, object], by: Sequence[str], *, has_server: bool) -> None:
-    """Raises InputError for what energy does not go with."""
-    if not has_server:
-        return
-    for option, is_named in others.items():
-        if is_named:
-            expected = "groups as text, CSV or JSON, of what was observed"
-            raise InputError("has no energy", field=option, expected=expected)
-    from gpufleet.ledger.energy import check_groupings
-
-    check_groupings(by)
-
-
-def energy_figures(
-    access: "Access", intervals: "ByNode", span: "Span", by: Sequence[str], grams: Fraction | None
-) -> EnergyFigures:
-    """What the server knows of the time. Raises InputError and WorldError."""
-    from gpufleet.ledger.energy import energy_of
-    from gpufleet.usage.prometheus.client import Prometheus
-
-    return EnergyFigures(energy_of(Prometheus(access), intervals, span, by), grams)
 
 
 def energy_notes(figures: EnergyFigures, groups: Sequence[Group]) -> Iterator[str]:

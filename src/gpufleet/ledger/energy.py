@@ -1,10 +1,8 @@
 """The energy that work drew, from the counters of the agents, in whole joules.
 
 An agent counts what each pod drew of a card, and what was no pod's; together they are what the card drew.
-What a counter grew from one step to the next belongs to the pod of that name that was on the node then. A
-counter that became less began anew. What a counter had before it was first seen counts only for a pod that
-was bound since the step before: of any other it may be older than the time that is asked for. Joules of
-groups add up to those of each node.
+What a counter grew from one step to the next belongs to the pod of that name that was on the node then.
+Joules of groups add up to those of each node.
 """
 
 from collections import defaultdict
@@ -14,6 +12,7 @@ import msgspec
 
 from gpufleet.ledger.cost_rows import CostRow
 from gpufleet.ledger.costs import LABEL, Key, column
+from gpufleet.ledger.counters import Growth, readings, window_of
 from gpufleet.ledger.interval_log import ByNode, LedgerPod
 from gpufleet.ledger.spans import Span, end_us
 from gpufleet.ledger.stamps import US_PER_S
@@ -21,16 +20,11 @@ from gpufleet.model.identifiers import PodUid
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.money import apportion, rounded
 from gpufleet.usage.prometheus.client import Source
-from gpufleet.usage.prometheus.window import Window
 
 POD_JOULES = "gpufleet_pod_gpu_energy_joules_total"
 OTHER_JOULES = "gpufleet_gpu_energy_unattributed_joules_total"
 GROUPINGS = ("queue", "namespace", "owner", "gang", "job", "team", "pod", "node", "model", "day")
 """What energy can be put together by, beside labels: counters are of pods and cards, not of buckets."""
-
-STEP_S = 300
-POINTS_MAX = 2000
-"""A longer time has longer steps: a month has some of 22 minutes."""
 
 MILLI = 1000
 """Counters are read in thousandths of a joule, so that what they grow adds up without a remainder."""
@@ -67,10 +61,10 @@ class _Run(msgspec.Struct, frozen=True):
 class _Counters:
     """Counters as they grow; what they grew within a time, by place."""
 
-    def __init__(self, intervals: ByNode, span: Span, step_us: int) -> None:
+    def __init__(self, intervals: ByNode, span: Span) -> None:
         self._span = span
-        self._step_us = step_us
-        self._last: dict[tuple[str, ...], int] = {}
+        self._step_us = window_of(span).step_s * US_PER_S
+        self._growth = Growth(span)
         self.grown: dict[_Place, int] = defaultdict(int)
         self.models: dict[str, str] = {}
         self.pods: dict[str, LedgerPod] = {}
@@ -86,18 +80,10 @@ class _Counters:
     def hear(self, labels: Mapping[str, str], at_us: int, joules: float) -> None:
         """The value of a counter at the end of a step."""
         key = tuple(labels.get(name, "") for name in ("node", "namespace", "pod", "uuid", "mig_id"))
-        now = round(joules * MILLI)
-        before = self._last.get(key)
-        self._last[key] = now
-        if at_us <= self._span.from_us:
-            return
         node, namespace, name = key[:3]
         run = self._run(node, namespace, name, at_us)
-        if before is None:
-            is_new = run is not None and run.span.from_us >= at_us - self._step_us
-            grown = now if is_new else 0
-        else:
-            grown = now if now < before else now - before
+        is_new = run is not None and run.span.from_us >= self._span.from_us
+        grown = self._growth.of(key, at_us, round(joules * MILLI), is_new=is_new)
         if grown:
             # The step ends with the day that it belongs to.
             day_us = (at_us - 1) // DAY_US * DAY_US
@@ -130,29 +116,16 @@ def check_groupings(by: Sequence[str]) -> None:
 def energy_of(source: Source, intervals: ByNode, span: Span, by: Sequence[str]) -> Energy:
     """The energy of a time that has an end, by groups. Raises InputError and WorldError."""
     check_groupings(by)
-    window = _window(span)
-    counters = _Counters(intervals, span, window.step_s * US_PER_S)
+    counters = _Counters(intervals, span)
     for metric, labels in ((POD_JOULES, "node,namespace,pod,uuid,mig_id"), (OTHER_JOULES, "node,uuid")):
-        # The last value of a step, so that a pod that ended within it counts until its last scrape.
-        promql = f"max by ({labels}) (last_over_time({metric}[{window.step_s}s]))"
-        for answer in source.over(promql, window, metric):
-            for series in answer.series:
-                for at_s, value in zip(series.times_s, series.values, strict=True):
-                    counters.hear(series.labels, at_s * US_PER_S, value)
+        for reading in readings(source, metric, labels, span):
+            counters.hear(*reading)
     joules: dict[Key, int] = defaultdict(int)
     columns = [column(name) for name in by]
     for place, amount in _whole(counters.grown):
         row = _row(place, counters)
         joules[tuple(one(row) for one in columns)] += amount
     return Energy(dict(joules))
-
-
-def _window(span: Span) -> Window:
-    """Steps of the time, and one before it, from which the first one grows."""
-    length_s = (end_us(span) - span.from_us) // US_PER_S
-    step_s = max(STEP_S, -(-length_s // (POINTS_MAX * STEP_S)) * STEP_S)
-    first_s = span.from_us // US_PER_S // step_s * step_s
-    return Window(first_s, max(first_s, end_us(span) // US_PER_S // step_s * step_s), step_s)
 
 
 def _whole(grown: Mapping[_Place, int]) -> Iterator[tuple[_Place, int]]:
