@@ -46,6 +46,7 @@ TYPED = {
 
 _CI = "takes minutes; CI runs what it checks as tests of its own"
 _OWN_NODE = "names a node of the reader's own cluster"
+_SCRAPED = "needs what a Prometheus has scraped; tests/ledger types it against a real one"
 _WHOLE_MONTHS = "needs a cluster's months; tests/cli/test_close_month.py closes some"
 _OWN_CLUSTER = "is for a cluster of the reader's own"
 _DAEMON = "runs until it is ended"
@@ -101,10 +102,9 @@ UNTYPED: dict[str, dict[str, str]] = {
         " --bill november.csv --correct 2026-10 --accounts accounts": _WHOLE_MONTHS,
         "gpufleet cost accounts/*.charges.parquet --from 2026-10-01 --by queue": _WHOLE_MONTHS,
         "gpufleet cost october.ledger --prices prices.csv --from 2026-10-01"
-        " --prometheus http://prometheus:9090 --per-million-tokens": "needs scraped engines; tests/ledger asks"
-        " a real server",
+        " --prometheus http://prometheus:9090 --per-million-tokens": _SCRAPED,
         "gpufleet cost october.ledger --prices prices.csv --by team --prometheus http://prometheus:9090"
-        " --grid-intensity 381": "needs scraped agents; tests/ledger asks a real server",
+        " --grid-intensity 381": _SCRAPED,
         "kubectl create configmap budgets -n gpufleet-system --from-file=prices.csv"
         " --from-file=budgets.csv": _OWN_CLUSTER,
         "helm upgrade gpufleet charts/gpufleet --namespace gpufleet-system --reuse-values"
