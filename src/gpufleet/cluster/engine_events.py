@@ -165,7 +165,9 @@ class EngineEvents:
             if kind in NODE_KINDS:
                 # Only noted here: a node is read once a round, however many of its objects changed.
                 nodes[NodeName(key.name)] = None
-                if kind == resources.NODE_DEVICES:
+                if kind == resources.NODE_DATA:
+                    self.pods.reader.data_waits.sizes.hear(key.name)
+                elif kind == resources.NODE_DEVICES:
                     # One device in two reports is one node's only, so a report may change what other nodes
                     # have. Sorted, because a set has another order in each process, and a rerun needs the
                     # same one.

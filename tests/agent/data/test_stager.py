@@ -107,6 +107,20 @@ def test_what_is_wanted_is_copied_one_by_one_and_reported_at_once(tmp_path: Path
     in_agent_world(story)
 
 
+def test_a_wish_that_comes_between_two_reports_is_no_trouble(tmp_path: Path) -> None:
+    async def story(world: AgentWorld) -> None:
+        staging = Staging(world, tmp_path)
+        await world.after(1.0)
+        staging.wish("model/nobody/has")
+        marked(staging.folder / "own")
+        staging.writer.report_now()
+        await world.after(10.0)
+        assert staging.writer.problem == ""
+        assert staging.reported() == ["own/set"]
+
+    in_agent_world(story)
+
+
 def test_a_copy_ends_when_its_place_has_changed(tmp_path: Path) -> None:
     async def story(world: AgentWorld) -> None:
         staging = Staging(world, tmp_path)

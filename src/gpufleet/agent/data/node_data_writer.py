@@ -21,6 +21,7 @@ from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.node_data import NodeData, NodeDataSpec, decode_node_data, encode_node_data
 from gpufleet.kube.resources import NODE_DATA
+from gpufleet.kube.status import Conflict
 
 LOG = logging.getLogger(__name__)
 EVERY_S = 60.0
@@ -76,6 +77,11 @@ class NodeDataWriter:
             found = FoundData() if self._read is None else await self._read()
             try:
                 await self._write_if_needed(msgspec.structs.replace(spec_of(found), stages=self._stages))
+            except Conflict:
+                # The scheduler wrote what it wants there: the version that was read is not the last.
+                self._rounds_left = 0
+                await self._client.clock.sleep(backoff.next_s())
+                continue
             except KubeError as error:
                 self._rounds_left = 0
                 if not self.problem:

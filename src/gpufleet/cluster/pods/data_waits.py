@@ -11,9 +11,8 @@ from collections.abc import Callable
 import msgspec
 
 from gpufleet.cluster.engine_time import US_PER_S
+from gpufleet.cluster.pods.data_sizes import DataSizes
 from gpufleet.engine.state.data_copies import COPY_BYTES_PER_S
-from gpufleet.kube import resources
-from gpufleet.kube.codec.data_copies import data_copies
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.model.data import DataAsk, DataPolicy
 from gpufleet.model.identifiers import PodUid
@@ -24,7 +23,7 @@ class DataWaits:
     """Decides for each pod whether it still waits, and says when that is over."""
 
     def __init__(self, cluster: Lookup, now_us: Callable[[], int]) -> None:
-        self.cluster = cluster
+        self.sizes = DataSizes(cluster)
         self.now_us = now_us
         self._due: list[tuple[int, PodUid]] = []
 
@@ -53,21 +52,11 @@ class DataWaits:
         """How long it takes to copy all of it; without end where a size is not known."""
         size = 0
         for ask in asks:
-            of_one = ask.size_bytes or self._largest(ask)
+            of_one = ask.size_bytes or self.sizes.largest(ask)
             if of_one is None:
                 return _WITHOUT_END
             size += of_one
         return size * US_PER_S // COPY_BYTES_PER_S
-
-    def _largest(self, ask: DataAsk) -> int | None:
-        """The size of the largest complete copy in the cluster."""
-        sizes = (
-            copy.size_bytes
-            for report in self.cluster.all(resources.NODE_DATA)
-            for copy in data_copies(report)
-            if copy.complete and ask.is_of(copy)
-        )
-        return max(sizes, default=None)
 
 
 _WITHOUT_END = 1 << 62
