@@ -37,12 +37,8 @@ GB = 10**9
 SIZES_GB = (15, 141, 812)
 """Weights in BF16 of 8, 70 and 405 billion parameters."""
 
-LOSS_POINTS, THERE_PCT, SAVED_PCT, COMPLETE_PCT = 0.5, 95.0, 50.0, 80.0
-"""Limits: allocation lost, placements where the data is at equal score, GPU time in loading saved, reserved
-gangs that start with their data complete.
-"""
-
-STAGING_SEEDS = (7, 8)
+LOSS_POINTS, THERE_PCT, SAVED_PCT = 0.5, 95.0, 50.0
+"""Limits: allocation lost, placements where the data is at equal score, GPU time in loading saved."""
 
 
 def model_of(number: int) -> DataCopy:
@@ -164,20 +160,7 @@ def figures() -> Iterator[Figure]:
     yield figure(title, fmean(before) - fmean(after), "points", "lower", LOSS_POINTS)
     yield figure("GPU time in loading saved", fmean(saved), "%", "higher", SAVED_PCT)
     yield figure("pods where their data is, at equal score", at_equal_score(), "%", "higher", THERE_PCT)
-    yield from staging_figures()
-
-
-def staging_figures() -> Iterator[Figure]:
-    """Gangs that hold a reservation, with their data staged and without."""
-    staged = [data_staging.played(seed, stages=True) for seed in STAGING_SEEDS]
-    unstaged = [data_staging.played(seed, stages=False) for seed in STAGING_SEEDS]
-    reserved, complete = sum(one.reserved for one in staged), sum(one.complete for one in staged)
-    title = f"reserved gangs that start with their data complete ({complete} of {reserved})"
-    yield figure(title, 100 * complete / reserved, "%", "higher", COMPLETE_PCT)
-    found = 100 * sum(one.complete for one in unstaged) / sum(one.reserved for one in unstaged)
-    yield figure("the same without staging", found, "%", "higher")
-    saved = 1 - sum(one.loading_gpu_s for one in staged) / sum(one.loading_gpu_s for one in unstaged)
-    yield figure("GPU time in loading that staging saves", 100 * saved, "%", "higher", SAVED_PCT)
+    yield from data_staging.figures()
 
 
 if __name__ == "__main__":

@@ -281,6 +281,12 @@ def test_a_pod_that_starts_says_how_long_its_data_is_copied() -> None:
             ReadyRow("there", None, 0.0, None),
             ReadyRow("elsewhere", None, 128.181, None),
         )
+        spec = {"entries": [], "copyBytesPerS": 500_000_000}
+        slow = {"metadata": {"name": "elsewhere"}, "spec": spec}
+        world.add({"apiVersion": "gpufleet.io/v1alpha1", "kind": "NodeData", **slow})
+        slower = (await answer_in(world, "second")).ready
+        # 141 GB at the 0.5 GB/s that its own copies had.
+        assert slower == ReadyRow("elsewhere", None, 282.0, None)
         assert "until it is ready on elsewhere it takes 2m8s to copy its data" in second.notes[-1]
         assert "pull its images and load it on elsewhere is not known" in second.notes[-1]
         world.node("last", gpus=1)

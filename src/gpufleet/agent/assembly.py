@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from functools import cached_property
 
 from gpufleet.agent.claim_services import ClaimServices, has_prepared_claims
+from gpufleet.agent.data.copy_rate import CopyRate
 from gpufleet.agent.data.data_folders import FoundData, read_folders
 from gpufleet.agent.data.node_data_writer import NodeDataWriter
 from gpufleet.agent.data.stager import Stager
@@ -199,12 +200,13 @@ class Agent:
         """What tells of models and datasets, and what copies those that are wanted here."""
         settings, folders = self.settings, self.settings.data_read
         read = self._read_data if folders else None
-        report = NodeDataWriter(self.client, settings.node, read, stages=settings.data_cache is not None)
+        rate, stages = CopyRate(), settings.data_cache is not None
+        report = NodeDataWriter(self.client, settings.node, read, stages=stages, copy_rate=rate)
         parts = [AgentPart("node data", report.run, lambda: said(report.problem))]
         if settings.data_cache is not None:
             bytes_per_s = settings.data_copy_mib_per_s * (1 << 20)
             disk = ThreadedDisk(settings.data_store, settings.data_cache, bytes_per_s, self.client.clock)
-            stager = Stager(self.client, settings.node, disk, report.report_now)
+            stager = Stager(self.client, settings.node, disk, report.report_now, rate)
             parts.append(AgentPart("staging", stager.run, lambda: said(stager.problem)))
         return parts
 

@@ -3,8 +3,10 @@
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from gpufleet.agent.data.bandwidth import Bandwidth
+from gpufleet.agent.data.copy_rate import CopyRate
 from gpufleet.agent.data.copying import Pace
 from gpufleet.agent.data.data_folders import FoundData, read_folders
 from gpufleet.agent.data.node_data_writer import NodeDataWriter
@@ -39,12 +41,12 @@ class Disk:
         """What leaves."""
         return self.cache.make_room(wanted, asks)
 
-    async def copy(self, wanted: DataEntry, still_wanted: Callable[[], bool]) -> None:
+    async def copy(self, wanted: DataEntry, still_wanted: Callable[[], bool]) -> int:
         """Copy it."""
         self.began.append(wanted.name)
         await self.world.after(60.0)
         pace: Pace = Bandwidth(1e12, still_wanted, lambda: 0.0)
-        self.cache.copy(wanted, pace)
+        return self.cache.copy(wanted, pace)
 
     async def tidy(self, wanted: Sequence[DataEntry]) -> None:
         """Remove what broke off."""
@@ -62,8 +64,9 @@ class Staging:
         marked(self.store)
         of_hub(self.store / "hub")
         self.disk = Disk(world, StagingCache([self.store], self.folder, lambda: 0.0))
-        self.writer = NodeDataWriter(world.client, NODE, self.read, stages=True)
-        self.stager = Stager(world.client, NODE, self.disk, self.writer.report_now)
+        rate = CopyRate(bytes_least=1)
+        self.writer = NodeDataWriter(world.client, NODE, self.read, stages=True, copy_rate=rate)
+        self.stager = Stager(world.client, NODE, self.disk, self.writer.report_now, rate)
         world.start(self.writer.run())
         world.start(self.stager.run())
 
@@ -81,23 +84,28 @@ class Staging:
         """What the cache has whole."""
         return sorted(one.name for one in whole(self.folder))
 
-    def reported(self) -> list[str]:
-        """What NodeData says that the node has whole."""
+    def spec(self) -> dict[str, Any]:
+        """What NodeData says."""
         found = self.world.report(PATH)
         assert found is not None
-        return sorted(one["name"] for one in found["spec"]["entries"] if one["complete"])
+        spec: dict[str, Any] = found["spec"]
+        return spec
+
+    def reported(self) -> list[str]:
+        """What NodeData says that the node has whole."""
+        return sorted(one["name"] for one in self.spec()["entries"] if one["complete"])
 
 
 def test_what_is_wanted_is_copied_one_by_one_and_reported_at_once(tmp_path: Path) -> None:
     async def story(world: AgentWorld) -> None:
         staging = Staging(world, tmp_path)
         await world.after(1.0)
-        report = world.report(PATH)
-        assert report is not None
-        assert report["spec"]["stages"] is True
+        assert staging.spec()["stages"] is True
         staging.wish("model/Qwen/Qwen3-8B@main", "dataset/own/set", "model/nobody/has")
         await world.after(61.0)
         assert staging.there() == staging.reported() == ["Qwen/Qwen3-8B"]
+        # 1050 bytes in a minute are 17.5 a second, of which two digits are told.
+        assert staging.spec()["copyBytesPerS"] in (17, 18)
         await world.after(60.0)
         assert staging.there() == staging.reported() == ["Qwen/Qwen3-8B", "own/set"]
         await world.after(10 * LOOK_EVERY_S)

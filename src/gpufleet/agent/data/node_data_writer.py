@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from gpufleet.agent.data.copy_rate import CopyRate
 from gpufleet.agent.data.data_folders import FoundData
 from gpufleet.agent.state.node_object import NodeObject
 from gpufleet.kube.backoff import Backoff, RetryLimits
@@ -43,7 +44,8 @@ _ENTRY = msgspec.json.Encoder()
 
 class NodeDataWriter:
     """Keeps the object equal to the folders while ``run`` runs. ``read`` reads them, and may take its time;
-    None where there are no folders. ``stages`` says that the agent copies what is wanted on the node.
+    None where there are no folders. ``stages`` says that the agent copies what is wanted on the node,
+    and ``copy_rate`` knows how fast.
     """
 
     def __init__(
@@ -53,8 +55,10 @@ class NodeDataWriter:
         read: Callable[[], Awaitable[FoundData]] | None,
         *,
         stages: bool = False,
+        copy_rate: CopyRate | None = None,
     ) -> None:
         self._stages = stages
+        self._copy_rate = copy_rate or CopyRate()
         self._changed = asyncio.Event()
         self.problem = ""
         """Why the report may be out of date; empty while it is as it should be."""
@@ -76,7 +80,7 @@ class NodeDataWriter:
             self._changed.clear()
             found = FoundData() if self._read is None else await self._read()
             try:
-                await self._write_if_needed(msgspec.structs.replace(spec_of(found), stages=self._stages))
+                await self._write_if_needed(self._with_copies(spec_of(found)))
             except Conflict:
                 # The scheduler wrote what it wants there: the version that was read is not the last.
                 self._rounds_left = 0
@@ -95,6 +99,11 @@ class NodeDataWriter:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(EVERY_S * self._client.jitter.uniform(1.0, 1.2)):
                     await self._changed.wait()
+
+    def _with_copies(self, spec: NodeDataSpec) -> NodeDataSpec:
+        """The report with what it says of the agent's own copies."""
+        rate = self._copy_rate.bytes_per_s
+        return msgspec.structs.replace(spec, stages=self._stages, copy_bytes_per_s=rate)
 
     async def _write_if_needed(self, wanted: NodeDataSpec) -> None:
         """Make the object equal to what the folders hold. Raises KubeError."""

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import msgspec
 
+from gpufleet.agent.data.copy_rate import CopyRate
 from gpufleet.agent.data.staging_errors import CopyStoppedError
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.data_copies import copy_of
@@ -48,8 +49,8 @@ class StagingDisk(Protocol):
         """What was removed for it. Raises NotCopiedError."""
         ...
 
-    async def copy(self, wanted: DataEntry, still_wanted: Callable[[], bool]) -> None:
-        """Copy it. Raises NotCopiedError, CopyStoppedError and OSError."""
+    async def copy(self, wanted: DataEntry, still_wanted: Callable[[], bool]) -> int:
+        """Copy it, and say how many bytes that were. Raises NotCopiedError, CopyStoppedError and OSError."""
         ...
 
     async def tidy(self, wanted: Sequence[DataEntry]) -> None:
@@ -62,14 +63,19 @@ class _NodeData(Structure, frozen=True):
 
 
 class Stager:
-    """Follows the wish while ``run`` runs. ``report`` is called when the cache has changed."""
+    """Follows the wish while ``run`` runs. ``report`` is called when the cache has changed, and ``rate``
+    told how fast copies came.
+    """
 
-    def __init__(self, client: Client, node: str, disk: StagingDisk, report: Callable[[], None]) -> None:
+    def __init__(
+        self, client: Client, node: str, disk: StagingDisk, report: Callable[[], None], rate: CopyRate
+    ) -> None:
         self.problem = ""
         """Why something that is wanted is not copied; empty where all is well."""
         self._disk = disk
         self._node = node
         self._report = report
+        self._rate = rate
         self._wish = NO_WISH
         self._named: frozenset[DataAsk] = frozenset()
         self._news = asyncio.Event()
@@ -136,15 +142,16 @@ class Stager:
         try:
             for gone in await self._disk.make_room(one, asks):
                 LOG.info("a staged copy is removed", extra={"data": f"{gone.kind}/{gone.name}"})
-            await self._disk.copy(one, lambda: self._is_wanted(one))
+            copied_bytes = await self._disk.copy(one, lambda: self._is_wanted(one))
         except CopyStoppedError:
             LOG.info("a copy is given up: nothing that is to start here reads it", extra=extra)
             return ""
         except (WorldError, OSError) as error:
             LOG.warning("a model or dataset is not staged", extra={**extra, "problem": str(error)})
             return f"{one.kind}/{one.name} is not staged: {error}"
-        took_s = round(self._clock.monotonic_s() - began_s, 1)
-        LOG.info("a model or dataset is staged", extra={**extra, "took_s": took_s})
+        took_s = self._clock.monotonic_s() - began_s
+        self._rate.copied(copied_bytes, took_s)
+        LOG.info("a model or dataset is staged", extra={**extra, "took_s": round(took_s, 1)})
         self._report()
         return ""
 

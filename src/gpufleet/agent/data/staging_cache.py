@@ -92,13 +92,24 @@ class StagingCache:
                 _write_uses(staging, uses)
             return chosen
 
-    def copy(self, wanted: DataEntry, pace: Pace) -> None:
-        """Copy it. Raises NotCopiedError, CopyStoppedError and OSError."""
+    def copy(self, wanted: DataEntry, pace: Pace) -> int:
+        """Copy it. Returns the bytes that were not there before.
+
+        Raises NotCopiedError, CopyStoppedError and OSError.
+        """
+        copied = 0
+
+        def counted(number: int) -> None:
+            nonlocal copied
+            copied += number
+            pace(number)
+
         with HeldFolder.at(self.cache) as cache, cache.made(STAGING) as staging:
             # Noted first: a copy that is whole and not noted could never be removed.
             uses = _read_uses(staging)
             _write_uses(staging, {**uses, staged_name(wanted): Use(self._now_s())})
-        copy_entry(wanted, self.cache, pace)
+        copy_entry(wanted, self.cache, counted)
+        return copied
 
     def tidy(self, wanted: Sequence[DataEntry]) -> None:
         """Remove what was broken off and is not wanted any more."""

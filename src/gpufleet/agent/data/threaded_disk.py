@@ -34,10 +34,10 @@ class ThreadedDisk:
         """What was removed for it. Raises NotCopiedError."""
         return await in_daemon_thread(lambda: self._cache.make_room(wanted, asks))
 
-    async def copy(self, wanted: DataEntry, still_wanted: Callable[[], bool]) -> None:
+    async def copy(self, wanted: DataEntry, still_wanted: Callable[[], bool]) -> int:
         """Copy it. Raises NotCopiedError, CopyStoppedError and OSError."""
         pace = Bandwidth(self._bytes_per_s, still_wanted, self._clock.monotonic_s)
-        await in_daemon_thread(lambda: self._cache.copy(wanted, pace))
+        return await in_daemon_thread(lambda: self._cache.copy(wanted, pace))
 
     async def tidy(self, wanted: Sequence[DataEntry]) -> None:
         """Remove what was broken off."""

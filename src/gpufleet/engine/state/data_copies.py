@@ -55,8 +55,8 @@ class DataCopies:
         # Divided first, so that even several of the largest stay within 64 bits.
         return missing // COPY_BYTES_PER_MS
 
-    def copy_ms(self, asks: tuple[DataAsk, ...], row: int | None) -> int | None:
-        """How long the node of this row, or one without any copy (None), would copy what it lacks.
+    def lacking_bytes(self, asks: tuple[DataAsk, ...], row: int | None) -> int | None:
+        """How many bytes the node of this row, or one without any copy (None), lacks.
 
         None where the size of something that it lacks is not known.
         """
@@ -67,7 +67,7 @@ class DataCopies:
             if size is None:
                 return None
             missing += _lacks(size, found.get(row, []) if row is not None else [])
-        return missing // COPY_BYTES_PER_MS
+        return missing
 
     def _asked_for(self, ask: DataAsk) -> dict[int, list[DataCopy]]:
         """The copies of what is asked for, by the row of their node."""

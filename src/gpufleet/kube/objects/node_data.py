@@ -46,13 +46,15 @@ class DataFolder(Structure, frozen=True):
 class NodeDataSpec(Structure, frozen=True):
     """The report: entries with the largest first, and how many smaller ones are left out.
 
-    ``stages`` says that the agent copies what the annotation ``gpufleet.io/data-wanted`` names.
+    ``stages`` says that the agent copies what the annotation ``gpufleet.io/data-wanted`` names,
+    ``copy_bytes_per_s`` how fast it did so, None before its first copy.
     """
 
     entries: tuple[DataEntry, ...] = ()
     omitted: int = 0
     folders: tuple[DataFolder, ...] = ()
     stages: bool = False
+    copy_bytes_per_s: int | None = None
 
 
 class NodeData(Structure, frozen=True):
@@ -62,11 +64,12 @@ class NodeData(Structure, frozen=True):
     spec: NodeDataSpec = NodeDataSpec()
 
 
-class _WrittenSpec(msgspec.Struct, frozen=True):
+class _WrittenSpec(msgspec.Struct, frozen=True, rename="camel"):
     entries: tuple[DataEntry, ...]
     omitted: int
     folders: tuple[DataFolder, ...]
     stages: bool
+    copy_bytes_per_s: int | None
 
 
 _DECODER = msgspec.json.Decoder(NodeData)
@@ -79,7 +82,7 @@ def encode_node_data(
 
     An empty list is written too: it says that there are none.
     """
-    written = _WrittenSpec(spec.entries, spec.omitted, spec.folders, spec.stages)
+    written = _WrittenSpec(spec.entries, spec.omitted, spec.folders, spec.stages, spec.copy_bytes_per_s)
     return encode_report(NODE_DATA, name, written, resource_version, owner)
 
 
