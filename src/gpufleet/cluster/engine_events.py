@@ -164,14 +164,7 @@ class EngineEvents:
                 continue
             if kind in NODE_KINDS:
                 # Only noted here: a node is read once a round, however many of its objects changed.
-                nodes[NodeName(key.name)] = None
-                if kind == resources.NODE_DATA:
-                    self.pods.reader.data_waits.sizes.hear(key.name)
-                elif kind == resources.NODE_DEVICES:
-                    # One device in two reports is one node's only, so a report may change what other nodes
-                    # have. Sorted, because a set has another order in each process, and a rerun needs the
-                    # same one.
-                    nodes |= dict.fromkeys(sorted(self.nodes.hear_report(NodeName(key.name), change)))
+                nodes |= dict.fromkeys(self._nodes_concerned(kind, NodeName(key.name), change))
             elif kind in CLAIM_KINDS:
                 self.claims.hear(HeardOf(*key), is_readable=not isinstance(change, Unreadable))
             elif kind == resources.VOLUME_ATTACHMENTS:
@@ -220,6 +213,16 @@ class EngineEvents:
         # Of what an earlier leader saw the API says since when; of what we see ourselves we know it.
         violations = self._violations_changed(told_since=not self._filled)
         return [*first, *gang_events, *self._in_waves(_in_order(lasting)), *violations]
+
+    def _nodes_concerned(self, kind: Kind, name: NodeName, change: Any) -> list[NodeName]:
+        """The node that an object is named as, and others that its change concerns."""
+        if kind == resources.NODE_DATA:
+            self.pods.reader.data_waits.sizes.hear(name)
+        if kind != resources.NODE_DEVICES:
+            return [name]
+        # One device in two reports is one node's only, so a report may change what other nodes have. Sorted,
+        # because a set has another order in each process, and a rerun needs the same one.
+        return [name, *sorted(self.nodes.hear_report(name, change))]
 
     def _recalled(self) -> list[Event]:
         """What an earlier leader wrote: before any pod, so that the first decision already knows it."""
