@@ -35,6 +35,7 @@ TYPED = {
     "docs/projects.md": "tests/operator/projects/test_page.py",
     "docs/queues-walk.md": "tests/localkube/test_queues_walk.py",
     "docs/replay.md": "tests/cli/test_page_commands.py",
+    "docs/scale-walk.md": "tests/karpenter/test_scale_walk.py",
     "docs/scenarios.md": "tests/cli/test_page_commands.py",
     "docs/see-walk.md": "tests/localkube/test_see_walk.py",
     "docs/snapshots.md": "tests/localkube/test_page_walks.py",
@@ -207,6 +208,7 @@ UNTYPED: dict[str, dict[str, str]] = {
             "needs a cluster of Ray, and an hour"
         ),
     },
+    "docs/scale-walk.md": {"make scale-programs": _CI},
     "docs/security.md": {
         "kubectl get namespaces,nodes,fleetqueues,nodedevices,priorityclasses,pods -A -o json"
         " | python -m gpufleet.auditor": "needs nodes with agents that report who holds what",
