@@ -119,6 +119,10 @@ TEXTS: dict[str, Bad] = {
         ("", "december", "2026-13", "2026-1"), f"{_FORECAST} --begin 2026-11-01", _NO_CLUSTER
     ),
     "plan --begin": Bad(("", "yesterday", "2026-13-01"), f"{_FORECAST} --month 2026-12", _NO_CLUSTER),
+    "plan --checkpoint": Bad(("", "x", "=1h", "default=soon", "no-such=1h"), _FORECAST, _NO_CLUSTER),
+    "plan --on-demand": Bad(
+        ("", "x", "=5", "default=101", "default=-1", "no-such=5"), _FORECAST, _NO_CLUSTER
+    ),
     "plan --context": _CONTEXT,
     "plan --scheduler-name": ANY,
     "plan --policy": _POLICY,

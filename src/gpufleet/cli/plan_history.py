@@ -33,6 +33,18 @@ OPTIONS = (
         "--begin", metavar="TIME", help="With --month: when the history begins, such as 2026-10-31."
     ),
     click.option(
+        "--checkpoint",
+        metavar="QUEUE=LENGTH",
+        multiple=True,
+        help="With --history: how often work of a queue saves itself, for spot capacity.  [default: never]",
+    ),
+    click.option(
+        "--on-demand",
+        metavar="QUEUE=PERCENT",
+        multiple=True,
+        help="With --history: the least share of a queue's GPU time on demand.  [default: 0]",
+    ),
+    click.option(
         "--out",
         type=OutputFolder("a folder, or a path where one can be made"),
         metavar="DIR",
@@ -56,10 +68,12 @@ def or_history(command: Callable[..., None]) -> Callable[..., None]:
         growth: str | None,
         month: str | None,
         begin: str | None,
+        checkpoint: tuple[str, ...],
+        on_demand: tuple[str, ...],
         out: Path | None,
         **others: Any,
     ) -> None:
-        asked = Asked(nodes, wait, growth, month, begin, out)
+        asked = Asked(nodes, wait, growth, month, begin, checkpoint, on_demand, out)
         if history is None:
             _refuse(asked.names, "is about a history: give --history FILE too")
             command(**others)
@@ -85,12 +99,14 @@ class Asked(NamedTuple):
     growth: str | None
     month: str | None
     begin: str | None
+    checkpoint: tuple[str, ...]
+    on_demand: tuple[str, ...]
     out: Path | None
 
     @property
     def names(self) -> list[str]:
         """The options that were given."""
-        return [f"--{name}" for name, value in self._asdict().items() if value]
+        return [f"--{name.replace('_', '-')}" for name, value in self._asdict().items() if value]
 
 
 def _refuse(names: Sequence[str], problem: str) -> None:
@@ -112,6 +128,7 @@ def _plan(
     from gpufleet.plan.history.command import HistoryQuestion, plan_of_history
     from gpufleet.plan.history.forecast import read_growth, read_month
     from gpufleet.plan.history.service_level import read_level
+    from gpufleet.plan.history.spot_choice import read_spot_question
     from gpufleet.plan.instance_types import catalogue_of, chosen
 
     if asked.nodes is None and not asked.wait:
@@ -128,6 +145,7 @@ def _plan(
         None if asked.month is None else read_month(asked.month),
         begin_of(asked.begin, asked.month),
         policy,
+        read_spot_question(asked.checkpoint, asked.on_demand),
     )
     from gpufleet.cli.plan_history_output import check_folder, progress, show, write
     from gpufleet.progress.reporting import ToPerson

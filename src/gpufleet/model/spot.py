@@ -4,8 +4,9 @@ providers and Karpenter put on them.
 
 from collections.abc import Mapping
 
+KARPENTER_CAPACITY_TYPE = "karpenter.sh/capacity-type"
 SPOT_LABELS = (
-    ("karpenter.sh/capacity-type", "spot"),
+    (KARPENTER_CAPACITY_TYPE, "spot"),
     ("eks.amazonaws.com/capacityType", "SPOT"),
     ("cloud.google.com/gke-spot", "true"),
     ("cloud.google.com/gke-preemptible", "true"),

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from gpufleet.plan.instance_types import InstanceType
+from gpufleet.plan.instance_types import ON_DEMAND, InstanceType
 from gpufleet.whatif.answer import Work
 
 SCHEMA = "gpufleet.io/plan/v1"
@@ -50,6 +50,12 @@ def purchase_of(one: InstanceType, count: int) -> Purchase:
         one.zone,
         one.capacity_type,
     )
+
+
+def type_words(one: Purchase) -> str:
+    """The type, and how it is paid where that is not on demand."""
+    paid = "" if one.capacity_type in ("", ON_DEMAND) else f" ({one.capacity_type})"
+    return f"{one.instance_type}{paid}"
 
 
 class OneType(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

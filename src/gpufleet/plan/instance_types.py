@@ -25,7 +25,7 @@ from gpufleet.model.phrases import listed
 CATALOGUE = "--catalogue"
 TYPE = "--type"
 REQUIRED = ("instance_type", "gpus", "gpu_model", "cpus", "memory_gib", "price", "currency")
-OPTIONAL = ("provider", "region", "zone", "capacity_type", "most")
+OPTIONAL = ("provider", "region", "zone", "capacity_type", "most", "interruptions_per_hour")
 """Columns that may be missing; an empty cell says nothing."""
 
 SHIPPED = "the table of gpufleet of November 2026: on demand, list prices"
@@ -44,6 +44,9 @@ AMOUNT_MAX = 10**9
 AMOUNT = re.compile(r"[0-9]{1,10}(\.[0-9]{1,20})?")
 """Amounts as price lists write them. Exponents are refused: the power of one may not fit the memory."""
 
+RATE_MAX = 60
+"""A node that is taken back more than once a minute computes nothing."""
+
 CURRENCY_LENGTH = 3
 """Letters of a currency's code by ISO 4217."""
 
@@ -53,6 +56,7 @@ NODE_COUNT_MAX = 10_000
 
 class InstanceType(msgspec.Struct, frozen=True):
     """A type of node that can be bought. ``most`` is how many can be had, None for as many as are wanted.
+    ``interruptions_per_hour`` is how often its provider takes a node back, None where that is not known.
 
     ``node_names`` is how the names of its nodes begin, which ``node_names.named`` says.
     """
@@ -71,6 +75,7 @@ class InstanceType(msgspec.Struct, frozen=True):
     capacity_type: str = ON_DEMAND
     most: int | None = None
     node_names: str = ""
+    interruptions_per_hour: float | None = None
 
 
 class Catalogue(msgspec.Struct, frozen=True):
@@ -202,7 +207,20 @@ def _type(row: Mapping[str, str], where: str) -> InstanceType:
         _place_name(row, "zone", where),
         _place_name(row, "capacity_type", where) or ON_DEMAND,
         _whole(most, "most", where, NODE_COUNT_MAX) if most else None,
+        interruptions_per_hour=_rate(row.get("interruptions_per_hour") or "", where),
     )
+
+
+def _rate(text: str, where: str) -> float | None:
+    """A rate by the hour; None for an empty cell, which says nothing."""
+    if not text:
+        return None
+    if not AMOUNT.fullmatch(text) or float(text) > RATE_MAX:
+        expected = f"a number such as 0.02, up to {RATE_MAX}"
+        raise InputError(
+            "not a rate", where=where, field="interruptions_per_hour", value=text, expected=expected
+        )
+    return float(text)
 
 
 def _place_name(row: Mapping[str, str], column: str, where: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from gpufleet.plan.history.command import HistoryQuestion, Planned, plan_of_history
 from gpufleet.plan.history.service_level import read_level
+from gpufleet.plan.history.spot_choice import read_spot_question
 from gpufleet.plan.instance_types import read_catalogue
 from tests.replay.trace_files import NODE_HEADER, TASK_HEADER, table
 
@@ -35,6 +36,7 @@ def planned(tasks: Path, *levels: str, types: str = TYPES, **more: Any) -> Plann
         read_catalogue(types, "types.csv"),
         tuple(read_level(text) for text in levels),
         growth=Fraction(more.pop("growth", "1")),
+        spot=read_spot_question(more.pop("checkpoints", ()), more.pop("on_demand", ())),
         **more,
     )
     return plan_of_history(question, lambda _: None)

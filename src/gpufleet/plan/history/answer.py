@@ -67,6 +67,23 @@ class Helpless(msgspec.Struct, frozen=True, rename="camel"):
     why: str
 
 
+class SpotWork(msgspec.Struct, frozen=True, rename="camel"):
+    """Whether work of one queue and request goes on spot capacity, and why.
+
+    Of ``tasks`` so many are ``on_spot``. ``types`` are the types that it would take, the least expected cost
+    first.
+    """
+
+    queue: str
+    gpus: int
+    gpu_milli: int
+    models: tuple[str, ...]
+    tasks: int
+    on_spot: int
+    types: tuple[str, ...]
+    why: str
+
+
 class WithoutPool(msgspec.Struct, frozen=True, rename="camel"):
     """What the fleet that is there does without a pool, and what the pool's nodes cost for an hour.
 
@@ -86,8 +103,9 @@ class HistoryPlan(msgspec.Struct, frozen=True, rename="camel"):
     ``forecast`` is the sentence that says how a forecast was made, "" for the history itself. ``today`` is
     the fleet that is there, None without one, and ``without`` the same without a pool. ``best`` is what is
     bought beside it, None where no purchase was found that holds the levels. ``is_cheapest`` says that every
-    fleet that costs less was ruled out. ``others`` are fleets beside it, the cheapest first. ``replays``
-    counts how often the engine played the work.
+    fleet that costs less was ruled out. ``spot`` is what goes on spot capacity, where that can be bought.
+    ``others`` are fleets beside it, the cheapest first. ``replays`` counts how often the engine played the
+    work.
     """
 
     schema: str
@@ -102,6 +120,7 @@ class HistoryPlan(msgspec.Struct, frozen=True, rename="camel"):
     best: FleetFound | None
     is_cheapest: bool
     others: tuple[FleetFound, ...]
+    spot: tuple[SpotWork, ...]
     nothing_helps: tuple[Helpless, ...]
     series: Series | None
     replays: int

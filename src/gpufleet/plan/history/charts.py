@@ -9,7 +9,7 @@ from math import ceil
 import msgspec
 
 from gpufleet.model.money import MICRO_UNITS
-from gpufleet.plan.answer import MONTH_HOURS
+from gpufleet.plan.answer import MONTH_HOURS, type_words
 from gpufleet.plan.history.answer import FleetFound, HistoryPlan, LevelFound
 from gpufleet.plan.history.service_level import CLASSES, class_words
 from gpufleet.replay.report.chart import Chart, Json, KeyEntry, Panel, Spec
@@ -262,7 +262,7 @@ def _month(fleet: FleetFound) -> float:
 
 def nodes_words(fleet: FleetFound) -> str:
     """What is bought, as a cell of a table has it."""
-    return ", ".join(f"{one.count} x {one.instance_type}" for one in fleet.nodes) or "none"
+    return ", ".join(f"{one.count} x {type_words(one)}" for one in fleet.nodes) or "none"
 
 
 def _cost_table(plan: HistoryPlan, fleets: Sequence[FleetFound]) -> Table:

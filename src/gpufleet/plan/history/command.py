@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from gpufleet.kube.meanings.node_pools import pool_of
+from gpufleet.ledger.node_versions import SPOT
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.node import Node
 from gpufleet.model.phrases import counted, listed
@@ -18,7 +19,8 @@ from gpufleet.plan.history.fleet_trials import FleetTrials
 from gpufleet.plan.history.forecast import DAY_US, Month, grown, of_month
 from gpufleet.plan.history.helpless_tasks import helpless, helpless_shapes
 from gpufleet.plan.history.service_level import ServiceLevel
-from gpufleet.plan.instance_types import Catalogue
+from gpufleet.plan.history.spot_choice import CHECKPOINT, ON_DEMAND_FLOOR, SpotQuestion, split
+from gpufleet.plan.instance_types import CATALOGUE, Catalogue, InstanceType
 from gpufleet.plan.node_names import named
 from gpufleet.plan.node_prices import price_of_labels
 from gpufleet.progress.collection_pause import without_collections
@@ -40,6 +42,7 @@ class HistoryQuestion(msgspec.Struct, frozen=True):
     month: Month | None = None
     begin_us: int = 0
     policy: str = "gpufleet"
+    spot: SpotQuestion = SpotQuestion()
 
 
 class Planned(msgspec.Struct, frozen=True):
@@ -60,8 +63,10 @@ def _planned(question: HistoryQuestion, say: Say) -> Planned:
     there = read_fleet(question.nodes)
     gone = _of_pools(there, question.remove_pools)
     left = tuple(node for node in there if node not in gone)
-    types = named(question.catalogue.types, (node.name for node in there))
-    demand, forecast = _demand(question, there)
+    types = named(_with_known_rates(question.catalogue.types), (node.name for node in there))
+    whole, forecast = _demand(question, there)
+    _check_queues(question.spot, whole)
+    demand, spot = split(whole, types, question.spot, has_nodes=bool(there))
     shapes = helpless_shapes(demand, [*left, *bought(types, (1,) * len(types))])
     without = demand.without(frozenset(shapes))
     levels = question.levels
@@ -90,6 +95,7 @@ def _planned(question: HistoryQuestion, say: Say) -> Planned:
         best=best,
         is_cheapest=search.is_cheapest,
         others=others,
+        spot=spot,
         nothing_helps=helpless(demand, shapes),
         series=series,
         replays=trials.replays,
@@ -97,6 +103,27 @@ def _planned(question: HistoryQuestion, say: Say) -> Planned:
     )
     nodes = trials.nodes(nothing if search.best is None else search.best)
     return Planned(answer, tuple(nodes), without)
+
+
+def _with_known_rates(types: Sequence[InstanceType]) -> tuple[InstanceType, ...]:
+    """The types without spot capacity of which it is not known how often it is taken back. Raises InputError
+    where nothing is left.
+    """
+    found = tuple(one for one in types if one.capacity_type != SPOT or one.interruptions_per_hour is not None)
+    if not found:
+        expected = "a column interruptions_per_hour, by which spot capacity is judged"
+        raise InputError("has spot capacity alone, of no known rate", field=CATALOGUE, expected=expected)
+    return found
+
+
+def _check_queues(question: SpotQuestion, demand: Demand) -> None:
+    """A queue that is misspelt would be passed over. Raises InputError."""
+    known = {str(task.queue) for task in demand.tasks}
+    for field, queues in ((CHECKPOINT, question.checkpoint_h), (ON_DEMAND_FLOOR, question.on_demand_pct)):
+        for queue in queues:
+            if queue not in known:
+                expected = f"one of {listed(sorted(known))}"
+                raise InputError("no task is in such a queue", field=field, value=queue, expected=expected)
 
 
 def _demand(question: HistoryQuestion, there: Sequence[Node]) -> tuple[Demand, str]:
@@ -178,6 +205,9 @@ def _notes(question: HistoryQuestion, demand: Demand) -> tuple[str, ...]:
     days = (max(task.created_at_us for task in demand.tasks) - demand.counts_from_us) / DAY_US
     if question.month is None and days < 1:
         notes.append("the history is shorter than a day, so busy hours may be missing in it")
+    unknown = len(question.catalogue.types) - len(_with_known_rates(question.catalogue.types))
+    if unknown:
+        notes.append(f"{counted(unknown, 'spot type')} without interruptions_per_hour: left out")
     lasting = sum(task.duration_us is None and task.withdrawn_at_us is None for task in demand.tasks)
     if lasting:
         stay = "stays" if lasting == 1 else "stay"

@@ -125,6 +125,24 @@ def _tables(plan: HistoryPlan) -> Iterator[Table]:
     for name, fleet in named:
         if fleet is not None:
             yield _waits_table(name, fleet)
+    if plan.spot:
+        yield table(
+            "What goes on spot capacity, by expected loss against price",
+            ["Queue", "GPUs", "of each", "models", "tasks", "on spot", "cheapest first", "why"],
+            [
+                [
+                    one.queue,
+                    count(one.gpus),
+                    f"{one.gpu_milli / 1000:g}",
+                    ", ".join(one.models) or "any",
+                    count(one.tasks),
+                    count(one.on_spot),
+                    ", ".join(one.types),
+                    one.why,
+                ]
+                for one in plan.spot
+            ],
+        )
     if plan.nothing_helps:
         yield table(
             "Tasks that no purchase of these types helps, which are left out",
