@@ -19,6 +19,7 @@ from gpufleet.engine.instruction import WhyEvicted
 from gpufleet.eviction.plan import Cause
 from gpufleet.expander.choice import Outcome as ExpanderOutcome
 from gpufleet.expander.expander_record import FAILED, ExpanderRecord
+from gpufleet.ledger.figures import LedgerFigures, LedgerMetrics, MonthFigures
 from gpufleet.metrics.serving_record import OUTCOMES, STATUSES, ServingRecord
 from gpufleet.model.identifiers import QueueName
 from gpufleet.operator.figures import OperatorFigures, OperatorMetrics
@@ -84,7 +85,10 @@ def pages_at_the_beginning() -> str:
     admission, apis = AdmissionRecord(lambda: 0.0), ServingRecord(lambda: 0.0)
     at_rest = OperatorFigures({}, (), ParkingTally().count((), 0, 0))
     operator = OperatorMetrics(lambda: at_rest, lambda: dt.datetime.now(dt.UTC))
+    # A month is begun before anything is followed.
+    begun = LedgerFigures(0, {}, {}, MonthFigures(open=1, sealed=0, size_bytes=0))
     others = (
+        LedgerMetrics(lambda: begun).registry,
         inventory.new_scheduler(QUEUE).registry,
         admission.registry,
         apis.registry,
