@@ -68,6 +68,23 @@ def test_a_member_that_fits_on_a_node_of_today_takes_nothing_of_the_limit() -> N
     in_world(story)
 
 
+def test_room_on_a_node_of_today_is_counted_for_one_gang_and_not_for_two() -> None:
+    """Of 20 GPUs 8 are there and 12 come, so 4 of 16 are left. The other needs 12: 8 more than that."""
+
+    async def story(world: World) -> None:
+        world.add(pool(limits={GPU: "24"}))
+        buys(world, {GPU: "8"})
+        world.node("free", gpus=8)
+        first = gang(world, "first", 5, gpus=4)
+        await world.settle(5)
+        other = gang(world, "other", 3, gpus=4)
+        await world.settle(15)
+        assert reasons(world, [*first, *other]) == ["Unschedulable"] * 5 + ["WaitingForNodeLimits"] * 3
+        assert "leave 4 of nvidia.com/gpu for new nodes, and it takes 12" in world.why("other-0")
+
+    in_world(story)
+
+
 def test_of_two_gangs_that_the_limit_allows_one_by_one_the_second_waits_until_the_first_has_ended() -> None:
     """24 GPUs are left: 16 of one and then 8, where the other needs 16."""
 

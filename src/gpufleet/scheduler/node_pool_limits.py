@@ -33,11 +33,15 @@ SHAPES_MAX = 4096
 
 
 class _Asking(msgspec.Struct):
-    """Work that asks for nodes, and what of it the pools have not grown by yet."""
+    """Work that asks for nodes, and what of it the pools have not grown by yet.
+
+    ``on_nodes`` is what it will have on nodes that are there already, as far as that was counted.
+    """
 
     since_us: int
     pools: PoolNames
     to_come: Amounts
+    on_nodes: Amounts
 
 
 class Shortage(NamedTuple):
@@ -89,16 +93,26 @@ class NodePoolLimits:
             # What no pool serves Karpenter does not buy for, and other autoscalers know no such limits.
             return ""
         need = self._need(members, pools)
+        on_nodes: Amounts = {}
         short = None if asked_before else self._short(need, pools)
         if short is not None:
             # Before work is refused: members may fit on nodes that are there, and other work may be gone.
             self._forget_ended()
-            need = self._need(self._without_place(work, members), pools)
+            on_nodes = self._room_on_nodes(need, self._need(self._without_place(work, members), pools))
+            need = {name: amount - on_nodes.get(name, 0) for name, amount in need.items()}
             short = self._short(need, pools)
         if short is not None:
             return _words(short, pools)
-        self._asking[work] = _Asking(at_us, pools, need)
+        self._asking[work] = _Asking(at_us, pools, need, on_nodes)
         return ""
+
+    def _room_on_nodes(self, need: Amounts, without_place: Amounts) -> Amounts:
+        """What work needs no new node for, less the room that other work counts on."""
+        found: Amounts = {}
+        for name, amount in need.items():
+            others = sum(one.on_nodes.get(name, 0) for one in self._asking.values())
+            found[name] = max(0, amount - without_place.get(name, 0) - others)
+        return found
 
     def withdraw(self, work: Work) -> None:
         """Work does not ask for nodes any more."""
