@@ -31,7 +31,7 @@ class NodePool(msgspec.Struct, frozen=True):
 
     ``allowed`` has the values that its nodes' labels may have, as far as it says so. ``gpus_of_a_node`` are
     the sizes of its nodes, empty where it does not say; ``has_gpus`` is False where it says that they have
-    none.
+    none. ``startup_taints`` are the keys of taints that its nodes lose once they are set up.
     """
 
     name: str
@@ -41,6 +41,7 @@ class NodePool(msgspec.Struct, frozen=True):
     left: Mapping[str, int]
     gpus_of_a_node: tuple[int, ...] = ()
     has_gpus: bool = True
+    startup_taints: frozenset[str] = frozenset()
 
     def serves(self, shape: Shape) -> bool:
         """Whether a pod of the shape may run on its nodes, as far as it says what they are like."""

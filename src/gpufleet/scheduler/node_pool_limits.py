@@ -3,9 +3,11 @@
 Karpenter buys nodes for pods one by one: where a limit leaves nodes for half a gang, it buys half of them,
 and they stay empty. So a gang asks for nodes only where the pools that could serve it may still grow by all
 that it takes. Work that asks counts against the pools until they have grown by as much, it starts or asks no
-more, or its nodes have not come for as long as autoscalers wait for one.
+more, or its nodes have not come for as long as autoscalers wait for one. Where other work starts on its
+nodes, it takes new ones, and asks no more if the pools cannot grow by as many.
 """
 
+import itertools
 from typing import NamedTuple
 
 import msgspec
@@ -26,6 +28,7 @@ from gpufleet.model.node_pool import NODES, Amounts, NodePool, asked, nodes_for
 from gpufleet.model.phrases import counted, listed
 from gpufleet.model.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
 from gpufleet.model.shape import Shape
+from gpufleet.scheduler.pool_nodes import PoolNodes
 
 PoolNames = frozenset[str]
 SHAPES_MAX = 4096
@@ -64,7 +67,9 @@ class NodePoolLimits:
         self._used: dict[str, Amounts] = {}
         self._asking: dict[Work, _Asking] = {}
         self._serving: dict[Shape, PoolNames] = {}
+        self._nodes = PoolNodes(cluster)
         self._refused: dict[Work, str] = {}
+        self._checked: set[Work] = set()
         self._refused_at_us = 0
 
     def ask(self, work: Work, entry: Entry, at_us: int, *, asked_before: bool = False) -> str:
@@ -74,12 +79,13 @@ class NodePoolLimits:
             self._asking.clear()
             return ""
         self._end_old(at_us)
-        if work in self._asking:
-            return ""
         if self._refused_at_us != self._engine.at_us:
             self._refused.clear()
+            self._checked.clear()
             self._refused_at_us = self._engine.at_us
-        if work not in self._refused:
+        if work in self._asking:
+            self._check(work, entry, at_us)
+        elif work not in self._refused:
             words = self._judge(work, entry, at_us, asked_before=asked_before)
             # Each member of a gang is asked about, and one answer for all costs an attempt to place the gang.
             if words:
@@ -105,6 +111,30 @@ class NodePoolLimits:
             return _words(short, pools)
         self._asking[work] = _Asking(at_us, pools, need, on_nodes)
         return ""
+
+    def _check(self, work: Work, entry: Entry, at_us: int) -> None:
+        """Whether what is coming, and what may be bought, is enough still for work that asks already."""
+        if work in self._checked:
+            return
+        self._checked.add(work)
+        one, members = self._asking[work], self._members(entry)
+        # Without a pool there is nothing to compare with, and a single pod has all of a node or none.
+        if len(members) < 2 or not one.to_come or not one.pools <= self._known.keys():
+            return
+        rest = self._need(self._without_place(work, members), one.pools)
+        coming = {name: self._coming(name, one.pools, at_us) for name in rest}
+        need = {name: max(one.to_come.get(name, 0), rest[name] - coming[name]) for name in rest}
+        short = self._short(need, one.pools, before=work)
+        if short is None:
+            one.to_come.update(need)
+        else:
+            del self._asking[work]
+            self._refused[work] = _words(short, one.pools)
+
+    def _coming(self, resource: str, pools: PoolNames, at_us: int) -> int:
+        usable = self._nodes.usable((pool for _, pool in self._known.values()), at_us)
+        used = {name: self._known[name][1].used.get(resource, 0) for name in pools}
+        return sum(max(0, used[name] - usable.get(name, {}).get(resource, 0)) for name in pools)
 
     def _room_on_nodes(self, need: Amounts, without_place: Amounts) -> Amounts:
         """What work needs no new node for, less the room that other work counts on."""
@@ -223,8 +253,10 @@ class NodePoolLimits:
                 need[resource] = min(size * count for size, count in nodes.items())
         return need
 
-    def _short(self, need: Amounts, pools: PoolNames) -> Shortage | None:
-        others = [one for one in self._asking.values() if not pools.isdisjoint(one.pools)]
+    def _short(self, need: Amounts, pools: PoolNames, before: Work | None = None) -> Shortage | None:
+        """What is too little beside all other work that asks, or beside that which asked ``before`` this."""
+        older = itertools.takewhile(lambda one: one[0] != before, self._asking.items())
+        others = [one for _, one in older if not pools.isdisjoint(one.pools)]
         for name, amount in need.items():
             limits = [self._known[pool][1].left.get(name) for pool in pools]
             bounded = [limit for limit in limits if limit is not None]

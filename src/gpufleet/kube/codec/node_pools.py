@@ -35,7 +35,7 @@ def read_node_pool(pool: wire.NodePool) -> NodePool:
     """The pool, with what its limits leave beside the nodes that it has."""
     template = pool.spec.template
     requirements = tuple(_requirements(pool))
-    limits, used = _amounts(pool.spec.limits), _amounts(pool.status.resources)
+    limits, used = read_amounts(pool.spec.limits), read_amounts(pool.status.resources)
     return NodePool(
         pool.metadata.name,
         _allowed(pool, requirements),
@@ -44,6 +44,7 @@ def read_node_pool(pool: wire.NodePool) -> NodePool:
         {name: max(0, limit - used.get(name, 0)) for name, limit in limits.items()},
         _gpus_of_a_node(requirements),
         _has_gpus(pool, requirements),
+        frozenset(one.key for one in template.spec.startup_taints),
     )
 
 
@@ -74,7 +75,8 @@ def _taints(spec: wire.TemplateSpec) -> Iterator[Taint]:
             continue
 
 
-def _amounts(written: Mapping[str, str]) -> Amounts:
+def read_amounts(written: Mapping[str, str]) -> Amounts:
+    """Amounts by resource; one that is no quantity is left out."""
     found: Amounts = {}
     for name, text in written.items():
         try:

@@ -15,10 +15,11 @@ class TemplateMetadata(Structure, frozen=True):
 
 
 class TemplateSpec(Structure, frozen=True):
-    """Which instances are bought, and the taints that their nodes keep."""
+    """Which instances are bought, the taints that their nodes keep, and those that they lose once set up."""
 
     requirements: tuple[SelectorRequirement, ...] = ()
     taints: tuple[Taint, ...] = ()
+    startup_taints: tuple[Taint, ...] = ()
 
 
 class NodeTemplate(Structure, frozen=True):

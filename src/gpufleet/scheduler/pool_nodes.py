@@ -1,0 +1,54 @@
+"""What the nodes of Karpenter's pools have that work can use already; the rest that was bought is coming."""
+
+from collections.abc import Iterable, Mapping
+
+from gpufleet.cluster.watching.mirrors import Cluster
+from gpufleet.kube.codec.node_pools import read_amounts
+from gpufleet.kube.meanings.node_pools import KARPENTER_NODE_POOL
+from gpufleet.kube.objects.node import Node
+from gpufleet.kube.resources import NODES
+from gpufleet.model import node_pool
+from gpufleet.model.node_pool import Amounts, NodePool
+
+READ_EVERY_US = 2 * 10**6
+"""A cluster may have thousands of nodes, and those of a purchase join over minutes."""
+
+# Taints that each node has until the kubelet and the cloud are done with it, beside those of its pool.
+_WHILE_SET_UP = frozenset(
+    {
+        "karpenter.sh/unregistered",
+        "node.kubernetes.io/not-ready",
+        "node.cloudprovider.kubernetes.io/uninitialized",
+    }
+)
+
+
+class PoolNodes:
+    """Sums up the nodes of each pool."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._usable: dict[str, Amounts] = {}
+        self._as_of_us: int | None = None
+
+    def usable(self, pools: Iterable[NodePool], at_us: int) -> Mapping[str, Amounts]:
+        """What nodes that are set up have, by pool."""
+        if self._as_of_us is None or at_us - self._as_of_us >= READ_EVERY_US:
+            passing = {one.name: _WHILE_SET_UP | one.startup_taints for one in pools}
+            self._usable = {name: {} for name in passing}
+            for node in self._cluster.all(NODES):
+                name = node.metadata.labels.get(KARPENTER_NODE_POOL)
+                if name in passing and not _has_any(node, passing[name]):
+                    _add(self._usable[name], node)
+            self._as_of_us = at_us
+        return self._usable
+
+
+def _has_any(node: Node, taints: frozenset[str]) -> bool:
+    return any(one.key in taints for one in node.spec.taints)
+
+
+def _add(sums: Amounts, node: Node) -> None:
+    amounts = {**read_amounts(node.status.allocatable), node_pool.NODES: 1}
+    for name, amount in amounts.items():
+        sums[name] = sums.get(name, 0) + amount
