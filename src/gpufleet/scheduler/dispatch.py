@@ -80,6 +80,9 @@ class Dispatch:
         self.epoch = epoch
         self.shown = shown
         self.consumed = consumed
+        self.after_binds: Callable[[], None] = lambda: None
+        """Called after a round in which work started."""
+        self._has_bound = False
 
     def carry_out(self, instruction: AnyInstruction) -> None:
         """Hand one instruction to the part that knows how."""
@@ -150,6 +153,9 @@ class Dispatch:
         for entry in self.engine_events.pods.take_newly_ignored():
             self.reporter.warns(entry.name, "EditIgnored", ignored_note(entry.ignored))
         self.eviction_planner.after_round()
+        if self._has_bound:
+            self._has_bound = False
+            self.after_binds()
 
     def next_due_s(self) -> float | None:
         """When a round is wanted even if nothing happens."""
@@ -177,6 +183,7 @@ class Dispatch:
         claims = claim_tasks(asked, bind.claims, self.engine_events.claims, self.binder.claims.share_id)
         # What is not written yet about its waiting would come after the Binding.
         self.reporter.withdraw(bind.uid)
+        self._has_bound = True
         self.binder.submit(BindTask(entry.name, bind.node, bind.devices, annotations, volumes, claims))
 
     def _release_claims(self, entry: Entry) -> None:

@@ -8,6 +8,7 @@ nodes, it takes new ones, and asks no more if the pools cannot grow by as many.
 """
 
 import itertools
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -38,7 +39,7 @@ SHAPES_MAX = 4096
 class _Asking(msgspec.Struct):
     """Work that asks for nodes, and what of it the pools have not grown by yet.
 
-    ``on_nodes`` is what it will have on nodes that are there already, as far as that was counted.
+    ``on_nodes`` is what it will have on nodes that are there, as far as it was counted, or were bought since.
     """
 
     since_us: int
@@ -112,6 +113,12 @@ class NodePoolLimits:
         self._asking[work] = _Asking(at_us, pools, need, on_nodes)
         return ""
 
+    def asking_gangs(self) -> Iterator[PodUid]:
+        """The members of gangs that ask for nodes; other work that starts may have taken theirs."""
+        for work in self._asking:
+            for entry in self._gangs.waiting(GangName(work)):
+                yield entry.name.uid
+
     def _check(self, work: Work, entry: Entry, at_us: int) -> None:
         """Whether what is coming, and what may be bought, is enough still for work that asks already."""
         if work in self._checked:
@@ -182,6 +189,7 @@ class NodePoolLimits:
             for key in list(rest.keys() & one.to_come.keys()):
                 came = min(rest[key], one.to_come[key])
                 one.to_come[key] -= came
+                one.on_nodes[key] = one.on_nodes.get(key, 0) + came
                 rest[key] -= came
                 if not rest[key]:
                     del rest[key]

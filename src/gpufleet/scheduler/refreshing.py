@@ -7,7 +7,9 @@ so what is bounded is the number of answers made and of conditions written in ea
 not take when it was first said is said again in the same way.
 """
 
-from collections.abc import Callable, Iterator
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
@@ -28,6 +30,9 @@ from gpufleet.scheduler.shown_reasons import Shown
 
 # Each turn is bounded, so that it delays no decision for long; a large queue takes many turns.
 TURN_EVERY_S = 10.0
+SOON_S = 0.5
+"""While something more urgent is under way, it is asked again after so long."""
+
 PODS_A_TURN = 2_000
 ANSWERS_A_TURN = 16
 WRITES_A_TURN = 50
@@ -65,11 +70,24 @@ class Refreshing:
         self.busy = busy
         self.shown = shown
         self._round: Iterator[PodUid] = iter(())
+        self._first: dict[PodUid, None] = {}
+        self._wake = asyncio.Event()
+
+    def soon(self, uids: Iterable[PodUid]) -> None:
+        """Have these pods gone through before others, and before the next turn is due."""
+        self._first.update(dict.fromkeys(uids))
+        if self._first:
+            self._wake.set()
 
     async def run(self) -> None:
         """Take turns until cancelled."""
         while True:
-            await self.clock.sleep(TURN_EVERY_S)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(TURN_EVERY_S):
+                    await self._wake.wait()
+            self._wake.clear()
+            while self._first and self.busy():
+                await self.clock.sleep(SOON_S)
             if not self.busy():
                 self.turn()
 
@@ -81,10 +99,11 @@ class Refreshing:
             # The round goes on with the next pod in the next turn.
             if written >= WRITES_A_TURN or answers.made >= ANSWERS_A_TURN:
                 return
-            uid = next(self._round, None)
+            uid = next(iter(self._first), None) or next(self._round, None)
             if uid is None:
                 self._begin()
                 return
+            self._first.pop(uid, None)
             entry = self.pods.entries.get(uid)
             if entry is not None:
                 written += self._tell(entry, answers)

@@ -267,6 +267,7 @@ class Service:
             self.client, cluster, engine, pods, nodes, busy=busy, may_write=self.lease.holds
         )
         refreshing = Refreshing(engine, pods, reporter, clock, busy, shown)
+        dispatch.after_binds = lambda: refreshing.soon(limits.asking_gangs())
         writer = self._queue_status_writer(cluster, reader, engine, statuses, write_ahead, busy)
         writers = (binder, claims, reporter, conditions, evictions, pod_nominations, write_ahead)
         workers = (*writers, refreshing, writer, mig_demand, data_wishes, requests)
