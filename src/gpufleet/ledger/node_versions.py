@@ -12,6 +12,7 @@ from gpufleet.kube.meanings.node_labels import (
     REGION,
     ZONE,
 )
+from gpufleet.kube.meanings.startup_taints import STARTUP_ENDING, STARTUP_TAINTS
 from gpufleet.kube.meanings.taken_back import TAKEN_BACK_TAINTS
 from gpufleet.kube.objects.node_devices import HEALTHY, Holder, NodeDevices, ReportedDevice
 from gpufleet.ledger.price_book import PricedNode
@@ -28,18 +29,6 @@ from gpufleet.model.taint import CORDON
 
 ON_DEMAND, SPOT = "on-demand", "spot"
 """Capacity types, as price books name them."""
-
-STARTUP_TAINTS = (
-    "node.kubernetes.io/network-unavailable",
-    "node.cloudprovider.kubernetes.io/uninitialized",
-    "karpenter.sh/unregistered",
-    "startup-taint.cluster-autoscaler.kubernetes.io/",
-    "ignore-taint.cluster-autoscaler.kubernetes.io/",
-)
-"""Taints of nodes that are not for use yet, by how they begin; the condition Ready says the rest."""
-
-STARTUP_ENDING = "/agent-not-ready"
-"""How the startup taints of network agents end, such as Cilium's."""
 
 DRAIN_TAINTS = (
     CORDON.key,
