@@ -61,7 +61,8 @@ def test_what_the_ledger_takes_back_holds_no_more() -> None:
 def test_where_the_ledger_falls_silent_work_starts_and_the_queue_says_since_when() -> None:
     async def story(world: World) -> None:
         await spent_for_a_minute(world)
-        await world.settle(50)
+        # The minute is over, and a turn of statuses too.
+        await world.settle(70)
         assert world.node_of("new") == "n"
         within = condition(world, "team", "WithinBudget")
         assert (within["status"], within["reason"]) == ("True", "HoldEnded")
@@ -77,7 +78,7 @@ def test_the_next_leader_holds_it_too() -> None:
         world.start()
         await world.settle(20)
         assert (world.node_of("runs"), world.node_of("new")) == ("n", "")
-        await world.settle(40)
+        await world.settle(60)
         assert world.node_of("new") == "n"
 
     in_world(story)
