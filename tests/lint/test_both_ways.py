@@ -2,6 +2,8 @@
 
 import pytest
 
+from gpufleet.agent.exporter.counters import DEFAULT
+from gpufleet.lint.objects.dcgm_fields import SERVED
 from gpufleet.lint.rules import all_rules, page
 from tests.lint import test_cluster_rules, test_model_rules, test_rules
 from tests.lint.linting import findings_of, pod, report_of
@@ -145,6 +147,21 @@ EDGES = [
         "",
         True,
     ),
+    *(
+        ("GPU054", RULES % f"alert: a, expr: 'avg({name}) < 10'", "", True)
+        for name in (
+            "DCGM_FI_DEV_MEM_USED",
+            "DCGM_FI_DEV_MEMORY_TOTAL",
+            "DCGM_FI_DEV_MEM_UTIL",
+            "DCGM_FI_DEV_GPU_UTILIZATION",
+            "DCGM_FI_DEV_FB_USED_BYTES",
+            "DCGM_FI_DEV_POWER_DRAW",
+            "DCGM_FI_DEV_TEMP",
+        )
+    ),
+    ("GPU054", RULES % "record: DCGM_FI_DEV_MEM_USED, expr: 'DCGM_FI_DEV_MEM_USED'", "", False),
+    ("GPU054", RULES % "alert: a, expr: 'DCGM_FI_DEV_MEM_CLOCK + DCGM_FI_DEV_MEMORY_TEMP'", "", False),
+    ("GPU054", RULES % "alert: a, expr: 'x:DCGM_FI_DEV_MEM_USED:avg < 10'", "", False),
     ("GPU054", RULES % "alert: a, expr: 'DCGM_FI_DEV_GPU_UTIL < 10'", "", False),
     ("GPU054", RULES % "record: dcgm_fb_total_bytes, expr: 'DCGM_FI_DEV_FB_USED'", "", False),
     ("GPU054", RULES % "alert: a, expr: 'up{job=\"dcgm_exporter\"} < 1'", "", False),
@@ -314,6 +331,17 @@ def test_every_rule_has_an_edge_beside_its_page(as_found: bool) -> None:
 
 def test_no_edge_is_of_a_rule_that_is_not_there() -> None:
     assert seen(as_found=True) | seen(as_found=False) <= {rule.id for rule in all_rules()}
+
+
+@pytest.mark.parametrize("name", ["DCGM_FI_PROF_SM_ACTIVE", "DCGM_FI_DEV_FB_TOTAL", "DCGM_FI_DEV_NEWER"])
+def test_a_field_that_a_file_of_counters_may_ask_for_is_not_judged(name: str) -> None:
+    report = report_of(RULES % f"alert: a, expr: '{name} < 0.1'")
+    assert "GPU054" in {one.rule.id for one in report.unjudged}
+    assert "GPU054" not in {one.rule.id for one in report.findings}
+
+
+def test_the_fields_that_are_served_are_those_of_our_exporter() -> None:
+    assert {one.name for one in DEFAULT if one.name.startswith("DCGM_FI_")} == SERVED
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterator
 
 from gpufleet.lint.objects.context import Context
+from gpufleet.lint.objects.dcgm_fields import FIELD, NO_FIELD, SERVED
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.objects.queries import may_have_queries, queries_of, rules_of
-from gpufleet.lint.rule import Rule, RuleFinding, Severity
+from gpufleet.lint.objects.queries import Query, may_have_queries, queries_of, rules_of
+from gpufleet.lint.rule import Rule, RuleFinding, Severity, Unjudged
 
 # Exporters serve DCGM's fields in capitals. What an exporter tells of itself is no field of DCGM.
 _LOWER = re.compile(r"(?<![\w:])dcgm_(?!exporter)\w+(?![\w:])")
@@ -21,6 +22,7 @@ _SERVED = (
     ("memory_used", f"{_DEVICE}FB_USED, in MiB"),
     ("memory_free", f"{_DEVICE}FB_FREE, in MiB"),
     ("memory_total", f"{_TOTAL}, in MiB"),
+    ("memory_util", f"{_DEVICE}MEM_COPY_UTIL, in percent"),
     ("mem_copy", f"{_DEVICE}MEM_COPY_UTIL, in percent"),
     ("memory_clock", f"{_DEVICE}MEM_CLOCK, in MHz"),
     ("memory_temp", f"{_DEVICE}MEMORY_TEMP, in degrees Celsius"),
@@ -35,7 +37,7 @@ _SERVED = (
 )
 
 
-def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding]:
+def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudged]:
     """Each query with such a name that no recording rule of the run makes."""
     made = {
         rule.at("record").text
@@ -44,17 +46,32 @@ def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding]:
     }
     told: set[tuple[str, str]] = set()
     for query in queries_of(manifest):
-        for name in dict.fromkeys(_LOWER.findall(query.plain)):
-            if name not in made and (query.title, name) not in told:
+        names = [one for one in dict.fromkeys(_NAME.findall(query.plain)) if one not in made]
+        for name in names:
+            if (query.title, name) not in told:
                 told.add((query.title, name))
-                yield RuleFinding(query.field, f"{query.title} looks at {name}, {_WHO}", _advice(name))
+                yield from _of_name(query, name)
 
 
-_WHO = "which exporters of GPUs do not serve unless a file of counters asks for it"
+def _of_name(query: Query, name: str) -> Iterator[RuleFinding | Unjudged]:
+    if FIELD.fullmatch(name) is None:
+        yield RuleFinding(query.field, f"{query.title} looks at {name}, {_OLD}", _advice(name))
+    elif NO_FIELD.fullmatch(name):
+        yield RuleFinding(
+            query.field, f"{query.title} looks at {name}, which is no field of DCGM", _advice(name)
+        )
+    elif name not in SERVED:
+        yield Unjudged(query.field, _FILE_NEEDED)
+
+
+_NAME = re.compile(f"{_LOWER.pattern}|{FIELD.pattern}")
+_OLD = "which exporters of GPUs do not serve unless a file of counters asks for it"
+_FILE_NEEDED = "the exporter's file of counters: without one it does not serve all fields that are looked at"
 
 
 def _advice(name: str) -> str:
-    served = next((right for part, right in _SERVED if part in name), "")
+    meant = name.lower().replace("_mem_", "_memory_")
+    served = next((right for part, right in _SERVED if part in name or part in meant), "")
     return f"look at {served}" if served else f"look at one of DCGM's fields ({_DEVICE}...)"
 
 
