@@ -164,12 +164,7 @@ def test_the_definitions_defaults_are_shown(admin: Person) -> None:
         "weight": 1,
         "ordering": "BestEffort",
         "state": "Open",
-        "preemption": {
-            "withinQueue": "LowerPriority",
-            "reclaim": "Any",
-            "borrowing": "Never",
-            "victimOrder": "ShareFirst",
-        },
+        "preemption": {"withinQueue": "LowerPriority", "reclaim": "Any", "borrowing": "Never"},
     }
 
 
