@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gpufleet.admission.webhook.record import ACTIONS, RULES, AdmissionRecord
 from gpufleet.admission.webhook.record import OUTCOMES as REVIEW_OUTCOMES
-from gpufleet.cluster.watching.mirrors import WATCHED
+from gpufleet.cluster.watching.mirrors import FOLLOWED_BY_SCHEDULER
 from gpufleet.devices.xid import XidAction
 from gpufleet.engine.instruction import WhyEvicted
 from gpufleet.eviction.plan import Cause
@@ -53,7 +53,7 @@ VALUES: dict[tuple[str, str], Iterable[str]] = {
     ("gpufleet_scheduler_queue_evictions_total", "queue"): (QUEUE, OTHERS),
     ("gpufleet_scheduler_queue_evictions_total", "reason"): [one.value for one in FOR_QUEUES],
     ("gpufleet_scheduler_queue_wait_seconds", "queue"): (QUEUE, OTHERS),
-    ("gpufleet_scheduler_relists_total", "kind"): [one.kind.resource for one in WATCHED],
+    ("gpufleet_scheduler_relists_total", "kind"): [one.kind.resource for one in FOLLOWED_BY_SCHEDULER],
 }
 """What a label of a counter can say, by metric and label."""
 
