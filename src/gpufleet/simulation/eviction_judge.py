@@ -1,8 +1,9 @@
 """Judges evictions for queues: policy must allow each, and each must help a waiting pod.
 
 It knows the queues that ``team_recipe`` makes: a flat tree under one root, nominal amounts of GPUs, the
-policies as they are by default (own work of lower priority; whatever others borrow). Outside of every queue
-work of lower priority makes room. All amounts are thousandths of a GPU.
+policies as they are by default (own work of lower priority; whatever others borrow). Outside of every
+queue work of lower priority makes room, and all of it for what a queue is owed. All amounts are thousandths
+of a GPU.
 """
 
 from collections import Counter
@@ -64,21 +65,21 @@ class Teams:
         queue, used = queue_of(victim), self.used()
         self._left = [(left_s, pod) for left_s, pod in self._left if at_s - left_s <= NEWS_WITHIN_S]
         known = (*self.waiting(), *(pod for _, pod in self._left))
-        if queue not in self.nominal:
-            # Outside of every queue priority alone counts, of work that is outside as well.
-            outside = (pod for pod in known if queue_of(pod) not in self.nominal)
-            return any(priority_of(pod) > priority_of(victim) for pod in outside)
         waiting = [pod for pod in known if queue_of(pod) in self.nominal]
-        if any(queue_of(pod) == queue and priority_of(pod) > priority_of(victim) for pod in waiting):
-            return True
-        # Other queues may take back what was borrowed, and nothing of what is within the own quota.
-        if used[queue] <= self.nominal[queue]:
-            return False
-        return any(
+        owed = (
             queue_of(pod) != queue
             and used[queue_of(pod)] + needs_of(pod).gpu_milli <= self.nominal[queue_of(pod)]
             for pod in waiting
         )
+        if queue not in self.nominal:
+            # Outside of every queue priority alone counts, of work that is outside as well. Such work owns
+            # nothing, so what it holds is lent by the queues.
+            outside = (pod for pod in known if queue_of(pod) not in self.nominal)
+            return any(priority_of(pod) > priority_of(victim) for pod in outside) or any(owed)
+        if any(queue_of(pod) == queue and priority_of(pod) > priority_of(victim) for pod in waiting):
+            return True
+        # Other queues may take back what was borrowed, and nothing of what is within the own quota.
+        return used[queue] > self.nominal[queue] and any(owed)
 
 
 def waits(pod: JsonObject) -> bool:
