@@ -15,7 +15,7 @@ QUEUE: dict[str, Any] = {
 
 
 def pod(name: str, gpus: int, *, queue: str = "", node: str = "") -> dict[str, Any]:
-    container = {"name": "main", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}
+    container = {"name": "main", "resources": {"requests": {"nvidia.com/gpu": str(gpus)}}}
     spec: dict[str, Any] = {"schedulerName": "gpufleet", "containers": [container]}
     if node:
         spec["nodeName"] = node
