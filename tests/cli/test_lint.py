@@ -88,12 +88,13 @@ def test_standard_input_is_mended_to_standard_output(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "in"
-    file.write_text(pod("securityContext: {privileged: true}"), encoding="utf-8")
+    known, ends = "command: [nvidia-smi]", "restartPolicy: Never"
+    file.write_text(pod(f"{known}\nsecurityContext: {{privileged: true}}", ends), encoding="utf-8")
     with file.open(encoding="utf-8") as stream:
         monkeypatch.setattr("sys.stdin", stream)
         assert main(["lint", "-", "--fix"]) == 0
     told = capsys.readouterr()
-    assert told.out == pod()
+    assert told.out == pod(known, ends)
     assert "nothing found in 1 object of 1 file" in told.err
 
 

@@ -30,6 +30,8 @@ NAMES = frozenset(
         "AgentsSilent",
         "AgentsStale",
         "BindFailures",
+        "BudgetSpent",
+        "BudgetsNotChecked",
         "CredentialEnds",
         "CredentialEndsSoon",
         "ExpanderFails",

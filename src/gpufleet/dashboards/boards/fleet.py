@@ -19,7 +19,7 @@ from gpufleet.dashboards.variables import CLUSTER, OPENS_NAMESPACE, OPENS_NODE, 
 
 OURS = (
     'alertname=~"(GPU|Agent|Gang|S(cheduler|caleUp)|Queue|Quota|Reservation|PodNever|Node(s|C)|Bind|Kubelet|Objects'
-    '|Credential|Token|Metrics|Admission|Rollout|Parking|Expander).+"'
+    '|Credential|Token|Metrics|Admission|Rollout|Parking|Expander|Budget).+"'
 )
 """Names of our alerts; Prometheus has those of others too."""
 ANY = (Threshold(1, Colour.BAD),)
