@@ -92,7 +92,14 @@ import pkgutil
 
 import gpufleet
 
-UNUSED = ("gpufleet.replay", "gpufleet.localkube", "gpufleet.simulation", "gpufleet.top", "gpufleet.cli")
+UNUSED = (
+    "gpufleet.replay",
+    "gpufleet.plan.history",
+    "gpufleet.localkube",
+    "gpufleet.simulation",
+    "gpufleet.top",
+    "gpufleet.cli",
+)
 for module in pkgutil.walk_packages(gpufleet.__path__, "gpufleet."):
     if not module.name.startswith(UNUSED) and not module.name.endswith("__main__"):
         importlib.import_module(module.name)

@@ -19,6 +19,8 @@ NOT_OF_PODS = {
     "CORDONED_BY",
     "DRAIN_DEADLINE",
     "DATA_WANTED",
+    "PROVISIONED_GANG",
+    "PROVISIONING_ATTEMPT",
 }
 NAMES = [
     name for name, value in vars(keys).items() if name.isupper() and isinstance(value, str) and "/" in value

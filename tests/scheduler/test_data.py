@@ -21,6 +21,8 @@ def test_pods_go_where_their_model_is_and_wait_for_it_where_they_require_it() ->
         await world.settle()
         assert "without a model or dataset that the pod requires" in world.why("waits")
         reported(world, "b")
+        # Reports and pods come by streams of their own: the pod shall be decided by this report.
+        await world.settle(1)
         world.pod("follows", annotations=READS)
         await world.settle()
         assert (world.node_of("waits"), world.node_of("follows")) == ("b", "b")
