@@ -8,15 +8,14 @@ import msgspec
 
 from gpufleet.ledger.costs import Group
 from gpufleet.model.model_errors import InputError
-from gpufleet.model.money import rounded_together
+from gpufleet.model.money import MICRO_UNITS, exact, rounded_together
 
 if TYPE_CHECKING:
     from gpufleet.ledger.energy import Energy
 
 JOULES_PER_KWH = 3_600_000
 GRAMS_PER_KG = 1000
-MICRO = 1_000_000
-"""Files have six decimals."""
+"""Intensities of grids are published in grams, and sums are read in kilograms."""
 
 
 class EnergyFigures(msgspec.Struct, frozen=True):
@@ -38,9 +37,9 @@ class EnergyFigures(msgspec.Struct, frozen=True):
         joules = [self.energy.joules.get(group.key, 0) for group in groups]
         columns = [list(map(str, [*joules, sum(joules)]))]
         columns += [
-            [_decimals(one) for one in (*parts, sum(parts))]
+            [exact(one) for one in (*parts, sum(parts))]
             for parts in (
-                rounded_together([amount * MICRO for amount in some]) for some in self._parts(joules)
+                rounded_together([amount * MICRO_UNITS for amount in some]) for some in self._parts(joules)
             )
         ]
         return [dict(zip(self.names(), row, strict=True)) for row in zip(*columns, strict=True)]
@@ -61,11 +60,6 @@ class EnergyFigures(msgspec.Struct, frozen=True):
 
 
 COLUMNS = ("energy_joules", "energy_kwh", "carbon_kg")
-
-
-def _decimals(micro: int) -> str:
-    whole, rest = divmod(micro, MICRO)
-    return f"{whole}.{rest:06}"
 
 
 def grams_of(text: str | None, *, has_server: bool) -> Fraction | None:

@@ -18,6 +18,7 @@ from gpufleet.ledger.buckets import Bucket
 from gpufleet.ledger.cost_rows import HOST_IDLE, HOSTS, OTHERS, UNUSED
 from gpufleet.ledger.costs import WASTE_BY, Cost, Group
 from gpufleet.ledger.node_hour import HOUR_US
+from gpufleet.model import money
 from gpufleet.model.device import WHOLE_GPU_MILLI
 from gpufleet.model.money import HUNDREDTHS, MICRO_UNITS, decimals, rounded_together
 
@@ -252,10 +253,7 @@ HOUR_PARTS = 10**9
 
 def exact(amount_micro: int | None) -> str | None:
     """An amount with all six decimals; None for what is not known."""
-    if amount_micro is None:
-        return None
-    sign, size = ("-" if amount_micro < 0 else ""), abs(amount_micro)
-    return f"{sign}{size // MICRO_UNITS}.{size % MICRO_UNITS:06}"
+    return None if amount_micro is None else money.exact(amount_micro)
 
 
 def _energy(cost: Cost, energy: EnergyFigures | None) -> list[dict[str, str]]:

@@ -273,7 +273,7 @@ LARGE_LIMITS = Limits(1024, 8192)
 """What ``vllm serve`` takes on by default on large cards (``LARGE_CARD_BYTES``)."""
 
 SMALL_LIMITS = Limits(256, 2048)
-"""The same on all others."""
+"""What it takes on by default on all other cards."""
 
 
 def engine_named(name: str) -> Engine:

@@ -13,10 +13,7 @@ from gpufleet.ledger.interval_log import IntervalLog
 from gpufleet.ledger.months import begin_us, end_us, month_of
 from gpufleet.ledger.price_book import PriceBook
 from gpufleet.ledger.spans import Span
-from gpufleet.ledger.stamps import US_PER_S
-
-DAY_US = 86_400 * US_PER_S
-"""Days are of UTC, which the stamps count without leap seconds."""
+from gpufleet.ledger.stamps import DAY_US
 
 EPOCH = day_of("1970-01-01")
 

@@ -15,7 +15,7 @@ from gpufleet.ledger.costs import LABEL, Key, column
 from gpufleet.ledger.counters import Growth, readings, window_of
 from gpufleet.ledger.interval_log import ByNode, LedgerPod
 from gpufleet.ledger.spans import Span, end_us
-from gpufleet.ledger.stamps import US_PER_S
+from gpufleet.ledger.stamps import DAY_US, US_PER_S
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.money import apportion, rounded
@@ -99,10 +99,6 @@ class _Counters:
             if one.span.from_us < at_us and end_us(one.span) > begin_us
         ]
         return max(there, key=lambda one: one.span.from_us, default=None)
-
-
-DAY_US = 86_400 * US_PER_S
-"""Days are of UTC."""
 
 
 def check_groupings(by: Sequence[str]) -> None:

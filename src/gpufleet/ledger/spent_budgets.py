@@ -19,12 +19,12 @@ from gpufleet.kube.client import Client
 from gpufleet.kube.codec.times import whole_time
 from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.objects.fleet_queues import BudgetStatus, FleetQueue, budget_of
-from gpufleet.ledger.budget_costs import DAY_US, EPOCH, BudgetCosts, LogOf
+from gpufleet.ledger.budget_costs import EPOCH, BudgetCosts, LogOf
 from gpufleet.ledger.budgets import Budget, BudgetReport, read_budgets
 from gpufleet.ledger.daily_costs import date_of
 from gpufleet.ledger.figures import BudgetFigures
 from gpufleet.ledger.price_files.recognised import book_of, read_prices
-from gpufleet.ledger.stamps import US_PER_S
+from gpufleet.ledger.stamps import DAY_US, US_PER_S
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.money import HUNDREDTHS, MICRO_UNITS, decimals, rounded
 from gpufleet.model.phrases import listed

@@ -12,6 +12,9 @@ from gpufleet.ledger.stamped_objects import StampedCondition, StampedContainerSt
 US_PER_S = 1_000_000
 """Deletion grace periods are whole seconds."""
 
+DAY_US = 86_400 * US_PER_S
+"""Days are of UTC, which the stamps count without leap seconds."""
+
 
 def moment(stamp: str | None) -> int | None:
     """A stamp as microseconds since 1970; None where it is not set or says 1970."""

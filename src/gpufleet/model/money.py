@@ -73,6 +73,12 @@ def rounded_sums(amounts: Sequence[int]) -> list[str]:
     return [decimals(one) for one in (*hundredths, sum(hundredths))]
 
 
+def exact(amount_micro: int) -> str:
+    """Millionths with all six decimals, as files have them: "1171.200000"."""
+    sign, size = ("-" if amount_micro < 0 else ""), abs(amount_micro)
+    return f"{sign}{size // MICRO_UNITS}.{size % MICRO_UNITS:06}"
+
+
 def decimals(hundredths: int) -> str:
     """Hundredths as people write an amount: "1,171.20"."""
     sign, size = ("-" if hundredths < 0 else ""), abs(hundredths)

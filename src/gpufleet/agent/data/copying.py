@@ -7,8 +7,9 @@ says that it is whole, wherever the copy was broken off, and the next try goes o
 there.
 """
 
+import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -89,6 +90,18 @@ class _Counted:
         self.copied_bytes += number
 
 
+@contextlib.contextmanager
+def _inside(
+    source: HeldFolder, target: HeldFolder, name: str, depth: int
+) -> Iterator[tuple[HeldFolder, HeldFolder]]:
+    """A folder of the source and the same one of the target, which is on the disk once all in it is."""
+    if not depth:
+        raise NotCopiedError(f"{source.place}: more than {DEPTH_MAX} folders in folders")
+    with source.folder(name) as inner, target.made(name) as inner_target:
+        yield inner, inner_target
+        inner_target.sync()
+
+
 def _copy_inside(source: HeldFolder, target: HeldFolder, counted: _Counted, depth: int) -> None:
     had = {one.name for one in source.entries()} | {MARK}
     for left in [one.name for one in target.entries() if one.name not in had]:
@@ -96,11 +109,8 @@ def _copy_inside(source: HeldFolder, target: HeldFolder, counted: _Counted, dept
         target.remove(left)
     for one in source.entries():
         if one.is_dir(follow_symlinks=False):
-            if not depth:
-                raise NotCopiedError(f"{source.place}: more than {DEPTH_MAX} folders in folders")
-            with source.folder(one.name) as inner, target.made(one.name) as inner_target:
+            with _inside(source, target, one.name, depth) as (inner, inner_target):
                 _copy_inside(inner, inner_target, counted, depth - 1)
-                inner_target.sync()
         elif one.name != MARK:
             _copy_file(source, one.name, target, one.name, counted)
 
@@ -232,10 +242,7 @@ def _copy_links(snapshot: HeldFolder, target: HeldFolder, counted: _Counted, dep
             above = DEPTH_MAX - depth + 2
             target.new_link(one.name, f"{'../' * above}blobs/{_blob_of(snapshot, one.name)}")
         elif one.is_dir(follow_symlinks=False):
-            if not depth:
-                raise NotCopiedError(f"{snapshot.place}: more than {DEPTH_MAX} folders in folders")
-            with snapshot.folder(one.name) as inner, target.made(one.name) as inner_target:
+            with _inside(snapshot, target, one.name, depth) as (inner, inner_target):
                 _copy_links(inner, inner_target, counted, depth - 1)
-                inner_target.sync()
         else:
             _copy_file(snapshot, one.name, target, one.name, counted)

@@ -18,7 +18,7 @@ SOURCES = (
     "nvidia/cuda:10.2-base was taken away: github.com/docker/docs/pull/18898 (2023-12)",
     "nvidia/cuda of CUDA 11.2.1 was taken away: github.com/iterative/cml/pull/1405 (2023-07)",
     "every tag of nvidia/cuda has three numbers and a system: NVIDIA's doc/supported-tags.md of autumn 2023",
-    "the same of doc/unsupported-tags.md: github.com/taehun-kmu/FMCL-Docker keeps both (1128da10)",
+    "so has each in doc/unsupported-tags.md: github.com/taehun-kmu/FMCL-Docker keeps both files (1128da10)",
     "there is no CUDA 12.7: model/cuda_compatibility.py and its sources",
     "vllm/vllm-openai has no v0.3.1: github.com/vllm-project/vllm/issues/2914",
     "how releases are tagged: the documents of vLLM, SGLang, Ollama, Text Generation Inference and NGC",
