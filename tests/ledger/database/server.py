@@ -77,11 +77,17 @@ class Server:
     def kill(self) -> None:
         """End it amid its work: nothing is written any more, no client is told."""
         assert self._process is not None
+        # It starts no more children while they are listed.
+        os.kill(self._process.pid, signal.SIGSTOP)
         # Its children are in a group with the tests, so each is ended by its id.
-        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text()
-        for process in (self._process.pid, *map(int, children.split())):
+        text = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text()
+        children = [int(one) for one in text.split()]
+        for process in (self._process.pid, *children):
             os.kill(process, signal.SIGKILL)
         self._process.wait()
+        # A server that starts while one of them still holds the shared memory refuses to.
+        while any(map(_lives, children)):
+            time.sleep(0.01)
 
     def stop(self) -> None:
         """End it in order, without waiting for clients."""
@@ -121,3 +127,12 @@ def a_server() -> Iterator[Server]:
             yield server
         finally:
             server.stop()
+
+
+def _lives(process: int) -> bool:
+    """Whether a process has not ended; a zombie has, and holds no memory."""
+    try:
+        status = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
