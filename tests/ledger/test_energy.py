@@ -174,14 +174,18 @@ def test_a_real_prometheus_tells_the_same(tmp_path: Path, capsys: pytest.Capture
     assert sum(int(row["energy_joules"]) for row in rows.values()) == 5260
 
 
+CARBON = ("--prometheus", "http://127.0.0.1:1", "--grid-intensity", "381")
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (("--grid-intensity", "381"), "there is no energy for it"),
         (("--prometheus", "http://127.0.0.1:1", "--grid-intensity", "-1"), "not an amount"),
-        (("--prometheus", "http://127.0.0.1:1", "--idle"), "has no energy"),
-        (("--prometheus", "http://127.0.0.1:1", "-o", "focus"), "has no energy"),
-        (("--prometheus", "http://127.0.0.1:1", "--by", "bucket"), "no grouping of energy"),
+        ((*CARBON, "--idle"), "has no energy"),
+        ((*CARBON, "-o", "focus"), "has no energy"),
+        ((*CARBON, "--by", "bucket"), "no grouping of energy"),
+        (("--prometheus", "http://127.0.0.1:1", "--unusual"), "which use does not change"),
     ],
 )
 def test_what_energy_does_not_go_with_is_refused(

@@ -75,7 +75,7 @@ CHARGES = OutputFile("a file for charges")
     help="Show days that cost much more than such days usually do.",
 )
 @prometheus_server_options(
-    "Take energy from this Prometheus, which scrapes gpufleet's agents, or tokens, as of serving engines."
+    "Take use and energy from this Prometheus, which scrapes gpufleet's agents or dcgm-exporter, or tokens."
 )
 @click.option(
     "--grid-intensity",
@@ -145,13 +145,17 @@ def command(
     if bills:
         span = hours_within(span)
     division, told = billed(bills, found.intervals, book, span)
+    found = measured.with_use(found, span, save)
     if charges is not None:
         write_rows(found, book, span, division, charges)
     if output in FOCUS and not idle:
         show_focus(found, book, span, FOCUS[output], division, (*notes, *told))
         return 0
     notes = (*notes, *told, *found.notes)
-    if measured.is_asked:
+    if measured.is_alone:
+        measured.show_tokens(found, book, span, division, output, notes)
+        return 0
+    if measured.is_asked and not idle:
         measured.show(found, book, span, division, output, notes)
         return 0
     question.show(cost_of(found.intervals, book, span, question.by, division), output, notes)

@@ -15,6 +15,7 @@ from gpufleet.files.unpacking import MAGIC
 from gpufleet.kube.codec.times import EXPECTED, microseconds
 from gpufleet.kube.connection import ClusterChoice
 from gpufleet.ledger import log_file
+from gpufleet.ledger.buckets import BusySpan
 from gpufleet.ledger.cluster_reading import RIGHTS, seen_in
 from gpufleet.ledger.costs import COLUMNS, LABEL
 from gpufleet.ledger.interval_log import ByNode, IntervalLog
@@ -61,10 +62,19 @@ class Known(msgspec.Struct, frozen=True):
     ``cluster`` is the UID of the namespace kube-system; "" where this person may not get it.
     """
 
+    log: IntervalLog
     intervals: ByNode
     until_us: int
     cluster: str
     notes: tuple[str, ...] = ()
+
+    def with_use(self, spans: Iterable[BusySpan], save: Path | None) -> "Known":
+        """With measurements of use, which are added to the file where one is named."""
+        for span in spans:
+            self.log.measure(span)
+        if save is not None:
+            saved(save, self.log, log_file.Origin(self.cluster, str(save)))
+        return msgspec.structs.replace(self, intervals=self.log.by_node())
 
 
 def groupings(text: str) -> tuple[str, ...]:
@@ -114,12 +124,12 @@ def known(
                 field="--save",
                 expected=RIGHTS,
             )
-        log = _saved(save, log, origin)
+        log = saved(save, log, origin)
     cluster = "" if origin is None else origin.cluster
-    return Known(log.by_node(), log.known_until_us(), cluster, notes)
+    return Known(log, log.by_node(), log.known_until_us(), cluster, notes)
 
 
-def _saved(save: Path, log: IntervalLog, origin: log_file.Origin) -> IntervalLog:
+def saved(save: Path, log: IntervalLog, origin: log_file.Origin) -> IntervalLog:
     """What a file has, with all of a log that it had not: that is added to it."""
     together = IntervalLog()
     with locked_to_append(save) as file:

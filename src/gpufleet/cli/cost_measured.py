@@ -1,7 +1,10 @@
-"""What a Prometheus adds to ``gpufleet cost``: energy and carbon beside costs, or the cost of tokens."""
+"""What a Prometheus adds to ``gpufleet cost``: measured use, energy and carbon, or the cost of tokens."""
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from gpufleet.cli.cost_energy import EnergyFigures, energy_notes, grams_of
 from gpufleet.cli.cost_input import Known, groupings
@@ -41,36 +44,79 @@ class Measured:
         """Whether a server is named."""
         return self._access is not None
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether tokens are the answer, which has a form of its own."""
+        return self.is_asked and self._tokens
+
     def check(self, others: Mapping[str, object]) -> None:
-        """Raises InputError for what it does not go with."""
+        """Raises InputError for what it does not go with; ``others`` are options of other questions."""
         if not self.is_asked:
             return
         for option, is_named in others.items():
-            if is_named:
-                what = "tokens" if self._tokens else "energy"
+            if not is_named:
+                continue
+            if self._tokens:
                 expected = "groups as text, CSV or JSON, of what was observed"
-                raise InputError(f"has no {what}", field=option, expected=expected)
+                raise InputError("has no tokens", field=option, expected=expected)
+            if option in NOT_OF_USE:
+                raise InputError(NOT_OF_USE[option], field=option, expected="no --prometheus beside it")
+            if self._grams is not None:
+                expected = "groups as text, CSV or JSON, without --grid-intensity otherwise"
+                raise InputError("has no energy", field=option, expected=expected)
         # Prometheus' client is loaded only where it is asked.
         from gpufleet.ledger import energy, token_costs
 
-        (token_costs if self._tokens else energy).check_groupings(self.by)
+        if self._tokens:
+            token_costs.check_groupings(self.by)
+        elif self._grams is not None:
+            energy.check_groupings(self.by)
+
+    def with_use(self, found: Known, span: Span, save: Path | None) -> Known:
+        """What is known, with the use that the server has of the time. Raises InputError and WorldError."""
+        if self._access is None or self._tokens:
+            return found
+        from gpufleet.ledger.measured_use import measured_use
+        from gpufleet.usage.prometheus.client import Prometheus
+
+        spans = list(measured_use(Prometheus(self._access), found.intervals, span))
+        if not spans:
+            note = f"{self._access.url} has no use of GPUs that pods held in this time"
+            return msgspec.structs.replace(found, notes=(*found.notes, note))
+        return found.with_use(spans, save)
+
+    def show_tokens(
+        self, found: Known, book: PriceBook, span: Span, division: Division, output: str, notes: Iterable[str]
+    ) -> None:
+        """Ask, and print the cost of tokens. Raises InputError and WorldError."""
+        from gpufleet.cli.cost_tokens import show_tokens
+        from gpufleet.ledger.token_costs import token_costs
+        from gpufleet.usage.prometheus.client import Prometheus
+
+        if self._access is not None:
+            source = Prometheus(self._access)
+            costs = token_costs(source, found.intervals, book, span, self.by, division)
+            show_tokens(costs, self.by, span, book.currency or division.currency, output, notes)
 
     def show(
         self, found: Known, book: PriceBook, span: Span, division: Division, output: str, notes: Iterable[str]
     ) -> None:
-        """Ask, and print the answer. Raises InputError and WorldError."""
-        from gpufleet.cli.cost_tokens import show_tokens
-        from gpufleet.ledger.energy import energy_of
-        from gpufleet.ledger.token_costs import token_costs
+        """Print groups with the energy that the server has of them. Raises InputError and WorldError."""
+        from gpufleet.ledger.energy import energy_of, has_grouping
         from gpufleet.usage.prometheus.client import Prometheus
 
-        if self._access is None:
-            return
-        source = Prometheus(self._access)
-        if self._tokens:
-            costs = token_costs(source, found.intervals, book, span, self.by, division)
-            show_tokens(costs, self.by, span, book.currency or division.currency, output, notes)
-            return
         cost = cost_of(found.intervals, book, span, self.by, division)
-        figures = EnergyFigures(energy_of(source, found.intervals, span, self.by), self._grams)
+        if self._access is None or not all(map(has_grouping, self.by)):
+            show(cost, output, notes)
+            return
+        energy = energy_of(Prometheus(self._access), found.intervals, span, self.by)
+        figures = EnergyFigures(energy, self._grams)
         show(cost, output, (*notes, *energy_notes(figures, cost.groups)), figures)
+
+
+NOT_OF_USE = {
+    "--budgets": "is of amounts, which use does not change",
+    "--unusual": "is of amounts, which use does not change",
+    "LOG": "has charges, which are worked out",
+}
+"""What a Prometheus adds nothing to, and why."""

@@ -9,6 +9,7 @@ from collections.abc import Hashable, Iterator, Mapping
 
 from gpufleet.ledger.spans import Span, end_us
 from gpufleet.ledger.stamps import US_PER_S
+from gpufleet.usage.prometheus.answer import CLUSTER
 from gpufleet.usage.prometheus.client import Source
 from gpufleet.usage.prometheus.window import Window
 
@@ -43,7 +44,7 @@ def readings(source: Source, metric: str, labels: str, span: Span) -> Iterator[R
     window = window_of(span)
     # The last value of a step, so that a pod that ended within it counts until its last scrape. The largest,
     # as what is scraped twice is one counter.
-    promql = f"max by ({labels}) (last_over_time({metric}[{window.step_s}s]))"
+    promql = f"max by ({labels},{CLUSTER}) (last_over_time({metric}[{window.step_s}s]))"
     for answer in source.over(promql, window, metric):
         for series in answer.series:
             for at_s, value in zip(series.times_s, series.values, strict=True):

@@ -101,10 +101,15 @@ class _Counters:
         return max(there, key=lambda one: one.span.from_us, default=None)
 
 
+def has_grouping(name: str) -> bool:
+    """Whether energy can be put together by that."""
+    return name in GROUPINGS or name.startswith(LABEL)
+
+
 def check_groupings(by: Sequence[str]) -> None:
     """Raises InputError for a grouping that energy does not have."""
     for name in by:
-        if name not in GROUPINGS and not name.startswith(LABEL):
+        if not has_grouping(name):
             expected = f"{', '.join(GROUPINGS)}, or label:KEY"
             raise InputError("no grouping of energy", field="--by", value=name, expected=expected)
 

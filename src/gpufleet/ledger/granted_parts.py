@@ -69,12 +69,18 @@ def _undivided(device: DeviceId, known: tuple[DeviceState, ...]) -> Fraction:
 
 def _instance(card: DeviceId, profile: str, known: tuple[DeviceState, ...]) -> Fraction:
     product = next((one.model for one in known if card_of(one.id) == card), "")
+    part = instance_part(product, profile)
+    return WHOLE if part is None else part
+
+
+def instance_part(product: str, profile: str) -> Fraction | None:
+    """The part of a card of that product that an instance is; None where the tables have no such instance."""
     model = find(product)
     board = None if model is None else BOARDS.get(model.name)
     if board is None:
-        return WHOLE
+        return None
     try:
         return instance(board, profile)
     except InputError:
         # A driver of another branch calls its profiles otherwise.
-        return WHOLE
+        return None
