@@ -38,6 +38,12 @@ TABLE = InputFile("a table of types of instances")
     type=TABLE,
     help="What can be bought, with prices, as CSV.  [default: a table of November 2026]",
 )
+@click.option(
+    "--pools",
+    type=InputFile("a file of NodePools and NodeOverlays, or - for standard input", stream=True),
+    help="Buy only what these NodePools of Karpenter allow, at the prices of the catalogue.",
+)
+@click.option("--cluster-pools", is_flag=True, help="The same with the NodePools of the cluster.")
 @click.option("--type", "names", metavar="TYPE", multiple=True, help="Buy these types only.  [default: all]")
 @click.option("--by", metavar="DURATION", help="How long work may wait: 4h.  [default: not at all]")
 @click.option("--snapshot", type=SNAPSHOT, help="A file of `gpufleet snapshot`, instead of a cluster.")
@@ -53,6 +59,8 @@ def command(
     remove_node: tuple[str, ...],
     remove_pool: tuple[str, ...],
     catalogue: Path | None,
+    pools: Path | None,
+    cluster_pools: bool,
     names: tuple[str, ...],
     by: str | None,
     snapshot: Path | None,
@@ -69,6 +77,7 @@ def command(
 
     With --history it is the cheapest fleet that keeps a service level for recorded work, proven by replay.
     """
+    from gpufleet.cli.plan_pools import read_offers
     from gpufleet.cli.whatif import submitted
     from gpufleet.kube.codec.durations import read_duration
     from gpufleet.plan.instance_types import catalogue_of, chosen
@@ -77,6 +86,12 @@ def command(
 
     if snapshot is not None and (kubeconfig is not None or context):
         raise click.UsageError("either a snapshot or a cluster, not both")
+    if snapshot is not None and cluster_pools:
+        raise click.UsageError(
+            "--cluster-pools needs a cluster: a snapshot holds no NodePools, --pools FILE does"
+        )
+    if pools is not None and cluster_pools:
+        raise click.UsageError("either --pools FILE or --cluster-pools, not both")
     by_s = 0.0 if by is None else read_duration(by, "--by") / 1e6
     kinds = chosen(catalogue_of(catalogue), names)
     quotas = tuple(read_set_quota(text) for text in set_quota)
@@ -90,7 +105,11 @@ def command(
     from gpufleet.kube.connection import ClusterChoice
     from gpufleet.plan.command import Question, of_cluster, of_snapshot
 
+    where = ClusterChoice(kubeconfig, context) if cluster_pools else None
+    offers = read_offers(kinds, pools, where, remove_pool)
     question = Question(request, kinds, by_s)
+    if offers is not None:
+        question = Question(request, offers.catalogue, by_s, offers.left, offers.notes)
     if snapshot is not None:
         with log_lines(snapshot) as lines:
             answer = of_snapshot(question, lines, str(snapshot))

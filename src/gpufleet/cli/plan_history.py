@@ -53,7 +53,10 @@ OPTIONS = (
 )
 
 
-OF_A_CLUSTER = ("submit", "set_quota", "remove_node", "by", "snapshot", "kubeconfig", "context")
+OF_A_CLUSTER = (
+    *("submit", "set_quota", "remove_node", "by", "snapshot", "kubeconfig", "context"),
+    "cluster_pools",
+)
 """Parameters of the command that mean nothing for a history."""
 
 
@@ -87,7 +90,7 @@ def or_history(command: Callable[..., None]) -> Callable[..., None]:
     return either
 
 
-OF_BOTH = ("catalogue", "names", "remove_pool", "policy", "output")
+OF_BOTH = ("catalogue", "names", "pools", "remove_pool", "policy", "output")
 """Parameters of the command that mean the same for a history."""
 
 
@@ -120,11 +123,13 @@ def _plan(
     *,
     catalogue: Path | None,
     names: tuple[str, ...],
+    pools: Path | None,
     remove_pool: tuple[str, ...],
     policy: str,
     output: str,
 ) -> None:
     """Plan for a history, show the answer, and write the report where one is wanted."""
+    from gpufleet.cli.plan_pools import read_offers
     from gpufleet.plan.history.command import HistoryQuestion, plan_of_history
     from gpufleet.plan.history.forecast import read_growth, read_month
     from gpufleet.plan.history.service_level import read_level
@@ -135,9 +140,11 @@ def _plan(
         raise click.UsageError("--history needs --wait LEVEL, --nodes FILE, or both")
     if asked.nodes is None and remove_pool:
         raise click.UsageError("--remove-pool needs --nodes FILE beside --history")
+    kinds = chosen(catalogue_of(catalogue), names)
+    offers = read_offers(kinds, pools, None, remove_pool)
     question = HistoryQuestion(
         history,
-        chosen(catalogue_of(catalogue), names),
+        kinds if offers is None else offers.catalogue,
         tuple(read_level(text) for text in asked.wait),
         asked.nodes,
         remove_pool,
@@ -146,6 +153,8 @@ def _plan(
         begin_of(asked.begin, asked.month),
         policy,
         read_spot_question(asked.checkpoint, asked.on_demand),
+        {} if offers is None else offers.left,
+        () if offers is None else offers.notes,
     )
     from gpufleet.cli.plan_history_output import check_folder, progress, show, write
     from gpufleet.progress.reporting import ToPerson

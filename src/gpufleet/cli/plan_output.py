@@ -78,7 +78,8 @@ def _words(one: Purchase) -> list[str]:
 
 
 def _where(one: Purchase | OneType) -> str:
-    return " ".join(part for part in (one.provider, one.zone or one.region, one.capacity_type) if part)
+    parts = (one.provider, one.zone or one.region, one.capacity_type, one.pool and f"NodePool {one.pool}")
+    return " ".join(part for part in parts if part)
 
 
 def amounts(amounts_micro: Sequence[int]) -> list[str]:

@@ -148,6 +148,7 @@ KAI_POD_GROUPS = Kind("scheduling.run.ai", "v2alpha2", "podgroups", "PodGroup")
 # Of node autoscalers, where they are installed.
 PROVISIONING_REQUESTS = Kind("autoscaling.x-k8s.io", "v1", "provisioningrequests", "ProvisioningRequest")
 NODE_POOLS = Kind("karpenter.sh", "v1", "nodepools", "NodePool", namespaced=False)
+NODE_OVERLAYS = Kind("karpenter.sh", "v1alpha1", "nodeoverlays", "NodeOverlay", namespaced=False)
 
 # Owners of pods that belong together.
 JOB_SETS = Kind("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")

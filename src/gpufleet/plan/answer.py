@@ -16,7 +16,8 @@ MONTH_HOURS = 730
 class Purchase(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """So many nodes of one type; prices are for an hour, in micro-units of the currency.
 
-    ``names`` is how the names begin that the new nodes have in this answer.
+    ``names`` is how the names begin that the new nodes have in this answer, ``pool`` the NodePool of
+    Karpenter that buys them.
     """
 
     instance_type: str
@@ -29,6 +30,7 @@ class Purchase(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     region: str = ""
     zone: str = ""
     capacity_type: str = ""
+    pool: str = ""
 
     @property
     def cost_micro(self) -> int:
@@ -49,6 +51,7 @@ def purchase_of(one: InstanceType, count: int) -> Purchase:
         one.region,
         one.zone,
         one.capacity_type,
+        one.pool,
     )
 
 
@@ -69,6 +72,7 @@ class OneType(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     region: str = ""
     zone: str = ""
     capacity_type: str = ""
+    pool: str = ""
 
 
 class Removed(msgspec.Struct, frozen=True, rename="camel"):

@@ -1,7 +1,7 @@
 """A plan from its words to its answer, for a live cluster or a snapshot."""
 
 import datetime as dt
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -19,12 +19,14 @@ from gpufleet.kube.connection import ClusterChoice
 from gpufleet.kube.meanings.node_labels import INSTANCE_TYPE, REGION, ZONE
 from gpufleet.kube.objects.node import Node
 from gpufleet.model.identifiers import PodUid
+from gpufleet.model.node_pool import Amounts
 from gpufleet.model.phrases import counted
 from gpufleet.plan.answer import SCHEMA, OneType, Plan, Removed, purchase_of
 from gpufleet.plan.instance_types import Catalogue, InstanceType
 from gpufleet.plan.node_names import beginning, named
 from gpufleet.plan.node_prices import price_micro
 from gpufleet.plan.planning import Found, Planning
+from gpufleet.plan.pools.pool_limits import bounded, exceeded, within
 from gpufleet.plan.purchased_nodes import PurchasedNodes
 from gpufleet.plan.waiting_work import after_evictions, allocatable_cpu_milli, allocatable_memory_mib
 from gpufleet.progress.collection_pause import without_collections
@@ -39,11 +41,17 @@ SECOND_US = 10**6
 
 
 class Question(msgspec.Struct, frozen=True):
-    """What is asked: work and other changes, what can be bought, and how long work may wait."""
+    """What is asked: work and other changes, what can be bought, and how long work may wait.
+
+    ``left`` is by how much the NodePools that buy may still grow, and ``notes`` is what there is to say of
+    them.
+    """
 
     request: Request
     catalogue: Catalogue
     by_s: float = 0.0
+    left: Mapping[str, Amounts] = {}
+    notes: tuple[str, ...] = ()
 
 
 def of_snapshot(question: Question, lines: Iterable[bytes], where: str) -> Plan:
@@ -66,7 +74,7 @@ def _plan_of(question: Question, picture: Picture, settings: Settings, at: dt.da
     changed = Changed(question.request, picture, settings, at)
     now_us, by_us = engine_time_us(at), int(question.by_s * SECOND_US)
     nodes = changed.picture.objects.get(resources.NODES, {})
-    types = named(question.catalogue.types, (name for _, name in nodes))
+    types = named(bounded(question.catalogue.types, question.left), (name for _, name in nodes))
 
     read_once = PurchasedNodes(
         Facts(changed.picture.copied(), settings, Moment(at)), [partial(_add_of_type, one) for one in types]
@@ -91,7 +99,21 @@ def _plan_of(question: Question, picture: Picture, settings: Settings, at: dt.da
         return Course(read_once.facts_of(counts), now_us, by_us)
 
     found = Planning(types, now_us + by_us, judge, attempt, say).found()
-    return _answer(question, types, found, changed, at)
+    passed: list[str] = []
+    # Each turn bounds the types of further pools, for good, so there are as many turns as pools at most.
+    while pools := exceeded(types, found.counts, question.left):
+        passed += pools
+        types = within(types, found.counts, pools, question.left)
+        found = Planning(types, now_us + by_us, judge, attempt, say).found()
+    return _answer(question, types, found, changed, at, _bounding(passed))
+
+
+def _bounding(pools: Iterable[str]) -> list[str]:
+    """Says of pools that their limits bound the plan."""
+    return [
+        f"the limits of NodePool {pool} bound this plan: another mix of its types may cost less"
+        for pool in sorted(set(pools))
+    ]
 
 
 def _alone(event: Event) -> Event:
@@ -116,13 +138,20 @@ def wanted_nodes(one: InstanceType, count: int) -> AddNodes:
         cpu=f"{allocatable_cpu_milli(one)}m",
         memory=f"{allocatable_memory_mib(one)}Mi",
         sharing="mixed",
-        labels=tuple((key, value) for key, value in labels if value),
+        labels=tuple({**{key: value for key, value in labels if value}, **dict(one.labels)}.items()),
         name=one.node_names,
+        taints=one.taints,
+        amounts=one.amounts,
     )
 
 
 def _answer(
-    question: Question, types: Sequence[InstanceType], found: Found, changed: Changed, at: dt.datetime
+    question: Question,
+    types: Sequence[InstanceType],
+    found: Found,
+    changed: Changed,
+    at: dt.datetime,
+    bounding: Sequence[str],
 ) -> Plan:
     helped = frozenset(found.helped)
     difference = Difference(found.base, found.course, changed.submitted)
@@ -152,7 +181,13 @@ def _answer(
         more,
         tuple(_one_type(types[index], count, pods) for index, count, pods in found.alone),
         _removed(changed.removed, question.catalogue),
-        (*changed.notes, *notes_of(changed.picture, found.base, found.course), *_without_gpus(found, types)),
+        (
+            *question.notes,
+            *bounding,
+            *changed.notes,
+            *notes_of(changed.picture, found.base, found.course),
+            *_without_gpus(found, types),
+        ),
     )
 
 
@@ -164,7 +199,8 @@ def _removed(nodes: Sequence[Node], catalogue: Catalogue) -> Removed:
 
 def _one_type(one: InstanceType, count: int, pods: int) -> OneType:
     cost_micro = count * one.price_micro
-    return OneType(one.name, count, pods, cost_micro, one.provider, one.region, one.zone, one.capacity_type)
+    where = (one.provider, one.region, one.zone, one.capacity_type, one.pool)
+    return OneType(one.name, count, pods, cost_micro, *where)
 
 
 def _without_gpus(found: Found, types: Sequence[InstanceType]) -> list[str]:

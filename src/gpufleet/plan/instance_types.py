@@ -21,6 +21,7 @@ from gpufleet.model.label_syntax import is_label_value
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.money import MICRO_UNITS, rounded
 from gpufleet.model.phrases import listed
+from gpufleet.model.taint import Taint
 
 CATALOGUE = "--catalogue"
 TYPE = "--type"
@@ -58,7 +59,9 @@ class InstanceType(msgspec.Struct, frozen=True):
     """A type of node that can be bought. ``most`` is how many can be had, None for as many as are wanted.
     ``interruptions_per_hour`` is how often its provider takes a node back, None where that is not known.
 
-    ``node_names`` is how the names of its nodes begin, which ``node_names.named`` says.
+    ``node_names`` is how the names of its nodes begin, which ``node_names.named`` says. ``pool`` is the
+    NodePool of Karpenter that buys it, "" for none. Its nodes have ``labels`` and ``taints`` besides those
+    that a provider gives every node, and ``amounts`` of further resources.
     """
 
     name: str
@@ -76,6 +79,10 @@ class InstanceType(msgspec.Struct, frozen=True):
     most: int | None = None
     node_names: str = ""
     interruptions_per_hour: float | None = None
+    pool: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    taints: tuple[Taint, ...] = ()
+    amounts: tuple[tuple[str, str], ...] = ()
 
 
 class Catalogue(msgspec.Struct, frozen=True):

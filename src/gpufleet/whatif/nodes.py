@@ -15,7 +15,7 @@ from gpufleet.kube import keys, resources
 from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.meanings.node_labels import ARCH, HOST_NAME, OS, PRODUCTS
 from gpufleet.kube.objects import node_devices as report
-from gpufleet.kube.objects.node import Node, NodeMetadata, NodeSpec, NodeStatus
+from gpufleet.kube.objects.node import Node, NodeMetadata, NodeSpec, NodeStatus, Taint
 from gpufleet.kube.objects.pod import Pod, PodStatus
 from gpufleet.kube.objects.storage import CsiNode
 from gpufleet.model import gpu_model
@@ -129,7 +129,8 @@ def _described(wanted: AddNodes) -> NodeTemplate:
     ample = [key for key, text in (("CPU", wanted.cpu), ("memory", wanted.memory)) if not text]
     unlimited = f", whose {' and '.join(ample)} limit nothing" if ample else ""
     if not gpus:
-        return NodeTemplate(_node(amounts, dict(wanted.labels)), None, None, f"without GPUs{unlimited}")
+        node = _node(amounts, dict(wanted.labels), wanted)
+        return NodeTemplate(node, None, None, f"without GPUs{unlimited}")
     model = read_model(wanted.model)
     amounts[RESOURCES[model.vendor]] = str(gpus)
     if wanted.sharing != report.WHOLE:
@@ -149,7 +150,7 @@ def _described(wanted: AddNodes) -> NodeTemplate:
     )
     listing = report.NodeDevices(NodeMetadata(), report.NodeDevicesSpec(devices=devices))
     words = f"each with {counted(gpus, 'GPU')} {model.name}{unlimited}"
-    return NodeTemplate(_node(amounts, labels), listing, None, words)
+    return NodeTemplate(_node(amounts, labels, wanted), listing, None, words)
 
 
 def read_model(name: str) -> GpuModel:
@@ -165,9 +166,14 @@ def read_model(name: str) -> GpuModel:
     raise InputError("no such model of GPU", field=ADD_NODES, value=name, expected=expected)
 
 
-def _node(amounts: dict[str, str], labels: dict[str, str]) -> Node:
+def _node(amounts: dict[str, str], labels: dict[str, str], wanted: AddNodes) -> Node:
     everywhere = {OS: "linux", ARCH: "amd64"}
-    return Node(NodeMetadata(labels={**everywhere, **labels}), status=NodeStatus(allocatable=amounts))
+    taints = tuple(Taint(one.key, one.effect, one.value) for one in wanted.taints)
+    return Node(
+        NodeMetadata(labels={**everywhere, **labels}),
+        NodeSpec(taints),
+        NodeStatus(allocatable={**amounts, **dict(wanted.amounts)}),
+    )
 
 
 def _renamed(node: Node, name: str) -> Node:

@@ -3,6 +3,7 @@
 import msgspec
 
 from gpufleet.model.model_errors import InputError
+from gpufleet.model.taint import Taint
 
 ADD_NODES = "--add-nodes"
 REMOVE_NODE = "--remove-node"
@@ -19,7 +20,8 @@ NODE_KEYS = ("like", "gpus", "model", "cpu", "memory", "sharing")
 class AddNodes(msgspec.Struct, frozen=True):
     """A number of nodes, like a given one (``like``) or as described (``gpus``, ``model``); without either,
     like the most frequent nodes with GPUs. ``text`` is how it was written. Described nodes may
-    have ``labels`` besides, and ``name`` is how their names begin.
+    have ``labels``, ``taints`` and ``amounts`` of further resources besides, and ``name`` is how their names
+    begin.
     """
 
     text: str
@@ -32,6 +34,8 @@ class AddNodes(msgspec.Struct, frozen=True):
     sharing: str = "whole"
     labels: tuple[tuple[str, str], ...] = ()
     name: str = "new"
+    taints: tuple[Taint, ...] = ()
+    amounts: tuple[tuple[str, str], ...] = ()
 
 
 class SetQuota(msgspec.Struct, frozen=True):

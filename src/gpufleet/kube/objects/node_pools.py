@@ -30,10 +30,14 @@ class NodeTemplate(Structure, frozen=True):
 
 
 class NodePoolSpec(Structure, frozen=True):
-    """``limits`` bounds what all nodes of the pool have together, by resource."""
+    """``limits`` bounds what all nodes of the pool have together, by resource. Of several pools Karpenter
+    takes the one of the highest ``weight``. A pool with ``replicas`` has so many nodes, whatever waits.
+    """
 
     template: NodeTemplate = NodeTemplate()
     limits: dict[str, str] = msgspec.field(default_factory=dict)
+    weight: int = 0
+    replicas: int | None = None
 
 
 class NodePoolStatus(Structure, frozen=True):

@@ -45,8 +45,9 @@ def can_hold(one: InstanceType, shape: Shape) -> bool:
 
 
 def taints_of(one: InstanceType) -> tuple[Taint, ...]:
-    """The taints of a node of a type."""
-    return (SPOT_TAINT,) if one.capacity_type == SPOT else ()
+    """The taints of a node of a type: those of the pool that buys it, and that of spot capacity."""
+    own = tuple(taint for taint in one.taints if taint != SPOT_TAINT)
+    return (*own, SPOT_TAINT) if one.capacity_type == SPOT else own
 
 
 def has_room(one: InstanceType, shape: Shape) -> bool:
@@ -68,7 +69,7 @@ def labels_of(one: InstanceType) -> dict[str, str]:
     model = gpu_model.find(one.gpu_model)
     if model is not None and model.labels:
         labels[PRODUCTS[model.vendor]] = model.labels[0]
-    return {key: value for key, value in labels.items() if value}
+    return {**{key: value for key, value in labels.items() if value}, **dict(one.labels)}
 
 
 def _node(one: InstanceType, name: str) -> Node:

@@ -1,6 +1,6 @@
 """A plan for a history from its words to its answer: no cluster is asked."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from gpufleet.kube.meanings.node_pools import pool_of
 from gpufleet.ledger.node_versions import SPOT
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.node import Node
+from gpufleet.model.node_pool import Amounts
 from gpufleet.model.phrases import counted, listed
 from gpufleet.plan.history.answer import SCHEMA, FleetFound, HistoryPlan, Series, WithoutPool
 from gpufleet.plan.history.bought_fleet import Counts, bought
@@ -23,6 +24,7 @@ from gpufleet.plan.history.spot_choice import CHECKPOINT, ON_DEMAND_FLOOR, SpotQ
 from gpufleet.plan.instance_types import CATALOGUE, Catalogue, InstanceType
 from gpufleet.plan.node_names import named
 from gpufleet.plan.node_prices import price_of_labels
+from gpufleet.plan.pools.pool_limits import bounded, exceeded
 from gpufleet.progress.collection_pause import without_collections
 from gpufleet.whatif.request import REMOVE_POOL
 
@@ -31,7 +33,11 @@ OTHER_SIZES_PCT = (50, 75, 125, 150)
 
 
 class HistoryQuestion(msgspec.Struct, frozen=True):
-    """What is asked. ``begin_us`` is when second 0 of the history is; a month needs it."""
+    """What is asked. ``begin_us`` is when second 0 of the history is; a month needs it.
+
+    ``left`` is by how much the NodePools that buy may still grow, and ``notes`` is what there is to say of
+    them.
+    """
 
     history: Path
     catalogue: Catalogue
@@ -43,6 +49,8 @@ class HistoryQuestion(msgspec.Struct, frozen=True):
     begin_us: int = 0
     policy: str = "gpufleet"
     spot: SpotQuestion = SpotQuestion()
+    left: Mapping[str, Amounts] = {}
+    notes: tuple[str, ...] = ()
 
 
 class Planned(msgspec.Struct, frozen=True):
@@ -63,7 +71,8 @@ def _planned(question: HistoryQuestion, say: Say) -> Planned:
     there = read_fleet(question.nodes)
     gone = _of_pools(there, question.remove_pools)
     left = tuple(node for node in there if node not in gone)
-    types = named(_with_known_rates(question.catalogue.types), (node.name for node in there))
+    offered = bounded(_with_known_rates(question.catalogue.types), question.left)
+    types = named(offered, (node.name for node in there))
     whole, forecast = _demand(question, there)
     _check_queues(question.spot, whole)
     demand, spot = split(whole, types, question.spot, has_nodes=bool(there))
@@ -72,7 +81,7 @@ def _planned(question: HistoryQuestion, say: Say) -> Planned:
     levels = question.levels
     _check_levels(levels, without)
     trials = FleetTrials(without, left, types, levels, question.policy)
-    search = FleetSearch(types, trials.holds, say)
+    search = FleetSearch(types, trials.holds, say, lambda counts: not exceeded(types, counts, question.left))
     nothing: Counts = (0,) * len(types)
     if levels:
         search.run(busiest_fleet(without, types))
@@ -158,7 +167,7 @@ def _measured(
     mixes = {tuple(-(-count * size_pct // 100) for count in search.best) for size_pct in OTHER_SIZES_PCT}
     # That no node can be left out is seen in the answer.
     mixes |= {with_count(search.best, index, count - 1) for index, count in enumerate(search.best) if count}
-    allowed = [mix for mix in mixes - {search.best} if _can_be_had(trials, mix)]
+    allowed = [mix for mix in mixes - {search.best} if _can_be_had(trials, mix) and search.can_be_had(mix)]
     others = []
     for mix in sorted(allowed, key=search.cost):
         others.append(trials.found(mix)[0])
@@ -201,7 +210,7 @@ def _without(question: HistoryQuestion, gone: Sequence[Node], fleet: FleetFound)
 
 
 def _notes(question: HistoryQuestion, demand: Demand) -> tuple[str, ...]:
-    notes = list(demand.notes)
+    notes = [*question.notes, *demand.notes]
     days = (max(task.created_at_us for task in demand.tasks) - demand.counts_from_us) / DAY_US
     if question.month is None and days < 1:
         notes.append("the history is shorter than a day, so busy hours may be missing in it")

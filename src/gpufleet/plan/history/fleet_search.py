@@ -32,12 +32,23 @@ Say = Callable[[str], None]
 
 
 class FleetSearch:
-    """A search among fleets of these types; ``holds`` replays the work on one."""
+    """A search among fleets of these types; ``holds`` replays the work on one.
 
-    def __init__(self, types: Sequence[InstanceType], holds: Holds, say: Say) -> None:
+    ``can_be_had`` says whether a fleet is within what limits its types together. A fleet within one that can
+    be had can be had too.
+    """
+
+    def __init__(
+        self,
+        types: Sequence[InstanceType],
+        holds: Holds,
+        say: Say,
+        can_be_had: Holds = lambda _: True,
+    ) -> None:
         self.best: Counts | None = None
         self.is_cheapest = False
         self.tried: dict[Counts, bool] = {}
+        self.can_be_had = can_be_had
         self._types = types
         self._holds = holds
         self._say = say
@@ -68,7 +79,7 @@ class FleetSearch:
             return known
         if any(not held and _is_within(counts, other) for other, held in self.tried.items()):
             return False
-        if self._is_used_up():
+        if self._is_used_up() or not self.can_be_had(counts):
             return False
         held = self.tried[counts] = self._holds(counts)
         self._say(f"{len(self.tried)} fleets tried")
@@ -87,14 +98,36 @@ class FleetSearch:
         """A fleet that holds the levels: the first one, then one with nodes of all types, doubled as often as
         it takes.
         """
-        counts = first or (1,) * len(self._types)
+        counts = self._clipped(first or (1,) * len(self._types))
         for _ in range(GROWTH_STEPS_MAX):
             if self._test(counts):
                 return
-            larger = tuple(min(self._most(index), 2 * count or 1) for index, count in enumerate(counts))
+            larger = self._clipped(
+                [min(self._most(index), 2 * count or 1) for index, count in enumerate(counts)]
+            )
             if larger == counts:
                 return
             counts = larger
+
+    def _clipped(self, counts: Sequence[int]) -> Counts:
+        """The fleet with as many nodes of each type as can be had beside those of the types before."""
+        found = (0,) * len(self._types)
+        for index, count in enumerate(counts):
+            found = with_count(found, index, self._can_have(found, index, count))
+        return found
+
+    def _can_have(self, beside: Counts, index: int, most: int) -> int:
+        """How many nodes of a type can be had beside others, at most so many."""
+        if self.can_be_had(with_count(beside, index, most)):
+            return most
+        least = 0
+        while most - least > 1:
+            middle = (least + most) // 2
+            if self.can_be_had(with_count(beside, index, middle)):
+                least = middle
+            else:
+                most = middle
+        return least
 
     def _each_alone(self) -> None:
         """Each type alone, as far as that costs less: one replay rules most of them out."""
@@ -107,6 +140,7 @@ class FleetSearch:
             return False
         room_micro = self.cost(self.best) - self.cost(beside) - 1
         most = min(self._most(index), room_micro // self._types[index].price_micro)
+        most = self._can_have(beside, index, most) if most > 0 else most
         if most < 0 or not self._test(with_count(beside, index, most)):
             return False
         self._halve(beside, index, 0, most)
@@ -149,6 +183,7 @@ class FleetSearch:
         room_micro = self.cost(self.best) - self.cost(beside) - 1
         had = beside[index]
         most = min(self._most(index), had + room_micro // self._types[index].price_micro)
+        most = self._can_have(beside, index, most) if most > had else most
         if most <= had or not self._test(with_count(beside, index, most)):
             return False
         self._halve(beside, index, had, most)
@@ -159,7 +194,8 @@ class FleetSearch:
         while self.best is not None and not self._is_used_up():
             before = self.best
             fleets = largest_below(self._types, self.cost(before))
-            if fleets is None:
+            if fleets is None or not all(map(self.can_be_had, fleets)):
+                # What is within one that cannot be had may hold the levels all the same.
                 return
             if not any(self._test(fleet) for fleet in fleets):
                 self.is_cheapest = not self._is_used_up()
