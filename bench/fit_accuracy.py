@@ -12,6 +12,7 @@ MEDIAN_LIMITS = {
     EvidencePart.KEYS: 0.1,
     EvidencePart.PEAK: 20.0,
     EvidencePart.POOL: 5.0,
+    EvidencePart.TRAINING: 25.0,
     EvidencePart.ADAPTERS: 25.0,
 }
 """Percent that the median row may be off, of parts with enough rows to be judged."""

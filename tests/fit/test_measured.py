@@ -31,7 +31,7 @@ WITHIN = {
     EvidencePart.ACTIVATIONS: 0.2,
     EvidencePart.PEAK: 0.1,
     EvidencePart.POOL: 0.07,
-    EvidencePart.TRAINING: 0.15,
+    EvidencePart.TRAINING: 0.25,
     EvidencePart.ADAPTERS: 0.25,
 }
 """By which part of a measurement an estimate may miss it; what holds a part of a GiB has no bound."""
@@ -46,8 +46,9 @@ KNOWN_TO_BE_OFF = {
     ("nvidia/Gemma-4-31B-IT-NVFP4", EvidencePart.WEIGHTS): 0.4,
     # Padded less than vLLM pads it on one card.
     ("gpt-oss-120b", EvidencePart.WEIGHTS): 0.07,
-    # Losses in chunks, where an estimate has to count whole logits.
-    ("llama-3.1-8b", EvidencePart.ADAPTERS): 0.45,
+    # Logits of 128,256 and 152,064 numbers a token, at 32,768 and 8,192 tokens: up to twice what is expected.
+    ("llama-3.1-8b", EvidencePart.TRAINING): 0.36,
+    ("qwen2.5-7b", EvidencePart.TRAINING): 0.31,
 }
 """Rows that are off by more; `docs/fit.md` says so."""
 
@@ -87,7 +88,10 @@ def test_a_worst_case_that_is_better_than_what_was_measured_is_a_false_fit() -> 
     assert msgspec.structs.replace(pool, measured_gib=50.0).is_false_fit
 
 
-@pytest.mark.parametrize("part", [EvidencePart.WEIGHTS, EvidencePart.KEYS, EvidencePart.POOL])
+@pytest.mark.parametrize(
+    "part",
+    [part for part in EvidencePart if part is not EvidencePart.PEAK],
+)
 def test_five_sources_that_no_constant_was_chosen_with(part: EvidencePart) -> None:
     found = {row.source for row in evidence() if row.part is part and not row.fitted}
     assert len(found) >= 5

@@ -60,6 +60,44 @@ def test_what_is_not_recomputed_is_kept_of_every_layer() -> None:
     assert asked(4, recomputes=True).gpus == 1
 
 
+def test_everything_in_16_bits_takes_eight_bytes_a_parameter() -> None:
+    """Llama 3.2 3B, by hand: 2 of the weight, 2 of its gradient and 4 of both moments, of 3,212,749,824."""
+    course = Course("full", 4096, 2, precision="bf16", fuses_loss=True)
+    found = memory_of(model_of("llama-3.2-3b"), course, cards_of(["a100-80"])[0], 1)
+    assert found.states.bytes == 8 * 3_212_749_824
+    assert found.logits.bytes == 0
+
+
+def test_gradients_come_as_what_was_kept_for_them_goes() -> None:
+    """torchtune's table: with 8,192 tokens and every layer kept, Llama 3.2 3B holds 42.9 GiB, of which 17.95
+    are weights and moments. So what is kept explains 24.95 GiB, and the 5.98 GiB of gradients are not beside.
+    """
+    course = Course("full", 4096, 2, recomputes=False, precision="bf16", fuses_loss=True)
+    found = memory_of(model_of("llama-3.2-3b"), course, cards_of(["a100-80"])[0], 1)
+    beside = found.total.bytes - found.runtime.bytes
+    assert beside / 2**30 == pytest.approx(42.9, rel=0.03)
+
+
+def test_adam_steps_with_one_more_number_a_parameter() -> None:
+    """SWIFT's table: Qwen 7B in 16 bits takes 73.4 GiB at 512 tokens; ten bytes of 7,721,324,544 are 71.9."""
+    course = Course("full", 512, 1, precision="bf16")
+    found = memory_of(model_of("qwen-7b"), course, cards_of(["a100-80"])[0], 1)
+    assert (found.total.bytes - found.runtime.bytes) == 10 * 7_721_324_544
+
+
+def test_the_head_stays_gathered_between_both_ways() -> None:
+    """Llama 3.1 8B, by hand: a head of 128,256 x 4,096 in 16 bits beside two layers of 218,112,000."""
+    found = memory_of(model_of("llama-3.1-8b"), Course("full", 4096, 1), cards_of(["h100-80"])[0], 8)
+    assert found.gathered.bytes == 2 * 2 * 218_112_000 + 2 * 128_256 * 4_096
+    alone = memory_of(model_of("llama-3.1-8b"), Course("full", 4096, 1), cards_of(["h100-80"])[0], 1)
+    assert alone.gathered.high_bytes == 0
+
+
+def test_an_unknown_precision_is_refused() -> None:
+    with pytest.raises(InputError, match="--precision"):
+        ask_training(Options("qwen3-8b"), "full", 3, 16, precision="int1")
+
+
 def test_full_training_has_no_tables_to_add() -> None:
     with pytest.raises(InputError, match="anyway"):
         ask_training(Options("llama-3.1-8b"), "full", 3, 16, trains_tables=True)

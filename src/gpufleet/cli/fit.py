@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from gpufleet.fit.answer import FitVerdict
     from gpufleet.fit.options import Options
+    from gpufleet.fit.training import Course
 
 # Exit codes: a script tells a model that fits nowhere from a question that cannot be read.
 DONE, FITS_NOWHERE = 0, 1
@@ -57,6 +58,10 @@ LIVE = "the cluster itself"
     "--train-embeddings", is_flag=True, help="With adapters: the embedding and the head are trained too."
 )
 @click.option("--keep-activations", is_flag=True, help="Train without computing the inside of layers again.")
+@click.option(
+    "--precision", type=OneOf(["mixed", "bf16"]), help="Of the states that Adam keeps.  [default: mixed]"
+)
+@click.option("--fused-loss", is_flag=True, help="Train with a loss that never has all logits in memory.")
 @click.option(
     "--hub", "from_hub", is_flag=True, help="MODEL is OWNER/NAME: fetch its configuration from the hub."
 )
@@ -104,6 +109,8 @@ def command(
     rank: int,
     train_embeddings: bool,
     keep_activations: bool,
+    precision: str | None,
+    fused_loss: bool,
     from_hub: bool,
     cluster: str | None,
     here: bool,
@@ -144,11 +151,14 @@ def command(
         from_hub=from_hub,
     )
     _check_together(here=here, writes=writes, trains=bool(method), asks_cluster=cluster is not None)
-    _check_training(method, train_embeddings or keep_activations)
+    _check_training(method, train_embeddings or keep_activations or fused_loss or bool(precision))
     if writes:
         return _show_manifest(options, output)
     if method:
-        return _show_training(options, method, zero, rank, output, train_embeddings, not keep_activations)
+        from gpufleet.fit.training import Course
+
+        way = (zero, rank, train_embeddings, not keep_activations, precision or "mixed", fused_loss)
+        return _show_training(options, Course(method, options.context, batch, *way), output)
     if here:
         return _show_machine(options, output)
     if cluster is not None:
@@ -185,16 +195,26 @@ def _check_together(*, here: bool, writes: bool, trains: bool, asks_cluster: boo
 
 def _check_training(method: str | None, says_how: bool) -> None:
     if says_how and not method:
-        raise click.UsageError("--train-embeddings and --keep-activations say how is trained: with --train")
+        raise click.UsageError(
+            "--train-embeddings, --keep-activations, --precision and --fused-loss say how is trained: with"
+            " --train"
+        )
 
 
-def _show_training(
-    options: "Options", method: str, zero: int, rank: int, output: str, trains_tables: bool, recomputes: bool
-) -> int:
+def _show_training(options: "Options", course: "Course", output: str) -> int:
     from gpufleet.advise.fit.ask import ask_training
     from gpufleet.cli.fit_training_output import show_training
 
-    trained = ask_training(options, method, zero, rank, trains_tables=trains_tables, recomputes=recomputes)
+    trained = ask_training(
+        options,
+        course.method,
+        course.zero,
+        course.rank,
+        trains_tables=course.trains_tables,
+        recomputes=course.recomputes,
+        precision=course.precision,
+        fuses_loss=course.fuses_loss,
+    )
     show_training(trained, output, detailed=bool(options.gpus))
     return _code(card.verdict for card in trained.cards)
 

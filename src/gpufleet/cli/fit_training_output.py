@@ -27,9 +27,11 @@ def lines(answer: TrainingAnswer, *, detailed: bool) -> Iterator[str]:
         trained += f" of adapters of rank {answer.rank}, the rest frozen in {answer.frozen_weights}"
     yield f"  trained      {trained}"
     layers = "layers recomputed" if answer.recomputes else "no layer recomputed"
+    precision = "mixed precision" if answer.precision == "mixed" else "16 bits"
+    loss = ", fused loss" if answer.fuses_loss else ""
     yield (
-        f"  asked for    {answer.batch} x {answer.context} tokens a GPU, ZeRO {answer.zero}, Adam in mixed"
-        f" precision, {layers}"
+        f"  asked for    {answer.batch} x {answer.context} tokens a GPU, ZeRO {answer.zero}, Adam in"
+        f" {precision}, {layers}{loss}"
     )
     yield ""
     if detailed:
@@ -59,7 +61,8 @@ def of_card(card: Training) -> Iterator[str]:
             yield row(name, one)
     yield row("activations", memory.activations)
     yield row("logits", memory.logits)
+    yield row("step", memory.step)
     yield row("runtime", memory.runtime)
-    yield row("together", memory.total)
+    yield row("at a time", memory.total)
     for change in card.changes:
         yield f"  try               {change}"

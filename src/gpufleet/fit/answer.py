@@ -114,7 +114,11 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class TrainingMemory(msgspec.Struct, frozen=True):
-    """One GPU's memory while a model is trained."""
+    """One GPU's memory while a model is trained.
+
+    ``total`` is the most that is held at a time, which is less than the sum: gradients come as what was kept
+    for them goes.
+    """
 
     usable_bytes: int
     states: Amount
@@ -122,6 +126,7 @@ class TrainingMemory(msgspec.Struct, frozen=True):
     gathered: Amount
     activations: Amount
     logits: Amount
+    step: Amount
     runtime: Amount
     total: Amount
 
@@ -152,3 +157,5 @@ class TrainingAnswer(msgspec.Struct, frozen=True):
     frozen_weights: str
     cards: tuple[Training, ...]
     recomputes: bool = True
+    precision: str = "mixed"
+    fuses_loss: bool = False

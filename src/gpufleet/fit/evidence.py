@@ -56,6 +56,7 @@ class TrainingRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How the training was set up whose memory was measured.
 
     ``counts_runtime``: the number is the driver's, with CUDA's context, and not PyTorch's alone.
+    ``precision`` and ``fuses_loss`` are those of ``training.Course``.
     """
 
     method: str
@@ -66,6 +67,8 @@ class TrainingRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rank: int = 16
     counts_runtime: bool = False
     recomputes: bool = True
+    precision: str = "mixed"
+    fuses_loss: bool = False
 
 
 class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -150,7 +153,16 @@ def estimated_memory(row: Evidence) -> Memory:
 
 @functools.cache
 def _estimated_training(row: Evidence, run: TrainingRun) -> Amount:
-    course = Course(run.method, run.context, run.batch, run.zero, run.rank, recomputes=run.recomputes)
+    course = Course(
+        run.method,
+        run.context,
+        run.batch,
+        run.zero,
+        run.rank,
+        recomputes=run.recomputes,
+        precision=run.precision,
+        fuses_loss=run.fuses_loss,
+    )
     card = find_cards(row.gpu or ANY_CARD)[0]
     memory = training_memory(catalogue_model(row.model), course, card, run.gpus)
     if run.counts_runtime:

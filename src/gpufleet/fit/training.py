@@ -2,15 +2,22 @@
 
 Mixed precision with Adam keeps 16 bytes a trained parameter (ZeRO, arXiv 1910.02054, section 3.1): 2 of
 weights, 2 of gradients, 12 of the optimiser in 32 bits; some frameworks keep gradients in 32 bits, two
-more, some all of it in 16 bits, eight less. ZeRO 1, 2 and 3 divide the optimiser, the gradients and the
+more. With everything in 16 bits it keeps 8. ZeRO 1, 2 and 3 divide the optimiser, the gradients and the
 weights among all GPUs; FSDP's full sharding is ZeRO 3. LoRA trains two thin matrices beside each frozen one
 (arXiv 2106.09685), QLoRA freezes in NF4 (arXiv 2305.14314). Layers are recomputed, so that one input a layer
 and the inside of one layer with its gradients are kept.
+
+Three moments of a step compete for the peak. Before the way back all that is kept for it is there, and no
+gradient; at its end all gradients are, and nothing else; while Adam steps, PyTorch's default implementation
+holds one more number a parameter (``foreach`` of `torch.optim.AdamW`; a fused one does not). Where gradients
+are accumulated over several batches, they are there beside what is kept, so that the upper bound adds both.
 """
 
 import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+
+import msgspec
 
 from gpufleet.fit.answer import SCHEMA, About, FitVerdict, Training, TrainingAnswer, TrainingMemory
 from gpufleet.fit.catalogue import CardEntry
@@ -35,14 +42,26 @@ DECIDED_BY = (
     " 16 bits hold the least"
 )
 METHODS = ("full", "lora", "qlora")
+PRECISIONS = ("mixed", "bf16")
 # Ends the search for a number of GPUs on which the training fits.
 GPUS_MAX = 1024
-OPTIMISER_BYTES = 12
-"""Of Adam, a parameter: the weight and two moments, each in 32 bits."""
+OPTIMISER_BYTES = {"mixed": 12, "bf16": 4}
+"""Of Adam, a parameter: the weight and two moments, each in 32 bits; or the moments alone in 16 bits."""
+
+OPTIMISER_LEAST_BYTES = {"mixed": 4, "bf16": 2}
+"""Of Adam, a parameter, at least: both moments in 16 bits and the weight alone, or both in 8 bits."""
+
+STEP_BYTES = {"mixed": 4, "bf16": 2}
+"""One more number a parameter while Adam steps, where its kernel is not fused."""
 
 LOGIT_BYTES = (0, 6, 12)
 """Bytes of a logit: none where the loss is fused, and beside the inside of a layer as was seen; in 32 bits
 with its gradient at most.
+"""
+
+FUSED_LOGIT_BYTES = (0, 0, 4)
+"""The same where the loss is fused with the head, or computed in chunks, which keeps logits in 16 bits and
+their gradients at most.
 """
 
 INSIDE_COPIES = (1.0, 1.85, 3.5)
@@ -60,9 +79,6 @@ KEPT_WORDS = {
 INPUTS_SPREAD = 0.1
 """How far the kept inputs of layers may lie from what is counted."""
 
-OPTIMISER_LEAST_BYTES = 4
-"""Of Adam, a parameter, where both moments are kept in 16 bits and the weight alone."""
-
 # Low, likely and high: CUDA's context and libraries on one GPU; with links also their buffers.
 ALONE_GIB = (0.4, 0.8, 1.5)
 LINKED_GIB = (0.6, 1.5, 3.0)
@@ -76,6 +92,8 @@ class Course:
 
     ``trains_tables``: beside the adapters the embedding and the head are trained, as copies of the frozen
     ones (PEFT's ``modules_to_save``). ``recomputes``: of each layer only the input is kept for the way back.
+    ``precision`` is that of the states: "mixed", or "bf16" for all in 16 bits. ``fuses_loss``: logits are
+    never whole in memory.
     """
 
     method: str
@@ -85,6 +103,8 @@ class Course:
     rank: int = 16
     trains_tables: bool = False
     recomputes: bool = True
+    precision: str = "mixed"
+    fuses_loss: bool = False
 
 
 def train(model: Model, about: About, course: Course, cards: Iterable[CardEntry]) -> TrainingAnswer:
@@ -94,6 +114,13 @@ def train(model: Model, about: About, course: Course, cards: Iterable[CardEntry]
     if course.method not in METHODS:
         raise InputError(
             "no such way of training", field="--train", value=course.method, expected=", ".join(METHODS)
+        )
+    if course.precision not in PRECISIONS:
+        raise InputError(
+            "no such precision of the states",
+            field="--precision",
+            value=course.precision,
+            expected=", ".join(PRECISIONS),
         )
     frozen = "" if course.method == "full" else ("nf4" if course.method == "qlora" else "bf16")
     return TrainingAnswer(
@@ -108,6 +135,8 @@ def train(model: Model, about: About, course: Course, cards: Iterable[CardEntry]
         frozen_weights=frozen,
         cards=tuple(on_card(model, course, card) for card in cards),
         recomputes=course.recomputes,
+        precision=course.precision,
+        fuses_loss=course.fuses_loss,
     )
 
 
@@ -148,27 +177,24 @@ def _sides(layer: Layer, hidden: int) -> Iterator[int]:
             pass
 
 
-def state_bytes(trained: float, zero: int, gpus: int, optimiser_bytes: int = OPTIMISER_BYTES) -> float:
+def state_bytes(
+    trained: float, zero: int, gpus: int, optimiser_bytes: int = OPTIMISER_BYTES["mixed"]
+) -> float:
     """Weights, gradients and optimiser of trained parameters on each GPU."""
     optimiser = optimiser_bytes / (gpus if zero >= 1 else 1)
-    gradients = 2 / (gpus if zero >= 2 else 1)
     weights = 2 / (gpus if zero >= 3 else 1)
-    return trained * (optimiser + gradients + weights)
+    return trained * (optimiser + weights) + gradient_bytes(trained, zero, gpus)
+
+
+def gradient_bytes(trained: float, zero: int, gpus: int) -> float:
+    """Gradients of trained parameters on each GPU, in 16 bits."""
+    return 2 * trained / (gpus if zero >= 2 else 1)
 
 
 def memory_of(model: Model, course: Course, card: CardEntry, gpus: int) -> TrainingMemory:
     """What each of ``gpus`` GPUs holds."""
     facts = model.facts
-    trained = trained_parameters(model, course)
-    expected = state_bytes(trained, course.zero, gpus)
-    # At worst 16-bit gradients are kept beside the states; from stage 2 on they are divided too.
-    more = 2 * trained / (gpus if course.zero >= 2 else 1)
-    if course.trains_tables:
-        # At worst tables are trained in 32 bits, and of tied ones each end has its own copy.
-        copies = trained_tables(facts) * (2 if facts.tied else 1)
-        more += (16 * (copies - trained_tables(facts)) + 2 * copies) / (gpus if course.zero >= 2 else 1)
-    least = state_bytes(trained, course.zero, gpus, OPTIMISER_LEAST_BYTES)
-    states = Amount(round(least), round(expected), round(expected + more), f"Adam, ZeRO {course.zero}")
+    states = states_of(facts, trained_parameters(model, course), course, gpus)
     frozen = Amount.exact(0, "nothing")
     if course.method != "full":
         form = FORMATS["nf4" if course.method == "qlora" else "bf16"]
@@ -176,36 +202,77 @@ def memory_of(model: Model, course: Course, card: CardEntry, gpus: int) -> Train
         frozen = Amount.around(total_bytes(facts, form) / share, 0.01, f"frozen, {form.name}")
     tokens = course.context * course.batch
     largest, inside = _most(facts)
-    # Stage 3 fetches the next layer while it computes one: two of them, in 16 bits.
-    gathered = 2 * 2 * largest if course.zero >= 3 and gpus > 1 else 0
     kept = [2 * tokens * one for one in kept_numbers(facts, inside, recomputes=course.recomputes)]
-    logits = [tokens * facts.vocabulary * one for one in LOGIT_BYTES]
+    of_logit = FUSED_LOGIT_BYTES if course.fuses_loss else LOGIT_BYTES
+    logits = [tokens * facts.vocabulary * one for one in of_logit]
     low, middle, high = (round(one * GIB) for one in (LINKED_GIB if gpus > 1 else ALONE_GIB))
-    parts = [
-        states,
-        frozen,
-        Amount(gathered // 2, gathered, gathered, "two layers gathered at a time"),
-        Amount(
+    memory = TrainingMemory(
+        usable_bytes=card.usable_bytes,
+        states=states,
+        frozen=frozen,
+        gathered=_gathered(facts, largest, course, gpus),
+        activations=Amount(
             round((1 - INPUTS_SPREAD) * kept[0]),
             round(kept[1]),
             round((1 + INPUTS_SPREAD) * kept[2]),
             KEPT_WORDS[course.recomputes],
         ),
-        Amount(logits[0], logits[1], logits[2], "logits and their gradients"),
-        Amount(low, middle, high, "CUDA context, buffers of the links"),
-    ]
-    total = together(parts, "all of it, with 5 % of fragments at most")
-    return TrainingMemory(
-        usable_bytes=card.usable_bytes,
-        states=states,
-        frozen=frozen,
-        gathered=parts[2],
-        activations=parts[3],
-        logits=parts[4],
-        runtime=parts[5],
-        total=Amount(
-            total.low_bytes, total.bytes, round(total.high_bytes * (1 + FRAGMENTATION)), total.basis
-        ),
+        logits=Amount(logits[0], logits[1], logits[2], "logits and their gradients"),
+        step=_step(trained_parameters(model, course), course, gpus),
+        runtime=Amount(low, middle, high, "CUDA context, buffers of the links"),
+        total=states,
+    )
+    gradients = round(gradient_bytes(trained_parameters(model, course), course.zero, gpus))
+    return msgspec.structs.replace(memory, total=_peak(memory, gradients))
+
+
+def states_of(facts: ModelFacts, trained: int, course: Course, gpus: int) -> Amount:
+    """Weights, gradients and Adam of what is trained, on each GPU."""
+    expected = state_bytes(trained, course.zero, gpus, OPTIMISER_BYTES[course.precision])
+    # At worst 16-bit gradients are kept beside the states; from stage 2 on they are divided too.
+    more = gradient_bytes(trained, course.zero, gpus)
+    if course.trains_tables:
+        # At worst tables are trained in 32 bits, and of tied ones each end has its own copy.
+        copies = trained_tables(facts) * (2 if facts.tied else 1)
+        more += (16 * (copies - trained_tables(facts)) + 2 * copies) / (gpus if course.zero >= 2 else 1)
+    least = state_bytes(trained, course.zero, gpus, OPTIMISER_LEAST_BYTES[course.precision])
+    basis = f"Adam, ZeRO {course.zero}"
+    return Amount(round(least), round(expected), round(expected + more), basis)
+
+
+def _gathered(facts: ModelFacts, largest: int, course: Course, gpus: int) -> Amount:
+    """What ZeRO 3 puts together of all GPUs' parts for a while, in 16 bits.
+
+    It fetches the next layer while it computes one. The head stays whole between both ways, and where the
+    model is divided as its layers are, the embedding does too. At worst the head's gradient is in 32 bits.
+    """
+    if course.zero < 3 or gpus == 1:
+        return Amount.exact(0, "nothing")
+    head = facts.vocabulary * facts.hidden
+    gradient = 4 * head if course.method == "full" or course.trains_tables else 0
+    return Amount(
+        2 * largest,
+        2 * 2 * largest + 2 * head,
+        2 * 2 * largest + 2 * trained_tables(facts) + gradient,
+        "two layers and the head gathered at a time",
+    )
+
+
+def _step(trained: int, course: Course, gpus: int) -> Amount:
+    """What Adam holds beside the states while it steps."""
+    step = round(STEP_BYTES[course.precision] * trained / (gpus if course.zero >= 1 else 1))
+    return Amount(0, step, step, "while Adam steps, after activations are gone")
+
+
+def _peak(memory: TrainingMemory, gradients: int) -> Amount:
+    """The most that is held at a time, as the module's first words say; ``gradients`` in bytes."""
+    always = together([memory.states, memory.frozen, memory.gathered, memory.runtime], "")
+    kept = together([memory.activations, memory.logits], "")
+    return Amount(
+        always.low_bytes - gradients + max(gradients, kept.low_bytes),
+        always.bytes + max(memory.step.bytes, kept.bytes - gradients),
+        round((always.high_bytes + max(memory.step.high_bytes, kept.high_bytes)) * (1 + FRAGMENTATION)),
+        "the most at a time, with 5 % of fragments at most",
     )
 
 
@@ -284,6 +351,8 @@ def on_card(model: Model, course: Course, card: CardEntry) -> Training:
     ways.append("shorter sequences: --context")
     if not course.recomputes:
         ways.append("compute the inside of layers again: leave out --keep-activations")
+    if not course.fuses_loss:
+        ways.append("a loss that is fused with the head: --fused-loss")
     if course.method == "full":
         ways.append("train adapters: --train lora")
     decided_by = (DECIDED_BY,) if last.verdict is FitVerdict.UNSURE else ()

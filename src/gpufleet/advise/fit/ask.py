@@ -48,12 +48,16 @@ def ask_training(
     *,
     trains_tables: bool = False,
     recomputes: bool = True,
+    precision: str = "mixed",
+    fuses_loss: bool = False,
 ) -> TrainingAnswer:
     """The answer about training; raises InputError in the terms of the command line."""
     model = model_of(options.model, from_hub=options.from_hub)
     most = model.facts.context_max or TRAINING_CONTEXT
     context = options.context or min(TRAINING_CONTEXT, most)
-    course = Course(method, context, options.batch, zero, rank, trains_tables, recomputes)
+    course = Course(
+        method, context, options.batch, zero, rank, trains_tables, recomputes, precision, fuses_loss
+    )
     return train(model, about(model), course, cards_of(options.gpus))
 
 
