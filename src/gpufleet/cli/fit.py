@@ -1,7 +1,7 @@
 """``gpufleet fit``: does this model fit on those GPUs; ``gpufleet.fit`` counts, ``fit_output`` shows."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from gpufleet.fit.answer import FitVerdict
     from gpufleet.fit.options import Options
-    from gpufleet.fit.training import Course
 
 # Exit codes: a script tells a model that fits nowhere from a question that cannot be read.
 DONE, FITS_NOWHERE = 0, 1
@@ -124,9 +123,8 @@ def command(
     """Say whether a language model fits on GPUs, on how many, and what would make it fit.
 
     MODEL is a name of the catalogue, or the path of a config.json or of its folder, of a safetensors index
-    or of a GGUF file. Without --gpu every card is tried. A yes is given only if the worst case fits.
-
-    Ends with code 0 if it fits on one of the cards, 1 if on none.
+    or of a GGUF file. Without --gpu every card is tried. A yes is given only if the worst case fits: code 0
+    if it fits on one of the cards, 1 if on none.
     """
     from gpufleet.fit.options import Options
 
@@ -155,15 +153,11 @@ def command(
     if writes:
         return _show_manifest(options, output)
     if method:
-        from gpufleet.fit.training import Course
-
-        way = (zero, rank, train_embeddings, not keep_activations, precision or "mixed", fused_loss)
-        return _show_training(options, Course(method, options.context, batch, *way), output)
-    if here:
-        return _show_machine(options, output)
+        way = Way(zero, rank, train_embeddings, not keep_activations, precision or "mixed", fused_loss)
+        return _show_training(options, method, way, output)
     if cluster is not None:
         return _show_cluster(options, cluster, kubeconfig, kube_context, output)
-    return _show_cards(options, output)
+    return _show_machine(options, output) if here else _show_cards(options, output)
 
 
 def _show_manifest(options: "Options", output: str) -> int:
@@ -201,19 +195,30 @@ def _check_training(method: str | None, says_how: bool) -> None:
         )
 
 
-def _show_training(options: "Options", course: "Course", output: str) -> int:
+class Way(NamedTuple):
+    """How is trained, as the options of ``--train`` say it."""
+
+    zero: int
+    rank: int
+    trains_tables: bool
+    recomputes: bool
+    precision: str
+    fuses_loss: bool
+
+
+def _show_training(options: "Options", method: str, way: Way, output: str) -> int:
     from gpufleet.advise.fit.ask import ask_training
     from gpufleet.cli.fit_training_output import show_training
 
     trained = ask_training(
         options,
-        course.method,
-        course.zero,
-        course.rank,
-        trains_tables=course.trains_tables,
-        recomputes=course.recomputes,
-        precision=course.precision,
-        fuses_loss=course.fuses_loss,
+        method,
+        way.zero,
+        way.rank,
+        trains_tables=way.trains_tables,
+        recomputes=way.recomputes,
+        precision=way.precision,
+        fuses_loss=way.fuses_loss,
     )
     show_training(trained, output, detailed=bool(options.gpus))
     return _code(card.verdict for card in trained.cards)
