@@ -243,3 +243,33 @@ def test_a_quota_counts_claims_of_running_pods_also_for_the_next_scheduler() -> 
         assert world.node_of("second") == "n"
 
     in_world(story)
+
+
+def test_a_pod_ends_for_the_device_of_its_claim_which_is_kept_until_the_claim_is_free() -> None:
+    async def story(world: World) -> None:
+        device_class(world)
+        devices(world, "a", "d0")
+        for name in ("x", "y", "z"):
+            claim(world, name)
+        pod(world, "low", "x", priority=0)
+        await world.settle()
+        pod(world, "high", "y", priority=100)
+        await world.settle()
+        assert world.evicted() == ["low"]
+        assert "node a is kept for it until default/low has ended" in world.why("high")
+        world.finish("low")
+        pod(world, "late", "z", priority=50)
+        await world.settle()
+        # Kubernetes' controller of claims has not been there yet.
+        assert device_of(world, "x") == "a/d0"
+        assert (world.node_of("high"), world.node_of("late"), world.evicted()) == ("", "", ["low"])
+        await world.stop()
+        world.start()
+        await world.settle()
+        assert "resource claims of pods that have ended give back their devices" in world.why("high")
+        write_status(world, "x", {"allocation": None, "reservedFor": None})
+        await world.settle()
+        assert (world.node_of("high"), device_of(world, "y")) == ("a", "a/d0")
+        assert world.node_of("late") == ""
+
+    in_world(story)

@@ -411,10 +411,14 @@ class DeviceClassRemoved(Event, frozen=True, tag="device-class-removed"):
 
 
 class ResourceClaimSet(Event, frozen=True, tag="resource-claim-set", omit_defaults=True):
-    """A claim of devices appeared or changed. ``allocation`` is None while it has none."""
+    """A claim of devices appeared or changed. ``allocation`` is None while it has none.
+
+    ``users`` are the pods that may use it; None where others than pods may.
+    """
 
     claim: ResourceClaim
     allocation: Allocation | None = None
+    users: tuple[PodUid, ...] | None = ()
 
 
 class ResourceClaimRemoved(Event, frozen=True, tag="resource-claim-removed"):

@@ -19,7 +19,7 @@ from gpufleet.cluster.verdict_words import GANG_MALFORMED
 from gpufleet.engine.explanations import causes
 from gpufleet.engine.explanations.causes import has_room
 from gpufleet.engine.explanations.explanation import Explanation
-from gpufleet.engine.explanations.sentences import asked_for
+from gpufleet.engine.explanations.sentences import CLAIMS_GIVE_BACK, asked_for
 from gpufleet.engine.instruction import Verdict
 from gpufleet.explain import held_causes, placed_pods
 from gpufleet.explain.answer import SCHEMA, Answer, Asked, Finding, GangRow, State
@@ -279,6 +279,9 @@ class Answering:
         if self.leading.problem:
             why = f"node {node} would be kept for it until {others} {has} ended, but {self.leading.problem}"
             return Finding("no-leader", why, (self.leading.way_out,))
+        if not said.waits_for:
+            way = "kube-controller-manager takes devices back from claims whose pods have ended: see that it runs"
+            return Finding("nominated", f"node {node} is kept for it until {CLAIMS_GIVE_BACK}", (way,))
         why = f"node {node} is kept for it until {others} {has} ended"
         if said.victims:
             why += f"; {counted(len(said.victims), 'pod')} of them end for its sake"

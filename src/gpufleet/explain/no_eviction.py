@@ -10,7 +10,7 @@ from gpufleet.cluster.settings import BY_PRIORITY, Settings
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.preempt.candidates import outside_of_queues
 from gpufleet.engine.preempt.evictable_work import Rank
-from gpufleet.engine.preempt.victim_search import is_outside
+from gpufleet.engine.preempt.ranks import is_outside
 from gpufleet.engine.scheduler import Engine
 from gpufleet.model.gang import Gang
 from gpufleet.model.identifiers import DEFAULT_QUEUE

@@ -18,6 +18,7 @@ from gpufleet.cluster.pods.pod_entry import Entry, PodStage
 from gpufleet.cluster.pods.pod_tracker import PodTracker
 from gpufleet.cluster.queues.budget_tracker import BudgetTracker
 from gpufleet.engine.event import EvictionRefused
+from gpufleet.engine.explanations.sentences import CLAIMS_GIVE_BACK
 from gpufleet.engine.instruction import Evict, MovedTo, Nominated, RunTimeLimit, WhyEvicted
 from gpufleet.eviction.evictions import Evictions
 from gpufleet.eviction.plan import Cause, EvictionPlan, EvictionRefusal, Victim
@@ -143,7 +144,8 @@ class EvictionPlanner:
         entry = self.pods.waiting(said.uid)
         if entry is not None:
             names = _some(self._name(uid) for uid in said.waits_for)
-            message = f"node {said.node} is kept for it until {names} ended{self._moves(said)}"
+            until = f"{names} ended{self._moves(said)}" if said.waits_for else CLAIMS_GIVE_BACK
+            message = f"node {said.node} is kept for it until {until}"
             self.reporter.nominated(entry.name, said.node, message)
 
     def _moves(self, said: Nominated) -> str:

@@ -8,7 +8,8 @@ import pytest
 from gpufleet.engine import event
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt.quick_reject import QuickReject
-from gpufleet.engine.preempt.victim_search import PreemptionSearch, SearchRun, rank_of
+from gpufleet.engine.preempt.ranks import rank_of
+from gpufleet.engine.preempt.victim_search import PreemptionSearch, SearchRun
 from gpufleet.engine.preempt.victims import EvictionPlan, NoEvictionPlan, UnplacedWorkload
 from gpufleet.model.identifiers import PodUid, QueueName
 from gpufleet.model.pod import Pod

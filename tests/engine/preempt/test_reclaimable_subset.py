@@ -10,7 +10,8 @@ from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt import by_node
 from gpufleet.engine.preempt.candidates import within_queue
 from gpufleet.engine.preempt.reclaim import Reclaim
-from gpufleet.engine.preempt.victim_search import PreemptionSearch, SearchRun, rank_of
+from gpufleet.engine.preempt.ranks import rank_of
+from gpufleet.engine.preempt.victim_search import PreemptionSearch, SearchRun
 from gpufleet.engine.preempt.victims import EvictionPlan, NoEvictionPlan, UnplacedWorkload
 from gpufleet.model.disruption_budget import DisruptionBudget
 from gpufleet.model.identifiers import QueueName

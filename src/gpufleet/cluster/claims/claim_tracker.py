@@ -32,7 +32,8 @@ from gpufleet.kube.codec.resource_slices import (
 )
 from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects.resource_claims import ResourceClaimObject
-from gpufleet.kube.resources import Kind
+from gpufleet.kube.resources import PODS, Kind
+from gpufleet.model.identifiers import PodUid
 
 LOG = logging.getLogger(__name__)
 Read = TypeVar("Read", DeviceClass, ResourceSlice)
@@ -54,11 +55,15 @@ class HeardOf(NamedTuple):
 
 
 class SeenClaim(NamedTuple):
-    """A claim as it was read last. ``reserved_for`` are the uids of the pods that may use it."""
+    """A claim as it was read last. ``reserved_for`` are the uids of all that may use it.
+
+    ``users`` are the pods among them; None where others than pods may use it.
+    """
 
     uid: str
     claim: ResourceClaim
     allocation: Allocation | None
+    users: tuple[PodUid, ...] | None
     reserved_for: tuple[str, ...]
 
 
@@ -150,15 +155,18 @@ class ClaimTracker:
             self._release(path, before)
         if found is None:
             return [] if before is None else [ResourceClaimRemoved(path)]
-        reserved = tuple(consumer.uid for consumer in found.status.reserved_for)
-        seen = SeenClaim(found.metadata.uid, _asked(found), _held(found), reserved)
+        consumers = found.status.reserved_for
+        reserved = tuple(consumer.uid for consumer in consumers)
+        are_pods = all(one.resource == PODS.plural and not one.api_group for one in consumers)
+        users = tuple(map(PodUid, reserved)) if are_pods else None
+        seen = SeenClaim(found.metadata.uid, _asked(found), _held(found), users, reserved)
         self.claims[path] = seen
         for device in () if seen.allocation is None else seen.allocation.devices:
             if not device.admin_access:
                 self._holders.setdefault(device.id, {})[path] = device
-        if before is not None and before[1:3] == seen[1:3]:
+        if before is not None and before[1:4] == seen[1:4]:
             return []
-        return [ResourceClaimSet(seen.claim, seen.allocation)]
+        return [ResourceClaimSet(seen.claim, seen.allocation, seen.users)]
 
     def _release(self, path: str, seen: SeenClaim) -> None:
         for device in () if seen.allocation is None else seen.allocation.devices:

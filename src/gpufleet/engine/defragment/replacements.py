@@ -311,7 +311,7 @@ class Replacements:
         """The places that are free together when every pod that leaves is gone, by their rows."""
         state, found = self.state, dict[int, Placement]()
         with state.trial() as trial:
-            trial.release_all(Leaving(state).rows.tolist())
+            trial.end_all(Leaving(state).rows.tolist())
             for place in places:
                 if place is None:
                     continue

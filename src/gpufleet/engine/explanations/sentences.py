@@ -21,6 +21,9 @@ from gpufleet.model.shape import GpuRequest, Shape
 MAKES_ROOM = frozenset({Kind.ROOM, Kind.OTHER_PODS})
 """Reasons that go when pods end."""
 
+CLAIMS_GIVE_BACK = "resource claims of pods that have ended give back their devices"
+"""What a pod waits for whose place waits for no pod any more."""
+
 
 def asked_for(shape: Shape) -> str:
     """What a pod of the shape needs, in a few words."""

@@ -1,7 +1,8 @@
 """What is told of resource claims and of devices for them, taken into the state.
 
 Lines are woken only by what may be to the good of a pod that waits: that a claim is new, or has by now what
-was chosen for it, is no such thing.
+was chosen for it, is no such thing. A pod whose place is kept until claims have given back their devices is
+looked at again.
 """
 
 from collections.abc import Callable
@@ -35,6 +36,7 @@ def claim_handlers(state: EngineState) -> dict[type[event.Event], Handler]:
                 charges.kinds_changed()
             if helps:
                 state.changes.note(Change.CLAIMED_DEVICES)
+                _settle_nominations(state)
 
         return handle
 
@@ -43,7 +45,17 @@ def claim_handlers(state: EngineState) -> dict[type[event.Event], Handler]:
         event.ResourceSliceRemoved: lambda happened: catalogue.remove_slice(happened.name),
         event.DeviceClassSet: lambda happened: catalogue.set_class(happened.device_class),
         event.DeviceClassRemoved: lambda happened: catalogue.remove_class(happened.name),
-        event.ResourceClaimSet: lambda happened: claims.set_claim(happened.claim, happened.allocation),
+        event.ResourceClaimSet: lambda happened: claims.set_claim(
+            happened.claim, happened.allocation, happened.users
+        ),
         event.ResourceClaimRemoved: lambda happened: claims.remove_claim(happened.claim),
     }
     return {kind: noting(take) for kind, take in takes.items()}
+
+
+def _settle_nominations(state: EngineState) -> None:
+    """Pods that wait for no pod any more may have waited for devices of claims."""
+    departures, asks = state.departures, state.neighbours.asks_for_devices
+    for number, nomination in departures.nominations.items():
+        if not nomination.waits_for and any(map(asks, nomination.rows)):
+            departures.unsettled[number] = None

@@ -285,7 +285,7 @@ class Nominations:
                 continue
             if self.is_ready(nomination):
                 ready += self.take(nomination)
-            elif not nomination.waits_for and not self._waits_on(nomination):
+            elif not (nomination.waits_for or self._waits_on(nomination) or self._awaits_claims(nomination)):
                 self.cancel(nomination)
         return ready
 
@@ -304,6 +304,16 @@ class Nominations:
             self.departures.wait_also(nomination, state.pods.pod_at(row).uid)
             self._prolonged[nomination.number] = None
         return bool(needed)
+
+    def _awaits_claims(self, nomination: Nomination) -> bool:
+        """True if a workload lacks nothing but devices of claims whose pods are gone: a claim gives them back
+        some time after its last pod has ended.
+        """
+        neighbours = self.state.neighbours
+        if not any(map(neighbours.asks_for_devices, nomination.rows)):
+            return False
+        ended = neighbours.ended_claims()
+        return bool(ended) and self._has_room(nomination) and self._neighbours_agree(nomination, ended)
 
     def take_prolonged(self) -> list[Nominated]:
         """Pods that wait for further pods since this was last asked, and for which they wait now."""
@@ -362,14 +372,18 @@ class Nominations:
         near = np.isin(node_of[aside], node_of[list(nomination.rows)])
         return self._really_fit(nomination.rows, aside[near])
 
-    def _neighbours_agree(self, nomination: Nomination) -> bool:
+    def _neighbours_agree(
+        self, nomination: Nomination, ended_claims: frozenset[str] = frozenset()
+    ) -> bool:
         """True unless a pod that came since keeps one of these out, on another node of a domain perhaps.
 
-        Volumes are chosen anew: a pod that shares a claim with them may have had another chosen since.
+        Volumes are chosen anew: a pod that shares a claim with them may have had another chosen since. The
+        devices of ``ended_claims`` are free.
         """
         nodes = {row: int(self.state.store.tables.pods[layout.POD_NODE, row]) for row in nomination.rows}
         with self.state.trial() as trial:
             trial.release_all(self._not_before(nomination, list(self.departures.by_row)))
+            trial.end_all((), ended_claims=ended_claims)
             future = self.state.future_quota
             future.change(future.charges(nomination.number).awaited, -1)
             agree = all(trial.place_related(row, np.array([node], np.int64)) for row, node in nodes.items())

@@ -27,6 +27,7 @@ class Proof:
 
     About all but pods that leave anyway ``is_just``, if it is set, is asked with them gone and the
     workload placed. ``reclaimable_subsets`` says which of several may justly go together, if that is known.
+    ``ended_claims`` are those whose devices fall free without the end of a pod that is there.
     """
 
     def __init__(self, unplaced: UnplacedWorkload, state: EngineState, leaving: Leaving) -> None:
@@ -40,6 +41,9 @@ class Proof:
         self._none_leaves = False
         self.charges: Charges | None = None
         self._root = root_of(unplaced, state)
+        asks = any(map(state.neighbours.asks_for_devices, unplaced.rows))
+        self.asks_for_devices = asks
+        self.ended_claims = state.neighbours.ended_claims() if asks else frozenset()
 
     @property
     def is_tied(self) -> bool:
@@ -75,7 +79,7 @@ class Proof:
             yield
             return
         with self.state.trial() as gone:
-            gone.release_all(rows, uncharged=self._in_future)
+            gone.end_all(rows, uncharged=self._in_future)
             self._none_leaves = True
             try:
                 yield
@@ -91,7 +95,7 @@ class Proof:
         """
         self.tries += 1
         with self.state.trial() as without:
-            without.release_all(rows, uncharged=self._in_future)
+            without.end_all(rows, uncharged=self._in_future, ended_claims=self.ended_claims)
             with self.state.trial() as trial:
                 placed = self.unplaced.workload.place(trial, nodes)
                 if placed and judged and not self._spares_the_just(rows):
@@ -106,7 +110,7 @@ class Proof:
             return self.fits_without(rows, nodes)
         self.tries += 1
         with state.trial() as without:
-            without.release_all(rows)
+            without.end_all(rows, ended_claims=self.ended_claims)
             charges = self._charges_without(rows)
             # The workload is placed as if no other had a nomination, and their quota is put back before it is
             # judged.

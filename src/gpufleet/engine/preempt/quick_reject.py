@@ -9,7 +9,7 @@ that lacks room, and one that lacks quota if they are charged in its tree.
 ``victim_search`` asks this first.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -64,6 +64,12 @@ class QuickReject:
         if asked is not None and policy.borrowing is VictimScope.NEVER and self._is_owed_nothing(row, asked):
             return False
         return self._others_may_lose_work(row)
+
+    def awaits_claims(self, rows: Sequence[int]) -> bool:
+        """True for pods with resource claims while claims of pods that are gone are to give back devices."""
+        neighbours = self.state.neighbours
+        asks = neighbours.is_active and any(map(neighbours.asks_for_devices, rows))
+        return asks and bool(neighbours.ended_claims())
 
     def finds_none_in_fleet(self, kinds: Iterable[tuple[Queue, int]]) -> bool:
         """True if ``may_find`` is False for each of these queues and priorities, by sums of the fleet alone.

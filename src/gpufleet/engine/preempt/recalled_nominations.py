@@ -110,7 +110,8 @@ def _proven(state: EngineState, nominations: Nominations, former: list[Former]) 
     with state.trial() as future:
         state.future_quota.change(state.future_quota.charges().leaving, -1)
         # Their charges were taken off in the line before.
-        future.release_all(Leaving(state).rows.tolist(), uncharged=True)
+        ended = state.neighbours.ended_claims()
+        future.end_all(Leaving(state).rows.tolist(), uncharged=True, ended_claims=ended)
         for one in former:
             placements = _placed(state, nominations, one.placements, future)
             if placements:

@@ -23,17 +23,18 @@ from gpufleet.engine.preempt.cached_search import SearchOutcome
 from gpufleet.engine.preempt.candidates import Candidates, Unit, outside_of_queues, within_queue
 from gpufleet.engine.preempt.capacity_bound import may_suffice
 from gpufleet.engine.preempt.every_set import EverySet
-from gpufleet.engine.preempt.evictable_work import EvictableWork, Rank, evictable_within_queue
+from gpufleet.engine.preempt.device_holders import without_useless
+from gpufleet.engine.preempt.evictable_work import Rank
 from gpufleet.engine.preempt.leaving import Leaving
 from gpufleet.engine.preempt.over_fleet import OverFleet
 from gpufleet.engine.preempt.proof import Placements, Proof
 from gpufleet.engine.preempt.quick_reject import QuickReject
+from gpufleet.engine.preempt.ranks import evictable_outside_queues, is_outside, rank_of
 from gpufleet.engine.preempt.reclaim import Reclaim
 from gpufleet.engine.preempt.reclaimable_subset import reclaimable_subsets
 from gpufleet.engine.preempt.search_cache import SearchCache
 from gpufleet.engine.preempt.swaps import SWAPS_MAX, Swaps
 from gpufleet.engine.preempt.victims import EvictionPlan, NoEvictionPlan, UnplacedWorkload
-from gpufleet.model.identifiers import DEFAULT_QUEUE
 from gpufleet.model.queue import PreemptionPolicy, Queue, VictimScope
 
 BY_PRIORITY_ALONE = PreemptionPolicy(VictimScope.LOWER_PRIORITY, VictimScope.NEVER, VictimScope.NEVER)
@@ -62,7 +63,8 @@ class PreemptionSearch:
             if not (self.by_priority and is_outside(rank, state)):
                 return None
             # Told apart from other failures: it is looked at again only when a lower priority comes.
-            if state.pods.least_priority >= rank.priority:
+            is_lowest = state.pods.least_priority >= rank.priority
+            if is_lowest and not self._quick_reject_of(state).awaits_claims(unplaced.rows):
                 return NoEvictionPlan(lacks_lower_priority=True)
             queue = Queue(rank.queue, preemption=BY_PRIORITY_ALONE)
         # Asked only where it matters: what leaves gives room, and may give quota.
@@ -71,7 +73,8 @@ class PreemptionSearch:
         reject = self._quick_reject_of(state)
         # Devices may cost more than the least, which only takes the queue further beyond its own.
         asked = unplaced.workload.asked(state.gate) if unplaced.workload.is_single else None
-        if not reject.may_find(rank.priority, queue, lacks_quota=lacks_quota, asked=asked):
+        may_find = reject.may_find(rank.priority, queue, lacks_quota=lacks_quota, asked=asked)
+        if not (may_find or reject.awaits_claims(unplaced.rows)):
             return NoEvictionPlan()
         if self._search_cache is None or self._search_cache.state is not state:
             self._search_cache = SearchCache(state)
@@ -118,29 +121,6 @@ class PreemptionSearch:
         if not self.has_rule_for(unplaced, state):
             return set()
         return SearchRun(unplaced, state).evictable(rank, Queue(rank.queue, preemption=BY_PRIORITY_ALONE))
-
-
-def rank_of(unplaced: UnplacedWorkload, state: EngineState) -> Rank:
-    """By what the workload is compared with others: a gang has a queue, priority and age of its own."""
-    ranked, first = unplaced.workload.ranked, state.pods.pod_at(unplaced.row)
-    return Rank(ranked.queue, ranked.priority, ranked.created_at_us, not first.preemptible)
-
-
-def is_outside(rank: Rank, state: EngineState) -> bool:
-    """True if a workload is outside of every queue, so that priority decides: it names none that is
-    described, or there is none.
-    """
-    queues = state.waiting.queues
-    return rank.queue not in queues and (rank.queue == DEFAULT_QUEUE or not queues)
-
-
-def evictable_outside_queues(unplaced: UnplacedWorkload, state: EngineState) -> EvictableWork | None:
-    """What a workload of no queue may evict; None for one of a queue."""
-    rank = rank_of(unplaced, state)
-    if not is_outside(rank, state):
-        return None
-    may_evict = all(state.pods.pod_at(row).preempts for row in unplaced.rows)
-    return evictable_within_queue(VictimScope.LOWER_PRIORITY if may_evict else VictimScope.NEVER, rank)
 
 
 def _rows(units: list[Unit]) -> list[int]:
@@ -334,8 +314,8 @@ class SearchRun:
 
     def _without_victims(self) -> Found | None:
         """Where the workload goes if no pod goes but those that leave anyway."""
-        # Without leaving pods the cycle has just found that it does not fit.
-        if not len(self.leaving.rows):
+        # Without leaving pods, and claims of pods that left, the cycle has just found that it does not fit.
+        if not (len(self.leaving.rows) or self.proof.ended_claims):
             return None
         if not self.lacks_only_room:
             placements = self.proof.fits_without(self.leaving.rows.tolist())
@@ -352,6 +332,7 @@ class SearchRun:
     def _seek(self, found: Candidates) -> Found | None:
         """The cheapest victims: those of the queues of lowest priority, if these are enough."""
         self._is_single = False
+        found = self._of_use(found)
         if not found.any:
             return None
         on_one_node = self._by_node(found)
@@ -413,6 +394,7 @@ class SearchRun:
         """Victims for a pod outside of every queue: on the node where it goes, whatever keeps it off, then
         whole gangs.
         """
+        found = self._of_use(found)
         if not found.any:
             return None
         if len(found.singles.rows):
@@ -429,6 +411,12 @@ class SearchRun:
             chosen = over_fleet.find(found.in_order())
         self.cut |= over_fleet.cut
         return None if chosen is None else (_rows(chosen[0]), chosen[1])
+
+    def _of_use(self, found: Candidates) -> Candidates:
+        """These without those that cannot help a pod with resource claims."""
+        if not (self.proof.asks_for_devices and self.unplaced.workload.is_single):
+            return found
+        return without_useless(found, self.state, self.unplaced.row, self.short, self.leaving)
 
     def _every_set(self, found: Candidates) -> EverySet:
         """A search among all sets of these."""
@@ -468,7 +456,7 @@ class SearchRun:
         self, victims: list[int], nodes: Int64Array, placements: Placements
     ) -> tuple[list[int], Placements]:
         """The leaving pods that it must wait for."""
-        alone = self._proven(victims, [], nodes) if victims else ()
+        alone = self._proven(victims, [], nodes) if victims or self.proof.ended_claims else ()
         if alone or not len(self.leaving.rows):
             return [], alone or placements
         near: list[int] = []
@@ -489,7 +477,8 @@ class SearchRun:
             # From the end, so that slices in front keep their places when one is left out.
             for start in reversed(range(0, len(needed), size)):
                 rest = needed[:start] + needed[start + size :]
-                without = self._proven(victims, rest, nodes) if victims or rest else ()
+                is_any = victims or rest or self.proof.ended_claims
+                without = self._proven(victims, rest, nodes) if is_any else ()
                 if without:
                     needed, placements = rest, without
             size //= 2

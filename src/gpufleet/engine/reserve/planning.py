@@ -77,7 +77,7 @@ class Planner:
         """Where the workload goes without these pods, nothing if it does not fit even then."""
         state = self.state
         with state.trial() as without:
-            without.release_all(gone)
+            without.end_all(gone, ended_claims=state.neighbours.ended_claims())
             with state.trial() as trial:
                 return tuple(placement_of(state, row) for row in unplaced.workload.place(trial))
 

@@ -132,6 +132,23 @@ class Trial:
         )
         self._follow(rows)
 
+    def end_all(
+        self,
+        rows: Sequence[int] | Int64Array,
+        *,
+        uncharged: bool = False,
+        ended_claims: frozenset[str] = frozenset(),
+    ) -> None:
+        """See the fleet as it is once these pods have ended: what they have by resource claims is free, too.
+
+        So are the devices of ``ended_claims``.
+        """
+        self.release_all(rows, uncharged=uncharged)
+        neighbours = self.related.neighbours
+        left = neighbours.left_claims | neighbours.claims_given_up(map(int, rows)) | ended_claims
+        if left != neighbours.left_claims:
+            self.put(neighbours, "left_claims", left)
+
     def place(self, shape_row: int, rows: list[int], nodes: Int64Array = NO_NODES) -> int:
         """Place waiting pods of one shape, on these nodes only if any are given; how many fit."""
         count = int(self.store.tables.shapes[layout.SHAPE_GPU_COUNT, shape_row])

@@ -4,9 +4,12 @@ A claim that has devices ties its pods to the nodes that can use them. One that 
 that its pod is placed on, from Kubernetes' own rules (``dra_allocation``). What is chosen goes with the place
 of the pod: as long as it has that place, no other claim gets these devices, and other pods with the claim go
 where they can be used. What the API server says of a claim goes before what was chosen.
+
+A claim is given up with the last of its pods. Until the API server says so its devices are held, but a place
+may be kept for a pod that gets them then.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Container, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -27,7 +30,7 @@ from gpufleet.engine.place.relations.node_answers import REFUSES, SERVES, UNKNOW
 from gpufleet.engine.place.relations.place_choice import ClaimedDevices
 from gpufleet.engine.state.eligibility import nodes_of_affinity
 from gpufleet.engine.state.fleet import Fleet
-from gpufleet.model.identifiers import NodeName
+from gpufleet.model.identifiers import NodeName, PodUid
 from gpufleet.model.labels import NodeAffinity
 from gpufleet.model.node import Node
 
@@ -36,11 +39,15 @@ STAND_IN = "~moved"
 
 
 class KnownClaim(NamedTuple):
-    """A claim as the API server has it; ``asks`` is what it asks for, equal for claims that are alike."""
+    """A claim as the API server has it; ``asks`` is what it asks for, equal for claims that are alike.
+
+    ``users`` are the pods that may use it; None where others than pods may.
+    """
 
     claim: ResourceClaim
     allocation: Allocation | None
     asks: bytes
+    users: tuple[PodUid, ...] | None = ()
 
 
 class DeviceClaims:
@@ -54,6 +61,8 @@ class DeviceClaims:
         self.known: dict[str, KnownClaim] = {}
         self._chosen: dict[str, dict[int, Allocation]] = {}
         self._left: frozenset[str] = frozenset()
+        self._placed: dict[str, int] = {}
+        self._shapes: dict[str, int] = {}
 
     @property
     def left(self) -> frozenset[str]:
@@ -71,14 +80,17 @@ class DeviceClaims:
         for path, had in before.items():
             self._replace(path, had, self.allocation_of(path))
 
-    def set_claim(self, claim: ResourceClaim, allocation: Allocation | None) -> bool:
+    def set_claim(
+        self, claim: ResourceClaim, allocation: Allocation | None, users: tuple[PodUid, ...] | None = ()
+    ) -> bool:
         """A claim is there or changed; False where that helps no pod that waits."""
         path, before = claim.path, self.known.get(claim.path)
         if before is not None and (before.claim, before.allocation) == (claim, allocation):
+            self.known[path] = before._replace(users=users)
             return False
         had = self.allocation_of(path)
         asks = msgspec.json.encode(replace(claim, namespace="", name=""))
-        self.known[path] = KnownClaim(claim, allocation, asks)
+        self.known[path] = KnownClaim(claim, allocation, asks, users)
         has = self.allocation_of(path)
         self._replace(path, had, has)
         # A pod waits for claims that are known. That one has by now what was chosen for it helps none.
@@ -130,6 +142,39 @@ class DeviceClaims:
                 del self._chosen[path]
             self._replace(path, had, self.allocation_of(path))
 
+    def count_pods(self, paths: tuple[str, ...], pods: int) -> None:
+        """So many more pods with these claims have places."""
+        for path in paths:
+            self._placed[path] += pods
+
+    def count_shapes(self, paths: tuple[str, ...], shapes: int) -> None:
+        """So many more shapes of pods are known that have these claims."""
+        for path in paths:
+            # Counts of pods are there before any trial, so that a trial adds none.
+            self._placed.setdefault(path, 0)
+            self._shapes[path] = self._shapes.get(path, 0) + shapes
+            if not self._shapes[path]:
+                del self._shapes[path], self._placed[path]
+
+    def given_up(self, paths: Iterable[str]) -> frozenset[str]:
+        """Those of these claims that have devices, and of which no pod has a place any more."""
+        return frozenset(path for path in paths if not self._placed.get(path) and self._has_pods_alone(path))
+
+    def ended(self, pods: Container[PodUid]) -> frozenset[str]:
+        """The claims of which no pod is there any more: the API server is about to take their devices back.
+
+        ``pods`` are those that are there. A claim that names no pod is not meant: nothing ends for it.
+        """
+        return frozenset(
+            path
+            for path, known in self.known.items()
+            if known.users and known.allocation is not None and not any(uid in pods for uid in known.users)
+        )
+
+    def _has_pods_alone(self, path: str) -> bool:
+        known = self.known.get(path)
+        return known is not None and known.allocation is not None and known.users is not None
+
     def reasons(self, paths: tuple[str, ...], within: BoolArray | None = None) -> Int64Array:
         """What nodes have against a pod with these claims; only those of ``within`` are asked for devices."""
         found = np.zeros(self.fleet.row_count, np.int64)
@@ -137,7 +182,7 @@ class DeviceClaims:
         waiting: list[KnownClaim] = []
         for path, known in zip(paths, claims, strict=True):
             allocation = self.allocation_of(path)
-            if known is None or (allocation is not None and self.held.is_disputed(path, allocation)):
+            if known is None or (allocation is not None and self._is_disputed(path, allocation)):
                 return found | CLAIM_DEVICES
             if allocation is None:
                 waiting.append(known)
@@ -160,6 +205,18 @@ class DeviceClaims:
                 return None
             chosen.update((known.claim.path, one) for known, one in zip(waiting, found, strict=True))
         return tuple((path, allocation) for path, allocation in chosen.items() if allocation is not None)
+
+    def _is_disputed(self, path: str, allocation: Allocation) -> bool:
+        """True if another claim has one of these devices as well, with at least as good a right to it."""
+        is_written = self._is_written(path)
+        others = self.held.others_with(path, allocation)
+        # What is only to be given some day is no ground against a claim that has the device.
+        return any(self._is_written(other) or not is_written for other in others)
+
+    def _is_written(self, path: str) -> bool:
+        """True if the API server says what the claim has."""
+        known = self.known.get(path)
+        return known is not None and not self._is_open(known)
 
     def _is_open(self, known: KnownClaim) -> bool:
         return known.allocation is None or known.claim.path in self._left

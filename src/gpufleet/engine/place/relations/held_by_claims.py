@@ -44,15 +44,12 @@ class HeldByClaims:
             if (allocations := self._by_pool.get(pool))
         )
 
-    def is_disputed(self, claim: str, allocation: Allocation) -> bool:
-        """True if another claim holds one of these devices as well, and it is not for several."""
-        return any(
-            theirs.excludes(ours)
-            for ours in allocation.devices
-            for other, has in self._by_pool.get((ours.id.driver, ours.id.pool), {}).items()
-            if other != claim
-            for theirs in has.devices
-        )
+    def others_with(self, claim: str, allocation: Allocation) -> Iterator[str]:
+        """Other claims that hold one of these devices as well, where it is not for several."""
+        for ours in allocation.devices:
+            for other, has in self._by_pool.get((ours.id.driver, ours.id.pool), {}).items():
+                if other != claim and any(theirs.excludes(ours) for theirs in has.devices):
+                    yield other
 
 
 def _taken(

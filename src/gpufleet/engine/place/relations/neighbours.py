@@ -8,6 +8,7 @@ A pod that comes may open a place for others (affinity, spread): ``take_shapes_t
 that should be looked at again.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -90,6 +91,7 @@ class Neighbours:
         if asks is None:
             asks = Asks(self.shapes.shape_at(shape_row), shape_row, self.equivalence_classes)
             self._asks_by_shape[shape_row] = asks
+            self.device_claims.count_shapes(asks.device_claims, 1)
         asks.pods += 1
         if not self.is_active:
             self._begin()
@@ -115,6 +117,7 @@ class Neighbours:
         asks.pods -= 1
         if asks.pods == 0:
             asks.release()
+            self.device_claims.count_shapes(asks.device_claims, -1)
             del self._asks_by_shape[shape_row]
             if not self._asks_by_shape:
                 self._end()
@@ -196,6 +199,7 @@ class Neighbours:
             return
         for selection, key in asks.anti_affinity:
             self.equivalence_classes.raise_barrier(selection, key, node, pods)
+        self.device_claims.count_pods(asks.device_claims, pods)
         self.ports.count(asks.ports, node, pods)
         self.attachments.count(asks.volumes.attachments, node, pods)
         if not kept:
@@ -386,6 +390,22 @@ class Neighbours:
     def left_claims(self, paths: frozenset[str]) -> None:
         self.device_claims.left = paths
         self.changes += 1
+
+    def asks_for_devices(self, row: int) -> bool:
+        """True for a pod with resource claims."""
+        asks = self._asks(row)
+        return asks is not None and bool(asks.device_claims)
+
+    def claims_given_up(self, rows: Iterable[int]) -> frozenset[str]:
+        """The resource claims that are given up with these pods, which have no places any more."""
+        found = map(self._asks, rows) if self.is_active else ()
+        return self.device_claims.given_up(
+            path for asks in found if asks is not None for path in asks.device_claims
+        )
+
+    def ended_claims(self) -> frozenset[str]:
+        """The resource claims that have devices still and of which no pod is there any more."""
+        return self.device_claims.ended(self.pods.row_by_uid)
 
     def claimed_by(self, row: int) -> ClaimedDevices:
         """The resource claims of a pod, and the devices chosen for them."""
