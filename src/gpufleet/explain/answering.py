@@ -280,7 +280,9 @@ class Answering:
             why = f"node {node} would be kept for it until {others} {has} ended, but {self.leading.problem}"
             return Finding("no-leader", why, (self.leading.way_out,))
         if not said.waits_for:
-            way = "kube-controller-manager takes devices back from claims whose pods have ended: see that it runs"
+            way = (
+                "kube-controller-manager takes devices back from claims of pods that ended: see that it runs"
+            )
             return Finding("nominated", f"node {node} is kept for it until {CLAIMS_GIVE_BACK}", (way,))
         why = f"node {node} is kept for it until {others} {has} ended"
         if said.victims:

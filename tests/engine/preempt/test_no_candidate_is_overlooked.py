@@ -13,8 +13,8 @@ from gpufleet.engine.arrays.layout import NOT_SET, POD_NODE
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt import by_node
 from gpufleet.engine.preempt.evictable_work import evictable_within_queue, evictable_work
-from gpufleet.engine.preempt.reclaim import Reclaim
 from gpufleet.engine.preempt.ranks import rank_of
+from gpufleet.engine.preempt.reclaim import Reclaim
 from gpufleet.engine.preempt.victim_search import PreemptionSearch, SearchRun
 from gpufleet.engine.preempt.victims import EvictionPlan, NoEvictionPlan, UnplacedWorkload
 from gpufleet.model.queue import GPU, PreemptionPolicy, Queue, Quota, VictimScope

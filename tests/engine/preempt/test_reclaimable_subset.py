@@ -9,8 +9,8 @@ from gpufleet.engine import event
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.preempt import by_node
 from gpufleet.engine.preempt.candidates import within_queue
-from gpufleet.engine.preempt.reclaim import Reclaim
 from gpufleet.engine.preempt.ranks import rank_of
+from gpufleet.engine.preempt.reclaim import Reclaim
 from gpufleet.engine.preempt.victim_search import PreemptionSearch, SearchRun
 from gpufleet.engine.preempt.victims import EvictionPlan, NoEvictionPlan, UnplacedWorkload
 from gpufleet.model.disruption_budget import DisruptionBudget

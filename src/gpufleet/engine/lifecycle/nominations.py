@@ -372,9 +372,7 @@ class Nominations:
         near = np.isin(node_of[aside], node_of[list(nomination.rows)])
         return self._really_fit(nomination.rows, aside[near])
 
-    def _neighbours_agree(
-        self, nomination: Nomination, ended_claims: frozenset[str] = frozenset()
-    ) -> bool:
+    def _neighbours_agree(self, nomination: Nomination, ended_claims: frozenset[str] = frozenset()) -> bool:
         """True unless a pod that came since keeps one of these out, on another node of a domain perhaps.
 
         Volumes are chosen anew: a pod that shares a claim with them may have had another chosen since. The

@@ -15,7 +15,6 @@ from gpufleet.engine.node_reasons.claim_elsewhere import BIT as CLAIM_ELSEWHERE
 from gpufleet.engine.preempt.candidates import Candidates
 from gpufleet.engine.preempt.leaving import Leaving
 
-
 OF_CLAIMS = CLAIM_DEVICES | CLAIM_ELSEWHERE
 """What nodes say of claims."""
 

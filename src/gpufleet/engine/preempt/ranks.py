@@ -1,6 +1,6 @@
 """By what a workload is compared with those that it may evict, and whether priority decides for it.
 
-Work outside of every queue has a rule of its own; for the rest ``victim_search`` asks the policy of its queue.
+Work outside of every queue has a rule of its own; for the rest ``victim_search`` asks its queue's policy.
 """
 
 from gpufleet.engine.lifecycle.engine_state import EngineState

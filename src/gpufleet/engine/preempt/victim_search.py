@@ -22,8 +22,8 @@ from gpufleet.engine.preempt.by_node import ByNode
 from gpufleet.engine.preempt.cached_search import SearchOutcome
 from gpufleet.engine.preempt.candidates import Candidates, Unit, outside_of_queues, within_queue
 from gpufleet.engine.preempt.capacity_bound import may_suffice
-from gpufleet.engine.preempt.every_set import EverySet
 from gpufleet.engine.preempt.device_holders import without_useless
+from gpufleet.engine.preempt.every_set import EverySet
 from gpufleet.engine.preempt.evictable_work import Rank
 from gpufleet.engine.preempt.leaving import Leaving
 from gpufleet.engine.preempt.over_fleet import OverFleet
