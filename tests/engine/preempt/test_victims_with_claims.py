@@ -1,8 +1,8 @@
 """Pods that end so that devices of their resource claims go to work of a better right.
 
-A claim keeps its devices after its pod has ended, until Kubernetes' controller of claims takes them back: that
-is the order of writes of its controller. Kubernetes' own scheduler ends no pod for devices (KEP-5690), so the
-victims that are expected here follow from priorities and quota by hand.
+A claim keeps its devices after its pod has ended, until Kubernetes' controller of claims takes them back.
+Kubernetes' own scheduler ends no pod for devices (KEP-5690), so the victims that are expected here follow
+from priorities and quota by hand.
 """
 
 import msgspec
