@@ -11,7 +11,7 @@ from gpufleet.engine import event
 from gpufleet.engine.event import QueueSet
 from gpufleet.model.identifiers import PodUid, QueueName
 from gpufleet.model.pod import Pod
-from gpufleet.model.queue import PreemptionPolicy, Queue, Quota, VictimScope
+from gpufleet.model.queue import PreemptionPolicy, Queue, Quota, QuotaResource, VictimScope
 from gpufleet.model.relations import Relations
 from tests.engine.fleet_builder import Story, evicted, gang, nominated, placed, pod, refused, shape
 from tests.engine.no_trace import no_trace
@@ -19,7 +19,7 @@ from tests.engine.preempt.test_restart import facts
 from tests.engine.test_device_claims import allocated, asked, claim, fleet, given
 
 AboutPods = event.PodAdded | event.PodBound | event.PodRemoved
-DEVICES = "any.deviceclass.resource.k8s.io/devices"
+DEVICES = QuotaResource("any.deviceclass.resource.k8s.io/devices")
 """The key by which quota counts devices of the class "any"."""
 
 
