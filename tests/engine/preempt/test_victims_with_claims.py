@@ -9,9 +9,9 @@ import msgspec
 
 from gpufleet.engine import event
 from gpufleet.engine.event import QueueSet
-from gpufleet.model.identifiers import PodUid, QueueName
+from gpufleet.model.identifiers import PodUid, QueueName, QuotaResource
 from gpufleet.model.pod import Pod
-from gpufleet.model.queue import PreemptionPolicy, Queue, Quota, QuotaResource, VictimScope
+from gpufleet.model.queue import PreemptionPolicy, Queue, Quota, VictimScope
 from gpufleet.model.relations import Relations
 from tests.engine.fleet_builder import Story, evicted, gang, nominated, placed, pod, refused, shape
 from tests.engine.no_trace import no_trace
