@@ -36,7 +36,7 @@ def test_it_has_the_rights_of_a_rollout_and_keeps_its_lease() -> None:
     assert lease["metadata"]["namespace"] == NAMESPACE
     assert lease["rules"][1]["resourceNames"] == ["gpufleet-operator"]
     own = {resource: set(rule["verbs"]) for rule in lease["rules"][2:] for resource in rule["resources"]}
-    assert own == {"daemonsets": {"get", "create"}, "pods": {"create", "delete"}}
+    assert own == {"daemonsets": {"get", "create", "patch"}, "pods": {"create", "delete"}}
 
 
 def test_it_may_look_at_what_the_plan_of_a_drain_is_made_from() -> None:

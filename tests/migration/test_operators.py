@@ -101,6 +101,63 @@ def test_a_driver_that_is_off_is_the_hosts() -> None:
     assert specs(found)["gpu"]["driver"] == {"source": "Host"}
 
 
+BY_DIGEST = {"repository": "nvcr.io/nvidia", "image": "driver", "version": DIGEST}
+
+
+def test_how_upgrades_go_is_how_a_rollout_goes() -> None:
+    """As the operator reads it: so many at once, and jobs may take an hour before pods have five minutes."""
+    upgrade = {
+        "autoUpgrade": True,
+        "maxParallelUpgrades": 4,
+        "maxUnavailable": "25%",
+        "waitForCompletion": {"podSelector": "job=true", "timeoutSeconds": 3600},
+        "podDeletion": {"force": True, "timeoutSeconds": 300},
+    }
+    found = imported("nvidia", cluster_policy(driver={**BY_DIGEST, "upgradePolicy": upgrade}))
+    assert specs(found)["gpu"]["rollout"] == {"maxParallel": 4, "drainTimeout": "3900s"}
+    assert verdict(found, "spec.driver.upgradePolicy.maxParallelUpgrades") is FieldVerdict.HONOURED
+    assert verdict(found, "spec.driver.upgradePolicy.podDeletion.force") is FieldVerdict.NO_EQUIVALENT
+
+
+@pytest.mark.parametrize(
+    ("upgrade", "rollout"),
+    [
+        ({"autoUpgrade": False, "maxParallelUpgrades": 1}, {"paused": True, "maxParallel": 1}),
+        ({"maxParallelUpgrades": 0, "maxUnavailable": "30%"}, {"maxParallel": "30%"}),
+        ({"maxParallelUpgrades": 0}, {"maxParallel": "100%"}),
+        ({"podDeletion": {"timeoutSeconds": 300}}, None),
+    ],
+)
+def test_upgrades_that_are_off_or_without_limit(upgrade: dict[str, Any], rollout: Any) -> None:
+    found = imported("nvidia", cluster_policy(driver={**BY_DIGEST, "upgradePolicy": upgrade}))
+    assert specs(found)["gpu"].get("rollout") == rollout
+
+
+def test_upgrades_of_the_cluster_hold_for_drivers_that_say_nothing_themselves() -> None:
+    driver = {"useNvidiaDriverCRD": True, "upgradePolicy": {"maxParallelUpgrades": 2}}
+    found = imported(
+        "nvidia",
+        cluster_policy(driver=driver),
+        nvidia_driver("silent", **BY_DIGEST, nodeSelector={"pool": "a"}),
+        nvidia_driver(
+            "own", **BY_DIGEST, nodeSelector={"pool": "b"}, upgradePolicy={"maxParallelUpgrades": 3}
+        ),
+    )
+    written = specs(found)
+    assert "rollout" not in written["gpu"]
+    assert (written["silent"]["rollout"], written["own"]["rollout"]) == (
+        {"maxParallel": 2},
+        {"maxParallel": 3},
+    )
+
+
+def test_how_upgrades_go_is_refused_with_a_driver_by_tag() -> None:
+    by_tag = {"image": "driver", "version": "595.91.07", "upgradePolicy": {"maxParallelUpgrades": 2}}
+    found = imported("nvidia", cluster_policy(driver=by_tag, cdi={"enabled": True}))
+    assert "rollout" not in specs(found)["gpu"]
+    assert verdict(found, "spec.driver.upgradePolicy") is FieldVerdict.NO_EQUIVALENT
+
+
 def test_the_oldest_cluster_policy_counts_alone() -> None:
     older = cluster_policy("b", "2025-01-01T00:00:00Z", cdi={"enabled": True})
     newer = cluster_policy("a", "2026-01-01T00:00:00Z", cdi={"enabled": True})

@@ -9,10 +9,15 @@ import msgspec
 from gpufleet.eviction.evictions import Evictions
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
+from gpufleet.kube.transport import Request, Response
+from gpufleet.model.fleet_policy import Driver, DriverSource
 from gpufleet.model.identifiers import NodeName
+from gpufleet.model.node_images import images_of
 from gpufleet.operator.rollout.actions import SetDriver
 from gpufleet.operator.rollout_actions import RolloutActions, SeenNode
 from gpufleet.operator.rollout_drains import RefusedEvictions
+from gpufleet.operator.rollout_driver import daemon_set
+from gpufleet.operator.rollout_objects import TEMPLATE_ANNOTATION as TEMPLATE
 from gpufleet.operator.rollout_objects import HeldPod, image_key
 from tests.kube.scripted_transport import ScriptedTransport, answer
 from tests.kube.virtual_time import run_virtually
@@ -71,3 +76,38 @@ def test_the_new_driver_comes_when_the_one_of_before_has_left() -> None:
     paused = {PLUGIN: PAUSED, DCGM: PAUSED}
     assert written(paused, OLD) is None
     assert written(paused) == {DRIVER: image_key(DIGEST)}
+
+
+WANTED = daemon_set("gpufleet-system", Driver(DriverSource.IMAGE, DIGEST), DIGEST)
+OF_BEFORE = {"metadata": {"name": WANTED["metadata"]["name"], "uid": "u", "annotations": {TEMPLATE: "0123"}}}
+
+
+def renewed(*answers: Response, times: int = 1) -> list[Request]:
+    """What is asked for, where the DaemonSet of a policy's driver is to be as this version makes it."""
+    transport = ScriptedTransport(*answers)
+
+    async def main() -> None:
+        client = Client(transport, MachineClock(), random.Random(1))
+        # Nothing is evicted here.
+        evictions: Evictions = None  # type: ignore[assignment]
+        actions = RolloutActions(client, "gpufleet-system", evictions, RefusedEvictions(), "gpufleet")
+        for _ in range(times):
+            await actions.renew(images_of(DIGEST), Driver(DriverSource.IMAGE, DIGEST))
+
+    run_virtually(main())
+    return transport.asked
+
+
+def test_pods_of_a_daemon_set_that_another_version_made_start_as_this_one_has_them() -> None:
+    asked = renewed(answer(OF_BEFORE), answer({}), times=2)
+    assert [one.method for one in asked] == ["GET", "PATCH"]
+    body = json.loads(asked[1].body or b"{}")
+    assert body["metadata"] == {"uid": "u", "annotations": WANTED["metadata"]["annotations"]}
+    assert body["spec"] == {"template": WANTED["spec"]["template"]}
+
+
+def test_a_daemon_set_of_this_version_is_not_written_and_none_is_made_before_its_rollout() -> None:
+    assert [
+        one.method for one in renewed(answer(WANTED | {"metadata": WANTED["metadata"] | {"uid": "u"}}))
+    ] == ["GET"]
+    assert [one.method for one in renewed(answer({"reason": "NotFound"}, 404))] == ["GET"]

@@ -111,8 +111,9 @@ NAMESPACE_NAME = "kubernetes.io/metadata.name"
 # On the image of a static pod: it runs already, as a file of its node says.
 MIRROR = "kubernetes.io/config.mirror"
 
-# What an application is called, by the recommended label.
+# What an application and a part of it are called, by the recommended labels.
 APPLICATION = "app.kubernetes.io/name"
+COMPONENT = "app.kubernetes.io/component"
 
 # Evictions. On a PriorityClass, as a label: "false" where its pods are never evicted for others' sake.
 PREEMPTIBLE = "gpufleet.io/preemptible"

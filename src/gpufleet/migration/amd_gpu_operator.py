@@ -22,7 +22,7 @@ _TAG = (
     "in one policy for each kernel"
 )
 _BUILD = "refused: gpufleet builds and signs no images; AMD's operator or Kernel Module Management does"
-_ROLLOUT = "ignored: gpufleet carries out no rollouts yet; keep the value for then"
+_ROLLOUT = "refused with the driver's image: a rollout brings images by digest"
 _AGENT = "ignored: gpufleet's agent is the device plugin, and writes the labels"
 
 REASONS = {
@@ -36,7 +36,7 @@ REASONS = {
     "spec.devicePlugin": _AGENT,
     "spec.devicePlugin.devicePluginArguments": "names of resources follow the agent's sharing config",
     "spec.devicePlugin.kubeletSocketPath": "set agent.kubeletFolder of the chart",
-    "spec.draDriver": "refused: gpufleet serves no DRA driver yet",
+    "spec.draDriver": "set agent.dra.cards of the chart: the agent serves claims to AMD's GPUs",
     "spec.metricsExporter": "ignored: the agent serves metrics of AMD's GPUs at its port 9400",
     "spec.metricsExporter.prometheus": "set serviceMonitor.enabled and its values of the chart",
     "spec.configManager": "refused: gpufleet changes no partitions of AMD's GPUs",

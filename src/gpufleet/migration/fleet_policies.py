@@ -36,6 +36,7 @@ class PolicyDraft:
     runtime: dict[str, str] = field(default_factory=dict)
     sharing_config: str = ""
     mig_layout: str = ""
+    rollout: dict[str, Any] = field(default_factory=dict)
 
 
 def policy_manifest(draft: PolicyDraft) -> dict[str, Any]:
@@ -47,6 +48,7 @@ def policy_manifest(draft: PolicyDraft) -> dict[str, Any]:
         "runtime": draft.runtime,
         "sharingConfig": draft.sharing_config,
         "migLayout": draft.mig_layout,
+        "rollout": draft.rollout,
     }
     found = {
         "apiVersion": "gpufleet.io/v1alpha1",

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gpufleet.kube.meanings.node_labels import GPU_PRESENT
-from gpufleet.migration.field_notes import FieldNotes
+from gpufleet.migration.field_notes import FieldNotes, leaves
 from gpufleet.migration.fleet_policies import REASON_OF_TAG, PolicyDraft, image_by_digest, tell_rest
 from gpufleet.migration.sources import Source
 
@@ -18,24 +18,25 @@ KINDS = (CLUSTER_POLICY, NVIDIA_DRIVER)
 MODULES = {"auto": "Auto", "open": "Open", "proprietary": "Proprietary"}
 
 _AGENT = "ignored: gpufleet's agent does this itself"
-_ROLLOUT = "ignored: gpufleet carries out no rollouts yet; keep the value for then"
 _PODS = "ignored: settings of the operator's own pods"
-_BUILD = "ignored: a setting of the driver's container, which gpufleet does not start yet"
+_SETTING = "refused: a driver's container gets no settings beside kernelModules; put them into the image"
+_SECRETS = "add them to the ServiceAccount default of gpufleet's namespace, which driver pods run as"
 _SANDBOX = "refused: GPUs for virtual machines are not gpufleet's"
 _VALIDATE = "ignored: gpufleet's agent reports a GPU only when its driver answers"
 
 DRIVER_REASONS = {
+    **dict.fromkeys(("args", "certConfig", "env", "kernelModuleConfig", "repoConfig", "secretEnv"), _SETTING),
     **dict.fromkeys(
         (
-            *("args", "certConfig", "env", "kernelModuleConfig", "repoConfig", "secretEnv", "resources"),
-            *("startupProbe", "livenessProbe", "readinessProbe", "imagePullPolicy", "imagePullSecrets"),
-            *("annotations", "labels", "tolerations", "priorityClassName", "podSecurityContext"),
-            *("securityContext", "affinity", "hostNetwork", "hostPID"),
+            *("startupProbe", "livenessProbe", "readinessProbe", "resources", "annotations", "labels"),
+            *("tolerations", "priorityClassName", "podSecurityContext", "securityContext", "affinity"),
+            *("hostNetwork", "hostPID", "nodeSelector"),
         ),
-        _BUILD,
+        _PODS,
     ),
-    "manager": "ignored: the operator's own init container; gpufleet changes no drivers yet",
-    "upgradePolicy": _ROLLOUT,
+    "imagePullPolicy": "ignored: an image by digest is always the same",
+    "imagePullSecrets": _SECRETS,
+    "manager": "ignored: gpufleet's operator empties nodes and pauses what holds their GPUs",
     "rdma": "refused: kernel modules for RDMA are the host's or another operator's",
     "gds": "refused: GPUDirect Storage is not gpufleet's",
     "gdrcopy": "refused: GDRCopy is not gpufleet's",
@@ -44,7 +45,6 @@ DRIVER_REASONS = {
     "virtualTopologyConfig": "refused: topologies of vGPU guests are not gpufleet's",
     "repository": "a part of the image, which is taken by digest alone",
     "image": "a part of the image, which is taken by digest alone",
-    "nodeSelector": _PODS,
 }
 """Of a driver's block, by the path below it."""
 
@@ -82,11 +82,27 @@ REASONS = {
     **{f"spec.driver.{path}": reason for path, reason in DRIVER_REASONS.items()},
 }
 
+UPGRADE = "upgradePolicy"
+UNLIMITED = "100%"
+"""``maxParallel`` where the operator's 0 sets no limit."""
+
+_WITHOUT_IMAGE = "refused with the driver's image: a rollout brings images by digest"
+_WAITS = "ignored: work that ends in time is waited for, whatever its labels"
+_EVICTS = "ignored: pods with GPUs are moved or evicted, whole gangs at a time; none is deleted by force"
+UPGRADE_REASONS = {
+    "maxUnavailable": "ignored: maxParallel bounds the nodes that are under way",
+    "waitForCompletion": _WAITS,
+    "podDeletion": _EVICTS,
+    "drain": _EVICTS,
+}
+"""Of an upgradePolicy, for what no field of a rollout says."""
+
 
 def convert(sources: Iterable[Source], notes: FieldNotes) -> tuple[PolicyDraft, ...]:
     """The FleetPolicies for these objects; the notes say what became of each field."""
     ours = [one for one in sources if one.group == GROUP and one.kind in KINDS]
     clusters = sorted((one for one in ours if one.kind == CLUSTER_POLICY), key=_age)
+    rollout = _cluster_rollout(clusters[0], ours, notes) if clusters else {}
     drafts = [_of_cluster_policy(source, notes) for source in clusters[:1]]
     for source in clusters[1:]:
         _refuse(source, notes, f"refused: the operator takes the oldest alone, {clusters[0].title}")
@@ -97,7 +113,61 @@ def convert(sources: Iterable[Source], notes: FieldNotes) -> tuple[PolicyDraft, 
         else:
             reason = f"refused: {clusters[0].title} does not use NVIDIADrivers (useNvidiaDriverCRD)"
             _refuse(source, notes, reason)
+    for draft in drafts:
+        if "image" in draft.driver:
+            draft.rollout = draft.rollout or rollout
     return tuple(drafts)
+
+
+def _bring_images(objects: Iterable[Source], cluster: Source) -> bool:
+    """Whether a driver comes by digest from those objects that count."""
+    if cluster.get("spec", "driver", "useNvidiaDriverCRD") is True:
+        return any(image_by_digest(one, "spec") for one in objects if one.kind == NVIDIA_DRIVER)
+    is_off = cluster.get("spec", "driver", "enabled") is False
+    return not is_off and image_by_digest(cluster, "spec", "driver") is not None
+
+
+def _cluster_rollout(source: Source, objects: Iterable[Source], notes: FieldNotes) -> dict[str, Any]:
+    """What a ClusterPolicy says of upgrades, for all drivers that say nothing themselves."""
+    path = ("spec", "driver", UPGRADE)
+    if _bring_images(objects, source):
+        return _rollout(source, path, notes)
+    if source.mapping(*path):
+        notes.lost(source, ".".join(path), _WITHOUT_IMAGE)
+    return {}
+
+
+def _rollout(source: Source, path: tuple[str, ...], notes: FieldNotes) -> dict[str, Any]:
+    """What an upgradePolicy says, as a rollout says it."""
+    found: dict[str, Any] = {}
+    place = ".".join(path)
+    automatic = source.get(*path, "autoUpgrade")
+    if automatic is False:
+        found["paused"] = True
+        said = "no node begins; the operator would change a driver when its pod is deleted"
+        notes.approximated(source, f"{place}.autoUpgrade", "spec.rollout.paused", said)
+    elif automatic is not None:
+        notes.honoured(source, f"{place}.autoUpgrade", "spec.rollout")
+    parallel = source.get(*path, "maxParallelUpgrades")
+    if parallel:
+        found["maxParallel"] = parallel
+        notes.honoured(source, f"{place}.maxParallelUpgrades", "spec.rollout.maxParallel", "after one canary")
+    elif parallel is not None:
+        found["maxParallel"] = source.get(*path, "maxUnavailable") or UNLIMITED
+        said = "no limit: maxUnavailable is the one that is left, after one canary"
+        notes.approximated(source, f"{place}.maxParallelUpgrades", "spec.rollout.maxParallel", said)
+    wait_s = source.get(*path, "waitForCompletion", "timeoutSeconds")
+    if isinstance(wait_s, int) and wait_s > 0:
+        leave_s = source.get(*path, "podDeletion", "timeoutSeconds") or 0
+        found["drainTimeout"] = f"{wait_s + leave_s}s"
+        said = "with the time that pods have to leave; then the node is given up, and no pod is deleted"
+        field = f"{place}.waitForCompletion.timeoutSeconds"
+        notes.approximated(source, field, "spec.rollout.drainTimeout", said)
+    for leaf in leaves(source.mapping(*path), place):
+        reason = UPGRADE_REASONS.get(leaf.removeprefix(f"{place}.").split(".")[0])
+        if reason is not None and not notes.has_spoken_of(source, leaf):
+            notes.lost(source, leaf, reason)
+    return found
 
 
 def _age(source: Source) -> tuple[str, str]:
@@ -218,7 +288,10 @@ def _of_driver(source: Source, notes: FieldNotes) -> list[PolicyDraft]:
         return []
     if source.get("spec", "driverType") is not None:
         notes.honoured(source, "spec.driverType", "spec.driver.source", "gpu")
-    _driver(source, draft, notes, ("spec",))
+    if _driver(source, draft, notes, ("spec",)):
+        draft.rollout = _rollout(source, ("spec", UPGRADE), notes)
+    elif source.mapping("spec", UPGRADE):
+        notes.lost(source, f"spec.{UPGRADE}", _WITHOUT_IMAGE)
     if source.get("spec", "default") is not None:
         notes.approximated(
             source, "spec.default", "spec.nodeSelector", "a default driver is one for all nodes with a GPU"

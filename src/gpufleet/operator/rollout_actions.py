@@ -8,6 +8,7 @@ paused, and no others, run again after it. ``rollouts`` says which actions, ``ev
 import datetime as dt
 import logging
 from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -15,12 +16,14 @@ from gpufleet.drain.checkpoints import written_question
 from gpufleet.eviction.evictions import Evictions
 from gpufleet.eviction.plan import EvictionPlan, PodsWatchedByAsker, Victim
 from gpufleet.kube import keys
+from gpufleet.kube.answer import decode
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.rollout_settings import rollout_status_patch
 from gpufleet.kube.codec.times import micro_time, whole_time
 from gpufleet.kube.lease import LeadershipLost
 from gpufleet.kube.objects.fleet_policies import RolloutStatus
 from gpufleet.kube.objects.metadata import Metadata
+from gpufleet.kube.objects.structure import Structure
 from gpufleet.kube.resources import DAEMON_SETS, FLEET_POLICIES, NODES, PODS
 from gpufleet.kube.status import AlreadyExists, Conflict, NotFound
 from gpufleet.model.fleet_policy import DEPLOY_PREFIX, Driver
@@ -44,15 +47,16 @@ from gpufleet.operator.rollout.actions import (
 from gpufleet.operator.rollout.stamp import Progress, RolloutPhase, Stamp
 from gpufleet.operator.rollout.windows import EPOCH
 from gpufleet.operator.rollout_drains import RefusedEvictions, is_holder
+from gpufleet.operator.rollout_driver import daemon_set
 from gpufleet.operator.rollout_events import RolloutEvents
 from gpufleet.operator.rollout_images import LABEL_OF_PART, minded_parts, part_of
 from gpufleet.operator.rollout_objects import (
     CHECK_LABEL,
+    TEMPLATE_ANNOTATION,
     HeldPod,
     check_name,
     check_pod,
     check_resource,
-    daemon_set,
     image_key,
     is_turned_away,
 )
@@ -71,6 +75,15 @@ VALIDATED = {RolloutPhase.RETURNED, RolloutPhase.ROLLED_BACK}
 ANNOTATION_OF_PART = {DRIVER: DRIVER_IMAGE_ANNOTATION, TOOLKIT: TOOLKIT_IMAGE_ANNOTATION}
 EVICTED_FOR = "driver-rollout"
 """The reason of evictions, for the log."""
+
+
+class DaemonSet(Structure, frozen=True):
+    """A DaemonSet, as far as it says how its pods are made."""
+
+    metadata: Metadata
+
+
+_DAEMON_SET = msgspec.json.Decoder(DaemonSet)
 
 
 class SeenNode(msgspec.Struct, frozen=True):
@@ -97,6 +110,7 @@ class RolloutActions:
         self._evictions = evictions
         self._refused = refused
         self._asked: dict[PodUid, str] = {}
+        self._renewed: set[str] = set()
         self._events = RolloutEvents(client)
 
     def keep(self, uids: Container[PodUid]) -> None:
@@ -221,19 +235,52 @@ class RolloutActions:
         await self._make_daemon_set(part, image, driver)
         return {label: wanted}
 
+    async def renew(self, images: NodeImages, driver: Driver | None) -> None:
+        """Have DaemonSets that another version made start their pods as this one does, once in a process.
+
+        Pods that run go on as they are: a rollout alone replaces them. Raises KubeError.
+        """
+        for part in images.parts:
+            body = self._daemon_set(part, images.of(part), driver)
+            if body is None or (digest := _template_of(body["metadata"])) in self._renewed:
+                continue
+            found = await self._found(body)
+            if found is not None:
+                await self._renew(found, body)
+            self._renewed.add(digest)
+
     async def _make_daemon_set(self, part: str, image: str, driver: Driver | None) -> None:
         """Looked for first: a write that changes nothing is no write. A driver of no policy has its own."""
-        if part == TOOLKIT:
-            body = toolkit_daemon_set(self._namespace, image)
-        elif driver is not None:
-            body = daemon_set(self._namespace, driver, image)
-        else:
+        body = self._daemon_set(part, image, driver)
+        if body is None:
             return
-        name: str = body["metadata"]["name"]
-        try:
-            await self._client.get(DAEMON_SETS, name, namespace=self._namespace)
-        except NotFound:
+        found = await self._found(body)
+        if found is None:
             await self._client.create(DAEMON_SETS, body, namespace=self._namespace)
+        else:
+            await self._renew(found, body)
+
+    def _daemon_set(self, part: str, image: str, driver: Driver | None) -> dict[str, Any] | None:
+        if part == TOOLKIT:
+            return toolkit_daemon_set(self._namespace, image)
+        return None if driver is None else daemon_set(self._namespace, driver, image)
+
+    async def _found(self, wanted: dict[str, Any]) -> Metadata | None:
+        """What is there under the name of a DaemonSet."""
+        try:
+            text = await self._client.get(DAEMON_SETS, wanted["metadata"]["name"], namespace=self._namespace)
+        except NotFound:
+            return None
+        return decode(text, _DAEMON_SET).metadata
+
+    async def _renew(self, found: Metadata, wanted: dict[str, Any]) -> None:
+        if found.annotations.get(TEMPLATE_ANNOTATION) == _template_of(wanted["metadata"]):
+            return
+        body = {
+            "metadata": {"uid": found.uid, "annotations": wanted["metadata"]["annotations"]},
+            "spec": {"template": wanted["spec"]["template"]},
+        }
+        await self._client.patch(DAEMON_SETS, found.name, body, namespace=self._namespace)
 
     async def _start_check(self, seen: SeenNode, node: NodeName, image: str) -> None:
         """Once the node offers a GPU: before that its kubelet would refuse the pod."""
@@ -302,6 +349,11 @@ class RolloutActions:
         )
         if victims:
             self._evictions.submit(EvictionPlan(victims, PodsWatchedByAsker()))
+
+
+def _template_of(metadata: dict[str, Any]) -> str:
+    digest: str = metadata["annotations"][TEMPLATE_ANNOTATION]
+    return digest
 
 
 def written_stamp(stamp: Stamp | None) -> str | None:

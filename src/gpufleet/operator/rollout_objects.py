@@ -1,8 +1,7 @@
-"""The objects that a rollout reads and makes: pods as it reads them, a driver's DaemonSet, the check pod.
+"""The objects that a rollout reads and makes: pods as it reads them, and the check pod.
 
-A driver comes by a DaemonSet for each image, whose pods run on nodes with the label ``DRIVER_LABEL`` of this
-image: to change a driver is to change that label. The container is started as NVIDIA's driver containers
-expect it, so that their images run unchanged. ``rollout_actions`` writes these objects.
+``rollout_driver`` and ``rollout_toolkit`` make the DaemonSets by which images come to nodes;
+``rollout_actions`` writes all of them.
 """
 
 import hashlib
@@ -21,7 +20,6 @@ from gpufleet.kube.objects.pod import (
     ContainerResources,
 )
 from gpufleet.kube.objects.structure import Structure
-from gpufleet.model.fleet_policy import Driver, KernelModules
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.node_images import images_of
 from gpufleet.model.resource_names import GPU_RESOURCES, is_part_of_gpu
@@ -39,6 +37,9 @@ CHECK_FRACTION = "0.1"
 VALIDATIONS = "/run/nvidia/validations"
 READY_FILE = f"{VALIDATIONS}/.driver-ctr-ready"
 """The file by which containers of NVIDIA's operands know that the driver works."""
+
+TEMPLATE_ANNOTATION = "gpufleet.io/pod-template"
+"""On a DaemonSet of ours: a digest of the pods that it makes, so that another version knows its own."""
 
 DIGEST_DIGITS = 40
 """A label has room for 63 characters; as many digits as a commit of git has tell any two images apart."""
@@ -213,93 +214,38 @@ def image_key(image: str) -> str:
     return image.rpartition(":")[2][:DIGEST_DIGITS]
 
 
-def daemon_set_name(image: str) -> str:
-    """The name of the DaemonSet of an image."""
-    return f"gpufleet-driver-{image_key(image)[:NAME_DIGITS]}"
+def daemon_set_of(
+    namespace: str, name: str, application: str, label: tuple[str, str], pod: dict[str, Any]
+) -> dict[str, Any]:
+    """The DaemonSet that brings an image to nodes with its label.
+
+    Its pods are never replaced by the controller of DaemonSets: an image changes by a rollout alone.
+    """
+    key, value = label
+    labels = {keys.APPLICATION: application, key: value}
+    template = {"metadata": {"labels": labels}, "spec": {"nodeSelector": {key: value}, **pod}}
+    digest = hashlib.sha256(msgspec.json.encode(template, order="sorted")).hexdigest()[:NAME_DIGITS]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": DAEMON_SET,
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": labels,
+            "annotations": {TEMPLATE_ANNOTATION: digest},
+        },
+        "spec": {
+            "selector": {"matchLabels": {key: value}},
+            "updateStrategy": {"type": "OnDelete"},
+            "template": template,
+        },
+    }
 
 
 def check_name(node: NodeName, image: str) -> str:
     """The name of the check pod of a node and an image; names of nodes may be longer than a pod's may be."""
     digits = hashlib.sha256(f"{node} {image}".encode()).hexdigest()
     return f"gpufleet-driver-check-{digits[:NAME_DIGITS]}"
-
-
-def daemon_set(namespace: str, driver: Driver, image: str) -> dict[str, Any]:
-    """The DaemonSet that brings a driver to nodes with its label.
-
-    Its pods are never replaced by the controller of DaemonSets: a driver changes by a rollout alone.
-    """
-    key = image_key(image)
-    labels = {keys.APPLICATION: "gpufleet-driver", DRIVER_LABEL: key}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": DAEMON_SET,
-        "metadata": {
-            "name": daemon_set_name(image),
-            "namespace": namespace,
-            "labels": labels,
-        },
-        "spec": {
-            "selector": {"matchLabels": {DRIVER_LABEL: key}},
-            "updateStrategy": {"type": "OnDelete"},
-            "template": {"metadata": {"labels": labels}, "spec": _driver_pod(driver, image, key)},
-        },
-    }
-
-
-def _driver_pod(driver: Driver, image: str, key: str) -> dict[str, Any]:
-    mounts = [
-        # What the driver's container mounts below it has to be seen by the host and by other containers.
-        ("run-nvidia", "/run/nvidia", "Bidirectional"),
-        ("modules", "/lib/modules", None),
-        ("firmware", "/lib/firmware", None),
-        # The kernel looks for the driver's firmware where this file says.
-        ("firmware-path", "/sys/module/firmware_class/parameters/path", None),
-        ("os-release", "/host-etc/os-release", None),
-        ("logs", "/var/log", None),
-        ("log-socket", "/dev/log", None),
-    ]
-    hosts = {"os-release": "/etc/os-release"}
-    container = {
-        "name": "nvidia-driver-ctr",
-        "image": image,
-        "command": ["nvidia-driver"],
-        "args": ["init"],
-        "env": _environment(driver),
-        "securityContext": {"privileged": True, "seLinuxOptions": {"level": "s0"}},
-        "volumeMounts": [
-            {"name": name, "mountPath": path, **({"mountPropagation": propagation} if propagation else {})}
-            for name, path, propagation in mounts
-        ],
-        # NVIDIA's operands wait for the file that this makes. A driver that is built on its node has an
-        # hour.
-        "startupProbe": _exec(f"nvidia-smi && mkdir -p {VALIDATIONS} && touch {READY_FILE}")
-        | {"initialDelaySeconds": 5, "periodSeconds": 10, "failureThreshold": 360, "timeoutSeconds": 60},
-        "lifecycle": {"preStop": _exec(f"rm -f {READY_FILE}")},
-    }
-    return {
-        "nodeSelector": {DRIVER_LABEL: key},
-        # The node is cordoned while its driver changes, and nodes with GPUs often have taints.
-        "tolerations": [{"operator": "Exists"}],
-        # Without it no pod with GPUs runs on the node, so no shortage on the node may end it.
-        "priorityClassName": "system-node-critical",
-        "hostPID": True,
-        "automountServiceAccountToken": False,
-        "terminationGracePeriodSeconds": 120,
-        "containers": [container],
-        "volumes": [{"name": name, "hostPath": {"path": hosts.get(name, path)}} for name, path, _ in mounts],
-    }
-
-
-def _environment(driver: Driver) -> list[dict[str, str]]:
-    """Variables that NVIDIA's driver containers read."""
-    if driver.kernel_modules is KernelModules.AUTO:
-        return []
-    return [{"name": "KERNEL_MODULE_TYPE", "value": driver.kernel_modules.value.lower()}]
-
-
-def _exec(script: str) -> dict[str, Any]:
-    return {"exec": {"command": ["sh", "-c", script]}}
 
 
 def check_resource(allocatable: Mapping[str, str]) -> str | None:

@@ -8,9 +8,14 @@ of an image or of the host. ``rollout_actions`` writes this object.
 
 from typing import Any
 
-from gpufleet.kube import keys
 from gpufleet.operator.node_objects import TOOLKIT_LABEL
-from gpufleet.operator.rollout_objects import DAEMON_SET, NAME_DIGITS, READY_FILE, VALIDATIONS, image_key
+from gpufleet.operator.rollout_objects import (
+    NAME_DIGITS,
+    READY_FILE,
+    VALIDATIONS,
+    daemon_set_of,
+    image_key,
+)
 
 INSTALLED = "/usr/local/nvidia"
 RUNTIME_CONFIGURATION, RUNTIME_SOCKET = "/etc/containerd", "/run/containerd"
@@ -31,22 +36,12 @@ def toolkit_daemon_set_name(image: str) -> str:
 
 
 def toolkit_daemon_set(namespace: str, image: str) -> dict[str, Any]:
-    """The DaemonSet. Its pods are replaced by a rollout alone, as those of drivers."""
-    key = image_key(image)
-    labels = {keys.APPLICATION: "gpufleet-toolkit", TOOLKIT_LABEL: key}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": DAEMON_SET,
-        "metadata": {"name": toolkit_daemon_set_name(image), "namespace": namespace, "labels": labels},
-        "spec": {
-            "selector": {"matchLabels": {TOOLKIT_LABEL: key}},
-            "updateStrategy": {"type": "OnDelete"},
-            "template": {"metadata": {"labels": labels}, "spec": _pod(image, key)},
-        },
-    }
+    """The DaemonSet of a toolkit's image."""
+    label = (TOOLKIT_LABEL, image_key(image))
+    return daemon_set_of(namespace, toolkit_daemon_set_name(image), "gpufleet-toolkit", label, _pod(image))
 
 
-def _pod(image: str, key: str) -> dict[str, Any]:
+def _pod(image: str) -> dict[str, Any]:
     mounts = [
         ("installed", INSTALLED, INSTALLED, None),
         ("configuration", RUNTIME_CONFIGURATION, RUNTIME_CONFIGURATION, None),
@@ -94,7 +89,6 @@ def _pod(image: str, key: str) -> dict[str, Any]:
         },
     }
     return {
-        "nodeSelector": {TOOLKIT_LABEL: key},
         "tolerations": [{"operator": "Exists"}],
         "priorityClassName": "system-node-critical",
         # It signals the runtime, which is a process of the host.

@@ -198,14 +198,28 @@ class Rollouts:
         self._asking.policy(policy.name, step, policy.rollout or RolloutSettings())
         if self._planning is not None and _begins(step.actions):
             self._planning.began(policy.name)
-        whole = True
-        for action in step.actions:
+        whole = await self._renewed(policy)
+        for action in step.actions if whole else ():
             whole = await self._carry_out(action, seen, policy.driver, found)
             # The order matters: what rests on an action that failed is not done.
             if not whole:
                 break
         dues_s = [] if step.wake_at_us is None else [max(0.0, (step.wake_at_us - now_us) / US_PER_S)]
         return [*dues_s, *self._waiting_dues_s(nodes), *([] if whole else [AGAIN_S])]
+
+    async def _renewed(self, policy: FleetPolicy) -> bool:
+        """Whether the DaemonSets of a policy are as this version makes them."""
+        try:
+            # Without the right to write the actions that follow say so.
+            if self._may_write():
+                await self._actions.renew(policy.images, policy.driver)
+        except (Conflict, NotFound):
+            return False
+        except KubeError as error:
+            said = {"policy": policy.name, "problem": str(error)}
+            LOG.warning("how a driver is started cannot be renewed", extra=said)
+            return False
+        return True
 
     async def _without_policy(self, state: FleetState, seen: SeenNode, drains: Drains) -> list[float]:
         """Nodes whose policy brings them no driver any more end what was begun, and begin nothing."""

@@ -8,6 +8,7 @@ serves its last ones for a while.
 import asyncio
 from collections.abc import Mapping, Sequence
 
+from gpufleet.kube import keys
 from gpufleet.metrics import catalogue
 from gpufleet.metrics.catalogue import Metric
 from gpufleet.metrics.cluster_objects import ClusterObjects
@@ -27,7 +28,6 @@ AGES = {catalogue.QUEUE_PENDING: PENDING_AGE, catalogue.QUEUE_WAIT: OLDEST_WAIT_
 """The metric that says how old the figures are, by the metric that is asked for."""
 
 NAMES = frozenset({LEADER, ACTIVE, PENDING, OLDEST_WAIT, *AGES.values()})
-COMPONENT = "app.kubernetes.io/component"
 NO_LEADER = "no scheduler that leads could be read"
 NO_AGE = "the scheduler that leads does not say how old its figures are"
 
@@ -104,7 +104,7 @@ class Queues:
         return [
             f"{self._scheme}://{host_in_url(pod.status.pod_ip)}:{port_named(pod, 'metrics')}"
             for pod in self._objects.pods_of(self._namespace)
-            if pod.metadata.labels.get(COMPONENT) == "scheduler"
+            if pod.metadata.labels.get(keys.COMPONENT) == "scheduler"
             and pod.status.pod_ip
             and port_named(pod, "metrics")
         ]
