@@ -11,7 +11,8 @@ import pytest
 from gpufleet.localkube.node import driver_stand_ins
 from gpufleet.localkube.node.driver_stand_ins import DRIVERS, REPOSITORY
 from gpufleet.model.fleet_policy import Driver, DriverSource
-from gpufleet.operator.rollout_objects import daemon_set, image_key
+from gpufleet.operator.rollout_driver import daemon_set
+from gpufleet.operator.rollout_objects import image_key
 
 BASE = b"a layer with a shell"
 
